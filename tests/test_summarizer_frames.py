@@ -1,5 +1,6 @@
 """Data frames with columns of all kinds, by a schema: pandas, polars and Arrow in, the same out."""
 
+import pickle
 import sys
 import warnings
 from collections.abc import Callable
@@ -82,6 +83,30 @@ def test_the_selected_rows_come_back_as_the_kind_that_was_given(kind: str) -> No
         own = OWNERS[owner].iloc[number]
         assert row == {**{name: own[name] for name in ("age", "sex", "ill")}, "owner": owner, "weight": 0.05}
         assert row["ill"] == label
+
+
+@pytest.mark.parametrize("kind", ["pandas", "pyarrow"])
+def test_nothing_undeclared_leaves_beside_the_cells_of_the_rows_bought(kind: str) -> None:
+    """Not an index, not metadata, not the words of rows that stay in a categorical column or a dictionary."""
+    schema = Schema.from_text(
+        "{likeset: schema, version: 1, columns: {age: {kind: numeric, bounds: [0, 100]}, note: {kind: text, width: 8}}}"
+    )
+    owner = pd.DataFrame({"age": [*range(40), *[90.0] * 10], "note": ["well"] * 40 + ["CANARY"] * 10})
+    owner = owner.astype({"note": "category"}).set_index(
+        pd.Index([f"CANARY-{row}" for row in range(50)], name="CANARY")
+    )
+    owner.attrs["CANARY"] = "CANARY"
+    given: Any = owner if kind == "pandas" else pa.Table.from_pandas(owner)
+    target = given[:20] if kind == "pandas" else given.slice(0, 20)
+    matched = Summarizer(5, schema=schema, offers="uniform").fit(target, {"north": given})
+    left = matched.summary_
+    assert [row["note"] for row in records(left)] == ["well"] * 5
+    stored = pa.BufferOutputStream()
+    as_table = pa.Table.from_pandas(left) if kind == "pandas" else left
+    with pa.ipc.new_stream(stored, as_table.schema) as writer:
+        writer.write_table(as_table)
+    assert b"CANARY" not in stored.getvalue().to_pybytes()
+    assert b"CANARY" not in pickle.dumps(left)
 
 
 def test_every_kind_of_frame_gives_the_same_rows() -> None:

@@ -20,6 +20,7 @@ from likeset.protocol.notices import Notice
 from likeset.protocol.run_settings import RunSettings, settings
 from likeset.run.inputs import Inputs
 from likeset.run.job_files import job_warnings
+from likeset.run.job_result import summary_table
 from likeset.run.local import run_here
 from likeset.run.notebooks import notebook_progress, story
 from likeset.run.notices import LikesetWarning, TooLongRows, warn_of
@@ -31,7 +32,7 @@ from likeset.run.split_local import check_workers_here
 from likeset.tables.scan.memory_scan import MemoryScan
 from likeset.tables.schema.schema import Schema
 from likeset.tables.sources.declared_frames import DeclaredFrame, DeclaredTables
-from likeset.tables.sources.frames import MarketTables, column_names
+from likeset.tables.sources.frames import MarketTables, column_names, gather, in_kind_of
 from likeset.transports.local import Progress
 
 __all__ = ["LikesetWarning", "Pick", "Summarizer"]
@@ -56,8 +57,9 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         progress: called as answers come in; a bar of its own in a notebook if not given.
 
     Attributes:
-        summary_: the selected rows, as the kind of table that the owners gave; with a schema, in its columns and with
-            label, owner and weight of each row.
+        summary_: the selected rows, as the kind of table that the owners gave, without its index and metadata. With a
+            schema they are the rows of ``summary.parquet``: the declared columns in declared types, and label, owner
+            and weight of each row.
         indices_: for each of them (owner, row number).
         labels_: their labels, or None.
         weights_: their weights, summing to 1.
@@ -249,7 +251,11 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         self.guarantees_ = outcome.guarantees
         self.indices_ = [(shown[owner], tables.row_number(shown[owner], row)) for owner, row in outcome.picks]
         self.weights_ = summary.weights
-        self.summary_ = tables.selected(self.indices_, self.weights_)
+        if isinstance(tables, DeclaredTables):
+            delivered = summary_table(outcome, tables.schema, [owner for owner, _ in self.indices_])
+            self.summary_ = in_kind_of(next(iter(tables.tables.values())), delivered)
+        else:
+            self.summary_ = gather(tables.tables, self.indices_)
         self.labels_ = summary.labels if tables.labels is not None else None
         self.likeness_ = result.likeness
         self.in_sample_squared_mmd_ = result.in_sample_squared_mmd

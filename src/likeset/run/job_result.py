@@ -1,6 +1,6 @@
 """What came of a job on files: ``result.json`` and ``pictures.json`` as functions of one typed result."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -19,9 +19,8 @@ from likeset.run.result import Baseline, OwnerResult, Result, RunOutcome
 from likeset.tables.schema import records
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
-from likeset.tables.sources.frames import added_name
 
-__all__ = ["FORMAT", "HANDLE", "JobResult", "received_rows"]
+__all__ = ["FORMAT", "HANDLE", "JobResult", "received_rows", "summary_table"]
 
 FORMAT = 2
 HANDLE = "likeset_handle"
@@ -121,14 +120,9 @@ class JobResult:
 
     def table(self) -> pa.Table:
         """``summary.parquet``: the records, the label, whose row it is and what it weighs."""
-        table, summary = self.records, self.result.outcome.summary
-        label = self.files.schema.label_column
-        if label is not None and label not in table.column_names and len(summary.labels):
-            table = table.append_column(label, pa.array(summary.labels))
-        owners = pa.array([owner for owner, _ in self.result.outcome.picks])
-        for name, column in (("owner", owners), ("weight", pa.array(summary.weights))):
-            table = table.append_column(added_name(name, table.column_names), column)
-        return table.append_column(HANDLE, pa.array(summary.handles)) if self.with_handles else table
+        outcome = self.result.outcome
+        table = summary_table(outcome, self.files.schema, [owner for owner, _ in outcome.picks])
+        return table.append_column(HANDLE, pa.array(outcome.summary.handles)) if self.with_handles else table
 
     def _owner_document(self, owner: OwnerResult) -> dict[str, Any]:
         line, facts, traffic = owner.contribution, owner.facts, owner.facts.traffic
@@ -155,6 +149,19 @@ def received_rows(outcome: RunOutcome, schema: Schema) -> tuple[Rows, pa.Table]:
     summary = outcome.summary
     form = DeclaredRecords(schema).form
     return summary.rows, records.unpack(summary.records.tobytes(), form=form, rows=len(summary.rows))
+
+
+def summary_table(outcome: RunOutcome, schema: Schema, owners: Sequence[str]) -> pa.Table:
+    """The delivered records with label, owner and weight; nothing else of an owner's table is in it."""
+    summary = outcome.summary
+    _, table = received_rows(outcome, schema)
+    label = schema.label_column
+    if label is not None and label not in table.column_names and len(summary.labels):
+        table = table.append_column(label, pa.array(summary.labels))
+    for name, column in (("owner", pa.array(owners)), ("weight", pa.array(summary.weights))):
+        # A declared column may have one of these names.
+        table = table.append_column(f"likeset_{name}" if name in table.column_names else name, column)
+    return table
 
 
 def _schema_document(schema: Schema) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Data frames with columns of all kinds, as a schema declares them: numbers to select by, records that may leave."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,15 +16,7 @@ from likeset.tables.scan.row_pass import without_dictionaries
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.rows_per_id import check_ids
 from likeset.tables.schema.schema import Schema
-from likeset.tables.sources.frames import (
-    MarketTables,
-    checked_owners,
-    column_names,
-    gather,
-    library_of,
-    safe_names,
-    with_columns,
-)
+from likeset.tables.sources.frames import MarketTables, checked_owners, library_of, safe_names
 from likeset.tables.sources.source import Source, open_source
 
 __all__ = ["DeclaredFrame", "DeclaredTables"]
@@ -133,12 +125,6 @@ class DeclaredTables(MarketTables):
         """The number in its frame of a row that took part."""
         return int(self.row_numbers[owner][row])
 
-    def selected(self, picks: Sequence[tuple[str, int]], weights: NDArray[np.float64]) -> Any:
-        """The selected rows as their owners gave them, in the columns that may leave, with owner and weight."""
-        frames = {owner: _without_other_columns(self.tables[owner], self.schema) for owner, _ in picks}
-        added = {"owner": [owner for owner, _ in picks], "weight": weights.tolist()}
-        return with_columns(gather(frames, picks), added)
-
     @classmethod
     def read(
         cls,
@@ -211,11 +197,3 @@ def _short_enough(name: str, frame: DeclaredFrame, records: DeclaredRecords, sch
         reason = f"every row has a text of more than {most:,} bytes; raise text_bytes in the schema"
         raise BadTable(f"owners[{name!r}]", reason)
     return kept
-
-
-def _without_other_columns(frame: Any, schema: Schema) -> Any:
-    """A frame without its id and whatever else no record has."""
-    names = list(column_names(frame) or ())
-    if library_of(frame) == "pandas":
-        return frame.iloc[:, [names.index(name) for name in schema.record_columns]]
-    return frame.select(list(schema.record_columns))

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -17,14 +17,13 @@ from likeset.tables.schema.labels import MOST_LETTERS
 
 __all__ = [
     "MarketTables",
-    "added_name",
     "checked_owners",
     "column_names",
     "gather",
+    "in_kind_of",
     "library_of",
     "numbers",
     "safe_names",
-    "with_columns",
 ]
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._:/@-]+")
@@ -88,50 +87,32 @@ def _cells(table: Any) -> NDArray[Any]:
 
 
 def gather(tables: Mapping[str, Any], picks: Sequence[tuple[str, int]]) -> Any:
-    """The picked rows, in order, as the kind of table that they came from: array, pandas, polars or Arrow frame."""
-    rows: dict[str, list[int]] = {owner: [] for owner, _ in picks}
-    for owner, row in picks:
-        rows[owner].append(row)
-    starts = dict(zip(rows, np.cumsum([0, *(len(numbers) for numbers in rows.values())]), strict=False))
-    places = []  # where each pick lies when all rows of the first owner come first, then those of the second, ...
-    taken = dict.fromkeys(rows, 0)
-    for owner, _ in picks:
-        places.append(int(starts[owner]) + taken[owner])
-        taken[owner] += 1
-    library = library_of(next(iter(tables.values())))
-    if library == "pandas":
-        import pandas  # type: ignore[import-untyped,unused-ignore]  # whoever passes its frames has it
+    """The picked rows, in order, as the kind of table that they came from: array, pandas, polars or Arrow frame.
 
-        return pandas.concat([tables[owner].iloc[numbers] for owner, numbers in rows.items()]).iloc[places]
-    if library == "polars":
-        import polars  # type: ignore[import-not-found,unused-ignore]
-
-        parts = [tables[owner][numbers] for owner, numbers in rows.items()]
-        return polars.concat(parts, how="vertical_relaxed")[places]
-    if library == "pyarrow":
-        picked = [pa.table(tables[owner]).take(pa.array(numbers)) for owner, numbers in rows.items()]
-        return pa.concat_tables(picked, promote_options="permissive").take(pa.array(places))
-    return np.concatenate([np.asarray(tables[owner])[numbers] for owner, numbers in rows.items()])[places]
+    Built from the cells of the columns alone: an index, ``attrs`` or metadata of a frame may hold anything.
+    """
+    like = next(iter(tables.values()))
+    names = column_names(like)
+    if names is None:
+        arrays = {owner: np.asarray(tables[owner]) for owner, _ in picks}
+        return np.stack([arrays[owner][row] for owner, row in picks])
+    columns = {owner: _columns(tables[owner]) for owner, _ in picks}
+    cells = [np.stack([columns[owner][place][row] for owner, row in picks]) for place in range(len(names))]
+    picked = in_kind_of(like, pa.table([pa.array(column) for column in cells], names=list(names)))
+    if library_of(like) == "pandas":
+        picked.columns = list(like.columns)  # which need not be text
+    return picked
 
 
-def added_name(name: str, taken: Collection[str]) -> str:
-    """How a column is called that is added to the selected rows: another column may be called so already."""
-    return f"likeset_{name}" if name in taken else name
+def in_kind_of(like: Any, table: pa.Table) -> Any:
+    """A table as a frame of the library of another."""
+    if library_of(like) == "pandas":
+        return table.to_pandas()
+    if library_of(like) == "polars":
+        import polars  # type: ignore[import-not-found,unused-ignore]  # whoever passes its frames has it
 
-
-def with_columns(frame: Any, columns: Mapping[str, Sequence[Any]]) -> Any:
-    """A data frame with more columns, of the same kind."""
-    named = {added_name(name, column_names(frame) or ()): values for name, values in columns.items()}
-    library = library_of(frame)
-    if library == "pandas":
-        return frame.assign(**named)
-    if library == "polars":
-        import polars  # type: ignore[import-not-found,unused-ignore]
-
-        return frame.with_columns(**{name: polars.Series(values) for name, values in named.items()})
-    for name, values in named.items():
-        frame = frame.append_column(name, pa.array(values))
-    return frame
+        return polars.from_arrow(table)
+    return table
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,10 +161,6 @@ class MarketTables:
     def row_number(self, owner: str, row: int) -> int:  # noqa: ARG002 (every row of a table takes part here)
         """The number in its owner's table of a row that took part."""
         return row
-
-    def selected(self, picks: Sequence[tuple[str, int]], weights: NDArray[np.float64]) -> Any:  # noqa: ARG002
-        """The selected rows, as the kind of table that the owners gave; weights are told beside them."""
-        return gather(self.tables, picks)
 
     @classmethod
     def checked(
