@@ -56,10 +56,13 @@ test: $(DEVELOPED) ## run the tests; the same ones with the same coins each time
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 # More at a time than there are cores: many of them start a network of processes, and wait for half of their time.
-# The longest of all comes first, so that nothing waits for it at the end.
+# The longest of all comes first, so that nothing waits for it at the end. Mechanisms do not depend on which kernels
+# OpenBLAS chooses for the processor.
 slow: $(DEVELOPED) ## run the slow tests: networks of processes with certificates, kills, pages word by word
 	$(BIN)/python -m pytest -m "slow and not soak" --numprocesses 3 --dist loadfile --no-loadscope-reorder \
 	  tests/transports/test_network.py tests
+	for processor in Haswell Sandybridge; do \
+	  OPENBLAS_CORETYPE=$$processor $(BIN)/python -m pytest -q --numprocesses auto tests/mechanisms || exit 1; done
 
 browser: $(DEVELOPED) ## the console in the system's Chromium (Debian: chromium); skips where there is none. IMAGES=1 keeps pictures in docs/images
 	@command -v chromium chromium-browser >/dev/null || echo "there is no Chromium here (Debian: apt-get install chromium): skipped"

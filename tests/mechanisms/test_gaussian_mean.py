@@ -91,6 +91,16 @@ def test_without_noise_it_is_the_mean_to_lattice_precision() -> None:
     assert np.abs(again.value - features.mean(axis=0)).max() < 1e-6
 
 
+def test_a_release_adds_whole_steps_of_the_lattice_and_uses_all_of_them() -> None:
+    """With 256 rows every division is exact: neither the mean nor the noise has a finer part, or a coarser grid."""
+    features, plan = _paired(256, 20), _plan(256, 40)
+    exact, noisy = (gaussian_mean.run(plan, features, noise).value * 256 for noise in (Silent(0), SecretNoise()))
+    steps = (noisy - exact) / plan.event.spacing
+    assert (noisy / plan.event.spacing % 1.0 == 0.0).all()
+    assert (steps % 1.0 == 0.0).all()
+    assert np.gcd.reduce(steps.astype(np.int64)) == 1
+
+
 @settings(max_examples=examples(60))
 @given(
     seed=st.integers(0, 2**32 - 1),

@@ -7,17 +7,21 @@ its mean).
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
+import opendp.measurements
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare, norm
 
 from likeset.errors import EntropyMissing, InvalidArgument
+from likeset.mechanisms import gaussian_mean
 from likeset.privacy import noise as noise_module
 from likeset.privacy.events import NoRelease, Simulated
 from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise, make_release
+from likeset.privacy.relation import Relation
 
 DRAWS = 3000
 RARE = 1e-9
@@ -112,6 +116,41 @@ def test_draws_of_secret_noise_never_repeat_and_take_no_seed() -> None:
     assert (first != second).all()
     with pytest.raises(TypeError):
         SecretNoise(1)  # type: ignore[call-arg]
+
+
+@pytest.fixture
+def known_opendp(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """OpenDP's samplers return what a test knows: 7 more than they are given, the last place, the likelier side."""
+    answers: dict[str, Callable[[Any], Any]] = {
+        "make_gaussian": lambda values: [value + 7 for value in values],
+        "make_laplace": lambda values: [value + 7 for value in values],
+        "make_noisy_max": lambda scores: len(scores) - 1,
+        "make_randomized_response_bool": lambda answer: answer,
+    }
+    samplers = (noise_module._laplace, noise_module._gaussian, noise_module._choice, noise_module._response)
+    for sampler in samplers:
+        sampler.cache_clear()
+    for name, answer in answers.items():
+        monkeypatch.setattr(opendp.measurements, name, lambda *_, answer=answer, **__: answer)
+    yield
+    for sampler in samplers:
+        sampler.cache_clear()
+
+
+@pytest.mark.usefixtures("known_opendp")
+def test_secret_noise_is_what_opendp_drew_and_nothing_else() -> None:
+    noise = SecretNoise()
+    assert noise.discrete_gaussian(1e9, 3).tolist() == noise.discrete_laplace(1e9, 3).tolist() == [7, 7, 7]
+    assert noise.exponential_choice(np.array([900, 0, 0]), 1.0) == 2
+    assert noise.bernoulli(np.array([0.4, 0.6])).tolist() == [False, True]
+
+
+@pytest.mark.usefixtures("known_opendp")
+def test_a_release_has_no_other_noise_than_opendps() -> None:
+    quantity = gaussian_mean.unit_rows(1, Relation.REPLACE_ONE)
+    plan = gaussian_mean.plan(quantity, size=2, dimension=2, epsilon=1.0, delta=1e-5)
+    released = gaussian_mean.run(plan, np.array([[1.0, 0.0], [0.0, 0.5]]), SecretNoise()).value
+    assert (released * 2 / plan.event.spacing - 7).tolist() == [2**30, 2**29]
 
 
 def test_simulated_noise_repeats_with_its_seed() -> None:
