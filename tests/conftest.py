@@ -8,11 +8,16 @@ os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 import functools
 import gc
+import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
+import venv
 from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +25,7 @@ import pytest
 import typer.main
 import typer.testing
 from hypothesis import HealthCheck, settings
+from packaging.markers import Marker
 
 from chance import REPEATED_BY, SEED, examples
 from likeset import documents
@@ -150,3 +156,62 @@ def little_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
     if (calibration := sys.modules.get("likeset.run.calibration")) is not None:
         for name, value in _LITTLE_WORK.items():
             monkeypatch.setattr(calibration, name, value)
+
+
+@dataclass(frozen=True)
+class BaseInstall:
+    """An environment with the built wheel and its base dependencies: no extra, nothing of the tests.
+
+    Attributes:
+        folder: of the environment.
+    """
+
+    folder: Path
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+        return self.folder / "bin/python"
+
+    def variables(self) -> dict[str, str]:
+        """The environment variables of this process, except those that lead to this process's packages."""
+        own = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LIKESET"))}
+        path = os.pathsep.join([str(self.folder / "bin"), own.get("PATH", "")])
+        return own | {"PATH": path, "COLUMNS": "1000", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
+
+    def run(self, program: str, *arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+        """Run one of its programs in a directory."""
+        command = [str(self.folder / "bin" / program), *arguments]
+        return subprocess.run(  # noqa: S603 - arguments that we wrote
+            command, cwd=folder, env=self.variables(), capture_output=True, encoding="utf-8", check=False
+        )
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built package."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(build, cwd=Path(__file__).parents[1], check=True)  # noqa: S603 - arguments that we wrote
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="session")
+def base_install(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> BaseInstall:
+    """The wheel in a new environment, with links to this environment's copies of what requirements.lock names."""
+    made = BaseInstall(tmp_path_factory.mktemp("base") / "environment")
+    venv.create(made.folder, symlinks=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(made.python), "install", "--no-index", "--no-deps", str(wheel)]
+    subprocess.run(pip, check=True)  # noqa: S603 - arguments that we wrote
+    (packages,) = made.folder.glob("lib/python*/site-packages")
+    for line in (Path(__file__).parents[1] / "requirements.lock").read_text(encoding="utf-8").splitlines():
+        locked = re.match(r"([\w.-]+)==\S+(?: ; (.+?))? \\$", line)
+        if locked is None or (locked[2] is not None and not Marker(locked[2]).evaluate()):
+            continue
+        distribution = metadata.distribution(locked[1])
+        for top in sorted({file.parts[0] for file in distribution.files or []} - {"..", "__pycache__"}):
+            link = packages / top
+            if not link.exists() and not top.endswith(".pth"):
+                link.symlink_to(Path(str(distribution.locate_file(top))).resolve())
+    return made

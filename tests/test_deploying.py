@@ -3,11 +3,11 @@
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from conftest import BaseInstall
 from documented_pages import ROOT, files_to_paste, lines_to_paste
 from likeset.homes.consumer.home import ConsumerHome
 
@@ -42,13 +42,13 @@ NEEDS_WORKERS = pytest.mark.skipif(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("split", [False, pytest.param(True, marks=NEEDS_WORKERS)], ids=["trusted", "then split"])
-def test_two_owners_a_curator_and_a_consumer_talk_when_the_page_is_pasted(tmp_path: Path, split: bool) -> None:
-    """In one shell, as somebody would: jobs that serve stay until the page stops them."""
+def test_two_owners_a_curator_and_a_consumer_talk_when_the_page_is_pasted(
+    base_install: BaseInstall, tmp_path: Path, split: bool
+) -> None:
+    """In one shell and with the base dependencies alone: jobs that serve stay until the page stops them."""
     for name, text in FILES.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    environment = os.environ | {"COLUMNS": "80", "OPENBLAS_NUM_THREADS": "1"}
-    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")])
-    environment["LIKESET_SPLIT_PYTHON"] = str(WORKERS)
+    environment = base_install.variables() | {"COLUMNS": "80", "LIKESET_SPLIT_PYTHON": str(WORKERS)}
     script = "\n".join(["set -e", "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT", *pasted(split=split)])
     done = subprocess.run(  # noqa: S603 - what a reader of our own page would paste
         ["/bin/bash", "-c", script],
@@ -64,6 +64,7 @@ def test_two_owners_a_curator_and_a_consumer_talk_when_the_page_is_pasted(tmp_pa
     assert "Traceback" not in said
     assert "20 rows of" in re.sub(r"\s+", " ", said)
     assert said.count(", 100 rows received") == 2
+    assert "<style>" in (tmp_path / "demo/matched/report.html").read_text(encoding="utf-8")
     if split:
         home = ConsumerHome(tmp_path / "clinic").known("second")
         assert home.terms.split is not None

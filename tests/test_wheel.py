@@ -1,40 +1,42 @@
-"""The wheel has all that likeset needs, and works outside the repository with nothing but the locked dependencies."""
+"""The wheel contains the whole package and works with its base dependencies alone; a missing extra is named."""
 
-import os
-import re
+import email
 import subprocess
 import sys
-import venv
+import tomllib
 import zipfile
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
 import pytest
-from packaging.markers import Marker
 
+from conftest import BaseInstall
 from documented_pages import ROOT
+from job_world import World, arguments
 
-pytest.importorskip("hatchling", reason="the wheel is built with hatchling, of the extra build")
+NOT_FOR_USERS = {"build", "dev", "docs"}
+NEEDS_EXTRA = {
+    "console": ["run", "console", "--home", "clinic"],
+    "nvflare": ["demo", "--network", "--transport", "nvflare"],
+    "postgres": ["schema", "draft", "postgres://localhost/hospital?table=visits"],
+    "ray": [],  # a match of the files of a World
+    "s3": ["curator", "sync", "--home", "curator", "--mailbox", "s3://bucket/folder"],
+    "sftp": ["curator", "sync", "--home", "curator", "--mailbox", "sftp://user@localhost/folder"],
+}
+# Prints every command whose --help fails.
+ASK_ALL = """
+from typer.main import get_command
+from typer.testing import CliRunner
+from likeset.app import cli
 
+def ask(command, path):
+    asked = CliRunner().invoke(cli.app, [*path, "--help"])
+    if asked.exit_code != 0 or "Usage" not in asked.stdout:
+        print(*path, repr(asked.exception))
+    return 1 + sum(ask(inner, [*path, name]) for name, inner in getattr(command, "commands", {}).items())
 
-def run(command: list[str | Path], *, folder: Path) -> str:
-    """What a command printed; nothing of this process's own paths reaches it."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LIKESET"))}
-    environment |= {"COLUMNS": "100", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
-    result = subprocess.run(  # noqa: S603 - arguments that we wrote
-        [str(word) for word in command], cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    run([sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder], folder=ROOT)
-    (built,) = folder.glob("*.whl")
-    return built
+assert ask(get_command(cli.app), []) > 50
+"""
 
 
 def test_the_wheel_holds_every_file_of_the_package_and_its_command(wheel: Path) -> None:
@@ -43,44 +45,40 @@ def test_the_wheel_holds_every_file_of_the_package_and_its_command(wheel: Path) 
         names = set(archive.namelist())
         (entry_points,) = (name for name in names if name.endswith("entry_points.txt"))
         assert "likeset = likeset.app.cli:main" in archive.read(entry_points).decode()
+        (described,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        requires = email.message_from_bytes(archive.read(described)).get_all("Requires-Dist") or []
     assert {name for name in names if ".dist-info/" not in name} == {
         path.relative_to(ROOT / "src").as_posix() for path in files
     }
+    # The guards change NVFlare's classes: users get the version that the tests use.
+    assert f"nvflare=={metadata.version('nvflare')}; extra == 'nvflare'" in requires
 
 
 @pytest.mark.slow
-def test_the_wheel_in_an_empty_environment_runs_the_demo_outside_the_repository(wheel: Path, tmp_path: Path) -> None:
-    """Its dependencies are this environment's, but only those of requirements.lock: none of the tests' and extras'."""
-    environment = tmp_path / "environment"
-    venv.create(environment, symlinks=True)
-    python = environment / "bin/python"
-    run([sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--no-deps", wheel], folder=tmp_path)
-    (packages,) = environment.glob("lib/python*/site-packages")
-    share_locked_packages(packages)
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    assert run([python, "-c", "import likeset; print(likeset.__file__)"], folder=elsewhere).startswith(str(packages))
-    run([python, "-c", "import importlib.util as u; assert u.find_spec('pytest') is None"], folder=elsewhere)
-    assert "The whole story, with pictures: demo/matched/report.html" in run(
-        [environment / "bin/likeset", "demo"], folder=elsewhere
+def test_the_lock_has_every_base_dependency_and_every_command_explains_itself(
+    base_install: BaseInstall, tmp_path: Path
+) -> None:
+    checked = subprocess.run(  # noqa: S603 - arguments that we wrote
+        [sys.executable, "-m", "pip", "--python", base_install.python, "check"], capture_output=True, text=True
     )
-    assert "<style>" in (elsewhere / "demo/matched/report.html").read_text(encoding="utf-8")
+    assert checked.returncode == 0, checked.stdout
+    where = base_install.run("python", "-c", "import likeset; print(likeset.__file__)", folder=tmp_path)
+    assert where.stdout.startswith(str(base_install.folder))
+    asked = base_install.run("python", "-c", ASK_ALL, folder=tmp_path)
+    assert (asked.returncode, asked.stdout, asked.stderr) == (0, "", "")
 
 
-def share_locked_packages(packages: Path) -> None:
-    """Put links to this environment's copies of the locked dependencies into another one."""
-    for name in locked_names():
-        distribution = metadata.distribution(name)
-        tops = {file.parts[0] for file in distribution.files or []} - {"..", "__pycache__"}
-        for top in sorted(tops):
-            link = packages / top
-            if not link.exists() and not top.endswith(".pth"):
-                link.symlink_to(Path(str(distribution.locate_file(top))).resolve())
-
-
-def locked_names() -> Iterator[str]:
-    """What requirements.lock has for this version of Python on this system."""
-    for line in (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines():
-        locked = re.match(r"([\w.-]+)==\S+(?: ; (.+?))? \\$", line)
-        if locked and (locked[2] is None or Marker(locked[2]).evaluate()):
-            yield locked[1]
+@pytest.mark.slow
+def test_a_missing_extra_is_named_in_one_line(base_install: BaseInstall, tmp_path: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert set(project["optional-dependencies"]) - NOT_FOR_USERS == set(NEEDS_EXTRA)
+    world = World.make(tmp_path)
+    commands = NEEDS_EXTRA | {"ray": arguments("match", world.options(scan="ray"))}
+    for home in (["run", "init", "clinic", "--name", "clinic"], ["curator", "init", "curator"]):
+        assert base_install.run("likeset", *home, folder=tmp_path).returncode == 0
+    for extra, command in commands.items():
+        refused = base_install.run("likeset", *command, folder=tmp_path)
+        assert refused.returncode == 2, refused.stderr
+        (line,) = refused.stderr.splitlines()
+        assert line.startswith("error: ")
+        assert f"pip install 'likeset[{extra}]'" in line
