@@ -5,11 +5,13 @@ asking everyone once for fewer rows each. Owners are generated: no public data s
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.greedy import match
@@ -28,7 +30,7 @@ __all__ = ["ASKING_METHODS", "STUDY", "Parsimony"]
 
 ASKING_METHODS = ("paper", "everyone each round", "everyone once", "threshold once")
 _OWNERS = (5, 10, 20, 50, 100, 200, 500, 1000, 2000)
-_ROWS, _TARGET, _COLUMNS = 120, 300, 10
+_ROWS, _TARGET, _UNSEEN, _COLUMNS = 120, 300, 2000, 10
 _SIZE = 50
 _DIMENSION = 128
 _DELTA = 1e-5
@@ -61,7 +63,7 @@ class Parsimony:
                     "rows": _ROWS,
                     "target": _TARGET,
                     "seed": seed,
-                    "revision": 1,
+                    "revision": 2,
                 },
             )
             for seed in range(options.seeds or _SEEDS)
@@ -78,13 +80,14 @@ class Parsimony:
         market = crowd(
             owners=cell["owners"],
             rows=cell["rows"],
-            target=cell["target"],
+            target=cell["target"] + _UNSEEN,
             columns=_COLUMNS,
             coins=np.random.default_rng(seed),
         )
+        market, unseen = replace(market, target=market.target[:_TARGET]), market.target[_TARGET:]
         gamma = median_gamma(market.target, scale=1.0, coins=np.random.default_rng(0))
         exact = match(market.pool, market.target, size, gamma=gamma, method="exact").indices
-        yardstick = squared_mmd(market.pool[exact], market.target, gamma=gamma)
+        yardstick = squared_mmd(market.pool[exact], unseen, gamma=gamma)
         if cell["method"] in ASKING_METHODS[:2]:
             plan = _plan(cell)
             rounds = run_rounds(
@@ -96,10 +99,10 @@ class Parsimony:
                 plan=plan,
                 noise=SimulatedNoise(seed),
             )
-            seen = rounds.rows_seen
-            distance = squared_mmd(market.pool[rounds.indices], market.target, gamma=gamma)
+            seen, summary = rounds.rows_seen, market.pool[rounds.indices]
         else:
-            seen, distance = _run_sealed(cell, market, gamma)
+            seen, summary = _run_sealed(cell, market, gamma)
+        distance = squared_mmd(summary, unseen, gamma=gamma)
         bound = parsimony_bound(owners=cell["owners"], epsilon=cell["epsilon"], delta=cell["delta"])
         return {
             "rows_per_pick": seen / size,
@@ -139,8 +142,8 @@ def _plan(cell: Cell) -> auction.AuctionPlan:
     )
 
 
-def _run_sealed(cell: Cell, market: Crowd, gamma: float) -> tuple[int, float]:
-    """Rows seen and squared MMD of the sealed protocol, with its own release of the target's mean."""
+def _run_sealed(cell: Cell, market: Crowd, gamma: float) -> tuple[int, Rows]:
+    """Rows seen and the summary of the sealed protocol, with its own release of the target's mean."""
     summarizer = Summarizer(
         cell["size"],
         epsilon=cell["epsilon"],
@@ -151,9 +154,10 @@ def _run_sealed(cell: Cell, market: Crowd, gamma: float) -> tuple[int, float]:
         auction_epsilon=cell["epsilon"],
         noise="simulated",
         random_state=cell["seed"],
+        folds=0,
     )
     summarizer.fit(market.target, {f"owner-{number}": rows for number, rows in enumerate(market.owners)})
-    return summarizer.rows_seen_, summarizer.in_sample_squared_mmd_
+    return summarizer.rows_seen_, summarizer.summary_
 
 
 STUDY = Parsimony()

@@ -88,7 +88,9 @@ BAD_SETTINGS: list[tuple[str, dict[str, Any]]] = [
         (name, {name: value})
         for name in ("epsilon", "owner_epsilon", "auction_epsilon")
         for value in (-1.0, float("nan"), float("inf"), 1e300, "x", None)
+        if (name, value) != ("owner_epsilon", None)
     ),
+    ("owner_epsilon", {"auction": "threshold", "owner_epsilon": 0.0}),
     *(("delta", {"delta": value}) for value in (1, 1.0, -0.1, 0, float("nan"), "x", None)),
     *(
         (name, {name: value})

@@ -293,6 +293,12 @@ class TestOtherProtocols:
         assert sum(one.payment for one in found.attribution_.owners) == found.rows_seen_
         np.testing.assert_array_equal(found.summary_, [tables[owner][row] for owner, row in found.indices_])
 
+    def test_where_owners_may_learn_nothing_of_one_another_everyone_is_asked(self) -> None:
+        tables = {f"practice {place}": rows(100 + place, 6) for place in range(60)}
+        found = simulated(3, offer_factor=5, epsilon=8.0, owner_epsilon=0.0).fit(TARGET, tables)
+        assert found.terms_.auction == "everyone"
+        assert guarantee_of(found, View.owners("practice_0")).epsilon == 0.0
+
     def test_the_auction_has_its_price_among_owners(self) -> None:
         tables = {f"practice {place}": rows(100 + place, 6) for place in range(60)}
         found = Summarizer(3, offer_factor=5, epsilon=8.0, release_gamma=0.1).fit(TARGET, tables)

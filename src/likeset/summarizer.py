@@ -123,7 +123,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         auction_epsilon: float = 1.0,
         summary_release: Literal["none", "gaussian", "mwem"] = "none",
         schedule: str = "",
-        owner_epsilon: float = 0.0,
+        owner_epsilon: float | None = None,
         seed_rows: ArrayLike | None = None,
         curator: Literal["auto", "trusted", "split"] = "auto",
         parties: int = 3,

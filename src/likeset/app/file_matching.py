@@ -34,7 +34,7 @@ class JobWishes(TypedDict, total=False):
     auction_epsilon: float
     summary_release: Literal["none", "gaussian", "mwem"]
     schedule: str
-    owner_epsilon: float
+    owner_epsilon: float | None
     curator: Literal["auto", "trusted", "split"]
     parties: int
     weights: bool

@@ -37,8 +37,9 @@ _USUAL_OFFERS = 10.0
 _MOST_COORDINATES = 1 << 16
 _MOST_ROWS = 1 << 40
 _LARGEST_EPSILON = 1e6
-_OFFERED_PER_ASKED = 10.0
-"""With a threshold auction, about how many rows each asked owner discloses."""
+_ASKED_SHARE, _MOST_OF_ONE = 0.1, 100.0
+"""A threshold auction asks about a tenth of the owners, so that every kind of owner the target needs is among them, and
+more where each would have to disclose over a hundred rows (docs/studies/parsimony)."""
 _AS_WISHED = tuple(setting.name for setting in settings() if setting.in_terms)
 
 
@@ -154,8 +155,11 @@ class Draft:
         """Numbers within bounds far beyond use, so that what is computed from them stays a number."""
         wishes = self.wishes
         for name in ("epsilon", "owner_epsilon", "auction_epsilon"):
-            if arguments.positive(name, getattr(wishes, name), zero=True) > _LARGEST_EPSILON:
-                raise InvalidArgument(name, getattr(wishes, name), f"must be at most {_LARGEST_EPSILON:g}")
+            given = getattr(wishes, name)
+            if name == "owner_epsilon" and given is None:
+                continue  # as much as the auction needs
+            if arguments.positive(name, given, zero=True) > _LARGEST_EPSILON:
+                raise InvalidArgument(name, given, f"must be at most {_LARGEST_EPSILON:g}")
         arguments.positive("delta", wishes.delta, zero=True)
         arguments.count("rows_per_unit", self.facts.rows_per_unit, most=_MOST_ROWS)
         size = arguments.count("size", wishes.size, most=_MOST_ROWS)
@@ -270,30 +274,35 @@ class Draft:
         self.notes.append(UniformOffers(self.facts.target_size, self.budget.epsilon))
 
     def _auction(self, *, seen: bool) -> tuple[Literal["everyone", "threshold", "paper"], float, int]:
-        """Who is asked: everyone, unless there are more owners than rows to be offered, and rows are seen."""
+        """Who is asked: its name, the epsilon of one use, and about how many owners a threshold asks."""
         wishes, owners = self.wishes, len(self.facts.owners)
         arguments.one_of("auction", wishes.auction, ("auto", "everyone", "threshold", "paper"))
         offered = wishes.offer_factor * wishes.size
         name = wishes.auction
         if name == "auto":
-            many = owners > offered and wishes.protocol == "sealed" and seen
+            many = owners > offered and wishes.protocol == "sealed" and seen and wishes.owner_epsilon != 0.0
             name = "threshold" if many else "everyone"
         if name == "everyone":
             return "everyone", 0.0, 0
         epsilon = arguments.positive("auction_epsilon", wishes.auction_epsilon)
         if name == "paper":
             return "paper", epsilon, 0
+        if wishes.owner_epsilon == 0.0:
+            raise InvalidArgument(
+                "owner_epsilon", 0.0, "allows no threshold auction: give more, leave it out, or set auction: everyone"
+            )
         least = auction.plan_threshold(
             owners, epsilon=epsilon, observer=Observer.COALITION, rounds=1, summary_released=False
         ).offset
-        return "threshold", epsilon, max(least, min(owners, round(offered / _OFFERED_PER_ASKED)))
+        asked = round(max(_ASKED_SHARE * owners, offered / _MOST_OF_ONE))
+        return "threshold", epsilon, max(least, min(owners, asked))
 
     def _owner_epsilon(self, auction_name: str, auction_epsilon: float) -> float:
-        """What owners may learn about one another: as wished, or what the auction needs."""
-        if auction_name != "threshold" or self.wishes.owner_epsilon > 0.0:
+        """What owners may learn about one another: as given, or what a threshold auction needs."""
+        if self.wishes.owner_epsilon is not None:
             return self.wishes.owner_epsilon
         rounds = self.wishes.size if self.wishes.protocol == "interactive" else 1
-        return rounds * math.log1p(math.exp(auction_epsilon))
+        return rounds * math.log1p(math.exp(auction_epsilon)) if auction_name == "threshold" else 0.0
 
 
 def _rho_within(budget: Budget) -> float:

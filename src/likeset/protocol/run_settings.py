@@ -112,9 +112,10 @@ class RunSettings:
         in_terms=True,
         is_fine=True,
     )
-    owner_epsilon: float = _setting(
-        "what owners may learn about one another's rows; 0 unless an auction or summary release needs it",
-        0.0,
+    owner_epsilon: float | None = _setting(
+        "what owners may learn about one another's rows; if not given, what a threshold auction needs; 0 is nothing: "
+        "everyone is asked",
+        None,
         is_fine=True,
     )
     curator: Literal["auto", "trusted", "split"] = _setting(
