@@ -142,6 +142,8 @@ class TestResult:
     def test_shares_add_up(self, fitted: Summarizer) -> None:
         assert list(fitted.shares_) == list(OWNERS)
         assert sum(fitted.shares_.values()) == pytest.approx(1.0)
+        worth = {line.owner: max(0.0, line.shapley) for line in fitted.attribution_.owners}
+        assert list(fitted.shares_.values()) == pytest.approx([value / sum(worth.values()) for value in worth.values()])
 
     def test_owners_are_paid_for_the_rows_that_they_sent(self) -> None:
         tables = {**OWNERS, "tiny": rows(4, 5)}

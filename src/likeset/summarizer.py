@@ -69,8 +69,8 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         in_sample_squared_mmd_: squared MMD of the (weighted) summary to the very rows of the target that it was
             selected by; too good, as it does not say how other rows of that kind are matched.
         guarantees_: for each view what it costs, with its basis.
-        shares_: each owner's share of the value; telling it to an owner would be a release of its own.
-        attribution_: the same in full: rows, value, Shapley value, payment.
+        shares_: each owner's part of all Shapley values; telling it to an owner would be a release of its own.
+        attribution_: the same in full: rows, Shapley value, payment.
         rows_seen_: how many rows the curator saw; where it is split, how many it computed on and nobody saw.
         access_ratio_: (rows seen + m) / (size + m).
         history_: one ``Pick`` per selected row, in order.

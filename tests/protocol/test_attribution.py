@@ -1,4 +1,4 @@
-"""Values, shares, payments and the report: expected numbers by hand, and who may depend on whom."""
+"""Shares, payments and the report: expected numbers by hand, and who may depend on whom."""
 
 import math
 from dataclasses import FrozenInstanceError
@@ -12,25 +12,16 @@ from numpy.typing import NDArray
 
 from chance import public_coins
 from likeset.errors import InvalidArgument
-from likeset.geometry.greedy import Match, match
+from likeset.geometry.greedy import match
 from likeset.geometry.shapley import SelectionGame, selection_game
 from likeset.privacy.accounting import guarantee
 from likeset.privacy.events import Observer, Release, Simulated
 from likeset.privacy.noise import SecretNoise, SimulatedNoise
 from likeset.privacy.relation import Relation
 from likeset.protocol import attribution
-from likeset.protocol.attribution import Attribution, attribute, payments, payments_by_share, shares, values
+from likeset.protocol.attribution import Attribution, attribute, payments, payments_by_share, shares
 
-GAINS, OWNERS = [0.5, 0.25, -1.0, 0.125, -0.5], [2, 0, 2, 0, 3]
-
-
-# --- values and shares ---
-
-
-def test_a_value_is_the_sum_of_gains_and_a_loss_takes_nothing_away() -> None:
-    """Owner 0: 0.25 + 0.125; owner 1 was not selected; owner 2: 0.5 and a loss; owner 3: a loss only."""
-    assert values(GAINS, OWNERS, 5).tolist() == [0.375, 0.0, 0.5, 0.0, 0.0]
-    assert values([], [], 2).tolist() == [0.0, 0.0]
+# --- shares ---
 
 
 def test_a_share_is_the_fraction_of_the_total() -> None:
@@ -99,7 +90,7 @@ def test_bare_shares_are_not_paid_out() -> None:
 # --- the report ---
 
 
-def summary(owner_count: int, size: int = 25) -> tuple[Match, NDArray[np.int64], SelectionGame]:
+def summary(owner_count: int, size: int = 25) -> tuple[NDArray[np.int64], SelectionGame]:
     """A real selection: owners around different places, the target between the first two."""
     coins = public_coins(3)
     owners = np.repeat(np.arange(owner_count), 30)
@@ -109,14 +100,13 @@ def summary(owner_count: int, size: int = 25) -> tuple[Match, NDArray[np.int64],
     target = 0.6 * coins.normal(size=(40, 2))
     found = match(pool, target, size, gamma=0.8)
     chosen = owners[found.indices]
-    return found, chosen, selection_game(pool[found.indices], chosen, owner_count, target, gamma=0.8)
+    return chosen, selection_game(pool[found.indices], chosen, owner_count, target, gamma=0.8)
 
 
 def report(owner_count: int, coins: np.random.Generator | None = None, *, size: int = 25) -> Attribution:
-    found, chosen, game = summary(owner_count, size)
+    chosen, game = summary(owner_count, size)
     return attribute(
         [f"owner-{place}" for place in range(owner_count)],
-        gains=found.gains,
         owners=chosen,
         rows_disclosed=[30] * owner_count,
         price_per_row=2.0,
@@ -126,19 +116,29 @@ def report(owner_count: int, coins: np.random.Generator | None = None, *, size: 
 
 
 def test_the_report_agrees_with_its_parts() -> None:
-    found, chosen, game = summary(4)
+    chosen, game = summary(4)
     made = report(4)
-    worth = values(found.gains, chosen, 4)
+    worth = np.array([line.shapley for line in made.owners])
     assert [line.owner for line in made.owners] == ["owner-0", "owner-1", "owner-2", "owner-3"]
     assert [line.rows_selected for line in made.owners] == np.bincount(chosen, minlength=4).tolist()
     assert [line.rows_disclosed for line in made.owners] == [30] * 4
-    assert [line.value for line in made.owners] == worth.tolist()
     assert [line.share for line in made.owners] == pytest.approx(worth / worth.sum())
     assert [line.payment for line in made.owners] == [60.0] * 4
     assert sum(line.shapley for line in made.owners) == pytest.approx(made.improvement)
     assert made.improvement == pytest.approx(game.coalitions(np.ones((1, 4), dtype=bool))[0], rel=1e-12)
     assert made.permutations == 0
     assert {line.shapley_error for line in made.owners} == {0.0}
+
+
+def test_a_share_does_not_depend_on_the_order_of_picks_and_is_never_negative() -> None:
+    """Owners 0 and 1 have equal rows, whoever was picked first; owner 2's rows lead away from the target."""
+    game = SelectionGame(
+        attraction=np.array([1.0, 1.0, 0.1]), similarity=np.array([[2.0, 1.5, 1.5], [1.5, 2.0, 1.5], [1.5, 1.5, 4.0]])
+    )
+    for picks in ([0, 1, 2], [2, 1, 0]):
+        made = attribute(["a", "b", "c"], owners=picks, rows_disclosed=[1, 1, 1], price_per_row=0.0, game=game)
+        assert made.owners[2].shapley < 0.0
+        assert [line.share for line in made.owners] == [0.5, 0.5, 0.0]
 
 
 def test_many_owners_need_coins_and_get_errors() -> None:
@@ -159,26 +159,6 @@ def test_a_report_is_frozen() -> None:
 
 
 # --- bad input ---
-
-
-@pytest.mark.parametrize(
-    ("gains", "owners", "count", "argument"),
-    [
-        ([0.1, math.nan], [0, 1], 2, "gains"),
-        ([[0.1, 0.2]], [0, 1], 2, "gains"),
-        (["high"], [0], 1, "gains"),
-        ([0.1, 0.2], [0], 2, "owners"),
-        ([0.1, 0.2], [0, 2], 2, "owners"),
-        ([0.1, 0.2], [0, -1], 2, "owners"),
-        ([0.1, 0.2], [0.0, 1.0], 2, "owners"),
-        ([0.1, 0.2], [0, 0], 0, "owner_count"),
-        ([0.1, 0.2], [0, 0], 2.0, "owner_count"),
-    ],
-)
-def test_gains_and_owners_must_fit(gains: list[float], owners: list[int], count: int, argument: str) -> None:
-    with pytest.raises(InvalidArgument) as refused:
-        values(gains, owners, count)
-    assert refused.value.argument == argument
 
 
 def test_other_bad_arguments_are_refused_by_name() -> None:
@@ -212,7 +192,6 @@ def test_reports_that_do_not_fit_are_refused(change: dict[str, Any], argument: s
     with pytest.raises(InvalidArgument) as refused:
         attribute(
             given["names"],
-            gains=[0.1, 0.2, 0.3],
             owners=[0, 1, 2],
             rows_disclosed=given["rows_disclosed"],
             price_per_row=1.0,

@@ -2,13 +2,11 @@
 
 Three numbers per owner, computed by the curator for the consumer's report:
 
-* *value*: the sum of max(0, marginal gain) over its selected rows, and *share*, its fraction of the total. Cheap,
-  and a by-product of the selection, but the first picks have the largest gains: whoever is picked early gains most.
 * *Shapley value*: what its rows add, averaged over every order in which owners could come (``geometry.shapley``).
-  Beside the share it shows how fair the greedy attribution is.
+* *share*: its part of the sum of all Shapley values, where one below zero counts as zero.
 * *payment*: by default price times rows disclosed, which depends on nobody else's data, so an owner may hear it.
 
-Values, shares, Shapley values and the number of selected rows depend on everybody's rows. **No owner may hear them**:
+Shapley values, shares and the number of selected rows depend on everybody's rows. **No owner may hear them**:
 they are for the consumer, who sees the summary anyway. An owner's share reaches its owner only as a release that was
 planned and charged (``plan_shares``, ``release_shares``); a payment by value is made from such a release.
 """
@@ -38,7 +36,6 @@ __all__ = [
     "plan_shares",
     "release_shares",
     "shares",
-    "values",
 ]
 
 
@@ -50,8 +47,7 @@ class OwnerAttribution:
         owner: its name.
         rows_selected: how many of its rows are in the summary.
         rows_disclosed: how many rows it sent to the curator.
-        value: the sum of its rows' marginal gains, those below zero left out.
-        share: its fraction of all values.
+        share: its part of all Shapley values above zero.
         shapley: its Shapley value; those of all owners add up to ``Attribution.improvement``.
         shapley_error: standard error of the Shapley value; 0 if it is exact.
         payment: price times rows disclosed.
@@ -60,7 +56,6 @@ class OwnerAttribution:
     owner: str
     rows_selected: int
     rows_disclosed: int
-    value: float
     share: float
     shapley: float
     shapley_error: float
@@ -82,23 +77,10 @@ class Attribution:
     permutations: int
 
 
-def values(gains: ArrayLike, owners: ArrayLike, owner_count: int) -> NDArray[np.float64]:
-    """Each owner's value: the sum of max(0, marginal gain) over its selected rows.
-
-    Args:
-        gains: the marginal gain of each selected row when it was picked (``geometry.greedy.Match.gains``).
-        owners: for each selected row the number of its owner.
-        owner_count: how many owners there are, those without a selected row included.
-    """
-    gained = arguments.vector("gains", gains)
-    places = owner_numbers(owners, owner_count, length=len(gained))
-    return np.bincount(places, weights=np.maximum(gained, 0.0), minlength=owner_count).astype(np.float64)
-
-
 def shares(values: ArrayLike, *, rows_selected: ArrayLike | None = None) -> NDArray[np.float64]:
-    """Each owner's fraction of the total value.
+    """Each owner's fraction of all values.
 
-    If every value is zero (no pick was a gain), the owners that contributed rows share equally; if nobody did, all
+    If every value is zero, the owners that contributed rows share equally; if nobody did, all
     shares are zero. Shares are never negative and add up to 1, or to 0.
 
     Args:
@@ -151,7 +133,6 @@ def payments_by_share(released: Release[NDArray[np.float64]], pot: float) -> Rel
 def attribute(
     names: Sequence[str],
     *,
-    gains: ArrayLike,
     owners: ArrayLike,
     rows_disclosed: ArrayLike,
     price_per_row: float,
@@ -162,7 +143,6 @@ def attribute(
 
     Args:
         names: the owners' names, in their public order.
-        gains: the marginal gain of each selected row when it was picked.
         owners: for each selected row the number of its owner.
         rows_disclosed: for each owner how many rows it sent to the curator.
         price_per_row: the agreed price.
@@ -174,31 +154,28 @@ def attribute(
         raise InvalidArgument("names", f"{len(known)} names", "must be different from one another")
     if game.owner_count != len(known):
         raise InvalidArgument("game", f"{game.owner_count} owners", f"must have {len(known)}, one per name")
-    worth = values(gains, owners, len(known))
-    places = owner_numbers(owners, len(known), length=np.size(gains))
+    places = owner_numbers(owners, len(known), length=np.size(owners))
     selected = np.bincount(places, minlength=len(known))
     disclosed = arguments.row_numbers("rows_disclosed", rows_disclosed, length=len(known))
     if (selected > disclosed).any():
         who = known[int(np.argmax(selected > disclosed))]
         raise InvalidArgument("rows_disclosed", who, "has more rows selected than it disclosed")
-    return _report(known, worth, selected, disclosed, payments(disclosed, price_per_row), shapley(game, coins=coins))
+    return _report(known, selected, disclosed, payments(disclosed, price_per_row), shapley(game, coins=coins))
 
 
 def _report(
     names: Sequence[str],
-    worth: NDArray[np.float64],
     selected: NDArray[np.int64],
     disclosed: NDArray[np.int64],
     paid: NDArray[np.float64],
     fair: Shapley,
 ) -> Attribution:
-    fractions = shares(worth, rows_selected=selected)
+    fractions = shares(np.maximum(fair.values, 0.0), rows_selected=selected)
     lines = tuple(
         OwnerAttribution(
             owner=name,
             rows_selected=int(selected[position]),
             rows_disclosed=int(disclosed[position]),
-            value=float(worth[position]),
             share=float(fractions[position]),
             shapley=float(fair.values[position]),
             shapley_error=float(fair.standard_errors[position]),

@@ -197,7 +197,6 @@ class Result:
         known = [outcome.owners[name].disclosed for name in terms.owners]
         return attribute(
             terms.owners,
-            gains=outcome.summary.gains,
             owners=outcome.summary.owners,
             rows_disclosed=[terms.rows_per_owner if rows is None else rows for rows in known],
             price_per_row=terms.price_per_row,
