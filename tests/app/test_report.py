@@ -12,7 +12,7 @@ from report_sample import OWNERS, Page, baseline, guarantee, sample_pictures, sa
 
 from likeset.app.report import figures, render, render_for_owner
 from likeset.app.report.page import _contributions
-from likeset.app.report.plain_words import DASH, bytes_in_words, cost, enumeration, number, odds, percent, plain
+from likeset.app.report.plain_words import DASH, bytes_in_words, cost, enumeration, guess, number, percent, plain
 from likeset.errors import InvalidArgument
 
 HOSTILE = '<script>alert("x")</script>$\\frac{&\'--> id="figure_1" #0072b2 \x1b[31m\u202e'
@@ -52,7 +52,8 @@ def test_the_answer_is_one_sentence_with_its_comparison_and_its_protection() -> 
     assert headline(render(sample_result(), sample_pictures())) == (
         "100 rows from 4 owners match rows like your 70 rows with MMD² 0.0042 (0.0032 to 0.0050): closer than 100 "
         "fresh rows of your own kind would be (0.0051); random rows among those offered would give 0.021. Owners "
-        "learned at most ε = 1, δ = 10⁻⁵ about any row of your target and nothing about any row of one another."
+        "learned at most ε = 1, δ = 10⁻⁵ about any row of your target and nothing about any row of one another. "
+        "A coin-flip guess about one row of your target becomes correct at most 55.4% of the time."
     )
 
 
@@ -354,7 +355,6 @@ def test_the_page_says_nothing_about_labels_that_nobody_looked_at(labels: object
 
 
 def test_other_words() -> None:
-    """The odds are e^1 = 2.718."""
     assert (bytes_in_words(999), bytes_in_words(52311), bytes_in_words(1.5e9)) == tuple(
         f"{amount}\u00a0{unit}" for amount, unit in (("999", "bytes"), ("52.3", "kB"), ("1.5", "GB"))
     )
@@ -365,14 +365,14 @@ def test_other_words() -> None:
         "a, b and 1 more",
     )
     assert plain("a\x00b\nc\u202ed") == r"a\x00b\nc\u202ed"
-    assert "at most 2.7-fold, but for a probability of about 10⁻⁵" in odds(guarantee("owners", "c", 1.0, "proven", ""))
-    assert odds(guarantee("owners", "c", 1.0, "claimed", "")) == ""
+    known = {"guess": 0.55329}
+    assert "55.4% of the time" in guess(guarantee("owners", "c", 1.0, "proven", "") | known, "row")
+    for basis, right in (("claimed", 0.6), ("simulated", 0.6), ("proven", None)):
+        assert guess(guarantee("owners", "c", 1.0, basis, "") | {"guess": right}, "row") == ""
     assert cost(guarantee("owners", "c", None, "none", "")) == "no bound"
     assert cost(guarantee("owners", "c", 1.0, "simulated", "")) == "no bound"
 
 
-def test_shapley_values_are_shown_as_shares_of_all_of_them() -> None:
-    """Values of 0.3 and 0.1 sum to 0.4: three quarters and one quarter."""
-    owners = [{"name": "a", "share": 0.5, "shapley": 0.3}, {"name": "b", "share": 0.5, "shapley": 0.1}]
-    shown = _contributions({"owners": owners})
-    assert [words in shown for words in ("Shapley share", "75%", "25%", "30%")] == [True, True, True, False]
+def test_one_share_of_each_owner_is_shown() -> None:
+    owners = [{"name": "a", "share": 0.75, "shapley": 0.3}, {"name": "b", "share": 0.25, "shapley": 0.1}]
+    assert re.findall(r"(\d+)%<", _contributions({"owners": owners})) == ["75", "25"]

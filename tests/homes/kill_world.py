@@ -130,7 +130,7 @@ def warm_up(run: Terms) -> None:
     tables = ("duckdb", "pandas", "pyarrow.csv", "pyarrow.parquet", "likeset.tables.sources.delimited")
     for name in (*tables, "dp_accounting.pld", "dp_accounting.rdp", "likeset.tables.sources.records_in_text", ciphers):
         importlib.import_module(name)
-    planned_views(run)
+    planned_views(run, width_choice=None)
     SecretNoise()
     run.kernel.features()(np.zeros((1, run.kernel.columns), dtype=np.float32))
 

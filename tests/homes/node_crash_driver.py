@@ -130,7 +130,7 @@ def lives(first: Path, again: Path, kind: str, writes: int) -> dict[str, Any]:
 
 def main(place: Path, kind: str, step: int) -> None:
     """Kill at every ``step``-th write until a life ends by itself."""
-    planned_views(terms(**RUNS[kind]))  # imports and computes what every life would
+    planned_views(terms(**RUNS[kind]), width_choice=None)  # imports and computes what every life would
     first = place / "first"
     assert in_a_life(lambda: prepared(first, kind)) == 0
     found = [lives(first, place / "after-1", kind, 1)]

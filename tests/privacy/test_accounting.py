@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from priced_events import COORDINATE, REPLACE, auction, gaussian
@@ -14,7 +15,7 @@ from scipy.stats import norm
 from chance import examples
 from likeset.errors import InvalidArgument
 from likeset.privacy import loss
-from likeset.privacy.accounting import Filter, concentrated_price, guarantee, obstacles, pure_price
+from likeset.privacy.accounting import Filter, concentrated_price, guarantee, guess_probability, obstacles, pure_price
 from likeset.privacy.events import (
     Composition,
     Event,
@@ -172,6 +173,56 @@ def test_one_owner_s_auction_is_cheap_only_while_nothing_follows(position: str) 
     assert concentrated_price(Composition((asked, other)), REPLACE) == pytest.approx((together**2 + 0.1**2) / 2)
 
 
+def _advantage(event: Event) -> float:
+    """What the printed probability says about the statistical distance."""
+    right = guess_probability(event, relation=REPLACE)
+    assert right is not None
+    return 2.0 * right - 1.0
+
+
+@pytest.mark.parametrize("mu", [0.1, 0.9167, 3.0])
+def test_a_guess_by_gaussian_noise_is_right_as_often_as_the_normal_law_says(mu: float) -> None:
+    """Phi(mu / 2), and next to nothing for the lattice: 67.7% at 0.9167."""
+    right = guess_probability(gaussian(2.0 / mu), relation=REPLACE)
+    assert right is not None
+    assert 0.0 <= right - norm.cdf(mu / 2.0) < 1e-6
+
+
+@pytest.mark.parametrize(("mu", "width"), [(0.8, 0.77), (0.2, 0.2), (1.45, 1.4), (3.0, 0.5)])
+def test_a_guess_by_a_choice_and_gaussian_noise_is_bounded_by_loss_distributions(mu: float, width: float) -> None:
+    """Every mechanism with two outcomes in a window of that width, composed with the noise by another library."""
+    choice = ExponentialChoice(rate=width / 4.0, quantity=COORDINATE)  # the range is 2 * rate * 2
+    found = _advantage(Composition((choice, gaussian(2.0 / mu))))
+    noise = pld.from_gaussian_mechanism(1.0 / mu)
+    worst = 0.0
+    for first in np.linspace(0.0, width, 21)[1:-1]:
+        chance = math.expm1(first - width) / math.expm1(-width)
+        upper = {0: math.log(chance), 1: math.log1p(-chance)}
+        lower = {0: upper[0] - first, 1: upper[1] + width - first}
+        pair = pld.from_two_probability_mass_functions(lower, upper)
+        worst = max(worst, pair.compose(noise).get_delta_for_epsilon(0.0))
+    assert -1e-4 < found - worst < 1e-3  # the library rounds losses up to 1e-4
+
+
+def test_a_guess_by_randomised_responses_and_noise_is_bounded_by_loss_distributions() -> None:
+    """Discrete Laplace noise of scale b is worth 2/b; three times 0.5, and then Gaussian noise as well."""
+    steps = Repeated(Laplace(scale=4.0, quantity=COORDINATE), 3)
+    single = pld.from_randomized_response(2.0 / (1.0 + math.exp(0.5)), 2)
+    for event, noise in (
+        (steps, pld.identity()),
+        (Composition((steps, gaussian(4.0))), pld.from_gaussian_mechanism(2.0)),
+    ):
+        expected = noise.compose(single.self_compose(3)).get_delta_for_epsilon(0.0)
+        assert _advantage(event) == pytest.approx(expected, abs=3e-4)
+
+
+def test_delta_is_not_the_chance_that_the_bound_fails() -> None:
+    """At epsilon 4 and delta 1e-5, Gaussian noise has mu = 0.917 and loses more than 4 with a chance of 4.7e-5."""
+    mu = 0.9167
+    assert guarantee(gaussian(2.0 / mu), relation=REPLACE, delta=1e-5).epsilon == pytest.approx(4.0, abs=1e-3)
+    assert norm.cdf(mu / 2.0 - 4.0 / mu) == pytest.approx(4.7e-5, rel=0.01)
+
+
 UNPRICED: list[Event] = [
     Unbounded(reason="raw rows"),
     PaperAuction(epsilon=0.01, owners=5, rounds=1, patience=3),
@@ -189,6 +240,7 @@ def test_what_is_not_proven_has_no_price_alone_or_in_company(event: Event) -> No
         assert (answer.epsilon, answer.basis) == (math.inf, Basis.NONE)
         assert answer.note
         assert obstacles(whole)
+        assert guess_probability(whole, relation=REPLACE) is None
         assert Filter.empty(relation=REPLACE, delta=1e-5).add(whole).epsilon == math.inf
 
 

@@ -104,7 +104,7 @@ def test_two_adaptive_choices_by_brute_force() -> None:
         )
 
     twice = max(chance(t) * once(x - t) + (1 - chance(t)) * once(x - t + width) for t in thresholds[::20])
-    table = bounded_range._bound(width, 2, (), 40)
+    table = bounded_range._bound(width, 2, (), 0.0, 40)
     found = float(np.interp(x, width / 12 * np.arange(40), table))
     assert twice <= found <= twice * 1.02 + 1e-4
 
@@ -135,7 +135,7 @@ def test_randomised_response_added_to_choices_by_enumeration() -> None:
         ):
             total += first * second * max(0.0, 1 - math.exp(x - a - b))
         best = max(best, total)
-    table = bounded_range._bound(width, 1, ((epsilon, 1),), 40)
+    table = bounded_range._bound(width, 1, ((epsilon, 1),), 0.0, 40)
     found = float(np.interp(x, width / 12 * np.arange(40), table))
     assert best <= found <= best * 1.05
 

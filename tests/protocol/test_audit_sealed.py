@@ -37,7 +37,7 @@ class HalvedNoise(SimulatedNoise):
 
 
 def _claim(agreed: Terms, protected: str) -> float:
-    views = {planned.view: planned.guarantee.epsilon for planned in planned_views(agreed)}
+    views = {planned.view: planned.guarantee.epsilon for planned in planned_views(agreed, width_choice=None)}
     return views[View.owners(protected)]
 
 

@@ -171,7 +171,7 @@ def test_the_papers_settings_are_priced_as_this_project_derived() -> None:
                 "seed_rows": 150,
             }
         )
-        views = {view.view: view for view in planned_views(agreed)}
+        views = {view.view: view for view in planned_views(agreed, width_choice=None)}
         target = views[View.owners("hospital")]
         assert target.guarantee.basis is Basis.PROVEN
         assert target.guarantee.epsilon == pytest.approx(epsilon, abs=0.01)
@@ -190,12 +190,12 @@ def test_the_papers_settings_run_end_to_end_and_say_what_they_are() -> None:
             assert accounts[View.owners(name)].unproven
             assert accounts[View.owners(name)].basis is Basis.NONE
             assert accounts[View.curator(name)].rows == agreed.rows_per_owner
-    views = {view.view: view for view in planned_views(agreed)}
+    views = {view.view: view for view in planned_views(agreed, width_choice=None)}
     plan = target_plan(agreed)
     assert plan is not None
     expected = accounting.guarantee(plan.event, relation=Relation.REPLACE_ONE, delta=agreed.target_budget.delta)
     assert views[View.owners("hospital")].guarantee == expected
-    simulated = {view.view: view for view in planned_views(agreed, simulated=True)}
+    simulated = {view.view: view for view in planned_views(agreed, width_choice=None, simulated=True)}
     assert simulated[View.owners("hospital")].guarantee.basis is Basis.NONE
 
 
@@ -215,7 +215,7 @@ def test_the_releases_of_all_rounds_are_the_event_that_is_charged(options: dict[
 @pytest.mark.parametrize("owners", [2, 40])
 def test_a_release_to_all_owners_is_priced_once(owners: int, monkeypatch: pytest.MonkeyPatch) -> None:
     agreed = terms(**GAUSSIAN, owners=tuple(f"o{place}" for place in range(owners)))
-    planned_views(agreed)  # its noise is calibrated, once for all
+    planned_views(agreed, width_choice=None)  # its noise is calibrated, once for all
     priced, guarantee = [], accounting.guarantee
 
     def noted(event: Event, **facts: Any) -> Guarantee:
@@ -223,7 +223,7 @@ def test_a_release_to_all_owners_is_priced_once(owners: int, monkeypatch: pytest
         return guarantee(event, **facts)
 
     monkeypatch.setattr(accounting, "guarantee", noted)
-    assert len(planned_views(agreed)) == 3 * owners + 2
+    assert len(planned_views(agreed, width_choice=None)) == 3 * owners + 2
     assert len(priced) == 5, "the target, what owners hear, and rows that curator and consumer see, and the target's"
 
 

@@ -147,7 +147,7 @@ def _neighbours_differ(options: dict[str, Any], seed: int, *, replaced: bool, ke
 def _accounted(relation: Relation) -> float:
     """Rows of the summary that the noise is made for: a row that changes moves the sum by at most 2."""
     agreed = terms(**RELEASED, relation=relation)
-    owners = [view for view in planned_views(agreed) if view.view == View.owners("a")]
+    owners = [view for view in planned_views(agreed, width_choice=None) if view.view == View.owners("a")]
     assert [view.guarantee.basis for view in owners] == [Basis.PROVEN]
     plan = summary_plan(agreed, 3)
     assert plan is not None
@@ -180,7 +180,7 @@ def _first_counterexample(options: dict[str, Any], *, keeps_pool: bool, begin: i
 
 def test_with_a_selective_auction_the_search_finds_neighbours_that_differ_by_more() -> None:
     """Where the top bid can be passed over, the basis is none, and rightly so."""
-    views = {view.view: view.guarantee for view in planned_views(terms(**SELECTIVE))}
+    views = {view.view: view.guarantee for view in planned_views(terms(**SELECTIVE), width_choice=None)}
     assert views[View.owners("a")].basis is Basis.NONE
     assert _first_counterexample(SELECTIVE, keeps_pool=True, begin=170) is not None
 
@@ -203,7 +203,7 @@ def test_the_papers_auction_tells_with_certainty_what_it_claims_to_hide() -> Non
         auction_epsilon=0.7,
         accept_unproven=PAPER_PARTS,
     )
-    views = {view.view: view.guarantee for view in planned_views(agreed)}
+    views = {view.view: view.guarantee for view in planned_views(agreed, width_choice=None)}
     assert views[View.owners("b")].basis is Basis.NONE
     target = rows(5, agreed.target_size)
     near, far = target[:3].copy(), target[:3] + np.float32(6.0)

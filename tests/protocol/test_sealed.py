@@ -197,7 +197,7 @@ def test_uniform_offers_draw_no_noise_and_charge_nothing_for_the_target() -> Non
         assert made.noise.calls == 0
         spent = {account.view: account for account in ledger.accounts()}
         assert spent[View.owners("hospital")].charges == 0
-    views = {view.view: view.guarantee for view in planned_views(agreed)}
+    views = {view.view: view.guarantee for view in planned_views(agreed, width_choice=None)}
     assert views[View.owners("hospital")].epsilon == 0.0
     assert views[View.owners("a")].epsilon == 0.0
 

@@ -327,7 +327,7 @@ def test_what_is_proven_needs_no_acceptance() -> None:
     ):
         agreed = terms(**options)
         assert agreed.unproven_parts() == ()
-        owners = [view for view in planned_views(agreed) if view.view.observer == "owners"]
+        owners = [view for view in planned_views(agreed, width_choice=None) if view.view.observer == "owners"]
         assert {view.guarantee.basis.value for view in owners} == {"proven"}
 
 

@@ -92,7 +92,7 @@ DRAWN: dict[str, Any] = {"gamma": KERNEL.gamma, "seed": KERNEL.seed, "largest": 
 def test_what_is_planned_and_drawn_makes_the_terms_and_costs_what_was_planned(options: dict[str, Any]) -> None:
     agreed, planned = terms(**options), _planned(**options)
     assert Terms.settled(planned, **DRAWN, expires=agreed.expires) == agreed
-    assert planned_views(planned) == planned_views(agreed)
+    assert planned_views(planned, width_choice=None) == planned_views(agreed, width_choice=None)
     assert planned.rows_per_owner == agreed.rows_per_owner
 
 

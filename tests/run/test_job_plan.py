@@ -1,6 +1,8 @@
 """What a plan predicts is what the run then does: guarantees to the letter, rows and bytes within the bounds."""
 
 import json
+import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,13 @@ from likeset.run.local import run_job
 from likeset.run.notices import BoundsFromData, NoiseIsSimulated, WeakPromise
 
 CLINICS = 30
+
+
+def big(world: World) -> str:
+    """A target for which a release pays at epsilon 1."""
+    if not (world.folder / "big.csv").exists():
+        write(world.folder / "big.csv", rows(1200, seed=9, age=50.0, whose="big"))
+    return str(world.folder / "big.csv")
 
 
 @pytest.fixture(scope="module")
@@ -267,3 +276,20 @@ def test_many_notes_become_one_line_unless_all_are_wanted(
     assert "from 1 owner, to look" in shown
     assert job_world.call("plan", options, "--verbose") == 0
     assert capsys.readouterr().out.count("drafted from data") == 8
+
+
+def test_pages_say_how_often_a_guess_is_right_as_a_plan_does(world: World) -> None:
+    """In percent, rounded up, at delta = 1e-5: in words in the threat model, in a table in the proof."""
+    docs = Path(__file__).parents[2] / "docs"
+    said = re.search(
+        r"(55\.\d)% .* at epsilon = 1, (\S+)% at 2, (\S+)% at 4, (\S+)% at 8", (docs / "threat-model.md").read_text()
+    )
+    assert said is not None
+    for epsilon, shown in zip((1, 2, 4, 8), said.groups(), strict=True):
+        chosen, public = (
+            plan_job(job(world, epsilon=float(epsilon), offers="tilted", **given)).document()["guarantees"][0]["guess"]
+            for given in ({"target": big(world)}, {"target": big(world), "release_gamma": 1.0})
+        )
+        percents = [f"{math.ceil(1000.0 * right) / 10.0:.1f}%" for right in (chosen, public)]
+        assert f"{shown}%" == percents[0]
+        assert f"| {epsilon} | {percents[0]} | {percents[1]} |" in (docs / "proofs" / "accounting.md").read_text()

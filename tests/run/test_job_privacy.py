@@ -127,13 +127,13 @@ def test_all_prices_are_for_all_rows_of_an_id(world: World) -> None:
     assert width != wider
 
 
-def test_the_unit_is_named_beside_the_odds(world: World) -> None:
+def test_the_unit_is_named_beside_the_price(world: World) -> None:
     told = plan_job(job_of(world)).document()["guarantees"][0]["in_words"]
-    assert "one id with all of its rows, of which at most 2 take part," in told
+    assert "one id (all of its rows, of which at most 2 take part) of consumer" in told
     text = job_world.SCHEMA.replace("rows_per_id: 2", "keep: 1")
     (world.folder / "schema.yaml").write_text(text, encoding="utf-8")
     kept = plan_job(job_of(world)).document()["guarantees"][0]["in_words"]
-    assert "one id with all of its rows, of which at most 1 takes part," in kept
+    assert "one id (all of its rows, of which at most 1 takes part) of consumer" in kept
     text = job_world.SCHEMA.replace("id: {column: patient, rows_per_id: 2}\n", "")
     (world.folder / "schema.yaml").write_text(text, encoding="utf-8")
     assert "one row of consumer" in plan_job(job_of(world)).document()["guarantees"][0]["in_words"]

@@ -247,6 +247,12 @@ class Ledger:
         """Every entry from a number on, oldest first."""
         return self.log.entries(first=first)
 
+    def charge_of(self, request: Request) -> Charge | None:
+        """What a request was charged; None if it never was."""
+        with self.log.reading() as state:
+            known = state.requests.get(request.key)
+            return None if known is None else known.charge
+
     def reservations(self, requests: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
         """The last entry that charged for each request, by its key and fingerprint; those never charged are missing."""
         with self.log.reading() as state:

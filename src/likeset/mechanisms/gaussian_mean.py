@@ -87,7 +87,7 @@ def plan(quantity: RowSum | SelectionSum, *, size: int, dimension: int, epsilon:
         size: the public or declared number of rows.
         dimension: the number of coordinates.
         epsilon: the budget of this one release.
-        delta: the probability that may be left out; above zero.
+        delta: at which epsilon is stated; above zero.
     """
     sigma = gaussian_sigma(
         quantity,

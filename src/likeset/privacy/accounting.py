@@ -14,6 +14,7 @@ relation than it was planned under.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Self, assert_never
 
 from likeset.arguments import positive
@@ -23,7 +24,7 @@ from likeset.privacy import loss
 from likeset.privacy.guarantee import Basis, Guarantee, checked_delta
 from likeset.privacy.relation import Relation
 
-__all__ = ["Filter", "concentrated_price", "guarantee", "obstacles", "pure_price"]
+__all__ = ["Filter", "concentrated_price", "guarantee", "guess_probability", "obstacles", "pure_price"]
 
 
 def guarantee(event: ev.Event, *, relation: Relation, delta: float, exact_choices: bool = False) -> Guarantee:
@@ -34,7 +35,7 @@ def guarantee(event: ev.Event, *, relation: Relation, delta: float, exact_choice
     Args:
         event: what is done, all of it.
         relation: what neighbouring data are in the statement that is wanted.
-        delta: the probability that may be left out; at 0 only pure guarantees are finite.
+        delta: at which epsilon is wanted; at 0 only pure guarantees are finite.
         exact_choices: spend seconds on the exact worst case of exponential choices: a tenth or so tighter. It
             changes how long the answer takes, never whether it is true.
     """
@@ -47,6 +48,18 @@ def guarantee(event: ev.Event, *, relation: Relation, delta: float, exact_choice
     if math.isinf(epsilon):
         return _no_guarantee(delta, relation, "no finite epsilon at this delta")
     return Guarantee(epsilon=epsilon, delta=delta, relation=relation, basis=Basis.PROVEN, note=note)
+
+
+@lru_cache(maxsize=1024)
+def guess_probability(event: ev.Event, *, relation: Relation) -> float | None:
+    """How often a guess between two neighbouring data sets is right at most; None where nothing is proven.
+
+    Both are equally likely beforehand, so that a coin is right half of the time. Whoever sees the output of the event
+    is right with probability at most ``(1 + V) / 2``, where V bounds the statistical distance of the two outputs.
+    """
+    if _reasons(event, relation):
+        return None
+    return (1.0 + loss.ComposedLosses.of(_losses(event)).advantage()) / 2.0
 
 
 def concentrated_price(event: ev.Event, relation: Relation) -> float:

@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["epsilon_at"]
+__all__ = ["advantage", "epsilon_at"]
 
 _CELLS = 12  # grid steps per window; the bound loses about 1/(2 * _CELLS²) of epsilon to the grid
 _MOST_WORK = 4e8  # grid updates: some seconds
@@ -31,7 +31,7 @@ def epsilon_at(delta: float, *, width: float, times: int, pure: tuple[tuple[floa
     """An upper bound on epsilon at ``delta``; infinite if the computation would take too long.
 
     Args:
-        delta: the probability that may be left out.
+        delta: at which epsilon is wanted.
         width: of the windows of the bounded-range mechanisms.
         times: how many of them there are.
         pure: epsilons of purely private mechanisms, and how many of each.
@@ -41,16 +41,35 @@ def epsilon_at(delta: float, *, width: float, times: int, pure: tuple[tuple[floa
     size = math.ceil(reach / step) + _CELLS
     if size * (_CELLS * times + sum(count for _, count in pure)) > _MOST_WORK:
         return math.inf
-    below = np.flatnonzero(_bound(width, times, pure, size) <= delta)
+    below = np.flatnonzero(_bound(width, times, pure, 0.0, size) <= delta)
     return step * float(below[0]) if len(below) else math.inf
 
 
+def advantage(*, width: float, times: int, pure: tuple[tuple[float, int], ...], shift: float) -> float:
+    """An upper bound on delta at epsilon 0, with Gaussian noise too; 1 if the computation would take too long.
+
+    Args:
+        width: of the windows of the bounded-range mechanisms.
+        times: how many of them there are.
+        pure: epsilons of purely private mechanisms, and how many of each.
+        shift: sensitivity over sigma of all Gaussian steps together; 0 without any.
+    """
+    steps = times + sum(count for _, count in pure)
+    # No loss of the discrete steps lies beyond their sum, and hardly any beyond ten standard deviations.
+    spread = math.sqrt(times * width**2 / 4.0 + sum(count * epsilon**2 for epsilon, count in pure))
+    reach = min(times * width + sum(count * epsilon for epsilon, count in pure), 10.0 * spread)
+    size = math.ceil(_CELLS * reach / width) + _CELLS
+    if size * _CELLS * steps > _MOST_WORK:
+        return 1.0
+    return float(_bound(width, times, pure, shift, size)[0])
+
+
 @lru_cache(maxsize=32)
-def _bound(width: float, times: int, pure: tuple[tuple[float, int], ...], size: int) -> Vector:
+def _bound(width: float, times: int, pure: tuple[tuple[float, int], ...], shift: float, size: int) -> Vector:
     """The largest delta at each point of the grid."""
     step = width / _CELLS
     grid: Vector = step * np.arange(size, dtype=np.float64)
-    bound = np.zeros(size)  # V_0(x) = max(0, 1 - e^x) for x >= 0
+    bound = _gaussian_profile(grid, shift) if shift else np.zeros(size)  # V_0(x) = max(0, 1 - e^x) for x >= 0
     for _ in range(times):
         bound = _worst_choice(bound, step)
     for epsilon, count in pure:
@@ -62,6 +81,14 @@ def _bound(width: float, times: int, pure: tuple[tuple[float, int], ...], size: 
             )
             bound = keep * lower + (1.0 - keep) * upper
     return bound
+
+
+def _gaussian_profile(epsilon: Vector, shift: float) -> Vector:
+    from scipy.special import ndtr
+
+    far = ndtr(-shift / 2.0 - epsilon / shift)
+    profile: Vector = ndtr(shift / 2.0 - epsilon / shift) - np.exp(np.minimum(epsilon, 700.0)) * far
+    return np.maximum(profile, 0.0)
 
 
 def _worst_choice(bound: Vector, step: float) -> Vector:

@@ -26,7 +26,7 @@ def least_noise(
         make: the event for a given amount of noise; more noise must never cost more.
         relation: what neighbouring data are.
         epsilon: the budget.
-        delta: the probability that may be left out.
+        delta: at which epsilon is wanted.
         start: where to begin looking.
     """
     positive("epsilon", epsilon)

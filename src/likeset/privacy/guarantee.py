@@ -7,7 +7,7 @@ from enum import StrEnum
 from likeset.errors import InvalidArgument
 from likeset.privacy.relation import Relation
 
-__all__ = ["Basis", "Guarantee", "checked_delta"]
+__all__ = ["Basis", "Guarantee", "bound_in_words", "checked_delta", "guess_in_words"]
 
 
 class Basis(StrEnum):
@@ -29,7 +29,7 @@ class Guarantee:
 
     Args:
         epsilon: the bound; infinite if, and only if, there is none.
-        delta: the probability that is left out.
+        delta: at which epsilon is stated.
         relation: what neighbouring data are.
         basis: on whose word.
         note: how it was computed, or what stands in the way.
@@ -53,6 +53,17 @@ class Guarantee:
         if self.basis is Basis.NONE:
             return f"no guarantee ({self.note})"
         return f"epsilon = {self.epsilon:.4g} at delta = {self.delta:g}, {self.relation}, {self.basis}"
+
+
+def guess_in_words(probability: float, *, unit: str) -> str:
+    """What ``accounting.guess_probability`` says about one unit: a part of a sentence, the same on every screen."""
+    percent = math.ceil(1000.0 * probability - 1e-9) / 10.0
+    return f"a coin-flip guess about {unit} becomes correct at most {percent:g}% of the time"
+
+
+def bound_in_words(probability: float, *, epsilon: float, delta: float, unit: str) -> str:
+    """The same, with the bound that it stands beside."""
+    return f"{guess_in_words(probability, unit=unit)} (epsilon {epsilon:.4g}, delta {delta:g})"
 
 
 def checked_delta(delta: float) -> float:

@@ -10,12 +10,15 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from likeset.privacy import bounded_range
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 __all__ = [
     "BoundedRange",
@@ -168,11 +171,39 @@ class ComposedLosses:
             ((epsilon, times),) = self.pure
             if times <= _MOST_RESPONSES:
                 return [(_responses_epsilon(epsilon, times, delta), "randomised responses, exact")]
-        # Each loss is rounded up to a step at least, so that many tiny ones take as much room as many steps.
-        spread = sum(max(epsilon * math.sqrt(times), _LOSS_STEP * times) for epsilon, times in self.pure)
-        if self.shift * (1.0 + self.shift) + spread > _WIDEST_CONVOLVED:
+        if not self._fits_convolution():
             return []
         return [(_convolved_epsilon(self.pure, self.shift, delta), "privacy loss distribution")]
+
+    def _fits_convolution(self) -> bool:
+        # Each loss is rounded up to a step at least, so that many tiny ones take as much room as many steps.
+        spread = sum(max(epsilon * math.sqrt(times), _LOSS_STEP * times) for epsilon, times in self.pure)
+        return self.shift * (1.0 + self.shift) + spread <= _WIDEST_CONVOLVED
+
+    def advantage(self) -> float:
+        """An upper bound on the statistical distance between outputs on neighbouring data: delta at epsilon 0."""
+        if not (self.pure or self.ranges or self.shift):
+            return 0.0
+        divergence = float(self._renyi_curve().min())  # of every order above 1, so of order 1 as well
+        bounds = [math.sqrt(divergence / 2.0), math.sqrt(-math.expm1(-divergence)), math.tanh(self._sum() / 2.0)]
+        rounding = 2.0 * self.distance
+        if not (self.pure or self.ranges):
+            bounds.append(math.erf(self.shift / math.sqrt(8.0)) + rounding)
+        elif len(self.ranges) == 1:
+            ((width, times),) = self.ranges
+            exact = bounded_range.advantage(width=width, times=times, pure=self.pure, shift=self.shift)
+            bounds.append(exact + rounding)
+        elif not self.ranges and sum(times for _, times in self.pure) <= _MOST_RESPONSES:
+            bounds += [found + rounding for found in self._pure_advantage()]
+        return min(1.0, *bounds)
+
+    def _pure_advantage(self) -> list[float]:
+        """By randomised responses, with a Gaussian step if there is one; nothing where that would be too large."""
+        if len(self.pure) == 1 and not self.shift:
+            return [_responses_delta(*self.pure[0], 0.0)]
+        if not self._fits_convolution():
+            return []
+        return [float(_convolved(self.pure, self.shift).get_delta_for_epsilon(0.0))]
 
     def _exact_choices(self, delta: float) -> float:
         ((width, times),) = self.ranges
@@ -187,11 +218,14 @@ class ComposedLosses:
         return sum(epsilon * times for epsilon, times in self.pure + self.ranges)
 
     def _renyi(self, delta: float) -> float:
+        return _from_renyi(self._renyi_curve(), delta)
+
+    def _renyi_curve(self) -> NDArray[np.float64]:
         linear = self.shift**2 / 2.0 + sum(times * BoundedRange(width).rho for width, times in self.ranges)
         curve = linear * _ORDERS
         for epsilon, times in self.pure:
             curve = curve + times * _response_divergence(epsilon, _ORDERS)
-        return _from_renyi(curve, delta)
+        return curve
 
 
 def epsilon_of_rho(rho: float, delta: float) -> float:
@@ -232,30 +266,36 @@ def _response_divergence(epsilon: float, orders: NDArray[np.float64]) -> NDArray
 
 @lru_cache(maxsize=256)
 def _responses_epsilon(epsilon: float, times: int, delta: float) -> float:
-    """The least epsilon of ``times`` randomised responses: their losses have a binomial law.
+    """The least epsilon of ``times`` randomised responses; the result allows for one part in a million of delta."""
+    allowed = delta * (1.0 - 1e-6)
+    low, high = 0.0, times * epsilon
+    if _responses_delta(epsilon, times, low) <= allowed:
+        return low
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if _responses_delta(epsilon, times, middle) <= allowed else (middle, high)
+    return high + _ROUNDING * times * epsilon  # losses themselves are as exact as floating point is at their size
+
+
+def _responses_delta(epsilon: float, times: int, bound: float) -> float:
+    """Delta of ``times`` randomised responses at an epsilon of ``bound``: their losses have a binomial law.
 
     With k responses in favour the loss is (2k - times) * epsilon, and delta at x is the sum over all losses above x
     of P(k) * (1 - e^(x - loss)) (Kairouz, Oh and Viswanath 2015, Theorem 3.3): a sum of positive terms, which falls
-    with x. The law is computed to better than one part in a million, and the result stays on the safe side of that.
+    with x. It is computed to better than one part in a million.
     """
+    chances, losses = _response_law(epsilon, times)
+    return float(chances @ -np.expm1(np.minimum(bound - losses, 0.0)))
+
+
+@lru_cache(maxsize=16)
+def _response_law(epsilon: float, times: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     from scipy.special import gammaln
 
     heads = np.arange(times + 1, dtype=np.float64)
     log_q = -epsilon - math.log1p(math.exp(-epsilon))
     logs = gammaln(times + 1.0) - gammaln(heads + 1.0) - gammaln(times - heads + 1.0) + times * log_q + heads * epsilon
-    chances, losses = np.exp(logs), (2.0 * heads - times) * epsilon
-    allowed = delta * (1.0 - 1e-6)
-
-    def left_out(bound: float) -> float:
-        return float(chances @ -np.expm1(np.minimum(bound - losses, 0.0)))
-
-    low, high = 0.0, times * epsilon
-    if left_out(low) <= allowed:
-        return low
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2.0
-        low, high = (low, middle) if left_out(middle) <= allowed else (middle, high)
-    return high + _ROUNDING * times * epsilon  # losses themselves are as exact as floating point is at their size
+    return np.exp(logs), (2.0 * heads - times) * epsilon
 
 
 @lru_cache(maxsize=256)
@@ -274,6 +314,11 @@ def _gaussian_epsilon(shift: float, delta: float) -> float:
 
 @lru_cache(maxsize=256)
 def _convolved_epsilon(pure: tuple[tuple[float, int], ...], shift: float, delta: float) -> float:
+    return float(_convolved(pure, shift).get_epsilon_for_delta(delta))
+
+
+@lru_cache(maxsize=8)
+def _convolved(pure: tuple[tuple[float, int], ...], shift: float) -> "PrivacyLossDistribution":
     """Convolve the losses of randomised responses and of one Gaussian; the library rounds losses upwards."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -288,4 +333,4 @@ def _convolved_epsilon(pure: tuple[tuple[float, int], ...], shift: float, delta:
             value_discretization_interval=_LOSS_STEP,
         )
         whole = whole.compose(single.self_compose(times))
-    return float(whole.get_epsilon_for_delta(delta))
+    return whole

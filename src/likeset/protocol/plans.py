@@ -59,6 +59,7 @@ class PlannedView:
         rows: how many protected rows reach the observer, at most.
         readable: how many of them it, or whoever buys them, may read; all unless it is said.
         shared: whether it has shares in their place, which alone tell nothing.
+        width_choice: the part of ``event`` that chose the width of the release's kernel; None where nothing did.
     """
 
     view: View
@@ -67,10 +68,16 @@ class PlannedView:
     rows: int
     readable: int = -1
     shared: bool = False
+    width_choice: Event | None = None
 
     def __post_init__(self) -> None:
         if self.readable < 0:
             object.__setattr__(self, "readable", self.rows)
+
+    @property
+    def guess(self) -> float | None:
+        """How often a coin-flip guess about one unit becomes correct at most; None where nothing is proven."""
+        return accounting.guess_probability(self.event, relation=self.guarantee.relation)
 
 
 @lru_cache(maxsize=64)
@@ -222,14 +229,15 @@ def _first_iterations(terms: PlannedTerms) -> int:
 
 
 def planned_views(
-    terms: PlannedTerms, *, simulated: bool = False, width_choice: Event | None = None
+    terms: PlannedTerms, *, width_choice: Event | None, simulated: bool = False
 ) -> tuple[PlannedView, ...]:
     """Every view of the run: what it hears and what that costs.
 
     Args:
         terms: of the run.
+        width_choice: the private choice of the release's kernel that was made for these terms; None where a public
+            width was used. The terms do not say which: ``Plan.width_plan`` and the consumer's ledger do.
         simulated: whether the noise will be simulated: then nothing is private.
-        width_choice: the private choice of the release's kernel that was made for these terms, if one was.
     """
     target = target_plan(terms)
     about_target: Event = target.event if target else size_event(terms.relation)
@@ -239,7 +247,7 @@ def planned_views(
     shared = terms.split is not None
     of_target = _priced(terms, _offered(terms), terms.target_budget, simulated=simulated)
     return (
-        PlannedView(View.owners(terms.consumer), *release, 0),
+        PlannedView(View.owners(terms.consumer), *release, 0, width_choice=width_choice),
         *views_of_owners(terms, simulated=simulated),
         PlannedView(View.curator(terms.consumer), *of_target, terms.target_size, shared=shared),
     )

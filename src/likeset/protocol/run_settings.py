@@ -56,7 +56,7 @@ class RunSettings:
     epsilon: float = _setting(
         "what owners may learn about a row of the target; 0 tells them nothing, and goes with uniform offers", 1.0
     )
-    delta: float = _setting("the chance that epsilon leaves out", 1e-5)
+    delta: float = _setting("the delta at which epsilon is stated", 1e-5)
     protocol: Literal["sealed", "interactive"] = _setting(
         "how rows are asked for: ``sealed``, or ``interactive`` (the paper's Algorithm 3)", "sealed", in_terms=True
     )

@@ -25,7 +25,7 @@ class CountedBudget:
         shared: whether other runs are counted in the same ledger.
         epsilon_spent: what they learned; None where there is no bound.
         epsilon_limit: what they may learn; None for no limit.
-        delta: the chance that both leave out.
+        delta: at which both are stated.
         in_words: the same for people.
     """
 

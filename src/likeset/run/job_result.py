@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from likeset.arguments import Rows
 from likeset.protocol.notices import Notice
+from likeset.protocol.plans import PlannedView
 from likeset.protocol.terms import Terms
 from likeset.run.budget import CountedBudget
 from likeset.run.guarantees import guarantee_documents, is_private
@@ -100,7 +101,7 @@ class JobResult:
             ],
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
             "warnings": notice_documents(self.warnings),
-            "terms": {"digest": terms.digest, "summary": _terms_summary(terms)},
+            "terms": {"digest": terms.digest, "summary": _terms_summary(terms, outcome.guarantees[0])},
             "schema": _schema_document(schema),
             "schema_digest": schema.digest,
             "budget": asdict(self.budget),
@@ -177,8 +178,12 @@ def _schema_document(schema: Schema) -> dict[str, Any]:
     return {"digest": schema.digest, "columns": columns, "id": declared_id}
 
 
-def _terms_summary(terms: Terms) -> dict[str, Any]:
+def _terms_summary(terms: Terms, about_target: PlannedView) -> dict[str, Any]:
     """The terms that a reader asks about first, by their names in ``Terms``."""
+    release = f"epsilon = {terms.target_budget.epsilon:.4g}, delta = {terms.target_budget.delta:g}"
+    if about_target.width_choice is not None:
+        total = about_target.guarantee.epsilon
+        release += f" for the release; epsilon = {total:.4g} with the private choice of its kernel width"
     return {
         "protocol": terms.protocol,
         "consumer": terms.consumer,
@@ -191,7 +196,7 @@ def _terms_summary(terms: Terms) -> dict[str, Any]:
         "offers": terms.offers,
         "auction": terms.auction,
         "split": None if terms.split is None else f"{terms.split.parties} parties compute on shares",
-        "target_budget": f"epsilon = {terms.target_budget.epsilon:.4g}, delta = {terms.target_budget.delta:g}",
+        "target_budget": release,
         "owner_budget": f"epsilon = {terms.owner_budget.epsilon:.4g}, delta = {terms.owner_budget.delta:g}",
         "relation": str(terms.relation),
         "rows_per_unit": terms.rows_per_unit,

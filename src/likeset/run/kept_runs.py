@@ -4,12 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from likeset.homes.consumer.home import ConsumerHome, KeptRun
-from likeset.protocol.plans import planned_views
-from likeset.protocol.terms import Terms
 from likeset.run.publish import Render, read_result
 from likeset.run.remote import collect, conclude
 
-__all__ = ["ListedRun", "PlannedPrice", "listed_run", "planned_guarantees", "published"]
+__all__ = ["ListedRun", "listed_run", "published"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +44,6 @@ class ListedRun:
         return f"NVFlare, {self.jobs} job{'' if self.jobs == 1 else 's'}" if self.jobs else "nothing yet"
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedPrice:
-    """What somebody may learn about somebody's rows, by the terms.
-
-    Attributes:
-        who: observes.
-        whose: rows.
-        epsilon: at most; None where rows are seen.
-        delta: beside it.
-        rows: that are seen, at most.
-    """
-
-    who: str
-    whose: str
-    epsilon: float | None
-    delta: float
-    rows: int
-
-
 def listed_run(run: KeptRun) -> ListedRun:
     """A run, as a list shows it; nobody is asked."""
     terms, travel = run.terms, run.travel
@@ -78,17 +57,6 @@ def listed_run(run: KeptRun) -> ListedRun:
         jobs=len(run.jobs),
         result=run.result.exists(),
     )
-
-
-def planned_guarantees(terms: Terms) -> tuple[PlannedPrice, ...]:
-    """The plan of a run: what each may learn, each kind of view once."""
-    prices = {}
-    for view in planned_views(terms):
-        whose = "your rows" if view.view.protected == terms.consumer else "each owner's rows"
-        rows = view.rows if view.view.observer != "owners" else 0
-        epsilon = None if rows else view.guarantee.epsilon
-        prices[view.view.observer, whose] = PlannedPrice(view.view.observer, whose, epsilon, view.guarantee.delta, rows)
-    return tuple(prices.values())
 
 
 def published(home: ConsumerHome, run: KeptRun, *, render: Render) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from likeset.protocol.notices import Notice
 from likeset.run.guarantees import guarantee_documents, is_private
 from likeset.run.result import Result
-from likeset.run.result_words import closeness, guarantee_lines
+from likeset.run.result_words import closeness, guarantee_lines, guarantee_meanings
 from likeset.transports.local import Progress
 
 __all__ = ["notebook_progress", "story"]
@@ -93,7 +93,7 @@ def _owners(result: Result, shown_names: Mapping[str, str]) -> str:
         ]
         for owner in result.owners
     ]
-    return _table(("owner", "rows", "disclosed", "selected", "share of the value"), rows)
+    return _table(("owner", "rows", "disclosed", "selected", "share"), rows)
 
 
 def _labels(labels: NDArray[Any]) -> str:
@@ -112,7 +112,8 @@ def _guarantees(result: Result, *, simulated: bool) -> str:
     documents = guarantee_documents(result.outcome.guarantees, simulated=simulated, rows_per_unit=terms.rows_per_unit)
     lines = guarantee_lines(documents, owners=terms.owners)
     cells = [[escape(cell) for cell in line] for line in lines]
-    return _table(("who may learn about whose rows", "at most", "delta", "basis"), cells)
+    told = "".join(f"<p>{escape(words)}</p>" for words in guarantee_meanings(documents, owners=terms.owners))
+    return _table(("who may learn about whose rows", "at most", "delta", "basis"), cells) + told
 
 
 def _notes(notes: list[str]) -> str:

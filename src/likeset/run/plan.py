@@ -12,7 +12,7 @@ from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import BudgetExceeded, InvalidArgument
 from likeset.homes.run_accounts import check_relations, check_rows_left, limit_of, open_accounts
-from likeset.ledger import Account, Ledger, Limit, Request
+from likeset.ledger import Account, Ledger, Limit
 from likeset.mechanisms import width_choice
 from likeset.privacy.events import Event, Release, Simulated
 from likeset.privacy.noise import Noise
@@ -25,6 +25,7 @@ from likeset.protocol.run_settings import MOST_FOLDS, RunSettings
 from likeset.protocol.selection import Selection
 from likeset.protocol.term_parts import RELEASE_SCALE
 from likeset.protocol.terms import Terms
+from likeset.run.guarantees import width_request
 from likeset.run.inputs import Inputs
 from likeset.run.kernel_widths import NO_WIDTH, check_scale, check_width, gamma_by_median, public_width
 from likeset.run.run_draws import RunDraws, public_coins
@@ -184,9 +185,8 @@ class Plan:
             chosen = width_choice.run(plan, self.inputs.target, noise)
             return np.float64(chosen.value).tobytes(), chosen
 
-        consumer = self.inputs.consumer
-        request = Request(self.terms.run, 0, f"{consumer}/width")
-        data = ledger.answer(View.owners(consumer), event, run, request=request)
+        request = width_request(self.terms)
+        data = ledger.answer(View.owners(self.inputs.consumer), event, run, request=request)
         return RELEASE_SCALE / float(np.frombuffer(data, dtype=np.float64)[0])
 
 

@@ -3,9 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from likeset.run.guarantees import guess_sentences
 from likeset.run.result import Likeness
 
-__all__ = ["Closeness", "closeness", "guarantee_lines", "is_far", "shapley_shares"]
+__all__ = ["SHARE_IN_WORDS", "Closeness", "closeness", "guarantee_lines", "guarantee_meanings", "is_far"]
+
+SHARE_IN_WORDS = (
+    "An owner's share is how much its selected rows add to the match, averaged over every order in which owners could "
+    "come (its Shapley value, as a part of all); similar rows add little to one another, so few rows can have a large "
+    "share."
+)
+"""What "share" means on every screen."""
 
 _FAR, _TIMES_FRESH = 0.1, 4.0
 _OBSERVERS = {"owners": "any owners", "curator": "the curator", "consumer": "the consumer"}
@@ -43,21 +51,12 @@ def is_far(low: float, *, rows: int) -> bool:
     return low > max(_FAR, _TIMES_FRESH / rows)
 
 
-def shapley_shares(owners: Sequence[Mapping[str, Any]]) -> list[float | None]:
-    """Owners' Shapley values as parts of their sum; None where nobody knows them, or they come to nothing."""
-    worth = sum(float(owner.get("shapley") or 0.0) for owner in owners)
-    known = [None if owner.get("shapley") is None else float(owner["shapley"]) for owner in owners]
-    return [value / worth if value is not None and worth > 0.0 else None for value in known]
-
-
 def guarantee_lines(
     guarantees: Sequence[Mapping[str, Any]], *, owners: Sequence[str]
 ) -> list[tuple[str, str, str, str]]:
     """Who may learn what, how much at most, the delta and its basis; owners' views that say the same are one."""
     lines: dict[tuple[str, str, str, str], None] = {}
     for guarantee in guarantees:
-        whose = "each owner" if guarantee["protects"] in owners else "the target"
-        who = " + ".join(guarantee["coalition"]) or _OBSERVERS[guarantee["observer"]]
         if guarantee["epsilon"] is None:
             what = "rows in shares, which alone tell nothing" if guarantee["shared"] else "rows in the open"
             cost = f"{guarantee['rows']:,} {what}" if guarantee["observer"] != "owners" else "no bound"
@@ -65,5 +64,20 @@ def guarantee_lines(
             cost = f"epsilon = {guarantee['epsilon']:.3g}" if guarantee["epsilon"] else "nothing"
         delta = f"{guarantee['delta']:g}" if guarantee["epsilon"] else ""
         basis = guarantee["basis"] if guarantee["epsilon"] is not None else ""
-        lines[f"{who} about {whose}", cost, delta, basis] = None
+        lines[f"{_who(guarantee)} about {_whose(guarantee, owners)}", cost, delta, basis] = None
     return list(lines)
+
+
+def guarantee_meanings(guarantees: Sequence[Mapping[str, Any]], *, owners: Sequence[str]) -> list[str]:
+    """What each epsilon in ``guarantee_lines`` means, and what it consists of: to be read below the table."""
+    bounded = (one for one in guarantees if one["epsilon"] and one.get("guess") is not None)
+    told = (guess_sentences(one, who=_who(one), whose=_whose(one, owners)) for one in bounded)
+    return list(dict.fromkeys(told))
+
+
+def _who(guarantee: Mapping[str, Any]) -> str:
+    return " + ".join(guarantee["coalition"]) or _OBSERVERS[guarantee["observer"]]
+
+
+def _whose(guarantee: Mapping[str, Any], owners: Sequence[str]) -> str:
+    return "each owner" if guarantee["protects"] in owners else "the target"

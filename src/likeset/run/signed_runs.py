@@ -81,7 +81,7 @@ def _waiting(home: ConsumerHome, ledger: Ledger, day: str) -> Iterator[tuple[str
     for run in home.runs():
         released = any(_RELEASE in message.key for message in ledger.messages(run=run.name))
         if not released and not _is_over(run, day):
-            yield run.name, planned_views(run.terms)[0]
+            yield run.name, planned_views(run.terms, width_choice=None)[0]
 
 
 def _is_over(run: KeptRun, day: str) -> bool:

@@ -11,8 +11,7 @@ from likeset.errors import InvalidArgument
 from likeset.homes.consumer.home import KeptRun
 from likeset.homes.signed_invitation import Invitation
 from likeset.ledger import Ledger
-from likeset.privacy.view import View
-from likeset.protocol.plans import planned_views
+from likeset.run.guarantees import views_of_run
 from likeset.transports.nvflare.run_report import News, RunReport
 from likeset.transports.outcomes import Ending, SiteState
 
@@ -231,6 +230,5 @@ def _is_of(key: str, run: KeptRun) -> bool:
 
 
 def _spent(run: KeptRun) -> float:
-    """Epsilon of the target's release."""
-    view = View.owners(run.terms.consumer)
-    return next(planned.guarantee.epsilon for planned in planned_views(run.terms) if planned.view == view)
+    """What the run cost the target's budget."""
+    return views_of_run(run)[0].guarantee.epsilon

@@ -97,7 +97,7 @@ def run_protocol(task: Task, *, hash_dimension: int | None = None, **wishes: Any
     ]
     trouble = [f"{len(summary.absent)} absent"] if len(summary.absent) else []
     trouble += [f"{len(summary.flagged)} flagged"] if len(summary.flagged) else []
-    views = {planned.view: planned.guarantee for planned in planned_views(terms)}
+    views = {planned.view: planned.guarantee for planned in planned_views(terms, width_choice=None)}
     return MethodPicks(
         np.array(indices, dtype=np.int64),
         summary.rows_seen,

@@ -80,6 +80,8 @@ def _show_labels(result: Mapping[str, Any]) -> None:
 
 
 def _show_owners(result: Mapping[str, Any]) -> None:
+    from likeset.run.result_words import SHARE_IN_WORDS
+
     rows = [
         (
             owner["name"],
@@ -92,11 +94,11 @@ def _show_owners(result: Mapping[str, Any]) -> None:
         for owner in result["owners"]
     ]
     each = result["rows_seen"] / max(1, result["rows_selected"])
-    what = "rows"
-    seen = f"The curator saw {result['rows_seen']:,} {what}, {each:.1f} for each row selected."
+    seen = f"The curator saw {result['rows_seen']:,} rows, {each:.1f} for each row selected."
     if result["terms"]["summary"]["split"]:
         seen = f"{result['rows_seen']:,} rows were computed on in shares; nobody read a row but you those selected."
     show_table("Who gave what?", ("owner", "rows", "heard", "disclosed", "selected", "share"), rows, caption=seen)
+    stdout.print(SHARE_IN_WORDS, soft_wrap=True)
 
 
 def known_or_bound(known: float | None, most: float, form: str) -> str:
@@ -106,7 +108,9 @@ def known_or_bound(known: float | None, most: float, form: str) -> str:
 
 def show_guarantees(guarantees: Sequence[Mapping[str, Any]], *, owners: Sequence[str], title: str) -> None:
     """One line for each kind of view: owners' views that say the same are one."""
-    from likeset.run.result_words import guarantee_lines
+    from likeset.run.result_words import guarantee_lines, guarantee_meanings
 
     lines = guarantee_lines(guarantees, owners=owners)
     show_table(title, ("who may learn about whose rows", "at most", "delta", "basis"), lines)
+    for words in guarantee_meanings(guarantees, owners=owners):
+        stdout.print(literal(words), soft_wrap=True)

@@ -31,30 +31,22 @@ def shares(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
     Example: [bold]likeset run shares sepsis-2026-07 --home clinic[/]
     """
     from likeset.app.cli.result_screen import known_or_bound
-    from likeset.app.report.plain_words import DASH
-    from likeset.run.result_words import shapley_shares
+    from likeset.run.result_words import SHARE_IN_WORDS
 
     told, consumer = ("name", "selected", "share", "payment", "payment_at_most"), opened_home(home)
     result = result_of(consumer, consumer.known(name))
-    fair = shapley_shares(result["owners"])
-    owners = [
-        {**{field: owner[field] for field in told}, "shapley_share": share}
-        for owner, share in zip(result["owners"], fair, strict=True)
-    ]
+    owners = [{field: owner[field] for field in told} for owner in result["owners"]]
     if as_json:
         show_json({"run": name, "owners": owners})
         return
-    rows = []
-    for owner in owners:
-        paid = known_or_bound(owner["payment"], owner["payment_at_most"], "{:,.2f}")
-        shares = [
-            DASH if share is None else f"{100 * share:.1f}%" for share in (owner["share"], owner["shapley_share"])
+    rows = [
+        [
+            owner["name"],
+            f"{owner['selected']:,}",
+            f"{100 * owner['share']:.1f}%",
+            known_or_bound(owner["payment"], owner["payment_at_most"], "{:,.2f}"),
         ]
-        rows.append([owner["name"], f"{owner['selected']:,}", *shares, paid])
-    show_table(
-        "What owners contributed",
-        ["owner", "rows used", "share", "Shapley share", "payment"],
-        rows,
-        caption="Share: of the improvement, as rows were picked. Shapley share: on average over every order in which "
-        "owners could come. Each sums to 100%. The payment is by rows disclosed.",
-    )
+        for owner in owners
+    ]
+    caption = f"{SHARE_IN_WORDS} The payment is by rows disclosed."
+    show_table("What owners contributed", ["owner", "rows used", "share", "payment"], rows, caption=caption)

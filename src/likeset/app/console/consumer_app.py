@@ -18,9 +18,11 @@ from likeset.app.report import render
 from likeset.errors import InvalidArgument
 from likeset.homes.consumer.home import ConsumerHome, KeptRun
 from likeset.run.evaluated_job import EVALUATION, read_evaluation
-from likeset.run.kept_runs import ListedRun, listed_run, planned_guarantees, published
+from likeset.run.guarantees import guarantee_documents, views_of_run
+from likeset.run.kept_runs import ListedRun, listed_run, published
 from likeset.run.mailbox_runs import whereabouts
 from likeset.run.publish import read_result
+from likeset.run.result_words import guarantee_lines, guarantee_meanings
 from likeset.transports.mailbox.memory import MEMORY_FILE
 
 __all__ = ["ConsumerDesk", "consumer_app"]
@@ -86,11 +88,14 @@ def _run(visit: Visit) -> Response:
     listed, progress = _with_progress(home, kept)
     result = read_result(kept.result)[0] if listed.result else None
     evaluation = read_evaluation(kept.result) if listed.result else None
+    ids, rows = kept.schema.id_column is not None, kept.terms.rows_per_unit
+    guarantees = guarantee_documents(views_of_run(kept), simulated=False, rows_per_unit=rows, ids=ids)
     words: dict[str, Any] = {
         "listed": listed,
         "progress": progress,
         "terms": kept.terms,
-        "guarantees": planned_guarantees(kept.terms),
+        "guarantees": guarantee_lines(guarantees, owners=kept.terms.owners),
+        "meanings": guarantee_meanings(guarantees, owners=kept.terms.owners),
         "result": result,
         "evaluation": evaluation,
         "can_publish": not listed.result and kept.summary_path.exists(),

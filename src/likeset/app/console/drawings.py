@@ -1,19 +1,18 @@
 """Drawings as SVG: bars of budgets, what others could learn, budgets over time. Each says in words what it shows."""
 
-import math
 from collections.abc import Sequence
 from datetime import datetime
 
 from markupsafe import Markup, escape
 
 from likeset.homes.owner.policy import Accounts, TotalLimit
-from likeset.privacy.guarantee import Guarantee
+from likeset.privacy.guarantee import bound_in_words
+from likeset.protocol.plans import PlannedView
 
 __all__ = ["budget_bar", "budget_bars", "learned", "over_time"]
 
 _WIDTH = 400
 _MOST_POINTS = 200
-_MOST_FACTOR = 8.0
 _NOTHING = 1e-9
 
 
@@ -47,21 +46,15 @@ def budget_bar(what: str, before: float, after: float, limit: float) -> Markup:
     )
 
 
-def learned(guarantee: Guarantee) -> Markup:
-    """How much likelier anything that other owners hear may become by one row: two bars, side by side."""
-    if math.isinf(guarantee.epsilon):
+def learned(others: PlannedView, *, unit: str) -> Markup:
+    """How often a guess about one row is right: by a coin, and by what other owners hear."""
+    if others.guess is None:
         words = "Nobody can say how much other owners learn: there is no proof."
         return _figure(words, 60, _bar(6, _WIDTH, "unknown") + _bar(34, _WIDTH, "unknown"))
-    factor = math.exp(min(guarantee.epsilon, 700.0))
-    if guarantee.epsilon == 0.0:
-        words = "Whatever other owners hear is as likely with any row of yours as with another in its place."
-    else:
-        words = (
-            f"Whatever other owners hear is at most {factor:.3g} times as likely with a row of yours (below) as with "
-            "another in its place (above)."
-        )
-    short = _WIDTH / min(max(factor, 1.0), _MOST_FACTOR)
-    return _figure(words, 60, _bar(6, short, "without") + _bar(34, _WIDTH, "with"))
+    cost = others.guarantee
+    guess = bound_in_words(others.guess, epsilon=cost.epsilon, delta=cost.delta, unit=unit)
+    words = f"By what other owners hear, {guess}. Above: by a coin, 50%. Below: at most, by what they hear."
+    return _figure(words, 60, _bar(6, _WIDTH / 2.0, "without") + _bar(34, _WIDTH * others.guess, "with"))
 
 
 def over_time(what: str, course: Sequence[tuple[str, float]], limit: float) -> Markup | None:

@@ -17,7 +17,7 @@ from likeset.homes.owner.open_decisions import Choice, open_decisions
 from likeset.homes.owner.outbox import LeftRows
 from likeset.homes.owner.readers import other_trust
 from likeset.homes.owner.rehearsal import Rehearsal, read_release, rehearse
-from likeset.homes.owner.review import Review, review, status_of
+from likeset.homes.owner.review import Review, review, status_of, unit_of
 from likeset.homes.owner.run_records import RunRecord
 from likeset.homes.owner.setting_up import steps_left
 from likeset.homes.signed_invitation import Invitation
@@ -146,7 +146,7 @@ def _run_page(visit: Visit, record: RunRecord, *, rehearsed: Rehearsal | None = 
         "examples": {} if rehearsed is None else _examples(rehearsed.rows),
         "rehearsed": rehearsed,
         "bars": [] if looked is None else drawings.budget_bars(looked.accounts, node.policy.total),
-        "learned": None if looked is None else drawings.learned(looked.others),
+        "learned": None if looked is None else drawings.learned(looked.others, unit=unit_of(looked.terms)),
     }
     return _rendered(visit, "run.html", **words)
 

@@ -44,7 +44,7 @@ from likeset.app.report.story import (
     promises,
     protection,
 )
-from likeset.run.result_words import shapley_shares
+from likeset.run.result_words import SHARE_IN_WORDS
 
 __all__ = ["guarantee_table", "render", "schema_table", "simulation_banner"]
 
@@ -179,12 +179,11 @@ def _held_by(owners: Sequence[Mapping[str, Any]]) -> str:
 def _contributions(result: Mapping[str, Any]) -> str:
     owners = sorted(result.get("owners") or (), key=lambda owner: -float(owner.get("share") or 0.0))
     paid = any(owner.get("payment") or owner.get("payment_at_most") for owner in owners)
-    shapley = any(owner.get("shapley") is not None for owner in owners)
-    counted = ["selected", "offered", *(["Shapley share"] if shapley else []), *(["payment"] if paid else [])]
-    columns = [TableColumn("owner"), TableColumn("share of the value")]
+    counted = ["selected", "offered", *(["payment"] if paid else [])]
+    columns = [TableColumn("owner"), TableColumn("share")]
     columns += [TableColumn(title, numeric=True) for title in counted]
     rows = []
-    for owner, fair in list(zip(owners, shapley_shares(owners), strict=True))[:_MOST_OWNERS]:
+    for owner in owners[:_MOST_OWNERS]:
         share = owner.get("share")
         cells = [
             html_text(owner.get("name", "")),
@@ -192,7 +191,6 @@ def _contributions(result: Mapping[str, Any]) -> str:
             html_text(number(owner.get("selected"))),
             html_text(or_bound(owner.get("disclosed"), owner.get("disclosed_at_most"), number)),
         ]
-        cells += [html_text(percent(fair))] if shapley else []
         cells += [html_text(or_bound(owner.get("payment"), owner.get("payment_at_most"), amount))] if paid else []
         rows.append(cells)
     return section(
@@ -200,13 +198,7 @@ def _contributions(result: Mapping[str, Any]) -> str:
         table(columns, rows, caption="Contributions of the owners"),
         _owners_left_out(len(owners)),
         note("Shares are for your eyes: telling an owner its share would say something about the others' rows."),
-        lead="A share is the part of the improvement that came with an owner's rows, as they were picked."
-        + (
-            " The Shapley share is what they add on average over every order in which owners could come; both sum to "
-            "100%. The payment is by rows disclosed: one by either share would tell an owner about others."
-            if shapley
-            else ""
-        ),
+        lead=SHARE_IN_WORDS + (" The payment is by rows disclosed." if paid else ""),
         anchor="contributions",
     )
 
@@ -219,7 +211,7 @@ def guarantee_table(rows: Sequence[Any], *, caption: str) -> str:
             (
                 html_text(promise.observer),
                 html_text(promise.protected),
-                html_text(promise.words) + small(promise.odds),
+                html_text(promise.words),
                 _on_one_line(promise.cost) + small(promise.relation),
                 badge(promise.basis),
             )

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from likeset.privacy.guarantee import guess_in_words
 from likeset.shown_text import harmless
 
 __all__ = [
@@ -16,9 +17,9 @@ __all__ = [
     "bytes_in_words",
     "cost",
     "enumeration",
+    "guess",
     "labels_in_words",
     "number",
-    "odds",
     "or_bound",
     "percent",
     "plain",
@@ -41,7 +42,17 @@ GLOSSARY = (
         "epsilon (ε)",
         "How much one row can change what an observer sees. 0: not at all; around 1: strong; above 5: weak.",
     ),
-    ("delta (δ)", "The small probability with which the promise of epsilon may fail."),
+    (
+        "delta (δ)",
+        "Epsilon is stated at this delta: what is heard is at most e^ε times as probable as with another row, plus δ. "
+        "Delta is not the probability that the bound fails.",
+    ),
+    (
+        "coin-flip guess",
+        "Somebody knows every other row and two candidates for one row, equally likely. A coin names the right one 50% "
+        "of the time. The number says how often the best guess by what was heard is right at most. It follows from the "
+        "noise itself, not from ε and δ alone.",
+    ),
     (
         "basis",
         "On whose word a guarantee rests. Proven: a written proof covers what was done. Claimed: the paper says so. "
@@ -57,7 +68,6 @@ GLOSSARY = (
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LEAST_PLAIN, _MOST_PLAIN = 1e-4, 1e6
 _KILO = 1000.0
-_WEAK = 5.0
 _LONGEST_ADDRESS = 32
 
 
@@ -189,12 +199,10 @@ def cost(guarantee: Mapping[str, Any]) -> str:
     return f"ε = {trimmed_number(epsilon)}" + (f", δ = {number(delta)}" if delta else "")
 
 
-def odds(guarantee: Mapping[str, Any], unit: str = "row") -> str:
-    """What an epsilon means for somebody who guesses at one row or person; empty where there is nothing to explain."""
-    epsilon, delta = guarantee.get("epsilon"), guarantee.get("delta")
-    if guarantee.get("basis") != "proven" or not isinstance(epsilon, int | float) or not 0 < epsilon < math.inf:
+def guess(guarantee: Mapping[str, Any], unit: str) -> str:
+    """What a proven bound means for a guess about one row or person; empty where there is nothing to explain."""
+    right = guarantee.get("guess")
+    if guarantee.get("basis") != "proven" or not guarantee.get("epsilon") or not isinstance(right, int | float):
         return ""
-    weak = " That is a weak promise." if epsilon > _WEAK else ""
-    chance = f", but for a probability of about {number(delta)}" if delta else ""
-    factor = number(math.exp(min(epsilon, 700.0)))
-    return f"Whoever guesses at a single {unit} can improve the odds at most {factor}-fold{chance}.{weak}"
+    told = guess_in_words(right, unit=unit)
+    return f"{told[0].upper()}{told[1:]}."

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from likeset.app.report.plain_words import cost, enumeration, number, odds, plain, quantity
+from likeset.app.report.plain_words import cost, enumeration, guess, number, plain, quantity
 from likeset.errors import InvalidArgument
 from likeset.run.result_words import is_far
 
@@ -38,7 +38,6 @@ class Promise:
         observer: who looks.
         protected: at whose rows.
         words: what can be learned.
-        odds: what the epsilon means, or nothing.
         cost: the numbers.
         relation: what neighbouring data are.
         basis: on whose word.
@@ -47,7 +46,6 @@ class Promise:
     observer: str
     protected: str
     words: str
-    odds: str
     cost: str
     relation: str
     basis: str
@@ -158,15 +156,17 @@ def protection(result: Mapping[str, Any]) -> str:
     heard = [guarantee for guarantee in result.get("guarantees") or () if _observer(guarantee) == "owners"]
     about_target = [guarantee for guarantee in heard if guarantee.get("protects") not in names]
     about_owners = [guarantee for guarantee in heard if guarantee.get("protects") in names]
-    parts, most = [], rows_per_person(result)
+    parts, most, told = [], rows_per_person(result), ""
     who = "any row of" if most is None else "any person in"
     if about_target:
         each = "" if most is None else f", of whose rows at most {most:,} take{'s' if most == 1 else ''} part,"
         parts.append(f"{_most_learned(about_target)} about {who} your target{each}")
+        told = guess(max(about_target, key=_epsilon), "one row of your target" if most is None else "one person in it")
     if about_owners:
         others = "one another" if most is None else "one another's rows"
         parts.append(f"{_most_learned(about_owners)} about {who} {others}")
-    return f"Owners learned {' and '.join(parts)}." if parts else ""
+    sentence = f"Owners learned {' and '.join(parts)}." if parts else ""
+    return f"{sentence} {told}".strip()
 
 
 def owners_learn_nothing(result: Mapping[str, Any]) -> bool:
@@ -219,8 +219,7 @@ def promises(result: Mapping[str, Any], guarantees: Iterable[Mapping[str, Any]],
             Promise(
                 observer=_observer_words(observer, coalition, own=own, of_owner=of_owner),
                 protected=_protected_words([str(member.get("protects")) for member in members], names, own=own),
-                words=told or _words(observer, of_owner=of_owner, guarantee=members[0]),
-                odds=odds(members[0], unit) if observer == "owners" else "",
+                words=told or _words(observer, of_owner=of_owner, guarantee=members[0], unit=unit),
                 cost=cost(members[0]),
                 relation=str(members[0].get("relation", "")) if cost(members[0]) != "no bound" else "",
                 basis=str(members[0].get("basis", "none")),
@@ -263,7 +262,7 @@ def _protected_words(protects: Sequence[str], names: Sequence[str], *, own: str)
     )
 
 
-def _words(observer: str, *, of_owner: bool, guarantee: Mapping[str, Any]) -> str:
+def _words(observer: str, *, of_owner: bool, guarantee: Mapping[str, Any], unit: str) -> str:
     """Where the run says nothing that fits."""
     if observer == "curator":
         return "Sees the rows that were offered; is trusted." if of_owner else "Sees the target; is trusted."
@@ -274,7 +273,8 @@ def _words(observer: str, *, of_owner: bool, guarantee: Mapping[str, Any]) -> st
         return "Nothing: no message to an owner depends on these rows."
     if math.isinf(bound):
         return "We cannot say how much."
-    return "A bounded amount about any single row."
+    told = guess(guarantee, f"one {unit}")
+    return told or "A bounded amount about any single row."
 
 
 def _epsilon(guarantee: Mapping[str, Any]) -> float:

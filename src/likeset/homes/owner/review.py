@@ -15,14 +15,14 @@ from likeset.homes.owner.policy import Accounts, Policy, Verdict
 from likeset.homes.owner.readers import Reader, other_trust, readers_of
 from likeset.homes.owner.run_records import UNREADABLE
 from likeset.privacy.events import NoRelease
-from likeset.privacy.guarantee import Guarantee
+from likeset.privacy.guarantee import bound_in_words
 from likeset.protocol.plans import PlannedView
 from likeset.protocol.terms import Terms
 from likeset.shown_text import harmless
 from likeset.tables.schema.identifiers import Suspicion, suspicion_documents, suspicion_of
 from likeset.trust.pins import Role
 
-__all__ = ["Review", "budget_document", "budget_lines", "review", "status_of", "who_lines"]
+__all__ = ["Review", "budget_document", "budget_lines", "review", "status_of", "unit_of", "who_lines"]
 
 _MOST_WORDS = 500
 _WHO: dict[Role, str] = {"consumer": "Who asks?", "curator": "Who curates?", "witness": "Who witnesses?"}
@@ -56,7 +56,7 @@ class Review:
     suspicions: tuple[Suspicion, ...]
     columns: tuple[tuple[str, str, str], ...]
     past: tuple[PastRun, ...]
-    others: Guarantee
+    others: PlannedView
     rows_to_consumer: int
     readers: tuple[Reader, ...]
 
@@ -128,7 +128,7 @@ def review(node: OwnerNode, run: str) -> Review:
         suspicions,
         columns=_columns(terms, fitting, suspicions),
         past=past,
-        others=others.guarantee,
+        others=others,
         rows_to_consumer=terms.size if terms.split is not None else consumer.rows,
         readers=readers_of(terms),
     )
@@ -302,15 +302,16 @@ def _seen_by_consumer(terms: Terms, consumer: PlannedView) -> str:
 def _learned(terms: Terms, others: PlannedView) -> str:
     if others.event == NoRelease():
         return "Nothing by the protocol: whatever another owner hears in it does not depend on your rows."
-    guarantee: Guarantee = others.guarantee
-    if math.isinf(guarantee.epsilon):
+    guarantee = others.guarantee
+    if others.guess is None:
         return f"Nobody can say: there is no proof ({guarantee.note})."
-    factor = math.exp(min(guarantee.epsilon, 700.0))
-    return (
-        f"Little about any one row: whatever they hear is at most {factor:.3g} times as likely, or as unlikely, with "
-        f"that row as with another in its place (epsilon {guarantee.epsilon:.4g}), except with probability "
-        f"{guarantee.delta:g}.{_by_the_clock(terms)}"
-    )
+    guess = bound_in_words(others.guess, epsilon=guarantee.epsilon, delta=guarantee.delta, unit=unit_of(terms))
+    return f"Little: by what they hear, {guess}.{_by_the_clock(terms)}"
+
+
+def unit_of(terms: Terms) -> str:
+    """What a guarantee protects, in words for its owner."""
+    return "one of your rows" if terms.rows_per_unit == 1 else f"one id of yours (up to {terms.rows_per_unit} rows)"
 
 
 def _by_the_clock(terms: Terms) -> str:
