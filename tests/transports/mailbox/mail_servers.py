@@ -191,9 +191,9 @@ def s3_server(bucket: str = "mailbox") -> Iterator[MailServer]:
         }
         running = MailServer(f"s3://{bucket}/letters", MappingProxyType(environment))
         with mail_environment(running):
-            import s3fs
+            import boto3
 
-            s3fs.S3FileSystem(skip_instance_cache=True).call_s3("create_bucket", Bucket=bucket)
+            boto3.session.Session().client("s3").create_bucket(Bucket=bucket)
         yield running
     finally:
         server.stop()

@@ -131,7 +131,7 @@ def test_what_is_no_mailbox_is_refused(address: str, complaint: str) -> None:
         open_store(address)
 
 
-@pytest.mark.parametrize(("scheme", "part"), [("sftp", "paramiko"), ("s3", "s3fs")])
+@pytest.mark.parametrize(("scheme", "part"), [("sftp", "paramiko"), ("s3", "boto3")])
 def test_a_part_that_is_not_installed_is_named(scheme: str, part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (part, "likeset.transports.mailbox.sftp", "likeset.transports.mailbox.sftp_connection"):
         monkeypatch.delitem(sys.modules, module, raising=False)

@@ -17,13 +17,13 @@ from likeset.errors import MailboxTrouble, PostTrouble
 from likeset.transports.mailbox.stores import (
     PARTIAL_NAME,
     PARTIAL_SECONDS,
+    CheckedStore,
     Listing,
     Modes,
     StoredFile,
+    bounded_bytes,
     bounded_listing,
-    check_place,
     is_file_name,
-    refuse_larger,
     time_of,
 )
 
@@ -31,6 +31,7 @@ __all__ = ["DirectoryStore"]
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO that took a file's place does not wait
+_PIECE = 1 << 20
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _FULL = "is full; nothing was written: ask its keeper to make room"
@@ -57,7 +58,7 @@ _ONE_PLACE = {
 }
 
 
-class DirectoryStore:
+class DirectoryStore(CheckedStore):
     """A folder as a mailbox; it has to be there already, since its keeper says who may enter it.
 
     Args:
@@ -73,47 +74,35 @@ class DirectoryStore:
         """``file://`` and the path."""
         return self._mailbox.as_uri()
 
-    def list(self, folder: str) -> Listing:
-        """See ``Store.list``."""
-        check_place(folder)
-        with self._naming_troubles(), self._opened(folder) as directory:
+    def _list(self, folder: str) -> Listing:
+        with self._opened(folder) as directory:
             if directory is None:
                 return []
             with os.scandir(directory) as entries:
                 return bounded_listing(map(_described, entries))
 
-    def read(self, folder: str, name: str, *, most_bytes: int) -> bytes:
-        """See ``Store.read``."""
-        check_place(folder, name)
-        with self._naming_troubles(), self._opened(folder) as directory:
+    def _read(self, folder: str, name: str, most_bytes: int) -> bytes:
+        with self._opened(folder) as directory:
             if directory is None:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             self._check_ordinary(os.stat(name, dir_fd=directory, follow_symlinks=False))
             with os.fdopen(os.open(name, _READ, dir_fd=directory), "rb") as file:
                 status = os.fstat(file.fileno())
                 self._check_ordinary(status)
-                refuse_larger(status.st_size, most_bytes, address=self.address)
-                data = file.read(min(status.st_size, most_bytes) + 1)
-        refuse_larger(len(data), most_bytes, address=self.address)
-        return data
+                return bounded_bytes(iter(lambda: file.read(_PIECE), b""), most_bytes, announced=status.st_size)
 
-    def write(self, folder: str, name: str, data: bytes) -> None:
-        """See ``Store.write``."""
-        check_place(folder, name)
-        with self._naming_troubles():
-            modes = Modes.under(self._mailbox.stat().st_mode)
-            self._make(folder)
-            with self._opened(folder) as directory:
-                if directory is None:
-                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-                _set_mode(directory, modes.folder)
-                self._tidy(folder, directory)
-                _write_whole(directory, name, data, mode=modes.file)
+    def _write(self, folder: str, name: str, data: bytes) -> None:
+        modes = Modes.under(self._mailbox.stat().st_mode)
+        self._make(folder)
+        with self._opened(folder) as directory:
+            if directory is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            _set_mode(directory, modes.folder)
+            self._tidy(folder, directory)
+            _write_whole(directory, name, data, mode=modes.file)
 
-    def remove(self, folder: str, name: str) -> None:
-        """See ``Store.remove``."""
-        check_place(folder, name)
-        with self._naming_troubles(), self._opened(folder) as directory:
+    def _remove(self, folder: str, name: str) -> None:
+        with self._opened(folder) as directory:
             if directory is not None:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=directory)
@@ -159,14 +148,9 @@ class DirectoryStore:
         if not stat.S_ISREG(status.st_mode):
             raise PostTrouble(self.address, "something lies there that is no ordinary file; it was not opened")
 
-    @contextlib.contextmanager
-    def _naming_troubles(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise self._trouble(error) from error
-
-    def _trouble(self, error: OSError) -> MailboxTrouble:
+    def _known_trouble(self, error: Exception) -> MailboxTrouble | None:
+        if not isinstance(error, OSError):
+            return None
         number = error.errno or errno.EIO
         if number in _WHOLE_MAILBOX:
             return MailboxTrouble(self.address, _WHOLE_MAILBOX[number])

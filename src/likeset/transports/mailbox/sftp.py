@@ -8,8 +8,9 @@ import contextlib
 import secrets
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TypeVar
 
 import paramiko
@@ -18,25 +19,27 @@ from paramiko.sftp import CMD_EXTENDED
 from likeset.errors import MailboxTrouble, PostTrouble
 from likeset.transports.mailbox.sftp_connection import SftpConnection, SftpPlace
 from likeset.transports.mailbox.stores import (
+    MOST_LISTED,
     PARTIAL_NAME,
     PARTIAL_SECONDS,
+    CheckedStore,
     Listing,
     Modes,
     StoredFile,
+    bounded_bytes,
     bounded_listing,
-    check_place,
     is_file_name,
-    refuse_larger,
 )
 
 __all__ = ["SftpStore"]
 
 _Result = TypeVar("_Result")
 
+_PIECE = 1 << 20
 _SECONDS = 30.0  # for each answer of the server, and for each step of connecting
 
 
-class SftpStore:
+class SftpStore(CheckedStore):
     """A folder on an SFTP server as a mailbox; it has to be there already.
 
     Args:
@@ -55,25 +58,17 @@ class SftpStore:
         """``sftp://``, with user and port."""
         return self._place.address
 
-    def list(self, folder: str) -> Listing:
-        """See ``Store.list``."""
-        check_place(folder)
-        return self._do(lambda files: self._list(files, folder))
+    def _list(self, folder: str) -> Listing:
+        return self._do(lambda files: self._listed(files, folder))
 
-    def read(self, folder: str, name: str, *, most_bytes: int) -> bytes:
-        """See ``Store.read``."""
-        check_place(folder, name)
-        return self._do(lambda files: self._read(files, self._path(folder, name), most_bytes))
+    def _read(self, folder: str, name: str, most_bytes: int) -> bytes:
+        return self._do(lambda files: self._content(files, self._path(folder, name), most_bytes))
 
-    def write(self, folder: str, name: str, data: bytes) -> None:
-        """See ``Store.write``."""
-        check_place(folder, name)
-        self._do(lambda files: self._write(files, folder, name, data))
+    def _write(self, folder: str, name: str, data: bytes) -> None:
+        self._do(lambda files: self._put(files, folder, name, data))
 
-    def remove(self, folder: str, name: str) -> None:
-        """See ``Store.remove``."""
-        check_place(folder, name)
-        self._do(lambda files: self._remove(files, self._path(folder, name)))
+    def _remove(self, folder: str, name: str) -> None:
+        self._do(lambda files: self._unlink(files, self._path(folder, name)))
 
     def close(self) -> None:
         """Leave the server."""
@@ -84,28 +79,28 @@ class SftpStore:
     def _path(self, folder: str, name: str = "") -> str:
         return "/".join(filter(None, (self._place.path.rstrip("/"), folder, name)))
 
-    def _list(self, files: paramiko.SFTPClient, folder: str) -> Listing:
+    def _listed(self, files: paramiko.SFTPClient, folder: str) -> Listing:
         try:
-            # One request at a time, so that none is under way when a listing without an end is left.
-            return bounded_listing(map(_described, files.listdir_iter(self._path(folder), read_aheads=1)))
+            return bounded_listing(map(_described, _entries(files, self._path(folder))))
         except FileNotFoundError:
             if not stat.S_ISDIR(files.stat(self._place.path).st_mode or 0):
                 raise MailboxTrouble(self.address, "is a file on the server; give the address of a folder") from None
             return []
 
-    def _read(self, files: paramiko.SFTPClient, path: str, most_bytes: int) -> bytes:
+    def _content(self, files: paramiko.SFTPClient, path: str, most_bytes: int) -> bytes:
         status = files.lstat(path)
         if not stat.S_ISREG(status.st_mode or 0):
             raise PostTrouble(self.address, "something lies there that is no ordinary file; it was not opened")
         size = status.st_size or 0
-        refuse_larger(size, most_bytes, address=self.address)
         with files.open(path, "rb") as file:
-            file.prefetch(size)
-            data = file.read(size + 1)
-        refuse_larger(len(data), most_bytes, address=self.address)
-        return data
 
-    def _write(self, files: paramiko.SFTPClient, folder: str, name: str, data: bytes) -> None:
+            def pieces() -> Iterator[bytes]:
+                file.prefetch(size)
+                yield from iter(lambda: file.read(_PIECE), b"")
+
+            return bounded_bytes(pieces(), most_bytes, announced=size)
+
+    def _put(self, files: paramiko.SFTPClient, folder: str, name: str, data: bytes) -> None:
         mailbox_mode = files.stat(self._place.path).st_mode or 0
         modes = Modes.under(mailbox_mode)
         self._make(files, self._path(folder), modes.folder)
@@ -143,34 +138,40 @@ class SftpStore:
         if folder in self._tidied:
             return
         oldest = time.time() - PARTIAL_SECONDS
-        for entry in files.listdir_attr(self._path(folder)):
+        for entry in islice(_entries(files, self._path(folder)), MOST_LISTED):
             if PARTIAL_NAME.fullmatch(entry.filename) and (entry.st_mtime or 0) < oldest:
-                self._remove(files, self._path(folder, entry.filename))
+                self._unlink(files, self._path(folder, entry.filename))
         self._tidied.add(folder)
 
-    def _remove(self, files: paramiko.SFTPClient, path: str) -> None:
+    def _unlink(self, files: paramiko.SFTPClient, path: str) -> None:
         try:
             files.remove(path)
         except FileNotFoundError:
             files.stat(self._place.path)
 
     def _do(self, action: Callable[[paramiko.SFTPClient], _Result]) -> _Result:
-        """Over the connection that is there, once more over a new one if that was lost, and with one-line errors."""
+        """Over the connection that is there, and once more over a new one if that was lost."""
         reused = self._connection is not None
         if self._connection is None:
             self._connection = SftpConnection.to(self._place, seconds=self._seconds)
         try:
             return action(self._connection.files)
-        except TimeoutError as error:
-            self.close()  # an answer that comes later would be taken for another one's
-            raise MailboxTrouble(self.address, "does not answer in time; it is tried again later") from error
         except (OSError, EOFError, paramiko.SSHException) as error:
-            if isinstance(error, OSError) and not self._connection.is_lost():
-                raise self._refused(error) from error
-            self.close()
-            if not reused:
-                raise MailboxTrouble(self.address, "the connection broke; it is tried again later") from error
+            if not reused or (isinstance(error, OSError) and not self._connection.is_lost()):
+                raise
+        self.close()
         return self._do(action)
+
+    def _known_trouble(self, error: Exception) -> MailboxTrouble | None:
+        is_lost = self._connection is None or self._connection.is_lost()
+        if isinstance(error, OSError) and not isinstance(error, TimeoutError) and not is_lost:
+            return self._refused(error)
+        self.close()  # an answer that comes later would be taken for another one's
+        if isinstance(error, TimeoutError):
+            return MailboxTrouble(self.address, "does not answer in time; it is tried again later")
+        if isinstance(error, OSError | EOFError | paramiko.SSHException):
+            return MailboxTrouble(self.address, "the connection broke; it is tried again later")
+        return None
 
     def _refused(self, error: OSError) -> MailboxTrouble:
         """What the server's short answer comes to, in words; the text of the answer is not repeated."""
@@ -189,8 +190,13 @@ class SftpStore:
             return self._connection is not None and stat.S_ISDIR(
                 self._connection.files.stat(self._place.path).st_mode or 0
             )
-        except (OSError, EOFError, paramiko.SSHException):
+        except Exception:  # what the server says when it is asked why it failed
             return False
+
+
+def _entries(files: paramiko.SFTPClient, path: str) -> Iterator[paramiko.SFTPAttributes]:
+    # One request at a time, so that none is under way when a listing without an end is left.
+    return files.listdir_iter(path, read_aheads=1)
 
 
 def _described(entry: paramiko.SFTPAttributes) -> StoredFile | None:

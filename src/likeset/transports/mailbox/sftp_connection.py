@@ -14,6 +14,7 @@ from typing import NoReturn
 
 import paramiko
 from paramiko.hostkeys import InvalidHostKey
+from paramiko.sftp import CMD_DATA, SFTPError
 
 from likeset.errors import MailboxTrouble
 
@@ -21,6 +22,8 @@ __all__ = ["SftpConnection", "SftpPlace"]
 
 # Without a handler, the library's complaints would go to the terminal; each of them is a MailboxTrouble here.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
+
+_AROUND_DATA = 8  # the number of the request, and the length
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,16 @@ class _RefuseUnknown(paramiko.MissingHostKeyPolicy):
         raise _UnknownHostKey(f"{key.get_name()} {key.fingerprint}")
 
 
+class _Files(paramiko.SFTPClient):
+    """Refuses more bytes than were asked for: the library keeps in memory whatever the server sends."""
+
+    def _read_packet(self) -> tuple[int, bytes]:
+        kind, data = super()._read_packet()  # type: ignore[misc] # not in its types
+        if kind == CMD_DATA and len(data) > _AROUND_DATA + paramiko.SFTPFile.MAX_REQUEST_SIZE:
+            raise SFTPError("more bytes than were asked for")
+        return kind, data
+
+
 @dataclass(frozen=True, slots=True)
 class SftpConnection:
     """A session on the server.
@@ -95,11 +108,13 @@ class SftpConnection:
                 auth_timeout=seconds,
                 channel_timeout=seconds,
             )
-            files = client.open_sftp()
-            channel = files.get_channel()
-            if channel is not None:
-                channel.settimeout(seconds)
-        except (OSError, EOFError, ValueError, paramiko.SSHException) as error:
+            transport = client.get_transport()
+            assert transport is not None  # noqa: S101 - it is connected
+            channel = transport.open_session(timeout=seconds)
+            channel.settimeout(seconds)
+            channel.invoke_subsystem("sftp")
+            files = _Files(channel)
+        except Exception as error:
             client.close()
             raise MailboxTrouble(place.address, _not_connected(error, place)) from error
         except BaseException:

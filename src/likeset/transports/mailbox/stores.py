@@ -2,41 +2,42 @@
 
 A mailbox has one folder for each direction of each pair, whose name only the two know, and in it files that are named
 by their digest and never change. ``directory.py`` is a folder on this machine or on a mounted share, ``sftp.py`` an
-SFTP server and ``s3.py`` a bucket. The first needs nothing but the system's calls: fsspec's files follow links, wait
-for a FIFO and keep no modes. The second uses paramiko: fsspec's SFTP believes any host key and stages elsewhere. The
-third uses fsspec's s3fs.
+SFTP server and ``s3.py`` a bucket.
 
-A place is a stranger: names that likeset does not write are not listed, a file is never read beyond the bound that the
-caller names, and a listing has an end.
+Neither the place nor the peers who write there are trusted. ``CheckedStore`` checks names and converts every failure
+of a store into ``MailboxTrouble``; ``bounded_listing`` and ``bounded_bytes`` limit what is read, and for how long.
 """
 
+import contextlib
 import heapq
 import os
 import re
 import stat
-from collections.abc import Iterable
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from likeset.errors import InvalidArgument, PostTrouble
+from likeset.errors import InvalidArgument, MailboxTrouble, PostTrouble
 
 __all__ = [
     "MOST_LISTED",
     "PARTIAL_NAME",
     "PARTIAL_SECONDS",
+    "CheckedStore",
     "Listing",
     "Modes",
     "Store",
     "StoredFile",
+    "bounded_bytes",
     "bounded_listing",
-    "check_place",
     "is_file_name",
     "open_store",
-    "refuse_larger",
     "time_of",
 ]
 
@@ -49,10 +50,13 @@ PARTIAL_NAME = re.compile(r"\.[0-9a-f]{64}\.[0-9a-f]{8}")
 PARTIAL_SECONDS = 3600.0
 """After so long nobody writes it any more: its writer was killed, and the next one removes it."""
 
-_MOST_LOOKED_AT = 1_000_000
+_MOST_LOOKED_AT = 100_000  # entries of one listing, whatever they are
+_MOST_SECONDS = 60.0  # for one listing or one file, and longer for large files:
+_LEAST_RATE = 1 << 16  # bytes per second
 _LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 _FOLDER = re.compile(r"[a-z2-7]{32}")
 _NAME = re.compile(r"[0-9a-f]{64}")
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +128,81 @@ class Modes:
         return cls(folder=0o700 | inherit_group | enter | enter << 2, file=0o600 | enter << 2)
 
 
+class CheckedStore(ABC):
+    """Base of all stores: it checks names, and no exception but ``MailboxTrouble`` leaves a call.
+
+    A failure that a store does not know is ``PostTrouble``: it may be the fault of whoever writes to this folder, and
+    must not keep this home from reading the others.
+    """
+
+    @property
+    @abstractmethod
+    def address(self) -> str:
+        """See ``Store.address``."""
+
+    def list(self, folder: str) -> Listing:
+        """See ``Store.list``."""
+        _check_place(folder)
+        with self._converted_errors():
+            return self._list(folder)
+
+    def read(self, folder: str, name: str, *, most_bytes: int) -> bytes:
+        """See ``Store.read``."""
+        _check_place(folder, name)
+        with self._converted_errors():
+            return self._read(folder, name, most_bytes)
+
+    def write(self, folder: str, name: str, data: bytes) -> None:
+        """See ``Store.write``."""
+        _check_place(folder, name)
+        with self._converted_errors():
+            self._write(folder, name, data)
+
+    def remove(self, folder: str, name: str) -> None:
+        """See ``Store.remove``."""
+        _check_place(folder, name)
+        with self._converted_errors():
+            self._remove(folder, name)
+
+    @abstractmethod
+    def _list(self, folder: str) -> Listing: ...
+
+    @abstractmethod
+    def _read(self, folder: str, name: str, most_bytes: int) -> bytes: ...
+
+    @abstractmethod
+    def _write(self, folder: str, name: str, data: bytes) -> None: ...
+
+    @abstractmethod
+    def _remove(self, folder: str, name: str) -> None: ...
+
+    @abstractmethod
+    def _known_trouble(self, error: Exception) -> MailboxTrouble | None:
+        """What an exception of this store's library means; None if it is not known."""
+
+    @contextlib.contextmanager
+    def _converted_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except MailboxTrouble:
+            raise
+        except _OutOfBounds as error:
+            raise PostTrouble(self.address, str(error)) from None
+        except Exception as error:
+            unknown = f"its answer cannot be used ({type(error).__name__}); ask its keeper to look at this folder"
+            raise self._known_trouble(error) or PostTrouble(self.address, unknown) from error
+
+
+class _OutOfBounds(Exception):
+    """A store gave more than was asked for, or took too long; the text says which."""
+
+
 def is_file_name(name: str) -> bool:
     """Whether likeset would give a file that name."""
     return _NAME.fullmatch(name) is not None
 
 
-def check_place(folder: str, name: str | None = None) -> None:
+def _check_place(folder: str, name: str | None = None) -> None:
     """Refuse names that could lead elsewhere.
 
     Raises:
@@ -147,23 +220,39 @@ def bounded_listing(entries: Iterable[StoredFile | None]) -> Listing:
     Args:
         entries: what the place lists, one at a time; None for what is no file of a mailbox.
     """
-    files = (entry for entry in islice(entries, _MOST_LOOKED_AT) if entry is not None)
+    files = (entry for entry in islice(_in_time(entries), _MOST_LOOKED_AT) if entry is not None)
     return heapq.nsmallest(MOST_LISTED, files, key=lambda file: file.name)
+
+
+def bounded_bytes(pieces: Iterable[bytes], most_bytes: int, *, announced: int = 0) -> bytes:
+    """The pieces of a file or of an answer together.
+
+    Args:
+        pieces: what the place sends.
+        most_bytes: how much of it is taken; what is longer is refused.
+        announced: how much there is, by the word of the place.
+    """
+    data, too_long = bytearray(), f"a file or listing has more than the {most_bytes} bytes that are read; it was left alone"
+    if announced > most_bytes:
+        raise _OutOfBounds(too_long)
+    for piece in _in_time(pieces, seconds=_MOST_SECONDS + most_bytes / _LEAST_RATE):
+        data += piece
+        if len(data) > most_bytes:
+            raise _OutOfBounds(too_long)
+    return bytes(data)
+
+
+def _in_time(items: Iterable[_Item], *, seconds: float = _MOST_SECONDS) -> Iterator[_Item]:
+    end = time.monotonic() + seconds
+    for item in items:
+        if time.monotonic() > end:
+            raise _OutOfBounds(f"an answer takes longer than {seconds:.0f} seconds; it is tried again later")
+        yield item
 
 
 def time_of(stamp: float) -> datetime:
     """A file's time as the place tells it; one that no calendar has counts as the nearest that there is."""
     return datetime.fromtimestamp(min(max(stamp, 0.0), _LATEST), UTC)
-
-
-def refuse_larger(size: int, most_bytes: int, *, address: str) -> None:
-    """Refuse a file that has more bytes than its reader takes.
-
-    Raises:
-        PostTrouble: it has.
-    """
-    if size > most_bytes:
-        raise PostTrouble(address, f"a file has more than the {most_bytes} bytes that are read; it was left alone")
 
 
 def open_store(url: str) -> Store:
