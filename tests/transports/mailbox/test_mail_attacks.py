@@ -103,6 +103,70 @@ def test_a_curator_that_meets_a_full_mailbox_accepts_when_there_is_room(tmp_path
     check_done(homes)
 
 
+@pytest.mark.parametrize("reader", [CURATOR, CONSUMER])
+def test_a_failure_that_nobody_foresaw_ends_the_turn_of_one_sender_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str
+) -> None:
+    homes = begun(tmp_path)
+    folder, listed = homes.pair("b", reader).outgoing_folder, homes.store.list
+
+    def fails(asked: str) -> Listing:
+        if asked == folder:
+            raise KeyError("no library documents this")
+        return listed(asked)
+
+    monkeypatch.setattr(homes.store, "list", fails)
+    notes = list(homes.settle(CURATOR, "a", CONSUMER).notes)
+    homes.clock.pass_by(days=4)
+    notes += homes.settle(CURATOR, "a", CONSUMER).notes
+    assert homes.progress.done
+    assert list(homes.summary.absent) == [1]
+    assert any("KeyError" in note for note in notes)
+    assert not any("no library" in note for note in notes)
+
+
+# Files that cost their writer nothing.
+
+
+@pytest.mark.parametrize("size", [POST_STEP * 256 + 16, (1 << 28) + 16])
+def test_a_look_reads_no_more_bytes_of_a_sender_than_its_terms_allow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """Forty files with holes take no room on a disk; they are touched again before each look."""
+    homes = begun(tmp_path)
+    folder, listed, read = homes.pair("b", CURATOR).outgoing_folder, homes.store.list, homes.store.read
+    calls, taken = list[tuple[str, str]](), 0
+
+    def with_junk(asked: str) -> Listing:
+        calls.append(("list", asked))
+        junk = [StoredFile(f"{number:064x}", size, homes.clock()) for number in range(40)]
+        return listed(asked) + (junk if asked == folder else [])
+
+    def counted(asked: str, name: str, *, most_bytes: int) -> bytes:
+        nonlocal taken
+        if asked != folder or not name.startswith("0" * 32):
+            return read(asked, name, most_bytes=most_bytes)
+        assert size <= most_bytes
+        taken += size
+        return b"no post"
+
+    monkeypatch.setattr(homes.store, "list", with_junk)
+    monkeypatch.setattr(homes.store, "read", counted)
+    for _ in range(3):
+        taken = 0
+        calls.clear()
+        homes.clock.pass_by(minutes=1)
+        homes.look(CURATOR)
+        assert taken <= 16 << 20
+    incoming = [homes.pair(party, CURATOR).outgoing_folder for party in ("a", "b")]
+    order = [asked for _, asked in calls if asked in incoming]
+    assert size > 1 << 27 or order == incoming  # who leaves such files comes last
+    homes.look("a")
+    homes.clock.pass_by(days=4)
+    homes.settle(CURATOR, "a", CONSUMER)
+    assert homes.progress.done
+
+
 # What owners see of the end of an auction.
 
 

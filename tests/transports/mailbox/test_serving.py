@@ -7,7 +7,7 @@ from typing import Self
 
 import pytest
 
-from likeset.errors import BadDocument, HomeRestored, LikesetError, MailboxTrouble
+from likeset.errors import BadDocument, HomeRestored, MailboxTrouble
 from likeset.transports.mailbox.looks import Look
 from likeset.transports.mailbox.serving import look_once, serve
 
@@ -19,13 +19,13 @@ GONE = MailboxTrouble("file:///share", "is gone; mount it")
 class ScriptedDesk:
     """Does at each look what a list says, and nothing when that has come to its end."""
 
-    script: list[Look | LikesetError]
+    script: list[Look | Exception]
     looks: int = 0
 
     def look(self) -> Look:
         self.looks += 1
         what = self.script.pop(0) if self.script else Look()
-        if isinstance(what, LikesetError):
+        if isinstance(what, Exception):
             raise what
         return what
 
@@ -56,7 +56,7 @@ class CountingStop:
 
 
 def served(
-    *scripts: list[Look | LikesetError], after: int, looked: Callable[[Look], None] = lambda _: None
+    *scripts: list[Look | Exception], after: int, looked: Callable[[Look], None] = lambda _: None
 ) -> tuple[list[float], list[str]]:
     """The pauses and the lines of so many rounds."""
     stop, told = CountingStop(after), list[str]()
@@ -73,7 +73,7 @@ def test_pauses_grow_while_nothing_comes_and_start_anew_when_something_does() ->
 
 def test_a_deadline_ends_a_pause_and_one_that_has_passed_makes_nobody_busy() -> None:
     near, past = NOW + timedelta(seconds=3), NOW - timedelta(hours=1)
-    looks: list[Look | LikesetError] = [Look(), Look(), Look(), Look(next_deadline=near), Look(next_deadline=past)]
+    looks: list[Look | Exception] = [Look(), Look(), Look(), Look(next_deadline=near), Look(next_deadline=past)]
     assert served(looks, after=5)[0][3:] == [3.0, 1.0]
 
 
@@ -96,6 +96,13 @@ def test_another_trouble_is_told_and_other_desks_go_on() -> None:
         "owner.yaml: is empty",
         "second",
     ]
+
+
+def test_an_error_of_our_own_does_not_end_it_and_its_text_is_not_shown() -> None:
+    waits, told = served([KeyError("a value of a row"), Look(taken=1)], after=2)
+    assert len(waits) == 2
+    assert "KeyError" in told[0]
+    assert "a value of a row" not in " ".join(told)
 
 
 def test_a_home_that_is_an_old_copy_ends_it() -> None:

@@ -26,7 +26,7 @@ from likeset.homes.site_run import ConsumerRun
 from likeset.homes.standings import ABSTAINS, READY, WAITING
 from likeset.protocol.messages import Summary
 from likeset.protocol.party import CURATOR
-from likeset.protocol.terms import WITNESS
+from likeset.protocol.terms import WITNESS, Terms
 from likeset.split.environment import split_python
 from likeset.transports.mailbox.computing_desk import ComputingDesk
 from likeset.transports.mailbox.desk import REMEMBERED, TRANSIENT
@@ -36,7 +36,6 @@ from likeset.transports.mailbox.split_runs import PROGRESS
 from likeset.transports.mailbox.stores import Store
 from likeset.transports.mailbox.words import EndingWords, ProgressWords
 from likeset.transports.outcomes import Ending
-from likeset.transports.sites import SiteSettings
 from likeset.trust.cards import Card
 from likeset.trust.posts import PostKind
 from likeset.trust.signed_terms import MOST_ACCEPTANCE_BYTES
@@ -88,11 +87,9 @@ class ConsumerDesk(ComputingDesk):
         open_runs = [run for run in self.runs.values() if not run.ended and run.terms in self._decide_by]
         for run in open_runs:
             self._leave_terms(run)
-        writers = self._writers(open_runs)
-        for card in self._peers(open_runs).values():
-            most = SiteSettings.most_bytes if card.fingerprint in writers else MOST_ACCEPTANCE_BYTES
-            for arrived in self.postman.arrivals(card, most_bytes=most, wanted=lambda _, terms: terms in self.runs):
-                self._take(card, arrived)
+        self.take_from(
+            self._peers(open_runs).values(), wanted=lambda _card, _kind, terms: terms in self.runs, take=self._take
+        )
         for run in open_runs:
             self._go_on(run)
         for card in self._peers(self.runs.values()).values():
@@ -117,13 +114,11 @@ class ConsumerDesk(ComputingDesk):
                         peers[card.fingerprint] = card
         return peers
 
-    def _writers(self, runs: Iterable[KnownRun]) -> set[str]:
-        """Those who write letters to a consumer, and not acceptances only: the curator, and all in a split run."""
-        writers: set[str] = set()
-        for run in runs:
-            cards = self.terms(run).cards
-            writers |= set(cards.values()) if self.split.is_split(run) else {cards[CURATOR]}
-        return writers
+    def most_letter(self, terms: Terms, party: str) -> int:
+        """See ``MailDesk.most_letter``; an owner writes letters to the consumer only in a split run."""
+        if party in terms.owners and terms.split is None:
+            return MOST_ACCEPTANCE_BYTES
+        return super().most_letter(terms, party)
 
     def _leave_terms(self, run: KnownRun) -> None:
         """For everybody who has not accepted yet, until the run begins."""

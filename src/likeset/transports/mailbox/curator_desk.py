@@ -28,7 +28,7 @@ from likeset.homes.standings import ABSTAINS, READY
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS
 from likeset.split.environment import environment_folder, split_python
-from likeset.transports.mailbox.curator_steps import MOST_BYTES, CuratorSteps
+from likeset.transports.mailbox.curator_steps import CuratorSteps
 from likeset.transports.mailbox.desk import TRANSIENT
 from likeset.transports.mailbox.memory import Answer, KnownRun
 from likeset.transports.mailbox.postman import Arrived
@@ -64,15 +64,10 @@ class CuratorDesk(CuratorSteps):
     def _visit(self) -> None:
         self._stuck, self._lacking = set(), set()
         consumers = [pin.card for pin in self.identity.pins.all() if (pin.state, pin.role) == ("pinned", "consumer")]
-        for card in consumers:
-            for arrived in self.postman.arrivals(card, most_bytes=MOST_BYTES, wanted=self._wanted_of_consumer):
-                self._take(card, arrived)
+        self.take_from(consumers, wanted=self._wanted_of_consumer, take=self._take)
         for run in self.runs.values():
             self._take_up(run)
-        others = self._others()
-        for card in others.values():
-            for arrived in self.postman.arrivals(card, most_bytes=MOST_BYTES, wanted=self._wanted_of_other):
-                self._take(card, arrived)
+        self.take_from(self._others().values(), wanted=self._wanted_of_other, take=self._take)
         for run in list(self.runs.values()):
             self._go_on(run)
         for card in (*consumers, *self._others(closed=True).values()):
@@ -91,10 +86,10 @@ class CuratorDesk(CuratorSteps):
 
     # What may come.
 
-    def _wanted_of_consumer(self, kind: PostKind, terms: bytes) -> bool:
+    def _wanted_of_consumer(self, _card: Card, kind: PostKind, terms: bytes) -> bool:
         return kind != "letter" or self._is_accepted(terms)
 
-    def _wanted_of_other(self, _kind: PostKind, terms: bytes) -> bool:
+    def _wanted_of_other(self, _card: Card, _kind: PostKind, terms: bytes) -> bool:
         return self._is_accepted(terms) and terms not in self._stuck
 
     def _is_accepted(self, terms: bytes) -> bool:

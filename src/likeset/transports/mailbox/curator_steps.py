@@ -17,13 +17,9 @@ from likeset.transports.mailbox.desk import TRANSIENT
 from likeset.transports.mailbox.memory import Answer, KnownRun, RunStep
 from likeset.transports.outcomes import Ending
 from likeset.transports.refused_letters import AS_IF_NOT_COME
-from likeset.transports.sites import SiteSettings
 from likeset.trust.letters import is_stub, letter_in
 
-__all__ = ["MOST_BYTES", "CuratorSteps"]
-
-MOST_BYTES = SiteSettings.most_bytes
-"""No letter to a curator may be larger."""
+__all__ = ["CuratorSteps"]
 
 
 @dataclass(eq=False)
@@ -92,7 +88,7 @@ class CuratorSteps(ComputingDesk):
         card = self.card_of(run, step.party) if step.name else None
         if card is None:
             return None
-        post = self.postman.read_again(card, step.name, most_bytes=MOST_BYTES)
+        post = self.postman.read_again(card, step.name, most_bytes=self.most_letter(self.terms(run), step.party))
         return None if post is None else post.document
 
     def _apply(self, run: KnownRun, side: CuratorRun, step: RunStep, data: bytes | None) -> None:

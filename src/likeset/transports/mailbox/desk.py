@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, Self
 
@@ -12,6 +12,7 @@ from likeset.errors import HomeRestored, IllegalMessage, LedgerUnavailable, Mail
 from likeset.homes.expiry import check_not_expired
 from likeset.homes.identity import Identity
 from likeset.homes.letter_records import OUT
+from likeset.homes.padding import most_bytes_from
 from likeset.homes.signed_invitation import Invitation, end_of
 from likeset.homes.site_run import Factory, SiteRun
 from likeset.protocol.terms import Terms
@@ -21,8 +22,8 @@ from likeset.transports.mailbox.postman import Arrived, Postman, Tally
 from likeset.transports.mailbox.stores import Store
 from likeset.trust.cards import Card
 from likeset.trust.letters import is_stub
-from likeset.trust.posts import Post, PostKind
-from likeset.trust.signed_terms import MOST_TERMS_BYTES, is_acceptance
+from likeset.trust.posts import Post, PostKind, size_of_post
+from likeset.trust.signed_terms import MOST_ACCEPTANCE_BYTES, MOST_TERMS_BYTES, is_acceptance
 
 __all__ = ["MOST_RUNS_OF_ONE", "REMEMBERED", "TRANSIENT", "MailDesk"]
 
@@ -34,6 +35,8 @@ MOST_RUNS_OF_ONE: Final = 200
 
 TRANSIENT = (LedgerUnavailable, MailboxTrouble)
 """What may be over at the next look: a letter that met with it is left."""
+
+_OTHERS = 4  # documents of one sender that are read in one look, beside one letter for each run
 
 
 @dataclass(eq=False)
@@ -98,6 +101,47 @@ class MailDesk(ABC):
         now = self.clock()
         times = (time for run in self.runs.values() for time in (run.due, run.ends) if time is not None and time > now)
         return min(times, default=None)
+
+    def take_from(
+        self,
+        cards: Iterable[Card],
+        *,
+        wanted: Callable[[Card, PostKind, bytes], bool],
+        take: Callable[[Card, Arrived], None],
+    ) -> None:
+        """Take what senders left for this home; those with invalid files come last.
+
+        A failure with one sender ends its turn, and not that of the others.
+
+        Args:
+            cards: of the senders.
+            wanted: whether a post of a kind, under the terms of this digest, can be dealt with now.
+            take: deals with a post.
+        """
+        for card in sorted(cards, key=self.postman.has_invalid_files):
+            letters = [
+                self.most_letter(self.terms(run), party)
+                for run in self.runs.values()
+                for party, fingerprint in self.terms(run).cards.items()
+                if fingerprint == card.fingerprint
+            ]
+            pin = self.identity.pins.by_fingerprint(card.fingerprint)
+            other = MOST_TERMS_BYTES if pin is not None and pin.role == "consumer" else MOST_ACCEPTANCE_BYTES
+            in_one_look = _OTHERS * size_of_post(other) + sum(map(size_of_post, letters))
+            limits = {"most_bytes": max([other, *letters]), "in_one_look": in_one_look}
+            try:
+                for arrived in self.postman.arrivals(card, **limits, wanted=partial(wanted, card)):
+                    take(card, arrived)
+            except (HomeRestored, *TRANSIENT) as error:
+                if not isinstance(error, PostTrouble):
+                    raise
+                self.postman.note(f"posts of {card.name} wait: {error}")
+            except Exception as error:
+                self.postman.note(f"a post of {card.name} cannot be dealt with ({type(error).__name__})")
+
+    def most_letter(self, terms: Terms, party: str) -> int:
+        """How long a letter of this party to this home can be, by the terms."""
+        return most_bytes_from(terms, party)
 
     # Runs.
 

@@ -23,6 +23,7 @@ from likeset.homes.site_run import SiteRun
 from likeset.homes.standings import ABSTAINS, READY, WAITING
 from likeset.homes.transcripts import acknowledging_party
 from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import Terms
 from likeset.transports.mailbox.desk import TRANSIENT, MailDesk
 from likeset.transports.mailbox.memory import Answer, KnownRun
 from likeset.transports.mailbox.postman import Arrived
@@ -30,7 +31,7 @@ from likeset.transports.mailbox.stores import Store
 from likeset.trust.letters import is_stub
 from likeset.trust.pins import Pin
 from likeset.trust.posts import PostKind
-from likeset.trust.signed_terms import MOST_ACCEPTANCE_BYTES, MOST_TERMS_BYTES, is_acceptance
+from likeset.trust.signed_terms import is_acceptance
 
 __all__ = ["OwnerDesk", "owner_desk"]
 
@@ -65,10 +66,12 @@ class OwnerDesk(MailDesk):
             self.ended()
             self._over |= over
         peers = [pin for pin in self.identity.pins.all() if pin.state == "pinned" and pin.role != "owner"]
-        for pin in peers:
-            wanted = self._wanted(pin)
-            for arrived in self.postman.arrivals(pin.card, most_bytes=self._most_bytes(pin), wanted=wanted):
-                self._take(pin, arrived)
+        pins = {pin.card.fingerprint: pin for pin in peers}
+        self.take_from(
+            [pin.card for pin in peers],
+            wanted=lambda card, kind, terms: self._wanted(pins[card.fingerprint], kind, terms),
+            take=lambda card, arrived: self._take(pins[card.fingerprint], arrived),
+        )
         for run in self.runs.values():
             self._say_standing(run)
         for pin in peers:
@@ -76,20 +79,16 @@ class OwnerDesk(MailDesk):
 
     # What may come.
 
-    def _most_bytes(self, pin: Pin) -> int:
-        party = [run for run in self.runs.values() if pin.card.fingerprint in self.terms(run).cards.values()]
-        least = MOST_TERMS_BYTES if pin.role == "consumer" else MOST_ACCEPTANCE_BYTES
-        return max((most_bytes_to_owner(self.terms(run)) for run in party), default=least)
+    def most_letter(self, terms: Terms, party: str) -> int:  # noqa: ARG002 - it is the same for all
+        """See ``MailDesk.most_letter``."""
+        return most_bytes_to_owner(terms)
 
-    def _wanted(self, pin: Pin) -> Callable[[PostKind, bytes], bool]:
-        def wanted(kind: PostKind, terms: bytes) -> bool:
-            if kind != "letter":
-                return True
-            if not self._knows(terms):
-                return False  # its terms may still come
-            return pin.role == "consumer" or CURATOR in self.identity.book.introduced(terms)
-
-        return wanted
+    def _wanted(self, pin: Pin, kind: PostKind, terms: bytes) -> bool:
+        if kind != "letter":
+            return True
+        if not self._knows(terms):
+            return False  # its terms may still come
+        return pin.role == "consumer" or CURATOR in self.identity.book.introduced(terms)
 
     def _knows(self, terms: bytes) -> bool:
         """Whether a run is followed here; one that the letter book knows is, also if the desk forgot it."""

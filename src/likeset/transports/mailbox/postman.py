@@ -118,26 +118,29 @@ class Postman:
 
     # What came.
 
-    def arrivals(self, card: Card, *, most_bytes: int, wanted: Wanted) -> Iterator[Arrived]:
+    def arrivals(self, card: Card, *, most_bytes: int, in_one_look: int, wanted: Wanted) -> Iterator[Arrived]:
         """The posts of somebody that can be dealt with now, the oldest first.
 
         Args:
             card: whose.
             most_bytes: the longest document that may come from there.
+            in_one_look: how many bytes of files one look reads; the rest is left for the next one.
             wanted: asked of each that opens; the others are left.
         """
         folder = self.pair(card).incoming_folder
-        opened = 0
+        opened, left = 0, in_one_look
         for file in self._unread(card, folder, size_of_post(most_bytes)):
             label = self._labels.get((folder, file.name))
-            if label is not None and not wanted(label.kind, label.terms):
+            is_half = self._halves.get((folder, file.name)) == file
+            if is_half or (label is not None and not wanted(label.kind, label.terms)):
                 self.tally.left += 1
                 continue
-            if opened == MOST_OPENED:
+            left -= file.size  # also of those after it: letters are heard in their order
+            if left < 0 or opened == MOST_OPENED:
                 self.tally.left += 1
                 continue
             opened += 1
-            post = self._opened(card, folder, file, size_of_post(most_bytes))
+            post = self._opened(card, folder, file)
             if post is None:
                 continue
             if wanted(post.kind, post.terms):
@@ -145,6 +148,11 @@ class Postman:
             else:
                 self._labels[folder, file.name] = _Label(post.kind, post.terms)
                 self.tally.left += 1
+
+    def has_invalid_files(self, card: Card) -> bool:
+        """Whether somebody's folder has files that are no posts of theirs, as far as was looked."""
+        folder = self.pair(card).incoming_folder
+        return any(place == folder for place, _ in self._halves) or self.memory.count_strangers(folder) > 0
 
     def _unread(self, card: Card, folder: str, most_bytes: int) -> list[StoredFile]:
         """The files that may be opened, the oldest first."""
@@ -178,7 +186,9 @@ class Postman:
 
     def _forget_gone(self, folder: str, taken: dict[str, Fate], listed: Iterable[StoredFile]) -> None:
         """Of what was refused only what still lies there is remembered: a flood has an end, and so has this memory."""
-        gone = {name for name, fate in taken.items() if fate != "heard"} - {file.name for file in listed}
+        names = {file.name for file in listed}
+        self._halves = {place: half for place, half in self._halves.items() if place[0] != folder or place[1] in names}
+        gone = {name for name, fate in taken.items() if fate != "heard"} - names
         if gone:
             self.memory.forget_files(folder, gone)
 
@@ -188,12 +198,9 @@ class Postman:
             files = "a file" if count == 1 else f"{count} files"
             self.note(f"{files} from {card.name}: {what}; left alone")
 
-    def _opened(self, card: Card, folder: str, file: StoredFile, most_bytes: int) -> Post | None:
-        if self._halves.get((folder, file.name)) == file:
-            self.tally.left += 1
-            return None
+    def _opened(self, card: Card, folder: str, file: StoredFile) -> Post | None:
         try:
-            data = self.store.read(folder, file.name, most_bytes=most_bytes)
+            data = self.store.read(folder, file.name, most_bytes=file.size)
         except PostTrouble:
             self.tally.left += 1  # it is gone, or not to be read now
             return None
@@ -202,6 +209,7 @@ class Postman:
             self.tally.left += 1
             self.note(f"half a file from {card.name}, or one that was changed; it is read again when it changes")
             return None
+        self._halves.pop((folder, file.name), None)
         try:
             return self.pair(card).unwrap(data)
         except BadDocument:
@@ -310,16 +318,16 @@ class Postman:
 
     def _check_own(self, card: Card, folder: str, files: Iterable[StoredFile]) -> None:
         """What lies where this home writes and is not known to be there: is it this home's own?"""
-        taken, opened = self.memory.taken(folder), 0
+        taken, opened, left = self.memory.taken(folder), 0, size_of_post(SiteSettings.most_bytes)
         for file in files:
             if file.name in taken or not is_post_size(file.size) or opened == _MOST_OWN_OPENED:
                 continue
-            if file.size > size_of_post(SiteSettings.most_bytes):
-                continue  # this home leaves nothing that large: nobody would read it
+            if file.size > left:
+                continue  # this home leaves nothing that large, or enough was read in this look
             if self.memory.was_posted(folder, file.name):
                 self.store.remove(folder, file.name)  # it was taken away, and somebody brought it back
                 continue
-            opened += 1
+            opened, left = opened + 1, left - file.size
             try:
                 data = self.store.read(folder, file.name, most_bytes=file.size)
                 post = self.pair(card).unwrap_own(data)

@@ -118,9 +118,10 @@ def serve(
                 look = desk.look()
             except HomeRestored:
                 raise
-            except LikesetError as error:
-                troubles.at(place, str(error))
-                troubled(str(error))
+            except Exception as error:  # one bad peer or mailbox never ends this loop
+                words = str(error) if isinstance(error, LikesetError) else f"internal error ({type(error).__name__})"
+                troubles.at(place, words)
+                troubled(words)
                 continue
             troubles.over(place)
             looks.append(look)

@@ -17,7 +17,7 @@ import paramiko
 from paramiko.sftp import CMD_EXTENDED
 
 from likeset.errors import MailboxTrouble, PostTrouble
-from likeset.transports.mailbox.sftp_connection import SftpConnection, SftpPlace
+from likeset.transports.mailbox.sftp_connection import SftpConnection, SftpFiles, SftpPlace
 from likeset.transports.mailbox.stores import (
     MOST_LISTED,
     PARTIAL_NAME,
@@ -79,15 +79,15 @@ class SftpStore(CheckedStore):
     def _path(self, folder: str, name: str = "") -> str:
         return "/".join(filter(None, (self._place.path.rstrip("/"), folder, name)))
 
-    def _listed(self, files: paramiko.SFTPClient, folder: str) -> Listing:
+    def _listed(self, files: SftpFiles, folder: str) -> Listing:
         try:
-            return bounded_listing(map(_described, _entries(files, self._path(folder))))
+            return bounded_listing(map(_described, files.entries(self._path(folder))))
         except FileNotFoundError:
             if not stat.S_ISDIR(files.stat(self._place.path).st_mode or 0):
                 raise MailboxTrouble(self.address, "is a file on the server; give the address of a folder") from None
             return []
 
-    def _content(self, files: paramiko.SFTPClient, path: str, most_bytes: int) -> bytes:
+    def _content(self, files: SftpFiles, path: str, most_bytes: int) -> bytes:
         status = files.lstat(path)
         if not stat.S_ISREG(status.st_mode or 0):
             raise PostTrouble(self.address, "something lies there that is no ordinary file; it was not opened")
@@ -100,7 +100,7 @@ class SftpStore(CheckedStore):
 
             return bounded_bytes(pieces(), most_bytes, announced=size)
 
-    def _put(self, files: paramiko.SFTPClient, folder: str, name: str, data: bytes) -> None:
+    def _put(self, files: SftpFiles, folder: str, name: str, data: bytes) -> None:
         mailbox_mode = files.stat(self._place.path).st_mode or 0
         modes = Modes.under(mailbox_mode)
         self._make(files, self._path(folder), modes.folder)
@@ -121,7 +121,7 @@ class SftpStore(CheckedStore):
                 files.remove(partial)
             raise
 
-    def _make(self, files: paramiko.SFTPClient, path: str, mode: int) -> None:
+    def _make(self, files: SftpFiles, path: str, mode: int) -> None:
         try:
             status = files.lstat(path)
         except FileNotFoundError:
@@ -133,23 +133,23 @@ class SftpStore(CheckedStore):
             with contextlib.suppress(PermissionError):  # another user's, or a server that keeps no modes
                 files.chmod(path, mode)
 
-    def _tidy(self, files: paramiko.SFTPClient, folder: str) -> None:
+    def _tidy(self, files: SftpFiles, folder: str) -> None:
         """Once for each folder: remove what a writer that was killed had begun here."""
         if folder in self._tidied:
             return
         oldest = time.time() - PARTIAL_SECONDS
-        for entry in islice(_entries(files, self._path(folder)), MOST_LISTED):
+        for entry in islice(files.entries(self._path(folder)), MOST_LISTED):
             if PARTIAL_NAME.fullmatch(entry.filename) and (entry.st_mtime or 0) < oldest:
                 self._unlink(files, self._path(folder, entry.filename))
         self._tidied.add(folder)
 
-    def _unlink(self, files: paramiko.SFTPClient, path: str) -> None:
+    def _unlink(self, files: SftpFiles, path: str) -> None:
         try:
             files.remove(path)
         except FileNotFoundError:
             files.stat(self._place.path)
 
-    def _do(self, action: Callable[[paramiko.SFTPClient], _Result]) -> _Result:
+    def _do(self, action: Callable[[SftpFiles], _Result]) -> _Result:
         """Over the connection that is there, and once more over a new one if that was lost."""
         reused = self._connection is not None
         if self._connection is None:
@@ -194,18 +194,13 @@ class SftpStore(CheckedStore):
             return False
 
 
-def _entries(files: paramiko.SFTPClient, path: str) -> Iterator[paramiko.SFTPAttributes]:
-    # One request at a time, so that none is under way when a listing without an end is left.
-    return files.listdir_iter(path, read_aheads=1)
-
-
 def _described(entry: paramiko.SFTPAttributes) -> StoredFile | None:
     if not is_file_name(entry.filename) or not stat.S_ISREG(entry.st_mode or 0):
         return None
     return StoredFile(entry.filename, entry.st_size or 0, datetime.fromtimestamp(entry.st_mtime or 0, UTC))
 
 
-def _bring_to_disk(files: paramiko.SFTPClient, file: paramiko.SFTPFile) -> None:
+def _bring_to_disk(files: SftpFiles, file: paramiko.SFTPFile) -> None:
     # The library has no name for this request; a server that does not know it fails it, and keeps files as it can.
     with contextlib.suppress(OSError):
         files._request(CMD_EXTENDED, "fsync@openssh.com", file.handle)  # type: ignore[attr-defined] # not in its types

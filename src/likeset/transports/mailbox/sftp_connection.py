@@ -8,17 +8,18 @@ at the terminal.
 import getpass
 import logging
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 import paramiko
 from paramiko.hostkeys import InvalidHostKey
-from paramiko.sftp import CMD_DATA, SFTPError
+from paramiko.sftp import CMD_CLOSE, CMD_DATA, CMD_OPENDIR, CMD_READDIR, SFTPError
 
 from likeset.errors import MailboxTrouble
 
-__all__ = ["SftpConnection", "SftpPlace"]
+__all__ = ["SftpConnection", "SftpFiles", "SftpPlace"]
 
 # Without a handler, the library's complaints would go to the terminal; each of them is a MailboxTrouble here.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -63,10 +64,28 @@ class _RefuseUnknown(paramiko.MissingHostKeyPolicy):
         raise _UnknownHostKey(f"{key.get_name()} {key.fingerprint}")
 
 
-class _Files(paramiko.SFTPClient):
-    """Refuses more bytes than were asked for: the library keeps in memory whatever the server sends."""
+class SftpFiles(paramiko.SFTPClient):
+    """The library's client, for a server that is not trusted."""
+
+    def entries(self, path: str) -> Iterator[paramiko.SFTPAttributes]:
+        """The entries of a folder; the library's own listing fails at a name that is not UTF-8.
+
+        One request at a time, so that none is under way when a listing without an end is left.
+        """
+        _, answer = self._request(CMD_OPENDIR, path)  # type: ignore[attr-defined] # not in its types
+        handle = answer.get_string()
+        while True:
+            try:
+                _, answer = self._request(CMD_READDIR, handle)  # type: ignore[attr-defined] # not in its types
+            except EOFError:
+                break
+            for _ in range(answer.get_int()):
+                name, _long_name = answer.get_string(), answer.get_string()
+                yield paramiko.SFTPAttributes._from_msg(answer, name.decode(errors="replace"))  # type: ignore[attr-defined] # not in its types
+        self._request(CMD_CLOSE, handle)  # type: ignore[attr-defined] # not in its types
 
     def _read_packet(self) -> tuple[int, bytes]:
+        """The library keeps in memory whatever the server sends, however little was asked for."""
         kind, data = super()._read_packet()  # type: ignore[misc] # not in its types
         if kind == CMD_DATA and len(data) > _AROUND_DATA + paramiko.SFTPFile.MAX_REQUEST_SIZE:
             raise SFTPError("more bytes than were asked for")
@@ -81,7 +100,7 @@ class SftpConnection:
         files: what can be done there.
     """
 
-    files: paramiko.SFTPClient
+    files: SftpFiles
     _client: paramiko.SSHClient
 
     @classmethod
@@ -113,7 +132,7 @@ class SftpConnection:
             channel = transport.open_session(timeout=seconds)
             channel.settimeout(seconds)
             channel.invoke_subsystem("sftp")
-            files = _Files(channel)
+            files = SftpFiles(channel)
         except Exception as error:
             client.close()
             raise MailboxTrouble(place.address, _not_connected(error, place)) from error

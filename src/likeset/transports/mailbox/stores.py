@@ -232,7 +232,10 @@ def bounded_bytes(pieces: Iterable[bytes], most_bytes: int, *, announced: int = 
         most_bytes: how much of it is taken; what is longer is refused.
         announced: how much there is, by the word of the place.
     """
-    data, too_long = bytearray(), f"a file or listing has more than the {most_bytes} bytes that are read; it was left alone"
+    data, too_long = (
+        bytearray(),
+        f"a file or listing has more than the {most_bytes} bytes that are read; it was left alone",
+    )
     if announced > most_bytes:
         raise _OutOfBounds(too_long)
     for piece in _in_time(pieces, seconds=_MOST_SECONDS + most_bytes / _LEAST_RATE):

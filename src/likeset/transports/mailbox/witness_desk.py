@@ -26,7 +26,6 @@ from likeset.transports.mailbox.postman import Arrived
 from likeset.transports.mailbox.stores import Store
 from likeset.transports.mailbox.words import EndingWords
 from likeset.transports.outcomes import Ending
-from likeset.transports.sites import SiteSettings
 from likeset.trust.cards import Card
 from likeset.trust.posts import PostKind
 
@@ -48,15 +47,10 @@ class WitnessDesk(ComputingDesk):
 
     def _visit(self) -> None:
         consumers = [pin.card for pin in self.identity.pins.all() if (pin.state, pin.role) == ("pinned", "consumer")]
-        most = SiteSettings.most_bytes
-        for card in consumers:
-            for arrived in self.postman.arrivals(card, most_bytes=most, wanted=self._wanted_of_consumer):
-                self._take(card, arrived)
+        self.take_from(consumers, wanted=self._wanted_of_consumer, take=self._take)
         for run in self.runs.values():
             self._take_up(run)
-        for card in self._introduced(not_ended=True):
-            for arrived in self.postman.arrivals(card, most_bytes=most, wanted=self._wanted_of_other):
-                self._take(card, arrived)
+        self.take_from(self._introduced(not_ended=True), wanted=self._wanted_of_other, take=self._take)
         for run in list(self.runs.values()):
             if not self.memory_says_ended(run) and self._is_accepted(run.terms):
                 self._go_on(run)
@@ -77,10 +71,10 @@ class WitnessDesk(ComputingDesk):
 
     # What may come.
 
-    def _wanted_of_consumer(self, kind: PostKind, terms: bytes) -> bool:
+    def _wanted_of_consumer(self, _card: Card, kind: PostKind, terms: bytes) -> bool:
         return kind != "letter" or self._is_accepted(terms)
 
-    def _wanted_of_other(self, _kind: PostKind, terms: bytes) -> bool:
+    def _wanted_of_other(self, _card: Card, _kind: PostKind, terms: bytes) -> bool:
         return self._is_accepted(terms)
 
     def _is_accepted(self, terms: bytes) -> bool:
