@@ -14,7 +14,9 @@ import yaml
 from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "transports" / "mailbox"))
 
+from mail_servers import mail_environment, ssh_server
 from remote_world import make_world
 
 from likeset.app.cli import app
@@ -172,6 +174,32 @@ def test_a_password_in_the_settings_is_refused_with_file_line_and_field(houses: 
     with pytest.raises(ValueError, match=r"owner.yaml.*mailboxes.*has a password in it") as refused:
         houses.call("owner", "sync", "--node", houses.folder / "node-a")
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.slow
+def test_a_file_name_that_is_not_utf8_on_a_server_ends_no_serve(houses: Houses, tmp_path: Path) -> None:
+    """Whoever puts one into its own folder would otherwise stop every peer, at each start."""
+    (tmp_path / "ssh").mkdir()
+    with ssh_server(tmp_path / "ssh") as server, mail_environment(server):
+        home = houses.folder / "home" / "consumer.yaml"
+        home.write_text(f"name: new-clinic\nmailboxes: ['{server.address}']\n", encoding="utf-8")
+        houses.run("start", houses.folder / "job.yaml")
+        for folder in server.mailbox.iterdir():
+            Path(os.fsdecode(os.fsencode(folder) + b"/\xff")).touch()
+        place = ["--node", houses.folder / "node-a", "--mailbox", server.address]
+        script = "from likeset.app.cli import main; main()"
+        with subprocess.Popen(  # noqa: S603 (our own command)
+            [sys.executable, "-u", "-c", script, *map(str, ("owner", "serve", *place))],
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            told = process.stdout.readline() + process.stdout.readline()
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=600)
+        assert "1 letter came, 1 letter went" in told
+        assert process.returncode == 0
+        assert houses.call("owner", "sync", *place) == "nothing new\n"
 
 
 @pytest.mark.slow

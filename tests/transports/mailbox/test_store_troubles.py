@@ -1,19 +1,24 @@
 """A place that is full, gone, read-only, silent or not the right one: one line that names it and says what to do."""
 
+import contextlib
 import errno
 import hashlib
 import os
 import socket
 import stat
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import paramiko
 import pytest
 from mail_servers import MailServer, SshServer, mail_environment, s3_server, ssh_server
 
 from likeset.errors import MailboxTrouble, PostTrouble
+from likeset.transports.mailbox import stores
 from likeset.transports.mailbox.s3 import S3Store
 from likeset.transports.mailbox.sftp import SftpStore
 from likeset.transports.mailbox.sftp_connection import SftpPlace
@@ -248,3 +253,197 @@ def test_an_address_that_names_a_file_on_a_server_is_no_empty_mailbox(ssh: SshSe
     open_store(ssh.address).write(PAIR, NAME, DATA)
     trouble(lambda: open_store(f"{ssh.address}/{PAIR}/{NAME}").list(PAIR), "is a file on the server; give the address")
     open_store(ssh.address).remove(PAIR, NAME)
+
+
+# Places that do not keep to the rules.
+
+
+def test_a_name_that_is_not_utf8_keeps_nothing_else_from_being_listed_or_written(
+    tmp_path: Path, ssh: SshServer
+) -> None:
+    pair = "c" * 32
+    for address, mailbox in ((str(tmp_path), tmp_path), (ssh.address, ssh.mailbox)):
+        open_store(address).write(pair, NAME, DATA)
+        (Path(os.fsdecode(os.fsencode(mailbox / pair) + b"/\xff\xfe"))).touch()
+        store = open_store(address)
+        assert [file.name for file in store.list(pair)] == [NAME]
+        store.write(pair, "0" * 64, DATA)
+        assert [file.name for file in store.list(pair)] == ["0" * 64, NAME]
+        store.close()
+
+
+@contextlib.contextmanager
+def http_server(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
+    """Answers every GET in one way."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            with contextlib.suppress(OSError):  # whoever asks may have heard enough
+                answer(self)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def says(body: bytes, *, length: int | None = None) -> Callable[[BaseHTTPRequestHandler], None]:
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.send_header("content-length", str(len(body) if length is None else length))
+        request.end_headers()
+        sent = 0
+        while sent < (length or 1):
+            request.wfile.write(body)
+            sent += len(body)
+
+    return answer
+
+
+def listing(*parts: str, more: str = "") -> bytes:
+    return f"<ListBucketResult>{more}<Contents>{''.join(parts)}</Contents></ListBucketResult>".encode()
+
+
+KEY = f"<Key>letters/{PAIR}/{NAME}</Key>"
+TIME = "<LastModified>2026-01-01T00:00:00.000Z</LastModified>"
+SIZE = "<Size>16</Size>"
+MORE = "<IsTruncated>true</IsTruncated><NextContinuationToken>again</NextContinuationToken>"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        says(listing(KEY, TIME)),
+        says(listing(SIZE, TIME)),
+        says(listing(KEY, SIZE)),
+        says(listing(KEY, SIZE, "<LastModified>yesterday</LastModified>")),
+        says(listing(KEY, "<Size>x</Size>", TIME)),
+        says(b"hello"),
+        says(b"<?xml", length=1 << 40),  # without an end
+    ],
+    ids=["no-size", "no-key", "no-time", "bad-time", "bad-size", "no-xml", "huge"],
+)
+def test_a_listing_that_no_bucket_gives_is_trouble_in_one_line(
+    s3: MailServer, monkeypatch: pytest.MonkeyPatch, answer: Callable[[BaseHTTPRequestHandler], None]
+) -> None:
+    with http_server(answer) as url:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+        store = open_store(s3.address)
+        with pytest.raises(MailboxTrouble):
+            store.list(PAIR)
+        store.close()
+
+
+def test_a_listing_without_an_end_comes_to_an_end(s3: MailServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stores, "_MOST_LOOKED_AT", 50)
+    for page in (listing(KEY, SIZE, TIME, more=MORE), listing("<Key>x</Key>", SIZE, TIME, more=MORE)):
+        with http_server(says(page)) as url:
+            monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+            store = open_store(s3.address)
+            assert {file.name for file in store.list(PAIR)} <= {NAME}
+            store.close()
+
+
+def test_a_listing_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    open_store(str(tmp_path)).write(PAIR, NAME, DATA)
+    monkeypatch.setattr("time.monotonic", iter(range(0, 10**9, 1000)).__next__)
+    with pytest.raises(PostTrouble, match="takes longer"):
+        open_store(str(tmp_path)).list(PAIR)
+
+
+def test_a_bucket_that_sends_more_than_was_asked_for_is_not_listened_to(
+    s3: MailServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with http_server(says(bytes(1 << 16), length=1 << 40)) as url:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+        store = open_store(s3.address)
+        with pytest.raises(PostTrouble, match="more than the 100 bytes"):
+            store.read(PAIR, NAME, most_bytes=100)
+        store.close()
+
+
+class LyingFiles(paramiko.SFTPServerInterface):
+    """Every folder has the same entries without an end in sight, and every file gives more than was asked for."""
+
+    def stat(self, path: str) -> paramiko.SFTPAttributes:
+        is_file = path.rpartition("/")[2] == NAME
+        attributes = paramiko.SFTPAttributes()
+        attributes.st_size, attributes.st_mode = (1 << 16, 0o100600) if is_file else (0, 0o040700)
+        return attributes
+
+    lstat = stat
+
+    def list_folder(self, path: str) -> list[paramiko.SFTPAttributes]:
+        del path
+        entry = paramiko.SFTPAttributes()
+        entry.filename, entry.st_size, entry.st_mode, entry.st_mtime, entry.st_atime = "odd", 0, 0o100600, 0, 0
+        return [entry] * 5000
+
+    def open(self, path: str, flags: int, attr: paramiko.SFTPAttributes) -> paramiko.SFTPHandle:
+        del path, attr
+
+        class Handle(paramiko.SFTPHandle):
+            def read(self, offset: int, length: int) -> bytes:
+                del offset
+                return bytes(length * 4)
+
+        return Handle(flags)
+
+
+class Doorkeeper(paramiko.ServerInterface):
+    """Lets everybody in."""
+
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
+        del username, key
+        return paramiko.common.AUTH_SUCCESSFUL
+
+    def get_allowed_auths(self, username: str) -> str:
+        del username
+        return "publickey"
+
+    def check_channel_request(self, kind: str, chanid: int) -> int:
+        del kind, chanid
+        return paramiko.common.OPEN_SUCCEEDED
+
+
+@pytest.fixture
+def lying_sftp(ssh: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    key = paramiko.Ed25519Key.from_private_key_file(str(ssh.known_hosts.parent / "host_key"))
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        (tmp_path / "known").write_text(f"[127.0.0.1]:{port} {key.get_name()} {key.get_base64()}\n", encoding="ascii")
+        monkeypatch.setenv("LIKESET_KNOWN_HOSTS", str(tmp_path / "known"))
+
+        def serve() -> None:
+            transport = paramiko.Transport(listener.accept()[0])
+            transport.add_server_key(key)
+            transport.set_subsystem_handler("sftp", paramiko.SFTPServer, LyingFiles)
+            transport.start_server(server=Doorkeeper())
+            transport.join()
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"sftp://x@127.0.0.1:{port}/m"
+        thread.join(timeout=600)
+
+
+def test_a_server_that_sends_more_than_was_asked_for_is_not_listened_to(
+    lying_sftp: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "_MOST_LOOKED_AT", 50)
+    store = open_store(lying_sftp)
+    assert store.list(PAIR) == []
+    with pytest.raises(PostTrouble, match="SFTPError"):
+        store.read(PAIR, NAME, most_bytes=1 << 20)
+    store.close()
