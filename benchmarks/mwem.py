@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from likeset.mechanisms import gaussian_mean, mwem_mean
 from likeset.privacy.calibration import mwem_epsilon
 from likeset.privacy.noise import SecretNoise, SimulatedNoise
-from likeset.privacy.relation import Norm, Relation, RowSum
+from likeset.privacy.relation import ROW, Norm, Relation, RowSum
 
 DIMENSION, ITERATIONS = 140, 1656
 EPSILON, DELTA = 1.0, 1e-5
@@ -34,7 +34,7 @@ def main() -> None:
             dimension=DIMENSION,
             epsilon=0.01,
             iterations=ITERATIONS,
-            rows=1,
+            unit=ROW,
             relation=Relation.REPLACE_ONE,
         )
         features = _paper_features(coins, size)
@@ -73,7 +73,7 @@ def _gaussian_error(coins: np.random.Generator, size: int) -> float:
     angles = _angles(coins, size, DIMENSION // 2)
     features = np.hstack([np.cos(angles), np.sin(angles)]) / math.sqrt(DIMENSION / 2)
     plan = gaussian_mean.plan(
-        gaussian_mean.unit_rows(1, Relation.REPLACE_ONE),
+        gaussian_mean.unit_rows(ROW, Relation.REPLACE_ONE),
         size=size,
         dimension=DIMENSION,
         epsilon=EPSILON,
@@ -86,7 +86,7 @@ def _gaussian_error(coins: np.random.Generator, size: int) -> float:
 def _mwem_error(coins: np.random.Generator, size: int, iterations: int) -> float:
     features = _paper_features(coins, size)
     epsilon = mwem_epsilon(
-        RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=Relation.REPLACE_ONE),
+        RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=Relation.REPLACE_ONE),
         iterations=iterations,
         epsilon=EPSILON,
         delta=DELTA,
@@ -96,7 +96,7 @@ def _mwem_error(coins: np.random.Generator, size: int, iterations: int) -> float
         dimension=DIMENSION,
         epsilon=epsilon,
         iterations=iterations,
-        rows=1,
+        unit=ROW,
         relation=Relation.REPLACE_ONE,
     )
     runs = (mwem_mean.run(plan, features, SimulatedNoise(seed)).value.mean for seed in range(MEAN_REPEATS))

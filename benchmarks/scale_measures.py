@@ -265,6 +265,7 @@ def _terms(schema: Schema, given: Given) -> Terms:
         owner_budget=Budget(0.0, 1e-5),
         relation=Relation.REPLACE_ONE,
         rows_per_unit=1,
+        id_column="",
         auction="everyone",
         auction_epsilon=0.0,
         auction_offset=0,

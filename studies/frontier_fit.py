@@ -13,7 +13,7 @@ from statistics import fmean
 
 import numpy as np
 
-from likeset.privacy.relation import Relation
+from likeset.privacy.relation import ROW, Relation
 from likeset.protocol.draft import ReleaseOutlook, release_outlook
 from likeset.protocol.term_parts import Budget
 from likeset.simulation.tasks import DELTA
@@ -104,7 +104,7 @@ def outlook_of(*, target: int, epsilon: float, offer_factor: float) -> ReleaseOu
         target_size=target,
         dimension=140,
         relation=Relation.REPLACE_ONE,
-        rows_per_unit=1,
+        unit=ROW,
         offer_factor=offer_factor,
     )
 

@@ -18,7 +18,7 @@ from likeset.geometry.greedy import match
 from likeset.geometry.kernels import rbf_kernel
 from likeset.mechanisms import mwem_mean
 from likeset.privacy.noise import SimulatedNoise
-from likeset.privacy.relation import Relation
+from likeset.privacy.relation import ROW, Relation
 
 __all__ = [
     "feature_bound",
@@ -94,7 +94,7 @@ def mean_release_error(
         dimension=dimension,
         epsilon=epsilon,
         iterations=iterations,
-        rows=1,
+        unit=ROW,
         relation=Relation.REPLACE_ONE,
     )
     truth = hashed.mean(axis=0, dtype=np.float64)

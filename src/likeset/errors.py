@@ -32,6 +32,7 @@
         ├── LedgerUnavailable                 it cannot be opened, locked or written right now
         ├── ChargeRefused                     no account for the view, or nothing that the account accepts
         │   └── OtherRelation                 planned under another neighbouring relation than the account's
+        │       └── OtherUnit                 planned for another unit of privacy than the account's
         ├── DifferentRequest                  another request under a (run, round, kind) that is already known
         ├── UnfinishedRequest                 charged and interrupted: trying again is a new charge
         └── MessagePurged                     answered, but the stored bytes are gone: never drawn again
@@ -69,6 +70,7 @@ __all__ = [
     "NotCurated",
     "OfferRefused",
     "OtherRelation",
+    "OtherUnit",
     "PartyFailed",
     "PostTrouble",
     "ProtocolError",
@@ -222,6 +224,22 @@ class OtherRelation(ChargeRefused):
             f"account ({self.view}): its limit is under {self.account}, and this was planned under {self.planned}, "
             f"which says nothing there; ask for relation {self.account}, or keep runs under {self.planned} in a "
             "ledger of their own; nothing was charged"
+        )
+
+
+class OtherUnit(OtherRelation):
+    """What was planned for one unit of privacy has no price on an account of another; nothing was charged.
+
+    Attributes:
+        account: the unit of the account's earlier charges.
+        planned: the unit that the charge was planned for.
+    """
+
+    def __str__(self) -> str:
+        return (
+            f"account ({self.view}): earlier runs protected one {self.account}, and this one protects one "
+            f"{self.planned}, so their prices do not add up; declare the id in its schema as in those of the earlier "
+            "runs, or give it a ledger of its own, whose sum does not include the earlier runs; nothing was charged"
         )
 
 

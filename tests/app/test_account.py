@@ -11,14 +11,14 @@ from typer.testing import CliRunner, Result
 from likeset.app.cli.account import account
 from likeset.errors import InvalidArgument, UnknownEvent
 from likeset.privacy.events import VERSION, Event, Gaussian, Laplace, NoRelease, Simulated, as_json
-from likeset.privacy.relation import InRange, Norm, Relation, RowSum
+from likeset.privacy.relation import ROW, InRange, Norm, Relation, RowSum
 
 app = Typer(rich_markup_mode="rich")
 app.command()(account)
 
 
 def _gaussian(relation: Relation) -> Gaussian:
-    quantity = RowSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=1, relation=relation)
+    quantity = RowSum(norm=Norm.EUCLIDEAN, radius=1.0, unit=ROW, relation=relation)
     return Gaussian(sigma=8.0, quantity=quantity, coordinates=140, spacing=2.0**-30)
 
 

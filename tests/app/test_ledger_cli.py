@@ -12,12 +12,12 @@ from typer.testing import CliRunner, Result
 from likeset.app import cli
 from likeset.ledger import Ledger, Limit, Request, journal_path
 from likeset.privacy.events import Gaussian, PaperAuction, Unbounded
-from likeset.privacy.relation import Norm, Relation, RowSum
+from likeset.privacy.relation import ROW, Norm, Relation, RowSum
 from likeset.privacy.view import View
 
 TARGET, CURATOR = View.owners("target"), View.curator("clinic-a")
 MEAN = Gaussian(
-    sigma=40.0, quantity=RowSum(Norm.EUCLIDEAN, 1.0, 1, Relation.REPLACE_ONE), coordinates=140, spacing=1e-4
+    sigma=40.0, quantity=RowSum(Norm.EUCLIDEAN, 1.0, ROW, Relation.REPLACE_ONE), coordinates=140, spacing=1e-4
 )
 AUCTION = PaperAuction(epsilon=0.012, owners=5, rounds=1, patience=3)
 

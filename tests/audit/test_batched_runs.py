@@ -8,11 +8,11 @@ from likeset.audit.neighbours import opposite_rows
 from likeset.audit.prefetch import PrefetchedNoise
 from likeset.mechanisms import auction, gaussian_mean
 from likeset.privacy.noise import SecretNoise, SimulatedNoise
-from likeset.privacy.relation import Relation
+from likeset.privacy.relation import ROW, Relation
 
 PAIR = opposite_rows(4, 3)
 PLAN = gaussian_mean.GaussianPlan(
-    quantity=gaussian_mean.unit_rows(1, Relation.REPLACE_ONE), size=4, dimension=3, sigma=2.0
+    quantity=gaussian_mean.unit_rows(ROW, Relation.REPLACE_ONE), size=4, dimension=3, sigma=2.0
 )
 
 

@@ -14,14 +14,14 @@ import pytest
 from chance import PINNED
 from likeset.audit.suite import sound_trials
 from likeset.audit.trials import Trial, run_trial
-from likeset.privacy.relation import PairSplit, Relation, RowSum, SelectionSum
+from likeset.privacy.relation import ROW, PairSplit, Relation, RowSum, SelectionSum
 
 Summed = RowSum | SelectionSum
 _RIGHT: Callable[[Summed], float] = vars(RowSum)["sensitivity"].fget  # asked of a RowSum it would be the mutant
 
 
 def rows_per_unit_ignored(quantity: Summed) -> float:
-    return _RIGHT(replace(quantity, rows=1))
+    return _RIGHT(replace(quantity, unit=ROW))
 
 
 def removal_a_hundred_times_too_small(quantity: Summed) -> float:

@@ -14,7 +14,7 @@ from likeset.mechanisms.auction import Bids, ThresholdPlan, plan_threshold, rank
 from likeset.privacy.accounting import pure_price
 from likeset.privacy.events import Observer
 from likeset.privacy.noise import Integers, SimulatedNoise
-from likeset.privacy.relation import Relation
+from likeset.privacy.relation import PrivacyUnit, Relation
 
 OWNERS = 12
 
@@ -155,7 +155,9 @@ def test_shares_that_change_hands_lose_the_whole_claim(observers: int) -> None:
 def test_a_distance_that_collapses_moves_few_scores_up_and_all_others_down(rising: int, rows: int) -> None:
     pair = neighbours.distance_collapses(rising, rows)
     assert (pair.first != pair.second).any(axis=1).sum() == rows
-    plan = width_choice.WidthPlan(size=8 * rows, rows=rows, rate=0.5 / rows, relation=Relation.REPLACE_ONE)
+    plan = width_choice.WidthPlan(
+        size=8 * rows, unit=PrivacyUnit(rows, ""), rate=0.5 / rows, relation=Relation.REPLACE_ONE
+    )
     scores = [_scores_of(plan, pair[side]) for side in (0, 1)]
     assert (scores[1] - scores[0]).tolist() == [2 * rows] * rising + [-2 * rows] * (len(scores[0]) - rising)
     laws = [np.exp(plan.rate * one) / np.exp(plan.rate * one).sum() for one in scores]

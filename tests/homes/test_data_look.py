@@ -16,7 +16,7 @@ from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.small_groups import SmallGroup
 from likeset.ledger import Request
 from likeset.privacy.events import Laplace
-from likeset.privacy.relation import Norm, Relation, RowSum
+from likeset.privacy.relation import ROW, Norm, Relation, RowSum
 from likeset.privacy.view import View
 
 
@@ -75,7 +75,7 @@ def test_what_was_spent_over_time_only_grows_and_ends_at_what_is_spent_now(tmp_p
         assert budget_overview(node).course[-1].rows == 24, "under other limits as well"
         node.put_policy_in_force()
         for number in range(3):
-            event = Laplace(scale=20.0, quantity=RowSum(Norm.COORDINATE, 1.0, 1, Relation.REPLACE_ONE))
+            event = Laplace(scale=20.0, quantity=RowSum(Norm.COORDINATE, 1.0, ROW, Relation.REPLACE_ONE))
             node.ledger.reserve(View.owners("a"), event, request=Request("other", number, "drawn"))
         overview = budget_overview(node)
         grown = [point.epsilon for point in overview.course[-4:]]

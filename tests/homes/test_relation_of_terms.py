@@ -13,7 +13,7 @@ from likeset.homes.owner.review import review
 from likeset.homes.standings import ABSTAINS, WAITING
 from likeset.ledger import Request
 from likeset.privacy.events import Gaussian
-from likeset.privacy.relation import Norm, Relation, RowSum
+from likeset.privacy.relation import ROW, Norm, PrivacyUnit, Relation, RowSum
 from likeset.privacy.view import View
 from likeset.protocol.term_parts import Budget
 
@@ -59,11 +59,22 @@ def test_they_are_refused_with_both_relations_and_nothing_is_charged(
         assert node.judge(replace(run, run="run-3", relation=mine)).accepted
 
 
+def test_terms_for_another_unit_of_privacy_than_earlier_runs_are_refused_with_both(tmp_path: Path) -> None:
+    with OwnerNode(make_node(tmp_path, **LIMITS), clock=lambda: NOON) as node:
+        node.put_policy_in_force()
+        quantity = RowSum(Norm.EUCLIDEAN, 1.0, PrivacyUnit(2, "patient"), Relation.REPLACE_ONE)
+        node.ledger.reserve(View.owners("a"), Gaussian(40.0, quantity, 16, 1e-4), request=Request("run-0", 0, "begin"))
+        assert invite(node, terms(run="run-1")) == WAITING, "nothing is priced toward owners: any unit will do"
+        (reason,) = node.judge(terms(**RELEASED)).reasons
+        assert "earlier runs protected one id in column 'patient', and the terms protect one row" in reason
+        assert node.judge(terms(**RELEASED, id_column="patient")).accepted
+
+
 def test_the_totals_do_not_change_their_relation_under_what_was_charged(tmp_path: Path) -> None:
     folder = make_node(tmp_path, **LIMITS)
     with OwnerNode(folder) as node:
         node.put_policy_in_force()
-        quantity = RowSum(Norm.EUCLIDEAN, 1.0, 1, Relation.REPLACE_ONE)
+        quantity = RowSum(Norm.EUCLIDEAN, 1.0, ROW, Relation.REPLACE_ONE)
         node.ledger.reserve(View.owners("a"), Gaussian(40.0, quantity, 16, 1e-4), request=Request("run", 0, "begin"))
     write_policy(folder, "a", **{**LIMITS, "total": {**LIMITS["total"], "relation": "add-or-remove"}})
     with pytest.raises(BadDocument, match=r"owner.yaml.*total.relation.*charged under replace-one"):

@@ -11,7 +11,7 @@ from protocol_world import open_accounts, terms, world
 from likeset.errors import ChargeRefused
 from likeset.ledger import Charge, Ledger, Limit, Repeatable, Request, Transaction
 from likeset.privacy.events import Event, NoRelease
-from likeset.privacy.relation import Relation
+from likeset.privacy.relation import ROW, Relation
 from likeset.privacy.view import View
 from likeset.transports.local import LocalEngine
 
@@ -54,7 +54,7 @@ def test_what_has_a_price_is_never_charged_together_with_its_answer(tmp_path: Pa
     from likeset.privacy.relation import Norm, RowSum
 
     event: Event = Laplace(
-        scale=1.0, quantity=RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=Relation.REPLACE_ONE)
+        scale=1.0, quantity=RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=Relation.REPLACE_ONE)
     )
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
         ledger.set_limit(View.owners("a"), Limit(100.0, 0.1, Relation.REPLACE_ONE))

@@ -7,7 +7,7 @@ from unittest.mock import patch
 from likeset.ledger import Ledger, Limit, StoredMessage
 from likeset.ledger.journal import Journal
 from likeset.privacy.events import Gaussian, Laplace, PaperAuction, Unbounded
-from likeset.privacy.relation import Norm, Relation, RowSum
+from likeset.privacy.relation import ROW, Norm, Relation, RowSum
 from likeset.privacy.view import View
 
 TARGET = View.owners("target")
@@ -18,12 +18,12 @@ AUCTION = PaperAuction(epsilon=0.012, owners=5, rounds=1, patience=3)
 
 def gaussian(sigma: float = 40.0, relation: Relation = Relation.REPLACE_ONE) -> Gaussian:
     """A release of a mean feature vector, of which an account of epsilon 1 can pay 24 at sigma = 40, replace-one."""
-    return Gaussian(sigma=sigma, quantity=RowSum(Norm.EUCLIDEAN, 1.0, 1, relation), coordinates=140, spacing=1e-4)
+    return Gaussian(sigma=sigma, quantity=RowSum(Norm.EUCLIDEAN, 1.0, ROW, relation), coordinates=140, spacing=1e-4)
 
 
 def laplace(epsilon: float) -> Laplace:
     """A pure release: sensitivity 2 under replace-one, so the scale is 2/epsilon."""
-    return Laplace(scale=2.0 / epsilon, quantity=RowSum(Norm.COORDINATE, 1.0, 1, Relation.REPLACE_ONE))
+    return Laplace(scale=2.0 / epsilon, quantity=RowSum(Norm.COORDINATE, 1.0, ROW, Relation.REPLACE_ONE))
 
 
 def limit(epsilon: float = 1.0, *, rows: int = 0, accept_unproven: tuple[str, ...] = ()) -> Limit:

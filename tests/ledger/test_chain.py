@@ -223,19 +223,19 @@ def test_a_charge_under_another_relation_is_found_and_named(original: Path) -> N
 
 
 def test_a_ledger_of_an_older_format_is_not_read_and_verify_says_why(original: Path) -> None:
-    """Its events do not say under which relation they were planned, so that nobody can count them here."""
+    """Its events do not say for which unit of privacy they were planned, so nobody can count them here."""
     copy = rewritten(
         original,
         lambda entry: (
-            entry.body.replace('"format":2', '"format":1')
+            entry.body.replace('"format":3', '"format":2')
             if entry.kind == "open"
-            else entry.body.replace('"radius":1.0,"relation":"replace-one",', '"radius":1.0,')
+            else entry.body.replace('"unit":{"column":"","kind":"unit","rows":1}', '"rows":1')
         ),
     )
     (problem,) = verified(copy).problems
     assert problem.number == 1
-    assert "has format 1, this version reads 2" in problem.what
-    with pytest.raises(LedgerTampered, match="has format 1"), Ledger(copy) as ledger:
+    assert "has format 2, this version reads 3" in problem.what
+    with pytest.raises(LedgerTampered, match="has format 2"), Ledger(copy) as ledger:
         ledger.accounts()
 
 

@@ -17,7 +17,7 @@ from likeset.ledger.ledger_state import FORMAT
 from likeset.privacy import accounting, events
 from likeset.privacy.events import Composition, NoRelease, Observer, PublicSize, Release, Simulated, ThresholdAuction
 from likeset.privacy.guarantee import Basis
-from likeset.privacy.relation import Relation
+from likeset.privacy.relation import ROW, Norm, PrivacyUnit, Relation, RowSum
 from likeset.privacy.view import View
 
 CLOSE = 1e-3  # a single pure charge is priced exactly, and delta takes a little off its epsilon
@@ -171,6 +171,32 @@ class TestRelations:
     def test_an_account_of_rows_has_no_relation(self, ledger: Ledger) -> None:
         for place, relation in enumerate(Relation):
             ledger.reserve(CURATOR, gaussian(relation=relation), request=ask(place), rows=1)
+
+    def test_an_account_counts_charges_for_one_unit_of_privacy(self, ledger: Ledger) -> None:
+        """That of its first charge with a unit; how many rows of an id take part may differ from run to run."""
+
+        def per(unit: PrivacyUnit) -> events.Event:
+            quantity = RowSum(Norm.EUCLIDEAN, 1.0, unit, Relation.REPLACE_ONE)
+            return events.Gaussian(sigma=100.0 * unit.rows, quantity=quantity, coordinates=2, spacing=1e-4)
+
+        ledger.reserve(TARGET, PublicSize(), request=ask())
+        assert ledger.accounts()[0].unit is None
+        for place, rows in enumerate((2, 1), start=1):
+            ledger.reserve(TARGET, per(PrivacyUnit(rows, "patient")), request=ask(place))
+        assert ledger.accounts()[0].unit == "id in column 'patient'"
+        head = ledger.head()
+        for other, words in (
+            (ROW, "row"),
+            (PrivacyUnit(2, "visit"), "id in column 'visit'"),
+            (PrivacyUnit(3, ""), "group of 3 rows"),
+        ):
+            with pytest.raises(errors.OtherUnit) as refused:
+                ledger.reserve(TARGET, Simulated(per(other)), request=ask(5))
+            assert (refused.value.account, refused.value.planned) == ("id in column 'patient'", words)
+        assert ledger.head() == head
+        with pytest.raises(errors.OtherUnit), Ledger(ledger.path) as anew:
+            anew.reserve(TARGET, per(ROW), request=ask(5))
+        ledger.reserve(CURATOR, per(ROW), request=ask(6), rows=1)
 
     def test_one_draw_is_planned_under_one_relation(self, ledger: Ledger) -> None:
         other = View.owners("clinic-a")
@@ -433,7 +459,7 @@ def test_half_a_limit_is_refused(arguments: tuple[float | None, float | None, Re
 
 def test_the_format_of_entries_includes_that_of_events() -> None:
     """A new version of the events' JSON form needs a new format of the ledger."""
-    assert (events.VERSION, FORMAT) == (2, 2)
+    assert (events.VERSION, FORMAT) == (3, 3)
 
 
 def test_a_journal_without_messages_takes_no_room(ledger: Ledger, tmp_path: Path) -> None:

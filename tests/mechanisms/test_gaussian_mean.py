@@ -15,7 +15,7 @@ from likeset.privacy.accounting import guarantee, guess_probability
 from likeset.privacy.events import Simulated
 from likeset.privacy.guarantee import Basis
 from likeset.privacy.noise import Integers, SecretNoise, SimulatedNoise
-from likeset.privacy.relation import Norm, Relation, RowSum
+from likeset.privacy.relation import ROW, Norm, PrivacyUnit, Relation, RowSum
 
 STEPS = 2**30
 Matrix = NDArray[np.float64]
@@ -41,7 +41,7 @@ def _plan(
     size: int, dimension: int, relation: Relation = Relation.REPLACE_ONE, rows: int = 1
 ) -> gaussian_mean.GaussianPlan:
     return gaussian_mean.plan(
-        gaussian_mean.unit_rows(rows, relation),
+        gaussian_mean.unit_rows(PrivacyUnit(rows, ""), relation),
         size=size,
         dimension=dimension,
         epsilon=1.0,
@@ -173,14 +173,14 @@ def test_the_release_carries_the_planned_event_marked_if_simulated() -> None:
 def test_a_quantity_other_than_unit_rows_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="norm at most 1"):
         gaussian_mean.GaussianPlan(
-            RowSum(norm=Norm.EUCLIDEAN, radius=2.0, rows=1, relation=Relation.REPLACE_ONE),
+            RowSum(norm=Norm.EUCLIDEAN, radius=2.0, unit=ROW, relation=Relation.REPLACE_ONE),
             size=10,
             dimension=4,
             sigma=1.0,
         )
     with pytest.raises(InvalidArgument, match="euclidean"):
         gaussian_mean.GaussianPlan(
-            RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=Relation.REPLACE_ONE),
+            RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=Relation.REPLACE_ONE),
             size=10,
             dimension=4,
             sigma=1.0,

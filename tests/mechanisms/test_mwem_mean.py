@@ -14,7 +14,7 @@ from likeset.errors import InvalidArgument
 from likeset.mechanisms import mwem_mean
 from likeset.privacy.events import ExponentialChoice, Laplace, Repeated, Simulated
 from likeset.privacy.noise import Integers, SecretNoise, SimulatedNoise
-from likeset.privacy.relation import Relation
+from likeset.privacy.relation import ROW, Relation
 from likeset.privacy.schedules import schedule
 
 Matrix = NDArray[np.float64]
@@ -65,7 +65,7 @@ def _plan(rows: int, dimension: int, *, epsilon: float, iterations: int) -> mwem
         dimension=dimension,
         epsilon=epsilon,
         iterations=iterations,
-        rows=1,
+        unit=ROW,
         relation=Relation.REPLACE_ONE,
     )
 

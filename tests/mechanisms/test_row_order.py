@@ -5,7 +5,7 @@ import pytest
 
 from likeset.mechanisms import width_choice
 from likeset.privacy.noise import SecretNoise, SimulatedNoise, random_order
-from likeset.privacy.relation import Relation
+from likeset.privacy.relation import ROW, Relation
 
 
 def test_a_row_replaced_in_a_sorted_table_does_not_pair_all_others_anew() -> None:
@@ -21,7 +21,7 @@ def test_a_row_replaced_in_a_sorted_table_does_not_pair_all_others_anew() -> Non
         assert (distances[:49] == near).all()
         assert distances[50:].min() > max(width_choice.grid(1))
     rate, draws = 0.25, 400
-    plan = width_choice.WidthPlan(size=200, rows=1, rate=rate, relation=Relation.REPLACE_ONE)
+    plan = width_choice.WidthPlan(size=200, unit=ROW, rate=rate, relation=Relation.REPLACE_ONE)
     noise = SecretNoise()
     below = [
         sum(width_choice.run(plan, column[:, None], noise).value < 1.0 for _ in range(draws))

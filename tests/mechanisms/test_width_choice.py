@@ -14,7 +14,7 @@ from likeset.mechanisms import width_choice
 from likeset.privacy.accounting import concentrated_price, pure_price
 from likeset.privacy.events import ExponentialChoice
 from likeset.privacy.noise import SecretNoise, SimulatedNoise
-from likeset.privacy.relation import Norm, Relation, RowSum
+from likeset.privacy.relation import ROW, Norm, PrivacyUnit, Relation, RowSum
 
 REPLACE = Relation.REPLACE_ONE
 
@@ -33,7 +33,7 @@ def test_replacing_one_row_moves_no_score_by_more_than_two(seed: int, size: int,
     other = rows.copy()
     other[place % size] = coins.normal(scale=10.0 ** coins.integers(-3, 4), size=3)
     moved = np.abs(np.array(_scores(rows)) - np.array(_scores(other))).max()
-    plan = width_choice.plan(size=size, rows=1, rho=0.01, relation=REPLACE)
+    plan = width_choice.plan(size=size, unit=ROW, rho=0.01, relation=REPLACE)
     assert moved <= plan.event.quantity.sensitivity == 2.0
 
 
@@ -50,22 +50,22 @@ def test_under_add_or_remove_a_row_loses_more_than_it_would_in_a_sum_and_there_i
     few = [0.01, 2.5, 0.01, 0.01]
     lost = np.abs(np.log(_law(few, 1.0) / _law([*few, 50.0], 1.0))).max()
     assert lost == pytest.approx(3.003, abs=1e-3)
-    as_a_sum = RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=Relation.ADD_OR_REMOVE)
+    as_a_sum = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=Relation.ADD_OR_REMOVE)
     assert pure_price(ExponentialChoice(rate=1.0, quantity=as_a_sum), Relation.ADD_OR_REMOVE) == 2.0
-    event = width_choice.WidthPlan(size=4, rows=1, rate=1.0, relation=REPLACE).event
+    event = width_choice.WidthPlan(size=4, unit=ROW, rate=1.0, relation=REPLACE).event
     assert pure_price(event, Relation.ADD_OR_REMOVE) == concentrated_price(event, Relation.ADD_OR_REMOVE) == math.inf
 
 
 def test_the_planned_rho_is_what_the_accountant_charges() -> None:
     for rows in (1, 3):
-        plan = width_choice.plan(size=100, rows=rows, rho=0.02, relation=REPLACE)
+        plan = width_choice.plan(size=100, unit=PrivacyUnit(rows, ""), rho=0.02, relation=REPLACE)
         assert concentrated_price(plan.event, REPLACE) == pytest.approx(0.02)
 
 
 def test_the_choice_follows_its_scores() -> None:
     """Frequencies against exp(rate * score): chi-square over 4000 draws, rejected below one in a billion."""
     rows = public_coins(3).normal(size=(20, 2))
-    plan = width_choice.WidthPlan(size=20, rows=1, rate=0.4, relation=REPLACE)
+    plan = width_choice.WidthPlan(size=20, unit=ROW, rate=0.4, relation=REPLACE)
     weights = np.exp(0.4 * np.array(_scores(rows), dtype=float))
     expected = 4000 * weights / weights.sum()
     noise = SimulatedNoise(5)
@@ -83,18 +83,18 @@ def test_the_choice_follows_its_scores() -> None:
 
 def test_with_plenty_of_budget_the_median_is_found() -> None:
     rows = public_coins(4).normal(size=(400, 50))
-    plan = width_choice.plan(size=400, rows=1, rho=50.0, relation=REPLACE)
+    plan = width_choice.plan(size=400, unit=ROW, rho=50.0, relation=REPLACE)
     chosen = width_choice.run(plan, rows, SecretNoise()).value
     assert 60.0 < chosen < 165.0, "two rows of 50 standard normal columns are 100 apart, squared"
 
 
 def test_what_cannot_be_planned_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="relation"):
-        width_choice.plan(size=10, rows=1, rho=0.1, relation=Relation.ADD_OR_REMOVE)
+        width_choice.plan(size=10, unit=ROW, rho=0.1, relation=Relation.ADD_OR_REMOVE)
     with pytest.raises(InvalidArgument, match="size"):
-        width_choice.plan(size=1, rows=1, rho=0.1, relation=REPLACE)
+        width_choice.plan(size=1, unit=ROW, rho=0.1, relation=REPLACE)
     with pytest.raises(InvalidArgument, match="rho"):
-        width_choice.plan(size=10, rows=1, rho=0.0, relation=REPLACE)
-    plan = width_choice.plan(size=10, rows=1, rho=0.1, relation=REPLACE)
+        width_choice.plan(size=10, unit=ROW, rho=0.0, relation=REPLACE)
+    plan = width_choice.plan(size=10, unit=ROW, rho=0.1, relation=REPLACE)
     with pytest.raises(InvalidArgument, match="as planned"):
         width_choice.run(plan, np.zeros((9, 2)), SimulatedNoise(1))

@@ -1,17 +1,17 @@
 """Events that tests put a price on."""
 
 from likeset.privacy.events import Gaussian, Observer, ThresholdAuction
-from likeset.privacy.relation import Norm, Relation, RowSum
+from likeset.privacy.relation import ROW, Norm, Relation, RowSum
 
 __all__ = ["COORDINATE", "REPLACE", "auction", "gaussian"]
 
 REPLACE = Relation.REPLACE_ONE
-COORDINATE = RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=REPLACE)
+COORDINATE = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=REPLACE)
 
 
 def gaussian(sigma: float, spacing: float = 2.0**-30, relation: Relation = REPLACE) -> Gaussian:
     """A release of 140 coordinates with this noise."""
-    quantity = RowSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=1, relation=relation)
+    quantity = RowSum(norm=Norm.EUCLIDEAN, radius=1.0, unit=ROW, relation=relation)
     return Gaussian(sigma=sigma, quantity=quantity, coordinates=140, spacing=spacing)
 
 

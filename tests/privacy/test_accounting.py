@@ -30,10 +30,10 @@ from likeset.privacy.events import (
     Unbounded,
 )
 from likeset.privacy.guarantee import Basis, Guarantee
-from likeset.privacy.relation import InRange, Norm, PairSplit, Relation, RowSum, SelectionSum
+from likeset.privacy.relation import ROW, InRange, Norm, PairSplit, Relation, RowSum, SelectionSum
 
 REMOVE = Relation.ADD_OR_REMOVE
-REMOVED = RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=REMOVE)
+REMOVED = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=REMOVE)
 
 
 def test_nothing_released_costs_nothing() -> None:
@@ -54,10 +54,10 @@ def test_laplace_noise_on_a_replaced_row_costs_twice_what_it_costs_on_a_removed_
         PublicSize(),
         gaussian(8.0),
         Laplace(scale=100.0, quantity=COORDINATE),
-        ExponentialChoice(rate=1.0, quantity=PairSplit(rows=1)),
+        ExponentialChoice(rate=1.0, quantity=PairSplit(unit=ROW)),
         Repeated(
             ExponentialChoice(
-                rate=1.0, quantity=SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=REPLACE)
+                rate=1.0, quantity=SelectionSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=REPLACE)
             ),
             3,
         ),

@@ -10,22 +10,25 @@ from hypothesis import strategies as st
 
 from likeset.errors import InvalidArgument, UnknownEvent
 from likeset.privacy import events as ev
-from likeset.privacy.relation import InRange, Norm, PairSplit, Relation, RowSum, SelectionSum
+from likeset.privacy.relation import ROW, InRange, Norm, PairSplit, PrivacyUnit, Relation, RowSum, SelectionSum
 
 _sizes = st.integers(1, 10**6)
 _positive = st.floats(1e-9, 1e9)
 _ranges = st.builds(InRange, lower=st.floats(-10, 0), upper=st.floats(0.5, 10))
 
 
+_units = st.builds(PrivacyUnit, rows=_sizes, column=st.just("patient"))
+
+
 def _bounded(kind: type[RowSum | SelectionSum], norm: Norm, relation: Relation) -> st.SearchStrategy[Any]:
-    return st.builds(kind, norm=st.just(norm), radius=_positive, rows=_sizes, relation=st.just(relation))
+    return st.builds(kind, norm=st.just(norm), radius=_positive, unit=_units, relation=st.just(relation))
 
 
 def _leaves(relation: Relation) -> st.SearchStrategy[ev.Event]:
     sums, selections = (_bounded(kind, Norm.COORDINATE, relation) for kind in (RowSum, SelectionSum))
     only_replaced = [
         st.just(ev.PublicSize()),
-        st.builds(ev.ExponentialChoice, rate=_positive, quantity=st.builds(PairSplit, rows=_sizes)),
+        st.builds(ev.ExponentialChoice, rate=_positive, quantity=st.builds(PairSplit, unit=_units)),
     ]
     return st.one_of(
         st.just(ev.NoRelease()),
@@ -74,12 +77,26 @@ def test_an_event_is_planned_under_the_relation_of_its_parts_or_under_none(
     event = data.draw(_planned(relation))
     assert ev.relation_of(event) in (relation, None)
     (other,) = set(Relation) - {relation}
-    mean = ev.Gaussian(1.0, RowSum(Norm.EUCLIDEAN, 1.0, 1, other), 2, 0.1)
+    mean = ev.Gaussian(1.0, RowSum(Norm.EUCLIDEAN, 1.0, ROW, other), 2, 0.1)
     if ev.relation_of(event) is None:
         assert ev.relation_of(ev.Composition((event, mean))) is other
     else:
         with pytest.raises(InvalidArgument, match="one relation"):
             ev.Composition((mean, event))
+
+
+@given(event=events)
+def test_an_event_is_planned_for_the_unit_of_its_parts_or_for_any(event: ev.Event) -> None:
+    """Ids of one column are one unit, however many of their rows take part; a row is another one."""
+    assert ev.unit_of(event) in ("id in column 'patient'", None)
+    of_rows = ev.ExponentialChoice(rate=1.0, quantity=PairSplit(ROW))
+    if ev.relation_of(event) is Relation.ADD_OR_REMOVE:
+        return
+    if ev.unit_of(event) is None:
+        assert ev.unit_of(ev.Composition((event, of_rows))) == "row"
+    else:
+        with pytest.raises(InvalidArgument, match="one unit"):
+            ev.Composition((of_rows, event))
 
 
 @given(event=events)
@@ -98,7 +115,8 @@ def test_every_kind_of_the_vocabulary_has_a_name_in_json() -> None:
     assert {kind.__name__ for kind in ev._KINDS.values()} == {kind.__name__ for kind in ev.Event.__args__}
 
 
-_QUANTITY = {"kind": "row-sum", "norm": "euclidean", "radius": 1.0, "rows": 1, "relation": "replace-one"}
+_UNIT = {"kind": "unit", "rows": 1, "column": ""}
+_QUANTITY = {"kind": "row-sum", "norm": "euclidean", "radius": 1.0, "unit": _UNIT, "relation": "replace-one"}
 _GAUSSIAN = {
     "kind": "gaussian",
     "sigma": 8.0,
@@ -159,7 +177,7 @@ def test_text_that_is_not_json_is_refused() -> None:
 def test_gaussian_noise_needs_a_euclidean_bound() -> None:
     """A bound on each coordinate says nothing about the length of a vector of d such (sqrt(d) times it)."""
     with pytest.raises(InvalidArgument, match="euclidean"):
-        ev.Gaussian(1.0, RowSum(Norm.COORDINATE, 1.0, 1, Relation.REPLACE_ONE), 2, 0.1)
+        ev.Gaussian(1.0, RowSum(Norm.COORDINATE, 1.0, ROW, Relation.REPLACE_ONE), 2, 0.1)
 
 
 def test_a_release_carries_an_event_and_nothing_else_will_do() -> None:

@@ -13,7 +13,7 @@ from likeset.privacy import schedules
 from likeset.privacy.accounting import guarantee
 from likeset.privacy.events import Event, Repeated
 from likeset.privacy.guarantee import Basis
-from likeset.privacy.relation import Norm, Relation, RowSum, SelectionSum
+from likeset.privacy.relation import ROW, Norm, Relation, RowSum, SelectionSum
 from likeset.simulation.paper_counting import (
     dwork_rothblum_vadhan,
     kairouz_oh_viswanath,
@@ -26,12 +26,12 @@ EXPERIMENT = schedules.schedule("experiment", dimension=140, size=500, epsilon=1
 
 
 def _row(relation: Relation) -> RowSum:
-    return RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=relation)
+    return RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=relation)
 
 
 TARGET = EXPERIMENT.target.event(_row(Relation.REPLACE_ONE))
 SUMMARY = Repeated(EXPERIMENT.summary(2).event(_row(Relation.REPLACE_ONE)), 500)
-SELECTED = SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=Relation.REPLACE_ONE)
+SELECTED = SelectionSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=Relation.REPLACE_ONE)
 SUMMARY_OF_OWNERS = Repeated(EXPERIMENT.summary(2).event(SELECTED), 500)
 FIRST = EXPERIMENT.summary(1).event(_row(Relation.REPLACE_ONE))
 

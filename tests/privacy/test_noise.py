@@ -21,7 +21,7 @@ from likeset.mechanisms import gaussian_mean
 from likeset.privacy import noise as noise_module
 from likeset.privacy.events import NoRelease, Simulated
 from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise, make_release
-from likeset.privacy.relation import Relation
+from likeset.privacy.relation import ROW, Relation
 
 DRAWS = 3000
 RARE = 1e-9
@@ -147,7 +147,7 @@ def test_secret_noise_is_what_opendp_drew_and_nothing_else() -> None:
 
 @pytest.mark.usefixtures("known_opendp")
 def test_a_release_has_no_other_noise_than_opendps() -> None:
-    quantity = gaussian_mean.unit_rows(1, Relation.REPLACE_ONE)
+    quantity = gaussian_mean.unit_rows(ROW, Relation.REPLACE_ONE)
     plan = gaussian_mean.plan(quantity, size=2, dimension=2, epsilon=1.0, delta=1e-5)
     released = gaussian_mean.run(plan, np.array([[1.0, 0.0], [0.0, 0.5]]), SecretNoise()).value
     assert (released * 2 / plan.event.spacing - 7).tolist() == [2**30, 2**29]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from chance import public_coins
 from likeset.errors import InvalidArgument
-from likeset.privacy.relation import InRange, Norm, PairSplit, Relation, RowSum, SelectionSum
+from likeset.privacy.relation import ROW, InRange, Norm, PairSplit, PrivacyUnit, Relation, RowSum, SelectionSum
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,9 @@ from likeset.privacy.relation import InRange, Norm, PairSplit, Relation, RowSum,
 )
 def test_sum_of_unit_vectors(rows: int, relation: Relation, expected: float) -> None:
     """One id with r rows in the unit ball: removing takes away r at most, replacing moves each by 2."""
-    assert RowSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=rows, relation=relation).sensitivity == expected
+    assert (
+        RowSum(norm=Norm.EUCLIDEAN, radius=1.0, unit=PrivacyUnit(rows, ""), relation=relation).sensitivity == expected
+    )
 
 
 @given(radius=st.floats(0.1, 3), rows=st.integers(1, 3), seed=st.integers(0, 2**32 - 1))
@@ -29,7 +31,7 @@ def test_no_pair_of_neighbours_is_further_apart(radius: float, rows: int, seed: 
     """Random rows on the sphere never beat the bound, and opposite rows reach it."""
     coins = public_coins(seed)
     most = {
-        relation: RowSum(norm=Norm.EUCLIDEAN, radius=radius, rows=rows, relation=relation).sensitivity
+        relation: RowSum(norm=Norm.EUCLIDEAN, radius=radius, unit=PrivacyUnit(rows, ""), relation=relation).sensitivity
         for relation in Relation
     }
     before, after = (_on_sphere(coins, rows, radius) for _ in range(2))
@@ -58,10 +60,10 @@ def test_a_share_moves_by_at_most_one_under_either_relation() -> None:
 
 def test_a_split_of_pairs_is_bounded_under_replace_one_only() -> None:
     """By its type: there is no way to ask for another bound."""
-    split = PairSplit(rows=3)
+    split = PairSplit(unit=PrivacyUnit(3, ""))
     assert (split.sensitivity, split.relation) == (6.0, Relation.REPLACE_ONE)
     with pytest.raises(TypeError):
-        PairSplit(rows=3, relation=Relation.ADD_OR_REMOVE)  # type: ignore[call-arg]
+        PairSplit(unit=PrivacyUnit(3, ""), relation=Relation.ADD_OR_REMOVE)  # type: ignore[call-arg]
 
 
 def test_a_selection_of_fixed_size_has_rows_replaced_and_twice_as_many_if_one_is_replaced() -> None:
@@ -70,7 +72,7 @@ def test_a_selection_of_fixed_size_has_rows_replaced_and_twice_as_many_if_one_is
     Replacing a row is removing it and adding another: two steps of 2.
     """
     added, replaced = (
-        SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=relation)
+        SelectionSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=relation)
         for relation in (Relation.ADD_OR_REMOVE, Relation.REPLACE_ONE)
     )
     best = [sum(sorted(rows, reverse=True)[:2]) for rows in ([0.0, -1.0], [0.0, -1.0, 1.0])]
@@ -87,7 +89,7 @@ def test_a_range_without_width_is_refused(lower: float, upper: float) -> None:
 @pytest.mark.parametrize(("radius", "rows"), [(0.0, 1), (-1.0, 1), (float("inf"), 1), (1.0, 0)])
 def test_a_sum_without_a_bound_is_refused(radius: float, rows: int) -> None:
     with pytest.raises(InvalidArgument):
-        RowSum(norm=Norm.EUCLIDEAN, radius=radius, rows=rows, relation=Relation.REPLACE_ONE)
+        RowSum(norm=Norm.EUCLIDEAN, radius=radius, unit=PrivacyUnit(rows, ""), relation=Relation.REPLACE_ONE)
 
 
 def test_nothing_has_a_default() -> None:
@@ -96,4 +98,4 @@ def test_nothing_has_a_default() -> None:
     with pytest.raises(TypeError):
         RowSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=1)  # type: ignore[call-arg]
     with pytest.raises(InvalidArgument, match="relation"):
-        RowSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=1, relation="replace")  # type: ignore[arg-type]
+        RowSum(norm=Norm.EUCLIDEAN, radius=1.0, unit=ROW, relation="replace")  # type: ignore[arg-type]

@@ -47,6 +47,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "owner_budget": {"owner_budget": Budget(1.0, 1e-5)},
     "relation": {"relation": Relation.ADD_OR_REMOVE},
     "rows_per_unit": {"rows_per_unit": 2},
+    "id_column": {"id_column": "patient"},
     "auction": THRESHOLD,
     "auction_epsilon": {**THRESHOLD, "auction_epsilon": 7.0},
     "auction_offset": {**THRESHOLD, "auction_offset": 3},

@@ -17,7 +17,7 @@ import pytest
 import job_world
 from job_world import OWNERS, World, charges, rows, write
 from likeset.app.report import render_for_owner
-from likeset.errors import BadTable, BudgetExceeded, DifferentRequest, MessagePurged
+from likeset.errors import BadTable, BudgetExceeded, DifferentRequest, MessagePurged, OtherUnit
 from likeset.ledger import Ledger
 from likeset.privacy.events import Composition, Gaussian
 from likeset.privacy.view import View
@@ -295,19 +295,27 @@ def test_a_ledger_that_took_an_unproven_auction_has_no_bound_for_those_owners(wo
     assert "for the rows of north, south, west: it was charged for" in later.result["budget"]["in_words"]
 
 
-def test_prices_for_different_units_are_not_added_up_without_a_word(world: World) -> None:
+@pytest.mark.parametrize("offers", ["tilted", "uniform"])
+def test_prices_for_different_units_are_not_added_up(world: World, offers: str) -> None:
+    """After a run per id, one that releases something per row is refused with both units; one without a release is not."""
     ledger = world.folder / "ledger.sqlite"
     fresh = {f"{name}-2": str(world.place(name)) for name in OWNERS}
-    first = run(job_of(world, ledger=str(ledger), run="ids")).result["budget"]["in_words"]
+    run(job_of(world, ledger=str(ledger), run="ids"))
     with Ledger(ledger) as book:
         view = View.owners("consumer")
         (account,) = [one for one in book.accounts() if one.view == view]
         book.set_limit(view, replace(account.limit, epsilon=20.0))
     text = job_world.SCHEMA.replace("id: {column: patient, rows_per_id: 2}\n", "")
     (world.folder / "schema.yaml").write_text(text, encoding="utf-8")
-    second = run(job_of(world, ledger=str(ledger), run="rows", owners=fresh, out=f"{world.out}-2")).result["budget"]
-    assert "a bound for" not in first
-    assert "units of 1, 2 rows: their sum is a bound for one row only" in second["in_words"]
+    job = job_of(world, ledger=str(ledger), run="rows", owners=fresh, out=f"{world.out}-2", offers=offers)
+    if offers == "uniform":
+        run(job)
+        return
+    with pytest.raises(OtherUnit) as caught:
+        run(job)
+    assert (caught.value.account, caught.value.planned) == ("id in column 'patient'", "row")
+    with Ledger(ledger) as book:
+        assert next(one for one in book.accounts() if one.view == view).charges == account.charges
 
 
 # What stays in the output directory

@@ -19,7 +19,6 @@ from likeset.privacy.events import Composition, Gaussian
 from likeset.privacy.view import View
 from likeset.protocol.owner import Scan
 from likeset.run import local
-from likeset.run.budget import units_of
 from likeset.run.job import Job
 from likeset.run.job_files import open_job
 from likeset.run.job_plan import open_plan, plan_job
@@ -111,7 +110,10 @@ def test_what_is_charged_in_the_ledger_counts_those_rows(world: World) -> None:
     with Ledger(world.out / "ledger.sqlite") as ledger:
         (account,) = [account for account in ledger.accounts() if account.view == view]
         assert account.epsilon == pytest.approx(40.0, rel=1e-3)
-        assert units_of(ledger, view) == {3}
+        assert account.unit == "id in column 'patient'"
+        bodies = [entry.body for entry in ledger.entries() if '"unit"' in entry.body]
+        assert bodies
+        assert all('"unit":{"column":"patient","kind":"unit","rows":3}' in body for body in bodies)
 
 
 @pytest.mark.parametrize("protocol", ["sealed", "interactive"])

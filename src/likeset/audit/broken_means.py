@@ -10,7 +10,7 @@ from likeset.audit.trials import Claim, Observe, Trial, claim_at, trial_of
 from likeset.mechanisms import gaussian_mean
 from likeset.privacy.events import Composition, Event
 from likeset.privacy.noise import Integers, Noise, SimulatedNoise
-from likeset.privacy.relation import Relation, RowSum, SelectionSum
+from likeset.privacy.relation import ROW, PrivacyUnit, Relation, RowSum, SelectionSum
 
 __all__ = [
     "MEAN_DELTA",
@@ -103,7 +103,7 @@ def halved_coordinate(seed: int) -> Trial:
 
 def wrong_relation(seed: int) -> Trial:
     """The mean release planned for add-or-remove (sensitivity 1) but claimed under replace-one (2)."""
-    plan = mean_plan(_PAIR, quantity=gaussian_mean.unit_rows(1, Relation.ADD_OR_REMOVE))
+    plan = mean_plan(_PAIR, quantity=gaussian_mean.unit_rows(ROW, Relation.ADD_OR_REMOVE))
     observe = _observe_with(_AlteredNoise, plan, _PAIR, SimulatedNoise(seed))
     return mean_trial("gaussian mean, sensitivity of add-or-remove", _PAIR, observe, mean_plan(_PAIR).event)
 
@@ -111,7 +111,10 @@ def wrong_relation(seed: int) -> Trial:
 def forgotten_rows(seed: int) -> Trial:
     """The mean release with noise for one row to a unit, claimed for units of three."""
     pair = neighbours.opposite_rows(4, 6, 3)
-    plan, honest = mean_plan(pair), mean_plan(pair, quantity=gaussian_mean.unit_rows(3, Relation.REPLACE_ONE))
+    plan, honest = (
+        mean_plan(pair),
+        mean_plan(pair, quantity=gaussian_mean.unit_rows(PrivacyUnit(3, ""), Relation.REPLACE_ONE)),
+    )
     observe = _observe_with(_AlteredNoise, plan, pair, SimulatedNoise(seed))
     return mean_trial("gaussian mean, rows per unit forgotten", pair, observe, honest.event)
 
@@ -119,8 +122,8 @@ def forgotten_rows(seed: int) -> Trial:
 def selection_as_sum(seed: int) -> Trial:
     """Rows selected for the summary, priced as if an added row only added a row: another one gives way to it."""
     removed = Relation.ADD_OR_REMOVE
-    plan = mean_plan(_PAIR, quantity=gaussian_mean.unit_rows(1, removed))
-    honest = mean_plan(_PAIR, quantity=gaussian_mean.selected_unit_rows(1, removed))
+    plan = mean_plan(_PAIR, quantity=gaussian_mean.unit_rows(ROW, removed))
+    honest = mean_plan(_PAIR, quantity=gaussian_mean.selected_unit_rows(ROW, removed))
     observe = _observe_with(_AlteredNoise, plan, _PAIR, SimulatedNoise(seed))
     name = "gaussian mean of selected rows, priced as a sum of all rows"
     return mean_trial(name, _PAIR, observe, honest.event, relation=removed)
@@ -148,7 +151,7 @@ def mean_plan(
 ) -> gaussian_mean.GaussianPlan:
     """Noise for epsilon 1 at ``delta``; unless told otherwise for one row to a unit, which may be replaced."""
     return gaussian_mean.plan(
-        gaussian_mean.unit_rows(1, Relation.REPLACE_ONE) if quantity is None else quantity,
+        gaussian_mean.unit_rows(ROW, Relation.REPLACE_ONE) if quantity is None else quantity,
         size=len(pair.first),
         dimension=pair.first.shape[1],
         epsilon=1.0,

@@ -18,7 +18,7 @@ from likeset.audit.trials import (
 )
 from likeset.privacy.events import ExponentialChoice, Laplace
 from likeset.privacy.noise import SimulatedNoise
-from likeset.privacy.relation import InRange, Norm, Relation, RowSum
+from likeset.privacy.relation import ROW, InRange, Norm, Relation, RowSum
 
 __all__ = [
     "doubled_rate",
@@ -53,7 +53,7 @@ def forgotten_unit(seed: int) -> Trial:
     """A sum with noise for one row, while a patient has three: the rows of a unit were not counted."""
     pair = neighbours.removed_signs(8, 3)
     removed = Relation.ADD_OR_REMOVE
-    row = Laplace(scale=1.0, quantity=RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=removed))
+    row = Laplace(scale=1.0, quantity=RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=removed))
     noise = SimulatedNoise(seed)
     return trial_of(
         "sum, three rows of a unit charged as one",

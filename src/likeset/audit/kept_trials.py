@@ -15,7 +15,7 @@ from likeset.geometry.stream import Stream
 from likeset.mechanisms.kept_rows import KeptRows, digests_of_ids
 from likeset.privacy.events import Laplace
 from likeset.privacy.noise import Integers, Noise, SimulatedNoise
-from likeset.privacy.relation import Norm, Relation, RowSum
+from likeset.privacy.relation import Norm, PrivacyUnit, Relation, RowSum
 
 __all__ = ["kept_by_block", "kept_by_place", "kept_sum", "rows_of_many"]
 
@@ -101,7 +101,7 @@ def _kept(table: Table, keep: int) -> NDArray[np.int64]:
 
 def _sum_trial(name: str, kept: Keep, noise: Noise, relation: Relation, *, keep: int, samples: int) -> Trial:
     pair = rows_of_many(relation)
-    quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, rows=keep, relation=relation)
+    quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=PrivacyUnit(keep, "id"), relation=relation)
     # As much noise as the sum may move: epsilon 1.
     event = Laplace(scale=float(keep if relation is Relation.ADD_OR_REMOVE else 2 * keep), quantity=quantity)
     sums = [int(pair[side].signs[kept(pair[side], keep)].sum()) for side in (0, 1)]

@@ -18,7 +18,7 @@ from likeset.audit.trials import Trial, claims, draws, trial_of
 from likeset.mechanisms import gaussian_mean, mwem_mean
 from likeset.privacy.events import Composition
 from likeset.privacy.noise import Noise
-from likeset.privacy.relation import Relation
+from likeset.privacy.relation import ROW, PrivacyUnit, Relation
 
 __all__ = ["gaussian_budget", "gaussian_fixed", "gaussian_twice", "mean_score", "mwem", "mwem_rows"]
 
@@ -43,7 +43,7 @@ def gaussian_budget(
     else:
         pair = neighbours.opposite_axis_rows(4, dimension, axis)
     plan = gaussian_mean.plan(
-        gaussian_mean.unit_rows(rows_per_unit, Relation.REPLACE_ONE),
+        gaussian_mean.unit_rows(PrivacyUnit(rows_per_unit, ""), Relation.REPLACE_ONE),
         size=len(pair.first),
         dimension=dimension,
         epsilon=1.0,
@@ -65,7 +65,7 @@ def gaussian_fixed(noise: Noise, relation: Relation, *, rows_per_unit: int, sele
         pair = neighbours.opposite_rows(4, 3, rows_per_unit)
     quantity = gaussian_mean.selected_unit_rows if selected else gaussian_mean.unit_rows
     plan = gaussian_mean.GaussianPlan(
-        quantity=quantity(rows_per_unit, relation),
+        quantity=quantity(PrivacyUnit(rows_per_unit, ""), relation),
         size=len(pair.first),
         dimension=3,
         sigma=float(np.linalg.norm(pair.first.sum(axis=0) - pair.second.sum(axis=0))),
@@ -107,7 +107,7 @@ def gaussian_twice(noise: Noise) -> Trial:
     """Two releases with noise of their own, priced as two; the second one is of rows that everybody knows."""
     pair = neighbours.opposite_rows(4, 2)
     plan = gaussian_mean.plan(
-        gaussian_mean.unit_rows(1, Relation.REPLACE_ONE), size=4, dimension=2, epsilon=1.0, delta=_DELTA
+        gaussian_mean.unit_rows(ROW, Relation.REPLACE_ONE), size=4, dimension=2, epsilon=1.0, delta=_DELTA
     )
 
     def both(side: int, drawn: Noise) -> Rows:
@@ -129,7 +129,7 @@ def gaussian_twice(noise: Noise) -> Trial:
 def mwem(noise: Noise, *, epsilon: float, iterations: int, calls: int, delta: float, samples: int) -> Trial:
     """The tilts hold all choices and measurements of a call; a second call starts from the first one's."""
     plan = mwem_mean.plan(
-        size=2, dimension=4, epsilon=epsilon, iterations=iterations, rows=1, relation=Relation.REPLACE_ONE
+        size=2, dimension=4, epsilon=epsilon, iterations=iterations, unit=ROW, relation=Relation.REPLACE_ONE
     )
     name = f"mwem mean, T = {iterations}" + (", called twice" if calls == 2 else "")
     return _mwem(name, plan, _corners(1), noise, calls=calls, delta=delta, samples=samples)
@@ -146,7 +146,12 @@ def mwem_rows(noise: Noise, relation: Relation, *, rows_per_unit: int, selected:
         pair, moved = _corners(rows_per_unit), 2 * rows_per_unit
     planned = mwem_mean.plan_selection if selected else mwem_mean.plan
     plan = planned(
-        size=len(pair.first), dimension=4, epsilon=1.0 / moved, iterations=1, rows=rows_per_unit, relation=relation
+        size=len(pair.first),
+        dimension=4,
+        epsilon=1.0 / moved,
+        iterations=1,
+        unit=PrivacyUnit(rows_per_unit, ""),
+        relation=relation,
     )
     name = "mwem mean" + (f" of {_SELECTED}" if selected else "") + ", T = 1" + _unit(rows_per_unit)
     return _mwem(name, plan, pair, noise, calls=1, delta=0.0, samples=samples, selected=selected)

@@ -13,7 +13,7 @@ from likeset.audit.neighbours import Neighbours
 from likeset.audit.trials import SMALL_DELTA, Claim, Trial, claims, draws, trial_of
 from likeset.privacy.events import ExponentialChoice, Gaussian, Laplace
 from likeset.privacy.noise import Integers, Noise
-from likeset.privacy.relation import InRange, Norm, Relation, RowSum
+from likeset.privacy.relation import InRange, Norm, PrivacyUnit, Relation, RowSum
 
 __all__ = ["choice", "coin", "gaussian", "laplace"]
 
@@ -23,7 +23,7 @@ _ROWS = 8
 def laplace(noise: Noise, relation: Relation, *, rows_per_unit: int, samples: int) -> Trial:
     """Discrete Laplace noise of a scale of as much as the sum moves: epsilon 1."""
     pair = _signs(relation, rows_per_unit)
-    quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, rows=rows_per_unit, relation=relation)
+    quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=PrivacyUnit(rows_per_unit, ""), relation=relation)
     event = Laplace(scale=_sum_distance(pair), quantity=quantity)
     return trial_of(
         f"discrete Laplace, {_unit(rows_per_unit)}",
@@ -40,7 +40,7 @@ def laplace(noise: Noise, relation: Relation, *, rows_per_unit: int, samples: in
 def gaussian(noise: Noise, relation: Relation, *, rows_per_unit: int, samples: int) -> Trial:
     """Discrete Gaussian noise of as much as the sum moves, but not so little that the lattice matters."""
     pair = _signs(relation, rows_per_unit)
-    quantity = RowSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=rows_per_unit, relation=relation)
+    quantity = RowSum(norm=Norm.EUCLIDEAN, radius=1.0, unit=PrivacyUnit(rows_per_unit, ""), relation=relation)
     event = Gaussian(sigma=max(1.5, _sum_distance(pair)), quantity=quantity, coordinates=1, spacing=1.0)
     return trial_of(
         f"discrete Gaussian, {_unit(rows_per_unit)}",

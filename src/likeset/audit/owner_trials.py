@@ -7,7 +7,7 @@ from likeset.mechanisms import auction, share, width_choice
 from likeset.mechanisms.auction import Bids
 from likeset.privacy.events import Observer
 from likeset.privacy.noise import Noise
-from likeset.privacy.relation import Relation
+from likeset.privacy.relation import PrivacyUnit, Relation
 
 __all__ = ["OWNERS", "everyone", "noisy_shares", "threshold", "threshold_plan", "width"]
 
@@ -73,7 +73,10 @@ def width(noise: Noise, *, rows_per_unit: int, samples: int) -> Trial:
     """Replace-one only: an added row would pair all others anew, and the choice has no price for that."""
     pair = neighbours.distance_collapses(3, rows_per_unit)
     plan = width_choice.WidthPlan(
-        size=len(pair.first), rows=rows_per_unit, rate=0.5 / rows_per_unit, relation=Relation.REPLACE_ONE
+        size=len(pair.first),
+        unit=PrivacyUnit(rows_per_unit, ""),
+        rate=0.5 / rows_per_unit,
+        relation=Relation.REPLACE_ONE,
     )
     return trial_of(
         "width choice" if rows_per_unit == 1 else f"width choice, a unit is {rows_per_unit} rows",

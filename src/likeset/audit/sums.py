@@ -13,7 +13,7 @@ from likeset.audit.partitions import Score
 from likeset.audit.trials import Channel, Observe, Trial, claims, trial_of
 from likeset.privacy.events import Laplace
 from likeset.privacy.noise import Integers, Noise
-from likeset.privacy.relation import Norm, Relation, RowSum
+from likeset.privacy.relation import ROW, Norm, Relation, RowSum
 
 __all__ = [
     "EVENT",
@@ -29,7 +29,7 @@ __all__ = [
 
 SCALE = 2.0
 PAIR: Neighbours[Integers] = opposite_signs(8)
-EVENT = Laplace(scale=SCALE, quantity=RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=Relation.REPLACE_ONE))
+EVENT = Laplace(scale=SCALE, quantity=RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=Relation.REPLACE_ONE))
 """Epsilon 1 under replace-one: the sum of signs moves by 2, the scale is 2."""
 
 

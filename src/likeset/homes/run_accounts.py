@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping
 
 from likeset.errors import BudgetExceeded
-from likeset.ledger import Ledger, Limit, check_relation
+from likeset.ledger import Ledger, Limit, check_account
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.plans import PlannedView
 
-__all__ = ["check_relations", "check_rows_left", "limit_of", "open_accounts", "owner_limits"]
+__all__ = ["check_accounts", "check_rows_left", "limit_of", "open_accounts", "owner_limits"]
 
 
 def limit_of(
@@ -34,19 +34,19 @@ def owner_limits(terms: PlannedTerms, *, simulated: bool) -> dict[View, Limit]:
     return limits | {View.curator(owner): Limit.rows_only(terms.rows_per_owner) for owner in terms.owners}
 
 
-def check_relations(ledger: Ledger, planned: Iterable[PlannedView]) -> None:
-    """Every account that will hear something of a run must have the relation that the run was planned under.
+def check_accounts(ledger: Ledger, planned: Iterable[PlannedView]) -> None:
+    """Every account that will hear something of a run must have its relation and its unit of privacy.
 
-    Each charge is held to that by the ledger; here all are, before the first of them and before the terms are shown.
+    The ledger checks each charge; this checks all of them before the first one and before the terms are shown.
 
     Raises:
-        OtherRelation: an account has another relation.
+        OtherRelation: an account has another relation, or another unit (``OtherUnit``).
     """
     accounts = ledger.accounts()
     for costs in planned:
         for account in accounts:
             if account.view.hears(costs.view):
-                check_relation(account.view, account.limit, costs.event)
+                check_account(account.view, account.limit, account.unit, costs.event)
 
 
 def check_rows_left(ledger: Ledger, terms: PlannedTerms) -> None:

@@ -2,7 +2,7 @@
 
 from likeset.ledger.accounts import Account
 from likeset.ledger.chain import Entry, Head, Problem
-from likeset.ledger.charges import Charge, Limit, check_relation
+from likeset.ledger.charges import Charge, Limit, check_account
 from likeset.ledger.journal import StoredMessage, journal_path
 from likeset.ledger.ledger import Ledger
 from likeset.ledger.log import ChainedLog, Verification
@@ -25,6 +25,6 @@ __all__ = [
     "Transaction",
     "Unfinished",
     "Verification",
-    "check_relation",
+    "check_account",
     "journal_path",
 ]

@@ -9,8 +9,9 @@ read.
 from dataclasses import dataclass
 
 from likeset.errors import BudgetExceeded, UnprovenPart
-from likeset.ledger.charges import Charge, Limit, as_followed, check_relation, proven_part, unproven_parts
+from likeset.ledger.charges import Charge, Limit, as_followed, check_account, proven_part, unproven_parts
 from likeset.privacy import accounting
+from likeset.privacy.events import unit_of
 from likeset.privacy.guarantee import Basis
 from likeset.privacy.view import View
 
@@ -32,6 +33,7 @@ class Account:
         unproven: names of the unproven parts that were charged.
         charges: how many charges were counted.
         readable: how many of the rows one party could read.
+        unit: of privacy, in words: that of the first charge that has one; None before.
     """
 
     view: View
@@ -41,6 +43,7 @@ class Account:
     unproven: tuple[str, ...]
     charges: int
     readable: int = 0
+    unit: str | None = None
 
     @property
     def basis(self) -> Basis:
@@ -62,35 +65,39 @@ class Tally:
         self._rows = self._readable = 0
         self._charges = 0
         self._unproven: set[str] = set()
+        self._unit: str | None = None
 
     def account(self) -> Account:
         """The sum so far."""
         spent = None if self._filter is None else self._filter.epsilon
         unproven = tuple(sorted(self._unproven))
-        return Account(self._view, self._limit, spent, self._rows, unproven, self._charges, self._readable)
+        return Account(self._view, self._limit, spent, self._rows, unproven, self._charges, self._readable, self._unit)
 
     def copy(self) -> "Tally":
         """The same sum, to add to on trial."""
         twin = Tally(self._view, self._limit)
         twin._filter, twin._followed = self._filter, self._followed
         twin._rows, twin._readable, twin._charges = self._rows, self._readable, self._charges
-        twin._unproven = set(self._unproven)
+        twin._unproven, twin._unit = set(self._unproven), self._unit
         return twin
 
     def add(self, charge: Charge) -> None:
         """Count a charge, whether or not the limit allows it.
 
         Raises:
-            ChargeRefused: the account cannot count it: made for a single owner, or under another relation.
+            ChargeRefused: the account cannot count it: made for a single owner, under another relation, or for another
+                unit of privacy.
         """
         if charge.free:  # most are: answers that were paid for when the run began
             self._charges += 1
             return
         due = charge.cost_to(self._view)
         for event in due:
-            check_relation(self._view, self._limit, event)
+            check_account(self._view, self._limit, self._unit, event)
         for event in due:
             self._unproven.update(name for name, _ in unproven_parts(event))
+            if self._filter is not None:
+                self._unit = self._unit or unit_of(event)
             part = proven_part(event)
             if self._followed is not None and self._followed.add(part) != self._followed:  # not free
                 self._filter = self._followed.add(part)
@@ -118,8 +125,8 @@ class Tally:
         Raises:
             BudgetExceeded: too much epsilon, or too many rows.
             UnprovenPart: a part without a proof that the limit does not accept by name.
-            ChargeRefused: a price that was made for a single owner, on an account of several; or under another
-                relation than the limit's.
+            ChargeRefused: a price that was made for a single owner, on an account of several; under another relation
+                than the limit's; or for another unit than earlier charges.
         """
         if self._rows + charge.rows > self._limit.rows:
             raise BudgetExceeded(

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from likeset.arguments import count, positive
-from likeset.errors import ChargeRefused, InvalidArgument, OtherRelation
+from likeset.errors import ChargeRefused, InvalidArgument, OtherRelation, OtherUnit
 from likeset.privacy import accounting, events
 from likeset.privacy.events import Event
 from likeset.privacy.guarantee import checked_delta
 from likeset.privacy.relation import Relation
 from likeset.privacy.view import View, checked_name
 
-__all__ = ["Charge", "Limit", "as_followed", "check_relation", "proven_part", "unproven_parts"]
+__all__ = ["Charge", "Limit", "as_followed", "check_account", "proven_part", "unproven_parts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,15 +155,27 @@ class Charge:
         return tuple(event for _, event in due)
 
 
-def check_relation(account: View, limit: Limit, event: Event) -> None:
-    """A limit speaks of one relation: nothing that was planned under another counts, or costs, what it says there.
+def check_account(account: View, limit: Limit, unit: str | None, event: Event) -> None:
+    """An account adds up prices under one relation and for one unit of privacy: other prices have no meaning there.
+
+    Args:
+        account: whose it is.
+        limit: of the account; one without an epsilon adds up no prices.
+        unit: of the charges so far, in words; None if there was none that has a unit.
+        event: to be charged.
 
     Raises:
-        OtherRelation: the limit has another relation than the event was planned under.
+        OtherRelation: the event was planned under another relation.
+        OtherUnit: the event was planned for another unit.
     """
+    if limit.relation is None:
+        return
     planned = events.relation_of(event)
-    if planned is not None and limit.relation is not None and planned is not limit.relation:
+    if planned is not None and planned is not limit.relation:
         raise OtherRelation(str(account), account=limit.relation, planned=planned)
+    protected = events.unit_of(event)
+    if None not in (unit, protected) and protected != unit:
+        raise OtherUnit(str(account), account=str(unit), planned=str(protected))
 
 
 def unproven_parts(event: Event) -> tuple[tuple[str, str], ...]:

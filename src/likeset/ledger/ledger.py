@@ -75,7 +75,7 @@ class Ledger:
 
         Raises:
             ChargeRefused: an earlier charge cannot be counted on this account: it was priced for a single owner,
-                or planned under another relation (``OtherRelation``).
+                or planned under another relation (``OtherRelation``) or for another unit (``OtherUnit``).
         """
         self.set_limits({view: limit})
 
@@ -152,6 +152,7 @@ class Ledger:
             BudgetExceeded: an account cannot pay; nothing was charged.
             ChargeRefused: no account answers for a view.
             OtherRelation: an account that hears it has another relation than the event was planned under.
+            OtherUnit: an account that hears it was charged for another unit of privacy before.
             UnprovenPart: the event has no proof and an account does not accept it by name.
             DifferentRequest: the same run, round and kind were asked for with another request.
             UnfinishedRequest: charged before, and interrupted, and that is to be refused; or to be resumed, and

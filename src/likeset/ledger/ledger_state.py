@@ -18,7 +18,7 @@ from likeset.privacy.view import View
 
 __all__ = ["FORMAT", "Answer", "Charged", "Known", "LedgerState"]
 
-FORMAT = 2
+FORMAT = 3
 """The version of what the bodies of entries hold, the JSON form of events (``events.VERSION``) included."""
 
 

@@ -15,7 +15,7 @@ from likeset.errors import InvalidArgument
 from likeset.privacy.calibration import gaussian_sigma
 from likeset.privacy.events import Gaussian, Release
 from likeset.privacy.noise import Integers, Noise, make_release
-from likeset.privacy.relation import Norm, Relation, RowSum, SelectionSum
+from likeset.privacy.relation import Norm, PrivacyUnit, Relation, RowSum, SelectionSum
 
 __all__ = ["SPACING", "GaussianPlan", "plan", "run", "selected_unit_rows", "unit_rows"]
 
@@ -69,21 +69,21 @@ class GaussianPlan:
         return self.sigma / self.size
 
 
-def unit_rows(rows: int, relation: Relation) -> RowSum:
-    """A sum of rows of norm at most 1, of which one unit of privacy can change ``rows``."""
-    return RowSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=rows, relation=relation)
+def unit_rows(unit: PrivacyUnit, relation: Relation) -> RowSum:
+    """A sum of rows of norm at most 1."""
+    return RowSum(norm=Norm.EUCLIDEAN, radius=1.0, unit=unit, relation=relation)
 
 
-def selected_unit_rows(rows: int, relation: Relation) -> SelectionSum:
-    """A sum of selected rows, of which ``rows`` give way to others when one unit is added or removed."""
-    return SelectionSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=rows, relation=relation)
+def selected_unit_rows(unit: PrivacyUnit, relation: Relation) -> SelectionSum:
+    """A sum of selected rows of norm at most 1."""
+    return SelectionSum(norm=Norm.EUCLIDEAN, radius=1.0, unit=unit, relation=relation)
 
 
 def plan(quantity: RowSum | SelectionSum, *, size: int, dimension: int, epsilon: float, delta: float) -> GaussianPlan:
     """The least noise that (epsilon, delta) allows.
 
     Args:
-        quantity: the sum to protect: ``unit_rows(1, relation)`` for a target whose unit of privacy is a row.
+        quantity: the sum to protect: ``unit_rows(ROW, relation)`` for a target whose unit of privacy is a row.
         size: the public or declared number of rows.
         dimension: the number of coordinates.
         epsilon: the budget of this one release.

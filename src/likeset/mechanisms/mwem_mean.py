@@ -19,7 +19,7 @@ from likeset.arguments import count, matrix, positive
 from likeset.errors import InvalidArgument
 from likeset.privacy.events import Composition, ExponentialChoice, Laplace, Release, Repeated
 from likeset.privacy.noise import Integers, Noise, make_release
-from likeset.privacy.relation import Norm, Relation, RowSum, SelectionSum
+from likeset.privacy.relation import Norm, PrivacyUnit, Relation, RowSum, SelectionSum
 
 __all__ = ["MwemMean", "MwemPlan", "State", "grid_mean", "grid_points", "plan", "plan_selection", "run"]
 
@@ -102,20 +102,22 @@ class MwemMean:
     state: State
 
 
-def plan(*, size: int, dimension: int, epsilon: float, iterations: int, rows: int, relation: Relation) -> MwemPlan:
-    """Plan a mean over protected rows, of which one unit of privacy can change ``rows``.
+def plan(
+    *, size: int, dimension: int, epsilon: float, iterations: int, unit: PrivacyUnit, relation: Relation
+) -> MwemPlan:
+    """Plan a mean over protected rows.
 
     ``privacy.calibration.mwem_epsilon`` fits ``epsilon`` to a budget.
     """
-    quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, rows=rows, relation=relation)
+    quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=unit, relation=relation)
     return MwemPlan(size, dimension, epsilon, iterations, quantity)
 
 
 def plan_selection(
-    *, size: int, dimension: int, epsilon: float, iterations: int, rows: int, relation: Relation
+    *, size: int, dimension: int, epsilon: float, iterations: int, unit: PrivacyUnit, relation: Relation
 ) -> MwemPlan:
-    """Plan a mean over selected rows, of which ``rows`` give way to others when one unit is added or removed."""
-    quantity = SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=rows, relation=relation)
+    """Plan a mean over selected rows."""
+    quantity = SelectionSum(norm=Norm.COORDINATE, radius=1.0, unit=unit, relation=relation)
     return MwemPlan(size, dimension, epsilon, iterations, quantity)
 
 

@@ -14,7 +14,7 @@ from likeset.arguments import count, matrix, positive
 from likeset.errors import InvalidArgument
 from likeset.privacy.events import ExponentialChoice, Release
 from likeset.privacy.noise import Noise, make_release, random_order
-from likeset.privacy.relation import PairSplit, Relation
+from likeset.privacy.relation import PairSplit, PrivacyUnit, Relation
 
 __all__ = ["WidthPlan", "grid", "plan", "run"]
 
@@ -32,13 +32,13 @@ class WidthPlan:
 
     Args:
         size: the public number of rows.
-        rows: how many rows one unit of privacy can change.
+        unit: of privacy.
         rate: of the choice; larger chooses better and costs more.
         relation: what neighbouring data are; replace-one, because adding a row would pair all others anew.
     """
 
     size: int
-    rows: int
+    unit: PrivacyUnit
     rate: float
     relation: Relation
 
@@ -52,13 +52,13 @@ class WidthPlan:
     @property
     def event(self) -> ExponentialChoice:
         """What it is, for the accountant: a replaced row moves one pair across a candidate, hence a score by 2."""
-        return ExponentialChoice(rate=self.rate, quantity=PairSplit(self.rows))
+        return ExponentialChoice(rate=self.rate, quantity=PairSplit(self.unit))
 
 
-def plan(*, size: int, rows: int, rho: float, relation: Relation) -> WidthPlan:
+def plan(*, size: int, unit: PrivacyUnit, rho: float, relation: Relation) -> WidthPlan:
     """Plan a choice that costs ``rho`` in zero-concentrated privacy (it has the bounded-range property)."""
-    rate = float(np.sqrt(2.0 * positive("rho", rho))) / PairSplit(rows).sensitivity
-    return WidthPlan(size=size, rows=rows, rate=rate, relation=relation)
+    rate = float(np.sqrt(2.0 * positive("rho", rho))) / PairSplit(unit).sensitivity
+    return WidthPlan(size=size, unit=unit, rate=rate, relation=relation)
 
 
 def run(plan: WidthPlan, data: ArrayLike, noise: Noise) -> Release[float]:
@@ -74,7 +74,7 @@ def run(plan: WidthPlan, data: ArrayLike, noise: Noise) -> Release[float]:
         Reveals:   the chosen candidate and, by its running time, a little more (docs/proofs/auditor.md): send what
                    follows from it at a time fixed beforehand.
         Costs:     ``plan.event``, fixed before data are read.
-        Assumes:   a unit has at most ``plan.rows`` rows.
+        Assumes:   a unit has at most ``plan.unit.rows`` rows.
         Basis:     proven, docs/proofs/width-choice.md
     """
     rows = matrix("data", data).astype(np.float64)

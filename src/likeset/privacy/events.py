@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar, assert_never
 
 from likeset.arguments import count, positive
 from likeset.errors import InvalidArgument, UnknownEvent
-from likeset.privacy.relation import InRange, Norm, PairSplit, Quantity, Relation, RowSum, SelectionSum
+from likeset.privacy.relation import InRange, Norm, PairSplit, PrivacyUnit, Quantity, Relation, RowSum, SelectionSum
 
 __all__ = [
     "VERSION",
@@ -39,9 +39,10 @@ __all__ = [
     "from_json",
     "loads",
     "relation_of",
+    "unit_of",
 ]
 
-VERSION = 2
+VERSION = 3
 """The version of the JSON form."""
 
 Value = TypeVar("Value", covariant=True)
@@ -197,6 +198,7 @@ class Composition:
         for event in self.events:
             _check_event(event)
         relation_of(self)
+        unit_of(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +262,8 @@ _QUANTITIES: dict[str, type[Any]] = {
     "pair-split": PairSplit,
     "in-range": InRange,
 }
-_NAMES = {kind: name for name, kind in (_KINDS | _QUANTITIES).items()}
+_UNITS: dict[str, type[Any]] = {"unit": PrivacyUnit}
+_NAMES = {kind: name for name, kind in (_KINDS | _QUANTITIES | _UNITS).items()}
 _TYPES: dict[str, tuple[type, ...]] = {"float": (int, float), "int": (int,), "bool": (bool,), "str": (str,)}
 
 
@@ -285,6 +288,28 @@ def relation_of(event: Event) -> Relation | None:
                 )
             return relations.pop() if relations else None
         case NoRelease() | Unbounded() | ThresholdAuction() | PaperAuction():
+            return None
+        case _:
+            assert_never(event)
+
+
+def unit_of(event: Event) -> str | None:
+    """The unit of privacy that an event was planned for, in words; None if its bound holds for every unit.
+
+    Raises:
+        InvalidArgument: it is made of parts that were planned for different units.
+    """
+    match event:
+        case Laplace() | ExponentialChoice() | Gaussian():
+            return None if event.quantity.unit is None else str(event.quantity.unit)
+        case Repeated() | Simulated():
+            return unit_of(event.event)
+        case Composition():
+            units = {unit for part in event.events if (unit := unit_of(part)) is not None}
+            if len(units) > 1:
+                raise InvalidArgument("events", " and ".join(sorted(units)), "must all be planned for one unit")
+            return units.pop() if units else None
+        case NoRelease() | PublicSize() | Unbounded() | ThresholdAuction() | PaperAuction():
             return None
         case _:
             assert_never(event)
@@ -359,6 +384,8 @@ def _value(value: object, field: Any, name: str) -> Any:
     """One field, built according to the type that its class declares."""
     if field.type is Quantity:
         return _build(value, _QUANTITIES, "quantity")
+    if field.type is PrivacyUnit:
+        return _build(value, _UNITS, "unit")
     if field.type == "Event":
         return _build(value, _KINDS, "event")
     if field.type == "tuple[Event, ...]":

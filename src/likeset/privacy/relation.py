@@ -12,7 +12,7 @@ from enum import StrEnum
 from likeset.arguments import count, positive
 from likeset.errors import InvalidArgument
 
-__all__ = ["InRange", "Norm", "PairSplit", "Quantity", "Relation", "RowSum", "SelectionSum"]
+__all__ = ["ROW", "InRange", "Norm", "PairSplit", "PrivacyUnit", "Quantity", "Relation", "RowSum", "SelectionSum"]
 
 
 class Relation(StrEnum):
@@ -23,6 +23,35 @@ class Relation(StrEnum):
 
     ADD_OR_REMOVE = "add-or-remove"
     """One unit's rows are added or removed; a declared public size takes the place of the number of rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyUnit:
+    """Whose rows differ between neighbours.
+
+    Args:
+        rows: how many rows of one unit take part, at most.
+        column: the column of ids that says which rows belong together; empty for single rows, and for groups of rows
+            that no column names.
+    """
+
+    rows: int
+    column: str
+
+    def __post_init__(self) -> None:
+        count("rows", self.rows)
+        if not isinstance(self.column, str):
+            raise InvalidArgument("column", type(self.column).__name__, "must be text")
+
+    def __str__(self) -> str:
+        """Equal for units whose prices add up: ids of one column have one, however many of their rows take part."""
+        if self.column:
+            return f"id in column {self.column!r}"
+        return "row" if self.rows == 1 else f"group of {self.rows} rows"
+
+
+ROW = PrivacyUnit(1, "")
+"""A row by itself."""
 
 
 class Norm(StrEnum):
@@ -42,14 +71,13 @@ class RowSum:
     Args:
         norm: the norm in which a contribution is bounded.
         radius: the bound.
-        rows: how many of the summed rows one unit of privacy can change: 1 if the unit is a row, r if it is
-            an id with at most r rows.
+        unit: of privacy; it can change as many of the summed rows as it has.
         relation: what neighbouring data are.
     """
 
     norm: Norm
     radius: float
-    rows: int
+    unit: PrivacyUnit
     relation: Relation
 
     def __post_init__(self) -> None:
@@ -57,8 +85,14 @@ class RowSum:
             raise InvalidArgument("norm", repr(self.norm), "must be a Norm")
         if not isinstance(self.relation, Relation):
             raise InvalidArgument("relation", repr(self.relation), "must be a Relation")
+        if not isinstance(self.unit, PrivacyUnit):
+            raise InvalidArgument("unit", repr(self.unit), "must be a PrivacyUnit")
         positive("radius", self.radius)
-        count("rows", self.rows)
+
+    @property
+    def rows(self) -> int:
+        """How many of the summed rows one unit can change."""
+        return self.unit.rows
 
     @property
     def sensitivity(self) -> float:
@@ -84,19 +118,24 @@ class SelectionSum:
     Args:
         norm: the norm in which a contribution is bounded.
         radius: the bound.
-        rows: how many of the selected rows give way to others, at most, when one unit is added or removed; proven
-            for the way of selecting (docs/proofs/summary-stream.md: 1 if every owner is asked in every round and rows
-            that were sent are kept).
+        unit: of privacy. For each of its rows that is added or removed one selected row gives way to another; proven
+            for the way of selecting (docs/proofs/summary-stream.md: every owner is asked in every round, and rows that
+            were sent are kept).
         relation: what neighbouring data are.
     """
 
     norm: Norm
     radius: float
-    rows: int
+    unit: PrivacyUnit
     relation: Relation
 
     def __post_init__(self) -> None:
-        RowSum(norm=self.norm, radius=self.radius, rows=self.rows, relation=self.relation)
+        RowSum(norm=self.norm, radius=self.radius, unit=self.unit, relation=self.relation)
+
+    @property
+    def rows(self) -> int:
+        """How many of the selected rows give way, at most, when one unit is added or removed."""
+        return self.unit.rows
 
     @property
     def sensitivity(self) -> float:
@@ -115,13 +154,19 @@ class PairSplit:
     There is a bound under replace-one only (docs/proofs/width-choice.md): a row more would pair others anew.
 
     Args:
-        rows: how many rows one unit of privacy can change; each is in one pair at most.
+        unit: of privacy; each of its rows is in one pair at most.
     """
 
-    rows: int
+    unit: PrivacyUnit
 
     def __post_init__(self) -> None:
-        count("rows", self.rows)
+        if not isinstance(self.unit, PrivacyUnit):
+            raise InvalidArgument("unit", repr(self.unit), "must be a PrivacyUnit")
+
+    @property
+    def rows(self) -> int:
+        """How many rows one unit can change."""
+        return self.unit.rows
 
     @property
     def norm(self) -> Norm:
@@ -158,6 +203,11 @@ class InRange:
     @property
     def relation(self) -> None:
         """Any two data sets may be compared: the bound holds under every relation."""
+        return None
+
+    @property
+    def unit(self) -> None:
+        """The bound holds however many rows change."""
         return None
 
     @property

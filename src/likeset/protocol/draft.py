@@ -15,7 +15,7 @@ from likeset.errors import InvalidArgument
 from likeset.mechanisms import auction, gaussian_mean, width_choice
 from likeset.privacy import accounting, loss
 from likeset.privacy.events import Gaussian, Observer
-from likeset.privacy.relation import Relation
+from likeset.privacy.relation import PrivacyUnit, Relation
 from likeset.protocol.notices import Notice, UniformOffers
 from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.run_settings import RunSettings, settings
@@ -57,7 +57,8 @@ class Facts:
         schema_digest: of the schema that declares them; empty for arrays.
         record_bytes: how long a record may be, by that schema; 0 for arrays.
         owners: names of the owners.
-        rows_per_unit: the unit of privacy: at most so many rows belong to one person.
+        rows_per_unit: at most so many rows of one unit of privacy take part.
+        id_column: the column that says which rows belong to one unit; empty where none does.
         seed_rows: public rows that start the summary of ``interactive``; None for none.
         version: of the package.
     """
@@ -72,6 +73,7 @@ class Facts:
     record_bytes: int
     owners: tuple[str, ...]
     rows_per_unit: int
+    id_column: str
     seed_rows: Rows | None
     version: str
 
@@ -105,11 +107,11 @@ class ReleaseOutlook:
 
 
 def release_outlook(
-    budget: Budget, *, target_size: int, dimension: int, relation: Relation, rows_per_unit: int, offer_factor: float
+    budget: Budget, *, target_size: int, dimension: int, relation: Relation, unit: PrivacyUnit, offer_factor: float
 ) -> ReleaseOutlook:
     """What a release within this budget can be expected to tell, with so many offers for each row wanted."""
     plan = gaussian_mean.plan(
-        gaussian_mean.unit_rows(rows_per_unit, relation),
+        gaussian_mean.unit_rows(unit, relation),
         size=target_size,
         dimension=dimension,
         epsilon=budget.epsilon,
@@ -181,12 +183,12 @@ class Draft:
                 None,
                 f"cannot be chosen privately under {self.relation} (there is no proof): give it, or public_rows",
             )
-        rows = self.facts.rows_per_unit
+        unit = self._unit
         rho = _rho_within(self.budget)
         choice = width_choice.plan(
-            size=self.facts.target_size, rows=rows, rho=_WIDTH_SHARE * rho, relation=self.relation
+            size=self.facts.target_size, unit=unit, rho=_WIDTH_SHARE * rho, relation=self.relation
         )
-        quantity = gaussian_mean.unit_rows(rows, self.relation)
+        quantity = gaussian_mean.unit_rows(unit, self.relation)
         sigma = quantity.sensitivity / math.sqrt(2.0 * (1.0 - _WIDTH_SHARE) * rho)
         event = Gaussian(sigma=sigma, quantity=quantity, coordinates=self.dimension, spacing=gaussian_mean.SPACING)
         left = accounting.guarantee(event, relation=self.relation, delta=self.budget.delta)
@@ -214,6 +216,7 @@ class Draft:
             owner_budget=Budget(self._owner_epsilon(name, epsilon), wishes.delta),
             relation=self.relation,
             rows_per_unit=facts.rows_per_unit,
+            id_column=facts.id_column,
             auction=name,
             auction_epsilon=epsilon,
             auction_offset=offset,
@@ -236,13 +239,17 @@ class Draft:
         best = math.pow(1.0 / (math.sqrt(2.0) * self._outlook(_LONGEST).noise ** 2), 2.0 / 3.0)
         return 2 * round(min(max(best, _SHORTEST), _LONGEST) / 2.0)
 
+    @property
+    def _unit(self) -> PrivacyUnit:
+        return PrivacyUnit(self.facts.rows_per_unit, self.facts.id_column)
+
     def _outlook(self, dimension: int) -> ReleaseOutlook:
         return release_outlook(
             self.budget,
             target_size=self.facts.target_size,
             dimension=dimension,
             relation=self.relation,
-            rows_per_unit=self.facts.rows_per_unit,
+            unit=self._unit,
             offer_factor=self.wishes.offer_factor,
         )
 

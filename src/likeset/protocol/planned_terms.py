@@ -12,7 +12,7 @@ from likeset import arguments
 from likeset.errors import InvalidArgument, UnprovenPart
 from likeset.mechanisms.auction import PAPER_AUCTION, plan_threshold
 from likeset.privacy.events import Observer
-from likeset.privacy.relation import Relation
+from likeset.privacy.relation import PrivacyUnit, Relation
 from likeset.privacy.schedules import NAMES as SCHEDULES
 from likeset.privacy.view import checked_name
 from likeset.protocol.split.split_terms import MOST_SPLIT_SLOTS, MOST_SPLIT_TARGET, SplitShape
@@ -53,7 +53,8 @@ class PlannedTerms:
         target_budget: what owners may learn about the target.
         owner_budget: what owners may learn about one another's rows.
         relation: what neighbouring data are.
-        rows_per_unit: the unit of privacy: 1 for a row, r for an id with at most r rows.
+        rows_per_unit: how many rows of one unit of privacy take part, at most: 1 if the unit is a row.
+        id_column: the column that says which rows belong to one unit; empty where the schema declares none.
         auction: who is asked: ``everyone``, ``threshold`` or ``paper``.
         auction_epsilon: of one use of the auction; 0 with ``everyone``.
         auction_offset: with ``threshold``, about how many owners are asked; 0 otherwise.
@@ -87,6 +88,7 @@ class PlannedTerms:
     owner_budget: Budget
     relation: Relation
     rows_per_unit: int
+    id_column: str
     auction: Literal["everyone", "threshold", "paper"]
     auction_epsilon: float
     auction_offset: int
@@ -116,7 +118,7 @@ class PlannedTerms:
         reserved = {"curator", self.consumer} & set(self.owners)
         if reserved or self.consumer == "curator":
             raise InvalidArgument("owners", ", ".join(sorted(reserved or {"curator"})), "is another party's name")
-        for argument in ("purpose", "schema_digest", "seed_digest", "version"):
+        for argument in ("purpose", "schema_digest", "id_column", "seed_digest", "version"):
             check_text(argument, getattr(self, argument))
         if self.schema_digest and not is_digest(self.schema_digest):
             # A curator looks for a file of that name.
@@ -230,6 +232,11 @@ class PlannedTerms:
             name: asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
             for name, value in values
         }
+
+    @property
+    def unit(self) -> PrivacyUnit:
+        """The unit of privacy."""
+        return PrivacyUnit(self.rows_per_unit, self.id_column)
 
     @property
     def asked_owners(self) -> int:

@@ -38,9 +38,6 @@ __all__ = [
     "views_of_owners",
 ]
 
-_CHANGES = 1
-"""Rows of the summary that give way when one row of an owner is added or removed: docs/proofs/summary-stream.md."""
-
 TargetPlan = gaussian_mean.GaussianPlan | mwem_mean.MwemPlan
 
 _LATER_ITERATIONS = 5  # as in the paper's experiments
@@ -88,14 +85,14 @@ def target_plan(terms: PlannedTerms) -> TargetPlan | None:
     budget = terms.target_budget
     if terms.kernel.kind == "paired":
         return gaussian_mean.plan(
-            gaussian_mean.unit_rows(terms.rows_per_unit, terms.relation),
+            gaussian_mean.unit_rows(terms.unit, terms.relation),
             size=terms.target_size,
             dimension=terms.kernel.dimension,
             epsilon=budget.epsilon,
             delta=budget.delta,
         )
     steps = _paper_schedule(terms).target if terms.schedule else None
-    quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, rows=terms.rows_per_unit, relation=terms.relation)
+    quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=terms.unit, relation=terms.relation)
     iterations = steps.iterations if steps else _first_iterations(terms)
     epsilon = (
         steps.epsilon
@@ -107,7 +104,7 @@ def target_plan(terms: PlannedTerms) -> TargetPlan | None:
         dimension=terms.kernel.dimension,
         epsilon=epsilon,
         iterations=iterations,
-        rows=terms.rows_per_unit,
+        unit=terms.unit,
         relation=terms.relation,
     )
 
@@ -152,7 +149,7 @@ def summary_plan(terms: PlannedTerms, round_number: int) -> TargetPlan | None:
     if terms.summary_release == "none" or size == 0:
         return None
     if terms.summary_release == "gaussian":
-        quantity = gaussian_mean.selected_unit_rows(_CHANGES * terms.rows_per_unit, terms.relation)
+        quantity = gaussian_mean.selected_unit_rows(terms.unit, terms.relation)
         return gaussian_mean.GaussianPlan(
             quantity=quantity,
             size=size,
@@ -165,7 +162,7 @@ def summary_plan(terms: PlannedTerms, round_number: int) -> TargetPlan | None:
         dimension=terms.kernel.dimension,
         epsilon=steps.epsilon,
         iterations=steps.iterations,
-        rows=_CHANGES * terms.rows_per_unit,
+        unit=terms.unit,
         relation=terms.relation,
     )
 
@@ -189,7 +186,7 @@ def summary_event(terms: PlannedTerms) -> Event:
 
 def _split_sigma(terms: PlannedTerms) -> float:
     """One scale of noise for all rounds, so that together they stay within the budget."""
-    quantity = gaussian_mean.selected_unit_rows(_CHANGES * terms.rows_per_unit, terms.relation)
+    quantity = gaussian_mean.selected_unit_rows(terms.unit, terms.relation)
     rounds = max(1, terms.size - 1)  # the first round is about seed rows only
     return _sigma_of_rounds(quantity, terms.kernel.dimension, rounds, terms.owner_budget)
 
@@ -211,7 +208,7 @@ def _sigma_of_rounds(quantity: SelectionSum, coordinates: int, rounds: int, budg
 @lru_cache(maxsize=64)
 def _split_epsilon(terms: PlannedTerms) -> float:
     return mwem_epsilon(
-        SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=_CHANGES * terms.rows_per_unit, relation=terms.relation),
+        SelectionSum(norm=Norm.COORDINATE, radius=1.0, unit=terms.unit, relation=terms.relation),
         iterations=_LATER_ITERATIONS * max(1, terms.size - 1),  # the first round is about seed rows only
         epsilon=terms.owner_budget.epsilon,
         delta=terms.owner_budget.delta,

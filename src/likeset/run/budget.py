@@ -1,7 +1,6 @@
 """What a run leaves of the budgets, and over which runs they count."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from likeset.ledger import Ledger
 from likeset.ledger.accounts import Account
@@ -9,7 +8,7 @@ from likeset.privacy.guarantee import Basis
 from likeset.privacy.view import View
 from likeset.run.job import Job
 
-__all__ = ["ONE_RUN", "CountedBudget", "counted_budget", "units_of"]
+__all__ = ["ONE_RUN", "CountedBudget", "counted_budget"]
 
 ONE_RUN = (
     "The budget counts this run alone. What other runs tell about the same rows adds to it; "
@@ -47,7 +46,7 @@ def counted_budget(job: Job, ledger: Ledger) -> CountedBudget:
     unbounded = [account for account in accounts if account.basis is not Basis.PROVEN]
     words = ONE_RUN
     if job.ledger is not None:
-        words = _over_all_runs(about_target, unbounded) + _mixed(units_of(ledger, view))
+        words = _over_all_runs(about_target, unbounded)
     return CountedBudget(
         shared=job.ledger is not None,
         epsilon_spent=about_target.epsilon if about_target.basis is Basis.PROVEN else None,
@@ -55,33 +54,6 @@ def counted_budget(job: Job, ledger: Ledger) -> CountedBudget:
         delta=about_target.limit.delta,
         in_words=words,
     )
-
-
-def units_of(ledger: Ledger, view: View) -> set[int]:
-    """How many rows the units had that were protected in the charges to a view."""
-    units: set[int] = set()
-
-    def look(part: Any) -> None:
-        if isinstance(part, dict):
-            rows = part.get("quantity", {}).get("rows")
-            units.update([rows] if isinstance(rows, int) else [])
-            part = list(part.values())
-        for inner in part if isinstance(part, list) else ():
-            look(inner)
-
-    for entry in ledger.entries():
-        if entry.kind == "reserve":
-            costs = entry.document()["charge"]["costs"]
-            look([cost["event"] for cost in costs if cost["view"] == view.to_json()])
-    return units
-
-
-def _mixed(units: set[int]) -> str:
-    """What a sum of prices for different units is a bound for."""
-    if len(units) < 2:
-        return ""
-    rows = "one row" if min(units) == 1 else f"{min(units)} rows of an id"
-    return f" Runs protected units of {', '.join(map(str, sorted(units)))} rows: their sum is a bound for {rows} only."
 
 
 def _over_all_runs(account: Account, unbounded: list[Account]) -> str:

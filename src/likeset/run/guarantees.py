@@ -9,6 +9,7 @@ from likeset.ledger import Ledger, Request
 from likeset.privacy import accounting
 from likeset.privacy.events import Composition
 from likeset.privacy.guarantee import bound_in_words
+from likeset.privacy.relation import ROW, PrivacyUnit
 from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.plans import PlannedView, planned_views
 
@@ -35,17 +36,16 @@ def is_private(guarantees: Iterable[PlannedView], *, simulated: bool) -> bool:
 
 
 def guarantee_documents(
-    guarantees: Iterable[PlannedView], *, simulated: bool, rows_per_unit: int, ids: bool = False
+    guarantees: Iterable[PlannedView], *, simulated: bool, unit: PrivacyUnit
 ) -> list[dict[str, Any]]:
     """What each view costs, for machines and, in words, for people."""
-    unit = _unit(rows_per_unit, ids=ids)
     found = []
     for planned in guarantees:
         document = {
             "observer": planned.view.observer,
             "coalition": list(planned.view.coalition),
             "protects": planned.view.protected,
-            "protected_unit": unit,
+            "protected_unit": _in_full(unit),
             "epsilon": float(planned.guarantee.epsilon) if math.isfinite(planned.guarantee.epsilon) else None,
             "delta": planned.guarantee.delta,
             "guess": planned.guess,
@@ -82,10 +82,10 @@ def _in_words(planned: PlannedView, document: Mapping[str, Any], *, simulated: b
     return guess_sentences(document, who=who, whose=whose)
 
 
-def _unit(rows_per_unit: int, *, ids: bool) -> str:
-    if rows_per_unit == 1 and not ids:
+def _in_full(unit: PrivacyUnit) -> str:
+    if unit == ROW:
         return "one row"
-    most = f"at most {rows_per_unit} take part" if rows_per_unit > 1 else "at most 1 takes part"
+    most = f"at most {unit.rows} take part" if unit.rows > 1 else "at most 1 takes part"
     return f"one id (all of its rows, of which {most})"
 
 

@@ -26,7 +26,8 @@ class Inputs:
         seed_rows: public rows that start the summary of ``interactive``.
         largest_squared_norm: of all rows, as far as it is known.
         largest_squared_distance: of any row from the target's middle; None where a schema bounds it.
-        rows_per_unit: the unit of privacy: at most so many rows belong to one person.
+        rows_per_unit: at most so many rows of one unit of privacy take part.
+        id_column: the column that says which rows belong to one unit; empty where none does.
         run: the run's name.
         column_names: of what leaves an owner; empty for bare arrays.
         schema_digest: of the schema that declares the columns; empty for bare arrays.
@@ -42,6 +43,7 @@ class Inputs:
     largest_squared_norm: float
     largest_squared_distance: float | None = None
     rows_per_unit: int
+    id_column: str = ""
     run: str
     column_names: tuple[str, ...] = ()
     schema_digest: str = ""
@@ -55,6 +57,7 @@ class Inputs:
         return cls(
             largest_squared_norm=_LARGEST_FEATURE**2 * schema.width,
             rows_per_unit=schema.rows_per_unit,
+            id_column=schema.id_column or "",
             column_names=schema.record_columns,
             schema_digest=schema.digest,
             declared=DeclaredRecords(schema),

@@ -138,8 +138,7 @@ class JobPlan:
             "guarantees": guarantee_documents(
                 self.plan.guarantees,
                 simulated=simulated,
-                rows_per_unit=terms.rows_per_unit,
-                ids=self.files.schema.id_column is not None,
+                unit=terms.unit,
             ),
             "rows_per_owner": terms.rows_per_owner,
             "rows_seen_at_most": self.rows_seen,
@@ -216,7 +215,7 @@ def _advice(plan: Plan) -> Advice:
             target_size=rows,
             dimension=terms.kernel.dimension,
             relation=terms.relation,
-            rows_per_unit=terms.rows_per_unit,
+            unit=terms.unit,
             offer_factor=terms.offer_factor,
         )
 

@@ -91,8 +91,7 @@ class JobResult:
             "guarantees": guarantee_documents(
                 outcome.guarantees,
                 simulated=simulated,
-                rows_per_unit=terms.rows_per_unit,
-                ids=schema.id_column is not None,
+                unit=terms.unit,
             ),
             "shares": {owner.contribution.owner: owner.contribution.share for owner in owners},
             "owners": [self._owner_document(owner) for owner in owners],

@@ -109,7 +109,7 @@ def _labels(labels: NDArray[Any]) -> str:
 
 def _guarantees(result: Result, *, simulated: bool) -> str:
     terms = result.outcome.terms
-    documents = guarantee_documents(result.outcome.guarantees, simulated=simulated, rows_per_unit=terms.rows_per_unit)
+    documents = guarantee_documents(result.outcome.guarantees, simulated=simulated, unit=terms.unit)
     lines = guarantee_lines(documents, owners=terms.owners)
     cells = [[escape(cell) for cell in line] for line in lines]
     told = "".join(f"<p>{escape(words)}</p>" for words in guarantee_meanings(documents, owners=terms.owners))

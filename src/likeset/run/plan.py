@@ -11,7 +11,7 @@ import numpy as np
 from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import BudgetExceeded, InvalidArgument
-from likeset.homes.run_accounts import check_relations, check_rows_left, limit_of, open_accounts
+from likeset.homes.run_accounts import check_accounts, check_rows_left, limit_of, open_accounts
 from likeset.ledger import Account, Ledger, Limit
 from likeset.mechanisms import width_choice
 from likeset.privacy.events import Event, Release, Simulated
@@ -132,10 +132,10 @@ class Plan:
 
         Raises:
             BudgetExceeded: too little is left of the target's budget, or of the rows of too many owners.
-            OtherRelation: an account has another relation.
+            OtherRelation: an account has another relation, or another unit of privacy.
         """
         guarantees = self.guarantees  # what is wrong with the terms shows before anything is spent
-        check_relations(ledger, guarantees)
+        check_accounts(ledger, guarantees)
         check_rows_left(ledger, self.terms)
         if not ledger.messages(run=self.terms.run):  # a run that is resumed has paid for some of its releases
             _check_affordable(self.quote(ledger), guarantees[0])
@@ -235,6 +235,7 @@ def _facts(wishes: RunSettings, inputs: Inputs, seed_rows: Rows | None) -> Facts
         record_bytes=0 if inputs.declared is None else inputs.declared.record_bytes,
         owners=inputs.owners,
         rows_per_unit=inputs.rows_per_unit,
+        id_column=inputs.id_column,
         seed_rows=seed_rows,
         version=version("likeset"),
     )

@@ -1,6 +1,6 @@
 """Advice where ids are the reason that a release is mostly noise: how many rows of each to keep instead."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +66,7 @@ def advice_on_ids(plan: Plan, rows_of_ids: NDArray[np.int64]) -> ManyRowsOfIds |
             target_size=size,
             dimension=terms.kernel.dimension,
             relation=terms.relation,
-            rows_per_unit=keep,
+            unit=replace(terms.unit, rows=keep),
             offer_factor=terms.offer_factor,
         ).ratio
 

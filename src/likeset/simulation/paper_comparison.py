@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from likeset.privacy.accounting import guarantee
 from likeset.privacy.events import Composition, Event, PaperAuction, Repeated
 from likeset.privacy.guarantee import Basis, Guarantee
-from likeset.privacy.relation import Norm, Quantity, Relation, RowSum, SelectionSum
+from likeset.privacy.relation import ROW, Norm, Quantity, Relation, RowSum, SelectionSum
 from likeset.privacy.schedules import Schedule, auction_epsilon, auction_patience, schedule
 from likeset.simulation.paper_counting import Precondition, paper_count, preconditions
 
@@ -149,12 +149,12 @@ def _schedule(name: str) -> Schedule:
 
 
 def _rows(relation: Relation) -> Quantity:
-    return RowSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=relation)
+    return RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=relation)
 
 
 def _selected_rows(relation: Relation) -> Quantity:
     """Rows of the summary, when a row of an owner is what changes."""
-    return SelectionSum(norm=Norm.COORDINATE, radius=1.0, rows=1, relation=relation)
+    return SelectionSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=relation)
 
 
 def _lines(

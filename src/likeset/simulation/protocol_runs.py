@@ -127,6 +127,7 @@ def _terms(task: Task, wishes: Mapping[str, Any]) -> tuple[Terms, bool | None]:
         record_bytes=0,
         owners=tuple(f"owner-{number}" for number in range(len(market.owners))),
         rows_per_unit=1,
+        id_column="",
         seed_rows=market.public if starts_from_rows else None,
         version=version("likeset"),
     )

@@ -200,6 +200,8 @@ def _accounts_table(accounts: "tuple[Account, ...]") -> Table:
         if account.epsilon is not None and limit.epsilon is not None:
             spent = f"{account.epsilon:.3g} / {limit.epsilon:.3g}"
             budget = f"ε at δ={limit.delta:g}\n{limit.relation}"
+            if account.unit is not None:
+                budget += literal(f" of one {account.unit}")
             table.add_row(name, budget, _bar(account.epsilon, limit.epsilon), spent, basis)
             name = ""
         if limit.rows or account.rows or account.epsilon is None:
@@ -290,4 +292,5 @@ def _account_document(account: "Account") -> dict[str, Any]:
         "basis": str(account.basis),
         "unproven": list(account.unproven),
         "charges": account.charges,
+        "unit": account.unit,
     }

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from likeset.errors import BadDocument, InvalidArgument, OtherRelation
+from likeset.errors import BadDocument, InvalidArgument, OtherRelation, OtherUnit
 from likeset.homes.owner.policy import Accounts, Policy
 from likeset.ledger import Account, Ledger, Limit
 from likeset.ledger.accounts import Tally
@@ -100,7 +100,7 @@ def accounts_for(ledger: Ledger, terms: Terms, policy: Policy) -> Accounts:
     others, curator, _ = costs_of(terms, policy.name)
     charged = _charges(ledger).toward.get(terms.run, set())
     limits = _limits(policy)
-    epsilon_before, epsilon_after = _epsilon(ledger, others, limits, free="others" in charged)
+    epsilon_before, epsilon_after, other_unit = _epsilon(ledger, others, limits, free="others" in charged)
     rows, readable = (0, 0) if "curator" in charged else (curator.rows, curator.readable)
     before, after = _quoted(ledger, curator, limits, rows=rows, readable=readable)
     return Accounts(
@@ -114,16 +114,21 @@ def accounts_for(ledger: Ledger, terms: Terms, policy: Policy) -> Accounts:
         read_after=after.readable,
         read_of_run=curator.readable,
         charged=terms.run in began(ledger),
+        other_unit=other_unit,
     )
 
 
-def _epsilon(ledger: Ledger, planned: PlannedView, limits: Mapping[View, Limit], *, free: bool) -> tuple[float, float]:
-    event = NoRelease() if free else planned.event
+def _epsilon(
+    ledger: Ledger, planned: PlannedView, limits: Mapping[View, Limit], *, free: bool
+) -> tuple[float, float, str | None]:
+    """Spent before and after, and the unit of earlier runs where this run has another one."""
+    event, other_unit = NoRelease() if free else planned.event, None
     try:
         before, after = _quoted(ledger, planned, limits, event=event)
-    except OtherRelation:  # it cannot be charged here, and the policy says why
+    except OtherRelation as error:  # it cannot be charged here, and the policy says why
+        other_unit = error.account if isinstance(error, OtherUnit) else None
         before, after = _quoted(ledger, planned, limits, event=NoRelease())
-    return before.epsilon or 0.0, after.epsilon or 0.0
+    return before.epsilon or 0.0, after.epsilon or 0.0, other_unit
 
 
 def _quoted(

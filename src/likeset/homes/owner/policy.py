@@ -145,6 +145,7 @@ class Accounts:
         read_after: the same with this run.
         read_of_run: rows that one party may read in this run, at most.
         charged: whether this run is among what is spent already.
+        other_unit: the unit of privacy of earlier runs, where it is another one than that of this run.
     """
 
     epsilon_spent: float
@@ -157,6 +158,7 @@ class Accounts:
     read_after: int = 0
     read_of_run: int = 0
     charged: bool = False
+    other_unit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +277,11 @@ def _about_what(policy: Policy, terms: Terms) -> list[str]:
 
 def _about_one_run(policy: Policy, terms: Terms, accounts: Accounts) -> list[str]:
     reasons, limit = _about_rows(policy, accounts.rows_of_run, accounts.read_of_run), policy.per_run
+    if accounts.other_unit is not None:
+        reasons.append(
+            f"unit of privacy: earlier runs protected one {accounts.other_unit}, and the terms protect one "
+            f"{terms.unit}; ask for terms whose schema declares the same id"
+        )
     if math.isinf(accounts.epsilon_of_run):
         if not policy.accept_unproven:
             reasons.append("no bound is known on what other owners may learn, and owner.yaml accepts no unproven part")
