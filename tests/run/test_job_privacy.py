@@ -297,7 +297,7 @@ def test_a_ledger_that_took_an_unproven_auction_has_no_bound_for_those_owners(wo
 
 @pytest.mark.parametrize("offers", ["tilted", "uniform"])
 def test_prices_for_different_units_are_not_added_up(world: World, offers: str) -> None:
-    """After a run per id, one that releases something per row is refused with both units; one without a release is not."""
+    """After a run per id, one that releases something per row is refused with both units; one without is not."""
     ledger = world.folder / "ledger.sqlite"
     fresh = {f"{name}-2": str(world.place(name)) for name in OWNERS}
     run(job_of(world, ledger=str(ledger), run="ids"))

@@ -27,7 +27,7 @@ def account(
     *,
     events: Annotated[
         Path | None,
-        typer.Option(help='A file of releases: {"version": 2, "events": [...]}, or a single "event".'),
+        typer.Option(help='A file of releases: {"version": 3, "events": [...]}, or a single "event".'),
     ] = None,
     paper: Annotated[
         bool, typer.Option("--paper", help="The paper's own settings: its count beside what is proven.")
