@@ -130,7 +130,7 @@ def test_one_replaced_row_moves_the_sum_by_two_at_most_and_opposite_rows_reach_i
 def test_the_best_guess_at_one_row_is_right_as_often_as_is_printed_and_no_more() -> None:
     """Opposite rows are the worst case. Of 20,000 guesses by the sign, within four standard deviations."""
     plan = gaussian_mean.plan(
-        gaussian_mean.unit_rows(1, Relation.REPLACE_ONE), size=1, dimension=2, epsilon=4.0, delta=1e-5
+        gaussian_mean.unit_rows(ROW, Relation.REPLACE_ONE), size=1, dimension=2, epsilon=4.0, delta=1e-5
     )
     noise, draws, right = SimulatedNoise(3), 20_000, 0
     for side in (1.0, -1.0):

@@ -88,8 +88,7 @@ def _run(visit: Visit) -> Response:
     listed, progress = _with_progress(home, kept)
     result = read_result(kept.result)[0] if listed.result else None
     evaluation = read_evaluation(kept.result) if listed.result else None
-    ids, rows = kept.schema.id_column is not None, kept.terms.rows_per_unit
-    guarantees = guarantee_documents(views_of_run(kept), simulated=False, rows_per_unit=rows, ids=ids)
+    guarantees = guarantee_documents(views_of_run(kept), simulated=False, unit=kept.terms.unit)
     words: dict[str, Any] = {
         "listed": listed,
         "progress": progress,
