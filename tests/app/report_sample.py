@@ -71,7 +71,6 @@ def sample_result(
             "squared_mmd": 0.00419,
             "low": 0.00322,
             "high": 0.00501,
-            "recommended_size": None,
             "curve": curve.tolist(),
         },
         "in_sample_squared_mmd": 0.00298,

@@ -80,17 +80,20 @@ def test_where_nothing_was_held_out_the_page_calls_its_number_in_sample() -> Non
     assert "is not known" in page
 
 
-def test_the_page_recommends_a_size_where_the_held_out_curve_turns() -> None:
+def test_between_organisations_the_figure_is_in_sample_like_the_lines_in_it() -> None:
     result = sample_result()
-    assert "good rows ran out" not in render(result, sample_pictures())
-    result["likeness"]["recommended_size"] = 60
-    assert "It is closest at about 60 rows: good rows ran out" in render(result, sample_pictures())
+    assert "Thick: for new rows. Thin: in-sample." in render(result, sample_pictures())
+    result["likeness"]["curve"] = []
+    page = render(result, sample_pictures())
+    assert "In-sample, after each pick." in page
+    assert "this summary 0.0030" in page
+    assert headline(page).startswith("100 rows from 4 owners match rows like your 70 rows with MMD² 0.0042")
 
 
 def test_a_summary_far_from_its_target_is_called_that() -> None:
     result = sample_result()
     assert "That is far" not in render(result, sample_pictures())
-    result["likeness"] |= {"squared_mmd": 0.43, "low": 0.40, "high": 0.46, "recommended_size": 60}
+    result["likeness"] |= {"squared_mmd": 0.43, "low": 0.40, "high": 0.46}
     page = render(result, sample_pictures())
     assert "That is far: few rows like yours were offered." in page
 

@@ -305,7 +305,7 @@ def held(
         ledger.set_limit(View.owners(run.consumer), Limit(100.0, 1e-5, Relation.REPLACE_ONE, 0, unproven))
         target = pinned_coins(9).random((run.target_size, run.kernel.columns), dtype=np.float32)
         consumer = Consumer(run, target=target, noise=noise, selection=Selection(gamma=1.0))
-        curator = make_curator(run, noise=noise, declared=DeclaredRecords(SCHEMA_OF_ALL))
+        curator = make_curator(run, noise=noise, fold_key=11, declared=DeclaredRecords(SCHEMA_OF_ALL))
         wire = Wire(nodes, ConsumerShell(consumer, ledger))
         Pump(PlainCurator(CuratorShell(curator, ledger)), wire, read_parcel, workers=1, clock=now).run()
         return consumer.summary, wire

@@ -268,7 +268,7 @@ def test_a_curator_refuses_says_why_and_goes_on_with_the_others(
     with _ledger(tmp_path / "curator.sqlite", run) as ledger:
         consumer = _consumer(run, ledger)
         declared = DeclaredRecords(SCHEMA_OF_ALL)
-        curator = CuratorShell(SealedCurator(run, noise=SimulatedNoise(3), declared=declared), ledger)
+        curator = CuratorShell(SealedCurator(run, noise=SimulatedNoise(3), fold_key=11, declared=declared), ledger)
         wire = LyingWire(nodes, consumer, lie=lie)
         limits: dict[str, Any] = {"workers": 1, "clock": lambda: NOON, "most_bytes": 200_000}
         pump = Pump(PlainCurator(curator), wire, read_parcel, **limits)

@@ -192,6 +192,7 @@ class World:
     noise: CountingNoise = field(default_factory=CountingNoise)
     labels: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     secret: int = 0
+    fold_key: int | None = 11
     selection: Selection = field(default_factory=Selection)
     declared: Declared | None = None
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
@@ -208,7 +209,9 @@ class World:
 
     def curator(self) -> CuratorShell:
         seeds = rows(99, self.terms.seed_rows) if self.terms.seed_rows else None
-        party = make_curator(self.terms, noise=self.noise, declared=self.declared, seed_rows=seeds)
+        party = make_curator(
+            self.terms, noise=self.noise, fold_key=self.fold_key, declared=self.declared, seed_rows=seeds
+        )
         return CuratorShell(party, self.ledger)
 
     def owner(self, name: str) -> Shell[Owner]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from chance import examples
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.kernels import kernel_means
-from likeset.protocol.cross_fitting import FEWEST_ROWS, cross_fit
+from likeset.protocol.cross_fitting import FEWEST_ROWS, HeldOut, cross_fit
 from likeset.protocol.selection import Selection
 
 Matrix = NDArray[np.float32]
@@ -54,16 +54,19 @@ def test_the_truth_in_these_tests_is_the_distance_that_users_are_told(weights: N
     assert distance_to_population(rows, weights) == pytest.approx(expected, rel=1e-9)
 
 
-def coverage(seeds: range, *, target_rows: int, pool_rows: int, size: int, weighted: bool) -> NDArray[np.float64]:
-    """For each seed the truth, the estimate, its error and the in-sample number."""
+def coverage(
+    seeds: range, *, target_rows: int, pool_rows: int, size: int, weighted: bool, told: str
+) -> NDArray[np.float64]:
+    """For each seed the truth, the estimate (with folds of its own), its error and the in-sample number."""
     lines = []
     selection = Selection(gamma=GAMMA, weighted=weighted, folds=5)
     for seed in seeds:
         coins = np.random.default_rng(seed)
         target, pool = coins.choice(POPULATION, target_rows), offers(coins, pool_rows)
         selected = selection.select(pool, target, size)
-        likeness = cross_fit(selection, pool, target, selected)
+        likeness = cross_fit(selection, pool, target, selected, fold_key=1_000_000 + seed)
         assert likeness is not None
+        likeness = likeness.rounded if told == "rounded" else likeness
         rows = pool[selected.indices]
         in_sample = squared_mmd(rows, target, gamma=GAMMA, weights=selected.weights)
         truth = distance_to_population(rows, selected.weights)
@@ -75,15 +78,18 @@ def check_coverage(lines: NDArray[np.float64], *, slack: float) -> None:
     truth, estimate, error, in_sample = lines.T
     covered = float((np.abs(estimate - truth) <= 1.959964 * error).mean())
     assert 0.90 - slack <= covered <= 0.98 + slack
-    assert abs(estimate.mean() - truth.mean()) < 0.15 * truth.mean()  # in-sample is far below
+    spread = 3.0 * float((estimate - truth).std()) / np.sqrt(len(truth))
+    assert abs(estimate.mean() - truth.mean()) < spread < 0.3 * truth.mean()
     assert in_sample.mean() < 0.6 * truth.mean()
     half = float((np.abs(estimate - truth) <= 0.5 * 1.959964 * error).mean())
     assert half < 0.88  # the interval is not merely wide
 
 
-def test_the_interval_covers_the_truth_and_the_in_sample_number_is_too_good() -> None:
+@pytest.mark.parametrize("told", ["exact", "rounded"])
+def test_the_interval_covers_the_truth_and_the_in_sample_number_is_too_good(told: str) -> None:
     """Fixed seeds; of 60 about 57 are covered, give or take 1.7; the slow test has more."""
-    check_coverage(coverage(range(60), target_rows=60, pool_rows=200, size=20, weighted=False), slack=0.02)
+    lines = coverage(range(60), target_rows=60, pool_rows=200, size=20, weighted=False, told=told)
+    check_coverage(lines, slack=0.02)
 
 
 @pytest.mark.slow
@@ -98,7 +104,7 @@ def test_the_interval_covers_the_truth_and_the_in_sample_number_is_too_good() ->
 )
 def test_the_interval_covers_in_other_markets_too(target_rows: int, pool_rows: int, size: int, weighted: bool) -> None:
     seeds = range(1000, 1000 + examples(150))
-    lines = coverage(seeds, target_rows=target_rows, pool_rows=pool_rows, size=size, weighted=weighted)
+    lines = coverage(seeds, target_rows=target_rows, pool_rows=pool_rows, size=size, weighted=weighted, told="exact")
     check_coverage(lines, slack=0.0 if len(seeds) >= 400 else 0.01)  # `make soak` has thousands
 
 
@@ -125,11 +131,25 @@ def test_in_a_small_pool_the_curve_turns_where_right_rows_run_out() -> None:
     selection = Selection(gamma=GAMMA, folds=5, swaps=0)
     likeness = cross_fit(selection, pool, target, selection.select(pool, target, 100))
     assert likeness is not None
-    assert 10 <= likeness.best_size <= 40
-    plenty = of_the_kind(coins, 400)
-    enough = cross_fit(selection, plenty, target, selection.select(plenty, target, 60))
-    assert enough is not None
-    assert enough.best_size == 0
+    assert 10 <= np.argmin(likeness.curve) + 1 <= 40
+    assert likeness.squared_mmd > 2.0 * likeness.curve.min()
+
+
+@pytest.mark.parametrize(
+    ("estimate", "error", "rounded", "rounded_error"),
+    [
+        (0.0123456, 0.0023456, 0.012, 0.003),
+        (0.0123456, 0.003, 0.012, 0.003),
+        (0.0123456, 0.0098, 0.012, 0.01),
+        (-0.2345, 0.0987, -0.23, 0.1),
+        (0.123456789, 0.0, 0.12346, 0.00001),  # a target that leaves no error buys no more digits
+    ],
+)
+def test_what_is_told_between_organisations_has_one_digit_of_the_error(
+    estimate: float, error: float, rounded: float, rounded_error: float
+) -> None:
+    told = HeldOut(estimate, error, np.zeros(3)).rounded
+    assert (told.squared_mmd, told.error, len(told.curve)) == (rounded, rounded_error, 0)
 
 
 def test_labels_are_matched_in_folds_as_they_are_in_the_run() -> None:

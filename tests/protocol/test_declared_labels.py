@@ -161,7 +161,7 @@ def test_one_long_label_costs_the_curator_no_room_for_all_others() -> None:
     count = 25_000
     agreed = terms(owners=("a", "b"), size=2, offer_factor=float(count))
     made = world(agreed)
-    curator = CuratorShell(SealedCurator(agreed, noise=made.noise), QuickLedger())
+    curator = CuratorShell(SealedCurator(agreed, noise=made.noise, fold_key=11), QuickLedger())
     target = made.consumer().start()[0].body
     assert isinstance(target, Target)
     curator.take(decode(_sent(agreed, CONSUMER, target, 0)))

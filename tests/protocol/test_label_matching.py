@@ -1,5 +1,6 @@
 """The curator matches rows together with their labels, where these are categories; owners hear nothing of it."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -218,8 +219,8 @@ def test_owners_hear_and_say_the_same_whether_likeness_is_measured_and_the_same_
         assert measured.heard[name] == plain.heard[name]
     assert measured.heard["curator"][1:] == plain.heard["curator"][1:]
     assert measured.summary.handles.tolist() == plain.summary.handles.tolist()
-    assert len(plain.summary.held_out) == 0
-    assert len(measured.summary.held_out) == len(measured.summary.rows)
+    assert math.isnan(plain.summary.held_out_error)
+    assert measured.summary.held_out_error > 0.0
 
 
 def test_the_consumer_is_told_how_much_labels_counted() -> None:
@@ -229,16 +230,25 @@ def test_the_consumer_is_told_how_much_labels_counted() -> None:
     assert _run(MATCHING, protocol="interactive").summary.label_weight == 0.0
 
 
+def test_numbers_that_depend_on_all_offers_have_few_digits() -> None:
+    """Weights are whole numbers of hundredths of the mean weight, divided by their sum."""
+    summary = _run(replace(MATCHING, weighted=True)).summary
+    assert summary.label_weight == round(summary.label_weight, 2) > 0.0
+    assert summary.label_skill == round(summary.label_skill, 2) > 0.0
+    hundredths = (summary.weights * total for total in range(950, 1051))  # ten weights
+    assert np.ptp(summary.weights) > 0.0
+    assert any(np.allclose(parts, np.round(parts), rtol=0.0, atol=1e-9) for parts in hundredths)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
         {"label_weight": 1.5},
         {"label_skill": -0.1},
         {"label_weight": float("nan")},
-        {"held_out": np.zeros(1)},
-        {"held_out_error": -1.0},
-        {"held_out_squared_mmd": float("inf")},
-        {"best_size": 3},
+        {"held_out_error": -1.0, "held_out_squared_mmd": 0.0},
+        {"held_out_error": 0.1, "held_out_squared_mmd": float("inf")},
+        {"held_out_error": 0.1},
     ],
 )
 def test_a_summary_with_impossible_numbers_about_labels_or_likeness_is_refused(changes: dict[str, Any]) -> None:

@@ -218,7 +218,7 @@ def test_damage_is_called_by_its_name_and_a_message_of_the_version_before_too() 
     data = encode(_message(Misfit(misfit=0.5)))
     with pytest.raises(BadMessage, match="digest does not match"):
         decode(data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(BadMessage, match="not a message of version 6"):
+    with pytest.raises(BadMessage, match="not a message of version 7"):
         decode(_signed(b"LKST\x02" + data[5:-32]))
 
 

@@ -7,6 +7,7 @@ how many rows it may differ is what the noise was made for.
 
 from collections import Counter
 from dataclasses import replace
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -25,7 +26,7 @@ from protocol_world import (
     world,
 )
 
-from chance import examples, public_coins
+from chance import examples, pinned_coins, public_coins
 from likeset.errors import DifferentRequest, IllegalMessage, QuorumMissed, UnreliableArithmetic
 from likeset.mechanisms import gaussian_mean, mwem_mean
 from likeset.privacy.noise import Integers
@@ -34,6 +35,7 @@ from likeset.protocol.exact_scores import direction_on_lattice, exact_sums, feat
 from likeset.protocol.interactive import InteractiveCurator
 from likeset.protocol.messages import Asked, Bid, Body, Delivery, Message, Offer, SummaryRelease, TargetRelease
 from likeset.protocol.party import CURATOR
+from likeset.protocol.selection import Selection
 from likeset.protocol.term_parts import Budget, Kernel
 
 STREAM: dict[str, Any] = {
@@ -80,7 +82,7 @@ def test_an_owner_who_misses_steps_does_not_make_its_rows_count_for_more(release
     """Its rows would lag behind those of its neighbour, and each round that it missed could change one more."""
     kernel = Kernel(columns=2, dimension=4, gamma=0.5, seed=7, kind="paper" if release == "mwem" else "paired")
     bound = 1 if relation is Relation.ADD_OR_REMOVE else 2
-    coins = public_coins(3)
+    coins = pinned_coins("unbought rows")
     for case in range(examples(30)):
         agreed = terms(**{**STREAM, "kernel": kernel, "summary_release": release, "relation": relation})
         made = world(agreed, QuickLedger(), count=14, noise_seed=case)
@@ -294,3 +296,59 @@ def test_under_add_or_remove_a_consumer_starts_only_where_no_place_rounds_otherw
         made.consumer()
     assert made.noise.calls == 0
     world(terms(relation=Relation.REPLACE_ONE)).consumer()
+
+
+GRID = np.stack(np.meshgrid(np.linspace(-1.0, 1.0, 31), np.linspace(-1.0, 1.0, 31)), axis=-1).reshape(-1, 2)
+"""Every row that an owner of the next test could have: the consumer knows the schema."""
+
+
+def _kernel(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.exp(-3.0 * ((one[:, None] - other) ** 2).sum(axis=2)))
+
+
+def _pairs_that_fit(made: World, *, fold_key: int) -> tuple[int, bool]:
+    """How many pairs of rows explain what the consumer is told, for one who knows the folds, and whether the picks do.
+
+    The consumer buys one row. The estimate depends on one more row for each of two folds: the row that the curator
+    picked without that fold (protocol/cross_fitting.py).
+    """
+    summary = carry(made).summary
+    target, grid = made.target.astype(np.float64), GRID.astype(np.float32).astype(np.float64)
+    folds = np.array_split(np.random.default_rng(fold_key).permutation(len(target)), 2)
+    within = [_kernel(target[fold], target[fold]).mean() for fold in folds]
+    own = (_kernel(target, target).sum() - len(target)) / (len(target) * (len(target) - 1))
+    in_sample = 1.0 - 2.0 * _kernel(summary.rows.astype(np.float64), target).mean() + _kernel(target, target).mean()
+    near = [_kernel(grid, target[fold]).mean(axis=1) for fold in folds]
+    known = in_sample + 0.25 * sum(own - inside for inside in within)
+    explained = known + 0.5 * np.add.outer(
+        near[1] - near[0], near[0] - near[1]
+    )  # picked without fold 0, without fold 1
+    digits = Decimal(str(summary.held_out_squared_mmd)).as_tuple().exponent
+    fits = np.abs(explained - summary.held_out_squared_mmd) <= max(0.5 * 10.0 ** int(digits), 1e-12)
+    offered = np.concatenate(list(made.data.values())).astype(np.float64)
+    picks = [offered[np.argmax(_kernel(offered, target[fold]).mean(axis=1))] for fold in reversed(folds)]
+    places = tuple(int(np.argmin(((grid - pick) ** 2).sum(axis=1))) for pick in picks)
+    return int(fits.sum()), bool(fits[places])
+
+
+@pytest.mark.parametrize("in_one_process", [True, False])
+def test_the_estimate_of_likeness_does_not_give_away_rows_that_nobody_bought(*, in_one_process: bool) -> None:
+    """In one process the numbers are exact, and a pair of rows out of 920,000 can be read from one of them."""
+    agreed = terms(
+        owners=("a", "b"),
+        size=1,
+        offer_factor=400.0,
+        offers="uniform",
+        target_budget=Budget(0.0, 1e-5),
+        target_size=40,
+        kernel=Kernel(columns=2, dimension=4, gamma=0.5, seed=7),
+    )
+    coins = pinned_coins("unbought rows")
+    made = world(
+        agreed, selection=Selection(gamma=3.0, labels="ignore", folds=2), fold_key=None if in_one_process else 5
+    )
+    made.data = {name: GRID[coins.choice(len(GRID), 150, replace=False)].astype(np.float32) for name in ("a", "b")}
+    made.target = coins.uniform(-0.6, 0.6, size=(40, 2)).astype(np.float32)
+    fitting, is_right = _pairs_that_fit(made, fold_key=0 if in_one_process else 5)
+    assert is_right
+    assert fitting < 10 if in_one_process else fitting > 1_000

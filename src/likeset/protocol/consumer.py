@@ -1,5 +1,7 @@
 """The consumer's side: its target, the one release of it for every owner, and the summary that comes back."""
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -164,16 +166,6 @@ class Consumer(Party):
             and all(bool(np.isfinite(part).all()) for part in (body.rows, body.weights, body.gains, body.squared_mmds))
             and bool((body.weights >= 0.0).all())
             and all(0.0 <= number <= 1.0 for number in (body.label_weight, body.label_skill))
-            and _is_likeness(body)
+            and (math.isnan(body.held_out_error) or math.isfinite(body.held_out_squared_mmd + body.held_out_error))
+            and not body.held_out_error < 0.0
         )
-
-
-def _is_likeness(body: Summary) -> bool:
-    """Whether what a summary says about likeness on held-out rows can be meant, or it says nothing."""
-    curve, numbers = body.held_out, (body.held_out_squared_mmd, body.held_out_error)
-    return (
-        len(curve) in (0, len(body.rows))
-        and bool(np.isfinite([*curve, *numbers]).all())
-        and body.held_out_error >= 0.0
-        and 0 <= body.best_size <= len(curve)
-    )

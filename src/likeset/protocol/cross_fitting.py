@@ -14,8 +14,9 @@ far the mean embedding of so many rows lies from its population's, which no fold
 the eigenvalues of the centred kernel. Offers stay as they are, and owners hear nothing of all this.
 """
 
+import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +31,7 @@ __all__ = ["FEWEST_ROWS", "HeldOut", "cross_fit"]
 FEWEST_ROWS = 20
 """Of a target; folds of fewer say nothing."""
 
-_QUANTILE = 1.959964
-_CLEARLY = 0.75  # of the squared MMD: fewer rows are recommended where they come below
+_FINEST = 1e-5  # no estimate is told more exactly, however small its error
 
 Curve = NDArray[np.float64]
 
@@ -44,13 +44,19 @@ class HeldOut:
         squared_mmd: the estimate; it may be below zero by chance.
         error: its standard error.
         curve: the same for the first rows of the summary alone, counting alike: for one, two and so on.
-        best_size: with how many rows it would be clearly smaller; 0 where it would not.
     """
 
     squared_mmd: float
     error: float
     curve: Curve
-    best_size: int
+
+    @property
+    def rounded(self) -> Self:
+        """Without the curve, and to one digit of the error, which is rounded up."""
+        error = max(self.error, _FINEST)
+        digits = -math.floor(math.log10(error))
+        error = math.ceil(round(error * 10**digits, 9)) / 10**digits
+        return replace(self, squared_mmd=round(self.squared_mmd, digits), error=error, curve=np.empty(0))
 
 
 def cross_fit(
@@ -59,6 +65,7 @@ def cross_fit(
     target: Rows,
     selected: Selected,
     *,
+    fold_key: int = 0,
     labels: NDArray[Any] | None = None,
     scored: ClassScores | None = None,
 ) -> HeldOut | None:
@@ -69,6 +76,7 @@ def cross_fit(
         pool: rows that it was selected from.
         target: rows that it was selected for.
         selected: what came out.
+        fold_key: seeds the draw of the folds; secret where the estimate goes to somebody who does not see the pool.
         labels: of the pool.
         scored: ``selection.scores`` of these, if they are known already.
     """
@@ -83,8 +91,7 @@ def cross_fit(
     in_sample = _levels(pool, selected, wide, gamma)
     in_sample += _within(own, everything, wide, gamma)
     optimism, values = np.zeros(len(in_sample)), np.empty(count)
-    # The coins are no secret: owners hear nothing that depends on them.
-    folds = np.array_split(np.random.default_rng(0).permutation(count), min(selection.folds, count // 4))
+    folds = np.array_split(np.random.default_rng(fold_key).permutation(count), min(selection.folds, count // 4))
     for fold in folds:
         rest = np.setdiff1d(everything, fold)
         again = fixed.select(
@@ -104,9 +111,7 @@ def cross_fit(
 def _estimate(levels: Curve, values: Curve, spread: float) -> HeldOut:
     squared_mmd, curve = float(levels[0]), levels[1:]
     error = float(np.sqrt(values.var(ddof=1) / len(values) + spread))
-    best = int(np.argmin(curve))
-    turns = curve[best] < _CLEARLY * squared_mmd and squared_mmd - curve[best] > _QUANTILE * error
-    return HeldOut(squared_mmd, error, curve, best + 1 if turns else 0)
+    return HeldOut(squared_mmd, error, curve)
 
 
 def _matched(pool: Rows, selected: Selected, target: Rows, gamma: float) -> Curve:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -66,6 +66,8 @@ class Curator(Party):
         absent: owners who did not take part.
         rows_seen: how many rows of owners came in, used or not.
         late: messages that came after their step and were discarded.
+        held_out: how like the target's population the summary is, with all details; only runs within one process may
+            show them.
     """
 
     def __init__(self, terms: Terms, *, noise: Noise, declared: Declared | None = None) -> None:
@@ -80,6 +82,7 @@ class Curator(Party):
         self.absent: set[str] = set()
         self.rows_seen = 0
         self.late = 0
+        self.held_out: HeldOut | None = None
 
     @property
     def offered_rows(self) -> Rows | None:
@@ -272,15 +275,9 @@ class Curator(Party):
             records=self._chosen_records(held, chosen),
             label_weight=selected.label_weight,
             label_skill=selected.label_skill,
+            held_out_squared_mmd=held_out.squared_mmd if held_out else math.nan,
+            held_out_error=held_out.error if held_out else math.nan,
         )
-        if held_out is not None:
-            summary = replace(
-                summary,
-                held_out=held_out.curve,
-                held_out_squared_mmd=held_out.squared_mmd,
-                held_out_error=held_out.error,
-                best_size=held_out.best_size,
-            )
         self._move(CuratorState.FINISHED)
         return self._message(self.terms.consumer, 0, summary)
 

@@ -7,6 +7,7 @@ executed. Who sent a message is proven by the letter that it comes in (``homes.c
 
 import hashlib
 import json
+import math
 import re
 import struct
 from dataclasses import dataclass, field, fields
@@ -58,15 +59,11 @@ __all__ = [
 ]
 
 _MAGIC = b"LKST"
-_VERSION = 6  # 1 had no digest, 2 no wishes beside the target, 3 none about labels, 4 no held-out likeness, 5 no shares
+_VERSION = 7  # in 6 a summary had exact numbers about rows that it did not hold
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _PREFIX = struct.Struct("<4sBI")
 _MOST_HEAD = 1 << 20
 _MOST_ROUND = 1 << 32
-
-
-def _no_numbers() -> Vector:
-    return np.empty(0)
 
 
 def _nothing() -> Blob:
@@ -199,10 +196,8 @@ class Summary:
         records: the rows in the columns that were declared; empty for bare arrays.
         label_weight: how much labels counted in the selection; 0 where they did not.
         label_skill: how well rows told labels near the target; 0 where that was not tried.
-        held_out: squared MMD to the target's population after each pick, by cross-fitting; empty where nobody knows.
-        held_out_squared_mmd: the same of the weighted summary.
-        held_out_error: its standard error.
-        best_size: with how many rows it would be clearly smaller; 0 where it would not.
+        held_out_squared_mmd: estimate of the squared MMD to the target's population, by cross-fitting.
+        held_out_error: its standard error; not a number where nothing was estimated.
     """
 
     kind: ClassVar[str] = "summary"
@@ -220,10 +215,8 @@ class Summary:
     records: Blob = field(default_factory=_nothing)
     label_weight: float = 0.0
     label_skill: float = 0.0
-    held_out: Vector = field(default_factory=_no_numbers)
-    held_out_squared_mmd: float = 0.0
-    held_out_error: float = 0.0
-    best_size: int = 0
+    held_out_squared_mmd: float = math.nan
+    held_out_error: float = math.nan
 
 
 SplitBody = TargetShare | OfferShare | ShareReceipts | RosterVote | Envelopes | PicksOpened

@@ -44,9 +44,14 @@ def make_owner(
 
 
 def make_curator(
-    terms: Terms, *, noise: Noise, declared: Declared | None = None, seed_rows: ArrayLike | None = None
+    terms: Terms,
+    *,
+    noise: Noise,
+    fold_key: int | None,
+    declared: Declared | None = None,
+    seed_rows: ArrayLike | None = None,
 ) -> Curator:
-    """The curator of the run; what it takes is said by ``InteractiveCurator``, which alone needs the terms' seed rows.
+    """The curator of the run; ``SealedCurator`` needs the fold key, ``InteractiveCurator`` the terms' seed rows.
 
     Raises:
         InvalidArgument: the seed rows are not those that the terms name.
@@ -55,7 +60,7 @@ def make_curator(
     if terms.split is not None:
         raise IllegalMessage(f"run {terms.run} has a split curator, which sees no rows")
     if terms.protocol == "sealed":
-        return SealedCurator(terms, noise=noise, declared=declared)
+        return SealedCurator(terms, noise=noise, fold_key=fold_key, declared=declared)
     return InteractiveCurator(terms, noise=noise, declared=declared, seed_rows=seed_rows)
 
 

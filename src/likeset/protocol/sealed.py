@@ -6,6 +6,8 @@ owner's rows: the transcripts are identical, not merely close. With very many ow
 how well each could match decides who is asked.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -99,10 +101,19 @@ class SealedOwner(Owner):
 
 
 class SealedCurator(Curator):
-    """Takes one offer from each owner asked, and selects exactly."""
+    """Takes one offer from each owner asked, and selects exactly.
 
-    def __init__(self, terms: Terms, *, noise: Noise, declared: Declared | None = None) -> None:
+    Args:
+        terms: of the run.
+        noise: as every curator has it.
+        fold_key: the curator's secret for this run, which draws the folds of the target. Numbers in the summary that
+            depend on rows outside it are then rounded. None where all parties are in one process.
+        declared: as every curator has it.
+    """
+
+    def __init__(self, terms: Terms, *, noise: Noise, fold_key: int | None, declared: Declared | None = None) -> None:
         super().__init__(terms, noise=noise, declared=declared)
+        self._fold_key = fold_key
         self._misfits: dict[str, float] = {}
         self._held: dict[str, Offer] = {}
         self._asked = set(terms.owners)
@@ -179,10 +190,31 @@ class SealedCurator(Curator):
         held = self._drop_odd_labels(sent)
         self._check_quorum(taking_part - (len(sent) - len(held)) if held else 0)
         pool = np.concatenate([holding.offer.rows for holding in held])
-        return self._summary(held, *self._chosen(pool, self._target, join_labels(held)))
+        selected, self.held_out = self._chosen(pool, self._target, join_labels(held))
+        if self._fold_key is None:
+            return self._summary(held, selected, self.held_out)
+        return self._summary(held, _rounded(selected), self.held_out and self.held_out.rounded)
 
     def _chosen(self, pool: Rows, target: Rows, labels: Labels) -> tuple[Selected, HeldOut | None]:
         """What is selected of the pool, and how like rows of the target it is that were not seen."""
         scored = self._selection.scores(pool, target, labels)
         selected = self._selection.select(pool, target, self.terms.size, labels=labels, scored=scored)
-        return selected, cross_fit(self._selection, pool, target, selected, labels=labels, scored=scored)
+        key = self._fold_key or 0
+        return selected, cross_fit(self._selection, pool, target, selected, fold_key=key, labels=labels, scored=scored)
+
+
+def _rounded(selected: Selected) -> Selected:
+    """With few digits of the numbers that depend on the labels of all offers.
+
+    Gains and squared MMDs follow from the selected rows and the target; so do weights where labels did not count.
+    """
+    weights = selected.weights
+    if selected.label_weight > 0.0:
+        weights = np.round(weights / weights.mean(), 2)
+        weights /= weights.sum()
+    return replace(
+        selected,
+        weights=weights,
+        label_weight=round(selected.label_weight, 2),
+        label_skill=round(selected.label_skill, 2),
+    )

@@ -148,7 +148,7 @@ def run_here(
         shown_names: how owners are called toward the user, by their name in the terms; as there if not given.
         progress: called as answers come in.
     """
-    start, terms, offered = time.perf_counter(), settled.terms, None
+    start, terms, offered, held_out = time.perf_counter(), settled.terms, None, None
     open_accounts(ledger, owner_limits(terms, simulated=plan.simulated))
     if terms.split is not None:
         result, owners = run_split_here(plan, settled, scans, ledger=ledger, progress=progress)
@@ -159,7 +159,7 @@ def run_here(
             {name: Shell(owner, ledger) for name, owner in owners.items()},
             ConsumerShell(consumer, ledger),
         )
-        offered = curator.offered_rows
+        offered, held_out = curator.offered_rows, curator.held_out
     summary = result.summary
     handles = zip(summary.owners, summary.handles, strict=True)
     return RunOutcome(
@@ -173,6 +173,7 @@ def run_here(
             for name, owner in owners.items()
         },
         offered=offered,
+        held_out_curve=() if held_out is None else tuple(map(float, held_out.curve)),
         warnings=_warnings(plan, result, shown_names or {}),
         seconds=time.perf_counter() - start,
     )
@@ -190,7 +191,9 @@ def _parties(plan: Plan, settled: SettledRun, scans: Mapping[str, Scan]) -> tupl
         name: make_owner(terms, name, scan=scan, key=settled.secrets.owner_key(name), declared=declared)
         for name, scan in scans.items()
     }
-    curator = make_curator(terms, noise=settled.curators_noise, declared=declared, seed_rows=plan.seed_rows)
+    curator = make_curator(
+        terms, noise=settled.curators_noise, fold_key=None, declared=declared, seed_rows=plan.seed_rows
+    )
     consumer = Consumer(
         terms,
         target=plan.inputs.target,

@@ -1,5 +1,6 @@
 """What came of a run, as typed facts: what the parties' run ended with, and that judged on the selected rows."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -51,6 +52,7 @@ class RunOutcome:
         owners: what is known of each.
         offered: the rows that the curator could choose from; None where it chose as it went, or is
             elsewhere.
+        held_out_curve: the estimate for the first rows of the summary, where the curator is here.
         warnings: what the user should know.
         seconds: how long it took.
     """
@@ -62,6 +64,7 @@ class RunOutcome:
     row_numbers: tuple[int, ...]
     owners: Mapping[str, OwnerFacts]
     offered: Rows | None
+    held_out_curve: tuple[float, ...] = ()
     warnings: tuple[Notice, ...]
     seconds: float
 
@@ -90,14 +93,13 @@ class Likeness:
         squared_mmd: the estimate; it may be below zero by chance.
         low: end of an interval that covers the true number in about 95 of 100 runs; never below zero.
         high: its other end.
-        recommended_size: with how many rows it would be clearly smaller; None where it would not.
-        curve: the estimate for the first rows of the summary, counting alike: for one, two and so on.
+        curve: the estimate for the first rows of the summary, all with the same weight: for one, two and so on. Empty
+            between organisations: there it would tell of rows that nobody bought.
     """
 
     squared_mmd: float
     low: float
     high: float
-    recommended_size: int | None
     curve: tuple[float, ...]
 
 
@@ -166,12 +168,10 @@ class Result:
     def likeness(self) -> Likeness | None:
         """To the target's population; None where nobody measured it."""
         summary = self.outcome.summary
-        if not len(summary.held_out):
+        if math.isnan(summary.held_out_error):
             return None
         value, margin = summary.held_out_squared_mmd, _QUANTILE * summary.held_out_error
-        curve = tuple(float(level) for level in summary.held_out)
-        low, high = max(0.0, value - margin), max(0.0, value + margin)
-        return Likeness(value, low, high, summary.best_size or None, curve)
+        return Likeness(value, max(0.0, value - margin), max(0.0, value + margin), self.outcome.held_out_curve)
 
     @property
     def access_ratio(self) -> float:

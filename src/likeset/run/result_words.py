@@ -32,14 +32,12 @@ def closeness(likeness: Likeness | None, *, in_sample: float, target_rows: int, 
     if likeness is None:
         before = f"your {target_rows:,} rows with in-sample "
         return Closeness(before, f"MMD² {in_sample:.5f}", "; to new rows of their kind: not known")
-    size = likeness.recommended_size
-    turn = f"; about {size:,} rows would match better: good rows ran out" if size else ""
-    if is_far(likeness.low, rows=rows):
-        turn = "; that is far: few rows like yours were offered, and the report shows in which columns they differ"
+    far = "; that is far: few rows like yours were offered, and the report shows in which columns they differ"
+    after = f" ({likeness.low:.5f} to {likeness.high:.5f}; in-sample {in_sample:.5f})"
     return Closeness(
         f"rows like your {target_rows:,} with ",
         f"MMD² {max(0.0, likeness.squared_mmd):.5f}",
-        f" ({likeness.low:.5f} to {likeness.high:.5f}; in-sample {in_sample:.5f}){turn}",
+        after + far if is_far(likeness.low, rows=rows) else after,
     )
 
 

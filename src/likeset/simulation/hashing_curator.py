@@ -29,7 +29,7 @@ class HashingCurator(SealedCurator):
     """
 
     def __init__(self, terms: Terms, *, noise: Noise, hashes: FourierFeatures) -> None:
-        super().__init__(terms, noise=noise)
+        super().__init__(terms, noise=noise, fold_key=None)
         self._hashes = hashes
 
     def _chosen(self, pool: Rows, target: Rows, labels: Labels) -> tuple[Selected, HeldOut | None]:  # noqa: ARG002

@@ -79,7 +79,8 @@ def run_protocol(task: Task, *, hash_dimension: int | None = None, **wishes: Any
         for safe, name in names.items()
     }
     if hash_dimension is None:
-        curator = make_curator(terms, noise=noise, seed_rows=task.market.public if terms.seed_rows else None)
+        seed_rows = task.market.public if terms.seed_rows else None
+        curator = make_curator(terms, noise=noise, fold_key=None, seed_rows=seed_rows)
     else:
         hashes = FourierFeatures(terms.kernel.columns, hash_dimension, task.gamma, hash_seed, "phased")
         curator = HashingCurator(terms, noise=noise, hashes=hashes)

@@ -1,18 +1,21 @@
 """Peers and keepers of a mailbox who mean harm: nobody else's run is held up, and nothing is said that must not be."""
 
+import math
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 from kill_world import CONSUMER
-from mail_homes import MailHomes, MemoryStore, homes_in
+from mail_homes import MailHomes, MemoryStore, copy_of, homes_in
 from test_mail_meddling import begun, leave
 from test_mail_runs import check_done, receipts_written
 
 from likeset.errors import MailboxTrouble, PostTrouble
 from likeset.homes.signed_invitation import end_of
 from likeset.protocol.party import CURATOR
+from likeset.run.remote import collect
 from likeset.transports.mailbox.stores import Listing, StoredFile, time_of
 from likeset.transports.outcomes import Ending
 from likeset.trust.posts import POST_STEP, file_name
@@ -306,3 +309,35 @@ def test_a_huge_file_where_this_home_writes_is_not_read(tmp_path: Path, monkeypa
 def test_a_time_that_no_calendar_has_is_some_time(stamp: float) -> None:
     """A file system may keep it, and whoever wrote the file chose it."""
     assert 1970 <= time_of(stamp).year <= 9999
+
+
+def test_the_consumer_hears_one_rounded_estimate_of_rows_that_it_did_not_buy(tmp_path: Path) -> None:
+    """Exact numbers, one for each pick, let it read rows that were never delivered."""
+    homes = homes_in(tmp_path, size=12)
+    homes.look()
+    homes.approve()
+    homes.look("a", "b", CONSUMER, "a", "b")  # offers lie in the mailbox, and the curator has not read them
+    again = copy_of(homes, tmp_path / "again")
+    homes.settle()
+    again.settle()
+    summary, run = homes.summary, homes.run
+    assert float(f"{summary.held_out_error:.0e}") == summary.held_out_error > 0.0
+    digits = -math.floor(math.log10(summary.held_out_error))
+    # Everything else is about the rows that it bought, and follows from them and its target.
+    exact = {name: value for name, value in vars(summary).items() if isinstance(value, float)}
+    assert exact == {
+        "held_out_squared_mmd": round(summary.held_out_squared_mmd, digits),
+        "held_out_error": summary.held_out_error,
+        "label_weight": round(summary.label_weight, 2),
+        "label_skill": round(summary.label_skill, 2),
+    }
+    judged = run.selection.judge(summary.rows, run.target.astype(np.float32))
+    numbers = {name for name, value in vars(summary).items() if np.asarray(value).dtype == np.float64} - exact.keys()
+    assert numbers == {"gains", "squared_mmds", "weights"}
+    assert summary.gains == pytest.approx(judged.gains, abs=1e-14)
+    assert summary.squared_mmds == pytest.approx(judged.squared_mmds, abs=1e-14)
+    assert summary.weights == pytest.approx(judged.weights, abs=1e-14)
+    assert again.summary.held_out_squared_mmd == summary.held_out_squared_mmd  # folds are drawn again as they were
+    likeness = collect(run).result.likeness
+    assert likeness is not None
+    assert likeness.curve == ()

@@ -5,7 +5,7 @@ from typing import Any
 
 from likeset.app.report.figures import draw_picks
 from likeset.app.report.markup import TableColumn, definitions, figure, html_text, section, table
-from likeset.app.report.plain_words import NO_BREAK, TIMES, number, percent, quantity
+from likeset.app.report.plain_words import NO_BREAK, TIMES, number, percent
 from likeset.app.report.story import likeness_in_words, measure, own_squared_mmd
 
 __all__ = ["match_section"]
@@ -13,38 +13,25 @@ __all__ = ["match_section"]
 _FEW = 2  # lines whose meanings fit below them, beside the curve
 
 
-def _course(result: Mapping[str, Any]) -> str:
-    """What the curve shows: whether more rows helped to the end."""
-    values = [pick.get("squared_mmd") for pick in result.get("history") or ()]
-    numbers = [float(value) for value in values if isinstance(value, int | float)]
-    likeness = result.get("likeness") or {}
-    dashed = "Dashed: what else could be had." + (" Thin: in-sample." if likeness else "")
-    if len(numbers) < 2:
-        return dashed
-    if likeness:
-        size = likeness.get("recommended_size")
-        if size:
-            about = f"It is closest at about {quantity(size, 'row')}: good rows ran out."
-            return f"{about} Ask for that many, or for weights. {dashed}"
-        return f"More rows bring the summary closer, or keep it close. {dashed}"
-    best = min(range(len(numbers)), key=numbers.__getitem__)
-    if numbers[-1] <= 1.1 * numbers[best]:
-        return f"Rows that are picked later bring the summary closer, or keep it close. {dashed}"
-    closest = (
-        f"It is closest at {quantity(best + 1, 'row')}, and less close at {number(len(numbers))}: good rows ran out."
-    )
-    return f"{closest} Ask for fewer, or for weights, if closeness matters most. {dashed}"
+def _picks(result: Mapping[str, Any], baselines: Sequence[Mapping[str, Any]]) -> str:
+    """The curve over all picks: held-out where it is known, in-sample between organisations."""
+    if (result.get("likeness") or {}).get("curve"):
+        kind, final, lines = "squared_mmd", own_squared_mmd(result), "Thick: for new rows. Thin: in-sample."
+    else:
+        kind = "in_sample_squared_mmd"
+        final, lines = result.get(kind), "In-sample, after each pick."
+    picture = draw_picks(result, baselines, measure=kind, final=final)
+    return figure(picture, caption=f"{lines} Dashed: what else could be had.")
 
 
 def match_section(result: Mapping[str, Any]) -> str:
     """The curve, and the summary beside what else could be had."""
     baselines = list(result.get("baselines") or ())
-    picture = draw_picks(result, baselines, measure=measure(result), final=own_squared_mmd(result))
     meanings, few = _meanings(baselines), len(baselines) <= _FEW
     return section(
         "How close the summary is",
         '<div class="columns">',
-        figure(picture, caption=_course(result)),
+        _picks(result, baselines),
         f"<div>{_baseline_table(result, baselines)}{meanings if few else ''}</div>",
         "</div>",
         "" if few else meanings,

@@ -107,13 +107,11 @@ def likeness_in_words(result: Mapping[str, Any]) -> str:
             "In-sample: measured on the very rows that the summary was fitted to. How alike it is to new rows of that "
             "kind is not known: the selection was not repeated without parts of the target."
         )
-    size = likeness.get("recommended_size")
-    turn = f" About {quantity(size, 'row')} would match better: good rows ran out." if size else ""
-    if is_far(likeness["low"], rows=result["rows_selected"]):
-        turn = " That is far: few rows like yours were offered. The columns below show where they differ."
+    is_away = is_far(likeness["low"], rows=result["rows_selected"])
+    far = " That is far: few rows like yours were offered. The columns below show where they differ." if is_away else ""
     return (
         "Estimated for new rows like your target's: selections without a fold of it, measured on that fold; in "
-        f"brackets an interval for 95 of 100 runs. In-sample it is {number(result.get('in_sample_squared_mmd'))}.{turn}"
+        f"brackets an interval for 95 of 100 runs. In-sample it is {number(result.get('in_sample_squared_mmd'))}.{far}"
     )
 
 

@@ -5,6 +5,7 @@ directory. Over a mailbox nothing names it but its people: ``curator.yaml`` says
 ends, each owner's receipt lies in ``receipts``, and goes to the owner in a letter.
 """
 
+import hmac
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -242,7 +243,12 @@ def curator(invitation: Invitation, name: str, folder: Path, *, identity: Identi
     identity = identity or home.identity  # without its keys no receipt could be signed when rows are here
     declared = DeclaredRecords(home.schema(terms.schema_digest))
     seed_rows = home.public_rows.get(terms.seed_digest) if terms.seed_rows else None
-    party = make_curator(terms, noise=SecretNoise(), declared=declared, seed_rows=seed_rows)
+    # Not noise: it follows from the card's secret, so that a curator that is made anew writes the same summary.
+    secret = identity.secret.sealing.to_bytes()
+    folds = hmac.digest(secret, b"likeset/folds/1" + bytes.fromhex(terms.digest), "sha256")
+    party = make_curator(
+        terms, noise=SecretNoise(), fold_key=int.from_bytes(folds, "big"), declared=declared, seed_rows=seed_rows
+    )
     shell = CuratorShell(party, home.charges(terms))
     letters = Correspondence(identity, invitation, CURATOR)
     identity.book.settle_ended()
