@@ -109,8 +109,8 @@ target, held_out, held_out_ill = rows["va"][::2], rows["va"][1::2], ill["va"][1:
 # %% [markdown]
 # ## Match
 #
-# Owners may learn epsilon = 4 about any patient of the target, and nothing about each other's. The curator sees three
-# rows for each one that is bought.
+# Owners may learn epsilon = 4 about any patient of the target, and nothing about each other's in this run. The curator
+# sees three rows for each one that is bought.
 
 # %%
 matched = Summarizer(size=60, epsilon=4.0, offer_factor=3.0).fit(

@@ -1,4 +1,4 @@
-"""Get a training set that looks like your target, from data owners who never learn about each other."""
+"""Get a training set that looks like your target, from data owners who do not see each other's rows."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

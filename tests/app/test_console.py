@@ -62,6 +62,7 @@ def test_every_page_has_its_twin_in_the_command_line(desk: OwnerDesk, ada: Brows
     for question, answer in review["answers"].items():
         assert question in shown
         assert " ".join(answer.split()) in shown
+    assert "nothing to other owners in this run" in shown
     for party in review["parties"]:
         assert party["fingerprint"].replace("-", " ") in shown
     (run,) = said(desk, "inbox")["runs"]

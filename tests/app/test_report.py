@@ -52,7 +52,8 @@ def test_the_answer_is_one_sentence_with_its_comparison_and_its_protection() -> 
     assert headline(render(sample_result(), sample_pictures())) == (
         "100 rows from 4 owners match rows like your 70 rows with MMD² 0.0042 (0.0032 to 0.0050): closer than 100 "
         "fresh rows of your own kind would be (0.0051); random rows among those offered would give 0.021. Owners "
-        "learned at most ε = 1, δ = 10⁻⁵ about any row of your target and nothing about any row of one another. "
+        "learned at most ε = 1, δ = 10⁻⁵ about any row of your target and nothing in this run "
+        "about any row of one another. "
         "A coin-flip guess about one row of your target becomes correct at most 55.4% of the time."
     )
 

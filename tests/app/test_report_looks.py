@@ -67,7 +67,7 @@ def test_with_an_id_the_page_speaks_of_persons() -> None:
         Page(render(sample_result() | {"schema": {"columns": [], "id": whose}}, {})).text
         for whose in (None, {"column": "patient", "rows_per_id": 3}, {"column": "patient", "keep": 1})
     )
-    assert "about any row of your target and nothing about any row of one another" in rows
+    assert "about any row of your target and nothing in this run about any row of one another" in rows
     assert "about any person in your target, of whose rows at most 3 take part," in persons
     assert "about any person in your target, of whose rows at most 1 takes part," in kept
     assert ("guess about one row of your target" in rows, "guess about one person in it" in persons) == (True, True)

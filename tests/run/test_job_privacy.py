@@ -28,6 +28,7 @@ from likeset.run.job_folder import _kept
 from likeset.run.job_plan import plan_job
 from likeset.run.local import run_job
 from likeset.run.publish import FinishedJob
+from likeset.run.result_words import guarantee_lines
 
 Heard = dict[str, list[bytes]]
 
@@ -140,6 +141,16 @@ def test_the_unit_is_named_beside_the_price(world: World) -> None:
 
 
 # What owners hear
+
+
+def test_owners_learn_nothing_about_one_another_in_this_run(world: World) -> None:
+    """No more is promised: what a consumer asks for next may depend on rows that it has seen."""
+    guarantees = plan_job(job_of(world)).document()["guarantees"]
+    words = [told["in_words"] for told in guarantees if told["observer"] == "owners" and told["epsilon"] == 0.0]
+    assert len(words) == len(OWNERS)
+    assert all("nothing in this run" in told for told in words)
+    lines = {line[0]: line[1] for line in guarantee_lines(guarantees, owners=list(OWNERS))}
+    assert lines["any owners about each owner"] == "nothing in this run"
 
 
 def changed_south(world: World, folder: Path) -> World:

@@ -74,7 +74,7 @@ def _in_words(planned: PlannedView, document: Mapping[str, Any], *, simulated: b
         return f"The {view.observer} {verb} up to {planned.rows:,} rows of {whose}: nothing protects those from it."
     if guarantee.epsilon == 0.0:
         who = who[0].upper() + who[1:]
-        return f"{who} learn nothing at all about the rows of {whose}: what they hear does not depend on them."
+        return f"{who} learn nothing in this run about the rows of {whose}: what they hear does not depend on them."
     if simulated:
         return f"Simulated noise: what owners hear about {whose} is not protected."
     if not math.isfinite(guarantee.epsilon):

@@ -59,7 +59,7 @@ def guarantee_lines(
             what = "rows in shares, which alone tell nothing" if guarantee["shared"] else "rows in the open"
             cost = f"{guarantee['rows']:,} {what}" if guarantee["observer"] != "owners" else "no bound"
         else:
-            cost = f"epsilon = {guarantee['epsilon']:.3g}" if guarantee["epsilon"] else "nothing"
+            cost = f"epsilon = {guarantee['epsilon']:.3g}" if guarantee["epsilon"] else "nothing in this run"
         delta = f"{guarantee['delta']:g}" if guarantee["epsilon"] else ""
         basis = guarantee["basis"] if guarantee["epsilon"] is not None else ""
         lines[f"{_who(guarantee)} about {_whose(guarantee, owners)}", cost, delta, basis] = None

@@ -35,7 +35,7 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="likeset",
-    help="Get a training set that looks like your target, from data owners who never learn about each other.",
+    help="Get a training set that looks like your target, from data owners who do not see each other's rows.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # a user's mistake is told in one line by main(); a bug shows its plain traceback
     rich_markup_mode="rich",

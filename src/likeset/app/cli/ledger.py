@@ -186,7 +186,8 @@ def purge(
 
 
 def _accounts_table(accounts: "tuple[Account, ...]") -> Table:
-    table = Table(title="Accounts", title_style="bold", title_justify="left")
+    caption = "Sums over several runs hold if no terms were chosen because of rows."
+    table = Table(title="Accounts", title_style="bold", title_justify="left", caption=caption, caption_justify="left")
     table.add_column("who sees what", overflow="fold")
     table.add_column("budget")
     table.add_column("spent", no_wrap=True)

@@ -257,7 +257,7 @@ def _premises(result: Mapping[str, Any]) -> str:
         _owners_left_out(len(owners)),
         lead="Rows went to the curator only. "
         + (
-            "No owner saw another owner's rows, counts or results."
+            "No owner saw another owner's rows, counts or results in this run."
             if owners_learn_nothing(result)
             else "What owners heard says something about others' rows: how much stands above."
         ),

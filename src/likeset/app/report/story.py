@@ -184,7 +184,7 @@ def _most_learned(guarantees: Sequence[Mapping[str, Any]]) -> str:
     if math.isinf(_epsilon(worst)):
         return "we cannot say how much"
     if _epsilon(worst) == 0:
-        return "nothing"
+        return "nothing in this run"
     claimed = ", by the paper's word," if any(guarantee.get("basis") == "claimed" for guarantee in guarantees) else ""
     return f"at most {cost(worst)}{claimed}"
 
@@ -268,7 +268,7 @@ def _words(observer: str, *, of_owner: bool, guarantee: Mapping[str, Any], unit:
         return "Gets the rows that were selected."
     bound = _epsilon(guarantee)
     if bound == 0:
-        return "Nothing: no message to an owner depends on these rows."
+        return "Nothing in this run: no message to an owner depends on these rows."
     if math.isinf(bound):
         return "We cannot say how much."
     told = guess(guarantee, f"one {unit}")

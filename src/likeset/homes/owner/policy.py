@@ -355,7 +355,7 @@ columns: {_words(policy.columns)}
 smallest_group: {policy.smallest_group}
 
 # Limits of one run, and of all runs together. Rows are counted when they are shown to a curator; epsilon and delta
-# bound what other owners may learn about any one row of yours (0: nothing at all).
+# bound what other owners may learn about any one row of yours (0: nothing in a run).
 per_run: {per_run}
 total: {{{all_runs}, relation: {total.relation}}}
 runs_per_month: {policy.runs_per_month}

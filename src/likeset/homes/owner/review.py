@@ -301,7 +301,7 @@ def _seen_by_consumer(terms: Terms, consumer: PlannedView) -> str:
 
 def _learned(terms: Terms, others: PlannedView) -> str:
     if others.event == NoRelease():
-        return "Nothing by the protocol: whatever another owner hears in it does not depend on your rows."
+        return "Nothing in this run, by the protocol: whatever another owner hears in it does not depend on your rows."
     guarantee = others.guarantee
     if others.guess is None:
         return f"Nobody can say: there is no proof ({guarantee.note})."
