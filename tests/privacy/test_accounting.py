@@ -71,7 +71,7 @@ def test_what_was_planned_under_one_relation_has_no_price_under_the_other(event:
         assert (answer.epsilon, answer.basis) == (math.inf, Basis.NONE)
         assert "planned under replace-one" in answer.note
         assert pure_price(whole, REMOVE) == concentrated_price(whole, REMOVE) == math.inf
-        assert Filter.empty(relation=REMOVE, delta=1e-5, limit=1.0).add(whole).epsilon == math.inf
+        assert Filter.empty(relation=REMOVE, delta=1e-5).add(whole).epsilon == math.inf
 
 
 @pytest.mark.parametrize("relation", list(Relation))

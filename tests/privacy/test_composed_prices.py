@@ -36,32 +36,6 @@ def test_the_filter_takes_the_pure_sum_where_that_is_smaller() -> None:
     assert loss.epsilon_of_rho(0.01, 1e-5) > 0.2
 
 
-def test_with_its_limit_fixed_the_filter_adds_pure_and_concentrated_charges_well() -> None:
-    """Gaussian noise worth 1.09 when concentrated, and a coalition's auction worth 1.31: within 3.0 together, not 6.6.
-
-    At the order of the limit, Gaussian noise costs order * rho and the auction at most its epsilon.
-    """
-    charges = (gaussian(7.47), auction(epsilon=1.0, observer=Observer.COALITION, rounds=1))
-    spent = []
-    for limit in (None, 3.0):
-        account = Filter.empty(relation=REPLACE, delta=1e-5, limit=limit)
-        for charge in charges:
-            account = account.add(charge)
-        spent.append(account.epsilon)
-    assert spent[0] > 6.0
-    assert 2.4 < spent[1] <= 3.0
-
-
-@given(limit=st.floats(0.1, 8), delta=st.sampled_from([1e-3, 1e-5, 1e-8]))
-def test_at_the_limit_the_fixed_order_allows_for_as_much_as_concentrated_privacy_does(
-    limit: float, delta: float
-) -> None:
-    """So fixing the limit never refuses what the concentrated filter alone would have allowed."""
-    order = loss.best_order(limit, delta)
-    most = (limit - loss.epsilon_at_order(0.0, order, delta)) / order
-    assert loss.epsilon_of_rho(most, delta) == pytest.approx(limit, rel=1e-6)
-
-
 def test_a_pure_account_refuses_gaussian_noise() -> None:
     assert Filter.empty(relation=REPLACE, delta=0.0).add(gaussian(8.0)).epsilon == math.inf
 

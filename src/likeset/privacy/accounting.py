@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Self, assert_never
 
-from likeset.arguments import positive
 from likeset.errors import UnknownEvent
 from likeset.privacy import events as ev
 from likeset.privacy import loss
@@ -104,9 +103,7 @@ class Filter:
     Args:
         relation: what neighbouring data are, for the life of the account.
         delta: the delta of the limit, for the life of the account.
-        order: the Rényi order that the limit was fixed for, if it was.
         rho: concentrated privacy spent so far.
-        divergence: Rényi divergence of that order spent so far.
         spent_purely: pure privacy spent so far.
         charges: how many charges were not free.
         first: the first of them.
@@ -114,30 +111,18 @@ class Filter:
 
     relation: Relation
     delta: float
-    order: float | None
     rho: float
-    divergence: float
     spent_purely: float
     charges: int
     first: ev.Event
 
     @classmethod
-    def empty(cls, *, relation: Relation, delta: float, limit: float | None = None) -> Self:
-        """An account on which nothing was spent.
-
-        Args:
-            relation: what neighbouring data are.
-            delta: the delta of the limit.
-            limit: the epsilon of the limit, if it is fixed for the life of the account: it allows for more where pure
-                and concentrated charges come together.
-        """
-        delta = checked_delta(delta)
+    def empty(cls, *, relation: Relation, delta: float) -> Self:
+        """An account on which nothing was spent."""
         return cls(
             relation=relation,
-            delta=delta,
-            order=None if limit is None or delta == 0.0 else loss.best_order(positive("limit", limit), delta),
+            delta=checked_delta(delta),
             rho=0.0,
-            divergence=0.0,
             spent_purely=0.0,
             charges=0,
             first=ev.NoRelease(),
@@ -151,7 +136,6 @@ class Filter:
         return replace(
             self,
             rho=self.rho + rho,
-            divergence=self.divergence + self._divergence(event),
             spent_purely=self.spent_purely + epsilon,
             charges=self.charges + 1,
             first=self.first if self.charges else event,
@@ -167,17 +151,7 @@ class Filter:
 
     def _adaptive(self) -> float:
         # Either bound may be the one that holds in the end: docs/proofs/accounting.md, "Two filters at once".
-        bounds = [self.spent_purely, loss.epsilon_of_rho(self.rho, self.delta)]
-        if self.order is not None:
-            bounds.append(loss.epsilon_at_order(self.divergence, self.order, self.delta))
-        return min(bounds)
-
-    def _divergence(self, event: ev.Event) -> float:
-        if self.order is None:
-            return 0.0
-        if _reasons(event, self.relation):
-            return math.inf
-        return sum(loss.divergence(part, self.order) * times for part, times in _losses(event))
+        return min(self.spent_purely, loss.epsilon_of_rho(self.rho, self.delta))
 
 
 def _reasons(event: ev.Event, relation: Relation) -> tuple[str, ...]:

@@ -26,9 +26,6 @@ __all__ = [
     "Normal",
     "PrivacyLoss",
     "Pure",
-    "best_order",
-    "divergence",
-    "epsilon_at_order",
     "epsilon_of_rho",
     "rounding_distance",
 ]
@@ -98,24 +95,6 @@ class Normal:
 
 
 PrivacyLoss = Pure | BoundedRange | Normal
-
-
-def divergence(part: PrivacyLoss, order: float) -> float:
-    """A bound on the Rényi divergence of one order."""
-    if isinstance(part, Pure):
-        return float(_response_divergence(part.pure, np.array([order]))[0])
-    return min(part.rho * order, part.pure)
-
-
-def best_order(limit: float, delta: float) -> float:
-    """The order at which a limit allows for most concentrated privacy: fixed by the limit alone."""
-    allowed = (limit - _surcharge(_ORDERS, delta)) / _ORDERS
-    return float(_ORDERS[int(np.argmax(allowed))])
-
-
-def epsilon_at_order(total: float, order: float, delta: float) -> float:
-    """The epsilon that a Rényi divergence of one order amounts to (Canonne, Kamath and Steinke 2020, Prop. 12)."""
-    return max(0.0, total + float(_surcharge(np.array([order]), delta)[0]))
 
 
 def _surcharge(orders: NDArray[np.float64], delta: float) -> NDArray[np.float64]:
