@@ -10,7 +10,7 @@ import pytest
 import typer.main
 from card_world import introduce, signed_terms
 from console_world import Answer, Browser, opened_console, signed_in
-from node_world import held, make_node, terms
+from node_world import held, make_node, terms, write_policy
 from typer.testing import CliRunner
 
 from likeset.app import cli
@@ -18,6 +18,10 @@ from likeset.app.console import consumer_app as consumer_pages
 from likeset.app.console.owner_app import _DOING, _LOOKING
 from likeset.app.console.owner_desk import OwnerDesk
 from likeset.homes.owner.node import OwnerNode
+from likeset.ledger import Request
+from likeset.privacy.events import Gaussian
+from likeset.privacy.relation import ROW, Norm, Relation, RowSum
+from likeset.privacy.view import View
 from likeset.protocol.messages import Offer, decode
 
 RUN = terms(expires="2099-01-01")
@@ -136,6 +140,24 @@ def test_budgets_have_the_same_numbers(desk: OwnerDesk, ada: Browser) -> None:
     for charge in told["history"]:
         assert f"{charge['run']} {shown_time(charge['at'])} {charge['toward']} {charge['rows']} yes" in page.words
     assert f"{told['rows']['spent']} of {told['rows']['limit']} spent" in page.words
+
+
+def test_a_raised_limit_adds_its_delta_for_owners_too(desk: OwnerDesk, ada: Browser) -> None:
+    node = desk.node
+    node.put_policy_in_force()
+    quantity = RowSum(Norm.EUCLIDEAN, 1.0, ROW, Relation.REPLACE_ONE)
+    name, total = node.policy.name, node.policy.total
+    charge = Gaussian(sigma=40.0, quantity=quantity, coordinates=2, spacing=1e-4)
+    before = said(desk, "owner", "budget")["epsilon"]["delta"]
+    assert before == total.delta
+    limits = {"epsilon": 9, "delta": total.delta, "rows": total.rows, "relation": total.relation}
+    write_policy(node.home.folder, name, total=limits)
+    node.put_policy_in_force()
+    assert said(desk, "owner", "budget")["epsilon"]["delta"] == before, "nothing was charged under the first limit"
+    node.ledger.reserve(View.owners(name), charge, request=Request("earlier", 0, "begin"))
+    write_policy(node.home.folder, name, total={**limits, "epsilon": 10})
+    assert said(desk, "owner", "budget")["epsilon"]["delta"] == pytest.approx(2 * before)
+    assert f"at delta {2 * before:g}, the sum of 2 limits" in ada.get("/budgets").words
 
 
 def test_what_left_has_the_same_numbers(desk: OwnerDesk, ada: Browser) -> None:

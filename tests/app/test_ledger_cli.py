@@ -159,6 +159,21 @@ def test_a_limit_can_be_raised_and_what_was_spent_stays_spent(path: Path) -> Non
     assert "does not hold" not in run("verify", path).stdout
 
 
+def test_a_limit_that_is_raised_after_a_charge_adds_its_delta(path: Path) -> None:
+    """Lowered, or put back, it adds nothing: an earlier limit allowed as much."""
+
+    def shown() -> tuple[float, float]:
+        (account,) = (one for one in document("show", path)["accounts"] if one["limit"]["epsilon"] is not None)
+        return account["limit"]["epsilon"], account["delta"]
+
+    first, delta = shown()
+    for epsilon, limits in ((2 * first, 2), (first, 2), (1.5 * first, 2), (3 * first, 3)):
+        run("limit", path, "--of", TARGET.protected, "--epsilon", epsilon)
+        assert shown()[0] == epsilon
+        assert shown()[1] == pytest.approx(limits * delta)
+    assert f"δ={3 * delta:g}" in run("show", path).stdout
+
+
 def test_a_limit_of_nobody_or_of_nothing_is_refused_and_changes_nothing(
     path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

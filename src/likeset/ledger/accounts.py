@@ -34,6 +34,7 @@ class Account:
         charges: how many charges were counted.
         readable: how many of the rows one party could read.
         unit: of privacy, in words: that of the first charge that has one; None before.
+        deltas: of each limit that may have allowed charges; raising a limit after a charge adds one.
     """
 
     view: View
@@ -44,6 +45,12 @@ class Account:
     charges: int
     readable: int = 0
     unit: str | None = None
+    deltas: tuple[float, ...] = ()
+
+    @property
+    def delta(self) -> float | None:
+        """At which the account's epsilon holds over all charges (docs/proofs/ledger.md, a changed limit)."""
+        return sum(self.deltas) if self.deltas else None
 
     @property
     def basis(self) -> Basis:
@@ -66,19 +73,41 @@ class Tally:
         self._charges = 0
         self._unproven: set[str] = set()
         self._unit: str | None = None
+        self._limits: tuple[Limit, ...] = (limit,)
 
     def account(self) -> Account:
         """The sum so far."""
         spent = None if self._filter is None else self._filter.epsilon
         unproven = tuple(sorted(self._unproven))
-        return Account(self._view, self._limit, spent, self._rows, unproven, self._charges, self._readable, self._unit)
+        return Account(
+            self._view,
+            self._limit,
+            spent,
+            self._rows,
+            unproven,
+            self._charges,
+            self._readable,
+            self._unit,
+            tuple(limit.delta for limit in self._limits if limit.delta is not None),
+        )
 
     def copy(self) -> "Tally":
         """The same sum, to add to on trial."""
         twin = Tally(self._view, self._limit)
         twin._filter, twin._followed = self._filter, self._followed
         twin._rows, twin._readable, twin._charges = self._rows, self._readable, self._charges
-        twin._unproven, twin._unit = set(self._unproven), self._unit
+        twin._unproven, twin._unit, twin._limits = set(self._unproven), self._unit, self._limits
+        return twin
+
+    def after(self, earlier: "Tally") -> "Tally":
+        """The same sum, with the limits under which charges were made before this one.
+
+        One that allows no more than another adds nothing: what it allowed, the other allows as well.
+        """
+        twin = self.copy()
+        if earlier._filter is not None and earlier._filter.charges:
+            covered = any(limit.allows_all_of(self._limit) for limit in earlier._limits)
+            twin._limits = earlier._limits if covered else (*earlier._limits, self._limit)
         return twin
 
     def add(self, charge: Charge) -> None:

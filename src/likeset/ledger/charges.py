@@ -57,6 +57,12 @@ class Limit:
         """For an observer who sees rows: their number is limited, and nothing is promised about the rest."""
         return cls(None, None, None, rows, readable=readable)
 
+    def allows_all_of(self, other: "Limit") -> bool:
+        """Whether every sum of prices within the other limit is within this one."""
+        if self.epsilon is None or self.delta is None or other.epsilon is None or other.delta is None:
+            return self.epsilon is None
+        return other.epsilon <= self.epsilon and other.delta <= self.delta
+
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
         return {

@@ -108,7 +108,7 @@ class LedgerState:
         while len(self._trials) >= _MOST_TRIALS:
             del self._trials[next(iter(self._trials))]
         self._trials[view, limit] = tally, len(self._charges)
-        return tally.copy()
+        return tally.after(self._tallies[view]) if view in self._tallies else tally.copy()
 
     def surely_within_limits(self) -> bool:
         """Whether the sums alone show that every charge was within its limits: sums only grow.

@@ -24,7 +24,7 @@ class CountedBudget:
         shared: whether other runs are counted in the same ledger.
         epsilon_spent: what they learned; None where there is no bound.
         epsilon_limit: what they may learn; None for no limit.
-        delta: at which both are stated.
+        delta: over all runs: the sum of the deltas of the limits that were in force.
         in_words: the same for people.
     """
 
@@ -51,7 +51,7 @@ def counted_budget(job: Job, ledger: Ledger) -> CountedBudget:
         shared=job.ledger is not None,
         epsilon_spent=about_target.epsilon if about_target.basis is Basis.PROVEN else None,
         epsilon_limit=about_target.limit.epsilon,
-        delta=about_target.limit.delta,
+        delta=about_target.delta,
         in_words=words,
     )
 
@@ -64,4 +64,5 @@ def _over_all_runs(account: Account, unbounded: list[Account]) -> str:
     return (
         f"All runs in this ledger together spent epsilon = {account.epsilon:.3g} of {account.limit.epsilon:.3g} about "
         f"the rows of {account.view.protected}. Runs in other ledgers, or under another name, are not counted."
+        + (f" The limit was raised: delta = {account.delta:g} in all." if len(account.deltas) > 1 else "")
     )

@@ -200,9 +200,11 @@ def _accounts_table(accounts: "tuple[Account, ...]") -> Table:
             basis += ": " + literal(", ".join(account.unproven))
         if account.epsilon is not None and limit.epsilon is not None:
             spent = f"{account.epsilon:.3g} / {limit.epsilon:.3g}"
-            budget = f"ε at δ={limit.delta:g}\n{limit.relation}"
+            budget = f"ε at δ={account.delta:g}\n{limit.relation}"
             if account.unit is not None:
                 budget += literal(f" of one {account.unit}")
+            if len(account.deltas) > 1:
+                budget += f"\nδ is the sum of {len(account.deltas)} limits"
             table.add_row(name, budget, _bar(account.epsilon, limit.epsilon), spent, basis)
             name = ""
         if limit.rows or account.rows or account.epsilon is None:
@@ -294,4 +296,5 @@ def _account_document(account: "Account") -> dict[str, Any]:
         "unproven": list(account.unproven),
         "charges": account.charges,
         "unit": account.unit,
+        "delta": account.delta,
     }

@@ -107,6 +107,7 @@ def budget(
         [line.what, line.shown(line.spent), line.shown(line.limit), line.shown(line.left)] for line in overview.lines
     ]
     show_table("Budgets over all runs", ["what", "spent", "limit", "left"], lines)
+    stdout.print(f"[dim]Epsilon holds {overview.about_delta}.[/]", soft_wrap=True)
     history_lines = [
         [charge.run, charge.at[:19], charge.toward, str(charge.rows), "yes" if charge.answered else "no"]
         for charge in overview.history

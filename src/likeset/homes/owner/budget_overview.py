@@ -41,7 +41,8 @@ class BudgetOverview:
         rows: that may leave.
         readable: of them that one party may read.
         epsilon: what other owners may learn.
-        delta: beside it.
+        delta: at which epsilon holds over all runs: the sum of the deltas of the limits that were in force.
+        limits: how many they were.
         history: every charge that cost something, oldest first.
         course: what was spent after each of them.
     """
@@ -50,6 +51,7 @@ class BudgetOverview:
     readable: BudgetLine
     epsilon: BudgetLine
     delta: float
+    limits: int
     history: tuple[Spent, ...]
     course: tuple[SpentSoFar, ...]
 
@@ -57,6 +59,13 @@ class BudgetOverview:
     def lines(self) -> tuple[BudgetLine, ...]:
         """All budgets."""
         return self.epsilon, self.rows, self.readable
+
+    @property
+    def about_delta(self) -> str:
+        """At which delta epsilon holds, for people."""
+        if self.limits < 2:
+            return f"at delta {self.delta:g}"
+        return f"at delta {self.delta:g}, the sum of {self.limits} limits: one raised after a charge adds its delta"
 
     def document(self) -> dict[str, Any]:
         """For machines."""
@@ -84,7 +93,8 @@ def budget_overview(node: OwnerNode) -> BudgetOverview:
         rows=BudgetLine("rows that leave", rows, policy.total.rows),
         readable=BudgetLine("rows that one party may read", readable, most),
         epsilon=BudgetLine("epsilon to owners", epsilon, policy.total.epsilon),
-        delta=policy.total.delta,
+        delta=sum(account.delta or 0.0 for account in accounts),
+        limits=max(len(account.deltas) for account in accounts),
         history=tuple(spent_by_run(node.ledger)),
         course=tuple(course_of(node.ledger, policy)),
     )

@@ -100,12 +100,13 @@ def accounts_for(ledger: Ledger, terms: Terms, policy: Policy) -> Accounts:
     others, curator, _ = costs_of(terms, policy.name)
     charged = _charges(ledger).toward.get(terms.run, set())
     limits = _limits(policy)
-    epsilon_before, epsilon_after, other_unit = _epsilon(ledger, others, limits, free="others" in charged)
+    toward_before, toward_after, other_unit = _toward_others(ledger, others, limits, free="others" in charged)
     rows, readable = (0, 0) if "curator" in charged else (curator.rows, curator.readable)
     before, after = _quoted(ledger, curator, limits, rows=rows, readable=readable)
     return Accounts(
-        epsilon_spent=epsilon_before,
-        epsilon_after=epsilon_after,
+        epsilon_spent=toward_before.epsilon or 0.0,
+        epsilon_after=toward_after.epsilon or 0.0,
+        delta=toward_before.delta or 0.0,
         epsilon_of_run=others.guarantee.epsilon,
         rows_spent=before.rows,
         rows_after=after.rows,
@@ -118,17 +119,17 @@ def accounts_for(ledger: Ledger, terms: Terms, policy: Policy) -> Accounts:
     )
 
 
-def _epsilon(
+def _toward_others(
     ledger: Ledger, planned: PlannedView, limits: Mapping[View, Limit], *, free: bool
-) -> tuple[float, float, str | None]:
-    """Spent before and after, and the unit of earlier runs where this run has another one."""
+) -> tuple[Account, Account, str | None]:
+    """The account before and after, and the unit of earlier runs where this run has another one."""
     event, other_unit = NoRelease() if free else planned.event, None
     try:
         before, after = _quoted(ledger, planned, limits, event=event)
     except OtherRelation as error:  # it cannot be charged here, and the policy says why
         other_unit = error.account if isinstance(error, OtherUnit) else None
         before, after = _quoted(ledger, planned, limits, event=NoRelease())
-    return before.epsilon or 0.0, after.epsilon or 0.0, other_unit
+    return before, after, other_unit
 
 
 def _quoted(

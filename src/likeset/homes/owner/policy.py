@@ -135,7 +135,7 @@ class Accounts:
     """Both budgets before and after a run, and what the run costs by itself.
 
     Attributes:
-        epsilon_spent: toward the other owners, over all runs so far, at the total's delta.
+        epsilon_spent: toward the other owners, over all runs so far.
         epsilon_after: the same with this run.
         epsilon_of_run: of this run by itself, at the delta of its terms; infinite where there is no bound.
         rows_spent: that left so far.
@@ -145,6 +145,7 @@ class Accounts:
         read_after: the same with this run.
         read_of_run: rows that one party may read in this run, at most.
         charged: whether this run is among what is spent already.
+        delta: at which what is spent toward the other owners holds over all runs.
         other_unit: the unit of privacy of earlier runs, where it is another one than that of this run.
     """
 
@@ -158,6 +159,7 @@ class Accounts:
     read_after: int = 0
     read_of_run: int = 0
     charged: bool = False
+    delta: float = 0.0
     other_unit: str | None = None
 
 

@@ -16,6 +16,7 @@ from likeset.homes.owner.readers import Reader, other_trust, readers_of
 from likeset.homes.owner.run_records import UNREADABLE
 from likeset.privacy.events import NoRelease
 from likeset.privacy.guarantee import bound_in_words
+from likeset.privacy.relation import ROW
 from likeset.protocol.plans import PlannedView
 from likeset.protocol.terms import Terms
 from likeset.shown_text import harmless
@@ -229,7 +230,7 @@ def budget_lines(policy: Policy, accounts: Accounts) -> list[tuple[str, str]]:
         (
             "Budget toward other owners:",
             f"this run {verb} {cost}; {accounts.epsilon_spent:.4g} of {total.epsilon:.4g} is spent "
-            f"(at delta {total.delta:g}), {max(0.0, total.epsilon - accounts.epsilon_after):.4g} remains after it.",
+            f"(at delta {accounts.delta:g}), {max(0.0, total.epsilon - accounts.epsilon_after):.4g} remains after it.",
         ),
     ]
 
@@ -311,7 +312,8 @@ def _learned(terms: Terms, others: PlannedView) -> str:
 
 def unit_of(terms: Terms) -> str:
     """What a guarantee protects, in words for its owner."""
-    return "one of your rows" if terms.rows_per_unit == 1 else f"one id of yours (up to {terms.rows_per_unit} rows)"
+    most = terms.rows_per_unit
+    return "one of your rows" if terms.unit == ROW else f"one id of yours (up to {most} row{'s'[: most - 1]})"
 
 
 def _by_the_clock(terms: Terms) -> str:
