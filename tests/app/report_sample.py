@@ -57,7 +57,7 @@ def sample_result(
     picked = [41, 27, 20, 12, 0][: len(owners)]
     curve = 0.00419 * (size / np.arange(1, size + 1)) ** 1.05
     return {
-        "format": 2,
+        "format": 3,
         "run": "heart-2031",
         "created": "2031-01-31T09:26:53+00:00",
         "version": "0.5.0",
@@ -75,14 +75,17 @@ def sample_result(
         },
         "in_sample_squared_mmd": 0.00298,
         "gamma": 0.1043,
-        "baselines": [
-            baseline(
-                "fresh rows of the target", 0.00514, "what 100 more rows of your own kind would give", kind="fresh"
-            ),
-            baseline("random rows among those offered", 0.0213, "the same offers, picked by chance", kind="random"),
-            baseline("the same number from each owner", 0.0587, "at random, from everything that owners hold"),
-        ],
-        "accuracy": None,
+        "comparison": {
+            "measure": "estimate",
+            "rows": 70,
+            "lines": [
+                line("this summary", 0.00419, "", kind="summary"),
+                line("fresh rows of the target", 0.00514, "what 100 more rows of your kind would give", kind="fresh"),
+                line("random rows among those offered", 0.0213, "the same offers, picked by chance", kind="random"),
+                line("the same number from each owner", 0.0587, "at random, from everything that owners hold"),
+            ],
+            "curve": curve.tolist(),
+        },
         "access_ratio": 6.29,
         "rows_seen": 1000,
         "target": {"name": "target.csv", "rows": 70},
@@ -140,18 +143,9 @@ def sample_result(
     }
 
 
-def baseline(
-    name: str, squared_mmd: float, meaning: str, accuracy: float | None = None, *, kind: str = "study"
-) -> dict[str, Any]:
-    """What else could be had."""
-    return {
-        "kind": kind,
-        "name": name,
-        "squared_mmd": squared_mmd,
-        "in_sample_squared_mmd": 1.3 * squared_mmd,
-        "meaning": meaning,
-        "accuracy": accuracy,
-    }
+def line(name: str, squared_mmd: float, meaning: str, *, kind: str = "study") -> dict[str, Any]:
+    """One line of a comparison."""
+    return {"kind": kind, "name": name, "squared_mmd": squared_mmd, "meaning": meaning, "scores": {}}
 
 
 def warning(text: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from report_sample import OWNERS, Page, baseline, guarantee, sample_pictures, sample_result, warning
+from report_sample import OWNERS, Page, guarantee, line, sample_pictures, sample_result, warning
 
 from likeset.app.report import figures, render, render_for_owner
 from likeset.app.report.page import _contributions
@@ -58,36 +58,63 @@ def test_the_answer_is_one_sentence_with_its_comparison_and_its_protection() -> 
     )
 
 
-@pytest.mark.parametrize(
-    ("fresh", "words"), [(0.0082, "closer than"), (0.00421, "about as close as"), (0.0021, "not as close as")]
-)
-def test_the_comparison_goes_both_ways(fresh: float, words: str) -> None:
+def headline_beside_fresh_rows(fresh: float) -> str:
     result = sample_result()
-    result["baselines"] = [baseline("fresh rows of the target", fresh, "", kind="fresh")]
-    assert f": {words} 100 fresh rows of your own kind would be" in headline(render(result, EMPTY_PICTURES))
+    result["comparison"]["lines"][1:] = [line("fresh rows of the target", fresh, "", kind="fresh")]
+    return headline(render(result, EMPTY_PICTURES))
 
 
-def test_a_baseline_is_known_by_its_kind_whatever_it_is_called() -> None:
+@pytest.mark.parametrize(("fresh", "words"), [(0.0082, "closer than"), (0.0021, "not as close as")])
+def test_a_difference_from_fresh_rows_is_claimed_where_the_interval_shows_one(fresh: float, words: str) -> None:
+    assert f": {words} 100 fresh rows of your own kind would be" in headline_beside_fresh_rows(fresh)
+
+
+@pytest.mark.parametrize("fresh", [0.0033, 0.00421, 0.005])
+def test_no_verdict_is_given_where_the_interval_includes_fresh_rows(fresh: float) -> None:
+    """0.0042 is 1.3 times 0.0033, and the interval from 0.0032 to 0.0050 cannot tell them apart."""
+    words = headline_beside_fresh_rows(fresh)
+    assert "; the interval includes what 100 fresh rows of your own kind would give (0.00" in words
+    assert "as close as" not in words
+    assert "closer" not in words
+
+
+def test_an_alternative_is_known_by_its_kind_whatever_it_is_called() -> None:
     result = sample_result()
-    result["baselines"] = [baseline("Fresh start, random forest", 0.5, ""), baseline("Random walk", 0.6, "")]
+    result["comparison"]["lines"][1:] = [line("Fresh start, random forest", 0.5, ""), line("Random walk", 0.6, "")]
     assert headline(render(result, EMPTY_PICTURES)).startswith(
         "100 rows from 4 owners match rows like your 70 rows with MMD² 0.0042 (0.0032 to 0.0050)."
     )
 
 
+def test_the_headline_takes_nothing_from_a_table_with_another_measure() -> None:
+    result = sample_result()
+    result["comparison"]["measure"] = "held-out"
+    assert headline(render(result, EMPTY_PICTURES)).startswith(
+        "100 rows from 4 owners match rows like your 70 rows with MMD² 0.0042 (0.0032 to 0.0050). Owners"
+    )
+
+
 def test_where_nothing_was_held_out_the_page_calls_its_number_in_sample() -> None:
-    page = render(sample_result() | {"likeness": None}, sample_pictures())
-    assert headline(page).startswith("100 rows from 4 owners match your 70 rows with in-sample MMD² 0.0030")
+    """The summary was fitted to these rows, so nothing is said about fresh ones."""
+    result = sample_result() | {"likeness": None}
+    result["comparison"]["measure"] = "in-sample"
+    page = render(result, sample_pictures())
+    assert headline(page).startswith("100 rows from 4 owners match your 70 rows with in-sample MMD² 0.0030; random")
     assert "is not known" in page
 
 
-def test_between_organisations_the_figure_is_in_sample_like_the_lines_in_it() -> None:
+def test_the_in_sample_number_never_stands_beside_the_estimate() -> None:
+    result = sample_result() | {"in_sample_squared_mmd": 0.00717}
+    assert "0.0072" not in Page(render(result, sample_pictures())).text
+
+
+def test_between_organisations_there_is_no_curve() -> None:
+    """Only the estimate is known there; an in-sample curve would be another measure than the table beside it."""
     result = sample_result()
-    assert "Thick: for new rows. Thin: in-sample." in render(result, sample_pictures())
-    result["likeness"]["curve"] = []
-    page = render(result, sample_pictures())
-    assert "In-sample, after each pick." in page
-    assert "this summary 0.0030" in page
+    assert 'id="picks' in render(result, {})
+    result["comparison"]["curve"] = []
+    page = render(result, {})
+    assert 'id="picks' not in page
     assert headline(page).startswith("100 rows from 4 owners match rows like your 70 rows with MMD² 0.0042")
 
 
@@ -179,7 +206,7 @@ def test_hostile_names_are_only_names() -> None:
         result[key] = HOSTILE
     result["warnings"] = [warning(HOSTILE)]
     result["target"]["name"] = HOSTILE
-    result["baselines"].append(baseline(HOSTILE, 0.03, HOSTILE))
+    result["comparison"]["lines"].append(line(HOSTILE, 0.03, HOSTILE))
     result["guarantees"].append(guarantee(HOSTILE, HOSTILE, 1.0, HOSTILE, HOSTILE))
     result["terms"] = {"digest": HOSTILE, "summary": {HOSTILE: HOSTILE, "purpose": [HOSTILE, {HOSTILE: HOSTILE}]}}
     result["owners"][0] |= {"problem": HOSTILE, "table": HOSTILE}
@@ -196,7 +223,7 @@ def test_hostile_names_are_only_names() -> None:
 
 
 @pytest.mark.parametrize(
-    "missing", ["baselines", "history", "terms", "schema", "seconds", "warnings", "guarantees", "owners", "target"]
+    "missing", ["comparison", "history", "terms", "schema", "seconds", "warnings", "guarantees", "owners", "target"]
 )
 def test_a_missing_part_is_left_out(missing: str) -> None:
     without = {key: value for key, value in sample_result().items() if key != missing}
@@ -212,7 +239,9 @@ def test_pictures_may_lack_anything() -> None:
     page = render(sample_result(), pictures)
     assert "everything that was offered" not in page
     assert page.count("<svg") == 2 + 5  # the curve and all columns together, with five around them
-    bare = render(sample_result() | {"history": [], "likeness": None}, EMPTY_PICTURES)
+    without_curve = sample_result()
+    without_curve["comparison"]["curve"] = []
+    bare = render(without_curve, EMPTY_PICTURES)
     assert "<svg" not in bare
     assert "fresh rows of the target" in bare  # the table has it still
 
@@ -242,9 +271,14 @@ def canary_result() -> dict[str, Any]:
         "gamma": 0.7575,
     }
     result |= {"created": "2076-12-31T07:07:07", "seconds": {"total": 7777.0}, "warnings": [warning("canary-warning")]}
-    result |= {"accuracy": 0.7878, "target": {"name": "canary-target.csv", "rows": 7979}, "seed": 80808}
+    result |= {"target": {"name": "canary-target.csv", "rows": 7979}, "seed": 80808}
     result["labels"] = {"weight": 0.9393, "skill": 0.9494}
-    result["baselines"] = [baseline("canary-baseline", 0.8181, "canary-meaning")]
+    result["comparison"] = {
+        "measure": "held-out",
+        "rows": 7070,
+        "lines": [line("canary-line", 0.8181, "canary-meaning") | {"scores": {"accuracy": 0.7878}}],
+        "curve": [0.9595, 0.8181],
+    }
     result["later_field"] = "canary-later"
     for place, one in enumerate(result["owners"]):
         own = place == 0
@@ -302,10 +336,10 @@ def test_an_owner_is_paid_by_the_rows_that_left_whatever_the_run_says() -> None:
 def test_an_owner_who_is_not_there_and_a_result_of_another_format_are_refused() -> None:
     with pytest.raises(InvalidArgument, match=r"owner = nobody: took no part"):
         render_for_owner(sample_result(), "nobody")
-    newer = sample_result() | {"format": 3}
-    with pytest.raises(InvalidArgument, match=r"result\.format = 3: this version reads format 2"):
+    newer = sample_result() | {"format": 4}
+    with pytest.raises(InvalidArgument, match=r"result\.format = 4: this version reads format 3"):
         render(newer, {})
-    with pytest.raises(InvalidArgument, match=r"result\.format = 3: this version reads format 2"):
+    with pytest.raises(InvalidArgument, match=r"result\.format = 4: this version reads format 3"):
         render_for_owner(newer, OWNERS[0])
 
 

@@ -19,7 +19,7 @@ def test_a_bar_of_shares_is_drawn_on_a_scale_of_all_of_it() -> None:
 
 
 def test_numbers_are_not_broken_over_lines() -> None:
-    page = html.unescape(render(sample_result() | {"in_sample_squared_mmd": 1.3e-5, "rows_seen": 12345}, {}))
+    page = html.unescape(render(sample_result() | {"gamma": 1.3e-5, "rows_seen": 12345}, {}))
     assert "1.3\u00a0\u00d7\u00a010⁻⁵" in page
     assert "12,345" in page
     assert "12 345" not in page

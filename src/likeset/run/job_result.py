@@ -16,14 +16,14 @@ from likeset.run.guarantees import guarantee_documents, is_private
 from likeset.run.job_files import OwnFiles
 from likeset.run.notices import notice_documents
 from likeset.run.pictures import Images, pictures_document
-from likeset.run.result import Baseline, OwnerResult, Result, RunOutcome
+from likeset.run.result import Comparison, OwnerResult, Result, RunOutcome
 from likeset.tables.schema import records
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.schema import Schema
 
 __all__ = ["FORMAT", "HANDLE", "JobResult", "received_rows", "summary_table"]
 
-FORMAT = 2
+FORMAT = 3
 HANDLE = "likeset_handle"
 """A column of the summary between organisations: by it an owner finds its row again."""
 
@@ -40,13 +40,12 @@ class JobResult:
         files: what the consumer has itself.
         result: of the run.
         records: the selected rows in the declared columns.
-        baselines: what the summary can be compared with.
+        comparison: the summary beside its alternatives.
         warnings: what the user should know, about files and run.
         budget: what is left of it.
         seconds: how long its parts took.
         tables: owners' files, as given; none where owners are elsewhere.
         with_handles: whether the summary names the handles of its rows.
-        accuracy: of a model trained on the summary; None where nobody measured it.
         images: rows as pictures; None where they are none.
         created: when.
     """
@@ -54,13 +53,12 @@ class JobResult:
     files: OwnFiles
     result: Result
     records: pa.Table
-    baselines: tuple[Baseline, ...]
+    comparison: Comparison
     warnings: tuple[Notice, ...]
     budget: CountedBudget
     seconds: Mapping[str, float]
     tables: Mapping[str, str] = field(default_factory=dict)
     with_handles: bool = False
-    accuracy: float | None = None
     images: Images | None = None
     created: datetime = field(default_factory=_now)
 
@@ -83,8 +81,7 @@ class JobResult:
             "in_sample_squared_mmd": result.in_sample_squared_mmd,
             "gamma": outcome.gamma,
             "labels": {"weight": outcome.summary.label_weight, "skill": outcome.summary.label_skill},
-            "accuracy": self.accuracy,
-            "baselines": [asdict(baseline) for baseline in self.baselines],
+            "comparison": asdict(self.comparison),
             "access_ratio": result.access_ratio,
             "rows_seen": outcome.summary.rows_seen,
             "target": {"name": self.files.target.name, "rows": len(self.files.target.rows)},

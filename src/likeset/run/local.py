@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from likeset.arguments import Rows
 from likeset.geometry.uniform import uniform
 from likeset.homes.run_accounts import open_accounts, owner_limits
 from likeset.homes.shell import ConsumerShell, CuratorShell, Shell
@@ -26,7 +27,7 @@ from likeset.run.job_plan import open_plan
 from likeset.run.job_result import JobResult, received_rows
 from likeset.run.plan import Plan, SettledRun
 from likeset.run.publish import FinishedJob, Render, write_files
-from likeset.run.result import Baseline, OwnerFacts, Result, RunOutcome
+from likeset.run.result import ComparedRows, OwnerFacts, Result, RunOutcome
 from likeset.run.run_draws import draws_of_run
 from likeset.run.split_local import check_workers_here, run_split_here
 from likeset.tables.scan.source_scan import SourceScan
@@ -105,7 +106,7 @@ def job_running(
                     files=files,
                     result=result,
                     records=records,
-                    baselines=(*result.baselines(), *([_uniform(result, scans)] if compare else [])),
+                    comparison=result.comparison([_uniform(result, scans)] if compare else []),
                     warnings=(*opened.warnings, *filter(None, [planned.advice_on_ids]), *outcome.warnings),
                     budget=counted_budget(folder.job, ledger),
                     seconds={"reading": reading, "running": outcome.seconds, "total": total},
@@ -114,19 +115,15 @@ def job_running(
             )
 
 
-def _uniform(result: Result, scans: Mapping[str, Scan]) -> Baseline:
+def _uniform(result: Result, scans: Mapping[str, Scan]) -> tuple[ComparedRows, list[Rows]]:
     """What as many rows, the same number of each owner, would have given without a look at them."""
     coins, sizes, samples = np.random.default_rng(0), [scan.row_count for scan in scans.values()], []
     for _ in range(_UNIFORM_DRAWS):
         drawn = uniform(sizes, len(result.rows), coins=coins)
         pairs = [(scan, chosen) for scan, chosen in zip(scans.values(), drawn, strict=True) if len(chosen)]
         samples.append(np.concatenate([scan.fetch(chosen).rows for scan, chosen in pairs]))
-    return result.compared_with(
-        samples,
-        kind="uniform",
-        name="uniform rows of all owners",
-        meaning=f"{len(result.rows):,} rows, as many of each owner, drawn without looking, {_UNIFORM_DRAWS} times",
-    )
+    meaning = f"{len(result.rows):,} rows, as many of each owner, drawn without looking, {_UNIFORM_DRAWS} times"
+    return ComparedRows("uniform", "uniform rows of all owners", 0.0, meaning), samples
 
 
 def run_here(

@@ -219,7 +219,7 @@ def collect(run: KeptRun) -> JobResult:
         files=files,
         result=result,
         records=records,
-        baselines=result.baselines(),
+        comparison=result.comparison(),
         warnings=(
             *planned.warnings,
             *filter(None, [planned.advice_on_ids]),

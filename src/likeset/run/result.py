@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
@@ -18,10 +19,12 @@ from likeset.protocol.party import Traffic
 from likeset.protocol.plans import PlannedView
 from likeset.protocol.terms import Terms
 
-__all__ = ["Baseline", "Likeness", "OwnerFacts", "OwnerResult", "Pick", "Result", "RunOutcome"]
+__all__ = ["ComparedRows", "Comparison", "Likeness", "OwnerFacts", "OwnerResult", "Pick", "Result", "RunOutcome"]
 
 _RANDOM_SUBSETS = 20
 _QUANTILE = 1.959964  # of the normal distribution, for 95%
+
+Measure = Literal["estimate", "in-sample", "held-out"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,24 +107,41 @@ class Likeness:
 
 
 @dataclass(frozen=True, slots=True)
-class Baseline:
-    """What a summary can be compared with.
+class ComparedRows:
+    """One line of a comparison.
 
     Attributes:
-        kind: for machines.
+        kind: for machines; the summary itself is ``summary``.
         name: for people.
-        squared_mmd: to the target's population, without bias.
-        in_sample_squared_mmd: to the target's rows.
-        meaning: what it is, in words.
-        accuracy: of a model trained on it; None where nobody measured it.
+        squared_mmd: by the measure of the comparison.
+        meaning: what these rows are, in words.
+        scores: of a model trained on them, by the names of ``Evaluation``; empty if there is none.
     """
 
     kind: str
     name: str
     squared_mmd: float
-    in_sample_squared_mmd: float
-    meaning: str
-    accuracy: float | None = None
+    meaning: str = ""
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The summary and its alternatives, all measured in the same way against the same rows.
+
+    Attributes:
+        measure: ``estimate``: of MMD² to the target's population; ``in-sample``: MMD² to the target's rows;
+            ``held-out``: MMD² to rows of the target's kind that no selection used. MMD² to rows includes the sampling
+            spread of these rows; the estimate does not.
+        rows: how many rows all lines are measured against.
+        lines: the summary first.
+        curve: of the summary's first row, its first two and so on, all rows counting alike; empty if unknown.
+    """
+
+    measure: Measure
+    rows: int
+    lines: tuple[ComparedRows, ...]
+    curve: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,36 +233,40 @@ class Result:
             for line in self.attribution.owners
         )
 
-    def baselines(self) -> tuple[Baseline, ...]:
-        """What the summary can be compared with by somebody who sees the target and the offers, and nothing else."""
-        size, count = len(self.rows), len(self.target)
-        within = self._kernel_within_target
-        fresh = Baseline(
-            kind="fresh",
-            name="fresh rows of the target's kind",
-            squared_mmd=(1.0 - within) / size,
-            in_sample_squared_mmd=(1.0 - within) * (1.0 / size + 1.0 / count),
-            meaning=f"what {size:,} new rows drawn like the target itself would score, on average",
-        )
-        pool = self.outcome.offered
-        if pool is None or len(pool) <= size:
-            return (fresh,)
-        coins = np.random.default_rng(0)
-        chance = self.compared_with(
-            [pool[coins.choice(len(pool), size=size, replace=False)] for _ in range(_RANDOM_SUBSETS)],
-            kind="random",
-            name="random rows among those offered",
-            meaning=f"{size:,} rows drawn from the offers without looking, {_RANDOM_SUBSETS} times",
-        )
-        return fresh, chance
+    def comparison(self, more: Sequence[tuple[ComparedRows, Sequence[Rows]]] = ()) -> Comparison:
+        """Compare the summary with what somebody knows who sees the target and the offers, and nothing else.
 
-    def compared_with(self, samples: Sequence[Rows], *, kind: str, name: str, meaning: str) -> Baseline:
-        """Rows that were drawn without a look at the target, several times."""
-        in_sample = float(np.mean([squared_mmd(rows, self.target, gamma=self.outcome.gamma) for rows in samples]))
-        # Rows that know nothing of the target lie as far from its population as from its rows, less their own spread.
-        excess = (1.0 - self._kernel_within_target) / len(self.target)
-        return Baseline(
-            kind=kind, name=name, squared_mmd=in_sample - excess, in_sample_squared_mmd=in_sample, meaning=meaning
+        Args:
+            more: further lines; each gets the mean over its samples, which were drawn without a look at the target.
+        """
+        size, count = len(self.rows), len(self.target)
+        likeness, spread = self.likeness, 1.0 - self._kernel_within_target
+        own = self.in_sample_squared_mmd if likeness is None else likeness.squared_mmd
+        # Rows that were drawn without a look at the target lie closer to its population than to its rows, by this.
+        excess = 0.0 if likeness is None else spread / count
+        lines = [
+            ComparedRows("summary", "this summary", own),
+            ComparedRows(
+                "fresh",
+                "fresh rows of the target's kind",
+                spread / size + spread / count - excess,
+                f"what {size:,} new rows drawn like the target itself would score, on average",
+            ),
+        ]
+        pool, samples = self.outcome.offered, list(more)
+        if pool is not None and len(pool) > size:
+            coins = np.random.default_rng(0)
+            drawn = [pool[coins.choice(len(pool), size=size, replace=False)] for _ in range(_RANDOM_SUBSETS)]
+            meaning = f"{size:,} rows drawn from the offers without looking, {_RANDOM_SUBSETS} times"
+            samples.insert(0, (ComparedRows("random", "random rows among those offered", 0.0, meaning), drawn))
+        for line, each in samples:
+            mean = np.mean([squared_mmd(rows, self.target, gamma=self.outcome.gamma) for rows in each])
+            lines.append(replace(line, squared_mmd=float(mean) - excess))
+        return Comparison(
+            measure="in-sample" if likeness is None else "estimate",
+            rows=count,
+            lines=tuple(replace(line, squared_mmd=max(0.0, line.squared_mmd)) for line in lines),
+            curve=tuple(map(float, self.outcome.summary.squared_mmds)) if likeness is None else likeness.curve,
         )
 
     @cached_property

@@ -6,7 +6,16 @@ from typing import Any, NamedTuple
 from likeset.run.guarantees import guess_sentences
 from likeset.run.result import Likeness
 
-__all__ = ["SHARE_IN_WORDS", "Closeness", "closeness", "guarantee_lines", "guarantee_meanings", "is_far"]
+__all__ = [
+    "MEASURES",
+    "SHARE_IN_WORDS",
+    "Closeness",
+    "closeness",
+    "guarantee_lines",
+    "guarantee_meanings",
+    "is_far",
+    "measure_in_words",
+]
 
 SHARE_IN_WORDS = (
     "An owner's share is how much its selected rows add to the match, averaged over every order in which owners could "
@@ -14,6 +23,9 @@ SHARE_IN_WORDS = (
     "share."
 )
 """What "share" means on every screen."""
+
+MEASURES = {"balanced_accuracy": "balanced accuracy", "accuracy": "accuracy", "auc": "AUC", "r2": "R²"}
+"""How models are judged, by the names in ``evaluation.json``."""
 
 _FAR, _TIMES_FRESH = 0.1, 4.0
 _OBSERVERS = {"owners": "any owners", "curator": "the curator", "consumer": "the consumer"}
@@ -28,17 +40,31 @@ class Closeness(NamedTuple):
 
 
 def closeness(likeness: Likeness | None, *, in_sample: float, target_rows: int, rows: int) -> Closeness:
-    """How close a summary of so many rows is to new rows like the target's, with an interval; or in-sample."""
+    """How close a summary of so many rows is to new rows like the target's, with an interval; or in-sample.
+
+    Never both: the in-sample number includes the sampling spread of the target's rows, the estimate does not.
+    """
     if likeness is None:
         before = f"your {target_rows:,} rows with in-sample "
         return Closeness(before, f"MMD² {in_sample:.5f}", "; to new rows of their kind: not known")
     far = "; that is far: few rows like yours were offered, and the report shows in which columns they differ"
-    after = f" ({likeness.low:.5f} to {likeness.high:.5f}; in-sample {in_sample:.5f})"
+    after = f" ({likeness.low:.5f} to {likeness.high:.5f})"
     return Closeness(
         f"rows like your {target_rows:,} with ",
         f"MMD² {max(0.0, likeness.squared_mmd):.5f}",
         after + far if is_far(likeness.low, rows=rows) else after,
     )
+
+
+def measure_in_words(comparison: Mapping[str, Any]) -> tuple[str, str]:
+    """What all numbers of a comparison are: as the head of a column, and in sentences."""
+    rows = f"{comparison.get('rows') or 0:,}"
+    if comparison.get("measure") == "held-out":
+        spread = "It includes the sampling spread of these rows. Scores: of a linear SVM trained on the line's rows."
+        return "held-out MMD²", f"All lines: MMD² to the same {rows} rows, which no selection used. {spread}"
+    if comparison.get("measure") == "estimate":
+        return "estimated MMD²", f"All lines: estimates for new rows like the target's, from its {rows} rows."
+    return "in-sample MMD²", f"All lines: MMD² to the target's {rows} rows, by which the summary was selected."
 
 
 def is_far(low: float, *, rows: int) -> bool:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 
-__all__ = ["DIGIT_GROUPS", "LabelledMarket", "digits_market", "svm_accuracy"]
+__all__ = ["DIGIT_GROUPS", "LabelledMarket", "digits_market", "svm_scores"]
 
 DIGIT_GROUPS = ((0, 1), (3, 4), (5, 6), (7, 8), (9, 2))
 """The paper's five owners: each holds the images of two digits."""
@@ -75,14 +75,30 @@ def digits_market(*, coins: np.random.Generator) -> LabelledMarket:
     )
 
 
-def svm_accuracy(rows: Rows, labels: NDArray[np.int64], market: LabelledMarket) -> float:
-    """Share of the test rows that a linear SVM trained on ``rows`` gets right."""
-    if len(np.unique(labels)) == 1:
-        return float((market.test_labels == labels[0]).mean())
-    from sklearn.svm import LinearSVC  # late: as above
+def svm_scores(rows: Rows, labels: NDArray[np.int64], market: LabelledMarket) -> dict[str, float]:
+    """Judge a linear SVM trained on ``rows`` by the test rows: balanced accuracy, accuracy and AUC.
 
-    classifier = LinearSVC(random_state=0, max_iter=20_000).fit(rows, labels)
-    return float(classifier.score(market.test, market.test_labels))
+    The AUC is the mean over the test's classes of each against the rest, as in ``likeset.evaluate``.
+    """
+    from sklearn.metrics import roc_auc_score  # late: as above
+    from sklearn.svm import LinearSVC
+
+    known, wanted, test = np.unique(labels), np.unique(market.test_labels), market.test_labels
+    predicted, margins = np.full(len(test), known[0]), np.zeros((len(test), len(known)))
+    if len(known) > 1:
+        classifier = LinearSVC(random_state=0, max_iter=20_000).fit(rows, labels)
+        predicted, decided = classifier.predict(market.test), classifier.decision_function(market.test)
+        margins = np.stack([-decided, decided], axis=1) if decided.ndim == 1 else decided
+    recalls = [float((predicted[test == kind] == kind).mean()) for kind in wanted]
+    aucs = [
+        float(roc_auc_score(test == kind, margins[:, known == kind].sum(axis=1)))
+        for kind in (wanted[1:] if len(wanted) == 2 else wanted)
+    ]
+    return {
+        "balanced_accuracy": float(np.mean(recalls)),
+        "accuracy": float((predicted == test).mean()),
+        "auc": float(np.mean(aucs)),
+    }
 
 
 def _draw_mix(

@@ -69,7 +69,8 @@ def _on_two_lines(score: Mapping[str, Any]) -> Text:
 
 
 def _show(document: Mapping[str, Any]) -> None:
-    from likeset.app.report.evaluation_section import MEASURES, score_in_words
+    from likeset.app.report.evaluation_section import score_in_words
+    from likeset.run.result_words import MEASURES
 
     lines = document["models"]
     measures = list(lines[0]["scores"])

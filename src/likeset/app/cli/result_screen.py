@@ -48,28 +48,18 @@ def show_not_private(noise: str) -> None:
 
 
 def _show_comparison(result: Mapping[str, Any]) -> None:
-    likeness = result["likeness"]
-    kind = "in_sample_squared_mmd" if likeness is None else "squared_mmd"
-    own = result[kind] if likeness is None else max(0.0, likeness[kind])
-    lines = [{"name": "this summary", kind: own, "accuracy": result["accuracy"]}, *result["baselines"]]
-    judged = any(line.get("accuracy") is not None for line in lines)
+    from likeset.run.result_words import MEASURES, measure_in_words
+
+    lines = result["comparison"]["lines"]
+    scores = list(lines[0]["scores"])
     rows = []
-    for number, line in enumerate(lines):
-        cells = [line["name"], f"{line[kind]:.5f}"]
-        # A summary that is the target itself has no distance to compare with.
-        ratio = f"{line[kind] / own:.2f}x" if own > 0.0 else ""
-        cells.append(ratio)
-        if judged:
-            cells.append("" if line.get("accuracy") is None else f"{100 * line['accuracy']:.1f}%")
-        style = "bold" if number == 0 else ""
-        rows.append([Text(cell, style=style) for cell in cells])
-    heads = [
-        "rows",
-        "in-sample MMD²" if likeness is None else "MMD² to new rows",
-        "of this summary",
-        *(["linear SVM"] if judged else []),
-    ]
-    show_table("How alike?", heads, rows, caption="MMD²: distance between two sets of rows; smaller is more alike.")
+    for line in lines:
+        cells = [line["name"], f"{line['squared_mmd']:.5f}"]
+        cells += [f"{line['scores'][score]:.3f}" if score in line["scores"] else "" for score in scores]
+        rows.append([Text(cell, style="bold" if line is lines[0] else "") for cell in cells])
+    head, sentence = measure_in_words(result["comparison"])
+    heads = ["rows", head, *(MEASURES[score] for score in scores)]
+    show_table("How alike?", heads, rows, caption=f"{sentence} Smaller MMD² is more alike.")
 
 
 def _show_labels(result: Mapping[str, Any]) -> None:

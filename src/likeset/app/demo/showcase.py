@@ -17,16 +17,16 @@ import pyarrow.parquet as pq
 from likeset import documents
 from likeset.arguments import Rows
 from likeset.geometry.discrepancy import squared_mmd
-from likeset.geometry.kernels import kernel_means
+from likeset.geometry.kernels import kernel_means, rbf_kernel
 from likeset.geometry.threads import one_thread_a_product
 from likeset.run.job import Job
 from likeset.run.job_result import JobResult
 from likeset.run.local import job_running
 from likeset.run.pictures import Images
 from likeset.run.publish import FinishedJob, Render, write_files
-from likeset.run.result import Baseline
+from likeset.run.result import ComparedRows, Comparison
 from likeset.simulation.baselines import greedy, published_protocol, uniform_sampling
-from likeset.simulation.market import DIGIT_GROUPS, LabelledMarket, digits_market, svm_accuracy
+from likeset.simulation.market import DIGIT_GROUPS, LabelledMarket, digits_market, svm_scores
 from likeset.simulation.tasks import Task
 from likeset.transports.local import Progress
 
@@ -62,6 +62,7 @@ def write_market(folder: Path, market: LabelledMarket) -> dict[str, Any]:
     folder.mkdir(parents=True)
     documents.write_text(folder / "schema.yaml", _SCHEMA)
     _write(folder / "target.parquet", market.target)
+    _write(folder / "test.parquet", market.test, market.test_labels)
     owners = {}
     for group, name in zip(DIGIT_GROUPS, market.owners, strict=True):
         short = "digits-" + "-".join(str(digit) for digit in group)
@@ -98,7 +99,7 @@ def run_showcase(
 def with_baselines(
     result: JobResult, market: LabelledMarket, *, tell: Callable[[str], None] | None = None
 ) -> JobResult:
-    """A result with what else could be had in its place, and pictures of rows.
+    """A result beside what others could have had, all measured against the market's test rows; with pictures of rows.
 
     Args:
         result: of the job.
@@ -110,29 +111,35 @@ def with_baselines(
     unit = float(result.files.target.rows.max() / market.target.max())  # of the schema, in units of the market's rows
     rows, gamma = outcome.summary.rows / unit, outcome.gamma * unit**2
     task = Task(market=market, size=SIZE, gamma=gamma, offers=outcome.terms.rows_per_owner, seed=SEED, epsilon=EPSILON)
-    baselines = list(result.baselines)
+
+    def measured(picked: Rows, weights: Any = None) -> float:
+        return squared_mmd(picked, market.test, gamma=gamma, weights=weights)
+
+    count = len(market.target)
+    scores = svm_scores(rows, outcome.summary.labels.astype(np.int64), market)
+    lines = [
+        ComparedRows("summary", "this summary", measured(rows, outcome.summary.weights), scores=scores),
+        ComparedRows("target", f"your {count} rows themselves", measured(market.target), "they have no labels"),
+    ]
     for select, name, meaning in _BASELINES:
         say(name)
         indices = select(task).indices
         picked = market.pool[indices]
-        accuracy = svm_accuracy(picked, market.pool_labels[indices], market)
-        in_sample = squared_mmd(picked, market.target, gamma=gamma)
-        # Rows that nobody saw stand for the population; their own spread does not count.
-        unseen = squared_mmd(picked, market.test, gamma=gamma) - _spread(market.test, gamma)
-        baselines.append(Baseline("study", name, unseen, in_sample, meaning, accuracy))
+        scores = svm_scores(picked, market.pool_labels[indices], market)
+        lines.append(ComparedRows("study", name, measured(picked), meaning, scores))
     return replace(
         result,
-        accuracy=svm_accuracy(rows, outcome.summary.labels.astype(np.int64), market),
-        baselines=tuple(baselines),
+        comparison=Comparison("held-out", len(market.test), tuple(lines), _curve(rows, market.test, gamma)),
         images=Images(8, market.target[:_SHOWN].tolist(), rows[:: len(rows) // _SHOWN][:_SHOWN].tolist()),
     )
 
 
-def _spread(rows: Rows, gamma: float) -> float:
-    """How far so many rows lie from their own population, on average."""
-    count = len(rows)
-    within = (float(kernel_means(rows.astype(np.float64), rows, gamma=gamma).sum()) - 1.0) / (count - 1)
-    return (1.0 - within) / count
+def _curve(rows: Rows, reference: Rows, gamma: float) -> tuple[float, ...]:
+    """MMD² of the first row, the first two and so on."""
+    wide, others, first = rows.astype(np.float64), reference.astype(np.float64), np.arange(1, len(rows) + 1)
+    within = np.cumsum(2.0 * np.tril(rbf_kernel(wide, wide, gamma=gamma), k=-1).sum(axis=1) + 1.0) / first**2
+    across = np.cumsum(kernel_means(wide, others, gamma=gamma)) / first
+    return tuple((within - 2.0 * across + kernel_means(others, others, gamma=gamma).mean()).tolist())
 
 
 def _write(path: Path, rows: Rows, labels: Any = None) -> None:

@@ -9,11 +9,9 @@ from matplotlib.figure import Figure
 from likeset.app.report.markup import TableColumn, figure, html_text, note, section, small, table
 from likeset.app.report.plain_words import DASH, quantity
 from likeset.app.report.svg import PALETTE, SUMMARY, drawing_in_page, inline
+from likeset.run.result_words import MEASURES
 
-__all__ = ["MEASURES", "evaluation_section", "score_in_words"]
-
-MEASURES = {"balanced_accuracy": "balanced accuracy", "accuracy": "accuracy", "auc": "AUC", "r2": "R²"}
-"""By their names in ``evaluation.json``."""
+__all__ = ["evaluation_section", "score_in_words"]
 
 _MOST_OWNERS = 40
 

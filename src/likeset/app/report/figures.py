@@ -17,12 +17,10 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from likeset.app.report.plain_words import number, plain, quantity
 from likeset.app.report.svg import PALETTE, POOL, RULE, SUMMARY, TARGET, drawing_in_page, inline
+from likeset.run.result_words import measure_in_words
 from likeset.tables.schema.identifier_names import words_of
 
-__all__ = ["MOST_LINES", "draw_images", "draw_label_numbers", "draw_marginal", "draw_picks", "draw_projection"]
-
-MOST_LINES = len(PALETTE)
-"""As many baselines are drawn; a table has the others."""
+__all__ = ["draw_images", "draw_label_numbers", "draw_marginal", "draw_picks", "draw_projection"]
 
 _WIDTH, _HEIGHT = 5.2, 3.5
 _MOST_POINTS = 1200
@@ -37,47 +35,33 @@ _DECADE = 10.0
 _DASHES = ((0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (3, 1.5)), (0, (8, 3)), (0, (2, 3)))
 
 
-def draw_picks(
-    result: Mapping[str, Any], baselines: Sequence[Mapping[str, Any]], *, measure: str, final: object
-) -> str:
-    """MMD² against the number of rows picked, with a line for each baseline.
-
-    Args:
-        result: with the history of the picks, which is in-sample, and the curve on held-out rows if that is known.
-        baselines: to compare with.
-        measure: the number of theirs that compares with that curve.
-        final: the summary's own.
-    """
-    in_sample = _numbers(result.get("history") or (), "squared_mmd")
-    curve = [float(level) for level in (result.get("likeness") or {}).get("curve") or () if _is_number(level)]
-    values = curve or in_sample
-    if len(values) < 2:
+def draw_picks(comparison: Mapping[str, Any]) -> str:
+    """MMD² against the number of rows picked, with a line for each alternative: all by the comparison's measure."""
+    values = [float(level) for level in comparison.get("curve") or () if _is_number(level)]
+    lines = [line for line in comparison.get("lines") or () if _is_number(line.get("squared_mmd"))]
+    if len(values) < 2 or not lines:
         return ""
-    lines = [baseline for baseline in baselines if _is_number(baseline.get(measure))][:MOST_LINES]
-    levels = [float(baseline[measure]) for baseline in lines]
+    lines = lines[: 1 + len(PALETTE)]  # the table has the others
+    levels = [float(line["squared_mmd"]) for line in lines]
     kept = np.unique(np.linspace(0, len(values) - 1, min(len(values), _MOST_PICKS)).round().astype(int))
     with drawing_in_page():
         figure = Figure(figsize=(_WIDTH, _HEIGHT))
         axes = figure.add_axes((0.125, 0.145, 0.57, 0.82))
-        last = values[-1] if not _is_number(final) else float(final)  # type: ignore[arg-type]
         axes.plot(kept + 1, np.asarray(values)[kept], color=SUMMARY, linewidth=2.2, solid_capstyle="round")
-        axes.plot([len(values)], [last], "o", color=SUMMARY, markersize=6, clip_on=False, zorder=5)
-        if curve and len(in_sample) == len(values):
-            axes.plot(kept + 1, np.asarray(in_sample)[kept], color=SUMMARY, linewidth=0.9)
-        for index, level in enumerate(levels):
+        axes.plot([len(values)], [levels[0]], "o", color=SUMMARY, markersize=6, clip_on=False, zorder=5)
+        for index, level in enumerate(levels[1:]):
             axes.axhline(level, color=PALETTE[index], linewidth=1.5, linestyle=_DASHES[index], zorder=1)
         axes.set_xlim(1, len(values))
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         axes.set_xlabel("rows picked")
-        axes.set_ylabel("MMD² to the target")
-        _scale(axes, [*values, *levels, last, *([min(in_sample)] if curve and in_sample else [])])
+        axes.set_ylabel(measure_in_words(comparison)[0])
+        _scale(axes, [*values, *levels])
         axes.grid(axis="y")
         axes.set_axisbelow(True)
-        labels = [(last, "this summary", SUMMARY)]
-        labels += [
-            (level, plain(baseline.get("name", "")), PALETTE[index])
-            for index, (baseline, level) in enumerate(zip(lines, levels, strict=True))
+        labels = [
+            (level, plain(line.get("name", "")), colour)
+            for line, level, colour in zip(lines, levels, (SUMMARY, *PALETTE), strict=False)
         ]
         _label_lines(axes, labels)
         told = "; ".join(f"{name} {number(level)}" for level, name, _ in labels)
@@ -365,10 +349,6 @@ def _coordinates(points: Any, most: int) -> tuple[Any, Any]:
 
 def _frequencies(given: object) -> list[float]:
     return [float(value) if _is_number(value) else 0.0 for value in given] if isinstance(given, Sequence) else []
-
-
-def _numbers(records: Sequence[Mapping[str, Any]], key: str) -> list[float]:
-    return [float(record[key]) for record in records if _is_number(record.get(key))]
 
 
 def _is_number(value: object) -> bool:

@@ -4,35 +4,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from likeset.app.report.figures import draw_picks
-from likeset.app.report.markup import TableColumn, definitions, figure, html_text, section, table
-from likeset.app.report.plain_words import NO_BREAK, TIMES, number, percent
-from likeset.app.report.story import likeness_in_words, measure, own_squared_mmd
+from likeset.app.report.markup import TableColumn, definitions, figure, html_text, note, section, table
+from likeset.app.report.plain_words import number
+from likeset.app.report.story import likeness_in_words
+from likeset.run.result_words import MEASURES, measure_in_words
 
 __all__ = ["match_section"]
 
-_FEW = 2  # lines whose meanings fit below them, beside the curve
-
-
-def _picks(result: Mapping[str, Any], baselines: Sequence[Mapping[str, Any]]) -> str:
-    """The curve over all picks: held-out where it is known, in-sample between organisations."""
-    if (result.get("likeness") or {}).get("curve"):
-        kind, final, lines = "squared_mmd", own_squared_mmd(result), "Thick: for new rows. Thin: in-sample."
-    else:
-        kind = "in_sample_squared_mmd"
-        final, lines = result.get(kind), "In-sample, after each pick."
-    picture = draw_picks(result, baselines, measure=kind, final=final)
-    return figure(picture, caption=f"{lines} Dashed: what else could be had.")
+_FEW = 2  # alternatives whose meanings fit below them, beside the curve
 
 
 def match_section(result: Mapping[str, Any]) -> str:
-    """The curve, and the summary beside what else could be had."""
-    baselines = list(result.get("baselines") or ())
-    meanings, few = _meanings(baselines), len(baselines) <= _FEW
+    """The curve, and the summary beside its alternatives."""
+    comparison = result.get("comparison") or {}
+    lines = list(comparison.get("lines") or ())
+    meanings, few = _meanings(lines), len(lines) <= _FEW + 1
     return section(
         "How close the summary is",
         '<div class="columns">',
-        _picks(result, baselines),
-        f"<div>{_baseline_table(result, baselines)}{meanings if few else ''}</div>",
+        figure(draw_picks(comparison), caption="After each pick. Dashed: the alternatives."),
+        f"<div>{_table(comparison, lines)}{meanings if few else ''}</div>",
         "</div>",
         "" if few else meanings,
         lead="MMD² measures how unlike the summary and your target are, all columns together. Smaller is better. "
@@ -41,31 +32,27 @@ def match_section(result: Mapping[str, Any]) -> str:
     )
 
 
-def _meanings(baselines: Sequence[Mapping[str, Any]]) -> str:
-    """What each of the others is: of many below table and curve, for beside the curve they would reach far down."""
-    told = [(str(line.get("name", "")), html_text(line["meaning"])) for line in baselines if line.get("meaning")]
+def _meanings(lines: Sequence[Mapping[str, Any]]) -> str:
+    """What each alternative is. Many of them stand below table and curve: beside them they would reach far down."""
+    told = [(str(line.get("name", "")), html_text(line["meaning"])) for line in lines if line.get("meaning")]
     return definitions(told, kind="facts meanings")
 
 
-def _baseline_table(result: Mapping[str, Any], baselines: Sequence[Mapping[str, Any]]) -> str:
-    own, kind = own_squared_mmd(result), measure(result)
-    with_accuracy = (
-        any(baseline.get("accuracy") is not None for baseline in baselines) or result.get("accuracy") is not None
-    )
-    columns = [
-        TableColumn("rows"),
-        TableColumn("MMD²" if kind == "squared_mmd" else "in-sample MMD²", numeric=True),
-        TableColumn("against ours", numeric=True),
-    ]
-    columns += [TableColumn("accuracy", numeric=True)] if with_accuracy else []
-    mine = {"name": "this summary", kind: own, "accuracy": result.get("accuracy"), "own": True}
-    lines = sorted([mine, *baselines], key=lambda line: float(line.get(kind) or 0.0))
+def _table(comparison: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> str:
+    if not lines:
+        return ""
+    head, sentence = measure_in_words(comparison)
+    scores = list(lines[0].get("scores") or ())
+    heads = (head, *(MEASURES.get(score, score) for score in scores))
     rows = []
-    for line in lines:
-        name = html_text(line.get("name", ""))
-        name = f'<span class="mine">{name}</span>' if line.get("own") else name
-        value = line.get(kind)
-        ratio = f"{TIMES}{NO_BREAK}{number(value / own)}" if value is not None and own and not line.get("own") else ""
-        row = [name, html_text(number(value)), html_text(ratio)]
-        rows.append([*row, html_text(percent(line.get("accuracy")))] if with_accuracy else row)
-    return table(columns, rows, caption="MMD² of this summary and of what else could be had")
+    for line in sorted(lines, key=lambda line: float(line.get("squared_mmd") or 0.0)):
+        name, judged = html_text(line.get("name", "")), line.get("scores") or {}
+        rows.append(
+            [
+                f'<span class="mine">{name}</span>' if line is lines[0] else name,
+                html_text(number(line.get("squared_mmd"))),
+                *(html_text(f"{judged[score]:.3f}" if score in judged else "") for score in scores),
+            ]
+        )
+    columns = [TableColumn("rows"), *(TableColumn(title, numeric=True) for title in heads)]
+    return table(columns, rows, caption="MMD² of this summary and of its alternatives") + note(sentence)

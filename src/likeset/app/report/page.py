@@ -119,8 +119,11 @@ def _cards(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     interval = f"{number(likeness['low'])} to {number(likeness['high'])}; 0 would be alike" if likeness else "in-sample"
     kind = "MMD² to rows like your target" if likeness else "MMD² to your target"
     yield kind, f"{html_text(number(own_squared_mmd(result)))}<small>{html_text(interval)}</small>"
-    if result.get("accuracy") is not None:
-        yield "accuracy of a model", f"{html_text(percent(result['accuracy']))}<small>on held-out target rows</small>"
+    lines = (result.get("comparison") or {}).get("lines") or ()
+    judged = lines[0].get("scores") if lines else None
+    if judged:
+        more = f"balanced {percent(judged['balanced_accuracy'])}, AUC {judged['auc']:.3f}; on held-out target rows"
+        yield "accuracy of a model", f"{html_text(percent(judged['accuracy']))}<small>{html_text(more)}</small>"
     owners = result.get("owners") or ()
     names = {owner.get("name") for owner in owners}
     for guarantee in result.get("guarantees") or ():

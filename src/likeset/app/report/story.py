@@ -15,7 +15,6 @@ __all__ = [
     "closeness",
     "is_simulated",
     "likeness_in_words",
-    "measure",
     "own_squared_mmd",
     "owner_names",
     "owners_learn_nothing",
@@ -24,8 +23,7 @@ __all__ = [
     "rows_per_person",
 ]
 
-_FORMAT = 2
-_ABOUT = 0.05
+_FORMAT = 3
 _OBSERVERS = {"owners": "Owners, even all together", "curator": "The curator", "consumer": "You, the consumer"}
 _ORDER = list(_OBSERVERS)
 
@@ -88,13 +86,8 @@ def closeness(result: Mapping[str, Any]) -> tuple[str, str, str, str]:
     return who, f"{match} rows like your {target} with", number(own_squared_mmd(result)), interval + _comparison(result)
 
 
-def measure(result: Mapping[str, Any]) -> str:
-    """The number by which a result's lines are compared: to the target's population, or in-sample where that lacks."""
-    return "squared_mmd" if result.get("likeness") else "in_sample_squared_mmd"
-
-
 def own_squared_mmd(result: Mapping[str, Any]) -> Any:
-    """The summary's own number of that kind; an estimate below zero is no distance."""
+    """MMD² to the target's population; in-sample where nobody estimated it. An estimate below zero is no distance."""
     likeness = result.get("likeness")
     return max(0.0, likeness["squared_mmd"]) if likeness else result.get("in_sample_squared_mmd")
 
@@ -110,32 +103,36 @@ def likeness_in_words(result: Mapping[str, Any]) -> str:
     is_away = is_far(likeness["low"], rows=result["rows_selected"])
     far = " That is far: few rows like yours were offered. The columns below show where they differ." if is_away else ""
     return (
-        "Estimated for new rows like your target's: selections without a fold of it, measured on that fold; in "
-        f"brackets an interval for 95 of 100 runs. In-sample it is {number(result.get('in_sample_squared_mmd'))}.{far}"
+        f"Your summary has MMD² {number(own_squared_mmd(result))} ({number(likeness['low'])} to "
+        f"{number(likeness['high'])}), estimated for new rows like your target's: selections without a fold of it, "
+        f"measured on that fold; in brackets an interval for 95 of 100 runs.{far}"
     )
 
 
 def _comparison(result: Mapping[str, Any]) -> str:
     """Against rows of the target's own kind, then against chance; nothing where neither is known."""
-    value, likeness = own_squared_mmd(result), result.get("likeness")
-    fresh, chance = _baseline(result, "fresh"), _baseline(result, "random")
-    if not _is_number(value):
-        return "."
-    words = ""
-    if fresh is not None and fresh > 0:
-        low, high = (likeness["low"], likeness["high"]) if likeness else ((1 - _ABOUT) * value, (1 + _ABOUT) * value)
-        how = "closer than" if high < fresh else "not as close as" if low > fresh else "about as close as"
+    likeness, words = result.get("likeness"), ""
+    fresh, chance = _alternative(result, "fresh"), _alternative(result, "random")
+    if likeness and fresh is not None:
         kind = f"{number(result.get('rows_selected'))} fresh rows of your own kind"
-        words = f": {how} {kind} would be ({number(fresh)})"
+        if likeness["low"] <= fresh <= likeness["high"]:
+            words = f"; the interval includes what {kind} would give ({number(fresh)})"
+        else:
+            how = "closer than" if likeness["high"] < fresh else "not as close as"
+            words = f": {how} {kind} would be ({number(fresh)})"
     if chance is not None:
         words += f"; random rows among those offered would give {number(chance)}"
     return f"{words}."
 
 
-def _baseline(result: Mapping[str, Any], kind: str) -> float | None:
-    for baseline in result.get("baselines") or ():
-        if baseline.get("kind") == kind and _is_number(baseline.get(measure(result))):
-            return float(baseline[measure(result)])
+def _alternative(result: Mapping[str, Any], kind: str) -> float | None:
+    """An alternative by the measure of the headline; None where the lines have another one."""
+    comparison = result.get("comparison") or {}
+    if comparison.get("measure") != ("estimate" if result.get("likeness") else "in-sample"):
+        return None
+    for line in comparison.get("lines") or ():
+        if line.get("kind") == kind and _is_number(line.get("squared_mmd")):
+            return float(line["squared_mmd"])
     return None
 
 
