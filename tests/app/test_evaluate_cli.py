@@ -48,6 +48,12 @@ def test_models_are_judged_beside_uniform_and_all_rows_and_by_owner(
     assert code == 0
     document = json.loads(out)
     assert [line["rows"] for line in document["models"][::3]] == [12, 12, 180]
+    assert (document["test_rows"], document["test_ids"]) == (40, 20)  # two rows of each patient
+    for line in document["models"][3:]:
+        own = next(one for one in document["models"] if one["model"] == line["model"])
+        for measure, gain in line["summary_gains"].items():
+            assert gain["value"] == pytest.approx(own["scores"][measure]["value"] - line["scores"][measure]["value"])
+            assert gain["low"] <= gain["value"] <= gain["high"]
     assert {line["owner"] for line in document["owners"]} <= set(OWNERS)
     assert sum(line["rows"] for line in document["owners"]) == 3 * 12
     page = (world.out / "report.html").read_text(encoding="utf-8")
@@ -79,6 +85,11 @@ def _without_the_column(path: Path) -> Path:
     return path
 
 
+def _without_ids(path: Path) -> Path:
+    write(path, rows(40, seed=9, age=60.0, whose="test").drop_columns(["patient"]))
+    return path
+
+
 def test_what_cannot_be_evaluated_is_said(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "schema.yaml"
     other.write_text(
@@ -89,6 +100,7 @@ def test_what_cannot_be_evaluated_is_said(world: World, tmp_path: Path, capsys: 
         ({"schema": other}, "is not the schema of this job"),
         ({"test": _without_a_label(tmp_path / "gap.csv")}, "has no label; leave such rows out"),
         ({"test": _without_the_column(tmp_path / "none.csv")}, "ill"),
+        ({"test": _without_ids(tmp_path / "nobody.csv")}, "patient"),
     ):
         code, _, err = evaluated(world, capsys, **changed)
         assert code == 2

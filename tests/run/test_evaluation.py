@@ -1,5 +1,8 @@
 """Models trained on a summary, judged on labelled test rows, with intervals."""
 
+from dataclasses import asdict
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -7,8 +10,8 @@ from sklearn.metrics import balanced_accuracy_score, r2_score, roc_auc_score
 
 import likeset
 from likeset.errors import InvalidArgument
-from likeset.run.evaluation import Evaluation, _auc, _draws, _measures
-from likeset.run.trained_models import Predicted
+from likeset.run.evaluation import Evaluation, _auc, _draws, _measures, evaluate_sets
+from likeset.run.trained_models import Predicted, TrainingRows
 
 
 def labelled(count: int, *, seed: int, noise: float = 0.3) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
@@ -67,10 +70,56 @@ def test_a_good_summary_beats_a_bad_one_and_intervals_surround_the_scores() -> N
             assert value.high is not None
             assert value.value is not None
             assert value.low < value.value < value.high
+    for line in found.models:
+        assert bool(line.summary_gains) == (line.training_set == "shuffled")
+        for measure, gain in line.summary_gains.items():
+            assert gain.value == pytest.approx(
+                score(found, "the summary", line.model, measure) - score(found, "shuffled", line.model, measure)
+            )
+            assert gain.low is not None
+            assert gain.low > 0.0
     again = likeset.evaluate(
         rows, labels, test_rows=test_rows, test_labels=test_labels, compare={"shuffled": (rows, shuffled)}
     )
     assert again.document() == found.document()
+
+
+@pytest.mark.usefixtures("few_trees")
+def test_persons_are_resampled_and_not_their_rows() -> None:
+    """A test in which everybody stands five times says as much as one in which everybody stands once, not more."""
+    rows, labels = labelled(60, seed=21)
+    test_rows, test_labels = labelled(80, seed=22, noise=1.0)
+    once = likeset.evaluate(rows, labels, test_rows=test_rows, test_labels=test_labels)
+    many: dict[str, Any] = {"test_rows": np.repeat(test_rows, 5, axis=0), "test_labels": np.repeat(test_labels, 5)}
+    of_persons = likeset.evaluate(rows, labels, test_ids=np.repeat(np.arange(100, 180), 5), **many)
+    of_rows = likeset.evaluate(rows, labels, **many)
+    assert (once.test_ids, of_persons.test_ids, of_persons.test_rows) == (None, 80, 400)
+    for line, same, other in zip(once.models, of_persons.models, of_rows.models, strict=True):
+        for measure, expected in line.scores.items():
+            found, narrow = same.scores[measure], other.scores[measure]
+            assert asdict(found) == pytest.approx(asdict(expected))
+            assert found.high is not None and found.low is not None  # noqa: PT018 - for the type checker
+            assert narrow.high is not None and narrow.low is not None  # noqa: PT018
+            assert narrow.high - narrow.low < 0.7 * (found.high - found.low)
+
+
+@pytest.mark.usefixtures("few_trees")
+def test_one_summary_is_compared_with_one_draw_and_not_with_a_mean() -> None:
+    """Of two draws one is useless: the interval for one draw reaches both, whatever their mean is."""
+    test = TrainingRows(*labelled(300, seed=32))
+    good, (rows, labels) = TrainingRows(*labelled(80, seed=31)), labelled(80, seed=33)
+    useless = TrainingRows(rows, np.random.default_rng(3).permutation(labels))
+    found = evaluate_sets({"the summary": [good], "drawn": [good, useless]}, test)
+    alone = evaluate_sets({"the summary": [useless]}, test)
+    for model in ("linear", "forest", "boosting"):
+        best, worst = score(found, "the summary", model, "auc"), score(alone, "the summary", model, "auc")
+        drawn = next(line for line in found.models if (line.training_set, line.model) == ("drawn", model))
+        interval, gain = drawn.scores["auc"], drawn.summary_gains["auc"]
+        assert interval.value == pytest.approx((best + worst) / 2)
+        assert interval.low is not None and interval.low < worst  # noqa: PT018 - for the type checker
+        assert interval.high is not None and interval.high > best  # noqa: PT018
+        assert gain.low == pytest.approx(0.0, abs=1e-12), "half of the draws are the summary itself"
+        assert gain.high is not None and gain.high > best - worst  # noqa: PT018
 
 
 def test_the_owner_of_wrong_labels_is_better_left_out_and_a_good_one_not() -> None:
@@ -137,6 +186,7 @@ def test_one_class_unknown_classes_and_tiny_tests_are_said() -> None:
         ({"test_labels": ["a"]}, "one label for each"),
         ({"test_rows": np.zeros((1, 2)), "test_labels": ["a"]}, "at least two are needed"),
         ({"owners": ["north"]}, "one for each of the 4 rows"),
+        ({"test_ids": ["a", "b"]}, "one id for each of 3 rows"),
         ({"resamples": 3}, "resamples"),
     ],
 )

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from likeset import documents
 from likeset.errors import BadDocument, BadTable, InvalidArgument
 from likeset.geometry.uniform import uniform
-from likeset.run.evaluation import Evaluation, evaluate_sets
+from likeset.run.evaluation import Evaluation, evaluate_sets, read_ids
 from likeset.run.job import Job
 from likeset.run.job_folder import JOB
 from likeset.run.publish import SUMMARY, read_result
@@ -41,7 +41,7 @@ def evaluate_job(
 
     Args:
         folder: the output directory of a finished job.
-        test: labelled rows of the target's kind.
+        test: labelled rows of the target's kind, with the id column where the schema declares one.
         schema_file: the schema of the job: its encoding is that of the models' rows; as the job names it if None.
         owners: files of all owners, where the caller has them: all their rows, and as many drawn at random, are trained
             on as well.
@@ -66,7 +66,7 @@ def evaluate_job(
         sets |= _all_rows({name: _labelled(address, schema) for name, address in owners.items()}, len(mapped.rows))
     whose = table.column("likeset_owner" if "likeset_owner" in table.column_names else "owner")
     names = np.array(whose.to_pylist(), dtype=np.str_) if by_owner else None
-    return evaluate_sets(sets, _labelled(test, schema), owners=names)
+    return evaluate_sets(sets, _labelled(test, schema), ids=read_ids(test, schema), owners=names)
 
 
 def _schema_of(folder: Path) -> str:

@@ -1,7 +1,9 @@
 """What a training set is worth: models trained on it, judged on labelled test rows of the target's kind.
 
-Intervals come from drawing the test rows anew, with replacement; the models stay as they are. So they say how sure the
-test is, and not what other training rows would have given. Training sets see the same draws: differences are paired.
+Intervals come from resampling the test with replacement: its persons where ids are known, its rows otherwise. The
+models stay as they are. All training sets see the same resamples, so differences are paired. Of a training set that was
+drawn several times, the score is the mean, and the interval is that of a single draw: it covers the draws as well as
+the resamples. So one summary is compared with one draw.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,19 +11,24 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.run.trained_models import MODELS, Labels, Predicted, TrainingRows, train
+from likeset.tables.schema.cell_values import MissingWords
+from likeset.tables.schema.rows_per_id import written_ids
 from likeset.tables.schema.schema import Schema
 from likeset.tables.sources.declared_frames import DeclaredFrame
 from likeset.tables.sources.frames import column_names, numbers
+from likeset.tables.sources.row_blocks import checked_columns
+from likeset.tables.sources.source import open_source
 
-__all__ = ["Evaluation", "OwnerLoss", "Score", "TrainedOn", "evaluate", "evaluate_sets"]
+__all__ = ["Evaluation", "OwnerLoss", "Score", "TrainedOn", "evaluate", "evaluate_sets", "read_ids"]
 
-_FEW_ROWS = 30
+_FEW = 30  # test rows, or persons
 _ENDS = (2.5, 97.5)
 _MEASURES = {"classes": ("balanced_accuracy", "accuracy", "auc"), "numbers": ("r2",)}
 _BLOCK = 1 << 22  # counts that are looked at together
@@ -32,7 +39,7 @@ Draws = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A number with an interval for 95 of 100 tests; None where it has no meaning, such as an AUC with one class."""
+    """A number with its 95% interval; None where it has no meaning, such as an AUC with one class."""
 
     value: float | None
     low: float | None
@@ -48,12 +55,14 @@ class TrainedOn:
         rows: how many.
         model: its name.
         scores: by measure: balanced accuracy, accuracy and AUC (mean of each class against the rest), or R².
+        summary_gains: by measure: the score of the summary less this one; empty for the summary itself.
     """
 
     training_set: str
     rows: int
     model: str
     scores: Mapping[str, Score]
+    summary_gains: Mapping[str, Score]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +82,7 @@ class Evaluation:
     Attributes:
         task: whether labels are ``classes`` or ``numbers``.
         test_rows: how many rows the models were judged on.
+        test_ids: how many persons these rows belong to; None where nobody said.
         models: one line for each training set and model.
         owners: what each model loses without each owner; empty unless asked for.
         notes: what the reader should know.
@@ -80,6 +90,7 @@ class Evaluation:
 
     task: Literal["classes", "numbers"]
     test_rows: int
+    test_ids: int | None
     models: tuple[TrainedOn, ...]
     owners: tuple[OwnerLoss, ...]
     notes: tuple[str, ...]
@@ -95,6 +106,7 @@ def evaluate(
     *,
     test_rows: Any,
     test_labels: ArrayLike | None = None,
+    test_ids: ArrayLike | None = None,
     weights: ArrayLike | None = None,
     owners: Sequence[str] | None = None,
     compare: Mapping[str, tuple[Any, ArrayLike | None]] | None = None,
@@ -110,12 +122,14 @@ def evaluate(
             they may stand in the frame, in the column that it declares as label.
         test_rows: labelled rows of the target's kind, with the same columns.
         test_labels: of these, likewise.
+        test_ids: whose test rows these are. Intervals then resample persons, not rows. With a schema that declares an
+            id column, that column of ``test_rows`` is used instead.
         weights: what each row of the summary counts; alike if not given.
         owners: for each row of the summary its owner; then also what models lose without each of them.
         compare: other training sets by name, each with its labels: uniform offers, say, or all rows.
         schema: declares the columns of data frames.
-        resamples: how often test rows are drawn anew for the intervals.
-        random_state: seed of the models and of these draws.
+        resamples: how often the test is resampled for the intervals.
+        random_state: seed of the models and of the resamples.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -132,8 +146,30 @@ def evaluate(
     sets = {"the summary": [summary]}
     for name, (others, other_labels) in (compare or {}).items():
         sets[name] = [known.rows(name, others, f"compare[{name!r}]", other_labels)]
+    ids = None if test_ids is None else _ids("test_ids", test_ids, len(test.labels))
+    if schema is not None and schema.id_column is not None:
+        ids = read_ids(test_rows, schema, name="test_rows")
     whose = None if owners is None else np.array([str(owner) for owner in owners])
-    return evaluate_sets(sets, test, owners=whose, resamples=resamples, seed=random_state)
+    return evaluate_sets(sets, test, ids=ids, owners=whose, resamples=resamples, seed=random_state)
+
+
+def read_ids(table: Any, schema: Schema, *, name: str | None = None) -> NDArray[np.str_] | None:
+    """Whose row each row of a file or a data frame is; rows without an id count as one person's. None without ids.
+
+    Args:
+        table: an address or a data frame.
+        schema: declares the id column.
+        name: how errors call the table.
+    """
+    column = schema.id_column
+    if column is None:
+        return None
+    with open_source(table, name=name) as source:
+        checked_columns([column], source.schema, table=source.name)
+        chunks = [chunk for block in source.blocks((column,)) for chunk in block.table.column(column).chunks]
+        ids, missing = pa.chunked_array(chunks), MissingWords.of(schema.declaration.missing_words)
+        written = written_ids(ids, missing, table=source.name, column=column)
+    return np.array(written.fill_null("").to_pylist(), dtype=np.str_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,54 +198,60 @@ def evaluate_sets(
     sets: Mapping[str, Sequence[TrainingRows]],
     test: TrainingRows,
     *,
+    ids: NDArray[np.str_] | None = None,
     owners: NDArray[np.str_] | None = None,
     resamples: int = 1000,
     seed: int = 0,
 ) -> Evaluation:
-    """The same for training sets that may have been drawn several times: then their scores are means.
+    """The same for training sets that may have been drawn several times.
 
     Args:
         sets: by name; the first is the summary.
         test: rows to judge by.
+        ids: whose row each test row is, if known.
         owners: for each row of the summary its owner, if they are to be judged.
-        resamples: how often test rows are drawn anew.
-        seed: of models and draws.
+        resamples: how often the test is resampled.
+        seed: of models and resamples.
     """
     arguments.count("resamples", resamples, least=100)
-    summary = next(iter(sets.values()))[0]
+    first, (summary, *_) = next(iter(sets.items()))
     task: Literal["classes", "numbers"] = "numbers" if summary.labels.dtype.kind == "f" else "classes"
     _check(sets, test, task, owners)
-    counts = _draws(len(test.labels), resamples, arguments.count("random_state", seed, least=0))
-    lines, main = [], dict[str, Draws]()
+    counts = _draws(len(test.labels), resamples, arguments.count("random_state", seed, least=0), ids)
+    lines, main = [], dict[str, dict[str, Draws]]()
     for name, draws in sets.items():
         for model in MODELS:
-            means = _mean_measures([train(model, drawn, test, seed=seed) for drawn in draws], test.labels, counts, task)
-            main.setdefault(model, means[_MEASURES[task][0]])
+            each = [_measures(train(model, drawn, test, seed=seed), test.labels, counts, task) for drawn in draws]
+            means = {measure: np.stack([values[measure] for values in each]) for measure in _MEASURES[task]}
             scores = {measure: _score(values) for measure, values in means.items()}
-            lines.append(TrainedOn(name, len(draws[0].labels), model, scores))
+            own = main.setdefault(model, each[0])
+            gains = {} if name == first else {measure: _score(own[measure] - means[measure]) for measure in means}
+            lines.append(TrainedOn(name, len(draws[0].labels), model, scores, gains))
     losses = [] if owners is None else _losses(summary, test, owners, main, counts=counts, seed=seed, task=task)
-    return Evaluation(task, len(test.labels), tuple(lines), tuple(losses), tuple(_notes(summary, test, task)))
+    persons = None if ids is None else len(np.unique(ids))
+    notes = _notes(summary, test, task, persons)
+    return Evaluation(task, len(test.labels), persons, tuple(lines), tuple(losses), tuple(notes))
 
 
 def _losses(
     summary: TrainingRows,
     test: TrainingRows,
     owners: NDArray[np.str_],
-    whole: Mapping[str, Draws],
+    whole: Mapping[str, Mapping[str, Draws]],
     *,
     counts: Draws,
     seed: int,
     task: Literal["classes", "numbers"],
 ) -> list[OwnerLoss]:
     """Each owner's rows left out in turn; an owner of all rows has nothing to be compared with."""
-    losses = []
+    losses, main = [], _MEASURES[task][0]
     for owner in np.unique(owners):
         rest = owners != owner
         for model, values in whole.items():
             loss = Score(None, None, None)
             if rest.any():
                 without = train(model, summary.part(rest), test, seed=seed)
-                loss = _score(values - _measures(without, test.labels, counts, task)[_MEASURES[task][0]])
+                loss = _score(values[main] - _measures(without, test.labels, counts, task)[main])
             losses.append(OwnerLoss(str(owner), int(np.count_nonzero(~rest)), model, loss))
     return losses
 
@@ -227,6 +269,13 @@ def _training_rows(argument: str, rows: Rows, labels: ArrayLike, weights: ArrayL
     return TrainingRows(rows, values, shares)
 
 
+def _ids(argument: str, ids: ArrayLike, rows: int) -> NDArray[np.str_]:
+    written = np.asarray(ids).astype(np.str_)
+    if written.shape != (rows,):
+        raise InvalidArgument(argument, f"array of shape {written.shape}", f"must be one id for each of {rows} rows")
+    return written
+
+
 def _check(
     sets: Mapping[str, Sequence[TrainingRows]], test: TrainingRows, task: str, owners: NDArray[np.str_] | None
 ) -> None:
@@ -242,10 +291,11 @@ def _check(
         raise InvalidArgument("owners", len(owners), f"must be one for each of the {size} rows of the summary")
 
 
-def _notes(summary: TrainingRows, test: TrainingRows, task: str) -> list[str]:
+def _notes(summary: TrainingRows, test: TrainingRows, task: str, persons: int | None) -> list[str]:
     notes = []
-    if len(test.labels) < _FEW_ROWS:
-        notes.append(f"{len(test.labels)} test rows tell little: intervals of so few are themselves not to be trusted.")
+    if (persons or len(test.labels)) < _FEW:
+        few = f"{len(test.labels)} test rows" if persons is None else f"Test rows of {persons} persons"
+        notes.append(f"{few} tell little: intervals of so few are themselves not to be trusted.")
     again = _rows_in(test.rows, summary.rows)
     if again:
         notes.append(
@@ -273,22 +323,21 @@ def _rows_in(rows: Rows, others: Rows) -> int:
     return sum(row.tobytes() in known for row in rows.astype(np.float64) + 0.0)
 
 
-def _draws(rows: int, resamples: int, seed: int) -> Draws:
-    """How often each test row is drawn: as they are, then anew."""
-    drawn = np.random.default_rng(seed).multinomial(rows, np.full(rows, 1.0 / rows), size=resamples)
-    return np.concatenate([np.ones((1, rows)), drawn])
+def _draws(rows: int, resamples: int, seed: int, ids: NDArray[np.str_] | None = None) -> Draws:
+    """How often each test row counts: once each, then in each resample; all rows of a person together."""
+    persons = np.arange(rows) if ids is None else np.unique(ids, return_inverse=True)[1]
+    count = int(persons.max()) + 1
+    drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1.0 / count), size=resamples)
+    return np.concatenate([np.ones((1, rows)), drawn[:, persons]])
 
 
 def _score(values: Draws) -> Score:
-    if not np.isfinite(values[0]):
+    """Of one training set, or of several draws of it: a line each, with the test as it is in the first place."""
+    lines = np.atleast_2d(values)
+    if not np.isfinite(lines[:, 0]).all():
         return Score(None, None, None)
-    low, high = np.nanpercentile(values[1:], _ENDS)
-    return Score(float(values[0]), float(low), float(high))
-
-
-def _mean_measures(several: Sequence[Predicted], labels: Labels, counts: Draws, task: str) -> dict[str, Draws]:
-    each = [_measures(predicted, labels, counts, task) for predicted in several]
-    return {measure: np.mean([measures[measure] for measures in each], axis=0) for measure in each[0]}
+    low, high = np.nanpercentile(lines[:, 1:], _ENDS)
+    return Score(float(lines[:, 0].mean()), float(low), float(high))
 
 
 def _measures(predicted: Predicted, labels: Labels, counts: Draws, task: str) -> dict[str, Draws]:

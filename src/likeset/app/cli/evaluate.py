@@ -37,7 +37,8 @@ def evaluate(
     """Train models on a summary, and judge them on a labelled test file.
 
     A linear model, a forest and gradient boosting, with intervals. With all owners' files, also on as many rows
-    drawn at random, and on all rows. Writes evaluation.json, and a section into report.html.
+    drawn at random, and on all rows, with the differences. Where the schema declares an id, the test needs its column:
+    intervals then resample persons. Writes evaluation.json, and a section into report.html.
 
     Example: [bold]likeset evaluate matched --test test.csv --by-owner[/]
     """
@@ -69,24 +70,27 @@ def _on_two_lines(score: Mapping[str, Any]) -> Text:
 
 
 def _show(document: Mapping[str, Any]) -> None:
-    from likeset.app.report.evaluation_section import score_in_words
+    from likeset.app.report.evaluation_section import GAINS, score_in_words, test_in_words
     from likeset.run.result_words import MEASURES
 
     lines = document["models"]
     measures = list(lines[0]["scores"])
-    show_table(
-        f"Judged on {document['test_rows']:,} test rows",
-        ("trained on", "model", *(MEASURES[measure] for measure in measures)),
-        [
+    for title, kind, caption in (
+        ("What models learn", "scores", test_in_words(document)),
+        (GAINS, "summary_gains", None),
+    ):
+        rows = [
             (
                 Text(f"{harmless(line['training_set'])}\n{line['rows']:,} rows"),
                 line["model"],
-                *(_on_two_lines(line["scores"][measure]) for measure in measures),
+                *(_on_two_lines(line[kind][measure]) for measure in measures),
             )
             for line in lines
-        ],
-        caption="Below each score: its interval for 95 of 100 tests; test rows were drawn anew, the models stayed.",
-    )
+            if line[kind]
+        ]
+        if rows:
+            heads = ("trained on", "model", *(MEASURES[measure] for measure in measures))
+            show_table(title, heads, rows, caption=caption)
     if document["owners"]:
         show_table(
             f"What models lose in {MEASURES[measures[0]]} without an owner's rows",

@@ -11,9 +11,23 @@ from likeset.app.report.plain_words import DASH, quantity
 from likeset.app.report.svg import PALETTE, SUMMARY, drawing_in_page, inline
 from likeset.run.result_words import MEASURES
 
-__all__ = ["evaluation_section", "score_in_words"]
+__all__ = ["GAINS", "evaluation_section", "score_in_words", "test_in_words"]
+
+GAINS = "The summary's score less that of others"
 
 _MOST_OWNERS = 40
+
+
+def test_in_words(evaluation: Mapping[str, Any]) -> str:
+    """What models were judged on, and what intervals mean."""
+    persons = evaluation.get("test_ids")
+    of_persons = "" if persons is None else f" of {quantity(persons, 'person')}"
+    drawn = "rows" if persons is None else "persons"
+    return (
+        f"Judged on {quantity(evaluation.get('test_rows'), 'labelled test row')}{of_persons}. Intervals are for 95 of "
+        f"100 tests: {drawn} of the test were resampled, the models stayed. Of several draws: the mean, and the "
+        "interval for one draw."
+    )
 
 
 def score_in_words(score: Mapping[str, Any]) -> str:
@@ -29,26 +43,31 @@ def evaluation_section(evaluation: Mapping[str, Any] | None) -> str:
     if not lines or evaluation is None:
         return ""
     measures = list(lines[0]["scores"])
+    gains = [line for line in lines if line.get("summary_gains")]
+    return section(
+        "What models learn from it",
+        figure(_draw(lines, measures[0]), kind="only"),
+        _scores(lines, "scores", measures, caption="Models by what they were trained on"),
+        f"<h3>{GAINS}</h3>" + _scores(gains, "summary_gains", measures, caption=GAINS) if gains else "",
+        *(note(words) for words in evaluation.get("notes") or ()),
+        _owners(evaluation, measures[0]),
+        lead=test_in_words(evaluation),
+        anchor="models",
+    )
+
+
+def _scores(lines: list[Mapping[str, Any]], kind: str, measures: list[str], *, caption: str) -> str:
     columns = [TableColumn("trained on"), TableColumn("model")]
     columns += [TableColumn(MEASURES.get(measure, measure), numeric=True) for measure in measures]
     rows = [
         [
             html_text(line["training_set"]) + small(quantity(line["rows"], "row")),
             html_text(line["model"]),
-            *(html_text(score_in_words(line["scores"][measure])) for measure in measures),
+            *(html_text(score_in_words(line[kind][measure])) for measure in measures),
         ]
         for line in lines
     ]
-    return section(
-        "What models learn from it",
-        figure(_draw(lines, measures[0]), kind="only"),
-        table(columns, rows, caption="Models by what they were trained on"),
-        *(note(words) for words in evaluation.get("notes") or ()),
-        _owners(evaluation, measures[0]),
-        lead=f"Judged on {quantity(evaluation.get('test_rows'), 'labelled test row')}. Intervals for 95 of 100 tests: "
-        "test rows were drawn anew, and the models stayed.",
-        anchor="models",
-    )
+    return table(columns, rows, caption=caption)
 
 
 def _owners(evaluation: Mapping[str, Any], measure: str) -> str:
