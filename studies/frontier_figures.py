@@ -65,7 +65,7 @@ def draw_frontier(
         shown = [point.ratio + point.spread for point in points if any(point.at(base) for base in bases)]
         for axes in panels[0]:
             axes.set_ylim(0.85, 1.25 * max(shown))
-        panels[0][0].set_ylabel("MMD² to the target, over exact greedy's")
+        panels[0][0].set_ylabel("held-out MMD² over exact greedy's")
         handles, names = panels[0][0].get_legend_handles_labels()
         for size in (1.0, 4.0):
             handles.append(panels[0][0].scatter([], [], s=_area(size), color="#aaaaaa"))

@@ -48,7 +48,7 @@ class Gain:
         setting: target rows, owners, size, offer factor, right rows in the pool.
         epsilon: of the release.
         noise: in the score of a row.
-        gained: mean logarithm of MMD² with uniform offers over that with tilted ones.
+        gained: mean logarithm of held-out MMD² with uniform offers over that with tilted ones.
         best: the same for a release without noise.
         seeds: how many it is the mean of.
     """
@@ -122,7 +122,7 @@ def measured_gains(lines: Iterable[RecordLine]) -> list[Gain]:
         if line.done and line["method"] in ("sealed", "uniform-offers"):
             key = tuple(float(line[name]) for name in _FACTORS)
             runs = mmd_by_setting.setdefault(key, {}).setdefault(line["seed"], {})
-            runs[line["epsilon"] or 0.0] = math.log(line["squared_mmd"])
+            runs[line["epsilon"] or 0.0] = math.log(line["squared_mmd_held_out"])
     gains = []
     for setting, seeds in mmd_by_setting.items():
         whole = [runs for runs in seeds.values() if 0.0 in runs and NO_NOISE in runs]

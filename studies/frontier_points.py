@@ -21,9 +21,8 @@ class Point:
         epsilon: the budget asked for; None for methods without.
         proven: what is proven about the target's rows toward owners; None where nothing is.
         owners_proven: the same about the rows of another owner.
-        ratio: mean MMD² over that of exact greedy in the same market.
+        ratio: mean MMD² to held-out rows, over that of exact greedy in the same market.
         spread: its standard deviation over seeds; 0 for one seed.
-        held_out: the same ratio to rows that nobody saw.
         access: mean access ratio.
         right_share: mean share of rows of the target's digits.
         seeds: how many.
@@ -36,7 +35,6 @@ class Point:
     owners_proven: float | None
     ratio: float
     spread: float
-    held_out: float
     access: float
     right_share: float
     seeds: int
@@ -56,8 +54,7 @@ def points_of(lines: Sequence[RecordLine]) -> list[Point]:
             groups.setdefault((key, line["method"], line["epsilon"]), []).append(line)
     averages = []
     for (key, method, epsilon), runs in groups.items():
-        ratios = [run["squared_mmd"] / exact[_market(run)]["squared_mmd"] for run in runs]
-        far = [run["squared_mmd_held_out"] / exact[_market(run)]["squared_mmd_held_out"] for run in runs]
+        ratios = [run["squared_mmd_held_out"] / exact[_market(run)]["squared_mmd_held_out"] for run in runs]
         averages.append(
             Point(
                 setting=dict(zip((*FACTORS, "right"), key, strict=True)),
@@ -67,7 +64,6 @@ def points_of(lines: Sequence[RecordLine]) -> list[Point]:
                 owners_proven=runs[0]["owner_guarantee"]["epsilon"],
                 ratio=fmean(ratios),
                 spread=stdev(ratios) if len(ratios) > 1 else 0.0,
-                held_out=fmean(far),
                 access=fmean(run["access_ratio"] for run in runs),
                 right_share=fmean(run["right_share"] for run in runs),
                 seeds=len(runs),

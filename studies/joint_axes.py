@@ -13,7 +13,7 @@ from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.greedy import match
 from likeset.geometry.kernels import median_gamma
 from likeset.geometry.weights import weights
-from likeset.simulation.market import LabelledMarket, svm_accuracy
+from likeset.simulation.market import LabelledMarket, svm_scores
 from likeset.simulation.protocol_runs import run_protocol
 from likeset.simulation.tasks import Task
 from studies.contract import Cell, Options, Presentation, RecordLine, Table
@@ -64,12 +64,12 @@ class JointAxes:
         market = alike_market(int(cell["seed"]))
         gamma = median_gamma(market.target, scale=1.0, coins=np.random.default_rng(0))
         if cell["method"] == "everything":
-            return {"accuracy": svm_accuracy(market.pool, market.pool_labels, market)}
+            return {**svm_scores(market.pool, market.pool_labels, market)}
         if cell["method"] == "mean matching":
             return {"accuracy": _weighted_accuracy(market, gamma)}
         picks = _picks(cell, market, gamma)
         return {
-            "accuracy": svm_accuracy(market.pool[picks], market.pool_labels[picks], market),
+            **svm_scores(market.pool[picks], market.pool_labels[picks], market),
             "squared_mmd": squared_mmd(market.pool[picks], market.test, gamma=gamma),
         }
 

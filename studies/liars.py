@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 from likeset.errors import InvalidArgument
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.kernels import median_gamma
-from likeset.simulation.market import LabelledMarket, digits_market, svm_accuracy
+from likeset.simulation.market import LabelledMarket, digits_market, svm_scores
 from likeset.simulation.protocol_runs import run_protocol
 from likeset.simulation.tasks import Task
 from studies.contract import Cell, Options, Presentation, RecordLine, Table
@@ -81,7 +81,7 @@ class Liars:
         rows = offering.pool[picks]
         liars_rows = next(iter(market.owners.values()))
         return {
-            "accuracy": svm_accuracy(rows, offering.pool_labels[picks], market),
+            **svm_scores(rows, offering.pool_labels[picks], market),
             "squared_mmd": squared_mmd(rows, market.test, gamma=gamma),
             "liars_picks": float((picks < len(next(iter(offering.owners.values())))).mean()),
             "contradicted_liar": float(judged[0].mean()),
