@@ -88,5 +88,8 @@ judged = evaluate(
 )
 for line in judged.models:
     print(f"{line.training_set}, {line.model}: {line.scores['balanced_accuracy'].value:.2f}")
-far = squared_mmd(embedded(market[chosen]), target, gamma=matched.gamma_)
-print(f"MMD² of the summary {matched.in_sample_squared_mmd_:.3f}, of rows at random {far:.3f}")
+near, far = (
+    squared_mmd(rows, embedded(later[asked]), gamma=matched.gamma_)
+    for rows in (embedded(bought), embedded(market[chosen]))
+)
+print(f"MMD² to the later images: of the summary {near:.3f}, of rows at random {far:.3f}")

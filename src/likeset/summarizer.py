@@ -67,7 +67,8 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             ``Likeness`` with an interval; None where it is not known: with ``folds=0``, fewer than 20 rows of a target,
             ``interactive``, a split curator.
         in_sample_squared_mmd_: squared MMD of the (weighted) summary to the very rows of the target that it was
-            selected by; too good, as it does not say how other rows of that kind are matched.
+            selected by. Do not compare it with ``likeness_``: it is too good, as the selection saw these rows, and it
+            includes their sampling spread.
         guarantees_: for each view what it costs, with its basis.
         shares_: each owner's part of all Shapley values; telling it to an owner would be a release of its own.
         attribution_: the same in full: rows, Shapley value, payment.
