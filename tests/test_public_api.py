@@ -18,7 +18,7 @@ PUBLIC = ["LikesetWarning", "Schema", "Summarizer", "Terms", "errors", "evaluate
 
 SIGNATURES = {
     "likeset.evaluate": (
-        "(rows, labels, *, test_rows, test_labels, weights, owners, compare, schema, resamples, random_state)"
+        "(rows, labels, *, test_rows, test_labels, test_ids, weights, owners, compare, schema, resamples, random_state)"
     ),
     "likeset.match": "(target, owners, *, schema, size, out, resume, compare, progress, wishes)",
     "likeset.squared_mmd": "(a, b, *, gamma, weights)",
