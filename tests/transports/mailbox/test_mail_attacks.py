@@ -13,8 +13,10 @@ from test_mail_meddling import begun, leave
 from test_mail_runs import check_done, receipts_written
 
 from likeset.errors import MailboxTrouble, PostTrouble
+from likeset.homes.curator.home import curator
 from likeset.homes.signed_invitation import end_of
 from likeset.protocol.party import CURATOR
+from likeset.protocol.sealed import SealedCurator
 from likeset.run.remote import collect
 from likeset.transports.mailbox.stores import Listing, StoredFile, time_of
 from likeset.transports.outcomes import Ending
@@ -341,3 +343,15 @@ def test_the_consumer_hears_one_rounded_estimate_of_rows_that_it_did_not_buy(tmp
     likeness = collect(run).result.likeness
     assert likeness is not None
     assert likeness.curve == ()
+
+
+def test_the_curator_draws_folds_with_a_secret_that_it_has_again_after_a_restart(tmp_path: Path) -> None:
+    homes = homes_in(tmp_path)
+
+    def fold_key() -> int:
+        party = curator(homes.run.invitation, CURATOR, homes.folder(CURATOR)).resident.party
+        assert isinstance(party, SealedCurator)
+        assert party._fold_key is not None
+        return party._fold_key
+
+    assert fold_key() == fold_key() > 2**128
