@@ -93,6 +93,12 @@ def complaint(text: str) -> str:
         (f"{HEAD}note: !!python/object:os.system {{}}\n", "line 3: note: tag:yaml.org,2002:python/object:os.system is"),
         (f"{HEAD}note: !!binary aGk=\n", "line 3: note: tag:yaml.org,2002:binary is not used here"),
         (f"{HEAD}note: {'[' * 40}{']' * 40}\n", "drawing.yaml, line 3: is nested too deeply"),
+        (f'{HEAD}note: "\\ud800"\n', "drawing.yaml, line 3: has half of a surrogate pair"),
+        (f'{HEAD}"\\ud800": 1\n', "drawing.yaml, line 3: has half of a surrogate pair"),
+        (
+            f"{HEAD}{''.join(f'z{number}: 1{chr(10)}' for number in range(3000))}",
+            "line 3: z0: is no field here; there are likeset, version, shapes, words, copies,",
+        ),
         (f"{HEAD}? [a, b]\n: 1\n", "drawing.yaml, line 3: a field's name must be a word"),
         (f"{HEAD}---\n{HEAD}", "drawing.yaml, line 3: is not YAML"),
         (f"{HEAD}note: a\x01b\n", "drawing.yaml: is not text"),
@@ -103,6 +109,19 @@ def test_a_mistake_is_named_by_file_line_field_and_remedy(text: str, expected: s
     found = complaint(text)
     assert found.startswith(expected) or expected in found
     assert "\n" not in found
+
+
+def test_of_thousands_of_mistakes_twenty_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To find the line of each takes as long as the file is."""
+    asked = list[str]()
+
+    def near_miss(word: str, _known: object) -> str:
+        asked.append(word)
+        return ""
+
+    monkeypatch.setattr(documents, "near_miss", near_miss)
+    assert "at least 19 more problems" in complaint(HEAD + "".join(f"z{number}: 1\n" for number in range(3000)))
+    assert len(asked) == 20
 
 
 def test_the_parts_of_a_complaint_can_be_read_by_programs() -> None:

@@ -36,6 +36,7 @@ __all__ = [
 _MOST_BYTES = 1_000_000
 _OTHERS = 0o077
 _MOST_NESTED = 32
+_MOST_PROBLEMS = 20
 _LARGEST_PLAIN = 1e15
 _TAGS = {f"tag:yaml.org,2002:{kind}" for kind in ("map", "seq", "str", "int", "float", "bool", "null")}
 _INTEGER = re.compile(r"^[-+]?(?:0|[1-9][0-9]*)$")
@@ -114,7 +115,7 @@ def read_text(text: str, model: type[Model], *, name: str) -> Model:
     root = _compose(text, name)
     if root is None:
         raise BadDocument(name, "is empty")
-    content = _plain(root, name, path=())
+    content = _plain(root, name, path=(), loader=_Loader(""))
     if not isinstance(content, dict):
         raise BadDocument(name, "must consist of lines such as 'version: 1'", line=_line(root))
     try:
@@ -165,6 +166,19 @@ def near_miss(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
+class _Refused(yaml.MarkedYAMLError):
+    """YAML that likeset does not read."""
+
+
+def _is_text(value: str) -> bool:
+    """Whether surrogates, which escapes can write, stand in pairs only."""
+    try:
+        value.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 class _Loader(yaml.SafeLoader):
     """PyYAML's reader with the rules of YAML 1.2, without aliases, and no deeper than needed."""
 
@@ -174,11 +188,13 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
         if self.check_event(yaml.AliasEvent):
-            raise yaml.MarkedYAMLError(problem="*aliases are not used here", problem_mark=mark)
+            raise _Refused(problem="*aliases are not used here", problem_mark=mark)
         self.nesting += 1
         if self.nesting > _MOST_NESTED:
-            raise yaml.MarkedYAMLError(problem="is nested too deeply", problem_mark=mark)
+            raise _Refused(problem="is nested too deeply", problem_mark=mark)
         node = super().compose_node(parent, index)
+        if isinstance(node, yaml.ScalarNode) and not _is_text(node.value):
+            raise _Refused(problem="has half of a surrogate pair, which is no character", problem_mark=mark)
         self.nesting -= 1
         return node
 
@@ -222,28 +238,25 @@ def _compose(text: str, name: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = error.problem or "cannot be read"
-        known = "aliases" in problem or "nested" in problem
-        reason = problem if known else f"is not YAML: {problem}; look at the indentation, quotes and colons there"
-        raise BadDocument(name, reason, line=None if mark is None else mark.line + 1) from error
+        if not isinstance(error, _Refused):
+            problem = f"is not YAML: {problem}; look at the indentation, quotes and colons there"
+        raise BadDocument(name, problem, line=None if mark is None else mark.line + 1) from error
     except yaml.YAMLError as error:  # a character that no text has
         raise BadDocument(name, "is not text: it has characters that YAML does not allow") from error
 
 
-def _plain(node: Any, name: str, *, path: tuple[str, ...]) -> Any:
+def _plain(node: Any, name: str, *, path: tuple[str, ...], loader: _Loader) -> Any:
     """What a node stands for: dict, list, text, number, truth value or None."""
     field = ".".join(path)
     if node.tag not in _TAGS:
         raise BadDocument(name, f"{node.tag} is not used here", line=_line(node), field=field)
     if isinstance(node, yaml.ScalarNode):
-        loader = _Loader("")
         try:
             return loader.construct_object(node)  # type: ignore[no-untyped-call,unused-ignore]
         except (yaml.YAMLError, ValueError) as error:
             raise BadDocument(name, "cannot be read", line=_line(node), field=field) from error
-        finally:
-            loader.dispose()
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(item, name, path=(*path, str(index))) for index, item in enumerate(node.value)]
+        return [_plain(item, name, path=(*path, str(index)), loader=loader) for index, item in enumerate(node.value)]
     fields: dict[str, Any] = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
@@ -251,7 +264,7 @@ def _plain(node: Any, name: str, *, path: tuple[str, ...]) -> Any:
         inner = (*path, key.value)
         if key.value in fields:
             raise BadDocument(name, "is given twice; keep one", line=_line(key), field=".".join(inner))
-        fields[key.value] = _plain(value, name, path=inner)
+        fields[key.value] = _plain(value, name, path=inner, loader=loader)
     return fields
 
 
@@ -264,17 +277,17 @@ def _first_problem(error: ValidationError, model: type[BaseModel], root: Any, na
     told = error.errors(include_url=False)
     # A field under another name is missing too: its near miss says what to do, that it is missing does not.
     renamed = {problem["loc"][:-1] for problem in told if problem["type"] == "extra_forbidden"}
+    kept = [problem for problem in told if problem["type"] != "missing" or problem["loc"][:-1] not in renamed]
     problems = []
-    for problem in told:
-        if problem["type"] == "missing" and problem["loc"][:-1] in renamed:
-            continue
+    for problem in kept[:_MOST_PROBLEMS]:  # to find the line of each takes as long as the file is
         path = _path_to(problem)
         line, fields = _locate(root, path, problem)
         problems.append((line, ".".join(fields), _reason(problem, model, path)))
     line, field, reason = min(problems, key=lambda problem: problem[0])
     others = len({problem[:2] for problem in problems}) - 1
     if others:
-        reason += f" ({others} more problem{'s' if others > 1 else ''} in this file)"
+        at_least = "at least " if len(kept) > _MOST_PROBLEMS else ""
+        reason += f" ({at_least}{others} more problem{'s' if others > 1 else ''} in this file)"
     return BadDocument(name, reason, line=line, field=field)
 
 

@@ -257,6 +257,14 @@ def test_a_run_that_releases_nothing_whatever_its_epsilon_says_so_when_it_starts
     assert "uniform-offers" in second
 
 
+def test_a_purpose_that_stewards_would_not_be_shown_in_full_is_refused_before_anything_is_posted(
+    houses: Houses,
+) -> None:
+    with pytest.raises(InvalidArgument, match=r"purpose = .* at most 500 characters"):
+        houses.run("start", write_job(houses, purpose="x" * 501))
+    assert list(houses.mailbox.iterdir()) == []
+
+
 def test_a_spent_budget_refuses_a_run_that_would_release_something(houses: Houses) -> None:
     """Of epsilon = 8 the first run has spent a part; 7.9 more are refused before anything is signed or posted."""
     houses.run("start", houses.folder / "job.yaml")

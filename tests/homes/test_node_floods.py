@@ -168,7 +168,7 @@ def test_what_the_steward_puts_there_is_kept_to_be_looked_at(node: OwnerNode, cl
 def test_forbidden_terms_do_not_grow_the_log(node: OwnerNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("likeset.homes.owner.refusals._MOST_A_DAY", 10)
     for place in range(100):
-        invite(node, terms(run=f"junk-{place}", purpose="x" * 60_000, consumer="nobody"))
+        invite(node, terms(run=f"junk-{place}", columns=("x" * 500,) * 120, consumer="nobody"))
     assert sum(len(entry.body) for entry in node.log.entries()) < 20_000
 
 
@@ -280,7 +280,7 @@ def test_a_waiting_run_that_cannot_be_read_keeps_no_other_out_and_can_be_denied(
 
 
 def test_terms_that_are_not_in_their_one_form_are_not_let_in_by_a_steward_either(node: OwnerNode) -> None:
-    text = json.dumps(json.loads(terms(purpose="é" * 40_000).to_json()), ensure_ascii=False)
+    text = json.dumps(json.loads(terms(purpose="é" * 400).to_json()), ensure_ascii=False)
     with pytest.raises(LikesetError, match="canonical form"):
         node.add_invitation(Invitation.read(signed_text(text)))
     assert node.waiting() == []
@@ -327,7 +327,7 @@ def test_what_nobody_can_mean_is_refused_by_nodes_sites_and_whoever_submits(tmp_
 
 
 def test_terms_that_are_too_long_are_refused_by_nodes_sites_and_whoever_submits(tmp_path: Path) -> None:
-    long = terms(purpose="x" * MOST_TEXT)
+    long = terms(columns=tuple(f"{number:0400}" for number in range(MOST_TEXT // 400)))
     (tmp_path / file_of_invitation(long.digest)).write_bytes(signed_terms(long))
     with pytest.raises(BadMessage, match="too long"):
         read_foreign_canonical(long.to_json())
@@ -335,6 +335,25 @@ def test_terms_that_are_too_long_are_refused_by_nodes_sites_and_whoever_submits(
         load_invitations(tmp_path)
     with pytest.raises(InvalidArgument, match="at most 131,072"):
         write_job(tmp_path / "job", Invitation(SignedTerms.from_bytes(signed_terms(long)), long))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("purpose", "research, " + " " * 500 + "and to train anything"),  # the end of which nobody would be shown
+        ("purpose", "half \ud83d"),
+        ("columns", ["age", "\ud800"]),
+        ("columns", ["x" * 501]),
+        ("expires", "2029-06-01\x1b12:00"),
+        ("expires", "2029-06-01\u202e12:00"),
+    ],
+)
+def test_words_that_a_steward_would_not_see_as_they_are_are_refused(node: OwnerNode, field: str, value: Any) -> None:
+    signed = signed_text(_changed(**{field: value}))
+    with pytest.raises(InvalidArgument) as refused:
+        node.add_invitation(Invitation.read(signed))
+    assert refused.value.argument == field
+    assert node.waiting() == []
 
 
 def test_a_job_of_too_many_runs_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from likeset.privacy.guarantee import checked_delta
 from likeset.protocol.selection import LARGEST_EXPONENT
 
 __all__ = [
+    "MOST_SHOWN",
     "RELEASE_SCALE",
     "Budget",
     "Fingerprints",
@@ -32,6 +33,9 @@ __all__ = [
     "is_run_id",
     "keep_checked",
 ]
+
+MOST_SHOWN = 500
+"""Characters of a text in terms, such as the purpose: stewards are shown that many."""
 
 RELEASE_SCALE = 1.0 / 3.0
 """Gamma of the release relative to that of the selection: wider, to tell relevant rows from others, not detail."""
@@ -209,9 +213,16 @@ def digest_of_rows(rows: Rows) -> str:
 
 
 def check_text(argument: str, value: object) -> None:
-    """Raise unless a value is a text."""
+    """Raise unless a value is a text that can be written, and that a steward is shown in full."""
     if not isinstance(value, str):
         raise InvalidArgument(argument, type(value).__name__, "must be text")
+    if len(value) > MOST_SHOWN:
+        shown = f"text of {len(value):,} characters"
+        raise InvalidArgument(argument, shown, f"must have at most {MOST_SHOWN} characters: a steward reads all of it")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument(argument, "other text", "has half of a surrogate pair, which is no character") from None
 
 
 def keep_checked(thing: object, **values: float) -> None:

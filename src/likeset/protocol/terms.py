@@ -122,7 +122,8 @@ class Terms(PlannedTerms):
         if not self.expires:
             return None
         try:
-            moment = datetime.fromisoformat(self.expires)
+            # Python takes any character between date and time, also one that steers a terminal.
+            moment = datetime.fromisoformat(self.expires if self.expires.isprintable() else "")
         except ValueError as error:
             raise InvalidArgument(
                 "expires", arguments.harmless_value(self.expires), "must be a date or time, such as 2031-01-31"

@@ -18,6 +18,7 @@ from likeset.privacy.events import NoRelease
 from likeset.privacy.guarantee import bound_in_words
 from likeset.privacy.relation import ROW
 from likeset.protocol.plans import PlannedView
+from likeset.protocol.term_parts import MOST_SHOWN
 from likeset.protocol.terms import Terms
 from likeset.shown_text import harmless
 from likeset.tables.schema.identifiers import Suspicion, suspicion_documents, suspicion_of
@@ -25,7 +26,6 @@ from likeset.trust.pins import Role
 
 __all__ = ["Review", "budget_document", "budget_lines", "review", "status_of", "unit_of", "who_lines"]
 
-_MOST_WORDS = 500
 _WHO: dict[Role, str] = {"consumer": "Who asks?", "curator": "Who curates?", "witness": "Who witnesses?"}
 
 
@@ -252,7 +252,7 @@ def budget_document(accounts: Accounts) -> dict[str, Any]:
 
 def _short(text: str) -> str:
     """A stranger's words, short and without characters that could do something to a screen."""
-    return harmless(text, most=_MOST_WORDS)
+    return harmless(text, most=MOST_SHOWN)
 
 
 def _others(terms: Terms, name: str) -> str:

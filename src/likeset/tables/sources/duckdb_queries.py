@@ -1,9 +1,10 @@
 """``sql:SELECT ... FROM 'file.parquet'``: a DuckDB query over files, run once into a private copy.
 
-The query may only read: one SELECT, on the files that it names, with no network, no extensions and no variables of
-the program. It runs in one thread, so that the same files give the same rows in the same order.
+The query may only read: one SELECT, on the files that it names or matches by a pattern, with no network, no extensions
+and no variables of the program. It runs in one thread, so that the same files give the same rows in the same order.
 """
 
+import glob
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -52,27 +53,25 @@ def _connection(query: str, *, spool: Spool) -> duckdb.DuckDBPyConnection:
             "temp_directory": str(spool.directory / "spill"),
         },
     )
-    files, directories = _named_files(query)
-    connection.execute("SET allowed_paths = $1", [files])
-    connection.execute("SET allowed_directories = $1", [directories])
+    connection.execute("SET allowed_paths = $1", [_named_files(query)])
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection
 
 
-def _named_files(query: str) -> tuple[list[str], list[str]]:
-    """Files, and directories of patterns, that stand in quotation marks in the query."""
-    files, directories = [], []
+def _named_files(query: str) -> list[str]:
+    """Files that stand in quotation marks in the query, and patterns with the files that they match."""
+    files: list[str] = []
     for single, double in _QUOTED.findall(query):
         text = single.replace("''", "'") or double.replace('""', '"')
-        pattern = _GLOB.search(text)
         if not _DATA_FILE.search(text) or "://" in text:
             continue
-        if pattern:
-            directories.append(str(Path(text[: pattern.start()] + "x").absolute().parent) + "/")
+        if _GLOB.search(text):
+            matched = glob.iglob(text, recursive=True, include_hidden=True)  # noqa: PTH207 - names as the database makes them
+            files += [text, *(path for path in matched if Path(path).is_file())]
         elif Path(text).is_file():
             files.append(text)
-    return files, directories
+    return files
 
 
 def _start_query(connection: duckdb.DuckDBPyConnection, query: str, *, name: str) -> pa.RecordBatchReader:

@@ -141,6 +141,8 @@ def _columns(connection: sqlite3.Connection, query: str, *, name: str) -> list[s
     try:
         # No row is looked at here, so that the database's words are about the query alone.
         connection.execute(f"SELECT * FROM (\n{query}\n) LIMIT 0")  # noqa: S608 (the connection can only read)
+    except (sqlite3.Warning, sqlite3.ProgrammingError, ValueError):  # several statements (until Python 3.11, and since)
+        raise BadTable(name, "the query is refused: it must be one SELECT") from None
     except sqlite3.DatabaseError as error:
         if error.sqlite_errorname not in ("SQLITE_ERROR", "SQLITE_AUTH"):
             raise
