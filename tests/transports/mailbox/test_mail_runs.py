@@ -1,5 +1,7 @@
 """Whole runs by mailbox among real homes: who knows what at which time, and what it is time for."""
 
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -329,3 +331,28 @@ def test_an_owner_that_abstains_is_asked_again_only_when_something_has_changed(
     homes.approve()
     homes.settle()
     check_done(homes)
+
+
+def test_keys_of_a_run_are_in_one_file_of_each_home_and_nowhere_once_the_terms_end(tmp_path: Path) -> None:
+    """So that a backup can leave them out."""
+    homes = homes_in(tmp_path)
+    homes.look()
+    homes.approve()
+    homes.look("a", "b", CONSUMER, CURATOR)
+    homes.drop()
+    keys = {}
+    for party in homes.parties:
+        with closing(sqlite3.connect(homes.folder(party) / "letters.sqlite")) as book:
+            ((keys[party],),) = book.execute("SELECT key FROM runs")
+
+    def holders(party: str) -> set[str]:
+        files = (path for path in homes.folder(party).rglob("*") if path.is_file())
+        return {path.name for path in files if keys[party][-32:] in path.read_bytes()}
+
+    for party in homes.parties:
+        assert holders(party) <= {"letters.sqlite", "letters.sqlite-wal"}
+        assert holders(party)
+    homes.clock.pass_by(days=31)
+    homes.look()
+    homes.drop()
+    assert [holders(party) for party in homes.parties] == [set()] * 4
