@@ -415,8 +415,27 @@ class Doorkeeper(paramiko.ServerInterface):
         return paramiko.common.OPEN_SUCCEEDED
 
 
+class SilentDoorkeeper(Doorkeeper):
+    """Never says whether there is SFTP, until it is told to."""
+
+    def __init__(self) -> None:
+        self.told = threading.Event()
+
+    def check_channel_subsystem_request(self, channel: paramiko.Channel, name: str) -> bool:
+        del channel, name
+        self.told.wait(600)
+        return False
+
+
 @pytest.fixture
-def lying_sftp(ssh: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def doorkeeper() -> Doorkeeper:
+    return Doorkeeper()
+
+
+@pytest.fixture
+def lying_sftp(
+    ssh: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, doorkeeper: Doorkeeper
+) -> Iterator[str]:
     key = paramiko.Ed25519Key.from_private_key_file(str(ssh.known_hosts.parent / "host_key"))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -429,7 +448,7 @@ def lying_sftp(ssh: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             transport = paramiko.Transport(listener.accept()[0])
             transport.add_server_key(key)
             transport.set_subsystem_handler("sftp", paramiko.SFTPServer, LyingFiles)
-            transport.start_server(server=Doorkeeper())
+            transport.start_server(server=doorkeeper)
             transport.join()
 
         thread = threading.Thread(target=serve, daemon=True)
@@ -447,3 +466,20 @@ def test_a_server_that_sends_more_than_was_asked_for_is_not_listened_to(
     with pytest.raises(PostTrouble, match="SFTPError"):
         store.read(PAIR, NAME, most_bytes=1 << 20)
     store.close()
+
+
+@pytest.mark.parametrize("doorkeeper", [SilentDoorkeeper()])
+def test_a_server_that_never_says_whether_there_is_sftp_is_given_up(
+    lying_sftp: str, doorkeeper: SilentDoorkeeper
+) -> None:
+    host, port = lying_sftp.removeprefix("sftp://x@").removesuffix("/m").split(":")
+    trouble(lambda: SftpStore(SftpPlace(host, int(port), "x", "/m"), seconds=5.0).list(PAIR), "broke off")
+    doorkeeper.told.set()
+
+
+def test_a_file_of_known_hosts_that_is_damaged_is_named(
+    ssh: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "known").mkdir()
+    monkeypatch.setenv("LIKESET_KNOWN_HOSTS", str(tmp_path / "known"))
+    assert str(tmp_path / "known") in trouble(lambda: open_store(ssh.address).list(PAIR), "repair it")

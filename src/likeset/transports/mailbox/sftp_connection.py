@@ -8,6 +8,7 @@ at the terminal.
 import getpass
 import logging
 import os
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,14 +132,18 @@ class SftpConnection:
             assert transport is not None  # noqa: S101 - it is connected
             channel = transport.open_session(timeout=seconds)
             channel.settimeout(seconds)
-            channel.invoke_subsystem("sftp")
+            ends_waiting = threading.Timer(seconds, client.close)  # the library waits for this answer without an end
+            ends_waiting.start()
+            try:
+                channel.invoke_subsystem("sftp")
+            finally:
+                ends_waiting.cancel()
             files = SftpFiles(channel)
-        except Exception as error:
+        except BaseException as error:
             client.close()
+            if isinstance(error, MailboxTrouble) or not isinstance(error, Exception):
+                raise
             raise MailboxTrouble(place.address, _not_connected(error, place)) from error
-        except BaseException:
-            client.close()
-            raise
         return cls(files, client)
 
     def is_lost(self) -> bool:
