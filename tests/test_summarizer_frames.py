@@ -242,6 +242,13 @@ def test_a_resumed_run_with_other_cells_is_refused(tmp_path: Path) -> None:
 
 
 class TestWarnings:
+    def test_a_target_that_repeats_persons_without_a_declared_id_is_asked_about(self) -> None:
+        schema = Schema.from_text(DECLARED.replace("id: {column: who, rows_per_id: 2}\n", ""))
+        target = TARGET.rename(columns={"who": "patient"})
+        matched = Summarizer(20, schema=schema, epsilon=40.0).fit(target, OWNERS)
+        (told,) = [notice for notice in matched.warnings_ if notice.kind == "repeated-persons"]
+        assert "'patient'" in told.text
+
     def test_each_is_told_as_a_warning_of_its_own_class(self) -> None:
         with pytest.warns(LikesetWarning) as told:
             matched = fitted(allow_fewer=True, offer_factor=0.5)

@@ -313,7 +313,10 @@ def _table_warnings(wishes: RunSettings, tables: MarketTables) -> list[Notice]:
         return []
     most = tables.schema.declaration.text_bytes
     shorter = [TooLongRows(name, rows, most) for name, rows in tables.too_long.items()]
-    return [*job_warnings(wishes, tables.schema, tables.target_table, tables.target), *shorter]
+    warnings = job_warnings(
+        wishes, tables.schema, tables.target_table, tables.target, undeclared_id=tables.undeclared_id
+    )
+    return [*warnings, *shorter]
 
 
 def _described() -> str:

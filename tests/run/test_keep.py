@@ -12,6 +12,7 @@ import pytest
 
 import job_world
 from job_world import OWNERS, World
+from likeset.app.report.story import protection
 from likeset.arguments import Rows
 from likeset.errors import BadTable
 from likeset.ledger import Ledger
@@ -23,6 +24,7 @@ from likeset.run.job import Job
 from likeset.run.job_files import open_job
 from likeset.run.job_plan import open_plan, plan_job
 from likeset.run.local import run_job
+from likeset.run.notices import notice_documents
 from likeset.run.publish import FinishedJob
 from likeset.run.run_draws import new_draws
 from likeset.run.run_secrets import RunSecrets
@@ -181,10 +183,41 @@ def test_advice_names_ids_where_they_are_the_reason(world: World) -> None:
     told = plan_job(job_of(world)).advice.text
     assert "Ids are the reason: with 10 rows per id a release would be mostly noise" in told
     assert "keep: 1 in the schema, and the signal is about" in told
+    assert "from_data: true" in told
     kinds = [notice["kind"] for notice in run(job_of(world)).result["warnings"]]
     assert "many-rows-of-ids" in kinds
     declare(world, "keep: 1")
     assert "Ids are the reason" not in plan_job(job_of(world)).advice.text
+
+
+def test_a_target_that_repeats_persons_without_a_declared_id_leads_to_a_question(world: World) -> None:
+    """By plan and match; not where an id is declared, nobody has two rows, or nothing is released about the target."""
+
+    def asked(**more: Any) -> list[str]:
+        job = job_of(world, **{"offers": "tilted", "epsilon": 40.0, **more})
+        documents = notice_documents(plan_job(job).warnings)
+        return [told["column"] for told in documents if told["kind"] == "repeated-persons"]
+
+    declare(world, "rows_per_id: 10")
+    assert asked() == []
+    text = (world.folder / "schema.yaml").read_text(encoding="utf-8")
+    without = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("id:"))
+    (world.folder / "schema.yaml").write_text(without, encoding="utf-8")
+    assert asked() == ["patient"]
+    assert asked(offers="uniform") == []
+    kinds = [notice["kind"] for notice in run(job_of(world, offers="tilted", epsilon=40.0)).result["warnings"]]
+    assert "repeated-persons" in kinds
+    world.replace("target.csv", patient=[f"p{row}" for row in range(60)])
+    assert asked() == []
+
+
+def test_a_report_names_as_many_rows_of_a_person_as_take_part(world: World) -> None:
+    """Also where the table may have more: the price is for those that take part."""
+    declare(world, "rows_per_id: 10, keep: 2")
+    result = run(job_of(world, offers="tilted", epsilon=40.0)).result
+    told = protection(result)
+    assert "at most 2 take part" in told
+    assert "at most 2 take part" in result["guarantees"][0]["in_words"]
 
 
 def test_advice_does_not_name_ids_where_fewer_rows_of_each_would_not_help(world: World) -> None:

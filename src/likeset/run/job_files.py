@@ -23,6 +23,7 @@ from likeset.run.notices import (
     BoundsFromData,
     ColumnHardlyCounts,
     NoiseIsSimulated,
+    RepeatedPersons,
     SuspectedIdentifier,
     TooLongRows,
     WeakPromise,
@@ -36,7 +37,7 @@ from likeset.tables.schema.column_looks import TableLook
 from likeset.tables.schema.dead_columns import BoundsUse
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.tables.schema.identifiers import suspicions_in
-from likeset.tables.schema.rows_per_id import check_most_rows, rows_of_each_id, written_ids
+from likeset.tables.schema.rows_per_id import check_most_rows, rows_of_each_id, undeclared_id, written_ids
 from likeset.tables.schema.schema import Schema
 from likeset.tables.sources.source import Block, Source, open_source
 
@@ -60,6 +61,7 @@ class Target:
         table: in the declared columns.
         fingerprint: of the file.
         rows_of_ids: how many rows each id has in the file, in no order; empty without ids.
+        undeclared_id: the column that says whose row it is, where the schema declares none and it repeats.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Target:
     table: pa.Table
     fingerprint: str
     rows_of_ids: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    undeclared_id: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +160,7 @@ def open_job(
         owners: dict[str, Scan] = {}
         fingerprints = {target.fingerprint: "the target"}
         shown: dict[str, str] = {}
-        warnings = job_warnings(job, schema, target.table, target.rows)
+        warnings = job_warnings(job, schema, target.table, target.rows, undeclared_id=target.undeclared_id)
         row_counts, faults = dict[str, int](), list[BadTable]()
         for name, address in job.owners.items():
             source = stack.enter_context(open_source(address))
@@ -249,6 +252,7 @@ def _mapped(address: str, schema: Schema, *, keep_key: int | None) -> Target:
             table=DeclaredRecords(schema).of(pa.concat_tables(tables).select(schema.columns)),
             fingerprint=source.fingerprint(),
             rows_of_ids=counts[0] if counts else np.empty(0, dtype=np.int64),
+            undeclared_id="" if keep_key is None else undeclared_id(source, schema),
         )
 
 
@@ -290,7 +294,9 @@ def _check_target_size(job: Job, target: Target, total: int) -> None:
         )
 
 
-def job_warnings(wishes: RunSettings, schema: Schema, target: pa.Table, rows: Rows) -> list[Notice]:
+def job_warnings(
+    wishes: RunSettings, schema: Schema, target: pa.Table, rows: Rows, *, undeclared_id: str
+) -> list[Notice]:
     """What the user should know before any owner's row is read: it reaches the consumer, and depends on none.
 
     Args:
@@ -298,10 +304,13 @@ def job_warnings(wishes: RunSettings, schema: Schema, target: pa.Table, rows: Ro
         schema: declares the columns.
         target: the consumer's rows in these.
         rows: the same, as the schema maps them.
+        undeclared_id: the column that says whose row it is, where the schema declares none and it repeats.
     """
     look = TableLook(target.column_names, schema.declaration.missing_words)
     look.add(target)
     warnings: list[Notice] = [SuspectedIdentifier(suspicion) for suspicion in suspicions_in(schema, look.summary())]
+    if undeclared_id and wishes.offers != "uniform":
+        warnings.append(RepeatedPersons(undeclared_id))
     if wishes.noise == "simulated":
         warnings.append(NoiseIsSimulated())
     if wishes.epsilon > _LARGEST_USUAL_EPSILON and wishes.offers != "uniform":

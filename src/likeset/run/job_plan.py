@@ -83,7 +83,10 @@ class JobPlan:
     @property
     def warnings(self) -> tuple[Notice, ...]:
         """What the user should know."""
-        return tuple(job_warnings(self.job, self.files.schema, self.files.target.table, self.files.target.rows))
+        target = self.files.target
+        return tuple(
+            job_warnings(self.job, self.files.schema, target.table, target.rows, undeclared_id=target.undeclared_id)
+        )
 
     @property
     def rows_seen(self) -> int:

@@ -15,6 +15,7 @@ __all__ = [
     "LargeOffer",
     "LikesetWarning",
     "NoiseIsSimulated",
+    "RepeatedPersons",
     "RoundsAreLooks",
     "SeedRowsNeeded",
     "SelectionIsTold",
@@ -141,6 +142,31 @@ class SuspectedIdentifier(Notice):
         """For machines, and with the words for people."""
         told = self.suspicion.document()
         return {"kind": self.kind, "owner": None, "text": told.pop("warning"), **told}
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedPersons(Notice):
+    """Somebody has several rows in the target, and the schema declares no id.
+
+    Attributes:
+        column: that says whose row it is.
+    """
+
+    kind = "repeated-persons"
+    column: str
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return (
+            f"column {self.column!r} of the target says whose row it is, and its values repeat, but the schema "
+            "declares no id: this protects single rows, not persons with several; declare in the schema "
+            f"id: {{column: {self.column}, keep: 1}}"
+        )
+
+    def document(self) -> dict[str, Any]:
+        """For machines, and with the words for people."""
+        return {"kind": self.kind, "owner": None, "text": self.text, "column": self.column}
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,8 @@ class ManyRowsOfIds(Notice):
         rows = f"{self.rows_per_id:,} rows"
         return (
             f"with {rows} per id a release would be {now}; keep: {self.keep} in the schema, and the signal is about "
-            f"{self.better_ratio:.1f} times the noise"
+            f"{self.better_ratio:.1f} times the noise; this number comes from your rows, so write from_data: true "
+            "beside it, or choose one from public knowledge"
         )
 
 

@@ -138,8 +138,9 @@ def _alternative(result: Mapping[str, Any], kind: str) -> float | None:
 
 def rows_per_person(result: Mapping[str, Any]) -> int | None:
     """How many rows of one person take part at most; None where the schema does not declare whose rows they are."""
-    declared = (result.get("schema") or {}).get("id") or {}
-    most = declared.get("rows_per_id") or declared.get("keep")
+    if not (result.get("schema") or {}).get("id"):
+        return None
+    most = ((result.get("terms") or {}).get("summary") or {}).get("rows_per_unit")
     return most if isinstance(most, int) else None
 
 

@@ -14,11 +14,11 @@ from likeset import documents
 from likeset.errors import BadTable
 from likeset.tables.schema import cell_values
 from likeset.tables.schema.column_evidence import ColumnEvidence
-from likeset.tables.schema.column_looks import Kind, Seen, TableLook
+from likeset.tables.schema.column_looks import Seen, TableLook
 from likeset.tables.schema.decimal_commas import remedy
 from likeset.tables.schema.declaration import MISSING_WORDS
 from likeset.tables.schema.drafted_kinds import Proposal, proposal
-from likeset.tables.schema.identifiers import Reason, Suspicion, suspicion_of
+from likeset.tables.schema.identifiers import Reason, Suspicion, id_that_repeats, suspicion_of
 from likeset.tables.schema.rows_per_id import IdCount
 from likeset.tables.sources.row_blocks import Source
 
@@ -165,7 +165,7 @@ def draft(
         ),
         tuple(left_out.values()),
         tuple(suspicion for suspicion in suspicions if suspicion.column not in left_out),
-        "" if ids is not None else _id_hint(left_out, read.seen),
+        "" if ids is not None else id_that_repeats({name: each.get(name) for name in left_out} for each in read.seen),
         absent,
         _comma_remedy(read.evidence, proposals),
     )
@@ -258,16 +258,6 @@ def _profile(
 
 def _is_day(kind: str) -> bool:
     return kind == "date"
-
-
-def _id_hint(left_out: Mapping[str, Suspicion], seen: Sequence[Mapping[str, Seen | None]]) -> str:
-    """The first column that is somebody's by its name, and that several rows share."""
-    for name, suspicion in left_out.items():
-        looks = [look for each in seen if (look := each.get(name)) is not None]
-        shared = any(look.kind in (Kind.WHOLE, Kind.TEXT) and look.distinct < look.rows for look in looks)
-        if suspicion.reason is Reason.NAME and shared:
-            return name
-    return ""
 
 
 def _opening(left_out: Collection[Suspicion], absent: Collection[str], shown: str) -> Iterable[str]:

@@ -25,7 +25,15 @@ from likeset.tables.schema.columns import (
 from likeset.tables.schema.identifier_names import NameHint, Strength, name_hint
 from likeset.tables.schema.schema import Schema
 
-__all__ = ["Reason", "Suspicion", "suspicion_documents", "suspicion_of", "suspicions_in"]
+__all__ = [
+    "Reason",
+    "Suspicion",
+    "id_that_repeats",
+    "names_person",
+    "suspicion_documents",
+    "suspicion_of",
+    "suspicions_in",
+]
 
 _FEW = {Strength.PERSON: (5, 10), Strength.PLACE: (10, 10), Strength.CODE: (30, 3)}
 """Values at most, and rows for each of them at least, that make codes of what a name calls an identifier."""
@@ -130,6 +138,24 @@ def suspicions_in(schema: Schema, seen: Mapping[str, Seen | None] | None = None)
         suspicion_of(name, declared=declared.get(name), seen=[(seen or {}).get(name)]) for name in schema.record_columns
     )
     return tuple(answer for answer in answers if answer is not None)
+
+
+def names_person(name: str) -> bool:
+    """Whether a column leads to a person by its name."""
+    hint = name_hint(name)
+    return hint is not None and hint.strength is Strength.PERSON
+
+
+def id_that_repeats(seen: Iterable[Mapping[str, Seen | None]]) -> str:
+    """The first column that leads to a person by its name, and whose values several rows share; empty if none does."""
+    tables = list(seen)
+    for name in dict.fromkeys(name for table in tables for name in table if names_person(name)):
+        looks = [look for table in tables if (look := table.get(name)) is not None]
+        suspicion = suspicion_of(name, seen=looks)
+        shared = any(look.kind in (Kind.WHOLE, Kind.TEXT) and look.distinct < look.rows for look in looks)
+        if suspicion is not None and suspicion.reason is Reason.NAME and shared:
+            return name
+    return ""
 
 
 def _is_excused(hint: NameHint, declared: Any, looks: Sequence[Seen]) -> bool:

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from likeset.errors import BadTable
 from likeset.tables.schema.cell_values import MissingWords, is_text
+from likeset.tables.schema.column_looks import TableLook
+from likeset.tables.schema.identifiers import id_that_repeats, names_person
 from likeset.tables.schema.schema import Schema
 from likeset.tables.sources.row_blocks import checked_columns
 from likeset.tables.sources.source import Block, Source
@@ -20,7 +22,7 @@ from likeset.tables.sources.source import Block, Source
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["IdCount", "check_ids", "check_most_rows", "rows_of_each_id", "written_ids"]
+__all__ = ["IdCount", "check_ids", "check_most_rows", "rows_of_each_id", "undeclared_id", "written_ids"]
 
 _FEW_ROWS = 1_000_000
 
@@ -55,6 +57,20 @@ def check_most_rows(most: int, source: Source, schema: Schema, *, whose: str = "
             "rows_per_id, or declare keep in its place: so many rows of each id, drawn in secret, then take part",
             column=schema.id_column,
         )
+
+
+def undeclared_id(source: Source, schema: Schema) -> str:
+    """The column that says whose row it is, where the schema declares no id and somebody has several rows.
+
+    By its name and its first rows; empty if there is none.
+    """
+    names = [name for name in source.schema.names if name not in schema.record_columns and names_person(name)]
+    if schema.id_column is not None or not names:
+        return ""
+    look = TableLook(names, schema.declaration.missing_words)
+    for block in source.blocks(names):
+        look.add(block.table)
+    return id_that_repeats([look.summary()])
 
 
 class IdCount:

@@ -14,7 +14,7 @@ from likeset.errors import BadTable, InvalidArgument
 from likeset.tables.scan.kept_rows import KeptRowsOfIds
 from likeset.tables.scan.row_pass import without_dictionaries
 from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.rows_per_id import check_ids
+from likeset.tables.schema.rows_per_id import check_ids, undeclared_id
 from likeset.tables.schema.schema import Schema
 from likeset.tables.sources.frames import MarketTables, checked_owners, library_of, safe_names
 from likeset.tables.sources.source import Source, open_source
@@ -34,6 +34,7 @@ class DeclaredFrame:
         table: the columns that matching uses, as they are in the frame.
         numbers: of the rows that take part, in the frame.
         fingerprint: of all of it.
+        undeclared_id: the column that says whose row it is, where the schema declares none and it repeats.
     """
 
     rows: Rows
@@ -41,6 +42,7 @@ class DeclaredFrame:
     table: pa.Table
     numbers: NDArray[np.int64]
     fingerprint: str
+    undeclared_id: str = ""
 
     @classmethod
     def read(
@@ -75,14 +77,17 @@ class DeclaredFrame:
             table = pa.concat_tables(blocks).combine_chunks()
             mapped = schema.map(table, table=argument, locate=lambda row: f"row {row}", labels=labelled)
             numbers = np.arange(table.num_rows)
-            whole = cls(mapped.rows, mapped.labels, table.select(schema.columns), numbers, source.fingerprint())
+            shared = "" if labelled or keep_key is None else undeclared_id(source, schema)
+            whole = cls(mapped.rows, mapped.labels, table.select(schema.columns), numbers, source.fingerprint(), shared)
             return whole if keep_key is None else whole.part(_kept_rows(source, schema, whole, key=keep_key))
 
     def part(self, places: NDArray[np.int64]) -> "DeclaredFrame":
         """Some of its rows."""
         labels = self.labels[places] if len(self.labels) else self.labels
         table = self.table.take(pa.array(places))
-        return DeclaredFrame(self.rows[places], labels, table, self.numbers[places], self.fingerprint)
+        return DeclaredFrame(
+            self.rows[places], labels, table, self.numbers[places], self.fingerprint, self.undeclared_id
+        )
 
 
 def _kept_rows(source: Source, schema: Schema, whole: DeclaredFrame, *, key: int) -> NDArray[np.int64]:
@@ -107,6 +112,7 @@ class DeclaredTables(MarketTables):
             with a text that is too long.
         too_long: how many rows of an owner take no part, where there are any.
         fingerprints: of the frames, by whose they are.
+        undeclared_id: of the target.
     """
 
     schema: Schema
@@ -115,6 +121,7 @@ class DeclaredTables(MarketTables):
     row_numbers: Mapping[str, NDArray[np.int64]]
     too_long: Mapping[str, int]
     fingerprints: Mapping[str, str]
+    undeclared_id: str
 
     def digest(self) -> bytes:
         """Of everything in them: the same frames again have the same digest."""
@@ -178,6 +185,7 @@ class DeclaredTables(MarketTables):
                 if len(frame.rows) > len(kept[name])
             },
             fingerprints={"": wanted.fingerprint, **{name: frame.fingerprint for name, frame in frames.items()}},
+            undeclared_id=wanted.undeclared_id,
         )
 
 
