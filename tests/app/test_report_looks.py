@@ -63,10 +63,13 @@ def test_gamma_is_not_called_a_width() -> None:
 
 
 def test_with_an_id_the_page_speaks_of_persons() -> None:
-    rows, persons, kept = (
-        Page(render(sample_result() | {"schema": {"columns": [], "id": whose}}, {})).text
-        for whose in (None, {"column": "patient", "rows_per_id": 3}, {"column": "patient", "keep": 1})
-    )
+    def page(declared: dict[str, Any] | None, most: int) -> str:
+        result = sample_result() | {"schema": {"columns": [], "id": declared}}
+        result["terms"] = result["terms"] | {"summary": result["terms"]["summary"] | {"rows_per_unit": most}}
+        return Page(render(result, {})).text
+
+    rows, persons = page(None, 1), page({"column": "patient", "rows_per_id": 3}, 3)
+    kept = page({"column": "patient", "rows_per_id": 10, "keep": 1}, 1)
     assert "about any row of your target and nothing in this run about any row of one another" in rows
     assert "about any person in your target, of whose rows at most 3 take part," in persons
     assert "about any person in your target, of whose rows at most 1 takes part," in kept
