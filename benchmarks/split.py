@@ -28,7 +28,7 @@ from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.greedy import match
 from likeset.split.certificates import RunCertificate
 from likeset.split.digest import program_digest
-from likeset.split.engine.settings import ProgramSettings
+from likeset.split.engine.settings import PARTIES, ProgramSettings
 from likeset.split.environment import worker_python
 from likeset.split.local_meeting import LocalMeeting
 from likeset.split.party import Meeting, OpenedPicks, SplitParty
@@ -66,26 +66,26 @@ def images(path: Path, offers: int, target: int) -> tuple[NDArray[np.float64], N
     return rows[np.concatenate(chosen)], wanted[:target], IMAGE_GAMMA
 
 
-def split_words(words: Words, parties: int) -> list[Words]:
+def split_words(words: Words) -> list[Words]:
     """Additive shares from the system's generator."""
-    drawn = [np.frombuffer(secrets.token_bytes(words.nbytes), dtype=np.int64) for _ in range(parties - 1)]
+    drawn = [np.frombuffer(secrets.token_bytes(words.nbytes), dtype=np.int64) for _ in range(PARTIES - 1)]
     shares = [share.reshape(words.shape) for share in drawn]
     return [*shares, words - sum(shares, np.zeros_like(words))]
 
 
-def local(parties: int) -> tuple[list[Meeting], Callable[[], None]]:
+def local() -> tuple[list[Meeting], Callable[[], None]]:
     """Engines that reach each other's sockets directly."""
-    meeting = LocalMeeting(parties)
-    return [meeting.at(rank) for rank in range(parties)], meeting.close
+    meeting = LocalMeeting()
+    return [meeting.at(rank) for rank in range(PARTIES)], meeting.close
 
 
-def tunnelled(parties: int, delay: float) -> tuple[list[Meeting], Callable[[], None]]:
+def tunnelled(delay: float) -> tuple[list[Meeting], Callable[[], None]]:
     """Engines joined by tunnels over TCP on this machine, everything in them so many seconds on its way."""
-    own, session = [RunCertificate.generate() for _ in range(parties)], secrets.token_bytes(32)
+    own, session = [RunCertificate.generate() for _ in range(PARTIES)], secrets.token_bytes(32)
     meetings = [TunnelMeeting(rank, session=session, own=certificate) for rank, certificate in enumerate(own)]
     links = [DelayedLink(meeting.port, delay) for meeting in meetings] if delay else []
     ports = [link.port for link in links] or [meeting.port for meeting in meetings]
-    known = {rank: TunnelPeer("127.0.0.1", ports[rank], own[rank].certificate) for rank in range(parties)}
+    known = {rank: TunnelPeer("127.0.0.1", ports[rank], own[rank].certificate) for rank in range(PARTIES)}
     for rank, meeting in enumerate(meetings):
         meeting.start({other: peer for other, peer in known.items() if other != rank})
 
@@ -105,22 +105,19 @@ class MeasuredRun:
         self, settings: ProgramSettings, offers: Words, target: Words, *, environment: Path, tunnels: bool, delay: float
     ) -> None:
         self._settings, self._python, self._tunnels, self._delay = settings, worker_python(environment), tunnels, delay
-        self._shares = list(
-            zip(split_words(offers, settings.parties), split_words(target, settings.parties), strict=True)
-        )
-        self.peaks = [0] * settings.parties
+        self._shares = list(zip(split_words(offers), split_words(target), strict=True))
+        self.peaks = [0] * PARTIES
         self.prepared = 0.0
         self.opened: OpenedPicks | None = None
 
     def run(self) -> None:
         """All parties until the end."""
         folder = tempfile.TemporaryDirectory()
-        parties = self._settings.parties
-        meetings, close = tunnelled(parties, self._delay) if self._tunnels else local(parties)
+        meetings, close = tunnelled(self._delay) if self._tunnels else local()
         self._begun = time.perf_counter()
         threads = [
             threading.Thread(target=self._party, args=(rank, meetings[rank], Path(folder.name) / str(rank)))
-            for rank in range(self._settings.parties)
+            for rank in range(PARTIES)
         ]
         for thread in threads:
             thread.start()
@@ -131,7 +128,7 @@ class MeasuredRun:
         folder.cleanup()
 
     def _party(self, rank: int, meeting: Meeting, folder: Path) -> None:
-        digest = program_digest(self._settings.parties)
+        digest = program_digest()
         party = SplitParty(
             rank,
             self._settings,
@@ -167,7 +164,6 @@ def measure(arguments: argparse.Namespace, columns: int) -> dict[str, object]:
     rows, target, gamma = drawn or mixture(columns, arguments.offers, arguments.target)
     words, wanted = np.rint(rows * ONE).astype(np.int64), np.rint(target * ONE).astype(np.int64)
     settings = ProgramSettings(
-        parties=arguments.parties,
         offers=len(rows),
         target_rows=len(target),
         size=arguments.size,
@@ -187,7 +183,6 @@ def measure(arguments: argparse.Namespace, columns: int) -> dict[str, object]:
     picks, clear = run.opened.numbers, match(rows, target, arguments.size, gamma=gamma, method="exact").indices
     return {
         "rows": "mnist" if shown else "mixture",
-        "parties": settings.parties,
         "tunnels": joined["tunnels"],
         "delay_ms": arguments.delay,
         "offers": len(rows),
@@ -210,7 +205,6 @@ def main() -> None:
     """Measure every case that was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--environment", type=Path, default=Path(".venv-split"))
-    parser.add_argument("--parties", type=int, default=3, choices=(2, 3))
     parser.add_argument("--offers", type=int, default=500)
     parser.add_argument("--target", type=int, default=100)
     parser.add_argument("--size", type=int, default=20)

@@ -49,7 +49,7 @@ def cost(arguments: argparse.Namespace) -> dict[str, Any]:
     import jax.numpy as jnp
     import spu
     from engine.program import best_one_hot  # type: ignore[import-not-found]
-    from engine.runtime import runtime_fields  # type: ignore[import-not-found]
+    from engine.runtime import RUNTIME_FIELDS  # type: ignore[import-not-found]
     from spu.utils import simulation
 
     coins = np.random.default_rng(0)
@@ -62,7 +62,7 @@ def cost(arguments: argparse.Namespace) -> dict[str, Any]:
     inputs = (_kernel(offers, target, gamma), np.eye(_CLASSES)[codes], places, whitening)
     clear, clear_skill = imputed(*inputs, best=_one_hot)
     config = spu.RuntimeConfig(protocol=spu.ProtocolKind.ABY3, field=spu.FieldType.FM64)
-    config.fxp_fraction_bits = runtime_fields(3)["fxp_fraction_bits"]
+    config.fxp_fraction_bits = RUNTIME_FIELDS["fxp_fraction_bits"]
 
     def on_shares(*shared: Any) -> tuple[Any, Any]:
         return imputed(*shared, best=lambda scores: best_one_hot(scores).astype(jnp.float32), xp=jnp)

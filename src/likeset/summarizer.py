@@ -127,7 +127,6 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         owner_epsilon: float | None = None,
         seed_rows: ArrayLike | None = None,
         curator: Literal["auto", "trusted", "split"] = "auto",
-        parties: int = 3,
         weights: bool = False,
         labels: Literal["match", "ignore"] = "match",
         folds: int = 5,

@@ -347,6 +347,7 @@ BAD: list[Bad] = [
     in_schema("schema: empty", job_world.SCHEMA, "", "is empty"),
     in_schema("schema: a job instead", "likeset: schema", "likeset: job", "line 1", "likeset", "schema"),
     in_job("job: unknown key", "epsilon", "epsilom", "job.yaml, line 7", "did you mean epsilon?"),
+    in_job("job: two compute parties", "size: 12", "size: 12\nparties: 2", "job.yaml, line 7", "parties", "no field"),
     in_job("job: not YAML", "south.csv}", "south.csv", "job.yaml, line", "YAML"),
     in_job("job: of another version", "version: 1", "version: 3", "job.yaml, line 2", "not 3"),
     in_job("job: text for a number", "size: 12", "size: twelve", "job.yaml, line 6", "size", "whole number"),

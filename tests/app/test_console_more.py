@@ -26,12 +26,12 @@ FAR: dict[str, Any] = {"expires": "2099-01-01"}
 RUN = terms(**FAR)
 
 
-def split_terms(parties: int = 3) -> Terms:
+def split_terms() -> Terms:
     """The same run with a split curator."""
-    names = ("new-clinic", CURATOR, "a", "b", *(["witness"] if parties == 3 else []))
+    names = ("new-clinic", CURATOR, "a", "b", "witness")
     kernel = Kernel(columns=SCHEMA_OF_ALL.width, dimension=16, gamma=0.4, seed=7, largest=10.0)
-    split = SplitTerms(parties, "ab" * 32, 6, gamma=0.3)
-    return terms(**FAR, run=f"split-{parties}", split=split, kernel=kernel, cards=cards_of(*names))
+    split = SplitTerms("ab" * 32, 6, gamma=0.3)
+    return terms(**FAR, run="split-1", split=split, kernel=kernel, cards=cards_of(*names))
 
 
 @pytest.fixture
@@ -138,26 +138,25 @@ def test_the_own_card_can_be_kept_and_has_no_secret(desk: OwnerDesk, ada: Browse
     assert (desk.node.home.folder / "card.secret").read_text().split()[-1] not in answer.text
 
 
-@pytest.mark.parametrize("parties", [2, 3])
-def test_a_split_run_says_who_may_read_what_and_what_a_trusted_curator_would(
-    desk: OwnerDesk, ada: Browser, parties: int
-) -> None:
+def test_a_split_run_says_who_may_read_what_and_what_a_trusted_curator_would(desk: OwnerDesk, ada: Browser) -> None:
     """Twelve rows are offered in shares; the consumer may read the six that it can buy; the witness's card is shown."""
-    run = split_terms(parties)
+    run = split_terms()
     desk.node.take_invitation(signed_terms(run))
     page = ada.get(f"/run?name={run.run}").words
     assert "12 of your rows are offered, at most in shares, which tell nothing alone" in page
     assert "6 of these may be read by one party the consumer, those that it buys" in page
     assert "consumer 6 those that it buys" in page
     assert "curator 0 none: shares, which tell nothing alone" in page
-    assert ("witness 0 none: shares" in page) == (parties == 3)
-    assert (secret_of("witness").card.fingerprint.replace("-", " ") in page) == (parties == 3)
+    assert "witness 0 none: shares" in page
+    assert secret_of("witness").card.fingerprint.replace("-", " ") in page
+    assert "if all parties follow the protocol" in page
     assert "What if the curator were trusted? The curator alone would read all 12 rows" in page
     assert "one party reads 6 at most" in ada.get("/").words
     looked = review(desk.node, run.run)
     assert {reader.role: reader.rows for reader in looked.readers}["consumer"] == looked.accounts.read_of_run == 6
     told = command(desk, "review", run.run)
     assert "What if the curator were trusted?" in told
+    assert "if all parties follow the protocol" in " ".join(told.split())
 
 
 def test_a_trusted_run_says_what_a_split_curator_would_change(desk: OwnerDesk, ada: Browser) -> None:

@@ -127,10 +127,10 @@ def _swapped(patched: pytest.MonkeyPatch) -> None:
 
 
 def _wrong_r(patched: pytest.MonkeyPatch) -> None:
-    def other(words: Words, parties: int) -> tuple[Words, ...]:
+    def other(words: Words) -> tuple[Words, ...]:
         changed = words.copy()
         changed[:, -1] ^= np.uint64(1)
-        return split_words(changed, parties)
+        return split_words(changed)
 
     patched.setattr(shared_offers, "split_words", other)
 
@@ -154,18 +154,13 @@ LIES: dict[str, tuple[Forge, str, bool]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("lie", "witness"), [*((lie, True) for lie in LIES), ("shares of another row", False), ("wrong r", False)]
-)
+@pytest.mark.parametrize("lie", LIES)
 def test_an_owner_that_lied_is_named_with_the_reason_by_who_has_files_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: str, *, witness: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: str
 ) -> None:
-    """The only owner lies: no pick, or one, gives a record, and evidence is there whether the run came to rows or not.
-
-    In a run without a witness the other compute party is the curator alone.
-    """
+    """The only owner lies: no pick, or one, gives a record; evidence is there whether the run came to rows or not."""
     forge, words, unproven = LIES[lie]
-    homes = held(split_homes_in(tmp_path, (LIAR,), witness=witness), monkeypatch, forge)
+    homes = held(split_homes_in(tmp_path, (LIAR,)), monkeypatch, forge)
     assert homes.progress.ended is (Ending.DONE if lie == "sold twice" else Ending.NOT_COMPUTED)
     files = shown(homes, tmp_path, unproven=unproven)
     proof = checked(*files, code=1)

@@ -42,11 +42,11 @@ def secret_of(name: str) -> CardSecret:
     return CardSecret.generate(name)
 
 
-def split_run(*, parties: int = 3, **changes: Any) -> Terms:
+def split_run(**changes: Any) -> Terms:
     """Terms of a small split run with three owners."""
-    names = ["curator", CONSUMER, *changes.get("owners", ("a", "b", "c"))] + ["witness"] * (parties == 3)
+    names = ["curator", CONSUMER, "witness", *changes.get("owners", ("a", "b", "c"))]
     size = changes.get("size", 4)
-    split = SplitTerms(parties, PROGRAM, size, gamma=GAMMA)
+    split = SplitTerms(PROGRAM, size, gamma=GAMMA)
     cards = {name: secret_of(name).card.fingerprint for name in names}
     named = {"run_id": "0b" * 16, "cards": cards, "kernel": KERNEL, "split": split}
     return terms(**{**named, **changes})

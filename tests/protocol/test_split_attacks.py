@@ -91,10 +91,10 @@ def test_envelopes_that_their_owner_swapped_before_it_signed(monkeypatch: pytest
 def test_a_wrong_r(monkeypatch: pytest.MonkeyPatch) -> None:
     """The shares add up to another r than the list commits to: whatever was picked does not open, and that shows."""
 
-    def other_r(words: Words, parties: int) -> tuple[Words, ...]:
+    def other_r(words: Words) -> tuple[Words, ...]:
         changed = words.copy()
         changed[:, -1] ^= np.uint64(1)
-        return split_words(changed, parties)
+        return split_words(changed)
 
     told = carried(forged(monkeypatch, "split_words", other_r))
     check_left_out(told, "is not the one of the owner's list", bought=_others_bought(told))

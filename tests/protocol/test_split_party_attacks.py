@@ -14,10 +14,10 @@ from shared_run_world import Told, carry_shares, clear_picks, not_ready, secret_
 from likeset.errors import IllegalMessage, InvalidArgument
 from likeset.protocol.messages import Message, decode
 from likeset.protocol.split.compute_inputs import OpenedSlots
-from likeset.protocol.split.run_shape import compute_roles, offer_shape, party_name
+from likeset.protocol.split.run_shape import offer_shape, party_name
 from likeset.protocol.split.split_messages import Envelopes, PicksOpened, RosterVote, ShareReceipts, TargetShare
 from likeset.trust.encoding import SHARE_RECEIPT_CONTEXT, fields, read_fields
-from likeset.trust.row_shares import ComputeRole
+from likeset.trust.row_shares import COMPUTE_ROLES, ComputeRole
 from likeset.trust.share_receipts import (
     Roster,
     ShareReceipt,
@@ -161,7 +161,7 @@ def test_a_curator_that_keeps_its_receipt_back_cannot_have_the_others_named_for_
         return [receipt for receipt in told if receipt not in kept_back]
 
     told = carry_shares(shared_run(AGREED), tamper=lying_receipts("curator", without))
-    cards = {role: secret_of(party_name(AGREED, role)).card for role in compute_roles(AGREED)}
+    cards = {role: secret_of(party_name(AGREED, role)).card for role in COMPUTE_ROLES}
     for name in (CONSUMER, "witness"):
         party = told.parties[name].party
         receipts, vote = [*party.receipts, kept_back[0]], party._votes[party.role]

@@ -30,10 +30,9 @@ def summary_of(told: Told) -> Summary:
     return summary
 
 
-@pytest.mark.parametrize("parties", [3, 2])
-def test_the_rows_bought_are_those_that_greedy_takes_from_all_that_owners_have(parties: int) -> None:
+def test_the_rows_bought_are_those_that_greedy_takes_from_all_that_owners_have() -> None:
     """Each owner offers all its rows, so greedy in the clear over all rows of all owners picks the same."""
-    agreed = split_run(parties=parties, offer_factor=9.0)
+    agreed = split_run(offer_factor=9.0)
     run = shared_run(agreed)
     summary = summary_of(carry_shares(run))
     assert offer_shape(agreed).slots == 12
@@ -62,9 +61,8 @@ def test_everybody_ends_settled_knows_the_others_workers_and_owners_find_their_r
         assert np.array_equal(run.data[name][number], row)
 
 
-@pytest.mark.parametrize("parties", [3, 2])
-def test_rows_can_be_weighed_at_home(parties: int) -> None:
-    run = shared_run(split_run(parties=parties), selection=Selection(weighted=True))
+def test_rows_can_be_weighed_at_home() -> None:
+    run = shared_run(split_run(), selection=Selection(weighted=True))
     summary = summary_of(carry_shares(run))
     assert summary.weights.sum() == pytest.approx(1.0)
     plain = squared_mmd(summary.rows, run.target, gamma=GAMMA)
@@ -124,11 +122,10 @@ def test_an_owner_with_fewer_rows_than_slots_sends_as_many_bytes() -> None:
     assert lengths[0] == lengths[1] == lengths[0][:1]
 
 
-@pytest.mark.parametrize("parties", [3, 2])
-def test_the_bytes_that_were_told_beforehand_are_enough_and_not_many_more(parties: int) -> None:
-    agreed = split_run(parties=parties)
+def test_the_bytes_that_were_told_beforehand_are_enough_and_not_many_more() -> None:
+    agreed = split_run()
     told = carry_shares(shared_run(agreed))
-    names = [CONSUMER, "curator", "witness"][:parties]
+    names = [CONSUMER, "curator", "witness"]
     sent = {
         name: next(len(message.body.part) for message in map(decode, told.heard[name]) if message.sender == "b")  # type: ignore[union-attr]
         for name in names

@@ -22,8 +22,9 @@ from likeset.protocol.term_parts import Budget, Kernel, digest_of_rows
 from likeset.protocol.terms import Terms
 
 SECRET = (1 << 255) + 12345
-SPLIT = SplitTerms(2, "ab" * 32, 4, gamma=0.5)
+SPLIT = SplitTerms("ab" * 32, 4, gamma=0.5)
 NARROW = replace(KERNEL, largest=20.0)
+WITNESSED = {**CARDS, "witness": card_text("G")}
 CHANGES: dict[str, dict[str, Any]] = {
     "run": {"run": "run-2"},
     "consumer": {"consumer": "clinic"},
@@ -35,7 +36,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "columns": {"columns": ("age", "weight", "height")},
     "record_bytes": {"record_bytes": 24},
     "kernel": {"kernel": replace(KERNEL, seed=8)},
-    "split": {"run_id": "0a" * 16, "cards": CARDS, "split": SPLIT, "kernel": NARROW},
+    "split": {"run_id": "0a" * 16, "cards": WITNESSED, "split": SPLIT, "kernel": NARROW},
     "protocol": {"protocol": "interactive"},
     "size": {"size": 5},
     "target_size": {"target_size": 31},
@@ -59,7 +60,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "accept_unproven": {"accept_unproven": ("paper-auction",)},
     "version": {"version": "0.2"},
     "run_id": {"run_id": "0a" * 16, "cards": CARDS},
-    "cards": {"run_id": "0a" * 16, "cards": {**CARDS, "witness": card_text("G")}},
+    "cards": {"run_id": "0a" * 16, "cards": WITNESSED},
 }
 
 
@@ -107,7 +108,7 @@ def test_every_part_of_the_kernel_is_part_of_the_digest(part: str) -> None:
 
 
 def split_run(**changes: Any) -> Terms:
-    return terms(**{**NAMED, "split": SPLIT, "kernel": NARROW, **changes})
+    return terms(**{**NAMED, "split": SPLIT, "kernel": NARROW, "cards": WITNESSED, **changes})
 
 
 @pytest.mark.parametrize("part", [{"program": "cd" * 32}, {"gamma": 0.25}])
@@ -115,12 +116,13 @@ def test_every_part_of_a_split_curator_is_part_of_the_digest(part: dict[str, Any
     assert split_run(split=replace(SPLIT, **part)).digest != split_run().digest
 
 
-def test_three_parties_compute_exactly_where_there_is_a_witness() -> None:
-    cards = {**CARDS, "witness": card_text("G")}
-    assert split_run(cards=cards, split=replace(SPLIT, parties=3)).digest != split_run().digest
-    for wrong in ({"cards": cards}, {"split": replace(SPLIT, parties=3)}):
-        with pytest.raises(InvalidArgument, match="parties"):
-            split_run(**wrong)
+def test_a_split_run_without_a_witness_is_refused_also_in_the_form_of_two_parties() -> None:
+    with pytest.raises(InvalidArgument, match="witness"):
+        split_run(cards=CARDS)
+    document = json.loads(split_run().to_json())
+    document["split"]["parties"] = 2
+    with pytest.raises(InvalidArgument, match="terms"):
+        Terms.from_json(json.dumps(document))
 
 
 @pytest.mark.parametrize(
@@ -145,9 +147,6 @@ def test_terms_of_a_split_run_ask_for_nothing_that_its_program_cannot_do(change:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"parties": 4},
-        {"parties": True},
-        {"parties": 2.0},  # as many, and no number of parties: whoever counted by it would stop
         {"program": "ab"},
         {"openings": 0},
         {"gamma": 0.0},
@@ -170,7 +169,7 @@ def test_terms_end_at_a_time_that_can_be_counted_with(expires: str) -> None:
 
 
 def test_the_planned_shape_gets_its_width_later() -> None:
-    assert SplitShape(2, "ab" * 32, 4).drawn(gamma=0.5) == SPLIT
+    assert SplitShape("ab" * 32, 4).drawn(gamma=0.5) == SPLIT
 
 
 @pytest.mark.parametrize("name", sorted(CHANGES))

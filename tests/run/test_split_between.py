@@ -56,14 +56,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ConsumerHome:
     [
         ({}, "trusted"),
         ({"witness": "university"}, "split"),
-        ({"parties": 2}, "split"),
         ({"curator": "trusted"}, "trusted"),
         ({"curator": "split", "witness": "university"}, "split"),
     ],
 )
-def test_a_witness_or_two_parties_make_the_curator_a_split_one(
-    tmp_path: Path, wished: dict[str, Any], curator: str
-) -> None:
+def test_a_witness_makes_the_curator_a_split_one(tmp_path: Path, wished: dict[str, Any], curator: str) -> None:
     asked = job(tmp_path, **wished)
     assert settled_curator(asked).curator == curator
     assert (plan_between(asked).terms.split is not None) == (curator == "split")
@@ -74,7 +71,6 @@ def test_a_witness_or_two_parties_make_the_curator_a_split_one(
     [
         ({"curator": "split"}, "witness = .*name one whose card is pinned here"),
         ({"curator": "trusted", "witness": "university"}, "a trusted curator needs none"),
-        ({"parties": 2, "witness": "university"}, "two parties compute without one"),
         ({"witness": "university", "protocol": "interactive"}, "interactive needs a trusted curator"),
         ({"witness": "university", "auction": "threshold"}, "threshold needs a trusted curator"),
     ],
@@ -121,9 +117,5 @@ def test_the_terms_name_the_witness_the_program_and_how_many_rows_may_be_opened(
 ) -> None:
     terms = invite(home, job(tmp_path, witness="university"), expires=EXPIRES).terms
     assert terms.split is not None
-    assert (terms.split.parties, terms.split.openings) == (3, 6)
+    assert terms.split.openings == 6
     assert WITNESS in terms.cards
-    two = invite(home, job(tmp_path, run="run-2", parties=2), expires=EXPIRES).terms
-    assert two.split is not None
-    assert two.split.parties == 2
-    assert WITNESS not in two.cards

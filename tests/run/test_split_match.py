@@ -31,19 +31,16 @@ def without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("without_workers")
-@pytest.mark.parametrize("parties", [3, 2])
-def test_a_split_curator_selects_as_well_as_a_trusted_one(parties: int) -> None:
+def test_a_split_curator_selects_as_well_as_a_trusted_one() -> None:
     """The same coins give the same offers; both swap after greedy, each in its own order."""
-    split = simulated(gamma=GAMMA, curator="split", parties=parties, labels="ignore", folds=0)
+    split = simulated(gamma=GAMMA, curator="split", labels="ignore", folds=0)
     trusted = simulated(gamma=GAMMA, labels="ignore", folds=0)
     split.fit(TARGET, OWNERS, LABELS)
     trusted.fit(TARGET, OWNERS, LABELS)
     assert split.in_sample_squared_mmd_ <= 1.03 * trusted.in_sample_squared_mmd_
     assert split.gamma_ == GAMMA
     assert split.terms_.split is not None
-    assert set(split.terms_.cards) == {*split.terms_.owners, "consumer", "curator"} | (
-        {"witness"} if parties == 3 else set()
-    )
+    assert set(split.terms_.cards) == {*split.terms_.owners, "consumer", "curator", "witness"}
 
 
 @pytest.mark.usefixtures("without_workers")
@@ -107,8 +104,6 @@ def _cells(world: World, names: tuple[str, ...]) -> set[tuple[str, ...]]:
     [
         ({"protocol": "interactive"}, "interactive needs a trusted curator"),
         ({"auction": "threshold"}, "auction threshold needs a trusted curator"),
-        ({"parties": 4}, "parties"),
-        ({"parties": 1}, "parties"),
         ({"offers": "uniform", "release_gamma": None}, "gamma"),
         ({"gamma": 1e4}, "too large for a split curator"),
         ({"curator": "both"}, "curator"),

@@ -31,13 +31,11 @@ class LinkRecords:
 
     Attributes:
         folder: the engine of rank r listens at ``engine-r`` in it.
-        parties: how many.
         coins: the public coins of the engine, as a number of 128 bits; drawn by the parties if not given.
         sent: for each (sender, reader) the messages, by the engine's own name and number of each.
     """
 
     folder: Path
-    parties: int
     coins: int | None = None
     sent: dict[tuple[int, int], dict[tuple[str, int], bytes]] = field(default_factory=lambda: defaultdict(dict))
     _drawn: dict[int, int] = field(default_factory=dict)
@@ -53,7 +51,7 @@ class LinkRecords:
     def addresses(self, rank: int) -> tuple[str, ...]:
         """Where the engine of a rank reaches every rank; starts the relays that it needs."""
         made = []
-        for reader in range(self.parties):
+        for reader in range(3):
             path = self.folder / (f"engine-{reader}" if reader == rank else f"{rank}-to-{reader}")
             made.append(f"unix:{path}")
             if reader != rank:
@@ -137,7 +135,7 @@ class LinkRecords:
             self._drawn[sender] = int.from_bytes(data[2:10], "big") * _NUMBER + int.from_bytes(data[11:], "big")
             self._turn.notify_all()
             assert self._turn.wait_for(lambda: reader in self._drawn, _SECONDS)
-        is_first = sender == min({*range(self.parties)} - {reader})
+        is_first = sender == min({*range(3)} - {reader})
         number = ((self.coins or 0) - self._drawn[reader]) % _NUMBER**2 if is_first else 0
         return b"\x92\xcf" + (number // _NUMBER).to_bytes(8, "big") + b"\xcf" + (number % _NUMBER).to_bytes(8, "big")
 

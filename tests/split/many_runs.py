@@ -1,14 +1,15 @@
 """One compute party of many small computations, in the workers' environment: ``python -I many_runs.py FOLDER RANK``.
 
 The folder holds, for each computation, a folder with the task and this party's shares. What a worker's own party would
-keep and be told goes there, too. A computation named after a leak has one: its curator gets something that it must not
-get, so that whoever looks for leaks can show that they find one.
+keep and be told goes there, too, and the shares of all variables. A computation named after a leak has one: its curator
+gets something that it must not get, so that whoever looks for leaks can show that they find one.
 """
 
 import importlib
 import importlib.util
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,21 +38,17 @@ class FolderKeeper:
     """Keeps everything in a folder."""
 
     def __init__(self, folder: Path, rank: int) -> None:
-        self._folder, self._rank, self._kept = folder, rank, 0
+        self._folder, self._rank = folder, rank
 
     def inputs(self) -> Any:
         shares = np.load(self._folder / f"shares-{self._rank}.npz")
         return shares["offers"], shares["target"]
 
-    def state(self, checkpoint: Any) -> bytes:
-        raise AssertionError(f"{checkpoint}: nothing is gone on from")
+    def kept(self) -> bytes:
+        return b""
 
-    def keep(self, _: Any, state: bytes) -> None:
-        (self._folder / f"state-{self._rank}-{self._kept:04d}").write_bytes(state)
-        self._kept += 1
-
-    def may_open(self, _: Any) -> None:
-        pass
+    def keep(self, share: bytes) -> None:
+        (self._folder / f"share-{self._rank}").write_bytes(share)
 
     def give(self, _: bytes, payloads: Any) -> None:
         np.save(self._folder / f"opened-{self._rank}.npy", payloads)
@@ -60,27 +57,63 @@ class FolderKeeper:
         pass
 
 
-def _open_picks() -> None:
-    """The leak: every pick is opened to the curator in the round in which it is made."""
+def _after_each_step(work: Callable[[Any, str], None]) -> None:
+    """Do something with the machine and each variable that a step of the program has set."""
     machine = _module("machine").Machine
     run = machine.run
 
-    def leaking(self: Any, step: Any, inputs: Any, outputs: Any) -> None:
+    def watched(self: Any, step: Any, inputs: Any, outputs: Any) -> None:
         run(self, step, inputs, outputs)
-        for name in {"picked", "spots"} & set(outputs):  # payloads of picks, or where among the slots they are
-            self.open_to(0, name)
+        for name in outputs:
+            work(self, name)
 
-    machine.run = leaking
+    machine.run = watched
 
 
-def _compile_once() -> None:
+def _content(machine: Any, name: str) -> bytes:
+    return bytes(_module("shares")._content(machine.variables.get_var(name)))
+
+
+def _keep_state(machine: Any, name: str) -> None:
+    if "AShr" in _module("shares")._read_meta(machine.variables.get_var(name)).storage_type:
+        (machine.folder / f"state-{machine.rank}-{machine.made:04d}").write_bytes(_content(machine, name))
+        machine.made += 1
+
+
+def _open_picks(machine: Any, name: str) -> None:
+    """The leak: where among the slots picks are is opened to the curator in the round in which they are made."""
+    if name == "spots":
+        machine.sent_to(0, _content(machine, name), range(3))
+
+
+def _edit_picks() -> None:
+    """The consumer changes its own copy of the lines of picks, before they are opened, and notes how."""
+    machine = _module("machine").Machine
+    run = machine.run
+
+    def edited(self: Any, step: Any, inputs: Any, outputs: Any) -> None:
+        if (step.__name__, self.rank) == ("finish", 1):
+            shape = inputs["spots"].shape
+            edit = np.random.default_rng(5).integers(-(2**63), 2**63 - 1, (*shape, 2))
+            edit[:, self.lines :] = 0
+            pair = np.frombuffer(_content(self, "spots"), dtype="<i8").reshape(*shape, 2)
+            self.set_words("spots", *np.moveaxis(pair + edit, -1, 0))
+            payload = np.frombuffer(_content(self, "payload"), dtype="<i8").reshape(*inputs["payload"].shape, 2)
+            np.savez(self.folder / "edit.npz", edit=edit[:, : self.lines], payload=payload)
+        run(self, step, inputs, outputs)
+
+    machine.run = edited
+
+
+def _compile_once(folder: Path) -> None:
     """All computations here have the same shapes, and compiling takes longer than computing."""
     machine, compiled = _module("machine").Machine, dict[Any, Any]()
     make = machine.__init__
 
     def made(self: Any, task: Any) -> None:
         make(self, task)
-        self._compiled = compiled
+        self._compiled, self.folder, self.made = compiled, folder / task.attempt, 0
+        self.lines = _module("schedule").grid(task.settings.offers, task.settings.size)[0]
 
     machine.__init__ = made
 
@@ -89,9 +122,12 @@ def main() -> None:
     """See above."""
     folder, rank = Path(sys.argv[1]), int(sys.argv[2])
     _load()
-    _compile_once()
+    _compile_once(folder)
+    _after_each_step(_keep_state)
     if "leak" in sys.argv:
-        _open_picks()
+        _after_each_step(_open_picks)
+    if "edit" in sys.argv:
+        _edit_picks()
     compute, task = _module("computation").compute, _module("task").Task
     for one in sorted(folder.iterdir()):
         compute(task.from_bytes((one / f"task-{rank}").read_bytes()), FolderKeeper(one, rank))

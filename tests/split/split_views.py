@@ -1,8 +1,8 @@
 """What a compute party sees of many computations, and whether two kinds of inputs can be told apart by it.
 
 A view is cut into *features*: arrays of bytes that stand at the same place in every computation. They are the party's
-own shares of the inputs, every message that it was sent, the shares of the state that it keeps, and, since one share
-alone is uniform even where something is opened, what a message adds up to with two shares of the state: modulo 2^64,
+own shares of the inputs, every message that it was sent, its shares of all variables, and, since one share
+alone is uniform even where something is opened, what a message adds up to with two shares of a variable: modulo 2^64,
 and bit by bit.
 
 Each bit of each feature is one test: how often it is set among computations on one kind of inputs and on the other
@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from scipy.stats import binom, fisher_exact
 from split_world import PYTHON, SplitWorld
 
-from likeset.split.engine.framing import BadFrame, unpack
 from likeset.split.engine.task import Task
 
 __all__ = ["View", "chance_of_counts", "chance_of_difference", "features", "run_many", "set_bits"]
@@ -40,7 +39,7 @@ class View:
     Attributes:
         shares: of the inputs, its own.
         heard: messages, in the engine's order.
-        kept: contents of its shares of the state; for each word its own share and the next party's.
+        kept: contents of its shares of variables; for each word its own share and the next party's.
         shape: lengths of all messages of all links.
     """
 
@@ -50,11 +49,16 @@ class View:
     shape: tuple[tuple[tuple[int, int], tuple[int, ...]], ...]
 
 
-def run_many(folder: Path, worlds: Sequence[SplitWorld], *, leak: bool = False) -> list[dict[int, View]]:
-    """Compute all of them, with the same public coins of the engine; for each the view of every party by rank."""
-    records = [_prepare(folder / f"{number:04d}", small, f"{number}") for number, small in enumerate(worlds)]
-    parties = worlds[0].settings.parties
-    words = [[str(PYTHON), "-I", str(_PROGRAM), str(folder), str(rank), *["leak"] * leak] for rank in range(parties)]
+def run_many(folder: Path, worlds: Sequence[SplitWorld], *, how: str = "honest") -> list[dict[int, View]]:
+    """Compute all of them, with the same public coins of the engine; for each the view of every party by rank.
+
+    Args:
+        folder: for all that is kept.
+        worlds: what is computed.
+        how: ``honest``; with a ``leak``; or with a consumer that makes an ``edit`` to its own shares of the picks.
+    """
+    records = [_prepare(folder / f"{number:04d}", small, f"{number:04d}") for number, small in enumerate(worlds)]
+    words = [[str(PYTHON), "-I", str(_PROGRAM), str(folder), str(rank), how] for rank in range(3)]
     with (folder.parent / f"{folder.name}.log").open("wb") as log:
         engines = [subprocess.Popen(one, env={}, stdout=log, stderr=log) for one in words]  # noqa: S603 - our own
         try:
@@ -65,16 +69,16 @@ def run_many(folder: Path, worlds: Sequence[SplitWorld], *, leak: bool = False) 
                 engine.wait()
             for record in records:
                 record.close()
-    assert codes == [0] * parties, Path(log.name).read_text(errors="replace")[-3000:]
-    return [{rank: _view(record, rank) for rank in range(parties)} for record in records]
+    assert codes == [0] * 3, Path(log.name).read_text(errors="replace")[-3000:]
+    return [{rank: _view(record, rank) for rank in range(3)} for record in records]
 
 
 def _prepare(folder: Path, small: SplitWorld, name: str) -> LinkRecords:
     folder.mkdir(parents=True)
-    record = LinkRecords(folder, small.settings.parties, coins=PUBLIC_COINS)
+    record = LinkRecords(folder, coins=PUBLIC_COINS)
     for rank, (offers, target) in enumerate(small.shares()):
         np.savez(folder / f"shares-{rank}.npz", offers=offers, target=target)
-        task = Task(small.settings, rank, "program", "inputs", f"attempt {name}", record.addresses(rank), 300, ())
+        task = Task(small.settings, rank, "program", "inputs", name, record.addresses(rank), 300)
         (folder / f"task-{rank}").write_bytes(task.to_bytes())
     return record
 
@@ -83,21 +87,7 @@ def _view(record: LinkRecords, rank: int) -> View:
     states = sorted(record.folder.glob(f"state-{rank}-*"))
     shares = np.load(record.folder / f"shares-{rank}.npz")
     own = tuple(shares[name].astype("<i8").tobytes() for name in ("offers", "target"))
-    kept = tuple(content for path in states for content in _contents(path.read_bytes()))
-    return View(own, tuple(record.heard(rank)), kept, record.shape())
-
-
-def _contents(data: bytes) -> Iterator[bytes]:
-    """The shares in a kept state: frames in frames, whose last part is the engine's piece of a share."""
-    try:
-        parts = unpack(data).parts
-    except BadFrame:
-        # A piece: its length, where it belongs, and its content at the end; or a content alone.
-        yield data[len(data) % 16 :]
-        return
-    for part in parts:
-        if b"FM64" not in part or part.startswith(b"LSF1"):  # else it says how it is shared
-            yield from _contents(part)
+    return View(own, tuple(record.heard(rank)), tuple(path.read_bytes() for path in states), record.shape())
 
 
 def features(views: Sequence[View]) -> Iterator[tuple[str, Bytes]]:

@@ -68,7 +68,7 @@ class SplitWorld:
         """For each party, of offers and target."""
         offers = np.concatenate([self.rows, self.labels, self.valid[:, None], self.secrets], axis=1)
         target = np.concatenate([self.target, self.chances], axis=1)
-        return list(zip(_split(offers, self.settings.parties), _split(target, self.settings.parties), strict=True))
+        return list(zip(_split(offers), _split(target), strict=True))
 
     def check(self, opened: OpenedPicks | None, expected: list[int]) -> None:
         """The picks are these, each with its own secret and the checksum of its own row and label."""
@@ -84,10 +84,8 @@ class SplitWorld:
 
 
 def world(coins: np.random.Generator, **changes: object) -> SplitWorld:
-    """Of three parties unless told otherwise."""
     columns = 6
     usual: dict[str, object] = {
-        "parties": 3,
         "offers": 40,
         "target_rows": 10,
         "size": 6,
@@ -105,19 +103,20 @@ def run_parties(
     told: Told | None = None,
     programs: Callable[[int], dict[str, object]] | None = None,
     patience: float = 240.0,
+    folder: Path | None = None,
 ) -> list[OpenedPicks | Exception | None]:
-    """What each party's ``run`` returned or raised, all of them in threads."""
+    """What each party's ``run`` returned or raised, all of them in threads; what they keep is in the folder."""
     results: list[OpenedPicks | Exception | None] = [None] * len(meetings)
     shares = world.shares()
 
-    def act(rank: int, folder: Path) -> None:
+    def act(rank: int, place: Path) -> None:
         changed = programs(rank) if programs else {}
         named = {"inputs": "the agreed list", **changed}
         party = SplitParty(
             rank,
             world.settings,
-            program=program_digest(world.settings.parties),
-            folder=folder / str(rank),
+            program=program_digest(),
+            folder=place / str(rank),
             python=PYTHON,
             meeting=meetings[rank],
             inputs=str(named["inputs"]),
@@ -130,8 +129,9 @@ def run_parties(
         except Exception as error:
             results[rank] = error
 
-    with tempfile.TemporaryDirectory() as folder:
-        threads = [threading.Thread(target=act, args=(rank, Path(folder))) for rank in range(len(meetings))]
+    with tempfile.TemporaryDirectory() as passing:
+        place = folder or Path(passing)
+        threads = [threading.Thread(target=act, args=(rank, place)) for rank in range(len(meetings))]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -139,8 +139,8 @@ def run_parties(
     return results
 
 
-def _split(words: Words, parties: int) -> list[Words]:
-    return [share.view(np.int64) for share in split_words(words.view(np.uint64), parties)]
+def _split(words: Words) -> list[Words]:
+    return [share.view(np.int64) for share in split_words(words.view(np.uint64))]
 
 
 def _kernel(one: NDArray[np.float64], other: NDArray[np.float64], gamma: float) -> NDArray[np.float64]:

@@ -13,7 +13,6 @@ ONE = 1 << 16
 
 def settings(**changes: Any) -> ProgramSettings:
     usual: dict[str, Any] = {
-        "parties": 3,
         "offers": 10,
         "target_rows": 4,
         "size": 3,
@@ -32,7 +31,7 @@ def test_settings_are_read_as_they_were_written() -> None:
 
 def test_a_change_of_any_field_changes_the_digest() -> None:
     wanted = settings(classes=2, label_weight=0.5)
-    changes = {"parties": 2, "offers": 11, "target_rows": 5, "size": 4, "gamma": 0.6, "classes": 3, "label_weight": 0.4}
+    changes = {"offers": 11, "target_rows": 5, "size": 4, "gamma": 0.6, "classes": 3, "label_weight": 0.4}
     others = [dataclasses.replace(wanted, **{name: value}) for name, value in changes.items()]  # type: ignore[arg-type]
     others += [settings(lows=(1, -ONE), classes=2, label_weight=0.5), settings(highs=(ONE, 2 * ONE))]
     assert len({wanted.digest(), *(other.digest() for other in others)}) == 1 + len(others)
@@ -41,7 +40,6 @@ def test_a_change_of_any_field_changes_the_digest() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"parties": 4},
         {"offers": 0},
         {"target_rows": (1 << 14) + 1},
         {"size": 11},

@@ -10,7 +10,7 @@ from likeset.split.engine.ranges import RANGE_TESTS, Words, range_tests
 from likeset.split.engine.settings import ProgramSettings
 
 ONE = 1 << 16
-MANY = ProgramSettings(parties=3, offers=10, target_rows=4, size=3, gamma=0.01, lows=(-ONE,) * 300, highs=(ONE,) * 300)
+MANY = ProgramSettings(offers=10, target_rows=4, size=3, gamma=0.01, lows=(-ONE,) * 300, highs=(ONE,) * 300)
 SEED = b"s" * 32
 
 

@@ -1,6 +1,7 @@
 """The whole computation in the engine: the picks of the same program in the clear, opened to the consumer alone."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,12 +10,13 @@ from split_world import ONE, needs_engine, run_parties, world
 from chance import pinned_coins
 from likeset.errors import IllegalMessage
 from likeset.split.certificates import RunCertificate
+from likeset.split.engine.task import AGAIN
 from likeset.split.local_meeting import LocalMeeting
-from likeset.split.party import Meeting, SplitParty
+from likeset.split.party import Meeting, OpenedPicks, SplitParty
 from likeset.split.tunnel_meeting import TunnelMeeting
 from likeset.split.tunnels import TunnelPeer
 
-Local = Callable[[int], list[Meeting]]
+Local = Callable[[], list[Meeting]]
 pytestmark = [pytest.mark.slow, needs_engine]
 
 # Coins are pinned: a near tie between two offers may be decided otherwise in fixed point, and these worlds have none.
@@ -24,9 +26,9 @@ pytestmark = [pytest.mark.slow, needs_engine]
 def local() -> Iterator[Local]:
     made = []
 
-    def meetings(parties: int) -> list[Meeting]:
-        made.append(LocalMeeting(parties))
-        return [made[-1].at(rank) for rank in range(parties)]
+    def meetings() -> list[Meeting]:
+        made.append(LocalMeeting())
+        return [made[-1].at(rank) for rank in range(3)]
 
     yield meetings
     for meeting in made:
@@ -35,7 +37,7 @@ def local() -> Iterator[Local]:
 
 def test_the_consumer_gets_the_picks_of_the_program_in_the_clear_and_nobody_else_anything(local: Local) -> None:
     small = world(pinned_coins("split"))
-    curator, consumer, witness = run_parties(small, local(3))
+    curator, consumer, witness = run_parties(small, local())
     assert curator is None
     assert witness is None
     assert not isinstance(consumer, Exception)
@@ -44,15 +46,7 @@ def test_the_consumer_gets_the_picks_of_the_program_in_the_clear_and_nobody_else
 
 def test_labels_count_where_they_should(local: Local) -> None:
     small = world(pinned_coins("split labels"), classes=3, label_weight=0.9)
-    _, consumer, _ = run_parties(small, local(3))
-    assert not isinstance(consumer, Exception)
-    small.check(consumer, small.selected())
-
-
-def test_two_parties_do_the_same(local: Local) -> None:
-    small = world(pinned_coins("split two"), parties=2, offers=20, size=3)
-    curator, consumer = run_parties(small, local(2))
-    assert curator is None
+    _, consumer, _ = run_parties(small, local())
     assert not isinstance(consumer, Exception)
     small.check(consumer, small.selected())
 
@@ -70,7 +64,7 @@ def test_rows_out_of_range_and_odd_bits_are_never_picked(local: Local) -> None:
     small.labels[6] = 1, 1  # two classes at once
     small.rows[8, 0] = ONE + 1
     small.rows[9] = 0, ONE, 0, ONE, ONE, ONE
-    _, consumer, _ = run_parties(small, local(3))
+    _, consumer, _ = run_parties(small, local())
     assert consumer is not None
     assert not isinstance(consumer, Exception)
     assert sorted(consumer.numbers.tolist()) == [-1] * 7 + [7, 9, 10, 11]
@@ -95,15 +89,15 @@ def test_many_columns_are_looked_at_by_sums_and_no_square_wraps(local: Local) ->
     small.rows[5], small.rows[5, 3] = ONE // 2, 2 * ONE
     small.rows[6] = ONE * (np.arange(columns) % 2)
     small.rows[7] = (ONE + ONE // 50) * (np.arange(columns) % 2)
-    _, consumer, _ = run_parties(small, local(3))
+    _, consumer, _ = run_parties(small, local())
     assert consumer is not None
     assert not isinstance(consumer, Exception)
     small.check(consumer, consumer.numbers.tolist())
     assert set(consumer.numbers.tolist()) == {5, 6, *range(8, 24)}
 
 
-def test_killed_workers_go_on_through_tunnels_with_the_same_result() -> None:
-    """Each party's worker is killed once, at another round; none of the rounds before is lost for all."""
+def test_where_workers_are_killed_the_computation_begins_anew_through_tunnels() -> None:
+    """Each party's worker is killed once, at another round."""
     small = world(pinned_coins("split kills"), size=32)
     own = [RunCertificate.generate() for _ in range(3)]
     meetings = [TunnelMeeting(rank, session=b"s" * 32, own=own[rank]) for rank in range(3)]
@@ -112,10 +106,9 @@ def test_killed_workers_go_on_through_tunnels_with_the_same_result() -> None:
         meeting.start(
             {other: TunnelPeer("127.0.0.1", meetings[other].port, own[other].certificate) for other in others}
         )
-    left, prepared = {(0, "picking", 25), (1, "picking", 32), (2, "improving", 25)}, []
+    left = {(0, "picking", 25), (1, "picking", 32), (2, "improving", 25)}
 
     def kill_once(rank: int, party: SplitParty, stage: str, done: int) -> None:
-        prepared.extend([rank] if stage == "preparing" else [])
         if (rank, stage, done) in left and party.worker is not None:
             left.discard((rank, stage, done))
             party.worker.kill()
@@ -124,13 +117,38 @@ def test_killed_workers_go_on_through_tunnels_with_the_same_result() -> None:
     for meeting in meetings:
         meeting.stop()
     assert not left
-    assert sorted(prepared) == [0, 1, 2]  # inputs were prepared once, whatever came later
     consumer = results[1]
     assert not isinstance(consumer, Exception)
     small.check(consumer, small.selected())
 
 
+def test_what_was_opened_is_sent_again_and_nothing_else_is_opened(local: Local, tmp_path: Path) -> None:
+    """The consumer denies the opening, and all put in other rows: the same is opened, from the shares of any two."""
+    small, told = world(pinned_coins("split")), set[str]()
+    first = run_parties(small, local(), folder=tmp_path)[1]
+    assert isinstance(first, OpenedPicks)
+    small.check(first, small.selected())
+    shares = [tmp_path / str(rank) / "opening.share" for rank in range(3)]
+    kept = [share.read_bytes() for share in shares]
+    small.rows = small.rows[::-1].copy()
+    for keeping in ((0, 2), (1, 2), (0, 1), (0,)):
+        (tmp_path / "1" / "opened.frame").unlink(missing_ok=True)
+        for rank, share in enumerate(shares):
+            share.unlink(missing_ok=True)
+            if rank in keeping:
+                share.write_bytes(kept[rank])
+        again = run_parties(small, local(), folder=tmp_path, told=lambda _, __, stage, ___: told.add(stage))
+        if len(keeping) < 2:
+            assert all(isinstance(result, IllegalMessage) for result in again), again
+        else:
+            assert isinstance(again[1], OpenedPicks)
+            assert np.array_equal(again[1].numbers, first.numbers)
+            assert np.array_equal(again[1].secrets, first.secrets)
+        assert [rank for rank, share in enumerate(shares) if share.exists()] == list(keeping)
+    assert told == {AGAIN}
+
+
 def test_parties_with_other_inputs_do_not_compute_together(local: Local) -> None:
     small = world(pinned_coins("split inputs"))
-    results = run_parties(small, local(3), programs=lambda rank: {"inputs": "another list"} if rank == 2 else {})
+    results = run_parties(small, local(), programs=lambda rank: {"inputs": "another list"} if rank == 2 else {})
     assert all(isinstance(result, IllegalMessage) for result in results), results

@@ -16,7 +16,7 @@ from likeset.split.local_meeting import LocalMeeting
 from likeset.split.party import SplitParty
 from likeset.split.worker_process import WorkerProcess
 
-SETTINGS = ProgramSettings(parties=3, offers=5, target_rows=2, size=2, gamma=1.0, lows=(0,), highs=(1 << 16,))
+SETTINGS = ProgramSettings(offers=5, target_rows=2, size=2, gamma=1.0, lows=(0,), highs=(1 << 16,))
 
 
 def versions(**changes: str) -> dict[str, str]:
@@ -25,9 +25,9 @@ def versions(**changes: str) -> dict[str, str]:
 
 
 def party(folder: Path, **changes: str) -> SplitParty:
-    meeting = LocalMeeting(3)
+    meeting = LocalMeeting()
     meeting.close()
-    program = changes.get("program", program_digest(3))
+    program = changes.get("program", program_digest())
     return SplitParty(
         int(changes.get("rank", "0")),
         SETTINGS,
@@ -83,10 +83,10 @@ def test_shares_have_the_shape_that_the_settings_say(tmp_path: Path) -> None:
 
 def test_an_engine_is_reached_by_sockets_in_the_file_system_only() -> None:
     addresses = ("unix:/tmp/a", "unix:/tmp/b", "unix:/tmp/c")
-    task = Task(SETTINGS, 0, "p", "i", "attempt", addresses, 5, ())
+    task = Task(SETTINGS, 0, "p", "i", "attempt", addresses, 5)
     assert Task.from_bytes(task.to_bytes()) == task
     for address in ("127.0.0.1:80", "0.0.0.0:80", "unix:relative"):
-        other = Task(SETTINGS, 0, "p", "i", "attempt", (address, *addresses[1:]), 5, ())
+        other = Task(SETTINGS, 0, "p", "i", "attempt", (address, *addresses[1:]), 5)
         with pytest.raises(ValueError, match="sockets in the file system"):
             Task.from_bytes(other.to_bytes())
 

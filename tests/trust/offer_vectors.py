@@ -16,7 +16,7 @@ from likeset.tables.schema.compact_records import CompactRecords
 from likeset.tables.schema.schema import Schema
 from likeset.trust.cards import CardSecret
 from likeset.trust.envelopes import OfferContext
-from likeset.trust.row_shares import ComputeRole, SlotLayout
+from likeset.trust.row_shares import COMPUTE_ROLES, ComputeRole, SlotLayout
 from likeset.trust.share_receipts import roster_of, sign_receipt, sign_roster
 from likeset.trust.shared_offers import OfferShape, SharedOffer, share_offer
 from likeset.trust.slot_evidence import OfferEvidence, SlotEvidence, opening_of
@@ -111,7 +111,7 @@ def offer_vectors(secrets: dict[str, CardSecret], terms: bytes) -> dict[str, Any
         "rows": np.asarray(COMPACT.read(records()).rows, dtype=">f4").tobytes().hex(),
         "parts": {role: part.to_bytes().hex() for role, part in shared.parts.items()},
         "receipts": {receipt.role: receipt.to_bytes().hex() for receipt in receipts},
-        "rosters": {role: sign_roster(everybody[role], roster, role).to_bytes().hex() for role in context.roles},
+        "rosters": {role: sign_roster(everybody[role], roster, role).to_bytes().hex() for role in COMPUTE_ROLES},
         "evidence": evidence.to_bytes().hex(),
         "damaged": damaged_offers(shared, evidence),
     }

@@ -31,9 +31,9 @@ HANDLES = np.array([11, 12, 13, 14], dtype=np.uint64)
 COEFFICIENTS: Words = np.arange(3, 3 + 2 * (LAYOUT.width - 4), 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
 
 
-def context_of(secret: CardSecret = OWNER, *, parties: int = 3) -> OfferContext:
+def context_of(secret: CardSecret = OWNER) -> OfferContext:
     fingerprints = [secret.card.fingerprint for secret in PARTIES.values()]
-    return OfferContext(TERMS, secret.card.fingerprint, tuple(fingerprints[:parties]))
+    return OfferContext(TERMS, secret.card.fingerprint, tuple(fingerprints))
 
 
 def record(handle: int, label: int, row: NDArray[Any]) -> bytes:
@@ -68,9 +68,9 @@ class PlainReader:
 READER = PlainReader()
 
 
-def offer(secret: CardSecret = OWNER, *, parties: int = 3, **changes: Any) -> SharedOffer:
+def offer(secret: CardSecret = OWNER, **changes: Any) -> SharedOffer:
     content: dict[str, Any] = {"rows": ROWS, "classes": CLASSES, "records": RECORDS, "shape": SHAPE}
-    return share_offer(secret, context=context_of(secret, parties=parties), **(content | changes))
+    return share_offer(secret, context=context_of(secret), **(content | changes))
 
 
 def receipt_of(part: OfferPart, owner: CardSecret = OWNER, *, shape: OfferShape = SHAPE) -> ShareReceipt:

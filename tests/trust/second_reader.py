@@ -301,7 +301,7 @@ def read_list(data: bytes, owner: Card) -> OfferList:
     check_signature(owner.signing, signature, "likeset/list/1", *parts)
     need(owner_name == owner.fingerprint and len(terms) == 32 and len(key_digest) == 32, "parts")
     fingerprints, each = pieces(parties, 25), pieces(leaves, 32)
-    need(len(fingerprints) in (2, 3) and len({owner_name, *fingerprints}) == len(fingerprints) + 1, "parties")
+    need(len(fingerprints) == 3 and len({owner_name, *fingerprints}) == len(fingerprints) + 1, "parties")
     need(count == number(len(each)) and 1 <= len(each) <= 2**20, "slots")
     return OfferList(terms, owner_name, fingerprints, key_digest, each, sha(fields(b"likeset/list/1", *parts)))
 

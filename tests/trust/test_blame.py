@@ -104,9 +104,9 @@ def test_a_record_with_numbers_that_nobody_could_share() -> None:
 
 
 def test_a_wrong_r(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lying(words: Words, parties: int) -> tuple[Words, ...]:
+    def lying(words: Words) -> tuple[Words, ...]:
         words[:, -1] += np.uint64(1)
-        return split_words(words, parties)
+        return split_words(words)
 
     monkeypatch.setattr(shared_offers, "split_words", lying)
     shared = offer()
@@ -116,8 +116,8 @@ def test_a_wrong_r(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_shares_that_one_party_got_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each party's share is as committed, and their sum is no row: the owner gave one of them something else."""
 
-    def lying(words: Words, parties: int) -> tuple[Words, ...]:
-        *others, last = split_words(words, parties)
+    def lying(words: Words) -> tuple[Words, ...]:
+        *others, last = split_words(words)
         return (*others, last[::-1].copy())
 
     monkeypatch.setattr(shared_offers, "split_words", lying)

@@ -31,7 +31,7 @@ IMPOSSIBLE = 1e-9
 WORDS = np.tile(slot_words(SlotLayout(60, 3), np.full((1, 60), 0.5), np.array([1]), slots=1), (1000, 1))
 """Rows that are all alike: what is not hidden shows."""
 
-Sharer = Callable[[Words, int], tuple[Words, ...]]
+Sharer = Callable[[Words], tuple[Words, ...]]
 
 
 def least_probability(share: Words) -> float:
@@ -43,8 +43,8 @@ def least_probability(share: Words) -> float:
 def careless(draw: Callable[[tuple[int, ...]], Words]) -> Sharer:
     """A sharer that draws its words otherwise."""
 
-    def split(words: Words, parties: int) -> tuple[Words, ...]:
-        drawn = [draw(words.shape) for _ in range(parties - 1)]
+    def split(words: Words) -> tuple[Words, ...]:
+        drawn = [draw(words.shape) for _ in range(2)]
         return (*drawn, words - joined_shares(drawn))
 
     return split
@@ -61,17 +61,15 @@ CARELESS: dict[str, Sharer] = {
 }
 
 
-@pytest.mark.parametrize("parties", [2, 3])
-def test_every_share_is_uniform(parties: int) -> None:
+def test_every_share_is_uniform() -> None:
     """63,000 words of equal rows: each place of a byte, of each party, passes a test of level 1e-9."""
-    for share in split_words(WORDS, parties):
+    for share in split_words(WORDS):
         assert least_probability(share) > IMPOSSIBLE
 
 
-@pytest.mark.parametrize("parties", [2, 3])
 @pytest.mark.parametrize("label", CARELESS)
-def test_a_careless_sharer_is_caught(label: str, parties: int) -> None:
-    shares = CARELESS[label](WORDS, parties)
+def test_a_careless_sharer_is_caught(label: str) -> None:
+    shares = CARELESS[label](WORDS)
     assert np.array_equal(joined_shares(shares), WORDS)
     assert min(map(least_probability, shares)) < IMPOSSIBLE
 
@@ -84,18 +82,18 @@ def test_every_word_but_the_last_partys_comes_from_the_system(monkeypatch: pytes
         return bytes(count)
 
     monkeypatch.setattr(os, "urandom", counted)
-    first, second, last = split_words(WORDS, 3)
+    first, second, last = split_words(WORDS)
     assert asked == [WORDS.nbytes, WORDS.nbytes]
     assert not first.any()
     assert not second.any()
     assert np.array_equal(last, WORDS)
 
 
-@given(arrays(np.uint64, (3, 4), elements=st.integers(0, 2**64 - 1)), st.sampled_from([2, 3]))
+@given(arrays(np.uint64, (3, 4), elements=st.integers(0, 2**64 - 1)))
 @settings(max_examples=examples(30))
-def test_shares_add_up(words: Words, parties: int) -> None:
-    shares = split_words(words, parties)
-    assert len(shares) == parties
+def test_shares_add_up(words: Words) -> None:
+    shares = split_words(words)
+    assert len(shares) == 3
     assert np.array_equal(joined_shares(shares), words)
     assert all(np.array_equal(words_in(word_bytes(share), width=4), share) for share in shares)
 
@@ -138,11 +136,6 @@ def test_what_cannot_be_shared_is_refused(number: float) -> None:
 def test_rows_that_do_not_fit_are_refused(rows: Words, classes: Words) -> None:
     with pytest.raises(InvalidArgument):
         slot_words(LAYOUT, rows, classes, slots=2)  # type: ignore[arg-type]
-
-
-def test_one_party_alone_gets_no_share() -> None:
-    with pytest.raises(InvalidArgument, match="parties"):
-        split_words(WORDS, 1)
 
 
 def test_lines_that_are_cut_are_no_words() -> None:

@@ -65,10 +65,9 @@ def opened(shared: Any, *picks: PickedSlot, **changes: Any) -> tuple[OpenedPick,
     return open_picks(shared.parts["consumer"], picks, **(content | changes))
 
 
-@pytest.mark.parametrize("parties", [2, 3])
-def test_every_party_signs_for_its_part_and_the_sum_is_the_row(parties: int) -> None:
-    shared = offer(parties=parties)
-    assert len(receipts_of(shared)) == parties
+def test_every_party_signs_for_its_part_and_the_sum_is_the_row() -> None:
+    shared = offer()
+    assert len(receipts_of(shared)) == 3
     words = words_of(shared)[shared.slot_of_row]
     assert from_fixed_point(words[:, LAYOUT.row]).tolist() == ROWS.tolist()
     assert words[:, LAYOUT.valid].tolist() == [1] * 4
@@ -129,11 +128,11 @@ def test_rows_lie_in_a_secret_order() -> None:
 
 def test_a_guess_is_not_confirmed_by_k_and_the_digests() -> None:
     """A consumer that knows a row exactly lacks its r and the others' salts: no digest can be made from the guess."""
-    shared = offer(parties=2)
+    shared = offer()
     part, slot = shared.parts["consumer"], int(shared.slot_of_row[0])
     digests, share = part.digests_of(slot), part.share_of(slot)
     for random in (bytes(32), part.key, share[-32:], part.salt_of(slot)):
-        guess: dict[str, Any] = {"context": context_of(parties=2), "slot": slot, "key": part.key, "random": random}
+        guess: dict[str, Any] = {"context": context_of(), "slot": slot, "key": part.key, "random": random}
         sealed = seal_record(RECORDS[0], **guess, record_bytes=SHAPE.record_bytes)
         assert hashlib.sha256(sealed).digest() != digests.envelope
         assert hashlib.sha256(random).digest() != digests.random
@@ -228,7 +227,7 @@ def test_envelopes_are_of_one_length_and_bound_to_their_place() -> None:
     sealed = seal_record(b"short", **keys, record_bytes=100)
     assert len(sealed) == len(seal_record(b"x" * 100, **keys, record_bytes=100)) == envelope_bytes(100) == 120
     assert open_envelope(sealed, **keys) == b"short"
-    other_consumer = (CARDS["curator"].fingerprint, OTHER_OWNER.card.fingerprint)
+    other_consumer = (CARDS["curator"].fingerprint, OTHER_OWNER.card.fingerprint, CARDS["witness"].fingerprint)
     for change in (
         {"slot": 4},
         {"key": bytes(32)},
@@ -244,10 +243,21 @@ def test_envelopes_are_of_one_length_and_bound_to_their_place() -> None:
 
 
 def test_an_owner_never_computes_and_nobody_computes_twice() -> None:
-    curator, consumer, _ = context_of().parties
-    for owner, parties in ((curator, (curator, consumer)), (context_of().owner, (curator, curator))):
+    curator, consumer, witness = context_of().parties
+    for owner, parties in (
+        (curator, (curator, consumer, witness)),
+        (context_of().owner, (curator, consumer, curator)),
+    ):
         with pytest.raises(BadDocument, match="two roles"):
             OfferContext(context_of().terms, owner, parties)
+
+
+def test_two_parties_compute_nothing() -> None:
+    two = context_of().parties[:2]
+    with pytest.raises(BadDocument, match="three compute parties"):
+        OfferContext(context_of().terms, context_of().owner, two)
+    with pytest.raises(BadDocument, match="three compute parties"):
+        Roster(ROSTER.terms, two, ROSTER.lists)
 
 
 def test_all_sign_one_roster() -> None:

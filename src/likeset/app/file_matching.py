@@ -36,7 +36,6 @@ class JobWishes(TypedDict, total=False):
     schedule: str
     owner_epsilon: float | None
     curator: Literal["auto", "trusted", "split"]
-    parties: int
     weights: bool
     labels: Literal["match", "ignore"]
     folds: int

@@ -1,12 +1,13 @@
 """Carries out a home's part of a split run's computation, beside whatever else the home does.
 
-A computation runs in a thread of its own, with a worker process and tunnels to the other compute parties. Whatever
-stops it, it goes on from its checkpoints when it is started again with the same inputs. What was opened is kept until
-the run is forgotten, so that it is opened once.
+A computation runs in a thread of its own, with a worker process and tunnels to the other compute parties. If it stops
+before its opening, it begins anew with the same inputs. What was opened is kept until the run is forgotten, so that it
+is opened once.
 """
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from likeset.homes.compute_folder import ComputeFolder, Reach
 from likeset.homes.tunnel_address import TunnelPlace
 from likeset.protocol.split.compute_inputs import ComputeInputs, OpenedSlots
 from likeset.split.certificates import RunCertificate
+from likeset.split.engine.task import AGAIN
 from likeset.split.environment import split_python
 from likeset.split.session import computing_party, opened_slots
 from likeset.split.tunnel_meeting import TunnelMeeting
@@ -36,12 +38,12 @@ class ComputeJob:
 
     Attributes:
         inputs: what it puts in.
-        folder: for checkpoints.
+        folder: for its share of the picks.
         own: its certificate.
         host: that its tunnels listen on.
         port: likewise.
         peers: the others, by rank.
-        progress: told (stage, done, of).
+        progress: told (stage, done, of), or ``AGAIN`` when it is asked for what was opened before.
     """
 
     inputs: ComputeInputs
@@ -60,12 +62,12 @@ class Computation(Protocol):
         """Compute with the others until picks are opened: to the consumer, and None at the others.
 
         Raises:
-            NoAnswer: another party is not there; calling again goes on.
+            NoAnswer: another party is not there; it may be called again.
             LikesetError: it cannot be computed.
         """
 
     def stop(self) -> None:
-        """End it, from any thread; checkpoints stay. Asked again, nothing happens."""
+        """End it, from any thread. Asked again, nothing happens."""
 
 
 class WorkerComputation:
@@ -94,7 +96,7 @@ class WorkerComputation:
 
     def run(self) -> OpenedSlots | None:
         """See ``Computation``."""
-        picks = self._party.opened or self._party.run(progress=self._job.progress, patience=PATIENCE)
+        picks = self._party.run(progress=self._job.progress, patience=PATIENCE)
         return None if picks is None else opened_slots(picks, self._job.inputs)
 
     def stop(self) -> None:
@@ -168,6 +170,7 @@ class ComputeRoom:
     begin: Callable[[ComputeJob], Computation] = WorkerComputation
     pause: float = 20.0
     _tasks: dict[str, _Task] = field(default_factory=dict, init=False)
+    _repeats: Counter[str] = field(default_factory=Counter, init=False)
 
     def start(self, run: str, inputs: ComputeInputs, reaches: Mapping[int, Reach]) -> ComputeStatus:
         """Let a run be computed, if it is not already; returns how far it is.
@@ -202,12 +205,16 @@ class ComputeRoom:
         task = self._tasks.get(run)
         return None if task is None else task.result
 
+    def repeats(self, run: str) -> int:
+        """How often this party was asked again for what was opened before, and sent it as it was."""
+        return self._repeats[run]
+
     def end(self, run: str) -> None:
-        """Compute a run no more; its checkpoints stay."""
+        """Compute a run no more."""
         self._end(self._tasks.pop(run, None))
 
     def close(self) -> None:
-        """End all computations; their checkpoints stay."""
+        """End all computations."""
         for task in list(self._tasks.values()):
             self._end(task)
         self._tasks.clear()
@@ -223,6 +230,7 @@ class ComputeRoom:
 
     def _work(self, task: _Task, folder: ComputeFolder, inputs: ComputeInputs, peers: Mapping[int, TunnelPeer]) -> None:
         def progress(stage: str, done: int, of: int) -> None:
+            self._repeats[folder.run] += stage == AGAIN
             task.status = ComputeStatus("computing", stage, done, of)
 
         try:
@@ -245,7 +253,7 @@ class ComputeRoom:
     ) -> ComputeJob:
         port = folder.port(self.place)
         own = folder.certificate(self.place)
-        return ComputeJob(inputs, folder.checkpoints, own, self.place.listen.host, port, peers, progress)
+        return ComputeJob(inputs, folder.folder, own, self.place.listen.host, port, peers, progress)
 
     def _compute(self, task: _Task, job: ComputeJob) -> None:
         computation = task.computation = self.begin(job)

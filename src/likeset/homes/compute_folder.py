@@ -1,7 +1,7 @@
-"""What a compute party keeps of a split run while it lasts: its certificate, its port, and checkpoints of its shares.
+"""What a compute party keeps of a split run while it lasts: its certificate, its port, and what it opened.
 
 One private directory for each run, ``split/DIGEST`` in the home. A party that was killed is known to the others by the
-same certificate, listens at the same port, and goes on from its last checkpoint. When the run is over, all of it goes.
+same certificate and listens at the same port. When the run is over, all of it goes.
 """
 
 import contextlib
@@ -19,12 +19,12 @@ from likeset.errors import BadDocument, NoAnswer
 from likeset.homes.tunnel_address import TunnelPlace
 from likeset.private_files import keep_private_bytes, make_private_folder, remove_unfinished
 from likeset.split.certificates import RunCertificate, read_certificate
-from likeset.split.checkpoints import opening_noted, remove_all_but_the_note
+from likeset.split.opening import Opening
 from likeset.split.tunnels import TunnelPeer
 
 __all__ = ["ComputeFolder", "Reach"]
 
-_FOLDER, _TUNNEL, _CHECKPOINTS, _LOCK = "split", "tunnel.json", "checkpoints", ".lock"
+_FOLDER, _TUNNEL, _LOCK = "split", "tunnel.json", ".lock"
 _MOST_HOST = 255
 _MOST_PORT = 65535
 
@@ -99,19 +99,14 @@ class ComputeFolder:
         return self.home / _FOLDER / self.run
 
     @property
-    def checkpoints(self) -> Path:
-        """For the states of the computation."""
-        return self.folder / _CHECKPOINTS
-
-    @property
     def exists(self) -> bool:
         """Whether anything of the run is kept."""
         return self.folder.exists()
 
     @property
-    def opening_began(self) -> bool:
-        """Whether picks were opened, or were about to be."""
-        return opening_noted(self.checkpoints)
+    def opening(self) -> Opening:
+        """Of the picks."""
+        return Opening(self.folder)
 
     def certificate(self, place: TunnelPlace) -> RunCertificate:
         """By which this party is known in the run; made once, and raises as ``reach``."""
@@ -158,17 +153,17 @@ class ComputeFolder:
             os.close(descriptor)
 
     def rest(self) -> None:
-        """Everything but the note of an opening, which says to whoever brings the run back that it was opened."""
-        if not self.opening_began:
+        """Remove everything but the record of an opening, so that a run that is brought back is not opened again."""
+        if not self.opening.began:
             self.remove()
             return
-        remove_all_but_the_note(self.checkpoints)
+        self.opening.forget_share()
         for path in self.folder.iterdir():
-            if path != self.checkpoints:
+            if path != self.opening.record:
                 path.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Everything, when the run is over."""
+        """Remove everything, when the run is over."""
         if self.exists:
             shutil.rmtree(self.folder)
 

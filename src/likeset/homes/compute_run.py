@@ -20,10 +20,10 @@ from likeset.protocol.messages import Message, Summary
 from likeset.protocol.split.bought_summary import ShownPick
 from likeset.protocol.split.compute_inputs import OpenedSlots
 from likeset.protocol.split.compute_party import ComputeParty
-from likeset.protocol.split.run_shape import compute_roles
 from likeset.protocol.split.split_consumer import SplitConsumer
 from likeset.protocol.split.split_messages import OfferShare, ShareReceipts, TargetShare
 from likeset.trust.cards import Card
+from likeset.trust.row_shares import COMPUTE_ROLES
 
 __all__ = ["ComputeResident", "ComputeRun", "SplitConsumerRun"]
 
@@ -141,7 +141,7 @@ class ComputeRun(SiteRun):
         """
         if self.party is None:
             return {}
-        ranks = {role: rank for rank, role in enumerate(compute_roles(self.terms))}
+        ranks = {role: rank for rank, role in enumerate(COMPUTE_ROLES)}
         return {ranks[role]: Reach.read(data) for role, data in self.party.reaches.items()}
 
     def give_up(self, owner: str) -> tuple[bytes, ...]:
@@ -155,7 +155,7 @@ class ComputeRun(SiteRun):
         return self.party is not None and self.party.position.state in states
 
     def forget(self) -> None:
-        """Nothing was opened: no share, no key and no checkpoint stays; what was written can be sent again."""
+        """Nothing was opened: no share and no key stays; what was written can be sent again."""
         if self.party is not None:
             self.party.forget()
         self.kept.remove()

@@ -58,7 +58,7 @@ def check_computes(home: ComputingHome, terms: Terms, who: str, check_workers: C
     """
     if terms.split is None:
         raise IllegalMessage(f"run {terms.run} has a trusted curator; nobody else computes in it")
-    if terms.split.program != program_digest(terms.split.parties):
+    if terms.split.program != program_digest():
         raise NotCurated(f"the {who} has another version of the public program than the terms name")
     try:
         check_workers()

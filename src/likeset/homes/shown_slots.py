@@ -16,13 +16,13 @@ from likeset.homes.letter_records import IN
 from likeset.homes.signed_invitation import Invitation
 from likeset.homes.slot_files import SlotFile, merged
 from likeset.protocol.messages import MOST_BYTES, decode
-from likeset.protocol.split.run_shape import compute_roles, offer_shape, party_name, role_of, split_terms
+from likeset.protocol.split.run_shape import offer_shape, party_name, role_of, split_terms
 from likeset.protocol.split.split_messages import Envelopes, OfferShare, RosterVote, ShareReceipts
 from likeset.protocol.terms import Terms
 from likeset.trust.cards import Card
 from likeset.trust.encoding import read_fields
 from likeset.trust.letters import letter_in, open_letter
-from likeset.trust.row_shares import ComputeRole
+from likeset.trust.row_shares import COMPUTE_ROLES, ComputeRole
 from likeset.trust.share_receipts import ShareReceipt, SignedRoster
 from likeset.trust.shared_offers import OfferPart
 from likeset.trust.signed_terms import Acceptance
@@ -104,12 +104,12 @@ class ShownSlots:
         )
         receipts = tuple(
             receipt
-            for role in compute_roles(self.terms)
+            for role in COMPUTE_ROLES
             for receipt in self._receipts(role)
             if (receipt.context, receipt.list_digest) == (part.offer_list.context, part.offer_list.digest)
         )
         evidence = OfferEvidence(part.offer_list, receipts, part.key, slots)
-        computing = [party_name(self.terms, role) for role in compute_roles(self.terms) if role != "consumer"]
+        computing = [party_name(self.terms, role) for role in COMPUTE_ROLES if role != "consumer"]
         acceptances = tuple(self._acceptance(name) for name in (owner, *computing))
         return SlotFile(self.invitation, acceptances, schema, evidence, tuple(self._rosters()))
 
@@ -163,7 +163,7 @@ class ShownSlots:
             yield from map(ShareReceipt.from_bytes, read_fields(body.receipts.tobytes(), None, what="share receipts"))
 
     def _rosters(self) -> Iterator[SignedRoster]:
-        for role in compute_roles(self.terms):
+        for role in COMPUTE_ROLES:
             for body in self._bodies(RosterVote, party_name(self.terms, role)):
                 yield SignedRoster.from_bytes(body.roster.tobytes())
 

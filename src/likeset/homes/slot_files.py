@@ -13,7 +13,7 @@ from typing import Self
 from likeset.errors import BadDocument, LikesetError
 from likeset.homes.acceptances import is_acceptance_of
 from likeset.homes.signed_invitation import Invitation
-from likeset.protocol.split.run_shape import compute_roles, offer_context, party_name
+from likeset.protocol.split.run_shape import offer_context, party_name
 from likeset.protocol.split.slot_records import records_of_run
 from likeset.protocol.terms import Terms
 from likeset.tables.schema.declared_records import DeclaredRecords
@@ -21,7 +21,7 @@ from likeset.tables.schema.schema import Schema
 from likeset.trust.cards import Card
 from likeset.trust.encoding import fields, read_fields, read_tagged
 from likeset.trust.picks import RecordReader
-from likeset.trust.row_shares import ComputeRole
+from likeset.trust.row_shares import COMPUTE_ROLES, ComputeRole
 from likeset.trust.share_receipts import SignedRoster
 from likeset.trust.signed_terms import Acceptance
 from likeset.trust.slot_evidence import OfferEvidence, SlotEvidence
@@ -99,7 +99,7 @@ class SlotFile:
     @property
     def compute_cards(self) -> dict[ComputeRole, Card]:
         """Of the compute parties, by role."""
-        return {role: self.cards[party_name(self.terms, role)] for role in compute_roles(self.terms)}
+        return {role: self.cards[party_name(self.terms, role)] for role in COMPUTE_ROLES}
 
     @cached_property
     def reader(self) -> RecordReader | None:
@@ -155,7 +155,7 @@ class SlotFile:
     def _check_parties(self) -> None:
         if not all(is_acceptance_of(self.terms, accepted) for accepted in self.acceptances):
             raise BadDocument(_WHAT, "an acceptance in it is of another run, other terms or another card")
-        computing = [party_name(self.terms, role) for role in compute_roles(self.terms) if role != "consumer"]
+        computing = [party_name(self.terms, role) for role in COMPUTE_ROLES if role != "consumer"]
         wanted = [self.owner, *computing]
         if [accepted.party for accepted in self.acceptances] != wanted:
             raise BadDocument(_WHAT, f"must hold one acceptance each of {' and '.join(wanted)}")
@@ -185,7 +185,7 @@ def merged(files: Iterable[SlotFile]) -> SlotFile:
             slots[shown.slot] = _joined(slots.get(shown.slot), shown, file.evidence)
     evidence = OfferEvidence(
         first.evidence.offer_list,
-        tuple(receipts[role] for role in compute_roles(first.terms) if role in receipts),
+        tuple(receipts[role] for role in COMPUTE_ROLES if role in receipts),
         next((key for key in keys if key), b""),
         tuple(slots[slot] for slot in sorted(slots)),
     )
@@ -208,7 +208,7 @@ def _joined(known: SlotEvidence | None, more: SlotEvidence, evidence: OfferEvide
         more.digests,
         next((shown.true_random() for shown in both if shown.true_random()), b""),
         next((shown.true_envelope() for shown in both if shown.true_envelope()), b""),
-        tuple(openings[role] for role in evidence.offer_list.context.roles if role in openings),
+        tuple(openings[role] for role in COMPUTE_ROLES if role in openings),
     )
 
 

@@ -46,7 +46,7 @@ _BUDGET: dict[str, _Range] = {"epsilon": (1e-6, 10_000.0), "delta": (1e-100, 1.0
 _GAMMA = (1e-100, 1e100)  # so that its square root and products with squared distances are numbers
 _NUMBERS_OF_PARTS: dict[str, dict[str, _Range]] = {
     "kernel": {"columns": (1, 1 << 20), "dimension": (1, 1 << 16), "gamma": _GAMMA},
-    "split": {"parties": (2, 3), "openings": (1, MOST_SPLIT_SLOTS), "gamma": _GAMMA},
+    "split": {"openings": (1, MOST_SPLIT_SLOTS), "gamma": _GAMMA},
     "target_budget": _BUDGET,
     "owner_budget": _BUDGET,
 }

@@ -178,22 +178,17 @@ class FewRows(Notice):
 
 @dataclass(frozen=True, slots=True)
 class SplitCurator(Notice):
-    """Nobody selects alone: parties compute on shares.
-
-    Attributes:
-        parties: how many.
-    """
+    """Nobody selects alone: parties compute on shares."""
 
     kind = "split-curator"
-    parties: int
 
     @property
     def text(self) -> str:
         """The words."""
-        who = "curator, consumer and a witness" if self.parties == 3 else "curator and consumer"
         return (
-            f"{who} compute on shares: nobody reads a row but its buyer, as long as no two of them work together; "
-            "public are the program, the width of its kernel and all sizes"
+            "curator, consumer and a witness compute on shares: nobody reads a row but its buyer, if all parties "
+            "follow the protocol and no two of them work together; public are the program, the width of its kernel and "
+            "all sizes"
         )
 
 

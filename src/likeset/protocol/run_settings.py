@@ -119,16 +119,11 @@ class RunSettings:
         is_fine=True,
     )
     curator: Literal["auto", "trusted", "split"] = _setting(
-        "who selects: ``trusted``, a curator who reads every offered row; ``split``, two or three parties who compute "
-        "on shares, so that nobody reads a row but its buyer (with ``sealed``; labels are then not matched, and "
-        "likeness on new rows is not measured); or ``auto``: split between organisations where a witness is named or "
-        "two parties are asked for, else trusted",
+        "who selects: ``trusted``, a curator who reads every offered row; ``split``, three parties who compute on "
+        "shares, so that nobody reads a row but its buyer (with ``sealed``; labels are then not matched, and "
+        "likeness on new rows is not measured); or ``auto``: split between organisations where a witness is named, "
+        "else trusted",
         "auto",
-    )
-    parties: int = _setting(
-        "how many parties compute where the curator is split: 3, or 2 without a witness, slower and weaker",
-        3,
-        is_fine=True,
     )
     weights: bool = _setting(
         "whether to weigh the selected rows so that they match better still",

@@ -109,8 +109,8 @@ class Terms(PlannedTerms):
             return
         if not self.cards:
             raise InvalidArgument("cards", "none", "a split run names every party by the fingerprint of its card")
-        if (split.parties == 3) != (WITNESS in self.cards):
-            raise InvalidArgument("split.parties", split.parties, "must be 3 exactly where the cards name a witness")
+        if WITNESS not in self.cards:
+            raise InvalidArgument("cards", "no witness", "a split run needs a witness: three parties compute")
         most = largest_split(split.gamma, self.kernel.columns)
         if self.kernel.largest > most:
             reason = f"rows may have numbers of up to {most:g} there, and these have up to {self.kernel.largest:g}"

@@ -191,7 +191,7 @@ def _terms_summary(terms: Terms, about_target: PlannedView) -> dict[str, Any]:
         "rows_per_owner": terms.rows_per_owner,
         "offers": terms.offers,
         "auction": terms.auction,
-        "split": None if terms.split is None else f"{terms.split.parties} parties compute on shares",
+        "split": None if terms.split is None else "three parties compute on shares",
         "target_budget": release,
         "owner_budget": f"epsilon = {terms.owner_budget.epsilon:.4g}, delta = {terms.owner_budget.delta:g}",
         "relation": str(terms.relation),

@@ -81,7 +81,7 @@ class RunSecrets:
 
     def named_parties(self, terms: PlannedTerms) -> dict[str, Any]:
         """What the terms of a split run in one house say of its parties: its number, and a card for each."""
-        witness = [WITNESS] if terms.split is not None and terms.split.parties == 3 else []
+        witness = [WITNESS] if terms.split is not None else []
         names = (terms.consumer, *terms.owners, CURATOR, *witness)
         cards = {name: self.card(name).card.fingerprint for name in names}
         return {"run_id": f"{self._derived('run id') >> 128:032x}", "cards": cards}

@@ -10,22 +10,19 @@ __all__ = ["check_able_to_compute", "settled_curator"]
 
 
 def settled_curator(job: Job) -> Job:
-    """The job with a curator that is trusted or split: split where a witness is named or two parties are asked for.
+    """The job with a curator that is trusted or split: split where a witness is named.
 
     Raises:
-        InvalidArgument: three parties are to compute, and no witness is named; or one is named that has nothing to do.
+        InvalidArgument: the curator is split, and no witness is named; or one is named that has nothing to do.
     """
-    asked = "split" if job.witness is not None or job.parties == 2 else "trusted"
+    asked = "split" if job.witness is not None else "trusted"
     curator = asked if job.curator == "auto" else job.curator
-    if curator == "split" and job.parties == 3 and job.witness is None:
-        reason = (
-            "is missing: a split curator is three parties; name one whose card is pinned here (witness: NAME), or ask "
-            "for parties: 2, which is slower and weaker"
-        )
+    if curator == "split" and job.witness is None:
+        reason = "is missing: a split curator is three parties; name one whose card is pinned here (witness: NAME)"
         raise InvalidArgument("witness", "none", reason)
-    if job.witness is not None and (curator == "trusted" or job.parties == 2):
-        how = "a trusted curator needs none" if curator == "trusted" else "two parties compute without one"
-        raise InvalidArgument("witness", job.witness, f"has nothing to do in this run: {how}; leave it out")
+    if job.witness is not None and curator == "trusted":
+        reason = "has nothing to do in this run: a trusted curator needs none; leave it out"
+        raise InvalidArgument("witness", job.witness, reason)
     return job.model_copy(update={"curator": curator})
 
 

@@ -11,7 +11,7 @@ from likeset.ledger import Ledger
 from likeset.protocol.owner import Owner, Scan
 from likeset.protocol.parties import make_compute_party, make_owner
 from likeset.protocol.split.compute_inputs import ComputeInputs, OpenedSlots
-from likeset.protocol.split.run_shape import compute_roles, party_name
+from likeset.protocol.split.run_shape import party_name
 from likeset.protocol.split.split_consumer import SplitConsumer
 from likeset.run.plan import Plan, SettledRun
 from likeset.split.environment import split_python
@@ -20,7 +20,7 @@ from likeset.split.party import SplitParty
 from likeset.split.session import computing_party, opened_slots
 from likeset.transports.local import Progress, RunResult
 from likeset.transports.split_local import LocalComputation, LocalSplitEngine
-from likeset.trust.row_shares import ComputeRole
+from likeset.trust.row_shares import COMPUTE_ROLES, ComputeRole
 
 __all__ = ["check_workers_here", "compute_here", "run_split_here"]
 
@@ -73,7 +73,7 @@ def run_split_here(
     )
     others = {
         role: make_compute_party(terms, role, secret=secrets.card(party_name(terms, role)), cards=cards)
-        for role in compute_roles(terms)
+        for role in COMPUTE_ROLES
         if role != "consumer"
     }
     engine = LocalSplitEngine(compute or (lambda inputs: compute_here(inputs, progress=progress)), progress=progress)
@@ -102,7 +102,7 @@ def compute_here(
     failures: list[LikesetError] = []
     opened: list[OpenedSlots] = []
     with tempfile.TemporaryDirectory(prefix="likeset-split-") as folder:
-        meeting = LocalMeeting(len(inputs))
+        meeting = LocalMeeting()
         parties = {
             role: computing_party(each, folder=Path(folder) / role, python=interpreter, meeting=meeting.at(each.rank))
             for role, each in inputs.items()

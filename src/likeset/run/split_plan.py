@@ -1,7 +1,5 @@
 """What is planned otherwise where the curator is split: what is public, what is lost, and what it takes."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from likeset import arguments
@@ -26,8 +24,6 @@ __all__ = [
     "split_width",
 ]
 
-_MOST_PARTIES = 3
-
 
 def is_split(wishes: RunSettings) -> bool:
     """Whether the curator is to be split; what ``auto`` means between organisations is settled before."""
@@ -42,13 +38,12 @@ def planned_split(wishes: RunSettings) -> SplitShape | None:
     """
     if not is_split(wishes):
         return None
-    parties = arguments.count("parties", wishes.parties, least=2, most=_MOST_PARTIES)
     if wishes.protocol == "interactive":
         raise InvalidArgument("curator", "split", "goes with the sealed protocol; interactive needs a trusted curator")
     if wishes.auction not in ("auto", "everyone"):
         raise InvalidArgument("curator", "split", f"asks everyone; auction {wishes.auction} needs a trusted curator")
     size = arguments.count("size", wishes.size)
-    return SplitShape(parties, program_digest(parties), size)
+    return SplitShape(program_digest(), size)
 
 
 def split_width(wishes: RunSettings, inputs: Inputs, release_gamma: float) -> float:
@@ -101,26 +96,13 @@ def split_notes(wishes: RunSettings, split: SplitShape | None) -> tuple[Notice, 
         *([LikenessInSample()] if wishes.folds else []),
         *([PublicWidth()] if wishes.gamma == "median" else []),
     ]
-    return (SplitCurator(split.parties), *lost)
+    return (SplitCurator(), *lost)
 
 
-@dataclass(frozen=True, slots=True)
-class _Model:
-    """How time grows with public numbers, a rough rule: a step makes picks or a swap.
-
-    For three parties it gives half of the processor time of the large cases in benchmarks/results/split.md, as if two
-    cores did nothing else; for two parties it is set by hand to small cases. What compute parties send one another
-    was never measured, and is not told.
-    """
-
-    start: float
-    per_pair: float
-    per_step: float
-    per_offer: float
-
-
-_THREE = _Model(start=9.0, per_pair=6e-6, per_step=0.075, per_offer=1e-5)
-_TWO = _Model(start=20.0, per_pair=2e-3, per_step=0.3, per_offer=1e-3)
+# How time grows with public numbers, a rough rule: a step makes picks or a swap. It gives half of the processor time of
+# the large cases in benchmarks/results/split.md, as if two cores did nothing else. What compute parties send one
+# another was never measured, and is not told.
+_START, _PER_PAIR, _PER_STEP, _PER_OFFER = 9.0, 6e-6, 0.075, 1e-5
 _COLUMNS = 400.0  # so many double the time of a kernel
 
 
@@ -130,6 +112,5 @@ def expected_seconds_of_split(terms: PlannedTerms) -> float | None:
         return None
     offers, size = terms.rows_per_owner * len(terms.owners), terms.size
     steps = adding_steps(size) + swapping_steps(size)
-    model = _THREE if terms.split.parties == 3 else _TWO
-    kernels = model.per_pair * offers * terms.target_size + steps * model.per_offer * offers
-    return round(model.start + steps * model.per_step + kernels * (1.0 + terms.kernel.columns / _COLUMNS), 1)
+    kernels = _PER_PAIR * offers * terms.target_size + steps * _PER_OFFER * offers
+    return round(_START + steps * _PER_STEP + kernels * (1.0 + terms.kernel.columns / _COLUMNS), 1)

@@ -7,7 +7,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from likeset.split.engine.runtime import ENGINE_VERSION, runtime_fields
+from likeset.split.engine.runtime import ENGINE_VERSION, RUNTIME_FIELDS
 
 __all__ = ["ENGINE_FOLDER", "LOCK_FILE", "program_digest"]
 
@@ -15,16 +15,15 @@ ENGINE_FOLDER = Path(__file__).parent / "engine"
 LOCK_FILE = Path(__file__).parent / "requirements-split.lock"
 
 
-def program_digest(parties: int, *, folder: Path = ENGINE_FOLDER, lock: Path = LOCK_FILE) -> str:
+def program_digest(*, folder: Path = ENGINE_FOLDER, lock: Path = LOCK_FILE) -> str:
     """SHA-256 in hexadecimal letters.
 
     Args:
-        parties: 3 or 2, which run different protocols.
         folder: where the program's files are.
         lock: names every package of the worker's environment with its hashes.
     """
     whole = hashlib.sha256()
-    configuration = json.dumps(runtime_fields(parties), sort_keys=True, separators=(",", ":"))
+    configuration = json.dumps(RUNTIME_FIELDS, sort_keys=True, separators=(",", ":"))
     named = [("configuration", configuration.encode("ascii")), ("engine", ENGINE_VERSION.encode("ascii"))]
     named += [("lock", lock.read_bytes())]
     named += [(path.name, path.read_bytes()) for path in sorted(folder.glob("*.py"))]

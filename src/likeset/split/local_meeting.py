@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 from likeset.errors import NoAnswer
+from likeset.split.engine.settings import PARTIES
 from likeset.split.party import Attempt
 from likeset.split.worker_process import WorkerProcess
 
@@ -16,14 +17,9 @@ __all__ = ["LocalMeeting"]
 
 
 class LocalMeeting:
-    """Where the parties of one process meet; ``at(rank)`` is what each of them is given.
+    """Where the parties of one process meet; ``at(rank)`` is what each of them is given."""
 
-    Args:
-        parties: how many there are.
-    """
-
-    def __init__(self, parties: int) -> None:
-        self._parties = parties
+    def __init__(self) -> None:
         self._turn = threading.Condition()
         self._here: dict[int, WorkerProcess] = {}
         self._workers: dict[int, WorkerProcess] = {}
@@ -43,7 +39,7 @@ class LocalMeeting:
         """See ``Meeting``."""
         with self._turn:
             self._here[rank] = worker
-            if len(self._here) == self._parties:
+            if len(self._here) == PARTIES:
                 self._workers, self._here = self._here, {}
                 self._attempt = Path(tempfile.mkdtemp(dir=self._folder.name))
                 self._turn.notify_all()
@@ -51,7 +47,7 @@ class LocalMeeting:
                 self._here.pop(rank, None)
                 raise NoAnswer("another compute party did not come in time")
             folder = self._attempt or Path(os.devnull)
-            return Attempt(folder.name, tuple(f"unix:{folder}/{number}" for number in range(self._parties)))
+            return Attempt(folder.name, tuple(f"unix:{folder}/{number}" for number in range(PARTIES)))
 
     def leave(self, attempt: Attempt, *, how: str) -> None:
         """See ``Meeting``."""

@@ -1,9 +1,8 @@
-"""A compute party: curator, consumer or witness. It holds shares, runs a worker, and goes on after every failure.
+"""A compute party: curator, consumer or witness. It holds shares and runs a worker, again after a failure.
 
 It knows a session, its rank and how to meet the others; not whose rows it computes on.
 """
 
-import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.errors import IllegalMessage, InvalidArgument, NoAnswer
-from likeset.split.checkpoints import Checkpoints
 from likeset.split.digest import program_digest
 from likeset.split.engine.framing import unpack
-from likeset.split.engine.settings import CONSUMER, ProgramSettings
+from likeset.split.engine.settings import CONSUMER, PARTIES, ProgramSettings
 from likeset.split.engine.task import Task
+from likeset.split.opening import Opening
 from likeset.split.worker_process import Ended, Progress, WorkerProcess
 
 __all__ = ["Attempt", "Meeting", "OpenedPicks", "SplitParty"]
@@ -91,7 +90,7 @@ class SplitParty:
         settings: of the program, alike at all parties.
         program: digest that the terms name; must be that of the files here.
         inputs: digest of the list of inputs that all parties agreed on.
-        folder: for checkpoints; this party's own, and the same after a restart.
+        folder: for its share of the picks; this party's own, and the same after a restart.
         python: interpreter of the worker's environment.
         meeting: how to find the others.
         log: where what the engine prints goes; nowhere if not given.
@@ -112,15 +111,15 @@ class SplitParty:
         meeting: Meeting,
         log: IO[bytes] | None = None,
     ) -> None:
-        if not 0 <= rank < settings.parties:
-            raise InvalidArgument("rank", rank, f"must lie between 0 and {settings.parties - 1}")
-        if program != program_digest(settings.parties):
+        if not 0 <= rank < PARTIES:
+            raise InvalidArgument("rank", rank, f"must lie between 0 and {PARTIES - 1}")
+        if program != program_digest():
             reason = "is not the digest of the program here: the terms name another version of likeset"
             raise InvalidArgument("program", program, reason)
         self.rank, self.settings = rank, settings
         self._program, self._inputs = program, inputs
         self._python, self._meeting, self._log = python, meeting, log
-        self._checkpoints = Checkpoints(folder)
+        self._opening = Opening(folder)
         self._shares: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
         self.worker: WorkerProcess | None = None
 
@@ -146,14 +145,19 @@ class SplitParty:
     def run(self, *, progress: Progress | None = None, patience: float = 600.0) -> OpenedPicks | None:
         """Compute with the others until picks are opened: the consumer gets them, all others None.
 
+        A computation that stops before its opening begins anew with the same inputs. What was opened is sent again.
+
         Args:
             progress: told (stage, done, of).
-            patience: seconds without any progress after which it gives up; calling again goes on.
+            patience: seconds without any progress after which it gives up; it may be called again.
 
         Raises:
             NoAnswer: another party did not come back in time.
             IllegalMessage: the parties do not run the same thing.
+            PartyFailed: picks were opened, and this party has lost its share of them.
         """
+        if self.opened is not None:
+            return self.opened
         if self._shares is None:
             raise InvalidArgument("offers", None, "must be put in before the computation is run")
         moved = time.monotonic()
@@ -171,35 +175,24 @@ class SplitParty:
             if ended.how == "refused":
                 raise IllegalMessage(f"the compute parties cannot work together: {ended.reason}")
             if time.monotonic() - moved > patience:
-                raise NoAnswer(f"the computation does not go on: {ended.reason}; call again to go on")
+                raise NoAnswer(f"the computation stopped: {ended.reason}; call again")
             time.sleep(_PAUSE)
-
-    @property
-    def opening_began(self) -> bool:
-        """Whether this party has sent its shares of the picks, or was about to: then the picks count as opened."""
-        return self._checkpoints.opening() is not None
 
     @property
     def opened(self) -> OpenedPicks | None:
         """What was opened to this party; None at all but the consumer, and before the end."""
-        data = self._checkpoints.opened()
+        data = self._opening.picks()
         if data is None or self.rank != CONSUMER:
             return None
-        seed, shape, words = unpack(data).parts
-        payloads = np.frombuffer(words, dtype="<i8").astype(np.int64).reshape(json.loads(shape))
+        seed, words = unpack(data).parts
+        payloads = np.frombuffer(words, dtype="<i8").astype(np.int64).reshape(self.settings.size, -1)
         return OpenedPicks(payloads[:, 0] - 1, payloads[:, 1:-1], payloads[:, -1], seed)
 
     def stop(self) -> None:
-        """End the worker; checkpoints stay."""
+        """End the worker."""
         if self.worker is not None:
             self.worker.close()
             self.worker = None
-
-    def forget(self) -> None:
-        """Remove all shares, when the run is over."""
-        self.stop()
-        self._shares = None
-        self._checkpoints.remove()
 
     def __enter__(self) -> Self:
         return self
@@ -212,6 +205,7 @@ class SplitParty:
     def _attempt(self, progress: Progress, patience: float) -> Ended:
         if self._shares is None:
             raise AssertionError
+        self._opening.share()  # without it nothing is computed
         self.worker = WorkerProcess(self._python, log=self._log)
         try:
             attempt = self._meeting.join(patience, self.worker)
@@ -219,7 +213,7 @@ class SplitParty:
             try:
                 offers, target = self._shares
                 ended = self.worker.serve(
-                    self._task(attempt), checkpoints=self._checkpoints, offers=offers, target=target, progress=progress
+                    self._task(attempt), opening=self._opening, offers=offers, target=target, progress=progress
                 )
             finally:
                 self._meeting.leave(attempt, how=ended.how)
@@ -238,5 +232,4 @@ class SplitParty:
             attempt=attempt.name,
             addresses=attempt.addresses,
             timeout=_SILENCE,
-            held=self._checkpoints.held(),
         )

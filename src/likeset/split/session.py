@@ -22,7 +22,6 @@ def program_settings(inputs: ComputeInputs) -> ProgramSettings:
     """
     try:
         return ProgramSettings(
-            parties=inputs.parties,
             offers=inputs.offers,
             target_rows=inputs.target_rows,
             size=inputs.size,
@@ -41,7 +40,7 @@ def computing_party(
 
     Args:
         inputs: of ``ComputeParty.inputs``.
-        folder: for checkpoints; this party's own, and the same after a restart.
+        folder: for its share of the picks; this party's own, and the same after a restart.
         python: interpreter of the worker's environment.
         meeting: how to find the others.
         log: where what the engine prints goes; nowhere if not given.

@@ -14,17 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.errors import InvalidArgument
-from likeset.split.checkpoints import Checkpoints
 from likeset.split.digest import ENGINE_FOLDER
-from likeset.split.engine.agreement import Checkpoint
 from likeset.split.engine.framing import BadFrame, Frame, pack, read_frame
 from likeset.split.engine.task import Task
 from likeset.split.environment import check_environment
+from likeset.split.opening import Opening
 
 __all__ = ["Ended", "Progress", "WorkerProcess", "try_worker"]
 
 Progress = Callable[[str, int, int], None]
-"""Told (stage, done, of): offers prepared, then picks made."""
+"""Told (stage, done, of): offers prepared, then picks made; or ``AGAIN``."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class _Store:
-    checkpoints: Checkpoints
+    opening: Opening
     offers: NDArray[np.int64]
     target: NDArray[np.int64]
     progress: Progress
@@ -114,7 +113,7 @@ class WorkerProcess:
         self,
         task: Task,
         *,
-        checkpoints: Checkpoints,
+        opening: Opening,
         offers: NDArray[np.int64],
         target: NDArray[np.int64],
         progress: Progress,
@@ -123,12 +122,12 @@ class WorkerProcess:
 
         Args:
             task: what it computes.
-            checkpoints: where states are kept.
+            opening: where its share of the picks is kept.
             offers: this party's additive shares of the offers.
             target: of the target.
             progress: is told how far it is.
         """
-        store = _Store(checkpoints, offers, target, progress)
+        store = _Store(opening, offers, target, progress)
         told = self._process.stdout
         if told is None:
             raise AssertionError
@@ -183,22 +182,15 @@ def _answered(frame: Frame, store: _Store) -> bytes:
             shapes = json.dumps([store.offers.shape, store.target.shape]).encode("ascii")
             words = (array.astype("<i8").tobytes() for array in (store.offers, store.target))
             return pack("inputs", shapes, *words)
-        case "state wanted", (number, mark, base):
-            return pack("state", store.checkpoints.read(_point(number, mark, base)))
-        case "keep", (number, mark, base, state):
-            store.checkpoints.keep(_point(number, mark, base), state)
+        case "kept wanted", ():
+            return pack("share", store.opening.share())
+        case "keep", (share,):
+            store.opening.keep_share(share)
             return pack("kept")
-        case "opening", (number, mark, base):
-            store.checkpoints.begin_opening(_point(number, mark, base))
-            return pack("open")
-        case "opened", (_, _, _):
-            store.checkpoints.keep_opened(pack(frame.kind, *frame.parts))
+        case "opened", (_, _):
+            store.opening.keep_picks(pack(frame.kind, *frame.parts))
             return pack("kept")
         case "progress", (stage, done, of):
             store.progress(stage.decode("ascii"), int(done), int(of))
             return b""
     raise BadFrame("a worker said something that none says")
-
-
-def _point(number: bytes, mark: bytes, base: bytes) -> Checkpoint:
-    return Checkpoint(int(number), mark.decode("ascii"), base.decode("ascii"))

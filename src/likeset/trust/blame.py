@@ -129,7 +129,7 @@ class _Slot:
             return Ruling.LENGTH
         if self._key and len(self._key) != KEY_BYTES:
             return Ruling.LENGTH
-        if len(self._shares) < len(self._context.roles):
+        if len(self._shares) < len(COMPUTE_ROLES):
             return None
         words = joined_shares([words_in(share, width=self._layout.width) for share in self._shares.values()])
         random = word_bytes(words[:, self._layout.random])
@@ -171,7 +171,7 @@ class _Slot:
 
     def unopened(self) -> set[ComputeRole]:
         """Whose part is needed, and not shown or not the one that was committed to."""
-        missing = {role for role in self._context.roles if role not in self._shares}
+        missing = {role for role in COMPUTE_ROLES if role not in self._shares}
         if not self._key:
             missing.add("consumer")
         if not self._envelope:

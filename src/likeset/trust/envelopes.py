@@ -36,7 +36,7 @@ class OfferContext:
     Attributes:
         terms: their digest, 32 bytes; it names the run, too.
         owner: the fingerprint of the owner's card.
-        parties: those of the compute parties' cards: curator, consumer and, if there is one, witness.
+        parties: those of the compute parties' cards: curator, consumer and witness.
 
     Raises:
         BadDocument: a part of it is none.
@@ -47,8 +47,8 @@ class OfferContext:
     parties: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if len(self.terms) != DIGEST_BYTES or not 2 <= len(self.parties) <= len(COMPUTE_ROLES):
-            raise BadDocument("offer", "names no terms, or not two or three compute parties")
+        if len(self.terms) != DIGEST_BYTES or len(self.parties) != len(COMPUTE_ROLES):
+            raise BadDocument("offer", "names no terms, or not three compute parties")
         everybody = (self.owner, *self.parties)
         for fingerprint in everybody:
             fingerprint_bytes(fingerprint)
@@ -56,24 +56,13 @@ class OfferContext:
             raise BadDocument("offer", "has a party in two roles: an owner never computes, and nobody computes twice")
 
     @property
-    def roles(self) -> tuple[ComputeRole, ...]:
-        """Who computes, in order."""
-        return COMPUTE_ROLES[: len(self.parties)]
-
-    @property
     def consumer(self) -> str:
         """The fingerprint of the consumer's card."""
         return self.fingerprint_of("consumer")
 
     def fingerprint_of(self, role: ComputeRole) -> str:
-        """Of the card of a compute party.
-
-        Raises:
-            InvalidArgument: nobody has that role.
-        """
-        if role not in self.roles:
-            raise InvalidArgument("role", role, f"must be one of {', '.join(self.roles)}")
-        return self.parties[self.roles.index(role)]
+        """Of the card of a compute party."""
+        return self.parties[COMPUTE_ROLES.index(role)]
 
     def parts(self) -> tuple[bytes, bytes, bytes]:
         """Terms, owner and parties, as they stand in documents."""

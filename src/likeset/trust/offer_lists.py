@@ -9,7 +9,7 @@ import functools
 import hashlib
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Self
+from typing import ClassVar, Self
 
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.trust.cards import Card, CardSecret
@@ -17,7 +17,7 @@ from likeset.trust.encoding import LIST_CONTEXT, fields, read_tagged, signed
 from likeset.trust.envelopes import OfferContext, index_bytes
 from likeset.trust.fingerprints import FINGERPRINT_BYTES, fingerprint_text
 from likeset.trust.headers import DIGEST_BYTES
-from likeset.trust.row_shares import ComputeRole
+from likeset.trust.row_shares import COMPUTE_ROLES, ComputeRole
 from likeset.trust.signing import SIGNATURE_BYTES
 
 __all__ = [
@@ -61,6 +61,7 @@ class SlotDigests:
         envelope: SHA-256 of the envelope.
     """
 
+    SIZE: ClassVar = DIGEST_BYTES * (len(COMPUTE_ROLES) + 2)
     commitments: tuple[bytes, ...]
     random: bytes
     envelope: bytes
@@ -70,21 +71,16 @@ class SlotDigests:
         return b"".join((*self.commitments, self.random, self.envelope))
 
     @classmethod
-    def from_bytes(cls, data: bytes, *, parties: int) -> Self:
+    def from_bytes(cls, data: bytes) -> Self:
         """The digests that ``to_bytes`` wrote.
 
         Raises:
             BadDocument: there are more or fewer.
         """
-        if len(data) != cls.size(parties):
-            raise BadDocument("digests of a slot", f"must be {parties + 2}")
+        if len(data) != cls.SIZE:
+            raise BadDocument("digests of a slot", f"must have {cls.SIZE} bytes")
         digests = [data[start : start + DIGEST_BYTES] for start in range(0, len(data), DIGEST_BYTES)]
-        return cls(tuple(digests[:parties]), digests[-2], digests[-1])
-
-    @staticmethod
-    def size(parties: int) -> int:
-        """Bytes of a slot's digests among so many compute parties."""
-        return DIGEST_BYTES * (parties + 2)
+        return cls(tuple(digests[:-2]), digests[-2], digests[-1])
 
     def leaf(self, context: OfferContext, slot: int) -> bytes:
         """The digest that the owner signs for the slot."""

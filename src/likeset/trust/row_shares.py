@@ -41,7 +41,7 @@ __all__ = [
 
 ComputeRole = Literal["curator", "consumer", "witness"]
 COMPUTE_ROLES: tuple[ComputeRole, ...] = ("curator", "consumer", "witness")
-"""The compute parties in their order; without a witness the first two."""
+"""The compute parties in the order of their ranks."""
 
 FRACTION_BITS = 16
 """Of an encoded row: an entry x becomes the whole number nearest to x times 2^16."""
@@ -163,17 +163,11 @@ def slot_words(layout: SlotLayout, rows: Rows, classes: NDArray[np.int64], *, sl
     return words
 
 
-def split_words(words: Words, parties: int) -> tuple[Words, ...]:
-    """Additive shares modulo 2^64, one for each party; every word of all but the last comes from ``os.urandom``.
-
-    Raises:
-        InvalidArgument: there are fewer than two parties: a single share is the secret itself.
-    """
-    if parties < 2:
-        raise InvalidArgument("parties", parties, "must be at least 2")
+def split_words(words: Words) -> tuple[Words, ...]:
+    """Additive shares modulo 2^64, one for each compute party; all but the last are from ``os.urandom``."""
     drawn = [
         np.frombuffer(os.urandom(words.nbytes), dtype=np.uint64).reshape(words.shape)  # never a seed, never numpy's
-        for _ in range(parties - 1)
+        for _ in COMPUTE_ROLES[1:]
     ]
     last = np.array(words, dtype=np.uint64)
     for share in drawn:

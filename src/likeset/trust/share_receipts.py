@@ -72,7 +72,7 @@ class ShareReceipt:
         """
         *named, word, digest, signature = read_tagged(_RECEIPT_TAG, data, 6)
         context = context_in(*named)
-        role = _role_in(word, context.roles)
+        role = _role_in(word)
         if len(digest) != DIGEST_BYTES or len(signature) != SIGNATURE_BYTES:
             raise BadDocument("share receipt", "has a digest or a signature of another length")
         return cls(context, role, digest, signature)
@@ -124,8 +124,8 @@ class Roster:
     lists: Mapping[str, bytes]
 
     def __post_init__(self) -> None:
-        if len(self.terms) != DIGEST_BYTES or not 2 <= len(self.parties) <= len(COMPUTE_ROLES):
-            raise BadDocument("roster", "names no terms, or not two or three compute parties")
+        if len(self.terms) != DIGEST_BYTES or len(self.parties) != len(COMPUTE_ROLES):
+            raise BadDocument("roster", "names no terms, or not three compute parties")
         if not all(len(digest) == DIGEST_BYTES for digest in self.lists.values()):
             raise BadDocument("roster", "has a digest of another length")
         for fingerprint in (*self.parties, *self.lists):
@@ -181,7 +181,7 @@ class SignedRoster:
         roster = Roster(terms, tuple(map(fingerprint_text, named)), lists)
         if roster.parts()[2] != entries:
             raise BadDocument("roster", "names an owner twice, or owners out of order")
-        return cls(roster, _role_in(word, COMPUTE_ROLES[: len(named)]), signature)
+        return cls(roster, _role_in(word), signature)
 
     def _parts(self) -> tuple[bytes, ...]:
         return *self.roster.parts(), self.role.encode("ascii")
@@ -199,8 +199,7 @@ def roster_of(receipts: Iterable[ShareReceipt], *, terms: bytes, parties: tuple[
     for receipt in receipts:
         if (receipt.context.terms, receipt.context.parties) == (terms, parties):
             signers.setdefault((receipt.context.owner, receipt.list_digest), set()).add(receipt.role)
-    everybody = set(COMPUTE_ROLES[: len(parties)])
-    whole = [named for named, roles in signers.items() if roles == everybody]
+    whole = [named for named, roles in signers.items() if roles == set(COMPUTE_ROLES)]
     contradicting = {owner for owner, _ in signers if sum(owner == other for other, _ in signers) > 1}
     return Roster(terms, parties, {owner: digest for owner, digest in whole if owner not in contradicting})
 
@@ -211,8 +210,7 @@ def sign_roster(secret: CardSecret, roster: Roster, role: ComputeRole) -> Signed
     Raises:
         InvalidArgument: the card is another than the roster names for the role.
     """
-    roles = COMPUTE_ROLES[: len(roster.parties)]
-    if role not in roles or roster.parties[roles.index(role)] != secret.card.fingerprint:
+    if roster.parties[COMPUTE_ROLES.index(role)] != secret.card.fingerprint:
         raise InvalidArgument("secret", secret.card.name, f"is not the card of the roster's {role}")
     unsigned = SignedRoster(roster, role, b"")
     return SignedRoster(roster, role, secret.sign(ROSTER_CONTEXT, *unsigned._parts()))
@@ -269,8 +267,8 @@ def contradicted_receipts(
     return tuple(sorted(owner for owner, digest in held.items() if roster.lists.get(owner, digest) != digest))
 
 
-def _role_in(word: bytes, roles: tuple[ComputeRole, ...]) -> ComputeRole:
-    for role in roles:
+def _role_in(word: bytes) -> ComputeRole:
+    for role in COMPUTE_ROLES:
         if word == role.encode("ascii"):
             return role
     raise BadDocument("compute party", "has a role that nobody has")

@@ -20,6 +20,7 @@ from likeset.trust.encoding import fields, read_tagged
 from likeset.trust.envelopes import KEY_BYTES, OfferContext, envelope_bytes, seal_record
 from likeset.trust.offer_lists import SALT_BYTES, OfferFault, OfferList, ShareCommitments, SlotDigests, sign_list
 from likeset.trust.row_shares import (
+    COMPUTE_ROLES,
     RANDOM_BYTES,
     RANDOM_WORDS,
     WORD_BYTES,
@@ -112,7 +113,7 @@ class OfferPart:
             word = role.decode("ascii")
         except (BadDocument, UnicodeDecodeError):
             raise OfferRefused(OfferFault.FORM) from None
-        if word not in offer_list.context.roles:
+        if word not in COMPUTE_ROLES:
             raise OfferRefused(OfferFault.FORM)
         return cls(word, offer_list, *rest)
 
@@ -122,9 +123,8 @@ class OfferPart:
 
     def digests_of(self, slot: int) -> SlotDigests:
         """What the leaf of a slot is made of."""
-        parties = len(self.offer_list.context.parties)
-        size = SlotDigests.size(parties)
-        return SlotDigests.from_bytes(self.digests[size * slot : size * (slot + 1)], parties=parties)
+        size = SlotDigests.SIZE
+        return SlotDigests.from_bytes(self.digests[size * slot : size * (slot + 1)])
 
     def share_of(self, slot: int) -> bytes:
         """This party's words of one slot, as they travel."""
@@ -201,7 +201,7 @@ def share_offer(
     words[:, shape.layout.random] = words_in(randoms, width=RANDOM_WORDS)
     in_slots = [records[row] if row < len(records) else b"" for row in order.tolist()]
     envelopes = _sealed(in_slots, context=context, key=key, randoms=randoms, record_bytes=shape.record_bytes)
-    shares = [word_bytes(share) for share in split_words(words, len(context.roles))]
+    shares = [word_bytes(share) for share in split_words(words)]
     parts = _parts(secret, context, shape, key=key, randoms=randoms, envelopes=envelopes, shares=shares)
     return SharedOffer(parts, np.argsort(order)[: len(records)])
 
@@ -217,10 +217,10 @@ def _parts(
     shares: Sequence[bytes],
 ) -> dict[ComputeRole, OfferPart]:
     """What each compute party gets, with the list that commits to all of it."""
-    salts = [os.urandom(SALT_BYTES * shape.slots) for _ in context.roles]
+    salts = [os.urandom(SALT_BYTES * shape.slots) for _ in COMPUTE_ROLES]
     commitments = [
         ShareCommitments(context, role).of_all(salt, share)
-        for role, salt, share in zip(context.roles, salts, shares, strict=True)
+        for role, salt, share in zip(COMPUTE_ROLES, salts, shares, strict=True)
     ]
     digests = [
         SlotDigests(
@@ -242,7 +242,7 @@ def _parts(
             key if role == "consumer" else b"",
             b"".join(envelopes) if role == "curator" else b"",
         )
-        for role, salt, share in zip(context.roles, salts, shares, strict=True)
+        for role, salt, share in zip(COMPUTE_ROLES, salts, shares, strict=True)
     }
 
 
@@ -289,7 +289,7 @@ def check_part(part: OfferPart, *, context: OfferContext, role: ComputeRole, own
         raise OfferRefused(OfferFault.ROLE)
     expected = (
         slots,
-        slots * SlotDigests.size(len(context.parties)),
+        slots * SlotDigests.SIZE,
         slots * SALT_BYTES,
         slots * shape.share_bytes,
         KEY_BYTES if role == "consumer" else 0,
@@ -309,7 +309,7 @@ def check_part(part: OfferPart, *, context: OfferContext, role: ComputeRole, own
 def _check_secrets(part: OfferPart, digests: Sequence[SlotDigests]) -> None:
     """Shares, key and envelopes are those that the digests commit to."""
     context, role = part.offer_list.context, part.role
-    place = context.roles.index(role)
+    place = COMPUTE_ROLES.index(role)
     if ShareCommitments(context, role).of_all(part.salts, part.share) != [one.commitments[place] for one in digests]:
         raise OfferRefused(OfferFault.SHARE)
     for slot, slot_digests in enumerate(digests):

@@ -72,7 +72,7 @@ class SlotEvidence:
 
     def true_shares(self, offer_list: OfferList) -> dict[ComputeRole, bytes]:
         """Of every compute party that opened what the list commits to, its share."""
-        due = dict(zip(offer_list.context.roles, self.digests.commitments, strict=True))
+        due = dict(zip(COMPUTE_ROLES, self.digests.commitments, strict=True))
         return {
             opening.role: opening.share
             for opening in self.openings
@@ -86,7 +86,7 @@ class SlotEvidence:
         return fields(index_bytes(self.slot), self.digests.to_bytes(), self.random, self.envelope, fields(*openings))
 
     @classmethod
-    def from_bytes(cls, data: bytes, *, roles: tuple[ComputeRole, ...]) -> Self:
+    def from_bytes(cls, data: bytes) -> Self:
         """The evidence that ``to_bytes`` wrote.
 
         Raises:
@@ -96,13 +96,13 @@ class SlotEvidence:
         if len(slot) != len(index_bytes(0)):
             raise BadDocument("evidence of a slot", "names no slot")
         openings = []
-        words = {role.encode("ascii"): role for role in roles}
+        words = {role.encode("ascii"): role for role in COMPUTE_ROLES}
         for opening in read_fields(opened, None, what="openings"):
             word, salt, share = read_fields(opening, _OPENING_PARTS, what="opening")
             if words.pop(word, None) is None:
                 raise BadDocument("opening", "is of nobody who computes, or of somebody twice")
             openings.append(ShareOpening(cast(ComputeRole, word.decode("ascii")), salt, share))
-        named = SlotDigests.from_bytes(digests, parties=len(roles))
+        named = SlotDigests.from_bytes(digests)
         return cls(int.from_bytes(slot, "big"), named, random, envelope, tuple(openings))
 
 
@@ -173,6 +173,5 @@ class OfferEvidence:
         listed, receipts, key, slots = read_tagged(_EVIDENCE_TAG, data, 4)
         offer_list = OfferList.from_bytes(listed)
         signed = tuple(map(ShareReceipt.from_bytes, read_fields(receipts, None, what="receipts")))
-        roles = offer_list.context.roles
-        shown = (SlotEvidence.from_bytes(slot, roles=roles) for slot in read_fields(slots, None, what="slots"))
+        shown = (SlotEvidence.from_bytes(slot) for slot in read_fields(slots, None, what="slots"))
         return cls(offer_list, signed, key, tuple(shown))

@@ -82,8 +82,8 @@ def _copy_words(folder: Path, name: str, module: Any) -> None:
         np.save(folder / f"rows-{name}.npy", np.asarray(rows, dtype=np.float32))
         return fixed(rows)
 
-    def copied(words: Any, parties: int) -> Any:
-        shares = split(words, parties)
+    def copied(words: Any) -> Any:
+        shares = split(words)
         np.save(folder / f"words-{name}.npy", np.array([words, *shares]))
         _hold(folder, f"shared by {name}")
         return shares

@@ -1,22 +1,26 @@
 """Real homes of a split run with a mailbox between them, and the public program in the clear in place of workers."""
 
+import dataclasses
+import io
 import secrets
 import shutil
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from kill_world import CONSUMER, folder_of, give_target
 from mail_homes import EXPIRES, NOON, RUN, Clock, MailHomes, MemoryStore, small_job
 from node_world import make_node, rows_text
 from pinned_homes import introduce
 from shared_run_world import clear_picks
 
-from likeset.errors import NoAnswer
+from likeset.errors import IllegalMessage, NoAnswer
 from likeset.homes.compute import Computation, ComputeJob, ComputeRoom
 from likeset.homes.consumer.home import make_consumer_home
 from likeset.homes.consumer.named_cards import named_cards
@@ -26,20 +30,23 @@ from likeset.homes.signed_invitation import Invitation
 from likeset.homes.witness.home import WitnessHome, make_witness_home
 from likeset.ledger import Ledger
 from likeset.protocol.party import CURATOR
-from likeset.protocol.split.compute_inputs import ComputeInputs, OpenedSlots
+from likeset.protocol.split.compute_inputs import OpenedSlots
 from likeset.protocol.split.split_terms import SplitTerms
 from likeset.protocol.terms import WITNESS
 from likeset.run.remote import plan_between
 from likeset.run.run_draws import new_draws
 from likeset.split.digest import program_digest
+from likeset.split.engine.agreement import Disagreement, Offer, keepers
+from likeset.split.engine.task import AGAIN
+from likeset.split.opening import Opening
 from likeset.transports.mailbox.consumer_desk import consumer_desk
 from likeset.transports.mailbox.curator_desk import curator_desk
 from likeset.transports.mailbox.desk import MailDesk
 from likeset.transports.mailbox.owner_desk import owner_desk
 from likeset.transports.mailbox.witness_desk import witness_desk
+from likeset.trust.row_shares import COMPUTE_ROLES
 
 LISTEN = "127.0.0.1:0"
-_ROLES = ("curator", "consumer", "witness")
 _SECONDS = 1200.0  # until something must have happened, however busy the machine is
 _MEETING_SECONDS = 120.0  # until a compute party waits no longer for the others, and tries again
 
@@ -48,18 +55,42 @@ _MEETING_SECONDS = 120.0  # until a compute party waits no longer for the others
 class ClearMeeting:
     """Where compute parties of one process meet, and put their shares together: nothing is private here.
 
+    Picks are opened as the engine opens them, but that the share of each party is all of them.
+
     Attributes:
         opened: how often picks were made, by session.
+        picks: the last ones.
     """
 
-    inputs: dict[str, dict[int, ComputeInputs]] = field(default_factory=dict)
-    opened: dict[str, int] = field(default_factory=dict)
+    here: dict[str, dict[int, "ClearComputation"]] = field(default_factory=dict)
+    opened: Counter[str] = field(default_factory=Counter)
     picks: dict[str, OpenedSlots] = field(default_factory=dict)
     turn: threading.Condition = field(default_factory=threading.Condition)
 
     def begin(self, job: ComputeJob) -> Computation:
         """A party's part."""
         return ClearComputation(self, job)
+
+    def compute(self, parts: Mapping[int, "ClearComputation"], session: str) -> None:
+        """All are there."""
+        said = [Offer("program", "settings", session, "commitment", bool(parts[rank].share)) for rank in range(3)]
+        try:
+            senders = keepers(said)
+        except Disagreement as error:
+            for part in parts.values():
+                part.failure = IllegalMessage(str(error))
+            return
+        if not senders:
+            self.opened[session] += 1
+            self.picks[session] = clear_picks({COMPUTE_ROLES[rank]: part.job.inputs for rank, part in parts.items()})
+            data = written_slots(self.picks[session])
+            for part in parts.values():
+                Opening(part.job.folder).keep_share(data)
+        else:
+            for rank in senders:
+                parts[rank].job.progress(AGAIN, 1, 1)
+            data = parts[next(rank for rank in senders if rank != 1)].share
+        Opening(parts[1].job.folder).keep_picks(data)
 
 
 @dataclass
@@ -69,25 +100,31 @@ class ClearComputation:
     meeting: ClearMeeting
     job: ComputeJob
     stopped: bool = False
+    share: bytes = b""
+    failure: Exception | None = None
 
     def run(self) -> OpenedSlots | None:
-        inputs, meeting = self.job.inputs, self.meeting
-        session = inputs.digest
-        assert set(self.job.peers) == set(range(inputs.parties)) - {inputs.rank}
+        inputs, meeting, opening = self.job.inputs, self.meeting, Opening(self.job.folder)
+        assert set(self.job.peers) == set(range(3)) - {inputs.rank}
+        if (kept := opening.picks()) is not None:
+            return read_slots(kept)
+        self.share = opening.share()
         self.job.progress("picks", 0, inputs.size)
         with meeting.turn:
-            here = meeting.inputs.setdefault(session, {})
-            here[inputs.rank] = inputs
-            meeting.turn.notify_all()
-            if not meeting.turn.wait_for(lambda: self.stopped or len(here) == inputs.parties, timeout=_MEETING_SECONDS):
-                raise NoAnswer("another compute party did not come in time")
-            if self.stopped:
+            here = meeting.here.setdefault(inputs.digest, {})
+            here[inputs.rank] = self
+            if len(here) == 3:
+                meeting.here[inputs.digest] = {}
+                meeting.compute(here, inputs.digest)
+                meeting.turn.notify_all()
+            meeting.turn.wait_for(lambda: self.stopped or len(here) == 3, timeout=_MEETING_SECONDS)
+            if len(here) < 3:
                 here.pop(inputs.rank, None)
-                raise NoAnswer("this party stopped")
-            if session not in meeting.picks:
-                meeting.opened[session] = meeting.opened.get(session, 0) + 1
-                meeting.picks[session] = clear_picks({_ROLES[rank]: each for rank, each in here.items()})  # type: ignore[misc]
-            return meeting.picks[session] if inputs.rank == 1 else None
+                raise NoAnswer("this party stopped, or another compute party did not come in time")
+        if self.failure is not None:
+            raise self.failure
+        kept = opening.picks()
+        return None if kept is None else read_slots(kept)
 
     def stop(self) -> None:
         with self.meeting.turn:
@@ -95,9 +132,21 @@ class ClearComputation:
             self.meeting.turn.notify_all()
 
 
+def written_slots(slots: OpenedSlots) -> bytes:
+    """What is opened, as bytes."""
+    file = io.BytesIO()
+    np.savez(file, **{part.name: getattr(slots, part.name) for part in dataclasses.fields(slots)})
+    return file.getvalue()
+
+
+def read_slots(data: bytes) -> OpenedSlots:
+    """What ``written_slots`` wrote."""
+    return OpenedSlots(**np.load(io.BytesIO(data)))
+
+
 @dataclass
 class SplitHomes(MailHomes):
-    """A consumer, a curator, a witness or none, owners, and a split run that the consumer has signed.
+    """A consumer, a curator, a witness, owners, and a split run that the consumer has signed.
 
     Attributes:
         meeting: where they compute.
@@ -105,7 +154,6 @@ class SplitHomes(MailHomes):
         begin: starts a computation; in the clear if not given.
     """
 
-    witness: bool = True
     meeting: ClearMeeting = field(default_factory=ClearMeeting)
     only_look: set[str] = field(default_factory=set)
     begin: Callable[[ComputeJob], Computation] | None = None
@@ -113,12 +161,12 @@ class SplitHomes(MailHomes):
 
     @property
     def parties(self) -> tuple[str, ...]:
-        return (CONSUMER, CURATOR, *((WITNESS,) if self.witness else ()), *self.owners)
+        return (CONSUMER, CURATOR, WITNESS, *self.owners)
 
     @property
     def computing(self) -> tuple[str, ...]:
         """Those who compute."""
-        return self.parties[: 3 if self.witness else 2]
+        return self.parties[:3]
 
     def room(self, party: str) -> ComputeRoom | None:
         """Where a party computes."""
@@ -197,7 +245,6 @@ def make_split_homes(
     place: Path,
     owners: tuple[str, ...],
     *,
-    witness: bool = True,
     mailbox: str = "memory",
     now: datetime = NOON,
     make_owner: Callable[[Path, str, int], object] = make_usual_owner,
@@ -209,7 +256,6 @@ def make_split_homes(
     Args:
         place: for all of them.
         owners: their names.
-        witness: whether there is one.
         mailbox: its address.
         now: when it was signed.
         make_owner: given the place, a name and a number: an owner's home, and the schema.
@@ -217,23 +263,22 @@ def make_split_homes(
         job: what else it wishes for.
     """
     curator = make_curator_home(folder_of(place, CURATOR), listen=LISTEN)
-    third = make_witness_home(folder_of(place, WITNESS), name="university", listen=LISTEN) if witness else None
+    third = make_witness_home(folder_of(place, WITNESS), name="university", listen=LISTEN)
     for seed, name in enumerate(owners):
         make_owner(place, name, seed)
     home = make_consumer_home(folder_of(place, CONSUMER), name=CONSUMER, listen=LISTEN)
     nodes = [folder_of(place, name) for name in owners]
-    introduce(nodes, curator=curator.folder, consumer=home.folder, witness=None if third is None else third.folder)
+    introduce(nodes, curator=curator.folder, consumer=home.folder, witness=third.folder)
     give_target(home, place, target)
     asked = small_job(place, owners, **job)
     planned = plan_between(asked)
     with home.identity.book, Ledger(home.ledger) as ledger:
         identity = home.identity
-        cards = named_cards(identity, consumer=CONSUMER, owners=owners, witness="university" if witness else None)
+        cards = named_cards(identity, consumer=CONSUMER, owners=owners, witness="university")
         plain = {name: card for name, card in cards.items() if name != WITNESS}
         between = {"expires": EXPIRES, "run_id": secrets.token_hex(16), "cards": plain}
         terms = planned.plan.settle(ledger, new_draws(planned.plan.wishes), content=b"x", **between).terms
-        parties = 3 if witness else 2
-        split = SplitTerms(parties, program_digest(parties), terms.size, gamma=0.4)
+        split = SplitTerms(program_digest(), terms.size, gamma=0.4)
         terms = terms.with_changes(split=split, cards=cards)
         run = home.run(RUN)
         run.keep(
@@ -249,19 +294,17 @@ def make_split_homes(
 _templates: dict[str, Path] = {}
 
 
-def split_homes_in(
-    place: Path, owners: tuple[str, ...] = ("a", "b"), *, witness: bool = True, **job: Any
-) -> SplitHomes:
+def split_homes_in(place: Path, owners: tuple[str, ...] = ("a", "b"), **job: Any) -> SplitHomes:
     """Homes of such a run; made once in each process of tests, and copied."""
-    key = repr((owners, witness, sorted(job.items())))
+    key = repr((owners, sorted(job.items())))
     if key not in _templates:
         import atexit
         import tempfile
 
         folder = tempfile.mkdtemp(prefix="split-homes-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        make_split_homes(Path(folder), owners, witness=witness, **job)
+        make_split_homes(Path(folder), owners, **job)
         _templates[key] = Path(folder)
     shutil.copytree(_templates[key], place / "homes")
     clock = Clock()
-    return SplitHomes(place / "homes", owners, clock, MemoryStore(clock), witness=witness)
+    return SplitHomes(place / "homes", owners, clock, MemoryStore(clock))

@@ -17,8 +17,6 @@ from likeset.protocol.parties import make_compute_party
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS
 from likeset.split.certificates import RunCertificate
-from likeset.split.checkpoints import Checkpoints
-from likeset.split.engine.agreement import Checkpoint
 from likeset.transports.mailbox.computing_desk import ComputingDesk
 from likeset.transports.mailbox.split_runs import SplitRuns
 from likeset.transports.mailbox.words import EndingWords
@@ -105,15 +103,13 @@ def test_once_an_opening_began_only_the_consumer_ends_the_run_there(homes: Split
     homes.settle()
     homes.approve()
     homes.settle()
-    point = Checkpoint(0, "0" * 32, "0" * 32)
-    checkpoints = Checkpoints(ComputeFolder(homes.folder(CONSUMER), homes.run.terms.digest).checkpoints)
-    checkpoints.keep(point, b"share")
-    checkpoints.begin_opening(point)
+    opening = ComputeFolder(homes.folder(CONSUMER), homes.run.terms.digest).opening
+    opening.keep_share(b"share")
     homes.drop()
     leave_ending(homes, CURATOR)
     homes.settle(CONSUMER)
     assert not homes.over()
-    assert checkpoints.opening() == point
+    assert opening.share() == b"share"
 
 
 def test_before_that_another_party_that_cannot_compute_ends_it(homes: SplitHomes) -> None:
@@ -161,13 +157,13 @@ def _other_rows(*arguments: Any, **named: Any) -> Words:
 
 
 @pytest.mark.parametrize("party", [CURATOR, WITNESS, CONSUMER])
-def test_checkpoints_go_with_the_terms_also_where_a_home_only_looks(homes: SplitHomes, party: str) -> None:
+def test_shares_of_picks_go_with_the_terms_also_where_a_home_only_looks(homes: SplitHomes, party: str) -> None:
     homes.only_look = set(homes.computing)
     homes.settle()
     homes.approve()
     homes.settle()
     kept = ComputeFolder(homes.folder(party), homes.run.terms.digest)
-    Checkpoints(kept.checkpoints).keep(Checkpoint(0, "0" * 32, "0" * 32), b"share")
+    kept.opening.keep_share(b"share")
     homes.drop()
     homes.clock.now = datetime(2029, 4, 4, tzinfo=UTC)
     homes.settle(party)
@@ -184,19 +180,17 @@ def test_that_rows_were_opened_is_known_until_the_terms_end_also_where_the_consu
     homes.approve()
     homes.settle()
     kept = ComputeFolder(homes.folder(party), homes.run.terms.digest)
-    checkpoints = Checkpoints(kept.checkpoints)
-    for point in (Checkpoint(0, "0" * 32, "0" * 32), Checkpoint(1, "1" * 32, "0" * 32)):
-        checkpoints.keep(point, b"share")
-    checkpoints.begin_opening(point)
+    kept.opening.keep_share(b"share")
     homes.run.cancel()
     homes.drop(CONSUMER)
     homes.settle()
     assert [run.ended for run in homes.desk(party).memory.runs()] == [Ending.CANCELLED.value]
-    assert [path.name for path in kept.folder.rglob("*")] == ["checkpoints", "opening.json"]
-    again = Checkpoints(kept.checkpoints)
-    assert again.held() == ()
+    assert list(kept.folder.rglob("*")) == [kept.opening.record]
+    assert kept.opening.record.read_bytes() == b""
     with pytest.raises(PartyFailed, match="opened already"):
-        again.keep(Checkpoint(0, "2" * 32, "2" * 32), b"another share")
+        kept.opening.share()
+    with pytest.raises(PartyFailed, match="opened already"):
+        kept.opening.keep_share(b"another share")
     homes.clock.now = datetime(2029, 4, 4, tzinfo=UTC)
     homes.settle()
     assert not kept.exists

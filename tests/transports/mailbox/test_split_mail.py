@@ -32,9 +32,7 @@ def homes(tmp_path: Path) -> Iterator[SplitHomes]:
     made.drop()
 
 
-@pytest.mark.parametrize("witness", [True, False])
-def test_a_split_run_gives_the_consumer_rows_and_owners_receipts(tmp_path: Path, witness: bool) -> None:
-    homes = split_homes_in(tmp_path, witness=witness)
+def test_a_split_run_gives_the_consumer_rows_and_owners_receipts(homes: SplitHomes) -> None:
     homes.hold()
     assert homes.progress.ended is Ending.DONE
     summary = homes.summary
@@ -48,7 +46,6 @@ def test_a_split_run_gives_the_consumer_rows_and_owners_receipts(tmp_path: Path,
             assert verdict.receipt.transcript.rows == homes.run.terms.rows_per_owner
     for party in homes.computing:
         assert not any((homes.folder(party) / "split").glob("*"))
-    homes.drop()
 
 
 def notes_of(homes: SplitHomes, *parties: str) -> str:
@@ -179,7 +176,7 @@ def test_a_run_that_the_consumer_cancels_before_anybody_may_compute_is_forgotten
 
 
 def forgotten(homes: SplitHomes, party: str) -> bool:
-    """No share, no key and no checkpoint of the run is left at a compute party."""
+    """No share and no key of the run is left at a compute party."""
     digest = bytes.fromhex(homes.run.terms.digest)
     book = homes.desk(party).identity.book
     keys = book.run_keys(digest)
@@ -195,7 +192,7 @@ def has_data(homes: SplitHomes, party: str, letter: KeptLetter) -> bool:
 
 @pytest.mark.parametrize("told", [True, False])
 def test_shares_stay_for_disputes_and_go_when_the_terms_end_told_or_not(homes: SplitHomes, *, told: bool) -> None:
-    """Checkpoints go when the run is over; what is left at 23:59 of the last day is gone a minute later."""
+    """Files of a computation go when the run ends; what is left at 23:59 of the last day is gone a minute later."""
     homes.settle()
     homes.approve()
     homes.until(homes.over)
@@ -331,7 +328,7 @@ def test_a_compute_party_without_workers_or_a_place_to_listen_says_so_before_any
 
 
 def test_another_program_is_refused_before_anything_begins(homes: SplitHomes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compute_side, "program_digest", lambda _parties: "0" * 64)
+    monkeypatch.setattr(compute_side, "program_digest", lambda: "0" * 64)
     homes.look(CONSUMER)
     homes.look(WITNESS)
     homes.look(CONSUMER)
@@ -374,7 +371,9 @@ def test_a_steward_reads_who_could_read_what(homes: SplitHomes) -> None:
         answers = dict(review(node, "run-1").lines)
     rows = homes.run.terms.rows_per_owner
     assert answers["Who reads your rows?"].startswith(f"Nobody but {CONSUMER}, which buys them, and at most 6 of yours")
+    assert "if all parties follow the protocol" in answers["Who reads your rows?"]
     assert "no two of them work together" in answers["Who reads your rows?"]
+    assert "can steer which rows are bought" in answers["Who reads your rows?"]
     assert answers["How many rows at most?"].startswith(
         f"{rows} of your rows are offered, as shares: each is cut into 3"
     )

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pytest
 from kill_world import CONSUMER
 from shared_run_world import clear_misfit, clear_picks
@@ -11,10 +12,12 @@ from split_homes import SplitHomes, split_homes_in
 from split_world import PYTHON, needs_engine
 
 from likeset.homes.compute import Computation, ComputeJob, WorkerComputation
+from likeset.homes.compute_folder import ComputeFolder
 from likeset.protocol.party import CURATOR
 from likeset.protocol.split.compute_inputs import ComputeInputs, OpenedSlots
 from likeset.protocol.terms import WITNESS
 from likeset.split.environment import PYTHON_VARIABLE
+from likeset.transports.mailbox.split_runs import SplitRuns
 from likeset.transports.outcomes import Ending
 from likeset.trust.row_shares import COMPUTE_ROLES, ComputeRole
 
@@ -52,12 +55,10 @@ def watched() -> Watched:
     return Watched()
 
 
-@pytest.fixture(params=[True, False], ids=["three parties", "two parties"])
-def homes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watched: Watched, request: pytest.FixtureRequest
-) -> Iterator[SplitHomes]:
+@pytest.fixture
+def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watched: Watched) -> Iterator[SplitHomes]:
     monkeypatch.setenv(PYTHON_VARIABLE, str(PYTHON))
-    made = split_homes_in(tmp_path, witness=request.param)
+    made = split_homes_in(tmp_path)
     made.begin = watched.begin
     yield made
     made.drop()
@@ -76,12 +77,10 @@ def test_workers_behind_tunnels_open_what_the_program_in_the_clear_picks_but_for
 
 
 @pytest.mark.parametrize("killed", [CURATOR, CONSUMER, WITNESS])
-def test_who_stops_in_the_middle_of_the_computation_goes_on_with_the_same_picks(
+def test_where_a_party_stops_in_the_middle_of_the_computation_it_begins_anew_and_opens_once(
     homes: SplitHomes, watched: Watched, killed: str
 ) -> None:
     """The process of one party ends with its worker and its tunnels, and another one takes its place."""
-    if killed not in homes.computing:
-        pytest.skip("there is no witness")
     homes.settle()
     homes.approve()
     homes.until(lambda: "picks" in homes.progress.computing or homes.over())
@@ -91,3 +90,26 @@ def test_who_stops_in_the_middle_of_the_computation_goes_on_with_the_same_picks(
     assert homes.progress.ended is Ending.DONE
     assert len(homes.summary.rows) == 6
     assert len(watched.opened) == 1
+
+
+def test_a_consumer_that_lost_what_was_opened_gets_it_again_and_the_others_note_that(
+    homes: SplitHomes, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    homes.settle()
+    homes.approve()
+    with monkeypatch.context() as patched:
+        patched.setattr(SplitRuns, "_open", lambda *_: None)
+        homes.until(lambda: bool(watched.opened))
+    homes.drop()
+    for path in ComputeFolder(homes.folder(CONSUMER), homes.run.terms.digest).folder.glob("open*"):
+        path.unlink()
+    said = set[str]()
+    while not homes.over():
+        said |= set(homes.look().notes)
+    said |= set(homes.look().notes)
+    first, second = watched.opened
+    assert np.array_equal(first.numbers, second.numbers)
+    assert np.array_equal(first.secrets, second.secrets)
+    assert [words for words in said if "asked for again" in words]
+    assert homes.progress.ended is Ending.DONE
+    assert len(homes.summary.rows) == 6

@@ -37,7 +37,7 @@ def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
     if terms.split is not None:
         facts[:3] = [
             ("rows that each owner offers, in shares", f"{terms.rows_per_owner:,}"),
-            (f"rows that {terms.split.parties} parties compute on, in shares", f"{planned.rows_seen:,}"),
+            ("rows that three parties compute on, in shares", f"{planned.rows_seen:,}"),
             ("rows that anybody reads: you, in all", f"{terms.split.openings:,}"),
             ("of these rows of one owner, at most", f"{terms.rows_readable:,}"),
         ]

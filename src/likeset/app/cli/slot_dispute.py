@@ -151,10 +151,11 @@ def _show_ruling(ruling: "SlotRuling", known: set[str], not_proven: list[str]) -
 
 
 def _role(file: "SlotFile", name: str) -> "ComputeRole":
-    from likeset.protocol.split.run_shape import compute_roles, party_name, role_of
+    from likeset.protocol.split.run_shape import party_name, role_of
+    from likeset.trust.row_shares import COMPUTE_ROLES
 
     role = role_of(file.terms, name)
     if role is None:
-        names = ", ".join(party_name(file.terms, each) for each in compute_roles(file.terms))
+        names = ", ".join(party_name(file.terms, each) for each in COMPUTE_ROLES)
         raise InvalidArgument("--silent", name, f"must be one of those who computed: {names}")
     return role

@@ -57,7 +57,7 @@ def setup(
 
 @split.command()
 def check(*, at: AtOption = None, as_json: JsonFlag = False) -> None:
-    """Start a worker and see that it is made of what the lock file says; show the programs that terms name.
+    """Start a worker and see that it is made of what the lock file says; show the program that terms name.
 
     Example: [bold]likeset split check[/]
     """
@@ -67,12 +67,10 @@ def check(*, at: AtOption = None, as_json: JsonFlag = False) -> None:
 
     folder = environment_folder() if at is None else at
     versions = try_worker(worker_python(folder))
-    programs = {parties: program_digest(parties) for parties in (3, 2)}
+    program = program_digest()
     if as_json:
-        digests = {str(parties): digest for parties, digest in programs.items()}
-        show_json({"environment": str(folder), "versions": versions, "programs": digests})
+        show_json({"environment": str(folder), "versions": versions, "program": program})
         return
     show_table("A worker starts", ["part", "version"], [[name, version] for name, version in sorted(versions.items())])
     stdout.print(f"environment  {literal(str(folder))}", soft_wrap=True)
-    for parties, digest in programs.items():
-        stdout.print(f"program of {parties} compute parties  {digest}", soft_wrap=True)
+    stdout.print(f"program  {program}", soft_wrap=True)

@@ -38,10 +38,9 @@ def readers_of(terms: Terms) -> tuple[Reader, ...]:
             others,
         )
     shares = "none: shares, which tell nothing alone"
-    computing = ("curator", "witness") if terms.split.parties == 3 else ("curator",)
     return (
         Reader("consumer", terms.rows_readable, "those that it buys; of the others shares, which tell nothing alone"),
-        *(Reader(role, 0, shares) for role in computing),
+        *(Reader(role, 0, shares) for role in ("curator", "witness")),
         others,
     )
 
@@ -53,7 +52,9 @@ def other_trust(terms: Terms) -> tuple[str, str]:
         alone = f"The curator alone would read all {offered:,} rows that you offer, bought or not, and no witness"
         return "What if the curator were trusted?", f"{alone} would be needed. These terms do not ask for that."
     most = min(offered, terms.size)
-    split = f"nobody but the consumer would read a row, and only those that it buys, at most {most:,} of yours"
+    split = (
+        f"nobody but the consumer would read a row, and at most {most:,} of yours, if all parties follow the protocol"
+    )
     return (
         "What if the curator were split?",
         f"Then {split}: ask the consumer for terms with `curator: split`. These terms ask you to trust the curator "

@@ -266,8 +266,8 @@ def _others(terms: Terms, name: str) -> str:
 def _rows(terms: Terms, curator: PlannedView) -> str:
     if terms.split is not None:
         return (
-            f"{curator.rows:,} of your rows are offered, as shares: each is cut into {terms.split.parties} parts, one "
-            "for each party that computes. How many of them you have is hidden: empty ones fill the rest."
+            f"{curator.rows:,} of your rows are offered, as shares: each is cut into 3 parts, one for each "
+            "party that computes. How many of them you have is hidden: empty ones fill the rest."
         )
     when = "in one message" if terms.protocol == "sealed" else f"one by one, in up to {terms.size} rounds"
     unless = "" if terms.auction == "everyone" else "; perhaps none, for not everyone is asked"
@@ -278,14 +278,12 @@ def _readers(terms: Terms) -> str:
     """Who could read what, by the trust that the run asks for."""
     if terms.split is None:
         return f"The curator reads every row that you offer, and {_short(terms.consumer)} those that it buys."
-    parties, most = ("curator", "consumer", "witness")[: terms.split.parties], terms.rows_readable
-    alike = "no two of them" if terms.split.parties == 3 else "the two"
-    both = "two of them together" if terms.split.parties == 3 else "both together"
     return (
-        f"Nobody but {_short(terms.consumer)}, which buys them, and at most {most:,} of yours. That rests on this: "
-        f"{' and '.join([', '.join(parties[:-1]), parties[-1]])} compute on parts that tell nothing alone, and {alike} "
-        f"work together; {both} could read all that you offer. That one organisation stands behind two cards, nobody "
-        "can see: ask who they are."
+        f"Nobody but {_short(terms.consumer)}, which buys them, and at most {terms.rows_readable:,} of yours, if all "
+        "parties follow the protocol. Curator, consumer and witness compute on parts that tell nothing alone, as long "
+        "as no two of them work together: two of them together could read all that you offer. One of them that "
+        "deviates from the protocol can steer which rows are bought, and nobody notices. Nobody can see whether one "
+        "organisation stands behind two cards: ask who they are."
     )
 
 

@@ -68,7 +68,7 @@ def _workers() -> Iterator[Finding]:
     versions = try_worker(worker_python(folder))
     words = f"start, with spu {versions['spu']} and Python {versions['python']} ({folder})"
     yield Finding("workers", ok=True, words=words)
-    yield Finding("program", ok=True, words=f"{program_digest(3)}, which terms must name")
+    yield Finding("program", ok=True, words=f"{program_digest()}, which terms must name")
 
 
 def _tunnels(home: WitnessHome) -> Iterator[Finding]:

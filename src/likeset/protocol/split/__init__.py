@@ -1,1 +1,1 @@
-"""A run whose curator is split: owners share their offers, and three or two parties select on shares. Pure."""
+"""A run whose curator is split: owners share their offers, and three parties select on shares. Pure."""

@@ -14,7 +14,6 @@ class ComputeInputs:
 
     Attributes:
         rank: of the party: 0 the curator, 1 the consumer, 2 the witness.
-        parties: 3 or 2.
         offers: slots of all owners of the roster, empty ones included.
         target_rows: rows of the target.
         size: picks.
@@ -28,7 +27,6 @@ class ComputeInputs:
     """
 
     rank: int
-    parties: int
     offers: int
     target_rows: int
     size: int

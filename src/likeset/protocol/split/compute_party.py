@@ -15,7 +15,6 @@ from likeset.protocol.messages import Body, Message
 from likeset.protocol.party import Party
 from likeset.protocol.split.compute_inputs import ComputeInputs
 from likeset.protocol.split.run_shape import (
-    compute_roles,
     inputs_digest,
     largest_word,
     offer_context,
@@ -40,7 +39,7 @@ from likeset.protocol.steps import Step, Work
 from likeset.protocol.terms import Terms
 from likeset.trust.cards import Card, CardSecret
 from likeset.trust.encoding import fields
-from likeset.trust.row_shares import ComputeRole, words_in
+from likeset.trust.row_shares import COMPUTE_ROLES, ComputeRole, words_in
 from likeset.trust.share_receipts import (
     Roster,
     ShareReceipt,
@@ -87,12 +86,14 @@ class ComputeParty(Party):
 
     Raises:
         InvalidArgument: a card is another than the terms name.
+        IllegalMessage: the curator of the run is trusted.
     """
 
     def __init__(
         self, terms: Terms, role: ComputeRole, *, secret: CardSecret, cards: Mapping[str, Card], reach: bytes = b""
     ) -> None:
         super().__init__(terms, party_name(terms, role), compute_rules(role))
+        self._split = split_terms(terms)
         for name, card in {**cards, self.name: secret.card}.items():
             if terms.cards.get(name) != card.fingerprint:
                 raise InvalidArgument("cards", card.name, f"is not the card that the terms name for {name}")
@@ -105,7 +106,7 @@ class ComputeParty(Party):
         self.reaches: dict[ComputeRole, bytes] = {}
         self._secret, self._cards, self._reach = secret, {**cards, self.name: secret.card}, reach
         self._shape = offer_shape(terms)
-        self._peers = tuple(other for other in compute_roles(terms) if other != role)
+        self._peers = tuple(other for other in COMPUTE_ROLES if other != role)
         self._waiting = set(terms.owners)
         self._target: HeldTarget | None = None
         self._parts: dict[str, OfferPart] = {}
@@ -166,13 +167,12 @@ class ComputeParty(Party):
         """
         if not self.is_ready or self._roster is None or self._target is None:
             raise IllegalMessage(f"{self.name} may not compute now: {self.position.state.value}")
-        terms, split, layout = self.terms, split_terms(self.terms), self._shape.layout
+        split, layout = self._split, self._shape.layout
         words = np.concatenate([self._parts[owner].words(layout) for owner in self.rostered])
         target = words_in(self._target.share, width=layout.columns)
-        most = largest_word(terms)
+        most = largest_word(self.terms)
         return ComputeInputs(
-            rank=compute_roles(terms).index(self.role),
-            parties=split.parties,
+            rank=COMPUTE_ROLES.index(self.role),
             offers=len(words),
             target_rows=len(target),
             size=self._picks,
@@ -319,7 +319,7 @@ class ComputeParty(Party):
             signers.setdefault(receipt.context.owner, set()).add(receipt.role)
         for owner in self.terms.owners:
             signed_by = signers.get(self.terms.cards[owner], set())
-            missing = [role for role in compute_roles(self.terms) if role not in signed_by]
+            missing = [role for role in COMPUTE_ROLES if role not in signed_by]
             if not signed_by or self.terms.cards[owner] in roster.lists or owner in {f.party for f in self.faults}:
                 continue
             reason = f"{' and '.join(missing)} acknowledged no part of it" if missing else "it signed different lists"
@@ -353,15 +353,15 @@ class ComputeParty(Party):
     @property
     def _picks(self) -> int:
         """How many slots will be opened: as many as the terms allow, or all that there are."""
-        return min(split_terms(self.terms).openings, self._shape.slots * len(self.rostered))
+        return min(self._split.openings, self._shape.slots * len(self.rostered))
 
     @property
     def _parties(self) -> tuple[str, ...]:
-        return tuple(self.terms.cards[party_name(self.terms, role)] for role in compute_roles(self.terms))
+        return tuple(self.terms.cards[party_name(self.terms, role)] for role in COMPUTE_ROLES)
 
     @property
     def _compute_cards(self) -> dict[ComputeRole, Card]:
-        named = {role: self._cards.get(party_name(self.terms, role)) for role in compute_roles(self.terms)}
+        named = {role: self._cards.get(party_name(self.terms, role)) for role in COMPUTE_ROLES}
         return {role: card for role, card in named.items() if card is not None}
 
     def _to_peers(self, round_number: int, body: Body) -> list[Message]:

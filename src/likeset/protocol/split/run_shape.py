@@ -19,7 +19,6 @@ from likeset.trust.row_shares import COMPUTE_ROLES, FRACTION_BITS, ComputeRole, 
 from likeset.trust.shared_offers import OfferShape
 
 __all__ = [
-    "compute_roles",
     "inputs_digest",
     "largest_word",
     "most_part_bytes",
@@ -46,11 +45,6 @@ def split_terms(terms: Terms) -> SplitTerms:
     return terms.split
 
 
-def compute_roles(terms: Terms) -> tuple[ComputeRole, ...]:
-    """Who computes, in the order of their ranks."""
-    return COMPUTE_ROLES[: split_terms(terms).parties]
-
-
 def party_name(terms: Terms, role: ComputeRole) -> str:
     """The name of a compute party in the terms."""
     return {"curator": CURATOR, "consumer": terms.consumer, "witness": WITNESS}[role]
@@ -58,22 +52,22 @@ def party_name(terms: Terms, role: ComputeRole) -> str:
 
 def role_of(terms: Terms, name: str) -> ComputeRole | None:
     """The role of the compute party of this name; None where it is none."""
-    return next((role for role in compute_roles(terms) if party_name(terms, role) == name), None)
+    return next((role for role in COMPUTE_ROLES if party_name(terms, role) == name), None)
 
 
 def offer_context(terms: Terms, owner: str) -> OfferContext:
     """To what everything about an owner's offer is bound."""
-    parties = tuple(terms.cards[party_name(terms, role)] for role in compute_roles(terms))
+    parties = tuple(terms.cards[party_name(terms, role)] for role in COMPUTE_ROLES)
     return OfferContext(bytes.fromhex(terms.digest), terms.cards[owner], parties)
 
 
 def most_part_bytes(terms: PlannedTerms) -> tuple[int, ...]:
     """How many bytes each compute party gets of an offer, at most, in the order of their ranks."""
-    shape, parties = offer_shape(terms), 2 if terms.split is None else terms.split.parties
-    each = DIGEST_BYTES + SlotDigests.size(parties) + SALT_BYTES + shape.share_bytes
+    shape = offer_shape(terms)
+    each = DIGEST_BYTES + SlotDigests.SIZE + SALT_BYTES + shape.share_bytes
     return tuple(
         _AROUND_PART + shape.slots * (each + (shape.envelope_bytes if role == "curator" else 0))
-        for role in COMPUTE_ROLES[:parties]
+        for role in COMPUTE_ROLES
     )
 
 

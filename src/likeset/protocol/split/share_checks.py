@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from likeset.errors import BadDocument
 from likeset.privacy.relation import Relation
-from likeset.protocol.split.run_shape import compute_roles, offer_context, target_commitment
+from likeset.protocol.split.run_shape import offer_context, target_commitment
 from likeset.protocol.split.split_messages import ShareReceipts, TargetShare
 from likeset.protocol.split.split_terms import MOST_SPLIT_TARGET
 from likeset.protocol.terms import Terms
@@ -12,7 +12,7 @@ from likeset.trust.cards import Card
 from likeset.trust.encoding import read_fields
 from likeset.trust.headers import DIGEST_BYTES
 from likeset.trust.offer_lists import SALT_BYTES
-from likeset.trust.row_shares import WORD_BYTES, ComputeRole
+from likeset.trust.row_shares import COMPUTE_ROLES, WORD_BYTES, ComputeRole
 from likeset.trust.share_receipts import ShareReceipt
 
 __all__ = ["HeldTarget", "checked_receipts", "checked_target"]
@@ -37,7 +37,7 @@ def checked_target(terms: Terms, role: ComputeRole, body: TargetShare) -> HeldTa
     Raises:
         BadDocument: it has another shape than the terms say, or is not what was committed to.
     """
-    share, commitments, parties = body.share.tobytes(), body.commitments.tobytes(), compute_roles(terms)
+    share, commitments, parties = body.share.tobytes(), body.commitments.tobytes(), COMPUTE_ROLES
     rows, rest = divmod(len(share), WORD_BYTES * terms.kernel.columns)
     declared = terms.target_size if terms.relation is Relation.REPLACE_ONE else rows
     if rest or rows != declared or not 1 <= rows <= MOST_SPLIT_TARGET or len(body.salt) != SALT_BYTES:

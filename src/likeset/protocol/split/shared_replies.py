@@ -67,7 +67,7 @@ def records_in(bodies: Sequence[OfferShare]) -> list[bytes]:
     """
     parts = {part.role: part for part in (OfferPart.from_bytes(body.part.tobytes()) for body in bodies)}
     listed = next((part.offer_list for part in parts.values()), None)
-    if listed is None or set(parts) != set(listed.context.roles) or len(parts) != len(bodies):
+    if listed is None or set(parts) != set(COMPUTE_ROLES) or len(parts) != len(bodies):
         raise BadDocument("shared offer", "is not whole")
     width = len(parts["curator"].share) // (WORD_BYTES * listed.slots)
     words = joined_shares([words_in(part.share, width=width) for part in parts.values()])

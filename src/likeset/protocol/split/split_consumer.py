@@ -21,7 +21,7 @@ from likeset.protocol.selection import Selection
 from likeset.protocol.split.bought_summary import Bought, ShownPick, buy
 from likeset.protocol.split.compute_inputs import OpenedSlots
 from likeset.protocol.split.compute_party import ComputeParty
-from likeset.protocol.split.run_shape import compute_roles, party_name, split_terms, target_commitment
+from likeset.protocol.split.run_shape import party_name, split_terms, target_commitment
 from likeset.protocol.split.share_checks import HeldTarget
 from likeset.protocol.split.slot_records import records_of_run
 from likeset.protocol.split.split_messages import OPENED_ROUND, TARGET_ROUND, Envelopes, PicksOpened, TargetShare
@@ -30,7 +30,7 @@ from likeset.protocol.terms import Terms
 from likeset.trust.cards import Card, CardSecret
 from likeset.trust.encoding import fields, read_tagged
 from likeset.trust.offer_lists import SALT_BYTES
-from likeset.trust.row_shares import fixed_point, joined_shares, split_words, word_bytes, words_in
+from likeset.trust.row_shares import COMPUTE_ROLES, fixed_point, joined_shares, split_words, word_bytes, words_in
 
 __all__ = ["NOTHING_HELD", "SplitConsumer"]
 
@@ -127,10 +127,10 @@ class SplitConsumer(ComputeParty):
 
     def _shared_target(self) -> PricedDraw[dict[str, TargetShare]]:
         """Shares of the target, drawn once: whatever happens later, the run is about this target."""
-        words, roles = fixed_point(self._rows), compute_roles(self.terms)
+        words, roles = fixed_point(self._rows), COMPUTE_ROLES
 
         def draw() -> tuple[bytes, None]:
-            shares = [word_bytes(share) for share in split_words(words, len(roles))]
+            shares = [word_bytes(share) for share in split_words(words)]
             return fields(_KEPT_TAG, *shares, *(os.urandom(SALT_BYTES) for _ in roles)), None
 
         kept = yield ChargeWanted(

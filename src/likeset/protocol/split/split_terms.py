@@ -44,25 +44,21 @@ class SplitShape:
     """What is known of a split run before anything is drawn.
 
     Attributes:
-        parties: 3 with a witness, else 2: curator and consumer.
         program: digest of the public program; every compute party builds it from its own files.
         openings: how many rows may be opened to the consumer in all: as many as the summary has.
     """
 
-    parties: int
     program: str
     openings: int
 
     def __post_init__(self) -> None:
-        if type(self.parties) is not int or self.parties not in (2, 3):
-            raise InvalidArgument("split.parties", arguments.harmless_value(self.parties), "must be 2 or 3")
         if not isinstance(self.program, str) or not is_digest(self.program):
             raise InvalidArgument("split.program", "other text", "must be the digest of the public program")
         keep_checked(self, openings=arguments.count("split.openings", self.openings, most=MOST_SPLIT_SLOTS))
 
     def drawn(self, *, gamma: float) -> "SplitTerms":
         """The same with the kernel's width."""
-        return SplitTerms(self.parties, self.program, self.openings, gamma=gamma)
+        return SplitTerms(self.program, self.openings, gamma=gamma)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,7 @@
-"""What compute parties tell each other before they compute: that they run the same thing, and from which round on.
+"""What compute parties tell each other before they compute: that they run the same thing, and what was opened.
 
-Each says what it runs, which checkpoints it has, and the hash of a random number. When inputs are fixed, the numbers
-are told. From them come the mark of this attempt and the factors of the checksum: nobody can choose either alone.
-
-A checkpoint is known by its round and by the mark of the attempt in which it was made. Only shares of one attempt
-belong together: a round that was computed twice is rounded otherwise the second time.
+Each says what it runs, whether it keeps a share of picks that were opened before, and the hash of a random number. When
+inputs are fixed, the numbers are told. The factors of the checksum follow from them: nobody can choose these alone.
 """
 
 import hashlib
@@ -16,45 +13,15 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Checkpoint",
-    "Disagreement",
-    "Offer",
-    "attempt_mark",
-    "checksum_factors",
-    "commitment",
-    "joint_seed",
-    "latest_common",
-]
+__all__ = ["Disagreement", "Offer", "checksum_factors", "commitment", "joint_seed", "keepers"]
 
 _NONCE_BYTES = 32
-_MOST_LETTERS = 1 << 20
+_MOST_LETTERS = 1 << 12
+_ENOUGH = 2  # each of the three shares is held by two parties
 
 
 class Disagreement(ValueError):
     """The compute parties do not want the same thing, or one of them does not keep to the rules."""
-
-
-@dataclass(frozen=True, order=True)
-class Checkpoint:
-    """A state that can be gone on from.
-
-    Attributes:
-        round: picks that were made; 0 is the state before the first.
-        mark: of the attempt in which it was made, 32 hexadecimal letters.
-        base: of the attempt in which its round 0 was made.
-    """
-
-    round: int
-    mark: str
-    base: str
-
-    def __post_init__(self) -> None:
-        for mark in (self.mark, self.base):
-            if not isinstance(mark, str) or len(mark) != 32 or set(mark) - set("0123456789abcdef"):
-                raise Disagreement("a checkpoint's mark has 32 hexadecimal letters")
-        if type(self.round) is not int or self.round < 0 or (self.round == 0 and self.mark != self.base):
-            raise Disagreement("a checkpoint has a round, and at round 0 is its own base")
 
 
 @dataclass(frozen=True)
@@ -66,19 +33,18 @@ class Offer:
         settings: digest of the settings.
         inputs: digest of what all parties took for the list of inputs.
         commitment: SHA-256 of the number that it will tell.
-        held: its checkpoints.
+        keeps: whether it keeps its share of picks that were opened before.
     """
 
     program: str
     settings: str
     inputs: str
     commitment: str
-    held: tuple[Checkpoint, ...]
+    keeps: bool
 
     def to_text(self) -> str:
         """As it travels."""
-        held = [[point.round, point.mark, point.base] for point in self.held]
-        return json.dumps([self.program, self.settings, self.inputs, self.commitment, held])
+        return json.dumps([self.program, self.settings, self.inputs, self.commitment, self.keeps])
 
     @classmethod
     def from_text(cls, text: str) -> Self:
@@ -90,27 +56,29 @@ class Offer:
         try:
             if len(text) > _MOST_LETTERS:
                 raise ValueError
-            program, settings, inputs, committed, held = json.loads(text)
-            if not all(isinstance(word, str) for word in (program, settings, inputs, committed)):
+            program, settings, inputs, committed, keeps = json.loads(text)
+            words = (program, settings, inputs, committed)
+            if not all(isinstance(word, str) for word in words) or not isinstance(keeps, bool):
                 raise TypeError
-            points = tuple(Checkpoint(number, mark, base) for number, mark, base in held)
         except (ValueError, TypeError):
             raise Disagreement("a compute party said something else than what it runs") from None
-        return cls(program, settings, inputs, committed, points)
+        return cls(program, settings, inputs, committed, keeps)
 
 
-def latest_common(offers: Sequence[Offer]) -> Checkpoint | None:
-    """The last round that all have of one attempt, with the round 0 that it stands on; None to begin with inputs.
+def keepers(offers: Sequence[Offer]) -> list[int]:
+    """The ranks that keep their share of picks that were opened before; nobody if the computation is to begin.
 
     Raises:
-        Disagreement: they run different programs, settings or inputs.
+        Disagreement: they run different programs, settings or inputs; or picks were opened, and too few shares of them
+            are left.
     """
     for name in ("program", "settings", "inputs"):
         if len({getattr(offer, name) for offer in offers}) != 1:
             raise Disagreement(f"the compute parties do not have the same {name}")
-    common = set.intersection(*(set(offer.held) for offer in offers))
-    whole = [point for point in common if Checkpoint(0, point.base, point.base) in common]
-    return max(whole, default=None)
+    ranks = [rank for rank, offer in enumerate(offers) if offer.keeps]
+    if ranks and len(ranks) < _ENOUGH:
+        raise Disagreement("picks were opened before, and only one party has kept its share of them")
+    return ranks
 
 
 def commitment(nonce: bytes) -> str:
@@ -133,11 +101,6 @@ def joint_seed(offers: Sequence[Offer], nonces: Sequence[str]) -> bytes:
     if len(set(numbers)) != len(numbers):
         raise Disagreement("a compute party repeated another's number")
     return hashlib.sha256(b"likeset split seed" + b"".join(numbers)).digest()
-
-
-def attempt_mark(seed: bytes) -> str:
-    """The mark of an attempt."""
-    return hashlib.sha256(b"likeset split attempt" + seed).hexdigest()[:32]
 
 
 def checksum_factors(seed: bytes, words: int) -> NDArray[np.int64]:

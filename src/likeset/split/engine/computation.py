@@ -1,4 +1,4 @@
-"""One attempt at a computation, as one compute party makes it: agree, prepare or go on, select, open."""
+"""One attempt at a computation, as one compute party makes it: agree, prepare, select, open; or open again."""
 
 import os
 from typing import Any
@@ -7,20 +7,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import shares
-from .agreement import Checkpoint, Offer, attempt_mark, checksum_factors, commitment, joint_seed, latest_common
+from .agreement import Disagreement, Offer, checksum_factors, commitment, joint_seed, keepers
 from .framing import pack, unpack
 from .machine import Machine
 from .program import PAYLOAD_WORDS, Program, block_rows, row_words
 from .ranges import range_tests
 from .schedule import ROUND_STEPS, adding_steps, grid, seat, slot_count, slot_order, strip, swapping_steps
-from .settings import CONSUMER, SECRET_WORDS
-from .task import Keeper, Task, Words
+from .settings import CONSUMER, PARTIES, SECRET_WORDS
+from .task import AGAIN, Keeper, Task, Words
 
 __all__ = ["compute"]
 
 Array = NDArray[Any]
 
-_BASE = ("rows", "attraction", "payload", "free")
 _BLOCK = ("rows", "free", "attraction", "checks")
 _ADDING = ("score", "free", "spots")
 _SWAPPING = (*_ADDING, "out")
@@ -29,30 +28,54 @@ _SWAPPING = (*_ADDING, "out")
 def compute(task: Task, keeper: Keeper) -> None:
     """Until what was picked is opened to the consumer.
 
+    Picks are opened once. A party's share of them is on disk before it leaves. From then on nothing is computed any
+    more: whoever keeps its share sends the same bytes again.
+
     Args:
         task: what to compute, and with whom.
         keeper: the party's own process.
     """
     machine = Machine(task)
     nonce = os.urandom(32)
-    said = Offer(task.program, task.settings.digest(), task.inputs, commitment(nonce), task.held)
+    share = keeper.kept()
+    said = Offer(task.program, task.settings.digest(), task.inputs, commitment(nonce), bool(share))
     offers = [Offer.from_text(text) for text in machine.link.all_gather(said.to_text())]
-    start = latest_common(offers)
-    attempt = _Attempt(task, keeper, machine)
-    if start is None:
+    senders = keepers(offers)
+    if not senders:
+        attempt = _Attempt(task, keeper, machine)
         attempt.take_inputs()
-    # Inputs are fixed from here on: only now may anybody learn what they are checked with.
-    seed = joint_seed(offers, machine.link.all_gather(nonce.hex()))
-    if start is None:
-        start = attempt.prepare(seed)
-    else:
-        attempt.go_on(start)
-    attempt.open(attempt.select(start, attempt_mark(seed)))
+        # Inputs are fixed from here on: only now may anybody learn what they are checked with.
+        seed = joint_seed(offers, machine.link.all_gather(nonce.hex()))
+        attempt.prepare(seed)
+        attempt.select()
+        share = pack("picks", seed, attempt.share_of_picks())
+        keeper.keep(share)
+        senders = list(range(PARTIES))
+    elif share:
+        keeper.tell(AGAIN, 1, 1)
+    sent = machine.sent_to(CONSUMER, share, senders)
+    if sent:
+        keeper.give(*_opened(sent, (task.settings.size, PAYLOAD_WORDS)))
+    machine.part(CONSUMER)
+
+
+def _opened(sent: dict[int, bytes], shape: tuple[int, ...]) -> tuple[bytes, Words]:
+    """The seed of the checksums, and the payloads of all picks."""
+    contents, seeds = {}, set()
+    try:
+        for rank, data in sent.items():
+            seed, contents[rank] = unpack(data, most=2 * len(data)).parts
+            seeds.add(seed)
+    except ValueError:
+        raise Disagreement("a compute party sent something else than its share of the picks") from None
+    if len(seeds) != 1:
+        raise Disagreement("the compute parties' shares of the picks are not of one computation")
+    return seeds.pop(), shares.added_up(contents, shape)
 
 
 class _Attempt:
     def __init__(self, task: Task, keeper: Keeper, machine: Machine) -> None:
-        self._task, self._settings, self._keeper, self._machine = task, task.settings, keeper, machine
+        self._settings, self._keeper, self._machine = task.settings, keeper, machine
         self._program = Program(task.settings)
         offers, size = task.settings.offers, task.settings.size
         self._adding, self._swapping = adding_steps(size), swapping_steps(size)
@@ -63,8 +86,7 @@ class _Attempt:
     def take_inputs(self) -> None:
         own = self._keeper.inputs()
         next_offers, next_target = self._machine.following(own)
-        following = None if next_offers is None else self._ordered(next_offers)
-        self._offers, self._target = (self._ordered(own[0]), following), (own[1], next_target)
+        self._offers, self._target = (self._ordered(own[0]), self._ordered(next_offers)), (own[1], next_target)
 
     def _ordered(self, words: Words) -> Words:
         """Shares of offers in the order of slots; those of empty slots are zeros."""
@@ -72,10 +94,9 @@ class _Attempt:
         ordered[: len(words)] = words[self._numbers[: len(words)] - 1]
         return ordered
 
-    def prepare(self, seed: bytes) -> Checkpoint:
+    def prepare(self, seed: bytes) -> None:
         """Everything before the first pick."""
         settings, machine, plain = self._settings, self._machine, self._settings.target_words
-        self._seed = seed
         machine.set_words("target_words", *self._target)
         machine.run(self._program.target, {"target_words": self._target[0]}, ("target", "target_norms", "chances"))
         drawn = {"public_factors": checksum_factors(seed, plain), "public_tests": range_tests(seed, settings)}
@@ -95,15 +116,12 @@ class _Attempt:
         machine.run(self._program.begin, inputs, ("payload",))
         machine.forget("target_words", "target", "target_norms", "chances", "checks", "secrets")
         del self._offers, self._target
-        self._begin()
-        base = Checkpoint(0, attempt_mark(seed), attempt_mark(seed))
-        kept = [shares.kept_share(name, machine.variables.get_var(name)) for name in _BASE]
-        self._keeper.keep(base, pack("base", seed, *kept))
-        return base
+        machine.variables.set_var("score", machine.variables.get_var("attraction"))
+        self._set_zeros("spots")
 
     def _set_offers(self, name: str, block: slice, words: slice | int) -> Words:
         own, following = self._offers
-        self._machine.set_words(name, own[block, words], None if following is None else following[block, words])
+        self._machine.set_words(name, own[block, words], following[block, words])
         return own[block, words]
 
     def _prepare_block(self, block: slice, drawn: dict[str, Words]) -> list[object]:
@@ -123,43 +141,18 @@ class _Attempt:
         machine.forget("words", "bits", *outputs)
         return results
 
-    def go_on(self, start: Checkpoint) -> None:
-        """From a state that all have."""
-        base = unpack(self._keeper.state(Checkpoint(0, start.base, start.base)))
-        self._seed = base.parts[0]
-        kept = [*base.parts[1:], *(unpack(self._keeper.state(start)).parts if start.round else ())]
-        for data in kept:
-            self._machine.variables.set_var(*shares.read_kept_share(data))
-        if not start.round:
-            self._begin()
-
-    def _begin(self) -> None:
-        """No pick is made yet."""
-        self._machine.variables.set_var("score", self._machine.variables.get_var("attraction"))
-        self._set_zeros("spots")
-
     def _set_zeros(self, name: str) -> None:
         zeros = self._shapes(name)[name]
-        self._machine.set_words(name, zeros, None if self._settings.parties == 2 else zeros)
+        self._machine.set_words(name, zeros, zeros)
 
-    def select(self, start: Checkpoint, mark: str) -> Checkpoint:
-        """All rounds that are left, each on disk before the next one begins: picks, then swaps."""
-        latest, adding = start, -(-self._adding // ROUND_STEPS)
-        swapping = -(-(self._swapping + 1) // ROUND_STEPS) if self._swapping else 0
-        for made in range(start.round, adding + swapping):
-            picking = made < adding
-            first = ROUND_STEPS * (made if picking else made - adding)
-            if picking:
-                self._add(first)
-            else:
-                self._swap(first)
-            latest = Checkpoint(made + 1, mark, start.base)
-            names = _ADDING if picking else _SWAPPING
-            state = [shares.kept_share(name, self._machine.variables.get_var(name)) for name in names]
-            self._keeper.keep(latest, pack("round", *state))
-            stage, of = ("picking", self._adding) if picking else ("improving", self._swapping)
-            self._keeper.tell(stage, min(first + ROUND_STEPS, of), of)
-        return latest
+    def select(self) -> None:
+        """All rounds: picks, then swaps."""
+        for first in range(0, self._adding, ROUND_STEPS):
+            self._add(first)
+            self._keeper.tell("picking", min(first + ROUND_STEPS, self._adding), self._adding)
+        for first in range(0, self._swapping + 1 if self._swapping else 0, ROUND_STEPS):
+            self._swap(first)
+            self._keeper.tell("improving", min(first + ROUND_STEPS, self._swapping), self._swapping)
 
     def _add(self, first: int) -> None:
         steps = range(first, min(first + ROUND_STEPS, self._adding))
@@ -210,12 +203,7 @@ class _Attempt:
         }
         return {name: arrays[name] for name in names}
 
-    def open(self, last: Checkpoint) -> None:
-        """To the consumer only, and for the others at an end when the consumer has it."""
-        machine = self._machine
-        self._keeper.may_open(last)
-        machine.run(self._program.finish, self._shapes("payload", "spots"), ("opened",))
-        opened = machine.open_to(CONSUMER, "opened")
-        if opened is not None:
-            self._keeper.give(self._seed, opened)
-        machine.part(CONSUMER)
+    def share_of_picks(self) -> bytes:
+        """This party's share of what will be opened."""
+        self._machine.run(self._program.finish, self._shapes("payload", "spots"), ("picks",))
+        return shares.content_of(self._machine.variables.get_var("picks"))

@@ -1,4 +1,4 @@
-"""Frames: how bytes are told apart on a pipe, on a link and in a checkpoint. No ``pickle``: reading runs no code.
+"""Frames: how bytes are told apart on a pipe, on a link and in a file. No ``pickle``: reading runs no code.
 
 A frame is ``LSF1``, the length of its kind (1 byte), the number of its parts (4 bytes), the length of each part
 (8 bytes each), the kind in ASCII, the parts. Numbers have their most significant byte first.

@@ -13,7 +13,8 @@ from spu.utils import frontend
 
 from . import shares
 from .framing import BadFrame, pack, unpack
-from .runtime import ENGINE_VERSION, BadRuntime, check_runtime, runtime_fields
+from .runtime import ENGINE_VERSION, RUNTIME_FIELDS, BadRuntime, check_runtime
+from .settings import PARTIES
 from .task import Task, Words
 
 __all__ = ["Machine"]
@@ -42,10 +43,10 @@ class Machine:
     """
 
     def __init__(self, task: Task) -> None:
-        self.parties, self.rank = task.settings.parties, task.rank
-        config = _configuration(self.parties)
+        self.rank = task.rank
+        config = _configuration()
         self.link = _link(task)
-        self.io = spu.Io(self.parties, config)
+        self.io = spu.Io(PARTIES, config)
         self.variables = spu.Runtime(self.link, config)
         self._compiled: dict[tuple[Any, ...], engine.Executable] = {}
 
@@ -67,40 +68,37 @@ class Machine:
             )
         self.variables.run(self._compiled[key])
 
-    def set_words(self, name: str, own: Words, following: Words | None) -> None:
+    def set_words(self, name: str, own: Words, following: Words) -> None:
         """Make a variable of additive shares."""
-        self.variables.set_var(name, shares.secret_words(own, following, self.parties))
+        self.variables.set_var(name, shares.secret_words(own, following))
 
     def forget(self, *names: str) -> None:
         """Delete variables that nothing needs any more."""
         for name in names:
             self.variables.del_var(name)
 
-    def following(self, own: Sequence[Words]) -> list[Words | None]:
+    def following(self, own: Sequence[Words]) -> list[Words]:
         """The next party's additive shares of the same words, which ABY3 wants beside ours; ours go to the one before.
 
         Raises:
             BadFrame: they are not as many as ours.
         """
-        if self.parties == 2:
-            return [None] * len(own)
-        self.link.send_async((self.rank - 1) % 3, pack("words", *(array.astype(_WORD).tobytes() for array in own)))
-        parts = unpack(self.link.recv((self.rank + 1) % 3), most=sum(array.nbytes for array in own)).parts
+        self.link.send_async(
+            (self.rank - 1) % PARTIES, pack("words", *(array.astype(_WORD).tobytes() for array in own))
+        )
+        parts = unpack(self.link.recv((self.rank + 1) % PARTIES), most=sum(array.nbytes for array in own)).parts
         if [len(part) for part in parts] != [array.nbytes for array in own]:
             raise BadFrame("the next party's words are not as many as ours")
         pairs = zip(parts, own, strict=True)
         return [np.frombuffer(part, dtype=_WORD).reshape(array.shape) for part, array in pairs]
 
-    def open_to(self, reader: int, name: str) -> Words | None:
-        """Send our share of a variable to one party; that party gets the value, all others None."""
-        share = self.variables.get_var(name)
+    def sent_to(self, reader: int, data: bytes, senders: Sequence[int]) -> dict[int, bytes]:
+        """Send something to one party; that party gets what each sender sent, its own included, and others nothing."""
         if self.rank != reader:
-            self.link.send_async(reader, shares.values_of(share))
-            return None
-        others = [
-            share if rank == reader else shares.with_values(share, self.link.recv(rank)) for rank in range(self.parties)
-        ]
-        return shares.opened(self.io, others)
+            if self.rank in senders:
+                self.link.send_async(reader, data)
+            return {}
+        return {rank: data if rank == reader else self.link.recv(rank) for rank in senders}
 
     def part(self, reader: int) -> None:
         """Leave when the party that reads has what was sent to it, and knows that the others know.
@@ -109,7 +107,7 @@ class Machine:
         way. So the reader says that it has everything and waits a while for answers; all others answer it.
         """
         if self.rank == reader:
-            others = [rank for rank in range(self.parties) if rank != reader]
+            others = [rank for rank in range(PARTIES) if rank != reader]
             for rank in others:
                 self.link.send_async(rank, _RECEIVED)
             answers = threading.Thread(target=lambda: [self.link.recv(rank) for rank in others], daemon=True)
@@ -125,15 +123,15 @@ def _visibility(name: str) -> engine.Visibility:
     return engine.Visibility.VIS_PUBLIC if name.startswith("public_") else engine.Visibility.VIS_SECRET
 
 
-def _configuration(parties: int) -> engine.RuntimeConfig:
+def _configuration() -> engine.RuntimeConfig:
     if spu.__version__ != ENGINE_VERSION:
         raise BadRuntime(f"the engine is not of version {ENGINE_VERSION}")
     config = engine.RuntimeConfig()
-    for name, value in runtime_fields(parties).items():
+    for name, value in RUNTIME_FIELDS.items():
         setattr(config, name, getattr(_ENUMERATIONS[name], str(value)) if name in _ENUMERATIONS else value)
     names = [name for name in dir(config) if name[0].islower()]
     fields = {name: getattr(config, name) for name in names}
-    check_runtime({name: value.name if name in _ENUMERATIONS else value for name, value in fields.items()}, parties)
+    check_runtime({name: value.name if name in _ENUMERATIONS else value for name, value in fields.items()})
     return config
 
 
@@ -143,8 +141,8 @@ def _link(task: Task) -> engine.link.Context:
     for rank, address in enumerate(task.addresses):
         description.add_party(f"party-{rank}", address)
     # Every message has a key of its own that is never used again, so a number tells nothing more; without numbers no
-    # message is acknowledged by another one, which takes a third off the time of a round. Cheetah wants them numbered.
-    description.disable_msg_seq_id = task.settings.parties == 3
+    # message is acknowledged by another one, which takes a third off the time of a round.
+    description.disable_msg_seq_id = True
     description.recv_timeout_ms = 1000 * task.timeout
     description.http_timeout_ms = 1000 * task.timeout
     description.connect_retry_interval_ms = _CONNECT_EVERY_MS

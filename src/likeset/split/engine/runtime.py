@@ -6,11 +6,11 @@ Traces, profiles and snapshots would write values of a run down; experimental op
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["ENGINE_VERSION", "BadRuntime", "check_runtime", "runtime_fields"]
+__all__ = ["ENGINE_VERSION", "RUNTIME_FIELDS", "BadRuntime", "check_runtime"]
 
 ENGINE_VERSION = "0.9.5"
-_PROTOCOLS = {3: "ABY3", 2: "CHEETAH"}
-_COMMON: dict[str, int | bool | str] = {
+RUNTIME_FIELDS: dict[str, int | bool | str] = {
+    "protocol": "ABY3",
     "field": "FM64",
     "fxp_fraction_bits": 24,  # with 10 iterations exponentials are right to 3e-4; the engine's own choice gives 1e-3
     "fxp_exp_iters": 10,
@@ -54,20 +54,14 @@ class BadRuntime(ValueError):
     """The engine is not configured as the program's digest says."""
 
 
-def runtime_fields(parties: int) -> dict[str, int | bool | str]:
-    """Every field of the configuration and its value, for three or two parties."""
-    return {"protocol": _PROTOCOLS[parties], **_COMMON}
-
-
-def check_runtime(fields: Mapping[str, Any], parties: int) -> None:
+def check_runtime(fields: Mapping[str, Any]) -> None:
     """These are all fields of a configuration, and each is what the program's digest says.
 
     Raises:
         BadRuntime: one differs, is missing, or is not known here.
     """
-    expected = runtime_fields(parties)
-    for name in sorted(fields.keys() - expected.keys() - _OBJECTS):
+    for name in sorted(fields.keys() - RUNTIME_FIELDS.keys() - _OBJECTS):
         raise BadRuntime(f"the engine has a field {name} that the program does not know")
-    for name, value in expected.items():
+    for name, value in RUNTIME_FIELDS.items():
         if name not in fields or fields[name] != value or type(fields[name]) is not type(value):
             raise BadRuntime(f"the engine's field {name} is not what the program's digest says")

@@ -7,7 +7,7 @@ another the pick that fits worst is taken out, and the best slot of all takes it
 Slots stand in an order that depends on nothing but their number, so that every strip has its part of all owners' slots,
 wherever the filled ones are. They fill a grid; what it has beyond them stays empty.
 
-Several steps make a round: after each round the state is kept.
+Several steps make a round: the engine reads the program once for each.
 """
 
 import hashlib

@@ -14,6 +14,7 @@ __all__ = [
     "CONSUMER",
     "FEWEST_SQUARES",
     "MOST_COLUMNS",
+    "PARTIES",
     "SECRET_WORDS",
     "TAYLOR",
     "WORD_BITS",
@@ -26,7 +27,9 @@ WORD_BITS = 16
 SECRET_WORDS = 4
 """Words of an offer's 32 secret bytes, which open its envelope."""
 CONSUMER = 1
-"""The rank that gets picks opened. Rank 0 is the curator, rank 2, where there is one, the witness."""
+"""The rank that gets picks opened. Rank 0 is the curator, rank 2 the witness."""
+PARTIES = 3
+"""Curator, consumer and witness."""
 TAYLOR = 6.0
 """e^6z has whole coefficients up to z^4: sums, where products would be rounded."""
 FEWEST_SQUARES = 3
@@ -47,7 +50,6 @@ class ProgramSettings:
     """Everything that the program depends on besides shares. All of it is public.
 
     Attributes:
-        parties: 3 (ABY3) or 2 (Cheetah).
         offers: slots of all owners together, empty ones included.
         target_rows: rows of the target.
         size: picks, at most ``offers``.
@@ -58,7 +60,6 @@ class ProgramSettings:
         label_weight: lambda of ``k(x, x') * ((1 - lambda) + lambda [y = y'])``.
     """
 
-    parties: int
     offers: int
     target_rows: int
     size: int
@@ -69,8 +70,6 @@ class ProgramSettings:
     label_weight: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.parties not in (2, 3):
-            raise BadSettings("parties must be 2 or 3")
         # One over the number of target rows has 24 bits: with more of them it would be off by more than a thousandth.
         for name, most in (("offers", 1 << 20), ("target_rows", 1 << 14), ("size", 1 << 20)):
             if not 1 <= getattr(self, name) <= most:

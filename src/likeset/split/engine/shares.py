@@ -2,62 +2,68 @@
 
 An owner splits a word into three that sum to it modulo 2^64, one for each compute party. The engine's ABY3 wants the
 same with each party holding its own share and the next party's: so each party hands its share to the one before it,
-and the words need no other sharing. With two parties each keeps its own.
+and the words need no other sharing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import spu
 import spu.libspu as engine
 from numpy.typing import NDArray
 
-from .framing import BadFrame, Frame, pack, unpack
+from .agreement import Disagreement
+from .framing import BadFrame
+from .settings import PARTIES
 
-__all__ = [
-    "content_of",
-    "joined",
-    "kept_share",
-    "opened",
-    "public_value",
-    "read_kept_share",
-    "secret_content",
-    "secret_words",
-    "values_of",
-    "with_values",
-]
+__all__ = ["added_up", "content_of", "joined", "public_value", "secret_words"]
 
 _CHUNK_BYTES = 64 << 20
-_STORED_AS = {3: "aby3.AShr<FM64>", 2: "cheetah.AShr<FM64>"}
+_STORED_AS = "aby3.AShr<FM64>"
 
 
-def secret_words(own: NDArray[np.int64], following: NDArray[np.int64] | None, parties: int) -> engine.Share:
+def secret_words(own: NDArray[np.int64], following: NDArray[np.int64]) -> engine.Share:
     """A party's side of shared words.
 
     Args:
         own: the additive share that it was given.
-        following: the next party's, with three parties.
-        parties: 3 or 2.
+        following: the next party's.
     """
-    content = own if following is None else np.stack([own, following], axis=-1)
-    return secret_content(np.ascontiguousarray(content).tobytes(), own.shape, parties)
+    return _share(_meta(own.shape), np.ascontiguousarray(np.stack([own, following], axis=-1)).tobytes())
 
 
-def secret_content(content: bytes, shape: tuple[int, ...], parties: int) -> engine.Share:
-    """A share of integers whose content is there already."""
-    return _share(_meta(shape, _STORED_AS[parties]), content)
-
-
-def content_of(share: engine.Share, parties: int) -> bytes:
-    """The content of a share of integers, as ``secret_content`` takes it.
+def content_of(share: engine.Share) -> bytes:
+    """Of a share of integers: for each word the party's own share and the next party's.
 
     Raises:
         BadFrame: the engine shares the value in another way.
     """
     meta = _read_meta(share)
-    if meta.storage_type != _STORED_AS[parties] or meta.data_type != engine.DataType.DT_I64:
+    if meta.storage_type != _STORED_AS or meta.data_type != engine.DataType.DT_I64:
         raise BadFrame("the engine shares picks in another way than this version of it does")
     return _content(share)
+
+
+def added_up(contents: Mapping[int, bytes], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """The words that the contents of two or three parties stand for.
+
+    Args:
+        contents: by rank.
+        shape: of the words.
+
+    Raises:
+        Disagreement: a content has another length, or two parties do not have the same third.
+    """
+    thirds: dict[int, NDArray[np.int64]] = {}
+    for rank, content in contents.items():
+        if len(content) != 16 * int(np.prod(shape)):
+            raise Disagreement("a share of the picks is not as large as it must be")
+        pair = np.frombuffer(content, dtype="<i8").reshape(*shape, 2)
+        for step in (0, 1):
+            third = thirds.setdefault((rank + step) % PARTIES, pair[..., step])
+            if not np.array_equal(third, pair[..., step]):
+                raise Disagreement("the compute parties' shares of the picks do not fit together")
+    return np.asarray(sum(thirds.values()), dtype=np.int64)
 
 
 def joined(shares: Sequence[engine.Share]) -> engine.Share:
@@ -77,46 +83,6 @@ def joined(shares: Sequence[engine.Share]) -> engine.Share:
 def public_value(io: spu.Io, value: NDArray[np.int64]) -> engine.Share:
     """A value that all parties know."""
     return io.make_shares(value, spu.Visibility.VIS_PUBLIC)[0]
-
-
-def values_of(share: engine.Share) -> bytes:
-    """What a party sends of a share so that another can open it: its content, without what all know of it."""
-    return pack("values", *share.share_chunks)
-
-
-def with_values(share: engine.Share, frame: bytes) -> engine.Share:
-    """Another party's share of the same value as ours, from what it sent.
-
-    Raises:
-        BadFrame: it is not as large as ours, or in other pieces.
-    """
-    chunks = unpack(frame, most=2 * sum(map(len, share.share_chunks))).parts
-    if [len(chunk) for chunk in chunks] != [len(chunk) for chunk in share.share_chunks]:
-        raise BadFrame("a share is not as large as ours of the same value")
-    for chunk, ours in zip(chunks, share.share_chunks, strict=True):
-        if _place(chunk) != _place(ours):
-            raise BadFrame("a share is not in the same pieces as ours")
-    other = engine.Share()
-    other.meta, other.share_chunks = share.meta, list(chunks)
-    return other
-
-
-def opened(io: spu.Io, shares: Sequence[engine.Share]) -> NDArray[np.int64]:
-    """The value that all shares together are."""
-    return np.asarray(io.reconstruct(list(shares)), dtype=np.int64)
-
-
-def kept_share(name: str, share: engine.Share) -> bytes:
-    """A share of a variable, for a checkpoint."""
-    return pack(name, share.meta, *share.share_chunks)
-
-
-def read_kept_share(data: bytes) -> tuple[str, engine.Share]:
-    """The variable's name and share, from what ``kept_share`` wrote."""
-    frame: Frame = unpack(data)
-    share = engine.Share()
-    share.meta, share.share_chunks = frame.parts[0], list(frame.parts[1:])
-    return frame.kind, share
 
 
 def _share(meta: bytes, content: bytes) -> engine.Share:
@@ -147,15 +113,8 @@ def _read_meta(share: engine.Share) -> engine.ValueMeta:
     return meta
 
 
-def _place(chunk: bytes) -> tuple[int, int, int]:
-    parsed = engine.ValueChunk()
-    if not parsed.ParseFromString(chunk):
-        raise BadFrame("a share is in no form that the engine knows")
-    return parsed.total_bytes, parsed.chunk_offset, len(parsed.content)
-
-
-def _meta(shape: tuple[int, ...], stored_as: str) -> bytes:
+def _meta(shape: tuple[int, ...]) -> bytes:
     meta = engine.ValueMeta()
     meta.data_type, meta.visibility = engine.DataType.DT_I64, engine.Visibility.VIS_SECRET
-    meta.shape, meta.storage_type, meta.is_complex = list(shape), stored_as, False
+    meta.shape, meta.storage_type, meta.is_complex = list(shape), _STORED_AS, False
     return bytes(meta.SerializeToString())

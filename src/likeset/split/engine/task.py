@@ -7,11 +7,12 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .agreement import Checkpoint
 from .settings import ProgramSettings
 
-__all__ = ["Keeper", "Task", "Words"]
+__all__ = ["AGAIN", "Keeper", "Task", "Words"]
 
+AGAIN = "sending again what was opened"
+"""What a worker tells in place of a stage where another party asked for what was opened before."""
 Words = NDArray[np.int64]
 
 
@@ -27,7 +28,6 @@ class Task:
         attempt: names the links of this attempt, alike at all parties.
         addresses: for each rank where to reach it: ``unix:`` and a path.
         timeout: seconds after which silence is a failure.
-        held: checkpoints that this party has.
     """
 
     settings: ProgramSettings
@@ -37,12 +37,10 @@ class Task:
     attempt: str
     addresses: tuple[str, ...]
     timeout: int
-    held: tuple[Checkpoint, ...]
 
     def to_bytes(self) -> bytes:
         """As it goes through the pipe."""
-        held = [[point.round, point.mark, point.base] for point in self.held]
-        plain = [self.rank, self.program, self.inputs, self.attempt, list(self.addresses), self.timeout, held]
+        plain = [self.rank, self.program, self.inputs, self.attempt, list(self.addresses), self.timeout]
         return json.dumps([self.settings.to_bytes().decode("ascii"), *plain]).encode("ascii")
 
     @classmethod
@@ -52,12 +50,11 @@ class Task:
         Raises:
             ValueError: it is something else, or an address is none of a socket in the file system.
         """
-        settings, rank, program, inputs, attempt, addresses, timeout, held = json.loads(data)
+        settings, rank, program, inputs, attempt, addresses, timeout = json.loads(data)
         if not all(address.startswith("unix:/") for address in addresses):
             raise ValueError("the engine is reached by sockets in the file system only")
-        points = tuple(Checkpoint(*point) for point in held)
         wanted = ProgramSettings.from_bytes(settings.encode("ascii"))
-        return cls(wanted, rank, program, inputs, attempt, tuple(addresses), timeout, points)
+        return cls(wanted, rank, program, inputs, attempt, tuple(addresses), timeout)
 
 
 class Keeper(Protocol):
@@ -66,14 +63,11 @@ class Keeper(Protocol):
     def inputs(self) -> tuple[Words, Words]:
         """The party's additive shares of all offers and of the target."""
 
-    def state(self, checkpoint: Checkpoint) -> bytes:
-        """A checkpoint that it has."""
+    def kept(self) -> bytes:
+        """The party's share of picks that were opened before; empty if none were."""
 
-    def keep(self, checkpoint: Checkpoint, state: bytes) -> None:
-        """Return when the state is on disk."""
-
-    def may_open(self, checkpoint: Checkpoint) -> None:
-        """Return when it is on disk that picks are opened from this checkpoint, and from no other."""
+    def keep(self, share: bytes) -> None:
+        """Return when the party's share of the picks is on disk: only then may it leave."""
 
     def give(self, seed: bytes, payloads: Words) -> None:
         """Return when what was opened is on disk; the consumer's only."""

@@ -1,6 +1,6 @@
 """The worker: reads frames from its party's own process, computes, writes frames back. It opens no file.
 
-Shares come in through the pipe, checkpoints go out through it. When the pipe ends, so does the worker.
+Shares come in through the pipe, the share of the picks goes out through it. When the pipe ends, so does the worker.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from .agreement import Checkpoint, Disagreement
+from .agreement import Disagreement
 from .computation import compute
 from .framing import BadFrame, Frame, pack, read_frame
 from .runtime import BadRuntime
@@ -56,20 +56,16 @@ class _Pipe:
         first, second = (tuple(shape) for shape in json.loads(shapes))
         return np.frombuffer(offers, dtype="<i8").reshape(first), np.frombuffer(target, dtype="<i8").reshape(second)
 
-    def state(self, checkpoint: Checkpoint) -> bytes:
-        self.say("state wanted", *_named(checkpoint))
-        return self.answer("state", 1)[0]
+    def kept(self) -> bytes:
+        self.say("kept wanted")
+        return self.answer("share", 1)[0]
 
-    def keep(self, checkpoint: Checkpoint, state: bytes) -> None:
-        self.say("keep", *_named(checkpoint), state)
+    def keep(self, share: bytes) -> None:
+        self.say("keep", share)
         self.answer("kept", 0)
 
-    def may_open(self, checkpoint: Checkpoint) -> None:
-        self.say("opening", *_named(checkpoint))
-        self.answer("open", 0)
-
     def give(self, seed: bytes, payloads: Words) -> None:
-        self.say("opened", seed, json.dumps(payloads.shape).encode("ascii"), payloads.astype("<i8").tobytes())
+        self.say("opened", seed, payloads.astype("<i8").tobytes())
         self.answer("kept", 0)
 
     def tell(self, stage: str, done: int, of: int) -> None:
@@ -94,7 +90,3 @@ def serve(given: BinaryIO, told: BinaryIO) -> None:
         kind = "failed" if isinstance(error, RuntimeError) else "refused"
         pipe.say(kind, f"the engine stopped with {type(error).__name__}".encode("ascii", "replace"))
     os._exit(0)  # threads of the engine may wait for parties that are gone
-
-
-def _named(checkpoint: Checkpoint) -> tuple[bytes, bytes, bytes]:
-    return b"%d" % checkpoint.round, checkpoint.mark.encode("ascii"), checkpoint.base.encode("ascii")

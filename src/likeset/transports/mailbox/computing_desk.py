@@ -47,11 +47,11 @@ class ComputingDesk(MailDesk):
         return min((time for time in times if time is not None), default=None)
 
     def _clean_up(self) -> None:
-        """Of runs that are over no checkpoint stays, also where the process was killed when it ended one."""
+        """Of runs that are over no share is left in files, also where the process was killed when it ended one."""
         now = self.clock()
         for run in self.runs.values():
             if (run.ended or now >= run.ends) and ComputeFolder(self.folder, run.terms.hex()).exists:
-                self.split.remove_checkpoints(run, run.ended)
+                self.split.remove_files(run, run.ended)
         super()._clean_up()
 
     @abstractmethod

@@ -114,7 +114,7 @@ class SplitRuns:
         if self.desk.party(terms) != terms.consumer:
             return False
         is_opened = self.room is not None and self.room.opened(terms.digest) is not None
-        return is_opened or ComputeFolder(self.desk.folder, terms.digest).opening_began
+        return is_opened or ComputeFolder(self.desk.folder, terms.digest).opening.began
 
     def _note_refusal(self, run: KnownRun, party: str, error: Exception) -> None:
         terms = self.desk.terms(run)
@@ -212,6 +212,7 @@ class SplitRuns:
             return
         status = self.room.start(digest, side.party.inputs(), reaches)
         self._say(run, str(status))
+        self._note_repeats(run)
         if status.state == "failed":
             self.finish(run, Ending.NOT_COMPUTED, status.reason, tell=True)
         elif status.state == "done" and isinstance(side, SplitConsumerRun):
@@ -229,6 +230,13 @@ class SplitRuns:
             self.finish(run, Ending.DONE)
         else:
             self.finish(run, Ending.NOT_COMPUTED, NOTHING_HELD)
+
+    def _note_repeats(self, run: KnownRun) -> None:
+        terms = self.desk.terms(run)
+        count = 0 if self.room is None else self.room.repeats(terms.digest)
+        if count:
+            words = f"run {terms.run}: what was opened was asked for again, and sent as before (request {count})"
+            self.desk.postman.note(words)
 
     def _note_failed(self, side: SplitConsumerRun) -> None:
         for owner, count in side.failed_picks.items():
@@ -248,6 +256,7 @@ class SplitRuns:
             detail: what else there is to say.
             tell: whether the other compute parties are told.
         """
+        self._note_repeats(run)
         terms, side = self.desk.terms(run), None if ending is Ending.TERMS_EXPIRED else self.desk.side(run)
         words = EndingWords(ending, detail).to_bytes()
         others = {terms.consumer, CURATOR, WITNESS} & set(terms.cards) - {self.desk.party(terms)}
@@ -259,13 +268,13 @@ class SplitRuns:
             side.forget()
         self.desk.forget_side(run)
         self.end(run, ending, detail)
-        self.remove_checkpoints(run, ending)  # only what has ended may lose the note of an opening
+        self.remove_files(run, ending)  # only what has ended may lose the record of an opening
 
-    def remove_checkpoints(self, run: KnownRun, ending: str) -> None:
-        """Nothing of a run is computed any more: no checkpoint stays, whether this process computes or only looks.
+    def remove_files(self, run: KnownRun, ending: str) -> None:
+        """Nothing of a run is computed any more: remove its files, whether this process computes or only looks.
 
-        That rows were opened stays noted until the terms end, unless the consumer's letter says so: else the run could
-        be computed once more for whoever brings it back, by another mailbox.
+        The record that rows were opened stays until the terms end, unless the consumer's letter says that the run is
+        over. Without it the run could be computed once more for whoever brings it back by another mailbox.
 
         Args:
             run: the run.
