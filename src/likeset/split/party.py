@@ -6,8 +6,7 @@ It knows a session, its rank and how to meet the others; not whose rows it compu
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Protocol, Self
+from typing import IO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -193,14 +192,6 @@ class SplitParty:
         if self.worker is not None:
             self.worker.close()
             self.worker = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def _attempt(self, progress: Progress, patience: float) -> Ended:
         if self._shares is None:

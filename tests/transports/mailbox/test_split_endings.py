@@ -97,19 +97,19 @@ def test_nobody_takes_rows_from_the_consumer_that_were_opened_to_it(
     assert len(homes.summary.rows) == 6
 
 
-def test_once_an_opening_began_only_the_consumer_ends_the_run_there(homes: SplitHomes) -> None:
-    """Also where its process is new: what tells is the note on its disk."""
+def test_once_picks_were_opened_only_the_consumer_ends_the_run_there(homes: SplitHomes) -> None:
+    """Also where its process is new: what tells is the file on its disk."""
     homes.only_look = set(homes.computing)
     homes.settle()
     homes.approve()
     homes.settle()
     opening = ComputeFolder(homes.folder(CONSUMER), homes.run.terms.digest).opening
-    opening.keep_share(b"share")
+    opening.keep_picks(b"picks")
     homes.drop()
     leave_ending(homes, CURATOR)
     homes.settle(CONSUMER)
     assert not homes.over()
-    assert opening.share() == b"share"
+    assert opening.picks() == b"picks"
 
 
 def test_before_that_another_party_that_cannot_compute_ends_it(homes: SplitHomes) -> None:

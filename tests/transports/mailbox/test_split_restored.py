@@ -196,7 +196,7 @@ def test_a_record_of_an_opening_without_its_share_ends_the_run(
     homes: SplitHomes, monkeypatch: pytest.MonkeyPatch, party: str
 ) -> None:
     until_sent(homes, monkeypatch)
-    forget(homes, CONSUMER)
+    opening_of(homes, CONSUMER).record.with_name("opened.frame").unlink()
     opening_of(homes, party).forget_share()
     homes.until(homes.over)
     assert homes.progress.ended is Ending.NOT_COMPUTED

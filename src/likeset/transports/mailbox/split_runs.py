@@ -99,22 +99,16 @@ class SplitRuns:
         return "heard"
 
     def hear_ending(self, run: KnownRun, party: str, document: bytes) -> bool:
-        """Another compute party says how the run ended there; where rows may be open, only the consumer says that."""
+        """Another compute party says how the run ended there; where rows were opened, only the consumer says that."""
         words = EndingWords.read(document)
         if words is None or words.ended in (Ending.DONE, Ending.NOT_CURATED):
             return False
-        if not self._may_have_opened(run):
+        if (
+            ComputeFolder(self.desk.folder, run.terms.hex()).opening.picks() is None
+        ):  # nobody takes that from its reader
             said = f": {words.detail}" if words.detail else ""
             self.finish(run, words.ended, f"{party} says so{said}")  # its word, which nothing here proves
         return True
-
-    def _may_have_opened(self, run: KnownRun) -> bool:
-        """Whether this is the consumer, and rows were opened to it or may have been: nobody takes them from it."""
-        terms = self.desk.terms(run)
-        if self.desk.party(terms) != terms.consumer:
-            return False
-        is_opened = self.room is not None and self.room.opened(terms.digest) is not None
-        return is_opened or ComputeFolder(self.desk.folder, terms.digest).opening.began
 
     def _note_refusal(self, run: KnownRun, party: str, error: Exception) -> None:
         terms = self.desk.terms(run)
