@@ -116,4 +116,4 @@ lock: ## resolve requirements.lock and requirements-dev.lock anew
 	.venv-lock/bin/uv pip compile $(LOCKED) --no-annotate --output-file $(SPLIT_NEEDS).lock $(SPLIT_NEEDS).in
 
 clean: ## remove what the targets made
-	rm -rf $(VENV) $(SPLIT_VENV) .venv-lock site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-* site .mypy_cache .ruff_cache .pytest_cache .hypothesis
