@@ -1,5 +1,6 @@
 """Tests of the Summarizer: conventions, results, tables, randomness, the fallback."""
 
+import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -69,11 +70,11 @@ class TestConventions:
     def test_what_is_found_ends_with_an_underscore_and_is_documented(self, fitted: Summarizer) -> None:
         found = set(vars(fitted)) - set(fitted.get_params())
         assert all(name.endswith("_") and not name.startswith("_") for name in found)
-        described = set(re.findall(r"^        (\w+_): ", Summarizer.__doc__ or "", flags=re.MULTILINE))
+        described = set(re.findall(r"^    (\w+_): ", inspect.getdoc(Summarizer) or "", flags=re.MULTILINE))
         assert described == found
 
     def test_every_parameter_is_documented(self) -> None:
-        described = set(re.findall(r"^        (\w+): ", Summarizer.__doc__ or "", flags=re.MULTILINE))
+        described = set(re.findall(r"^    (\w+): ", inspect.getdoc(Summarizer) or "", flags=re.MULTILINE))
         assert set(Summarizer(1).get_params()) <= described
 
 

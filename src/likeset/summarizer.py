@@ -322,8 +322,11 @@ def _described() -> str:
     """The settings for a docstring, one after the other."""
     lines = [f"{setting.argument}: {setting.meaning}." for setting in settings()]
     wrapped = (textwrap.wrap(line, 112, subsequent_indent="    ", break_on_hyphens=False) for line in lines)
-    return "\n".join(f"        {line}" for lines in wrapped for line in lines)
+    return "\n".join(line for lines in wrapped for line in lines)
 
 
 if Summarizer.__doc__:  # Python can be told to leave docstrings out
-    Summarizer.__doc__ = re.sub(r"(?m)^ {8}SETTINGS: .*$", lambda _: _described(), Summarizer.__doc__)
+    # Python 3.13 and later remove the indentation of the class.
+    Summarizer.__doc__ = re.sub(
+        r"(?m)^( +)SETTINGS: .*$", lambda found: textwrap.indent(_described(), found[1]), Summarizer.__doc__
+    )

@@ -38,7 +38,7 @@ _PRAGMAS = (
 )
 
 _Mark = tuple[int, int]  # device and number of a file
-_OPENING = threading.Lock()
+_OPENING = threading.RLock()  # a store may be collected, and so closed, while another one opens
 _OPEN_HERE: Counter[_Mark | None] = Counter()
 """Files that this process has open through SQLite. Whoever closes such a file beside SQLite drops the locks of the
 whole process on it, and another process may then take the log away under its connections."""
@@ -145,6 +145,10 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_connection"):
+            self.close()
 
     def _shorten_log(self) -> None:
         log = self.path.with_name(self.path.name + "-wal")
