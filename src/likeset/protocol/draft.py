@@ -37,9 +37,9 @@ _USUAL_OFFERS = 10.0
 _MOST_COORDINATES = 1 << 16
 _MOST_ROWS = 1 << 40
 _LARGEST_EPSILON = 1e6
-_ASKED_SHARE, _MOST_OF_ONE = 0.1, 100.0
-"""A threshold auction asks about a tenth of the owners, so that every kind of owner the target needs is among them, and
-more where each would have to disclose over a hundred rows (docs/studies/parsimony)."""
+_OFFERED_PER_ASKED = 10.0
+"""With a threshold auction, about how many rows each asked owner discloses. Fewer owners with more rows each match the
+target's own rows better and unseen rows no better: kinds of owners are then missing (docs/studies/parsimony)."""
 _AS_WISHED = tuple(setting.name for setting in settings() if setting.in_terms)
 
 
@@ -301,8 +301,7 @@ class Draft:
         least = auction.plan_threshold(
             owners, epsilon=epsilon, observer=Observer.COALITION, rounds=1, summary_released=False
         ).offset
-        asked = round(max(_ASKED_SHARE * owners, offered / _MOST_OF_ONE))
-        return "threshold", epsilon, max(least, min(owners, asked))
+        return "threshold", epsilon, max(least, min(owners, round(offered / _OFFERED_PER_ASKED)))
 
     def _owner_epsilon(self, auction_name: str, auction_epsilon: float) -> float:
         """What owners may learn about one another: as given, or what a threshold auction needs."""
