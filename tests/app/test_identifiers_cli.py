@@ -167,6 +167,7 @@ def test_an_owner_is_warned_when_it_registers_checks_and_reviews(world: Path) ->
         record_bytes=DeclaredRecords(schema).record_bytes,
         kernel=Kernel(columns=schema.width, dimension=16, gamma=0.4, seed=7),
         rows_per_unit=2,
+        id_column=schema.id_column or "",
         expires="2099-01-01",
     )
     (world / "run-1.invitation").write_bytes(signed_terms(asked))

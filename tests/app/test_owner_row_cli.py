@@ -98,7 +98,8 @@ def test_whose_row_it_is_stays_with_the_owner(tmp_path: Path, kept: str) -> None
     node = make_node(tmp_path)
     with OwnerNode(node) as opened:
         opened.registry.add("people", str(tmp_path / "people.csv"), schema=tmp_path / "ids.yaml")
-    run = terms(schema_digest=Schema.from_text(schema).digest, rows_per_unit=2 if "keep" in kept else 10, **FAR)
+    most = 2 if "keep" in kept else 10
+    run = terms(schema_digest=Schema.from_text(schema).digest, rows_per_unit=most, id_column="patient", **FAR)
     for handle, dose in offered(node, run, tmp_path / "curator").items():
         row, line = found(node, handle), round(dose - 300.4242)
         assert (row["number"], row["id"]) == (line, {"patient": f"p{line // 10}"})

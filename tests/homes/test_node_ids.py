@@ -19,7 +19,7 @@ from likeset.tables.sources.source import Block, Source
 
 WITH_IDS = SCHEMA + "id: {column: patient, rows_per_id: 2}\n"
 SAID = "it has 3 rows of one id, or without one, where the schema declares at most 2"
-RUN = terms(schema_digest=Schema.from_text(WITH_IDS).digest, rows_per_unit=2)
+RUN = terms(schema_digest=Schema.from_text(WITH_IDS).digest, rows_per_unit=2, id_column="patient")
 
 
 def write_rows(path: Path, *, most: int, unnamed: int = 0) -> None:

@@ -15,7 +15,7 @@ from likeset.protocol.terms import Terms
 from likeset.tables.schema.schema import Schema
 
 KEPT = SCHEMA + "id: {column: patient, keep: 2}\n"
-RUN = terms(schema_digest=Schema.from_text(KEPT).digest, rows_per_unit=2)
+RUN = terms(schema_digest=Schema.from_text(KEPT).digest, rows_per_unit=2, id_column="patient")
 
 
 def write_rows(path: Path) -> None:
@@ -48,7 +48,13 @@ def test_two_rows_of_each_patient_leave_and_the_same_ones_in_every_run(node: Own
 
 
 def test_in_rounds_no_other_row_is_bid(node: OwnerNode) -> None:
-    run = terms(schema_digest=Schema.from_text(KEPT).digest, rows_per_unit=2, protocol="interactive", size=15)
+    run = terms(
+        schema_digest=Schema.from_text(KEPT).digest,
+        rows_per_unit=2,
+        id_column="patient",
+        protocol="interactive",
+        size=15,
+    )
     assert offered(node, run) == offered(node, RUN)
 
 

@@ -60,6 +60,7 @@ def test_they_are_refused_with_both_relations_and_nothing_is_charged(
 
 
 def test_terms_for_another_unit_of_privacy_than_earlier_runs_are_refused_with_both(tmp_path: Path) -> None:
+    """Those of an earlier run with a schema of its own; and the terms must have the unit of their schema."""
     with OwnerNode(make_node(tmp_path, **LIMITS), clock=lambda: NOON) as node:
         node.put_policy_in_force()
         quantity = RowSum(Norm.EUCLIDEAN, 1.0, PrivacyUnit(2, "patient"), Relation.REPLACE_ONE)
@@ -67,7 +68,8 @@ def test_terms_for_another_unit_of_privacy_than_earlier_runs_are_refused_with_bo
         assert invite(node, terms(run="run-1")) == WAITING, "nothing is priced toward owners: any unit will do"
         (reason,) = node.judge(terms(**RELEASED)).reasons
         assert "earlier runs protected one id in column 'patient', and the terms protect one row" in reason
-        assert node.judge(terms(**RELEASED, id_column="patient")).accepted
+        (reason,) = node.judge(terms(**RELEASED, id_column="patient")).reasons
+        assert reason == "the terms protect one id in column 'patient', the schema one row"
 
 
 def test_the_totals_do_not_change_their_relation_under_what_was_charged(tmp_path: Path) -> None:

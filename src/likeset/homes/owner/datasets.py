@@ -30,6 +30,7 @@ from likeset.documents import Document
 from likeset.errors import BadTable, InvalidArgument, LikesetError
 from likeset.homes.owner.small_groups import SmallGroups, rare_among
 from likeset.mechanisms.kept_rows import keep_key
+from likeset.privacy.relation import PrivacyUnit
 from likeset.privacy.view import checked_name
 from likeset.private_files import make_private_folder
 from likeset.protocol.admission import Admission
@@ -245,6 +246,10 @@ class DataSet:
             Admission(terms, self.declared)
         except InvalidArgument as error:
             misfits.append(f"in the terms {error.argument} {error.reason}")
+        if terms.id_column != (schema.id_column or ""):
+            # Otherwise a consumer could fix the unit of this owner's account to one that no honest run has.
+            mine = PrivacyUnit(schema.rows_per_unit, schema.id_column or "")
+            misfits.append(f"the terms protect one {terms.unit}, the schema one {mine}")
         if terms.rows_per_unit < schema.rows_per_unit:
             misfits.append(
                 f"the terms protect {terms.rows_per_unit} rows of a person, the schema declares up to "
