@@ -1,5 +1,6 @@
 """A small market for the tests of the Summarizer."""
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chance import pinned_coins
-from likeset import Summarizer
+from likeset import Interactive, Summarizer
 from likeset.ledger import Ledger
 from likeset.ledger.accounts import Account
 from likeset.privacy.guarantee import Guarantee
@@ -36,8 +37,18 @@ OWNERS = {"north clinic": rows(1, 70), "south": rows(2, 50, shift=1.0), "west/2"
 LABELS = {name: np.arange(len(table)) % 4 for name, table in OWNERS.items()}
 
 
+def arguments(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings as a job has them, as arguments of the ``Summarizer``."""
+    if settings.get("protocol") != "interactive":
+        return settings
+    of_protocol = {field.name for field in fields(Interactive)} & set(settings)
+    others = {name: value for name, value in settings.items() if name not in of_protocol}
+    return {**others, "protocol": Interactive(**{name: settings[name] for name in of_protocol})}
+
+
 def simulated(size: int = 6, **settings: Any) -> Summarizer:
-    return Summarizer(size, **{"release_gamma": 0.1, "noise": "simulated", "random_state": 7, **settings})
+    usual = {"size": size, "release_gamma": 0.1, "noise": "simulated", "random_state": 7}
+    return Summarizer(**arguments({**usual, **settings}))
 
 
 def labels_of(fitted: Summarizer) -> list[Any]:

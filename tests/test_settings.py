@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from likeset import Summarizer, Terms
+from likeset import Interactive, Summarizer, Terms
 from likeset.app import cli
 from likeset.app.cli.job_options import job_from
 from likeset.app.cli.reference import _words
@@ -21,13 +21,15 @@ from likeset.run.job import Job
 
 SETTINGS = {setting.name: setting for setting in settings()}
 FILES = {"schema": "schema.yaml", "target": "mine.csv", "size": 5}
-_OF_ARRAYS = {"schema", "seed_rows", "rows_per_unit", "ledger", "run", "progress"}
-_OF_A_JOB = {"likeset", "version", "schema_file", "target", "owners", "public_rows", "seed_rows"}
+_OF_ARRAYS = {"schema", "rows_per_unit", "ledger", "run", "progress"}
+_OF_A_JOB = {"likeset", "version", "preset", "schema_file", "target", "owners", "public_rows", "seed_rows"}
+_OF_INTERACTIVE = {"patience", "summary_release", "schedule", "promised_epsilon", "accept_unproven"}
 _OF_A_JOB |= {"consumer", "curator_card", "witness", "purpose", "ledger", "out", "run"}
 
 
 def test_a_setting_has_a_name_a_type_a_default_and_a_meaning() -> None:
-    assert [setting.name for setting in settings()] == [field.name for field in fields(RunSettings)]
+    assert sorted(setting.name for setting in settings()) == sorted(field.name for field in fields(RunSettings))
+    assert {field.name for field in fields(Interactive)} - {"seed_rows"} < set(SETTINGS)
     assert [name for name, setting in SETTINGS.items() if setting.is_required] == ["size"]
     for setting in settings():
         assert len(setting.meaning.split()) > 2
@@ -39,14 +41,15 @@ def arguments_unlike_the_declaration(kind: type) -> list[str]:
     """Arguments whose name, place, default or type is not the declared one."""
     parameters = inspect.signature(kind).parameters
     types = typing.get_type_hints(kind.__init__)  # type: ignore[misc]
-    declared = {setting.argument: setting for setting in settings()}
+    declared = {setting.argument: setting for setting in settings() if setting.name not in _OF_INTERACTIVE}
     given = [name for name in parameters if name not in _OF_ARRAYS]
     odd = [name for name, expected in zip(given, declared, strict=False) if name != expected]
     odd += sorted(set(given) ^ set(declared))
     for name in set(given) & set(declared):
         expected, parameter = declared[name], parameters[name]
         default = inspect.Parameter.empty if expected.is_required else expected.default
-        if (types[name], parameter.default) != (expected.type, default):
+        kind = expected.type | Interactive if name == "protocol" else expected.type
+        if (types[name], parameter.default) != (kind, default):
             odd.append(name)
     return odd
 
@@ -71,7 +74,8 @@ def test_a_summarizer_that_drifted_is_found_out(old: str, new: str) -> None:
 
 def test_the_summarizer_describes_every_argument_in_the_declared_words() -> None:
     text = " ".join((inspect.getdoc(Summarizer) or "").split())
-    assert [setting.name for setting in settings() if f" {setting.argument}: {setting.meaning}." not in text] == []
+    missing = {setting.name for setting in settings() if f" {setting.argument}: {setting.meaning}." not in text}
+    assert missing == _OF_INTERACTIVE
     described = re.findall(
         r"^    (\w+): ", (inspect.getdoc(Summarizer) or "").partition("Attributes:")[0], re.MULTILINE
     )
@@ -100,6 +104,25 @@ def test_what_a_job_says_is_what_is_wished() -> None:
     job = Job.of(**FILES, owners={"north": "north.csv"}, epsilon=2.0, weights=True, seed=3)
     assert job.wishes() == wished
     assert job.wishes() != replace(wished, quorum=2)
+
+
+def test_a_preset_sets_what_nothing_else_says(tmp_path: Path) -> None:
+    """In a file, as an option, and as an option beside a file."""
+    files = {**FILES, "owners": ["north=north.csv"]}
+    plain, preset = tmp_path / "plain.yaml", tmp_path / "preset.yaml"
+    text = "likeset: job\nversion: 1\nschema: s\ntarget: t\nowners: {a: b}\nsize: 3\nauction: everyone\n"
+    plain.write_text(text)
+    preset.write_text(text + "preset: paper\n")
+    wished = [job_from(None, **files, preset="paper", auction="everyone"), job_from(plain, preset="paper")]
+    wished += [Job.load(preset), job_from(preset, auction="everyone"), job_from(preset, size=3)]
+    for job in wished:
+        assert (job.protocol, job.summary_release, job.schedule) == ("interactive", "mwem", "experiment")
+        assert (job.auction, job.accept_unproven) == ("everyone", ())
+    assert job_from(None, **files, preset="paper").auction == "paper"
+    published = Interactive.as_published().settings()
+    assert {name: getattr(job_from(None, **files, preset="paper"), name) for name in published} == published
+    with pytest.raises(BadDocument, match="preset"):
+        job_from(None, **files, preset="papers")
 
 
 def test_an_error_in_a_job_names_field_and_line(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from likeset import Summarizer
+from likeset import Interactive, Summarizer
 from likeset.errors import (
     BudgetExceeded,
     InvalidArgument,
@@ -88,15 +88,27 @@ BAD_SETTINGS: list[tuple[str, dict[str, Any]]] = [
         (name, {name: value})
         for name in ("epsilon", "owner_epsilon", "auction_epsilon")
         for value in (-1.0, float("nan"), float("inf"), 1e300, "x", None)
-        if (name, value) != ("owner_epsilon", None)
+        if value is not None or name == "epsilon"
     ),
     ("owner_epsilon", {"auction": "threshold", "owner_epsilon": 0.0}),
     *(("delta", {"delta": value}) for value in (1, 1.0, -0.1, 0, float("nan"), "x", None)),
     *(
         (name, {name: value})
-        for name in ("protocol", "offers", "auction", "noise", "relation", "summary_release", "schedule")
+        for name in ("protocol", "offers", "auction", "noise", "relation")
         for value in ("unheard-of", None, 3)
     ),
+    *(
+        (name, {"protocol": "interactive", name: value})
+        for name in ("auction", "summary_release", "schedule")
+        for value in ("unheard-of", None, 3)
+    ),
+    *(("patience", {"protocol": "interactive", "patience": value}) for value in (0, -1, 1.5, "x")),
+    *(
+        ("promised_epsilon", {"protocol": "interactive", "promised_epsilon": value})
+        for value in (0.0, -1.0, float("nan"), 1e300, "x", None)
+    ),
+    ("auction", {"protocol": Interactive(auction="everyone"), "auction": "threshold"}),
+    ("seed_rows", {"protocol": Interactive.as_published(accept_unproven=PAPER_PARTS)}),
     *(("quorum", {"quorum": value}) for value in (0, 4, "x")),
     *(("gamma", {"gamma": value}) for value in (0.0, -1.0, float("nan"), 1e300, "mean", None)),
     *(("gamma_scale", {"gamma_scale": value}) for value in (0.0, float("inf"), 1e300, "x")),
@@ -105,18 +117,19 @@ BAD_SETTINGS: list[tuple[str, dict[str, Any]]] = [
     *(("dimension", {"dimension": value}) for value in (0, 7, 10**9, 2.0, "x")),
     *(("rows_per_unit", {"rows_per_unit": value}) for value in (0, 1.5, "x")),
     *(("price_per_row", {"price_per_row": value}) for value in (-1.0, float("nan"), "x")),
-    *(("accept_unproven", {"accept_unproven": value}) for value in ("paper-auction", None, (1,))),
+    *(
+        ("accept_unproven", {"protocol": "interactive", "accept_unproven": value})
+        for value in ("paper-auction", None, (1,))
+    ),
     *(("random_state", {"random_state": value}) for value in (-1, 1.5, "x")),
     *((name, {name: "no"}) for name in ("weights", "label_strata", "thinning", "allow_fewer")),
     ("weights", {"weights": True, "protocol": "interactive"}),
-    ("seed_rows", {"seed_rows": np.zeros((2, 3))}),
     ("seed_rows", {"seed_rows": np.zeros((2, 4)), "protocol": "interactive"}),
     ("seed_rows", {"seed_rows": np.full((2, 3), np.nan), "protocol": "interactive"}),
     ("seed_rows", {"seed_rows": np.zeros(3), "protocol": "interactive"}),
     ("offers", {"offers": "uniform", "protocol": "interactive"}),
     ("epsilon", {"epsilon": 0.0, "protocol": "interactive"}),
     ("protocol", {"auction": "paper"}),
-    ("protocol", {"summary_release": "gaussian"}),
     ("size", {**PAPER, "accept_unproven": PAPER_PARTS, "size": 1}),
     ("progress", {"progress": 3}),
     ("run", {"run": "two words"}),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from likeset import Summarizer
+from likeset import Interactive, Summarizer
 from likeset.errors import (
     BudgetExceeded,
     DifferentRequest,
@@ -175,9 +175,9 @@ class TestRelation:
         with Ledger(path) as ledger:
             ledger.set_limit(View.owners("owner-0"), Limit(60.0, 1e-5, Relation.ADD_OR_REMOVE))
             head = ledger.head()
-        wishes: dict[str, Any] = {"protocol": "interactive", "summary_release": "gaussian", "owner_epsilon": 5.0}
+        rounds = Interactive(summary_release="gaussian", owner_epsilon=5.0)
         with pytest.raises(OtherRelation, match="owner-0"):
-            Summarizer(4, ledger=path, release_gamma=0.1, **wishes).fit(
+            Summarizer(4, ledger=path, release_gamma=0.1, protocol=rounds).fit(
                 TARGET, {f"owner-{place}": table for place, table in enumerate(OWNERS.values())}
             )
         with Ledger(path, read_only=True) as ledger:
@@ -249,7 +249,9 @@ class TestReleaseWidth:
 
     def test_with_a_schedule_it_must_be_given(self) -> None:
         with pytest.raises(InvalidArgument, match="release_gamma"):
-            simulated(4, **PAPER, accept_unproven=PAPER_PARTS, release_gamma=None).fit(TARGET, OWNERS)
+            simulated(4, **PAPER | {"schedule": "proof"}, accept_unproven=PAPER_PARTS, release_gamma=None).fit(
+                TARGET, OWNERS
+            )
 
 
 class TestOtherProtocols:
@@ -272,12 +274,65 @@ class TestOtherProtocols:
         path = tmp_path / "ledger.sqlite"
         for accepted in ((), PAPER_PARTS[:1], PAPER_PARTS[1:]):
             with pytest.raises(UnprovenPart):
-                Summarizer(4, **PAPER, release_gamma=0.1, accept_unproven=accepted, ledger=path).fit(TARGET, OWNERS)
+                simulated(4, **PAPER, accept_unproven=accepted, ledger=path).fit(TARGET, OWNERS)
         assert not path.exists()
 
+    def test_the_papers_settings_have_one_name(self) -> None:
+        published = Interactive.as_published(seed_rows=np.zeros((3, 3)), accept_unproven=PAPER_PARTS)
+        five = {f"owner {place}": rows(place, 40) for place in range(5)}
+        found = simulated(4, protocol=published, release_gamma=None).fit(TARGET, five)
+        terms = found.terms_
+        assert (terms.kernel.dimension, terms.kernel.gamma, found.gamma_) == (140, 0.1, 0.1)
+        assert (terms.protocol, terms.auction, terms.summary_release) == ("interactive", "paper", "mwem")
+        assert terms.auction_epsilon == pytest.approx(0.012, abs=5e-4)
+        assert (terms.auction_patience, terms.schedule, terms.seed_rows) == (3, "experiment", 3)
+        assert found.rows_seen_ > 4.5 * 4
+
+    def test_patience_is_a_setting(self) -> None:
+        hasty = Interactive(auction="paper", auction_epsilon=50.0, patience=1, accept_unproven=PAPER_PARTS)
+        found = simulated(4, protocol=hasty).fit(TARGET, OWNERS)
+        assert found.terms_.auction_patience == 1
+        assert found.rows_seen_ == 12, "whoever bids is asked at once"
+
+    @pytest.mark.parametrize("schedule", ["theorem", "proof"])
+    def test_a_schedule_beyond_a_limit_is_refused_before_anything_is_spent(self, schedule: str, tmp_path: Path) -> None:
+        path = tmp_path / "ledger.sqlite"
+        settings: dict[str, Any] = {"dimension": 8, "release_gamma": 0.1, "ledger": path}
+        limits = {"epsilon": 1.0, "owner_epsilon": 1.0 if schedule == "theorem" else 0.1}
+
+        def limited() -> Summarizer:
+            rounds = Interactive(summary_release="mwem", schedule=schedule, owner_epsilon=limits["owner_epsilon"])
+            return Summarizer(4, epsilon=limits["epsilon"], protocol=rounds, **settings)
+
+        for setting in ("epsilon", "owner_epsilon") if schedule == "proof" else ("owner_epsilon",):
+            with pytest.raises(InvalidArgument) as told:
+                limited().fit(TARGET, OWNERS)
+            assert told.value.argument == setting
+            assert not path.exists()
+            limits[setting] = float(told.value.reason.rpartition(" ")[2])
+        found = limited().fit(TARGET, OWNERS)
+        assert len(found.indices_) == 4
+        assert guarantee_of(found, TARGET_VIEW).basis is Basis.PROVEN
+        assert 0.1 < guarantee_of(found, View.owners("south")).epsilon <= limits["owner_epsilon"]
+
+    def test_an_owners_account_that_does_not_suffice_is_found_out_before_the_target_is_released(
+        self, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "ledger.sqlite"
+        limits = {View.owners("south"): Limit(0.2, 1e-5, Relation.REPLACE_ONE)}
+        with Ledger(path) as ledger:
+            ledger.set_limits(limits)
+        for rounds, error in (
+            (Interactive(summary_release="gaussian", owner_epsilon=1.0), BudgetExceeded),
+            (Interactive(auction="paper", accept_unproven=PAPER_PARTS), UnprovenPart),
+        ):
+            with pytest.raises(error):
+                Summarizer(4, release_gamma=0.1, protocol=rounds, ledger=path).fit(TARGET, OWNERS)
+            with Ledger(path, read_only=True) as ledger:
+                assert {one.view for one in ledger.accounts()} == set(limits)
+
     def test_the_papers_settings_run_and_promise_no_more_than_is_proven(self) -> None:
-        settings: dict[str, Any] = {**PAPER, "release_gamma": 0.1, "accept_unproven": PAPER_PARTS, "epsilon": 8.0}
-        found = Summarizer(4, **settings).fit(TARGET, OWNERS)
+        found = simulated(4, **PAPER, accept_unproven=PAPER_PARTS, epsilon=8.0, noise="secret").fit(TARGET, OWNERS)
         assert len(found.indices_) == 4
         assert guarantee_of(found, TARGET_VIEW).basis is Basis.PROVEN
         assert guarantee_of(found, View.owners("south")).basis is Basis.NONE

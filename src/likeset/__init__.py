@@ -8,6 +8,7 @@ from likeset import errors
 if TYPE_CHECKING:
     from likeset.app.file_matching import match
     from likeset.geometry.discrepancy import squared_mmd
+    from likeset.protocol.run_settings import Interactive
     from likeset.protocol.terms import Terms
     from likeset.run.evaluation import evaluate
     from likeset.run.notices import LikesetWarning
@@ -15,9 +16,20 @@ if TYPE_CHECKING:
     from likeset.tables.schema.schema import Schema
 
 __version__ = "0.1.0"
-__all__ = ["LikesetWarning", "Schema", "Summarizer", "Terms", "errors", "evaluate", "match", "squared_mmd"]
+__all__ = [
+    "Interactive",
+    "LikesetWarning",
+    "Schema",
+    "Summarizer",
+    "Terms",
+    "errors",
+    "evaluate",
+    "match",
+    "squared_mmd",
+]
 
 _HOMES = {
+    "Interactive": "likeset.protocol.run_settings",
     "LikesetWarning": "likeset.run.notices",
     "Schema": "likeset.tables.schema.schema",
     "Summarizer": "likeset.summarizer",

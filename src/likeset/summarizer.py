@@ -1,5 +1,6 @@
 """The front door: everything in one process, in the style of scikit-learn."""
 
+import inspect
 import re
 import tempfile
 import textwrap
@@ -17,7 +18,7 @@ from likeset import arguments
 from likeset.errors import InvalidArgument
 from likeset.ledger import Ledger
 from likeset.protocol.notices import Notice
-from likeset.protocol.run_settings import RunSettings, settings
+from likeset.protocol.run_settings import Interactive, RunSettings, settings
 from likeset.run.inputs import Inputs
 from likeset.run.job_files import job_warnings
 from likeset.run.job_result import summary_table
@@ -45,12 +46,13 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
     columns are numbers on one scale: a unit of distance means the same in each. Bring scales from public knowledge; a
     scaler fitted on the data would leak. Rows that lie hundreds of units apart are refused.
 
+    The paper's protocol has settings of its own: ``protocol`` also takes an ``Interactive``.
+
     In a notebook a bar shows the progress, and a fitted summarizer tells its story in one screen.
 
     Args:
-        SETTINGS: all that ``likeset.protocol.run_settings`` declares, described there and in ``help(Summarizer)``.
+        SETTINGS: of ``likeset.protocol.run_settings``, described there and in ``help(Summarizer)``.
         schema: declares the columns of data frames: a ``Schema``, or the path of its file.
-        seed_rows: public rows that start the summary of ``interactive``.
         rows_per_unit: the unit of privacy: at most so many rows belong to one person; a schema says it by its id.
         ledger: file of the budgets, kept across runs; a temporary one if not given.
         run: name of the run in that ledger.
@@ -110,7 +112,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         *,
         epsilon: float = 1.0,
         delta: float = 1e-5,
-        protocol: Literal["sealed", "interactive"] = "sealed",
+        protocol: Literal["sealed", "interactive"] | Interactive = "sealed",
         gamma: float | Literal["median"] = "median",
         gamma_scale: float = 1.0,
         release_gamma: float | None = None,
@@ -120,12 +122,6 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         offers: Literal["auto", "tilted", "uniform"] = "auto",
         label_strata: bool = True,
         thinning: bool = True,
-        auction: Literal["auto", "everyone", "threshold", "paper"] = "auto",
-        auction_epsilon: float = 1.0,
-        summary_release: Literal["none", "gaussian", "mwem"] = "none",
-        schedule: str = "",
-        owner_epsilon: float | None = None,
-        seed_rows: ArrayLike | None = None,
         curator: Literal["auto", "trusted", "split"] = "auto",
         weights: bool = False,
         labels: Literal["match", "ignore"] = "match",
@@ -133,11 +129,13 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         relation: Literal["replace-one", "add-or-remove"] = "replace-one",
         declared_size: int | None = None,
         rows_per_unit: int = 1,
-        accept_unproven: tuple[str, ...] = (),
         price_per_row: float = 0.0,
         quorum: int = 1,
         noise: Literal["secret", "simulated"] = "secret",
         random_state: int | None = None,
+        auction: Literal["auto", "everyone", "threshold", "paper"] = "auto",
+        auction_epsilon: float | None = None,
+        owner_epsilon: float | None = None,
         schema: Schema | str | Path | None = None,
         ledger: str | Path | None = None,
         run: str = "run",
@@ -217,7 +215,21 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
     def _wishes(self) -> RunSettings:
         if self.random_state is not None:
             arguments.count("random_state", self.random_state, least=0)
-        return RunSettings(**{setting.name: getattr(self, setting.argument) for setting in settings()})
+        own = [setting for setting in settings() if setting.argument in self.get_params(deep=False)]
+        given = {setting.name: getattr(self, setting.argument) for setting in own}
+        if isinstance(self.protocol, Interactive):
+            of_protocol = self.protocol.settings()
+            for setting in own:
+                if setting.name in of_protocol and given[setting.name] not in (setting.default, self.protocol):
+                    raise InvalidArgument(
+                        setting.name, given[setting.name], "goes into Interactive(...) with its others"
+                    )
+            given |= of_protocol
+        return RunSettings(**given)
+
+    @property
+    def _seed_rows(self) -> ArrayLike | None:
+        return self.protocol.seed_rows if isinstance(self.protocol, Interactive) else None
 
     def _inputs(self, tables: MarketTables) -> Inputs:
         known = {
@@ -227,12 +239,12 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             "run": self.run,
         }
         if isinstance(tables, DeclaredTables):
-            seed = self.seed_rows
+            seed = self._seed_rows
             if seed is not None:
                 seed = DeclaredFrame.read("seed_rows", seed, tables.schema, labelled=False, keep_key=None).rows
             return Inputs.declared_by(tables.schema, seed_rows=seed, **known)
         return Inputs(
-            seed_rows=self.seed_rows,
+            seed_rows=self._seed_rows,
             largest_squared_norm=tables.largest_squared_norm,
             largest_squared_distance=tables.largest_squared_distance,
             rows_per_unit=self.rows_per_unit,
@@ -320,7 +332,8 @@ def _table_warnings(wishes: RunSettings, tables: MarketTables) -> list[Notice]:
 
 def _described() -> str:
     """The settings for a docstring, one after the other."""
-    lines = [f"{setting.argument}: {setting.meaning}." for setting in settings()]
+    own = inspect.signature(Summarizer).parameters
+    lines = [f"{setting.argument}: {setting.meaning}." for setting in settings() if setting.argument in own]
     wrapped = (textwrap.wrap(line, 112, subsequent_indent="    ", break_on_hyphens=False) for line in lines)
     return "\n".join(line for lines in wrapped for line in lines)
 

@@ -111,7 +111,9 @@ SCENARIOS: dict[str, Scenario] = {
     "interactive, mwem": Scenario(
         6, {**_ROUNDS, "summary_release": "mwem", "owner_epsilon": 4.0, "accept_unproven": ("summary-release",)}
     ),
-    "interactive, the paper, experiment": Scenario(7, {**_PAPER, "schedule": "experiment"}),
-    "interactive, the paper, proof": Scenario(8, {**_PAPER, "schedule": "proof"}),
-    "interactive, the paper, theorem": Scenario(9, {**_PAPER, "schedule": "theorem"}),
+    "interactive, the paper, experiment": Scenario(7, {**_PAPER, "schedule": "experiment", "gamma": 5.49458341085}),
+    "interactive, the paper, proof": Scenario(
+        8, {**_PAPER, "schedule": "proof", "promised_epsilon": 8.0, "epsilon": 42.0}
+    ),
+    "interactive, the paper, theorem": Scenario(9, {**_PAPER, "schedule": "theorem", "promised_epsilon": 8.0}),
 }

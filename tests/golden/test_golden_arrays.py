@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from likeset import Summarizer
 from likeset.errors import QuorumMissed
+from summarizer_world import arguments
 
 _NUDGE = 1.0 + 1e-6
 _PLANNED = ("offers", "rows_per_owner", "rows_seen_at_most", "messages_at_most", "released_coordinates")
@@ -31,7 +32,8 @@ def fitted(
     noise: Literal["secret", "simulated"] = "simulated",
 ) -> Summarizer:
     """What comes of a scenario, with rows that are ``scale`` times as large."""
-    return Summarizer(**scenario.settings(), noise=noise, random_state=scenario.seed, ledger=ledger, run="golden").fit(
+    settings = arguments(scenario.settings())
+    return Summarizer(**settings, noise=noise, random_state=scenario.seed, ledger=ledger, run="golden").fit(
         TARGET * scale,
         {name: rows * scale for name, rows in scenario.tables().items()},
         scenario.label_columns(),

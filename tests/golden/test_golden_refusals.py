@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from array_scenarios import SEEDS, TARGET, owners
+from array_scenarios import TARGET, owners
 from file_market import FileMarket
 from golden_command import books, say
 from golden_records import hold, names_in
@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from likeset import Summarizer
 from likeset.app.cli import app
 from likeset.errors import LikesetError
+from summarizer_world import arguments
 
 _USUAL: dict[str, Any] = {"size": 6, "epsilon": 8.0, "release_gamma": 0.8, "noise": "simulated", "random_state": 1}
 _ROUNDS: dict[str, Any] = {"protocol": "interactive"}
@@ -35,9 +36,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "owner_epsilon": 4.0,
         "dimension": 8,
     },
-    "the paper's auction in the sealed protocol": {"auction": "paper", "accept_unproven": ("paper-auction",)},
+    "the paper's auction in the sealed protocol": {"auction": "paper"},
     "more owners than there are": {"quorum": 4},
-    "seed rows in the sealed protocol": {"seed_rows": SEEDS},
     "a schedule without a width": {**_ROUNDS, "schedule": "proof", "release_gamma": None},
     "no budget for a summary release": {**_ROUNDS, "summary_release": "gaussian"},
     "an unknown relation": {"relation": "neighbours"},
@@ -53,7 +53,7 @@ def refused(run: Callable[[], object], *, words: str | None = None) -> str:
 
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_arguments_are_refused_as_they_were(name: str) -> None:
-    summarizer = Summarizer(**{**_USUAL, **ARGUMENTS[name]})
+    summarizer = Summarizer(**arguments({**_USUAL, **ARGUMENTS[name]}))
     hold("refusals", name, {"error": refused(lambda: summarizer.fit(TARGET, owners()))})
 
 

@@ -114,6 +114,7 @@ def test_parts_without_a_proof_must_be_accepted_by_name() -> None:
         kernel=Kernel(columns=5, dimension=16, gamma=0.2, seed=7, kind="paper"),
         auction="paper",
         auction_epsilon=0.3,
+        auction_patience=3,
         summary_release="mwem",
         schedule="experiment",
         accept_unproven=("paper-auction", SUMMARY_RELEASE),

@@ -19,6 +19,7 @@ from likeset.ledger import Charge, Ledger, Limit, Request, Unfinished
 from likeset.privacy.events import Event, Release
 from likeset.privacy.noise import Integers, SimulatedNoise
 from likeset.privacy.relation import Relation
+from likeset.privacy.schedules import CHANGING, auction_patience
 from likeset.privacy.view import View
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.declarations import Declared
@@ -85,6 +86,8 @@ PAPER: dict[str, Any] = {
 def terms(**changes: Any) -> Terms:
     """Terms of a small run with three owners."""
     given = {**_BASE, **changes}
+    given.setdefault("auction_patience", auction_patience(len(given["owners"])) if given["auction"] == "paper" else 0)
+    given.setdefault("promised_epsilon", 4.0 if given["schedule"] in CHANGING else 0.0)
     if given["seed_rows"]:
         given.setdefault("seed_digest", digest_of_rows(rows(99, given["seed_rows"])))
     return Terms(**{"seed_digest": "", **given})

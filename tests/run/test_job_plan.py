@@ -167,6 +167,41 @@ def test_a_plan_refuses_what_the_run_would_refuse(world: World) -> None:
         assert refused.value.argument == argument
 
 
+SCHEDULES: list[dict[str, Any]] = [
+    {"schedule": "theorem", "summary_release": "mwem", "epsilon": 1.0, "owner_epsilon": 1.0},
+    {"schedule": "proof", "summary_release": "mwem", "epsilon": 1.0, "owner_epsilon": 0.2},
+    {"preset": "paper", "seed_rows": "target.csv", "accept_unproven": ["paper-auction", "summary-release"]},
+    {"preset": "paper", "seed_rows": "target.csv", "auction": "everyone"},
+]
+
+
+@pytest.mark.parametrize("changed", SCHEDULES, ids=str)
+def test_a_plan_and_a_run_refuse_the_papers_schedules_alike_and_name_the_limit(
+    changed: dict[str, Any], world: World, tmp_path: Path
+) -> None:
+    """Limits are raised as told, one after the other; what is planned without complaint then runs."""
+    wishes = {"protocol": "interactive", "size": 3, "dimension": 8, "release_gamma": 1.0, "epsilon": 1.0, **changed}
+    if "seed_rows" in wishes:
+        wishes["seed_rows"] = str(world.folder / wishes["seed_rows"])
+    told = []
+    for number in range(3):
+        out = tmp_path / f"out-{number}"
+        try:
+            plan_job(job(world, **wishes, out=str(out)))
+        except InvalidArgument as refused:
+            told.append(refused.argument)
+            with pytest.raises(InvalidArgument, match=re.escape(str(refused))):
+                run_job(job(world, **wishes, out=str(out)), render=lambda *_: "")
+            assert not out.exists()
+            wishes[refused.argument] = float(refused.reason.rpartition(" ")[2])
+        else:
+            break
+    assert 1 <= len(told) <= 2
+    assert set(told) <= {"epsilon", "owner_epsilon"}
+    done = run_job(job(world, **wishes, out=str(out)), render=lambda *_: "")
+    assert done.summary.num_rows == 3
+
+
 def test_what_texts_and_labels_take_is_planned_as_declared(
     world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -30,22 +30,25 @@ class JobWishes(TypedDict, total=False):
     offers: Literal["auto", "tilted", "uniform"]
     label_strata: bool
     thinning: bool
-    auction: Literal["auto", "everyone", "threshold", "paper"]
-    auction_epsilon: float
-    summary_release: Literal["none", "gaussian", "mwem"]
-    schedule: str
-    owner_epsilon: float | None
     curator: Literal["auto", "trusted", "split"]
     weights: bool
     labels: Literal["match", "ignore"]
     folds: int
     relation: Literal["replace-one", "add-or-remove"]
     declared_size: int | None
-    accept_unproven: tuple[str, ...]
     price_per_row: float
     quorum: int
     noise: Literal["secret", "simulated"]
     seed: int | None
+    auction: Literal["auto", "everyone", "threshold", "paper"]
+    auction_epsilon: float | None
+    patience: int | None
+    summary_release: Literal["none", "gaussian", "mwem"]
+    schedule: str
+    promised_epsilon: float
+    owner_epsilon: float | None
+    accept_unproven: tuple[str, ...]
+    preset: Literal["paper"] | None
     public_rows: str | None
     seed_rows: str | None
     consumer: str

@@ -124,6 +124,11 @@ class Ledger:
         with self.log.reading() as state:
             return state.quote(Charge(((view, event), *also), rows, readable), limits or {})
 
+    def check(self, costs: Iterable[tuple[View, Event]]) -> None:
+        """Raise as a charge of these costs would; nothing is charged."""
+        with self.log.reading() as state:
+            state.check(Charge(tuple(costs), 0))
+
     def reserve(
         self,
         view: View,

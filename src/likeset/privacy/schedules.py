@@ -13,11 +13,24 @@ from likeset.errors import InvalidArgument
 from likeset.privacy.events import Composition, Event, ExponentialChoice, Laplace, Repeated
 from likeset.privacy.relation import Quantity
 
-__all__ = ["CHANGING", "NAMES", "Schedule", "Steps", "auction_epsilon", "auction_patience", "schedule"]
+__all__ = [
+    "CHANGING",
+    "DIMENSION",
+    "GAMMA",
+    "NAMES",
+    "Schedule",
+    "Steps",
+    "auction_epsilon",
+    "auction_patience",
+    "schedule",
+]
 
 NAMES = ("theorem", "proof", "experiment")
 CHANGING = ("theorem", "proof")
 """Schedules whose releases of the summary differ from round to round, each with a price of its own."""
+
+DIMENSION, GAMMA = 140, 0.1
+"""Of the release's features in the paper's experiments."""
 
 
 @dataclass(frozen=True, slots=True)

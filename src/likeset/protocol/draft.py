@@ -13,7 +13,7 @@ from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.mechanisms import auction, gaussian_mean, width_choice
-from likeset.privacy import accounting, loss
+from likeset.privacy import accounting, loss, schedules
 from likeset.privacy.events import Gaussian, Observer
 from likeset.privacy.relation import PrivacyUnit, Relation
 from likeset.protocol.notices import Notice, UniformOffers
@@ -156,12 +156,14 @@ class Draft:
     def _check_amounts(self) -> None:
         """Numbers within bounds far beyond use, so that what is computed from them stays a number."""
         wishes = self.wishes
-        for name in ("epsilon", "owner_epsilon", "auction_epsilon"):
+        for name in ("epsilon", "owner_epsilon", "auction_epsilon", "promised_epsilon"):
             given = getattr(wishes, name)
-            if name == "owner_epsilon" and given is None:
-                continue  # as much as the auction needs
-            if arguments.positive(name, given, zero=True) > _LARGEST_EPSILON:
+            if given is None and name in ("owner_epsilon", "auction_epsilon"):
+                continue  # settled below, from public facts
+            if arguments.positive(name, given, zero=name != "promised_epsilon") > _LARGEST_EPSILON:
                 raise InvalidArgument(name, given, f"must be at most {_LARGEST_EPSILON:g}")
+        if wishes.patience is not None:
+            arguments.count("patience", wishes.patience, most=_MOST_ROWS)
         arguments.positive("delta", wishes.delta, zero=True)
         arguments.count("rows_per_unit", self.facts.rows_per_unit, most=_MOST_ROWS)
         size = arguments.count("size", wishes.size, most=_MOST_ROWS)
@@ -199,6 +201,7 @@ class Draft:
         wishes, facts = self.wishes, self.facts
         paper = wishes.summary_release == "mwem" or bool(wishes.schedule)
         name, epsilon, offset = self._auction(seen=split is None)
+        patience = wishes.patience or schedules.auction_patience(len(facts.owners)) if name == "paper" else 0
         return PlannedTerms(
             **{name: getattr(wishes, name) for name in _AS_WISHED},
             run=facts.run,
@@ -220,6 +223,8 @@ class Draft:
             auction=name,
             auction_epsilon=epsilon,
             auction_offset=offset,
+            auction_patience=patience,
+            promised_epsilon=wishes.promised_epsilon if wishes.schedule in schedules.CHANGING else 0.0,
             seed_rows=0 if facts.seed_rows is None else len(facts.seed_rows),
             seed_digest="" if facts.seed_rows is None else digest_of_rows(facts.seed_rows),
             accept_unproven=tuple(wishes.accept_unproven),
@@ -234,6 +239,8 @@ class Draft:
         ``a/d``. Their sum is least at ``d = (sqrt(2) a / s²)^(2/3)``. ``a = 1/2`` is fitted, not derived: it gives the
         140 that did well with 360 rows at epsilon 1. Measured quality is nearly flat from 64 to 320.
         """
+        if self.wishes.schedule == "experiment":
+            return schedules.DIMENSION
         if self.budget.epsilon == 0.0:
             return _SHORTEST
         best = math.pow(1.0 / (math.sqrt(2.0) * self._outlook(_LONGEST).noise ** 2), 2.0 / 3.0)
@@ -291,9 +298,13 @@ class Draft:
             name = "threshold" if many else "everyone"
         if name == "everyone":
             return "everyone", 0.0, 0
-        epsilon = arguments.positive("auction_epsilon", wishes.auction_epsilon)
+        epsilon = wishes.auction_epsilon
         if name == "paper":
-            return "paper", epsilon, 0
+            if epsilon is None:
+                promised = wishes.promised_epsilon
+                epsilon = schedules.auction_epsilon(owners=owners, epsilon=promised, delta=wishes.delta)
+            return "paper", arguments.positive("auction_epsilon", epsilon), 0
+        epsilon = arguments.positive("auction_epsilon", 1.0 if epsilon is None else epsilon)
         if wishes.owner_epsilon == 0.0:
             raise InvalidArgument(
                 "owner_epsilon", 0.0, "allows no threshold auction: give more, leave it out, or set auction: everyone"

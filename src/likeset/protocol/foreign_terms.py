@@ -38,7 +38,9 @@ _NUMBERS: dict[str, _Range] = {
     # is called so, and at a thousand there is no noise left.
     "auction_epsilon": (1e-6, 1_000.0),
     "auction_offset": (1, 10_000_000),
+    "auction_patience": (1, _MOST_ROUNDS),
     "price_per_row": (1e-100, 1e100),  # so that sums of money are numbers
+    "promised_epsilon": (1e-6, 10_000.0),  # as of a budget
 }
 # Below the first, noise drowns any target; above the last there is nothing left to protect. Prices are calibrated by
 # searches that begin near 1/epsilon, and their floating point is sound between these.

@@ -13,6 +13,7 @@ from likeset.errors import InvalidArgument, UnprovenPart
 from likeset.mechanisms.auction import PAPER_AUCTION, plan_threshold
 from likeset.privacy.events import Observer
 from likeset.privacy.relation import PrivacyUnit, Relation
+from likeset.privacy.schedules import CHANGING
 from likeset.privacy.schedules import NAMES as SCHEDULES
 from likeset.privacy.view import checked_name
 from likeset.protocol.split.split_terms import MOST_SPLIT_SLOTS, MOST_SPLIT_TARGET, SplitShape
@@ -58,10 +59,12 @@ class PlannedTerms:
         auction: who is asked: ``everyone``, ``threshold`` or ``paper``.
         auction_epsilon: of one use of the auction; 0 with ``everyone``.
         auction_offset: with ``threshold``, about how many owners are asked; 0 otherwise.
+        auction_patience: with ``paper``, after how many rounds with the same bid a row is asked for; 0 otherwise.
         summary_release: what ``interactive`` tells owners about the summary so far: ``none``, ``gaussian``, ``mwem``.
         seed_rows: how many public rows start the summary of ``interactive``; never owners' rows.
         seed_digest: which rows these are (``digest_of_rows``); empty where there are none.
         schedule: the paper's schedule by name for ``mwem``; empty where the budget is split for the user.
+        promised_epsilon: from which ``theorem`` and ``proof`` compute their steps; 0 otherwise. It limits nothing.
         price_per_row: what an owner is paid for each row disclosed; depends on nobody else's data.
         accept_unproven: names of parts without a proof that all parties accept.
         version: of the package.
@@ -92,10 +95,12 @@ class PlannedTerms:
     auction: Literal["everyone", "threshold", "paper"]
     auction_epsilon: float
     auction_offset: int
+    auction_patience: int
     summary_release: Literal["none", "gaussian", "mwem"]
     seed_rows: int
     seed_digest: str
     schedule: str
+    promised_epsilon: float
     price_per_row: float
     accept_unproven: tuple[str, ...]
     version: str
@@ -147,6 +152,8 @@ class PlannedTerms:
             rows_per_unit=arguments.count("rows_per_unit", self.rows_per_unit, most=_MOST_ROWS),
             auction_epsilon=arguments.positive("auction_epsilon", self.auction_epsilon, zero=True),
             auction_offset=arguments.count("auction_offset", self.auction_offset, least=0, most=_MOST_ROWS),
+            auction_patience=arguments.count("auction_patience", self.auction_patience, least=0, most=_MOST_ROWS),
+            promised_epsilon=arguments.positive("promised_epsilon", self.promised_epsilon, zero=True),
             seed_rows=arguments.count("seed_rows", self.seed_rows, least=0, most=_MOST_ROWS),
             price_per_row=arguments.positive("price_per_row", self.price_per_row, zero=True),
         )
@@ -176,6 +183,12 @@ class PlannedTerms:
             raise InvalidArgument("auction_epsilon", self.auction_epsilon, "must be 0 exactly where everyone is asked")
         if (self.auction == "threshold") != (self.auction_offset > 0):
             raise InvalidArgument("auction_offset", self.auction_offset, "goes with the threshold auction")
+        if (self.auction == "paper") != (self.auction_patience > 0):
+            raise InvalidArgument("auction_patience", self.auction_patience, "goes with the paper's auction")
+        if (self.schedule in CHANGING) != (self.promised_epsilon > 0.0):
+            raise InvalidArgument(
+                "promised_epsilon", self.promised_epsilon, "goes with the schedules theorem and proof"
+            )
         # What would fail in a later step fails here, before the release of the target is paid for.
         if self.summary_release == "gaussian" and self.kernel.kind == "paper":
             raise InvalidArgument("summary_release", "gaussian", "needs paired features, which no schedule goes with")

@@ -132,7 +132,7 @@ def auction_plan(terms: PlannedTerms, observer: Observer = Observer.COALITION) -
     return auction.plan_paper(
         owners,
         epsilon=terms.auction_epsilon,
-        patience=schedules.auction_patience(owners),
+        patience=terms.auction_patience,
         rounds=rounds,
         accept_unproven=terms.accept_unproven,
     )
@@ -294,6 +294,6 @@ def _paper_schedule(terms: PlannedTerms) -> schedules.Schedule:
         terms.schedule,
         dimension=terms.kernel.dimension,
         size=terms.size,
-        epsilon=terms.target_budget.epsilon,
+        epsilon=terms.promised_epsilon or 1.0,  # experiment does not use it
         delta=terms.target_budget.delta,
     )

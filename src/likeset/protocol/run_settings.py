@@ -5,9 +5,12 @@ terms are made from it, or held against it by a test.
 """
 
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Self, get_type_hints
 
-__all__ = ["MOST_FOLDS", "RunSettings", "Setting", "settings"]
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+__all__ = ["MOST_FOLDS", "PRESETS", "Interactive", "RunSettings", "Setting", "settings"]
 
 MOST_FOLDS = 50
 """Of the target; each costs a selection."""
@@ -49,7 +52,87 @@ def _setting(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunSettings:
+class _Rounds:
+    """Settings of an auction, and of the paper's protocol."""
+
+    auction: Literal["auto", "everyone", "threshold", "paper"] = _setting(
+        "who is asked for rows: ``everyone``, ``threshold``, ``paper`` (interactive only), or ``auto``", "auto"
+    )
+    auction_epsilon: float | None = _setting(
+        "epsilon of one use of an auction other than ``everyone``; if not given, 1 for ``threshold`` and the paper's "
+        "own for ``paper`` (0.012 with five owners)",
+        None,
+        is_fine=True,
+    )
+    patience: int | None = _setting(
+        "how many rounds an owner bids the same row before the auction ``paper`` asks for it (the paper's tau); if not "
+        "given, the paper's K^(2/3) with K owners",
+        None,
+        is_fine=True,
+    )
+    summary_release: Literal["none", "gaussian", "mwem"] = _setting(
+        "what ``interactive`` releases about the summary each round: ``none``, ``gaussian``, ``mwem``",
+        "none",
+        in_terms=True,
+        is_fine=True,
+    )
+    schedule: str = _setting(
+        "the paper's schedule for ``mwem``: ``theorem``, ``proof``, or ``experiment`` (with its own length and kernel "
+        "of the release unless others are given); empty splits the budget",
+        "",
+        in_terms=True,
+        is_fine=True,
+    )
+    promised_epsilon: float = _setting(
+        "the epsilon that the paper's theorem promises, from which its schedules and its auction's epsilon follow; "
+        "what a run really costs must stay within epsilon and owner_epsilon",
+        1.0,
+        is_fine=True,
+    )
+    owner_epsilon: float | None = _setting(
+        "what owners may learn about one another's rows; if not given, what a threshold auction needs; 0 is nothing: "
+        "everyone is asked",
+        None,
+        is_fine=True,
+    )
+    accept_unproven: tuple[str, ...] = _setting("names of parts without a proof that are accepted", ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interactive(_Rounds):
+    """The paper's protocol (Algorithm 3), for ``Summarizer(size, protocol=Interactive(...))``.
+
+    Its settings have the names and meanings of the options of ``likeset match``. ``seed_rows`` are public rows that
+    start the summary; never owners' rows.
+
+    Example:
+        >>> Interactive.as_published().schedule
+        'experiment'
+    """
+
+    seed_rows: "ArrayLike | None" = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def as_published(cls, **changes: Any) -> Self:
+        """The settings of the paper's experiments, except for ``changes``.
+
+        The paper starts from about 150 public ``seed_rows``. Its auction and its summary release have no proof, and
+        must be accepted by name: ``accept_unproven=("paper-auction", "summary-release")``.
+        """
+        return cls(**{**_AS_PUBLISHED, **changes})
+
+    def settings(self) -> dict[str, Any]:
+        """As settings of a run."""
+        return {"protocol": "interactive", **{one.name: getattr(self, one.name) for one in fields(_Rounds)}}
+
+
+_AS_PUBLISHED: dict[str, Any] = {"auction": "paper", "summary_release": "mwem", "schedule": "experiment"}
+PRESETS: dict[str, dict[str, Any]] = {"paper": {"protocol": "interactive", **_AS_PUBLISHED}}
+"""Settings by one name, for job files and the command line; what is said beside it counts instead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings(_Rounds):
     """What a user asks for, whether in a file, on the command line or in Python."""
 
     size: int = _setting("how many rows to collect", in_terms=True)
@@ -96,28 +179,6 @@ class RunSettings:
         in_terms=True,
         is_fine=True,
     )
-    auction: Literal["auto", "everyone", "threshold", "paper"] = _setting(
-        "who is asked for rows: ``everyone``, ``threshold``, ``paper`` (interactive only), or ``auto``", "auto"
-    )
-    auction_epsilon: float = _setting("epsilon of one use of an auction other than ``everyone``", 1.0, is_fine=True)
-    summary_release: Literal["none", "gaussian", "mwem"] = _setting(
-        "what ``interactive`` releases about the summary each round: ``none``, ``gaussian``, ``mwem``",
-        "none",
-        in_terms=True,
-        is_fine=True,
-    )
-    schedule: str = _setting(
-        "the paper's schedule for ``mwem``: ``theorem``, ``proof``, ``experiment``; empty splits the budget",
-        "",
-        in_terms=True,
-        is_fine=True,
-    )
-    owner_epsilon: float | None = _setting(
-        "what owners may learn about one another's rows; if not given, what a threshold auction needs; 0 is nothing: "
-        "everyone is asked",
-        None,
-        is_fine=True,
-    )
     curator: Literal["auto", "trusted", "split"] = _setting(
         "who selects: ``trusted``, a curator who reads every offered row; ``split``, three parties who compute on "
         "shares, so that nobody reads a row but its buyer (with ``sealed``; labels are then not matched, and "
@@ -148,7 +209,6 @@ class RunSettings:
         "for it",
         None,
     )
-    accept_unproven: tuple[str, ...] = _setting("names of parts without a proof that are accepted", ())
     price_per_row: float = _setting("what an owner is paid for each row disclosed", 0.0, in_terms=True, is_fine=True)
     quorum: int = _setting("how many owners must take part", 1, in_terms=True)
     noise: Literal["secret", "simulated"] = _setting(
@@ -160,8 +220,10 @@ class RunSettings:
 
 
 def settings() -> tuple[Setting, ...]:
-    """All settings, in the order in which they are declared."""
+    """All settings: those of every run, then those of auctions and the paper's protocol."""
     types = get_type_hints(RunSettings)
+    of_rounds = len(fields(_Rounds))
+    declared_fields = fields(RunSettings)
     return tuple(
         Setting(
             name=declared.name,
@@ -172,5 +234,5 @@ def settings() -> tuple[Setting, ...]:
             in_terms=declared.metadata["in_terms"],
             is_fine=declared.metadata["is_fine"],
         )
-        for declared in fields(RunSettings)
+        for declared in (*declared_fields[of_rounds:], *declared_fields[:of_rounds])
     )

@@ -10,7 +10,7 @@ from pydantic import Field, create_model
 from likeset import arguments, documents
 from likeset.documents import Document
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.protocol.run_settings import RunSettings, settings
+from likeset.protocol.run_settings import PRESETS, RunSettings, settings
 
 __all__ = ["Job"]
 
@@ -48,6 +48,7 @@ class Job(_Settings):  # type: ignore[misc]  # likewise
         schema_file: the schema that declares the columns (``schema`` in a file).
         target: the consumer's rows: a file or one of the forms of docs/sources.md.
         owners: each owner's rows, likewise.
+        preset: settings by one name: ``paper``, as published; what is said beside it counts instead.
         public_rows: rows that anybody may see, on the same schema: they give the width of the release's kernel.
         seed_rows: public rows that start the summary of ``interactive``.
         consumer: the consumer's name.
@@ -61,6 +62,7 @@ class Job(_Settings):  # type: ignore[misc]  # likewise
     The other fields say how to match; they are declared in ``likeset.protocol.run_settings``.
     """
 
+    preset: Literal["paper"] | None = None
     public_rows: str | None = Field(None, repr=False)
     seed_rows: str | None = Field(None, repr=False)
     consumer: str = "consumer"
@@ -74,15 +76,20 @@ class Job(_Settings):  # type: ignore[misc]  # likewise
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """The job in a file; paths in it count from the file's own directory."""
-        return documents.read(path, cls).beside(Path(path).parent)
+        return documents.read(path, cls)._with_preset().beside(Path(path).parent)
 
     @classmethod
     def of(cls, **given: Any) -> Self:
         """A job from arguments; an error names the argument."""
         try:
-            return documents.read_text(documents.to_yaml(given), cls, name="arguments")
+            return documents.read_text(documents.to_yaml(given), cls, name="arguments")._with_preset()
         except BadDocument as error:
             raise BadDocument("arguments", error.reason, field=error.field) from error
+
+    def _with_preset(self) -> Self:
+        known = PRESETS[self.preset] if self.preset else {}
+        unsaid = {name: value for name, value in known.items() if name not in self.model_fields_set}
+        return self.model_copy(update=unsaid)
 
     def beside(self, folder: Path) -> Self:
         """The same job with paths that count from another directory."""

@@ -235,7 +235,8 @@ def _advice(plan: Plan) -> Advice:
     relation = "as large as" if now.ratio >= 0.8 else f"{1.0 / now.ratio:.1f} times"
     if now.ratio >= 1.25:
         relation = f"{100.0 / now.ratio:.0f}% of"
-    text = have + f"the noise is {relation} the signal; use {' or '.join(ways) or 'offers: uniform'}."
+    otherwise = "offers: uniform" if terms.protocol == "sealed" else "protocol: sealed"
+    text = have + f"the noise is {relation} the signal; use {' or '.join(ways) or otherwise}."
     return Advice(now.noise, now.signal, text, pays=now.pays)
 
 

@@ -7,6 +7,7 @@ from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.geometry.kernels import median_gamma
 from likeset.mechanisms import width_choice
+from likeset.privacy.schedules import GAMMA
 from likeset.protocol.run_settings import RunSettings
 from likeset.protocol.selection import is_usable_width
 from likeset.protocol.term_parts import RELEASE_SCALE
@@ -27,6 +28,8 @@ def public_width(wishes: RunSettings, inputs: Inputs, *, released: bool) -> floa
         gamma = arguments.positive("release_gamma", wishes.release_gamma)
     elif inputs.public_rows is not None:
         gamma = gamma_by_median("public_rows", inputs.public_rows, scale=RELEASE_SCALE)
+    elif wishes.schedule == "experiment":
+        gamma = GAMMA
     elif released:
         return None
     elif not is_split(wishes) or wishes.gamma != "median":

@@ -1,5 +1,6 @@
 """What a run will do and cost, before any owner's row is read or anything is spent; then the numbers that are drawn."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,13 +15,15 @@ from likeset.errors import BudgetExceeded, InvalidArgument
 from likeset.homes.run_accounts import check_accounts, check_rows_left, limit_of, open_accounts
 from likeset.ledger import Account, Ledger, Limit
 from likeset.mechanisms import width_choice
-from likeset.privacy.events import Event, Release, Simulated
+from likeset.privacy.events import Composition, Event, Release, Simulated
+from likeset.privacy.guarantee import Basis
 from likeset.privacy.noise import Noise
+from likeset.privacy.schedules import GAMMA
 from likeset.privacy.view import View
 from likeset.protocol.draft import Draft, Facts
 from likeset.protocol.notices import Notice
 from likeset.protocol.planned_terms import PlannedTerms
-from likeset.protocol.plans import PlannedView, planned_views, size_event
+from likeset.protocol.plans import PlannedView, auction_plan, planned_views, size_event, summary_event
 from likeset.protocol.run_settings import MOST_FOLDS, RunSettings
 from likeset.protocol.selection import Selection
 from likeset.protocol.term_parts import RELEASE_SCALE
@@ -86,9 +89,26 @@ class Plan:
 
     @cached_property
     def guarantees(self) -> tuple[PlannedView, ...]:
-        """For each view what it will cost; whatever else is wrong with the terms shows here."""
+        """For each view what the whole run will cost; whatever else is wrong with the terms shows here.
+
+        Raises:
+            InvalidArgument: a part of the run costs more than its limit.
+        """
         choice = None if self.width_plan is None else self.width_plan.event
-        return planned_views(self.terms, simulated=self.simulated, width_choice=choice)
+        views = planned_views(self.terms, simulated=self.simulated, width_choice=choice)
+        self._check_price("epsilon", self.wishes.epsilon, views[0], about="the target")
+        of_owner = next(view for view in views if view.view == View.owners(self.terms.owners[0]))  # they cost alike
+        self._check_price("owner_epsilon", self.terms.owner_budget.epsilon, of_owner, about="owners' rows")
+        return views
+
+    def _check_price(self, setting: str, limit: float, planned: PlannedView, *, about: str) -> None:
+        price = planned.guarantee
+        if price.basis is not Basis.PROVEN or price.epsilon <= limit * (1.0 + _ROUNDING):
+            return
+        what = f"schedule {self.terms.schedule}" if self.terms.schedule else f"auction {self.terms.auction}"
+        needed = math.ceil(price.epsilon * 100.0) / 100.0
+        reason = f"is too little: {what} costs {price.epsilon:.4g} about {about}; set {setting} to at least {needed:g}"
+        raise InvalidArgument(setting, f"{limit:g}", reason)
 
     @property
     def kernel_width(self) -> float:
@@ -131,7 +151,8 @@ class Plan:
         """Raise if a ledger does not allow the run; nothing is charged, and nothing is written.
 
         Raises:
-            BudgetExceeded: too little is left of the target's budget, or of the rows of too many owners.
+            BudgetExceeded: too little is left of the target's budget, of an owner's, or of the rows of too many owners.
+            UnprovenPart: an owner's account does not accept a part of the run.
             OtherRelation: an account has another relation, or another unit of privacy.
         """
         guarantees = self.guarantees  # what is wrong with the terms shows before anything is spent
@@ -139,6 +160,17 @@ class Plan:
         check_rows_left(ledger, self.terms)
         if not ledger.messages(run=self.terms.run):  # a run that is resumed has paid for some of its releases
             _check_affordable(self.quote(ledger), guarantees[0])
+            self._check_owners_accounts(ledger)
+
+    def _check_owners_accounts(self, ledger: Ledger) -> None:
+        """Accounts that the ledger has must allow what will be charged to them; new ones get limits that suffice."""
+        terms, known = self.terms, {account.view for account in ledger.accounts()}
+        views = [view for owner in terms.owners if (view := View.owners(owner)) in known]
+        events: list[Event] = [] if terms.auction == "everyone" else [auction_plan(terms).event]
+        events += [] if terms.summary_release == "none" else [summary_event(terms)]
+        if views and events:
+            charged = Composition(tuple(Simulated(event) if self.simulated else event for event in events))
+            ledger.check((view, charged) for view in views)
 
     def settle(self, ledger: Ledger, draws: RunDraws, *, content: bytes | None, **between: Any) -> SettledRun:
         """Make the terms, of what was planned and drawn; a private choice of the release's width is charged here.
@@ -257,13 +289,12 @@ def _selection(wishes: RunSettings, inputs: Inputs) -> Selection:
         arguments.count("folds", wishes.folds, least=2, most=MOST_FOLDS)
     if is_split(wishes):
         return Selection(weighted=wishes.weights, labels="ignore")  # its kernel stands in the terms
-    if wishes.gamma == "median":
+    given = GAMMA if wishes.gamma == "median" and wishes.schedule == "experiment" else wishes.gamma
+    if given == "median":
         gamma = gamma_by_median("target", inputs.target, scale=scale)
-    else:
-        gamma = arguments.positive("gamma", wishes.gamma)
-    if wishes.gamma == "median":
         check_width("gamma_scale", gamma, inputs, scale=scale)
     else:
+        gamma = arguments.positive("gamma", given)
         check_width("gamma", gamma, inputs)
     return Selection(gamma=gamma, weighted=wishes.weights, labels=wishes.labels, folds=wishes.folds)
 
@@ -285,6 +316,10 @@ def _public_size(wishes: RunSettings, inputs: Inputs) -> int:
 
 def _checked_seed_rows(wishes: RunSettings, inputs: Inputs) -> Rows | None:
     if inputs.seed_rows is None:
+        if wishes.schedule == "experiment":
+            raise InvalidArgument(
+                "seed_rows", None, "must be given: the paper's experiments start from about 150 public rows"
+            )
         return None
     if wishes.protocol != "interactive":
         raise InvalidArgument("seed_rows", "given", "go with the interactive protocol only")

@@ -6,16 +6,15 @@ import numpy as np
 
 from likeset.geometry.greedy import match
 from likeset.geometry.uniform import uniform
-from likeset.privacy.schedules import auction_epsilon
+from likeset.protocol.run_settings import PRESETS
 from likeset.simulation.protocol_runs import run_protocol
-from likeset.simulation.tasks import DELTA, MethodPicks, StatedCost, Task
+from likeset.simulation.tasks import MethodPicks, StatedCost, Task
 
 __all__ = ["POOLED", "greedy", "published_protocol", "uniform_sampling"]
 
 POOLED = StatedCost(None, "rows are pooled")
 """What a method costs that sees every row."""
 
-_PAPER_DIMENSION = 140
 _ACCEPTED = ("paper-auction", "summary-release")
 
 
@@ -37,14 +36,4 @@ def uniform_sampling(task: Task) -> MethodPicks:
 
 def published_protocol(task: Task) -> MethodPicks:
     """The paper's protocol with its own settings: its epsilons are those of the schedule, not the user's."""
-    return run_protocol(
-        task,
-        protocol="interactive",
-        summary_release="mwem",
-        schedule="experiment",
-        auction="paper",
-        auction_epsilon=auction_epsilon(owners=len(task.market.owners), epsilon=1.0, delta=DELTA),
-        dimension=_PAPER_DIMENSION,
-        accept_unproven=_ACCEPTED,
-        epsilon=1.0,
-    )
+    return run_protocol(task, **PRESETS["paper"], accept_unproven=_ACCEPTED)

@@ -40,6 +40,7 @@ _FILES: dict[str, Any] = {
     "owner": Annotated[list[str] | None, _OWNERS],
 }
 _PLACES: dict[str, Any] = {
+    "preset": _text("Settings by one name: paper, as published; options beside it count instead."),
     "public_rows": _text("Rows that anybody may see; they set the release's scale for free."),
     "ledger": _text("Budgets that outlive this job.", default="in the output directory"),
     "run": _text("Name of the run in the ledger; made up if not given."),
@@ -122,8 +123,8 @@ def job_from(path: Path | None, **options: Any) -> "Job":
         if word is not None and given.get(setting.name, word) != word:
             given[setting.name] = _number(setting, given[setting.name], word)
     if path is not None:
-        document = {name: value for name, value in Job.load(path).document().items() if value is not None}
-        return Job.of(**{**document, **given})
+        said = Job.load(path).model_dump(by_alias=True, mode="json", exclude_unset=True)
+        return Job.of(**{**{name: value for name, value in said.items() if value is not None}, **given})
     for name, option in (("schema", "--schema"), ("target", "--target"), ("owners", "--owner"), ("size", "--size")):
         if name not in given:
             raise InvalidArgument(option, "missing", "give it, or a job file")
