@@ -27,6 +27,7 @@ COLOURS = {
     "uniform-offers": "#b5a300",
     "sealed-unlabelled": "#2f5d50",
     "uniform-offers-plain": "#d9cf7a",
+    "greedy-seeded": "#7fa8d1",
     "private": "#d62839",
     "private-sound": "#f28e2b",
     "private-silent": "#c67bb5",
@@ -34,7 +35,14 @@ COLOURS = {
 }
 _WIDTH = 0.006
 _MARKERS = {"private": "o", "uniform": "s", "greedy": "D", "sealed": "^", "exact": "v"}
-_DASHES = {"protodash": "--", "pooled": ":", "sealed-hashed": "--", "private-sound": "--", "private-silent": ":"}
+_DASHES = {
+    "protodash": "--",
+    "greedy-seeded": "--",
+    "pooled": ":",
+    "sealed-hashed": "--",
+    "private-sound": "--",
+    "private-silent": ":",
+}
 _LOOK = {
     **LOOK,
     "svg.fonttype": "none",  # text stays text: a fifth of the bytes

@@ -24,6 +24,8 @@ def judgement(task: Task, picks: MethodPicks) -> dict[str, Any]:
     """Everything that a line says about a summary, as plain values."""
     market = task.market
     rows, labels, m = market.pool[picks.indices], market.pool_labels[picks.indices], len(market.target)
+    values = _owner_values(task, picks)
+    total = sum(values.values()) or 1.0
     results: dict[str, Any] = {
         "squared_mmd": squared_mmd(rows, market.target, gamma=task.gamma, weights=picks.weights),
         "squared_mmd_test": squared_mmd(rows, market.test, gamma=task.gamma, weights=picks.weights),
@@ -35,7 +37,8 @@ def judgement(task: Task, picks: MethodPicks) -> dict[str, Any]:
         "access_ratio": (picks.rows_seen + m) / (task.size + m),
         "target_guarantee": asdict(picks.target),
         "owner_guarantee": asdict(picks.owners),
-        "owner_shares": _shares(task, picks),
+        "owner_shares": {name: round(value / total, 4) for name, value in values.items()},
+        "exact_gains": total,
         "gamma": task.gamma,
         "target_rows": m,
         "pool_rows": len(market.pool),
@@ -87,8 +90,8 @@ def _net(
     return float((network.predict(market.test) == market.test_labels).mean())
 
 
-def _shares(task: Task, picks: MethodPicks) -> Mapping[str, float]:
-    """Each owner's part of the value: the sum of what its rows gained when they were picked, losses left out."""
+def _owner_values(task: Task, picks: MethodPicks) -> Mapping[str, float]:
+    """Each owner's value: the sum of what its rows gained when they were picked, losses left out."""
     market = task.market
     rows = market.pool[picks.indices]
     counts = np.arange(1, len(rows) + 1)
@@ -98,8 +101,7 @@ def _shares(task: Task, picks: MethodPicks) -> Mapping[str, float]:
     values = np.bincount(
         np.searchsorted(ends, picks.indices, side="right"), weights=gains, minlength=len(market.owners)
     )
-    total = float(values.sum()) or 1.0
-    return {name: round(float(value) / total, 4) for name, value in zip(market.owners, values, strict=True)}
+    return {name: float(value) for name, value in zip(market.owners, values, strict=True)}
 
 
 def _round_value(value: Any) -> Any:

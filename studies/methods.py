@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from likeset.errors import InvalidArgument
+from likeset.geometry.features import FourierFeatures
 from likeset.geometry.pursuit import match_weighted
 from likeset.geometry.weights import weights
+from likeset.privacy.schedules import DIMENSION
 from likeset.simulation.baselines import POOLED, greedy, published_protocol, uniform_sampling
 from likeset.simulation.protocol_runs import run_protocol
 from likeset.simulation.tasks import MethodPicks, Task
@@ -63,6 +65,23 @@ def _matched_means(task: Task) -> MethodPicks:
     return MethodPicks(chosen, len(pool), weights=fitted, target=POOLED, owners=POOLED)
 
 
+def _seeded_greedy(task: Task) -> MethodPicks:
+    """The other reading of the paper's baseline: Algorithm 3 without noise, whose summary starts from the seed rows."""
+    pool, seeds = task.market.pool, task.market.public
+    if seeds is None:
+        raise InvalidArgument("--methods", "greedy-seeded", "needs a market with seed rows")
+    features = FourierFeatures(pool.shape[1], DIMENSION, task.gamma, seed=0, kind="paper")
+    hashed = features(pool)
+    attraction = hashed @ features.mean(task.market.target)
+    repulsion = hashed @ features(seeds).sum(axis=0)
+    picks = []
+    for count in range(len(seeds), len(seeds) + task.size):
+        picks.append(int(np.argmax(attraction - repulsion / (count + 1))))
+        attraction[picks[-1]] = -np.inf
+        repulsion += hashed @ hashed[picks[-1]]
+    return MethodPicks(np.array(picks), len(pool), target=POOLED, owners=POOLED)
+
+
 def _protocol(task: Task, **wishes: Any) -> MethodPicks:
     wishes.setdefault("epsilon", task.epsilon)
     wishes.setdefault("labels", "ignore")
@@ -82,6 +101,12 @@ METHODS: dict[str, Method] = {
             "non-private greedy (paper)",
             "greedy in 140 Fourier features; sees all rows",
             partial(greedy, method="features"),
+        ),
+        Method(
+            "greedy-seeded",
+            "non-private greedy, from seed rows",
+            "the same, where the summary starts from the seed rows, which are then left out",
+            _seeded_greedy,
         ),
         Method("protodash", "weighted greedy (ProtoDash)", "rows with fitted weights; sees all rows", _protodash),
         Method(

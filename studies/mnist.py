@@ -22,7 +22,7 @@ STUDY = Comparison(
     seeds=10,
     sizes=(50, 100, 200, 400),
     widths=(Width(gamma=0.1), Width(scale=1.0), Width(scale=3.0)),
-    methods=(*MAIN_METHODS, *FURTHER_METHODS),
+    methods=(*MAIN_METHODS, "greedy-seeded", *FURTHER_METHODS),
     seeds_of=dict.fromkeys(FURTHER_METHODS, 3),
     rows_per_owner=2500,
 )

@@ -22,7 +22,7 @@ from studies.theory_page import present_theory
 
 __all__ = ["PARTS", "STUDY", "Theory"]
 
-PARTS = ("condition", "features", "mean release", "greedy", "small optimum")
+PARTS = ("condition", "features", "mean release", "greedy", "small optimum", "characteristic function", "hashes")
 _SEEDS = 5
 _PAPER_GAMMA = 0.1
 _SCALES = (1.0, 3.0, 10.0)
@@ -36,6 +36,8 @@ _MEAN_ROWS_GRID = (50, 100, 360, 1000, 3000, 10_000, 30_000)
 _SIZES = (10, 25, 50, 100)
 _SUBSETS = 5000
 _POOL, _TARGET = 1500, 70
+_ANGLES = (2000, 20_000)  # twice as many frequencies as are averaged over
+_TRAINED = 200
 _SMALL_POOL, _SMALL_SIZE, _SMALL_TRIALS = 16, 4, 100
 _SMALL_SCALES = (0.1, 0.3, 1.0, 3.0, 10.0)
 
@@ -81,6 +83,20 @@ class Theory:
                 kind=cell["kind"],
                 seed=cell["seed"],
             )
+        if part == "characteristic function":
+            return measures.characteristic_error(
+                rows, gamma=_gamma(rows, 1.0), dimension=cell["dimension"], seed=cell["seed"]
+            )
+        if part == "hashes":
+            right = np.isin(images.digits[order], list(RIGHT))
+            return measures.hashed_svm(
+                rows[right],
+                images.digits[order][right],
+                train=_TRAINED,
+                gamma=_gamma(rows[right], 1.0),
+                dimension=cell["dimension"],
+                seed=cell["seed"],
+            )
         if part == "mean release":
             return measures.mean_release_error(
                 rows[coins.integers(len(rows), size=cell["rows"])],
@@ -109,6 +125,10 @@ def _settings(part: str, epsilons: Sequence[float], sizes: Sequence[int]) -> lis
         return [{"rows": rows, "scale": scale} for rows in _ROWS for scale in (None, *_SCALES)]
     if part == "features":
         return [{"dimension": d, "kind": kind} for d in _DIMENSIONS for kind in ("paper", "paired")]
+    if part == "characteristic function":
+        return [{"dimension": d} for d in _ANGLES]
+    if part == "hashes":
+        return [{"dimension": d} for d in (_DIMENSION, 2000)]
     if part == "mean release":
         base = {"iterations": _ITERATIONS, "epsilon": _EPSILON, "rows": _MEAN_ROWS}
         varied = [

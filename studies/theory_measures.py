@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.svm import SVC, LinearSVC
 
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
@@ -21,8 +22,10 @@ from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.relation import ROW, Relation
 
 __all__ = [
+    "characteristic_error",
     "feature_bound",
     "feature_error",
+    "hashed_svm",
     "mean_release_bound",
     "mean_release_error",
     "small_optimum",
@@ -77,6 +80,45 @@ def feature_error(rows: Rows, *, gamma: float, dimension: int, kind: Literal["pa
 def feature_bound(*, rows: int, dimension: int) -> float:
     """The paper's bound on the largest error of ``h_1`` over all pairs: ``d >= 16 log(2N) / error²``, solved for it."""
     return math.sqrt(16.0 * math.log(2.0 * rows) / dimension)
+
+
+def characteristic_error(rows: Rows, *, gamma: float, dimension: int, seed: int) -> Numbers:
+    """The characteristic function of three rows' angles ``w.x + b`` beside the paper's theorem, corrected.
+
+    Over all whole ``k`` between -2 and 2: where they do not add up to 0 it vanishes (``unbalanced``); where they do, it
+    is the product of ``k(x_i, x_j)^(-k_i k_j)`` over pairs i < j (``balanced``). ``printed`` is the deviation from the
+    same product with the paper's ``exp(-2 gamma ||x_i - x_j||²)`` for the kernel.
+    """
+    half = dimension // 2
+    hashed = FourierFeatures(rows.shape[1], dimension, gamma, seed, "phased")(rows[:3]).astype(np.float64)
+    waves = math.sqrt(half) * (hashed[:, :half] + 1j * hashed[:, half:])
+    exponents = -np.log(np.asarray(rbf_kernel(rows[:3], rows[:3], gamma=gamma), dtype=np.float64))
+    found = {"unbalanced": 0.0, "balanced": 0.0, "printed": 0.0}
+    for powers in itertools.product(range(-2, 3), repeat=3):
+        k = np.array(powers)
+        value = np.prod(waves ** k[:, None], axis=0).mean()
+        if k.sum():
+            found["unbalanced"] = max(found["unbalanced"], abs(value))
+            continue
+        exponent = 0.5 * float(k @ exponents @ k)
+        found["balanced"] = max(found["balanced"], abs(value - math.exp(exponent)))
+        found["printed"] = max(found["printed"], abs(value - math.exp(2.0 * exponent)))
+    return {name: float(error) for name, error in found.items()}
+
+
+def hashed_svm(
+    rows: Rows, labels: NDArray[np.int64], *, train: int, gamma: float, dimension: int, seed: int
+) -> Numbers:
+    """Accuracy of a linear SVM trained on some rows, on their hashes ``h_1``, and of one with the kernel itself."""
+    hashed = FourierFeatures(rows.shape[1], dimension, gamma, seed, "paper")(rows)
+    found = {}
+    for name, given, model in (
+        ("rows", rows, LinearSVC(random_state=0)),
+        ("hashes", hashed, LinearSVC(random_state=0, C=10.0)),
+        ("kernel", rows, SVC(gamma=gamma, C=10.0)),
+    ):
+        found[name] = float(model.fit(given[:train], labels[:train]).score(given[train:], labels[train:]))
+    return {**found, "test_rows": len(rows) - train}
 
 
 def mean_release_error(

@@ -14,7 +14,17 @@ from likeset import errors
 from likeset.errors import InvalidArgument, LikesetError
 from likeset.run.notices import NoiseIsSimulated
 
-PUBLIC = ["LikesetWarning", "Schema", "Summarizer", "Terms", "errors", "evaluate", "match", "squared_mmd"]
+PUBLIC = [
+    "Interactive",
+    "LikesetWarning",
+    "Schema",
+    "Summarizer",
+    "Terms",
+    "errors",
+    "evaluate",
+    "match",
+    "squared_mmd",
+]
 
 SIGNATURES = {
     "likeset.evaluate": (

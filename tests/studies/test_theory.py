@@ -47,6 +47,28 @@ def test_features_err_less_than_the_bound_and_less_when_there_are_more() -> None
     assert many["root_mean_square"] < many["largest"]
 
 
+def test_the_characteristic_function_of_angles_follows_from_distances_by_the_kernel_itself() -> None:
+    """The paper's appendix (c) must read 1'k = 0, and has a factor of 2 too many in the exponent."""
+    rows = public_coins(4).normal(size=(3, 5)).astype(np.float32)
+    found = measures.characteristic_error(rows, gamma=0.05, dimension=100_000, seed=1)
+    noise = 5.0 / math.sqrt(50_000)
+    assert found["unbalanced"] < noise
+    assert found["balanced"] < noise
+    assert found["printed"] > 10 * noise
+    moved = measures.characteristic_error(rows + 7.0, gamma=0.05, dimension=100_000, seed=2)
+    assert moved["balanced"] < noise, "only distances count"
+
+
+def test_an_svm_learns_from_hashes_what_it_learns_with_the_kernel() -> None:
+    """Classes that no line separates: inside and outside of a ball."""
+    rows = public_coins(5).normal(size=(1200, 2)).astype(np.float32)
+    labels = (np.linalg.norm(rows, axis=1) > 1.2).astype(np.int64)
+    found = measures.hashed_svm(rows, labels, train=400, gamma=0.5, dimension=140, seed=0)
+    assert found["hashes"] > 0.93
+    assert found["rows"] < 0.8
+    assert abs(found["hashes"] - found["kernel"]) < 0.04
+
+
 def test_the_bound_on_the_mean_release_is_the_printed_one_at_t_equal_to_d_squared() -> None:
     d, q, epsilon = 140, 5000, 0.3
     eta = 1 / d

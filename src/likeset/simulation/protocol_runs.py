@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.metadata import version
 from typing import Any
 
@@ -15,11 +16,15 @@ from likeset.privacy.guarantee import Basis, Guarantee
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.view import View
 from likeset.protocol.consumer import Consumer
+from likeset.protocol.curator import Curator
 from likeset.protocol.draft import Draft, Facts
+from likeset.protocol.exact_scores import in_own_units
+from likeset.protocol.interactive import InteractiveCurator
 from likeset.protocol.parties import make_curator, make_owner
 from likeset.protocol.plans import planned_views
 from likeset.protocol.run_settings import RunSettings
 from likeset.protocol.selection import Selection
+from likeset.protocol.steps import Work
 from likeset.protocol.term_parts import RELEASE_SCALE
 from likeset.protocol.terms import Terms
 from likeset.simulation.hashing_curator import HashingCurator
@@ -53,6 +58,22 @@ class _Unlimited:
         return self.answers[request.key]
 
 
+class _BidSums(InteractiveCurator):
+    """Keeps the gains by which rows won, as the paper would pay for them."""
+
+    def _close_round(self) -> Work:
+        scores = self._gains(np.stack([row.features for row in self._pool])) if self._pool else np.zeros(0)
+        if len(scores):
+            best = self._best_at_hand()
+            name = self.terms.owners[self._pool[best].held.owner]
+            self.winning_bids[name] = self.winning_bids.get(name, 0.0) + in_own_units(float(scores[best]))
+        return (yield from super()._close_round())
+
+    @cached_property
+    def winning_bids(self) -> dict[str, float]:
+        return {}
+
+
 def run_protocol(task: Task, *, hash_dimension: int | None = None, **wishes: Any) -> MethodPicks:
     """Run the protocol that fields of ``RunSettings`` describe, with simulated noise of the task's seed.
 
@@ -78,9 +99,11 @@ def run_protocol(task: Task, *, hash_dimension: int | None = None, **wishes: Any
         )
         for safe, name in names.items()
     }
-    if hash_dimension is None:
-        seed_rows = task.market.public if terms.seed_rows else None
-        curator = make_curator(terms, noise=noise, fold_key=None, seed_rows=seed_rows)
+    curator: Curator
+    if terms.protocol == "interactive":
+        curator = _BidSums(terms, noise=noise, seed_rows=task.market.public if terms.seed_rows else None)
+    elif hash_dimension is None:
+        curator = make_curator(terms, noise=noise, fold_key=None)
     else:
         hashes = FourierFeatures(terms.kernel.columns, hash_dimension, task.gamma, hash_seed, "phased")
         curator = HashingCurator(terms, noise=noise, hashes=hashes)
@@ -105,8 +128,15 @@ def run_protocol(task: Task, *, hash_dimension: int | None = None, **wishes: Any
         target=_stated_cost(views[View.owners(terms.consumer)]),
         owners=_stated_cost(views[View.owners(terms.owners[0])]),
         notes=", ".join(trouble),
-        extra={"release_expected_to_pay": pays} if pays is not None else {},
+        extra={
+            **({} if pays is None else {"release_expected_to_pay": pays}),
+            **({"winning_bids": _by_owner(curator, names)} if isinstance(curator, _BidSums) else {}),
+        },
     )
+
+
+def _by_owner(curator: _BidSums, names: Mapping[str, str]) -> dict[str, float]:
+    return {name: float(f"{curator.winning_bids.get(safe, 0.0):.7g}") for safe, name in names.items()}
 
 
 def _terms(task: Task, wishes: Mapping[str, Any]) -> tuple[Terms, bool | None]:
