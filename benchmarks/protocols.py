@@ -34,7 +34,7 @@ from likeset.homes.shell import ConsumerShell, CuratorShell, Shell
 from likeset.ledger import Ledger, Limit, Transaction
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.relation import Relation
-from likeset.privacy.schedules import auction_epsilon
+from likeset.privacy.schedules import auction_epsilon, auction_patience
 from likeset.privacy.view import View
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
@@ -358,10 +358,12 @@ def _terms(**changes: Any) -> Terms:
         "auction": "everyone",
         "auction_epsilon": 0.0,
         "auction_offset": 0,
+        "auction_patience": 0,
         "summary_release": "none",
         "seed_rows": 0,
         "seed_digest": "",
         "schedule": "",
+        "promised_epsilon": 0.0,
         "price_per_row": 0.0,
         "accept_unproven": (),
         "version": likeset.__version__,
@@ -378,6 +380,7 @@ def _interactive_terms(size: int) -> Terms:
         schedule="experiment",
         auction="paper",
         auction_epsilon=auction_epsilon(owners=len(_NAMES), epsilon=1.0, delta=1e-5),
+        auction_patience=auction_patience(len(_NAMES)),
         seed_rows=150,
         seed_digest=digest_of_rows(_table(150)),
         accept_unproven=_ACCEPTED,

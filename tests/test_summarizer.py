@@ -41,7 +41,7 @@ def fitted() -> Summarizer:
 
 class TestConventions:
     def test_parameters_are_kept_as_they_were_given_and_not_looked_at(self) -> None:
-        odd: Any = {"size": -3, "epsilon": "much", "protocol": "unheard-of", "ledger": 3, "seed_rows": [[1, 2], [3]]}
+        odd: Any = {"size": -3, "epsilon": "much", "protocol": "unheard-of", "ledger": 3, "schema": [[1, 2], [3]]}
         made = Summarizer(**odd)
         for name, value in odd.items():
             assert getattr(made, name) is value
