@@ -202,6 +202,14 @@ def test_a_plan_and_a_run_refuse_the_papers_schedules_alike_and_name_the_limit(
     assert done.summary.num_rows == 3
 
 
+def test_the_advice_for_rounds_is_no_run_that_is_refused(world: World) -> None:
+    """Rounds need a release: uniform offers, which need none, are of the sealed protocol."""
+    write(world.folder / "few.csv", rows(3, seed=9, age=50.0, whose="few"))
+    few: dict[str, Any] = {"target": str(world.folder / "few.csv"), "epsilon": 1e-5, "release_gamma": 1.0}
+    assert "protocol: sealed" in plan_job(job(world, **few, protocol="interactive")).advice.text
+    assert plan_job(job(world, **few, protocol="sealed")).terms.offers == "uniform"
+
+
 def test_what_texts_and_labels_take_is_planned_as_declared(
     world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
