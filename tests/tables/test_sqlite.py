@@ -199,6 +199,10 @@ def test_a_query_over_a_csv_file_and_one_without_rows() -> None:
         ("SELECT 1; SELECT 2", "exactly one SELECT"),
         ("COPY (SELECT 1) TO 'written.csv'", "exactly one SELECT"),
         ("COPY (SELECT 1) TO 't.csv'", "exactly one SELECT"),
+        ("WITH x AS (COPY (SELECT 1) TO 't.csv' (USE_TMP_FILE false)) FROM x", "refused: Binder Error"),
+        ("FROM query('WITH x AS (COPY (SELECT 1) TO ''t.csv'' (USE_TMP_FILE false)) FROM x')", "refused: Binder Error"),
+        ("WITH x AS (COPY (SELECT 1) TO '*.csv') FROM x", "refused: Binder Error"),
+        ("SELECT '\udcff' AS n", "not in UTF-8"),
         ("CREATE TABLE t (a INT)", "exactly one SELECT"),
         ("INSTALL httpfs", "exactly one SELECT"),
         ("ATTACH 'x.db'", "exactly one SELECT"),
@@ -220,11 +224,12 @@ def test_a_query_over_a_csv_file_and_one_without_rows() -> None:
     ],
 )
 def test_bad_queries(files: Path, query: str, complaint: str) -> None:
+    before = {path: path.read_bytes() for path in files.rglob("*") if path.is_file()}
     with pytest.raises(BadTable) as caught:
         open_source(f"sql:{query}")
     assert complaint in str(caught.value)
     assert CANARY not in str(caught.value)
-    assert not (files / "written.csv").exists()
+    assert {path: path.read_bytes() for path in files.rglob("*") if path.is_file()} == before
 
 
 @pytest.mark.usefixtures("files")

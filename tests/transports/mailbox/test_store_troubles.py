@@ -4,6 +4,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import signal
 import socket
 import stat
 import subprocess
@@ -75,7 +76,7 @@ def trouble(action: Callable[[], object], reason: str) -> str:
         (errno.EROFS, "is read-only"),
         (errno.EIO, "does not answer"),
         (errno.ESTALE, "does not answer"),
-        (errno.EMFILE, "cannot be used: Too many open files"),
+        (errno.EMFILE, "too many open files"),
     ],
 )
 def test_a_folder_that_cannot_be_written_says_why_and_keeps_nothing(
@@ -270,6 +271,45 @@ def test_a_name_that_is_not_utf8_keeps_nothing_else_from_being_listed_or_written
         store.write(pair, "0" * 64, DATA)
         assert [file.name for file in store.list(pair)] == ["0" * 64, NAME]
         store.close()
+
+
+def test_a_lease_on_a_file_is_trouble_with_this_file_only(tmp_path: Path) -> None:
+    """The owner of a file can have the system refuse it to all others; nobody else's files may wait for that."""
+    fcntl = pytest.importorskip("fcntl")
+    store = open_store(str(tmp_path))
+    store.write(PAIR, NAME, DATA)
+    descriptor = os.open(tmp_path / PAIR / NAME, os.O_RDWR)
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGCHLD)  # what comes by default ends the process
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        with pytest.raises(PostTrouble):
+            store.read(PAIR, NAME, most_bytes=100)
+    except (AttributeError, OSError):
+        pytest.skip("this system or file system has no leases")
+    finally:
+        os.close(descriptor)
+    assert store.read(PAIR, NAME, most_bytes=100) == DATA
+
+
+def test_a_listing_that_is_left_early_keeps_no_handle_of_the_server(
+    ssh: SshServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A peer with too many files would use up the handles that the server has for this home."""
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("this system does not show which process has a folder open")
+    pair = "d" * 32
+    store = open_store(ssh.address)
+    for number in range(3):
+        store.write(pair, f"{number:064x}", DATA)
+    monkeypatch.setattr(stores, "_MOST_LOOKED_AT", 1)
+    for _ in range(3):
+        store.list(pair)
+    is_open = 0
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            is_open += link.readlink() == ssh.mailbox / pair
+    assert is_open == 0
+    store.close()
 
 
 @contextlib.contextmanager

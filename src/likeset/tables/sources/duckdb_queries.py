@@ -27,6 +27,10 @@ _ABOUT_THE_QUERY = (duckdb.ParserException, duckdb.BinderException, duckdb.Catal
 
 def open_query(query: str, *, name: str) -> Source:
     """The rows that a query over files gives."""
+    try:
+        query.encode()
+    except UnicodeEncodeError:
+        raise BadTable(name, "the query is not in UTF-8; rename files whose names are not") from None
     spool = Spool(table=name)
     try:
         connection = _connection(query, spool=spool)
@@ -80,6 +84,8 @@ def _start_query(connection: duckdb.DuckDBPyConnection, query: str, *, name: str
         statements = connection.extract_statements(query)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise BadTable(name, "must be exactly one SELECT; nothing else is run")
+        # A SELECT may write too, by a COPY in its WITH clause; below another SELECT the database refuses that.
+        connection.execute("SELECT * FROM query($1) LIMIT 0", [query])
         relation = connection.sql(query)
         names = list(relation.columns)
         reader = relation.to_arrow_reader(BLOCK_ROWS)

@@ -46,6 +46,7 @@ _WHOLE_MAILBOX = {
     errno.ETIMEDOUT: _NO_ANSWER,
     errno.ENOTCONN: _NO_ANSWER,
     errno.EHOSTDOWN: _NO_ANSWER,
+    errno.EMFILE: "cannot be used: this process has too many open files",
 }
 _DENIED = "no permission to use it; ask its keeper to let this user in"
 _ONE_PLACE = {
@@ -163,9 +164,8 @@ class DirectoryStore(CheckedStore):
                 return MailboxTrouble(self.address, _DENIED)
         except OSError:
             return MailboxTrouble(self.address, _DENIED if isinstance(error, PermissionError) else _NO_ANSWER)
-        if number in _ONE_PLACE:
-            return PostTrouble(self.address, _ONE_PLACE[number])
-        return MailboxTrouble(self.address, f"cannot be used: {os.strerror(number)}")
+        # Whoever writes to this folder may have caused it, for example by a lease on a file, and the others are heard.
+        return PostTrouble(self.address, _ONE_PLACE.get(number, f"a folder or file there: {os.strerror(number)}"))
 
 
 def _described(entry: os.DirEntry[str]) -> StoredFile | None:

@@ -81,7 +81,8 @@ class SftpStore(CheckedStore):
 
     def _listed(self, files: SftpFiles, folder: str) -> Listing:
         try:
-            return bounded_listing(map(_described, files.entries(self._path(folder))))
+            with contextlib.closing(files.entries(self._path(folder))) as entries:
+                return bounded_listing(map(_described, entries))
         except FileNotFoundError:
             if not stat.S_ISDIR(files.stat(self._place.path).st_mode or 0):
                 raise MailboxTrouble(self.address, "is a file on the server; give the address of a folder") from None
@@ -138,9 +139,10 @@ class SftpStore(CheckedStore):
         if folder in self._tidied:
             return
         oldest = time.time() - PARTIAL_SECONDS
-        for entry in islice(files.entries(self._path(folder)), MOST_LISTED):
-            if PARTIAL_NAME.fullmatch(entry.filename) and (entry.st_mtime or 0) < oldest:
-                self._unlink(files, self._path(folder, entry.filename))
+        with contextlib.closing(files.entries(self._path(folder))) as entries:
+            for entry in islice(entries, MOST_LISTED):
+                if PARTIAL_NAME.fullmatch(entry.filename) and (entry.st_mtime or 0) < oldest:
+                    self._unlink(files, self._path(folder, entry.filename))
         self._tidied.add(folder)
 
     def _unlink(self, files: SftpFiles, path: str) -> None:

@@ -9,7 +9,7 @@ import getpass
 import logging
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -68,22 +68,21 @@ class _RefuseUnknown(paramiko.MissingHostKeyPolicy):
 class SftpFiles(paramiko.SFTPClient):
     """The library's client, for a server that is not trusted."""
 
-    def entries(self, path: str) -> Iterator[paramiko.SFTPAttributes]:
+    def entries(self, path: str) -> Generator[paramiko.SFTPAttributes]:
         """The entries of a folder; the library's own listing fails at a name that is not UTF-8.
 
         One request at a time, so that none is under way when a listing without an end is left.
         """
         _, answer = self._request(CMD_OPENDIR, path)  # type: ignore[attr-defined] # not in its types
         handle = answer.get_string()
-        while True:
-            try:
+        try:
+            while True:
                 _, answer = self._request(CMD_READDIR, handle)  # type: ignore[attr-defined] # not in its types
-            except EOFError:
-                break
-            for _ in range(answer.get_int()):
-                name, _long_name = answer.get_string(), answer.get_string()
-                yield paramiko.SFTPAttributes._from_msg(answer, name.decode(errors="replace"))  # type: ignore[attr-defined] # not in its types
-        self._request(CMD_CLOSE, handle)  # type: ignore[attr-defined] # not in its types
+                for _ in range(answer.get_int()):
+                    name, _long_name = answer.get_string(), answer.get_string()
+                    yield paramiko.SFTPAttributes._from_msg(answer, name.decode(errors="replace"))  # type: ignore[attr-defined] # not in its types
+        except (EOFError, GeneratorExit):  # its end, or enough was read; a server has only so many handles
+            self._request(CMD_CLOSE, handle)  # type: ignore[attr-defined] # not in its types
 
     def _read_packet(self) -> tuple[int, bytes]:
         """The library keeps in memory whatever the server sends, however little was asked for."""
