@@ -142,10 +142,11 @@ def test_in_a_small_pool_the_curve_turns_where_right_rows_run_out() -> None:
         (0.0123456, 0.003, 0.012, 0.003),
         (0.0123456, 0.0098, 0.012, 0.01),
         (-0.2345, 0.0987, -0.23, 0.1),
-        (0.123456789, 0.0, 0.12346, 0.00001),  # a target that leaves no error buys no more digits
+        (0.123456789, 0.0, 0.12, 0.01),  # a target that leaves no error buys no more digits
+        (0.000012345, 0.0, 0.00001, 0.00001),
     ],
 )
-def test_what_is_told_between_organisations_has_one_digit_of_the_error(
+def test_what_is_told_between_organisations_has_one_digit_of_the_error_and_two_of_the_estimate(
     estimate: float, error: float, rounded: float, rounded_error: float
 ) -> None:
     told = HeldOut(estimate, error, np.zeros(3)).rounded

@@ -352,3 +352,29 @@ def test_the_estimate_of_likeness_does_not_give_away_rows_that_nobody_bought(*, 
     fitting, is_right = _pairs_that_fit(made, fold_key=0 if in_one_process else 5)
     assert is_right
     assert fitting < 10 if in_one_process else fitting > 1_000
+
+
+def test_a_target_of_isolated_rows_buys_no_further_digits_of_the_estimate() -> None:
+    """Its standard error is tiny: rounded by that alone, the estimate tells how far a row lies that nobody bought."""
+    agreed = terms(
+        owners=("a", "b"),
+        size=1,
+        offer_factor=400.0,
+        offers="uniform",
+        target_budget=Budget(0.0, 1e-5),
+        target_size=40,
+        kernel=Kernel(columns=2, dimension=4, gamma=0.5, seed=7),
+    )
+    told, exact = set(), set()
+    for distance in np.linspace(0.05, 0.5, 30):
+        made = world(agreed, selection=Selection(gamma=16.0, labels="ignore", folds=2), fold_key=5)
+        made.target = np.stack([np.arange(40.0), np.zeros(40)], axis=1).astype(np.float32)
+        others = np.stack([np.arange(20.0), np.full(20, distance)], axis=1).astype(np.float32)
+        made.data = {"a": made.target[:1], "b": others}
+        run = carry(made)
+        assert run.summary.rows.tolist() == [[0.0, 0.0]]
+        told.add((run.summary.held_out_squared_mmd, run.summary.held_out_error))
+        assert run.curator.party.held_out is not None
+        exact.add(run.curator.party.held_out.squared_mmd)
+    assert len(exact) == 30
+    assert len(told) < 6

@@ -52,9 +52,13 @@ class HeldOut:
 
     @property
     def rounded(self) -> Self:
-        """Without the curve, and to one digit of the error, which is rounded up."""
+        """Without the curve, to one digit of the error and at most two of the estimate; the error is rounded up.
+
+        The error alone would not do: for a target of isolated rows it is a hundred times smaller than what one row
+        outside the summary changes.
+        """
         error = max(self.error, _FINEST)
-        digits = -math.floor(math.log10(error))
+        digits = -math.floor(math.log10(max(error, abs(self.squared_mmd) / 10.0)))
         error = math.ceil(round(error * 10**digits, 9)) / 10**digits
         return replace(self, squared_mmd=round(self.squared_mmd, digits), error=error, curve=np.empty(0))
 
