@@ -20,6 +20,7 @@ from likeset.app.report import render_for_owner
 from likeset.errors import BadTable, BudgetExceeded, DifferentRequest, MessagePurged, OtherUnit
 from likeset.ledger import Ledger
 from likeset.privacy.events import Composition, Gaussian
+from likeset.privacy.relation import Relation
 from likeset.privacy.view import View
 from likeset.protocol.messages import Message, encode
 from likeset.protocol.party import Party
@@ -284,6 +285,15 @@ def test_a_part_without_a_proof_is_never_called_private(world: World, part: str)
     done = run(job)
     assert done.result["private"] is False
     assert "Not private" in render_for_owner(done.result, "north")
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_what_is_guessed_about_a_row_depends_on_the_relation(world: World, relation: Relation) -> None:
+    """Under add-or-remove two candidates for a row are two steps apart: a guess between them is right more often."""
+    size = {"declared_size": 150} if relation is Relation.ADD_OR_REMOVE else {}
+    job = job_of(world, relation=str(relation), release_gamma=0.3, offers="tilted", **size)
+    (told,) = (one for one in plan_job(job).document()["guarantees"] if one["epsilon"])
+    assert (told["relation"], " whether one id " in told["in_words"]) == (relation, relation is Relation.ADD_OR_REMOVE)
 
 
 def test_the_size_of_a_target_under_add_or_remove_decides_nothing(world: World) -> None:

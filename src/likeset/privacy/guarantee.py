@@ -55,15 +55,20 @@ class Guarantee:
         return f"epsilon = {self.epsilon:.4g} at delta = {self.delta:g}, {self.relation}, {self.basis}"
 
 
-def guess_in_words(probability: float, *, unit: str) -> str:
-    """What ``accounting.guess_probability`` says about one unit: a part of a sentence, the same on every screen."""
+def guess_in_words(probability: float, *, relation: str, unit: str) -> str:
+    """What ``accounting.guess_probability`` says about one unit: a part of a sentence, the same on every screen.
+
+    Two candidates for a unit are neighbours under replace-one. Under add-or-remove they are two steps apart, and
+    neighbours are data with and without the unit.
+    """
     percent = math.ceil(1000.0 * probability - 1e-9) / 10.0
-    return f"a coin-flip guess about {unit} becomes correct at most {percent:g}% of the time"
+    guessed = f"about {unit}" if relation == Relation.REPLACE_ONE else f"whether {unit} takes part"
+    return f"a coin-flip guess {guessed} becomes correct at most {percent:g}% of the time"
 
 
-def bound_in_words(probability: float, *, epsilon: float, delta: float, unit: str) -> str:
+def bound_in_words(probability: float, *, epsilon: float, delta: float, relation: str, unit: str) -> str:
     """The same, with the bound that it stands beside."""
-    return f"{guess_in_words(probability, unit=unit)} (epsilon {epsilon:.4g}, delta {delta:g})"
+    return f"{guess_in_words(probability, relation=relation, unit=unit)} (epsilon {epsilon:.4g}, delta {delta:g})"
 
 
 def checked_delta(delta: float) -> float:

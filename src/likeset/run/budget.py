@@ -63,6 +63,7 @@ def _over_all_runs(account: Account, unbounded: list[Account]) -> str:
         return f"There is no bound over all runs in this ledger for the rows of {whose}: it was charged for {parts}."
     return (
         f"All runs in this ledger together spent epsilon = {account.epsilon:.3g} of {account.limit.epsilon:.3g} about "
-        f"the rows of {account.view.protected}. Runs in other ledgers, or under another name, are not counted."
+        f"the rows of {account.view.protected}. The sum holds if no terms were chosen because of rows. Runs in other "
+        "ledgers, or under another name, are not counted."
         + (f" The limit was raised: delta = {account.delta:g} in all." if len(account.deltas) > 1 else "")
     )

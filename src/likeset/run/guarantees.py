@@ -101,9 +101,15 @@ def _parts(planned: PlannedView) -> list[dict[str, Any]]:
 
 def guess_sentences(guarantee: Mapping[str, Any], *, who: str, whose: str) -> str:
     """What a proven bound means, from its document: for a guess about one unit, and as a sum of parts."""
-    epsilon, unit = guarantee["epsilon"], f"{guarantee['protected_unit']} of {whose}"
-    guess = bound_in_words(guarantee["guess"], epsilon=epsilon, delta=guarantee["delta"], unit=unit)
-    told = f"By what {who} hear together, {guess}."
+    epsilon = guarantee["epsilon"]
+    guess = bound_in_words(
+        guarantee["guess"],
+        epsilon=epsilon,
+        delta=guarantee["delta"],
+        relation=guarantee["relation"],
+        unit=f"{guarantee['protected_unit']} of {whose}",
+    )
+    told = f"By what {who} hear together in this run, {guess}."
     if guarantee["parts"]:
         release, width = (part["epsilon"] for part in guarantee["parts"])
         told += (

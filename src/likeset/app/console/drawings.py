@@ -52,7 +52,7 @@ def learned(others: PlannedView, *, unit: str) -> Markup:
         words = "Nobody can say how much other owners learn: there is no proof."
         return _figure(words, 60, _bar(6, _WIDTH, "unknown") + _bar(34, _WIDTH, "unknown"))
     cost = others.guarantee
-    guess = bound_in_words(others.guess, epsilon=cost.epsilon, delta=cost.delta, unit=unit)
+    guess = bound_in_words(others.guess, epsilon=cost.epsilon, delta=cost.delta, relation=cost.relation, unit=unit)
     words = f"By what other owners hear in this run, {guess}. Above: by a coin, 50%. Below: at most, by what they hear."
     return _figure(words, 60, _bar(6, _WIDTH / 2.0, "without") + _bar(34, _WIDTH * others.guess, "with"))
 

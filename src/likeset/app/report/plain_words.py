@@ -49,9 +49,10 @@ GLOSSARY = (
     ),
     (
         "coin-flip guess",
-        "Somebody knows every other row and two candidates for one row, equally likely. A coin names the right one 50% "
-        "of the time. The number says how often the best guess by what was heard is right at most. It follows from the "
-        "noise itself, not from ε and δ alone.",
+        "Somebody knows every other row and two candidates for one row, equally likely. (Under add-or-remove: the row "
+        "takes part, or does not.) A coin names the right one 50% of the time. The number says how often "
+        "the best guess by what was heard in this run is right at most. It follows from the noise itself, not from ε "
+        "and δ alone.",
     ),
     (
         "basis",
@@ -204,5 +205,5 @@ def guess(guarantee: Mapping[str, Any], unit: str) -> str:
     right = guarantee.get("guess")
     if guarantee.get("basis") != "proven" or not guarantee.get("epsilon") or not isinstance(right, int | float):
         return ""
-    told = guess_in_words(right, unit=unit)
+    told = guess_in_words(right, relation=guarantee.get("relation", ""), unit=unit)
     return f"{told[0].upper()}{told[1:]}."

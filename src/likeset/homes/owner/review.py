@@ -304,8 +304,14 @@ def _learned(terms: Terms, others: PlannedView) -> str:
     guarantee = others.guarantee
     if others.guess is None:
         return f"Nobody can say: there is no proof ({guarantee.note})."
-    guess = bound_in_words(others.guess, epsilon=guarantee.epsilon, delta=guarantee.delta, unit=unit_of(terms))
-    return f"Little: by what they hear, {guess}.{_by_the_clock(terms)}"
+    guess = bound_in_words(
+        others.guess,
+        epsilon=guarantee.epsilon,
+        delta=guarantee.delta,
+        relation=guarantee.relation,
+        unit=unit_of(terms),
+    )
+    return f"Little: by what they hear in this run, {guess}.{_by_the_clock(terms)}"
 
 
 def unit_of(terms: Terms) -> str:
