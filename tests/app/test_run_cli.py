@@ -36,7 +36,6 @@ from likeset.homes.consumer.home import ConsumerHome
 from likeset.homes.curator.home import CuratorHome
 from likeset.homes.signed_invitation import Invitation
 from likeset.ledger import Ledger
-from likeset.protocol.foreign_terms import MOST_TEXT
 from likeset.protocol.terms import Terms
 from likeset.transports.nvflare.run_report import News
 from likeset.transports.outcomes import Ending, SiteState
@@ -209,7 +208,7 @@ def test_a_curator_is_given_public_rows_and_a_run_says_which_it_needs(world: Wor
 def test_what_cannot_be_carried_is_said_by_the_plan(world: World) -> None:
     for changes, reason in (
         ({"noise": "simulated"}, "noise is secret"),
-        ({"purpose": "x" * MOST_TEXT}, "shorten the purpose"),
+        ({"purpose": "x" * 501}, "at most 500 characters"),
         ({"protocol": "interactive", "size": 10_001}, "more than anybody can mean"),
         ({"owners": {"a": "network:a", "st.mary": "network:b"}}, "is no name for a site"),
     ):
