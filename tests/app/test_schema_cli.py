@@ -85,6 +85,17 @@ def test_show_and_check_take_the_schema_in_the_same_ways(
     assert "name the files to check" in refused(monkeypatch, capsys, "check", schema)
 
 
+def test_check_names_an_undeclared_id_column_that_repeats(schema: Path, tmp_path: Path) -> None:
+    text = "patient_id,age,site,ill\n" + "".join(f"P{row // 3:04d},{30 + row},north,1\n" for row in range(60))
+    rows, single = file(tmp_path, text), file(tmp_path, GOOD, "single.csv")
+    told = document("check", "--schema", schema, rows, single)
+    assert (told["ok"], told["undeclared_ids"]) == (True, {str(rows): "patient_id"})
+    assert "keep: 1" in run("check", "--schema", schema, rows).stdout
+    declared = tmp_path / "declared.yaml"
+    declared.write_text(TEXT + "id: {column: patient_id, rows_per_id: 3}\n", encoding="utf-8")
+    assert document("check", "--schema", declared, rows)["undeclared_ids"] == {}
+
+
 def test_check_takes_a_target_without_labels(schema: Path, tmp_path: Path) -> None:
     target = file(tmp_path, "age,site\n30,north\n40,south\n", "target.csv")
     shown = run("check", "--schema", schema, target).stdout

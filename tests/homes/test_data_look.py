@@ -54,6 +54,20 @@ def test_a_look_says_what_a_check_of_everything_says_and_writes_nothing_into_the
             look_at_data(node, "nosuch")
 
 
+@pytest.mark.parametrize(("rows_each", "warned"), [(1, False), (4, True)])
+def test_a_look_warns_of_persons_with_several_rows_and_no_declared_id(
+    tmp_path: Path, rows_each: int, *, warned: bool
+) -> None:
+    folder = make_node(tmp_path)
+    head, *lines = (tmp_path / "a.csv").read_text().splitlines()
+    numbered = [f"{line},P{place // rows_each:04d}" for place, line in enumerate(lines)]
+    (tmp_path / "a.csv").write_text("\n".join([f"{head},patient_id", *numbered]) + "\n")
+    with OwnerNode(folder) as node:
+        look = look_at_data(node, "patients")
+    assert look.ok
+    assert any("'patient_id'" in finding.words for finding in look.findings) == warned
+
+
 def test_what_was_spent_over_time_only_grows_and_ends_at_what_is_spent_now(tmp_path: Path) -> None:
     runs = [terms(run=f"run-{number}", expires="2099-01-01") for number in (1, 2)]
     with OwnerNode(make_node(tmp_path)) as node:

@@ -175,7 +175,7 @@ def check(
     files = files if first is None else files[1:]
     if not files:
         raise InvalidArgument("FILES", "missing", "name the files to check")
-    inspections, unlabelled = _inspected(files, loaded)
+    inspections, unlabelled, repeated = _inspected(files, loaded)
     ok = all(inspection.ok for inspection in inspections.values())
     if as_json:
         file_documents = [_inspection_document(name, inspection) for name, inspection in inspections.items()]
@@ -185,6 +185,7 @@ def check(
                 "digest": loaded.digest,
                 "from_data": list(loaded.from_data),
                 "unlabelled": unlabelled,
+                "undeclared_ids": repeated,
                 "files": file_documents,
             }
         )
@@ -193,6 +194,11 @@ def check(
             _show_inspection(name, inspection)
         words = f"has no column {loaded.label_column}: it can be a target; an owner's rows need labels"
         show_notes(f"{name} {words}" for name in unlabelled)
+        show_notes(
+            f"{name}: values of column {column!r} repeat, but the schema declares no id: privacy protects single rows, "
+            f"not persons; declare id: {{column: {column}, keep: 1}}"
+            for name, column in repeated.items()
+        )
         _warn_of_data(loaded)
         stdout.print("[bold green]fits[/]" if ok else "[bold red]does not fit[/]")
         if ok:
@@ -203,12 +209,14 @@ def check(
         raise typer.Exit(1)
 
 
-def _inspected(files: "Sequence[str]", schema: "Schema") -> "tuple[dict[str, Inspection], list[str]]":
-    """What is in each file, by its name; and the names of those without labels."""
+def _inspected(files: "Sequence[str]", schema: "Schema") -> "tuple[dict[str, Inspection], list[str], dict[str, str]]":
+    """What is in each file, by its name; the files without labels; undeclared id columns that repeat, by file."""
+    from likeset.tables.schema.rows_per_id import undeclared_id
     from likeset.tables.sources.source import open_source
 
     inspections: dict[str, Inspection] = {}
     unlabelled: list[str] = []
+    repeated: dict[str, str] = {}
     for file in files:
         source = open_source(file)
         there = set(source.schema.names)
@@ -220,7 +228,9 @@ def _inspected(files: "Sequence[str]", schema: "Schema") -> "tuple[dict[str, Ins
             unlabelled.append(source.name)
         for block in source.blocks(needed):
             inspection.add(block.table, table=source.name, locate=block.locate)
-    return inspections, unlabelled
+        if person := undeclared_id(source, schema):
+            repeated[source.name] = person
+    return inspections, unlabelled, repeated
 
 
 def _check_columns(source: "Source", needed: "Sequence[str]", schema: "Schema") -> None:

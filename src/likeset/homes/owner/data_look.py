@@ -10,7 +10,7 @@ from likeset.homes.owner.datasets import DataSet
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.small_groups import SmallGroup, SmallGroups, rare_among
 from likeset.tables.scan.kept_rows import KeptRowsOfIds
-from likeset.tables.schema.rows_per_id import check_ids
+from likeset.tables.schema.rows_per_id import check_ids, undeclared_id
 from likeset.tables.schema.table_checks import Inspection
 from likeset.tables.sources.source import Source
 
@@ -71,6 +71,7 @@ def look_at_data(node: OwnerNode, name: str) -> DataLook:
             (groups if keeping is None else keeping).add(block)
         kept = None if keeping is None else len(keeping.row_numbers())
         complaints = [*_complaints(inspection), *_about_ids(data, source)]
+        person = undeclared_id(source, data.schema)
         withheld = len(rare_among(groups, source, None if keeping is None else keeping.row_numbers()))
     suspicions = inspection.suspicions()
     data.keep_suspicions(suspicions)
@@ -78,6 +79,7 @@ def look_at_data(node: OwnerNode, name: str) -> DataLook:
         *_about_rows(inspection, data, complaints, kept),
         _about_groups(withheld, policy.smallest_group, inspection.rows if kept is None else kept),
         *_about_columns(data, policy.columns),
+        *_about_persons(person),
     ]
     what = f"data set {name}"
     findings = [Finding(what, ok=ok, words=words) for ok, words in found]
@@ -105,8 +107,17 @@ def _about_rows(inspection: Inspection, data: DataSet, complaints: list[str], ke
 
 def _about_groups(withheld: int, smallest: int, offered: int) -> _Found:
     if smallest == 1:
-        return withheld < offered, "every row may be offered: owner.yaml sets no smallest group"
+        return withheld < offered, "every row may be offered: smallest_group in owner.yaml is 1"
     return withheld < offered, f"{withheld:,} rows are in groups of fewer than {smallest} and are never offered"
+
+
+def _about_persons(column: str) -> Iterator[_Found]:
+    if column:
+        yield (
+            True,
+            f"warning: values of column {column!r} repeat, but the schema declares no id: budgets and groups count "
+            f"rows, not persons; ask the consumer for a schema with id: {{column: {column}, keep: 1}}",
+        )
 
 
 def _about_columns(data: DataSet, allowed: tuple[str, ...]) -> Iterator[_Found]:
