@@ -263,7 +263,8 @@ def test_a_new_node_is_not_ready_and_nothing_is_overwritten(tmp_path: Path) -> N
 
 
 def test_bad_input_is_told_in_one_line(node: Path, tmp_path: Path) -> None:
-    assert "likeset owner init" in mistake("inbox", node=tmp_path)
+    elsewhere = mistake("inbox", node=tmp_path)
+    assert all(remedy in elsewhere for remedy in ("--node DIR", "LIKESET_NODE", "likeset owner init"))
     assert "is not known here" in mistake("review", "nosuch", node=node)
     assert "is not known here" in mistake("outbox", "nosuch", node=node)
     assert "is not known here" in mistake("withdraw", "nosuch", node=node)

@@ -117,7 +117,9 @@ class Job(_Settings):  # type: ignore[misc]  # likewise
         """What it asks for, beside files and names."""
         if self.epsilon == 0.0 and self.offers != "uniform":
             raise InvalidArgument(
-                "epsilon", 0, "allows no release of the target; raise it, or ask for uniform offers, which need none"
+                "epsilon",
+                0,
+                "allows no release of the target; raise it, or use --offers uniform (offers: uniform), without one",
             )
         if self.seed is not None:
             arguments.count("seed", self.seed, least=0)

@@ -275,7 +275,9 @@ class ConsumerHome(PartyHome):
         path = self.folder / SETTINGS_FILE
         if not path.is_file():
             raise InvalidArgument(
-                "--home", self.folder, "is not the directory of a consumer; make one with `likeset run init`"
+                "--home",
+                self.folder,
+                "is not the directory of a consumer; give --home DIR or set LIKESET_HOME (new: `likeset run init DIR`)",
             )
         return documents.read(path, Connection)
 

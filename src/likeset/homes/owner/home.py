@@ -57,7 +57,9 @@ class Home(PartyHome):
         """Raise unless this is the directory of a node; ``argument`` is what the user gave it as."""
         if not self.policy.is_file() or not self.key_file.is_file():
             raise InvalidArgument(
-                argument, str(self.folder), "is not the directory of a node; make one with `likeset owner init`"
+                argument,
+                str(self.folder),
+                "is not the directory of a node; give --node DIR or set LIKESET_NODE (new: `likeset owner init DIR`)",
             )
 
     def key(self) -> int:

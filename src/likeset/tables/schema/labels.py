@@ -109,7 +109,7 @@ def _read_declared(column: Any, values: Sequence[Any], missing: MissingWords) ->
     words = {
         Trouble.MISSING: _MISSING,
         Trouble.UNKNOWN: "is none of the declared values of the label",
-        Trouble.WRONG: "is of another type than the declared values of the label",
+        Trouble.WRONG: "is of another type than the declared values of the label; convert the column or the values",
     }
     return known[places], [(trouble, words[trouble], mask) for trouble, mask in troubles.items()]
 

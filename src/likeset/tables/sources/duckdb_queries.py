@@ -121,6 +121,8 @@ def _reason(error: Exception, columns: Sequence[str]) -> str:
         )
     if kind == "out of memory error":
         return f"the query needs more than {_MEMORY} of memory or too much disk; ask for less at once"
+    if kind == "io error" and "No files found" in str(error):
+        return "no file matches a pattern that the query names; check its path"
     if kind in ("invalid input error", "io error", "out of range error"):
         return f"the query failed ({kind}); check the files and types that it names"
     return "the query failed while it ran; check the files and types that it names"
