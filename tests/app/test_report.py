@@ -378,8 +378,14 @@ def test_numbers_have_the_digits_that_matter(value: object, digits: int, words: 
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
-        ({"weight": 0.88, "skill": 0.88}, "matched together with rows: rows near the target tell 88% of them"),
-        ({"weight": 0.0, "skill": 0.31}, "not matched: rows near the target tell 31% of them, too little to follow"),
+        (
+            {"weight": 0.88, "skill": 0.88},
+            "matched together with rows: rows near the target explain 88% of the variance",
+        ),
+        (
+            {"weight": 0.0, "skill": 0.31},
+            "not matched: rows near the target explain 31% of the variance of labels, too little to use",
+        ),
     ],
 )
 def test_the_page_says_how_labels_counted(labels: dict[str, float], words: str) -> None:

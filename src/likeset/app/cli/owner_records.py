@@ -50,7 +50,7 @@ def outbox(
         stdout.print("Nothing has left.")
         return
     if run is None:
-        heads = ["run", "to", "first (UTC)", "last (UTC)", "messages", "rows", "receipt"]
+        heads = ["run", "consumer", "first (UTC)", "last (UTC)", "messages", "rows", "receipt"]
         show_table("What left", heads, [_line_of_run(one) for one in left])
     else:
         heads = ["run", "when (UTC)", "round", "message", "rows", "bytes", "sent", "receipt"]
@@ -109,12 +109,19 @@ def budget(
     show_table("Budgets over all runs", ["what", "spent", "limit", "left"], lines)
     stdout.print(f"[dim]Epsilon holds {overview.about_delta}.[/]", soft_wrap=True)
     history_lines = [
-        [charge.run, charge.at[:19], charge.toward, str(charge.rows), "yes" if charge.answered else "no"]
+        [
+            charge.run,
+            charge.at[:16].replace("T", " "),
+            charge.toward,
+            str(charge.rows),
+            "yes" if charge.answered else "no",
+        ]
         for charge in overview.history
     ]
     show_table("History", ["run", "when (UTC)", "toward", "rows", "answered"], history_lines)
     course_lines = [
-        [point.at[:19], f"{point.epsilon:.4g}", f"{point.rows:,}", f"{point.readable:,}"] for point in overview.course
+        [point.at[:16].replace("T", " "), f"{point.epsilon:.4g}", f"{point.rows:,}", f"{point.readable:,}"]
+        for point in overview.course
     ]
     heads = ["when (UTC)", "epsilon to owners", "rows that left", "rows one party may read"]
     show_table("Spent by then", heads, course_lines)

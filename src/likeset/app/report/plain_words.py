@@ -56,8 +56,8 @@ GLOSSARY = (
     ),
     (
         "basis",
-        "On whose word a guarantee rests. Proven: a written proof covers what was done. Claimed: the paper says so. "
-        "None: nobody can say.",
+        "What a guarantee rests on. Proven: a written proof covers what was done. Claimed: the paper says so. "
+        "None: there is no guarantee.",
     ),
     (
         "replace-one, add-or-remove",
@@ -82,9 +82,9 @@ def labels_in_words(labels: Any) -> list[str]:
     weight, skill = (labels.get(name) if isinstance(labels, Mapping) else None for name in ("weight", "skill"))
     if not isinstance(weight, int | float) or not isinstance(skill, int | float) or skill <= 0.0:
         return []
-    told = f"rows near the target tell {percent(skill)} of them"
+    told = f"rows near the target explain {percent(skill)} of the variance of labels"
     if weight <= 0.0:
-        return [f"not matched: {told}, too little to follow"]
+        return [f"not matched: {told}, too little to use"]
     return [f"matched together with rows: {told}; MMD² and shares are by rows alone"]
 
 

@@ -105,7 +105,7 @@ def likeness_in_words(result: Mapping[str, Any]) -> str:
     return (
         f"Your summary has MMD² {number(own_squared_mmd(result))} ({number(likeness['low'])} to "
         f"{number(likeness['high'])}), estimated for new rows like your target's: selections without a fold of it, "
-        f"measured on that fold; in brackets an interval for 95 of 100 runs.{far}"
+        f"measured on that fold; in brackets a 95% interval.{far}"
     )
 
 
