@@ -334,6 +334,7 @@ class TestEvaluate:
             bought.ill.to_numpy(),
             test_rows=SCHEMA.transformer().transform(self.TEST),
             test_labels=self.TEST.ill.to_numpy(),
+            test_ids=self.TEST.who.to_numpy(),
             resamples=100,
         )
         assert judged == plain
