@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import boto3
 import paramiko
 import pytest
 from mail_servers import MailServer, SshServer, mail_environment, s3_server, ssh_server
@@ -409,6 +410,19 @@ def test_a_bucket_that_sends_more_than_was_asked_for_is_not_listened_to(
         with pytest.raises(PostTrouble, match="more than the 100 bytes"):
             store.read(PAIR, NAME, most_bytes=100)
         store.close()
+
+
+def test_a_file_that_its_writer_had_archived_is_trouble_with_this_file_only(s3: MailServer) -> None:
+    bucket, _, prefix = s3.address.removeprefix("s3://").partition("/")
+    client = boto3.session.Session().client("s3")
+    client.put_object(Bucket=bucket, Key=f"{prefix}/{PAIR}/{NAME}", Body=DATA, StorageClass="GLACIER")
+    client.close()
+    store = open_store(s3.address)
+    assert [file.name for file in store.list(PAIR)] == [NAME]
+    with pytest.raises(PostTrouble, match="refused a request"):
+        store.read(PAIR, NAME, most_bytes=100)
+    store.remove(PAIR, NAME)
+    store.close()
 
 
 class LyingFiles(paramiko.SFTPServerInterface):

@@ -40,6 +40,7 @@ _TRIES = 2
 _PIECE = 1 << 20
 _MOST_ANSWER = 1 << 23  # bytes of an answer that is no file: a thousand names take a tenth of that
 _DENIED = "no permission; ask its keeper to let these keys list, read, write and remove there"
+_REFUSED = "its server refused a request; ask its keeper why"
 _NO_KEYS = "no keys for it; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
 _SLOW = "does not answer in time; it is tried again later"
 _NOT_REACHED = "is not reached; see whether AWS_ENDPOINT_URL and the network are right"
@@ -127,7 +128,8 @@ class S3Store(CheckedStore):
     def _known_trouble(self, error: Exception) -> MailboxTrouble | None:
         match error:
             case ClientError():
-                return self._refused(str(error.response.get("Error", {}).get("Code")))
+                code = str(error.response.get("Error", {}).get("Code"))
+                return self._refused(code, is_read=error.operation_name == "GetObject")
             case NoCredentialsError() | PartialCredentialsError():
                 return MailboxTrouble(self.address, _NO_KEYS)
             case ConnectTimeoutError() | ReadTimeoutError() | urllib3.exceptions.TimeoutError() | TimeoutError():
@@ -139,12 +141,15 @@ class S3Store(CheckedStore):
             case _:
                 return None
 
-    def _refused(self, code: str) -> MailboxTrouble:
+    def _refused(self, code: str, *, is_read: bool) -> MailboxTrouble:
         if code in ("NoSuchKey", "404"):
             return PostTrouble(self.address, "a file is gone; it was read or removed by somebody else")
         if code == "InvalidRange":
             return PostTrouble(self.address, "a file is empty; it was left alone")
-        return MailboxTrouble(self.address, _CODES.get(code, "its server refused a request; ask its keeper why"))
+        reason = _CODES.get(code, _REFUSED)
+        # Whoever wrote a file can have it refused to all readers: archived, private, or under a key of its own.
+        is_of_one_file = is_read and reason in (_DENIED, _REFUSED)
+        return (PostTrouble if is_of_one_file else MailboxTrouble)(self.address, reason)
 
 
 def _sent(session: Any, request: Any) -> Any:
