@@ -166,6 +166,21 @@ def test_test_rows_that_models_were_trained_on_are_counted() -> None:
 
 
 @pytest.mark.usefixtures("few_trees")
+def test_a_test_without_errors_is_not_called_certain() -> None:
+    """Of 70 rows without an error: 1 - 0.05 ** (1 / 70) = 4.2%."""
+    rows = np.linspace(0.0, 1.0, 140)[:, None]
+    labels = (rows[:, 0] > 0.5).astype(int)
+    flipped = np.where(np.arange(70) % 2, labels[1::2], 1 - labels[1::2])
+    found = likeset.evaluate(
+        rows[::2], labels[::2], test_rows=rows[1::2] * 0.0 + labels[1::2, None], test_labels=labels[1::2]
+    )
+    assert score(found, "the summary", "linear", "accuracy") == 1.0
+    assert "4.2%" in " ".join(found.notes)
+    wrong = likeset.evaluate(rows[::2], labels[::2], test_rows=rows[1::2], test_labels=flipped)
+    assert "certainty" not in " ".join(wrong.notes)
+
+
+@pytest.mark.usefixtures("few_trees")
 def test_one_class_unknown_classes_and_tiny_tests_are_said() -> None:
     rows, _ = labelled(12, seed=9)
     found = likeset.evaluate(rows, ["a"] * 12, test_rows=rows, test_labels=["a"] * 6 + ["b"] * 6)

@@ -230,6 +230,13 @@ def evaluate_sets(
     losses = [] if owners is None else _losses(summary, test, owners, main, counts=counts, seed=seed, task=task)
     persons = None if ids is None else len(np.unique(ids))
     notes = _notes(summary, test, task, persons)
+    if task == "classes" and any(line.scores["accuracy"].low == 1.0 for line in lines):
+        # Resampling a test without errors gives no errors; an exact one-sided bound does not depend on resampling.
+        units, unit = (len(test.labels), "rows") if persons is None else (persons, "persons")
+        notes.append(
+            f"1.000 to 1.000 means no error in this test, not certainty: of {units:,} {unit} without an error it "
+            f"follows only that at most {1.0 - 0.05 ** (1.0 / units):.1%} of new {unit} have one (95% confidence)."
+        )
     return Evaluation(task, len(test.labels), persons, tuple(lines), tuple(losses), tuple(notes))
 
 
