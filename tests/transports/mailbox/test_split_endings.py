@@ -156,6 +156,24 @@ def _other_rows(*arguments: Any, **named: Any) -> Words:
     return words
 
 
+@pytest.mark.parametrize("party", [CURATOR, WITNESS])
+def test_a_look_that_ends_a_run_leaves_its_files_to_the_process_that_computes(homes: SplitHomes, party: str) -> None:
+    """That process may open picks in this moment, and the record of it must not be removed."""
+    homes.only_look = set(homes.computing)
+    homes.settle()
+    homes.approve()
+    homes.settle()
+    kept = ComputeFolder(homes.folder(party), homes.run.terms.digest)
+    homes.run.cancel()
+    with kept.alone():
+        before = {path.name for path in kept.folder.iterdir()}
+        homes.settle()
+        assert {path.name for path in kept.folder.iterdir()} == before
+        kept.opening.keep_share(b"share")
+    homes.settle()
+    assert [path.name for path in kept.folder.iterdir()] == [kept.opening.record.name]
+
+
 @pytest.mark.parametrize("party", [CURATOR, WITNESS, CONSUMER])
 def test_shares_of_picks_go_with_the_terms_also_where_a_home_only_looks(homes: SplitHomes, party: str) -> None:
     homes.only_look = set(homes.computing)

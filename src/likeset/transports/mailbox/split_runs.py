@@ -277,10 +277,13 @@ class SplitRuns:
         if self.room is not None:
             self.room.end(run.terms.hex())
         kept = ComputeFolder(self.desk.folder, run.terms.hex())
-        if ending == Ending.DONE or self.desk.clock() >= run.ends:
-            kept.remove()
-        else:
-            kept.rest()
+        with kept.alone() as is_alone:
+            if not is_alone:
+                return  # another process computes, and may be about to open: the next look removes them
+            if ending == Ending.DONE or self.desk.clock() >= run.ends:
+                kept.remove()
+            else:
+                kept.rest()
 
     # What a person hears of it.
 
