@@ -1,4 +1,4 @@
-"""The vectors of offers: what an owner, compute parties and a third party write about a handful of slots.
+"""The vectors of offers: what an owner and compute parties write about a handful of slots.
 
 Everything that is drawn comes from a fixed stream here, so that it follows from its label; no secret.
 """
@@ -19,7 +19,6 @@ from likeset.trust.envelopes import OfferContext
 from likeset.trust.row_shares import COMPUTE_ROLES, ComputeRole, SlotLayout
 from likeset.trust.share_receipts import roster_of, sign_receipt, sign_roster
 from likeset.trust.shared_offers import OfferShape, SharedOffer, share_offer
-from likeset.trust.slot_evidence import OfferEvidence, SlotEvidence, opening_of
 
 SCHEMA_TEXT = """likeset: schema
 version: 1
@@ -79,7 +78,7 @@ def vector_offer(secrets: dict[str, CardSecret], terms: bytes) -> SharedOffer:
 
 
 def offer_vectors(secrets: dict[str, CardSecret], terms: bytes) -> dict[str, Any]:
-    """Records, parts, receipts, rosters, evidence, and what must be refused."""
+    """Records, parts, receipts, rosters, and what must be refused."""
     everybody = {**secrets, "witness": party("university")}
     shared = vector_offer(everybody, terms)
     context, owner = shared.offer_list.context, secrets["owner"].card
@@ -88,18 +87,6 @@ def offer_vectors(secrets: dict[str, CardSecret], terms: bytes) -> dict[str, Any
         for role, part in shared.parts.items()
     ]
     roster = roster_of(receipts, terms=terms, parties=context.parties)
-    slot = int(shared.slot_of_row[0])
-    curator, consumer = shared.parts["curator"], shared.parts["consumer"]
-    words = sum(part.words(SHAPE.layout)[slot] for part in shared.parts.values())
-    random = np.asarray(words)[SHAPE.layout.random].astype(">u8").tobytes()
-    shown = SlotEvidence(
-        slot,
-        consumer.digests_of(slot),
-        random,
-        curator.envelope_of(slot),
-        tuple(opening_of(part, slot) for part in shared.parts.values()),
-    )
-    evidence = OfferEvidence(shared.offer_list, tuple(receipts), consumer.key, (shown,))
     return {
         "witness_card": everybody["witness"].card.to_bytes().hex(),
         "schema": SCHEMA_TEXT,
@@ -112,19 +99,17 @@ def offer_vectors(secrets: dict[str, CardSecret], terms: bytes) -> dict[str, Any
         "parts": {role: part.to_bytes().hex() for role, part in shared.parts.items()},
         "receipts": {receipt.role: receipt.to_bytes().hex() for receipt in receipts},
         "rosters": {role: sign_roster(everybody[role], roster, role).to_bytes().hex() for role in COMPUTE_ROLES},
-        "evidence": evidence.to_bytes().hex(),
-        "damaged": damaged_offers(shared, evidence),
+        "damaged": damaged_offers(shared),
     }
 
 
-def damaged_offers(shared: SharedOffer, evidence: OfferEvidence) -> dict[str, dict[str, str]]:
-    """What every reader must refuse: parts by the curator, evidence by a third party, records by the consumer."""
+def damaged_offers(shared: SharedOffer) -> dict[str, dict[str, str]]:
+    """What every reader must refuse: parts by the curator, records by the consumer."""
     part: Any = shared.parts["curator"]
     size = SHAPE.envelope_bytes
     swapped = part.envelopes[size : 2 * size] + part.envelopes[:size] + part.envelopes[2 * size :]
     role: ComputeRole = "witness"
     unsigned = dataclasses.replace(part.offer_list, signature=bytes(64))
-    other = dataclasses.replace(evidence.slots[0], slot=(evidence.slots[0].slot + 1) % SHAPE.slots)
     first = records()[0]
     cases: dict[str, dict[str, bytes]] = {
         "part": {
@@ -132,10 +117,6 @@ def damaged_offers(shared: SharedOffer, evidence: OfferEvidence) -> dict[str, di
             "another salt": dataclasses.replace(part, salts=bytes(len(part.salts))).to_bytes(),
             "another share": dataclasses.replace(part, share=shared.parts[role].share).to_bytes(),
             "a list that nobody signed": dataclasses.replace(part, offer_list=unsigned).to_bytes(),
-        },
-        "evidence": {
-            "digests of another slot": dataclasses.replace(evidence, slots=(other,)).to_bytes(),
-            "a list that nobody signed": dataclasses.replace(evidence, offer_list=unsigned).to_bytes(),
         },
         "record": {
             "a byte more": first + b"\0",

@@ -14,7 +14,6 @@ from likeset.trust.picks import PickedSlot
 from likeset.trust.row_shares import ComputeRole, SlotLayout, Words, checksums, joined_shares, word_bytes
 from likeset.trust.share_receipts import ShareReceipt, sign_receipt
 from likeset.trust.shared_offers import OfferPart, OfferShape, SharedOffer, share_offer
-from likeset.trust.slot_evidence import OfferEvidence, SlotEvidence, opening_of
 
 OWNER, OTHER_OWNER = party("owner"), party("another-owner")
 PARTIES: dict[ComputeRole, CardSecret] = {
@@ -96,22 +95,3 @@ def pick(shared: SharedOffer, slot: int) -> PickedSlot:
 
 def envelopes_of(shared: SharedOffer) -> dict[int, bytes]:
     return {slot: shared.parts["curator"].envelope_of(slot) for slot in range(SHAPE.slots)}
-
-
-def evidence(
-    shared: SharedOffer, *slots: int, without: Sequence[ComputeRole] = (), owner: CardSecret = OWNER, **changes: Any
-) -> OfferEvidence:
-    """What everybody who answers shows of slots; ``without`` names those who do not answer."""
-    part = shared.parts["consumer"]
-    shown = tuple(
-        SlotEvidence(
-            slot,
-            part.digests_of(slot),
-            random=b"" if "consumer" in without else pick(shared, slot).random,
-            envelope=b"" if "curator" in without else envelopes_of(shared)[slot],
-            openings=tuple(opening_of(held, slot) for role, held in shared.parts.items() if role not in without),
-        )
-        for slot in slots
-    )
-    key = b"" if "consumer" in without else part.key
-    return dataclasses.replace(OfferEvidence(part.offer_list, receipts_of(shared, owner), key, shown), **changes)

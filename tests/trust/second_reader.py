@@ -199,12 +199,6 @@ def read_stub(data: bytes, *, sender: Card) -> bytes:
     return header
 
 
-def read_disclosure(data: bytes, *, sender: Card) -> Letter:
-    """What the sender said, without any key."""
-    stub, random, body = parts_of("likeset disclosure", data, 3)
-    return said(read_stub(stub, sender=sender), random, body)
-
-
 def canonical(document: Any) -> bytes:
     """The one way to write JSON that is signed."""
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode("ascii")
@@ -227,41 +221,6 @@ def read_receipt(data: bytes) -> dict[str, Any]:
 def terms_digest(text: str) -> bytes:
     """How letters, acceptances and receipts name terms."""
     return hashlib.sha256(b"likeset/terms/4\n" + text.encode("utf-8")).digest()
-
-
-def read_bundle(data: bytes) -> tuple[dict[str, list[int]], list[dict[str, Any]], list[Letter]]:
-    """Who wrote which numbers, what receipts say, and what is disclosed; everything signed by whom the terms name."""
-    need(len(data) <= 2**27, "size")
-    signed_terms, first, second, *lists = parts_of("likeset bundle", data, 7)
-    acceptances, stubs, receipts, disclosures = map(split, lists)
-    text, consumer, _ = read_terms(signed_terms)
-    terms, digest = json.loads(text), terms_digest(text)
-    run_id, names = bytes.fromhex(terms["run_id"]), [first.decode(), second.decode()]
-    cards = {terms["consumer"]: consumer}
-    for accepted in map(read_acceptance, acceptances):
-        need(accepted[:2] == (run_id, digest), "acceptance")
-        cards[accepted[3]] = accepted[4]
-    for name, card in cards.items():
-        need(terms["cards"][name] == fingerprint_text(card.fingerprint), "card")
-    writers = {cards[name].fingerprint: name for name in names}
-    wrote: dict[str, list[int]] = {name: [] for name in names}
-    for stub in stubs:
-        header = parts_of("likeset stub", stub, 3)[0]
-        need({header[52:77], header[77:102]} == set(writers), "between")
-        read_stub(stub, sender=cards[writers[header[52:77]]])
-        need((header[4:20], header[20:52]) == (run_id, digest), "run")
-        wrote[writers[header[52:77]]].append(struct.unpack(">Q", header[110:118])[0])
-    said = []
-    for receipt in map(read_receipt, receipts):
-        need((receipt["run_id"], receipt["terms"]) == (run_id.hex(), digest.hex()), "receipt")
-        need(receipt["card"] == cards["curator"] and receipt["owner"] in names, "receipt")
-        said.append(receipt)
-    shown = []
-    for disclosure in disclosures:
-        stub = parts_of("likeset disclosure", disclosure, 3)[0]
-        need(stub in stubs, "disclosure")
-        shown.append(read_disclosure(disclosure, sender=cards[writers[split(stub)[1][52:77]]]))
-    return wrote, said, shown
 
 
 class OfferList(NamedTuple):
@@ -378,31 +337,6 @@ def open_envelope(envelope: bytes, listed: OfferList, slot: int, *, key: bytes, 
     end = 4 + int.from_bytes(padded[:4], "big")
     need(end <= len(padded) and not any(padded[end:]), "padding")
     return padded[4:end]
-
-
-def read_evidence(data: bytes, owner: Card, parties: list[Card]) -> list[tuple[int, list[int], bytes]]:
-    """Of each slot the words that all shares add up to, and the record in its envelope."""
-    listed_data, receipts, key, slots = parts_of("likeset evidence", data, 4)
-    listed = read_list(listed_data, owner)
-    for receipt in split(receipts):
-        role = split(receipt)[4]
-        need(read_share_receipt(receipt, parties[ROLES.index(role)]) == (role, listed.digest), "receipt")
-    need(sha(key) == listed.key_digest, "key")
-    results = []
-    for shown in split(slots):
-        index, digests, random, envelope, openings = split(shown)
-        slot = int.from_bytes(index, "big")
-        each = check_leaf(listed, slot, digests)
-        need((sha(random), sha(envelope)) == (each[-2], each[-1]), "digests")
-        total: list[int] = []
-        for opening in split(openings):
-            role, salt, share = split(opening)
-            check_share(listed, slot, role, salt=salt, share=share, commitment=each[ROLES.index(role)])
-            words = [int.from_bytes(word, "big") for word in pieces(share, 8)]
-            total = [(word + other) % 2**64 for word, other in zip(words, total or [0] * len(words), strict=True)]
-        need(b"".join(map(number, total[-4:])) == random, "random")
-        results.append((slot, total, open_envelope(envelope, listed, slot, key=key, random=random)))
-    return results
 
 
 def read_record(data: bytes, kinds: list[str]) -> tuple[int, list[Any], int]:

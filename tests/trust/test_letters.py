@@ -9,17 +9,14 @@ from hypothesis import strategies as st
 from trust_world import ALICE, BOB, BOBS_RUN_KEY, MALLORY, MOST_BYTES, RUN_ID, TERMS, flipped, letter_to_bob
 
 from chance import examples
-from likeset.errors import BadDocument, InvalidArgument, LetterRefused
+from likeset.errors import BadDocument, InvalidArgument
 from likeset.trust.encoding import LETTER_CONTEXT, fields, signed
 from likeset.trust.letters import (
     HEADER_BYTES,
     NOTHING_RECEIVED,
-    Disclosure,
     Header,
     LetterContent,
-    Refusal,
     Stub,
-    discloses,
     letter_in,
     open_letter,
 )
@@ -111,9 +108,8 @@ def test_two_letters_of_the_same_words_have_nothing_in_common() -> None:
 def test_nothing_that_is_sealed_is_shown() -> None:
     letter = letter_to_bob(message=b"canary of the message", enclosures=(b"canary of the enclosure",))
     content = opened_by_bob(letter.data)
-    disclosure = Disclosure(letter.stub, content.random, content.body)
     assert b"canary" not in letter.data
-    assert all("canary" not in repr(shown) for shown in (letter, content, disclosure, letter.stub))
+    assert all("canary" not in repr(shown) for shown in (letter, content, letter.stub))
 
 
 def test_the_signature_is_over_what_the_page_says() -> None:
@@ -159,36 +155,3 @@ class TestThirdParties:
     def test_other_bytes_are_no_stub(self, data: bytes) -> None:
         with pytest.raises(BadDocument, match="likeset stub"):
             Stub.from_bytes(data)
-
-    def test_a_disclosure_proves_what_was_written(self) -> None:
-        content = opened_by_bob(LETTER.data)
-        disclosure = Disclosure.from_bytes(Disclosure(LETTER.stub, content.random, content.body).to_bytes())
-        assert disclosure.opened_for(ALICE.card) == content
-        assert discloses(LETTER.stub, content.random, content.body)
-
-    def test_nothing_else_can_be_disclosed(self) -> None:
-        content = opened_by_bob(LETTER.data)
-        random, body = content.random, content.body
-        for others in [
-            (random, flipped(body, 70)),
-            (random, body[:-1]),
-            (random, body + b"\0"),
-            (flipped(random, 0), body),
-            (random + body[:1], body[1:]),  # the same bytes, cut elsewhere
-            (random[:-1], random[-1:] + body),
-            (b"", random + body),
-        ]:
-            assert not discloses(LETTER.stub, *others)
-            with pytest.raises(LetterRefused) as refused:
-                Disclosure(LETTER.stub, *others).opened_for(ALICE.card)
-            assert refused.value.reason == Refusal.COMMITMENT
-
-    def test_a_disclosure_of_another_writer_is_refused(self) -> None:
-        content = opened_by_bob(LETTER.data)
-        with pytest.raises(LetterRefused) as refused:
-            Disclosure(LETTER.stub, content.random, content.body).opened_for(MALLORY.card)
-        assert refused.value.reason == Refusal.SIGNATURE
-
-    def test_the_writer_can_disclose_what_it_wrote(self) -> None:
-        assert LETTER.content is not None
-        assert discloses(LETTER.stub, LETTER.content.random, LETTER.content.body)

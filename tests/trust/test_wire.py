@@ -12,11 +12,9 @@ from second_reader import Refused
 from wire_vectors import SECRETS, VECTORS, Sealed, vectors
 
 from likeset.errors import BadDocument, LetterRefused
-from likeset.homes.bundles import Bundle
-from likeset.homes.disputes import facts
 from likeset.homes.receipts import receipt_in
 from likeset.trust.cards import Card, card_in
-from likeset.trust.letters import HEADER_BYTES, Disclosure, Refusal, Stub, letter_in, open_letter
+from likeset.trust.letters import HEADER_BYTES, Refusal, Stub, letter_in, open_letter
 from likeset.trust.posts import PairKeys, file_name
 from likeset.trust.sealing import SealingSecret
 from likeset.trust.signed_terms import Acceptance, SignedTerms
@@ -54,8 +52,6 @@ REASONS = {
     "a step of zeros too many": "something else than zeros",
     "a digest of 31 bytes": "names terms by 32 bytes",
     "a part more": "has more than its 4 parts",
-    "another body": Refusal.COMMITMENT,
-    "the same bytes, cut elsewhere": Refusal.COMMITMENT,
 }
 """Each is refused for what is wrong with it, and for nothing else."""
 
@@ -133,14 +129,12 @@ def test_both_read_the_letters(label: str) -> None:
     assert letter.digest.hex() == vector["digest"]
     assert (letter.header.round, letter.header.number) == (vector["round"], vector["number"])
     assert letter.stub == Stub.from_bytes(in_bytes(vector["stub"]))
-    assert Disclosure.from_bytes(in_bytes(vector["disclosure"])).opened_for(card_of("owner")) == content
 
     owner, curator = seconds_card_of("owner"), seconds_card_of("curator")
     second = second_reader.open_letter(letter.data, sender=owner, recipient=curator, run_secret=secret)
     assert second.parts == [content.message, *content.enclosures]
     assert (second.round, second.number) == (vector["round"], vector["number"])
     assert second.last_received.hex() == vector["last_received"]
-    assert second_reader.read_disclosure(in_bytes(vector["disclosure"]), sender=owner) == second
     assert second_reader.read_stub(in_bytes(vector["stub"]), sender=owner) == letter.header.to_bytes()
 
 
@@ -183,32 +177,12 @@ def test_both_read_the_receipt() -> None:
         second_reader.read_receipt(changed)
 
 
-def test_both_read_the_bundle() -> None:
-    data = in_bytes(CONTENT["bundle"])
-    bundle = Bundle.from_bytes(data)
-    wrote, (receipt,), (shown,) = second_reader.read_bundle(data)
-    assert wrote == {
-        name: [stub.header.number for stub in bundle.written_by(name)] for name in ("old-hospital", "curator")
-    }
-    assert wrote == {"old-hospital": [0, 1], "curator": [0]}
-    assert receipt["lines"] == bundle.receipts[0].transcript.document()["lines"]
-    assert shown.parts == [b"an offer"]
-    assert not any(fact.kind == "contradiction" for fact in facts(bundle))
-    signature = bundle.stubs[0].signature
-    with pytest.raises(BadDocument):
-        Bundle.from_bytes(data.replace(signature, bytes(64)))
-    with pytest.raises(Refused):
-        second_reader.read_bundle(data.replace(signature, bytes(64)))
-
-
 def read(kind: str, data: bytes, *, writer: str) -> None:
     """As the package reads it."""
     if kind == "letter":
         key = SealingSecret.from_bytes(in_bytes(PARTIES["curator"]["run_secret"]))
         letter = letter_in(data, most_bytes=1 << 16)
         open_letter(letter, writer=card_of(writer), reader=card_of("curator"), key=key)
-    elif kind == "disclosure":
-        Disclosure.from_bytes(data).opened_for(card_of(writer))
     elif kind == "post":
         PairKeys.between(SECRETS["curator"], card_of(writer)).unwrap(data)
     elif kind == "card":
@@ -225,8 +199,6 @@ def read_by_the_second(kind: str, data: bytes, *, writer: str) -> None:
     if kind == "letter":
         secret, recipient = in_bytes(PARTIES["curator"]["run_secret"]), seconds_card_of("curator")
         second_reader.open_letter(data, sender=sender, recipient=recipient, run_secret=secret)
-    elif kind == "disclosure":
-        second_reader.read_disclosure(data, sender=sender)
     elif kind == "post":
         ends = {"writer": sender.fingerprint, "reader": seconds_card_of("curator").fingerprint}
         _, key = second_reader.pair(in_bytes(PARTIES["curator"]["sealing_secret"]), sender, **ends)
@@ -250,4 +222,4 @@ def test_both_refuse_what_is_damaged(kind: str, label: str, data: bytes) -> None
 
 def test_every_kind_of_document_is_among_the_damaged_ones() -> None:
     assert [label for _, label, _ in DAMAGED] == list(REASONS)
-    assert {kind for kind, _, _ in DAMAGED} == {"card", "terms", "acceptance", "letter", "post", "disclosure"}
+    assert {kind for kind, _, _ in DAMAGED} == {"card", "terms", "acceptance", "letter", "post"}

@@ -12,12 +12,11 @@ from second_reader import Refused
 from wire_vectors import VECTORS
 
 from likeset.errors import BadDocument, OfferRefused
-from likeset.trust.blame import Ruling, blame
 from likeset.trust.cards import Card
+from likeset.trust.envelopes import open_envelope
 from likeset.trust.row_shares import COMPUTE_ROLES, fixed_point
 from likeset.trust.share_receipts import ShareReceipt, SignedRoster, agreed_roster
 from likeset.trust.shared_offers import OfferPart, check_part
-from likeset.trust.slot_evidence import OfferEvidence
 
 CONTENT: dict[str, Any] = json.loads(VECTORS.read_text(encoding="utf-8"))
 OFFER = CONTENT["offer"]
@@ -44,18 +43,6 @@ def read_part_second(data: bytes) -> Any:
     """As the second reader reads it."""
     words = OFFER["columns"] + OFFER["classes"] + 5
     return second_reader.read_part(data, SECONDS["owner"], words=words, record_bytes=OFFER["record_bytes"])
-
-
-def judge(data: bytes) -> Any:
-    """As a third party of the package does."""
-    parties = {role: CARDS[role] for role in COMPUTE_ROLES}
-    shown = OfferEvidence.from_bytes(data)
-    return blame(shown, owner=CARDS["owner"], parties=parties, layout=SHAPE.layout, reader=COMPACT)
-
-
-def judge_second(data: bytes) -> Any:
-    """As a third party with the second reader does."""
-    return second_reader.read_evidence(data, SECONDS["owner"], [SECONDS[role] for role in COMPUTE_ROLES])
 
 
 @pytest.mark.parametrize("role", COMPUTE_ROLES)
@@ -90,14 +77,21 @@ def test_both_read_the_records() -> None:
         assert second_reader.read_record(record, KINDS) == (handle, list(row.values()), label)
 
 
-def test_both_judge_the_evidence() -> None:
-    """The shares of the slot add up to what the schema makes of the record, label 1 of 2, valid, and r."""
-    data = bytes.fromhex(OFFER["evidence"])
-    assert judge(data).ruling is Ruling.CONSISTENT
-    ((slot, words, record),) = judge_second(data)
+def test_both_open_the_envelope_of_the_first_row() -> None:
+    """The shares of its slot add up to what the schema makes of the record, label 1 of 2, valid, and r."""
+    slot = OFFER["slot_of_row"][0]
+    parts = {role: bytes.fromhex(data) for role, data in OFFER["parts"].items()}
+    read = [read_part_second(data) for data in parts.values()]
+    shares = [second_reader.pieces(shares[slot], 8) for _, _, shares in read]
+    words = [sum(int.from_bytes(word, "big") for word in place) % 2**64 for place in zip(*shares, strict=True)]
     rows = np.frombuffer(bytes.fromhex(OFFER["rows"]), dtype=">f4").reshape(2, -1)
-    assert (slot, record.hex()) == (OFFER["slot_of_row"][0], OFFER["records"][0])
     assert words[:-4] == [*fixed_point(rows[:1].astype(np.float32))[0].tolist(), 0, 1, 1]
+    random = b"".join(map(second_reader.number, words[-4:]))
+    consumer, curator = read_part(parts["consumer"], "consumer"), read_part(parts["curator"], "curator")
+    envelope, context = curator.envelope_of(slot), consumer.offer_list.context
+    record = open_envelope(envelope, context=context, slot=slot, key=consumer.key, random=random)
+    assert record.hex() == OFFER["records"][0]
+    assert second_reader.open_envelope(envelope, read[0][1], slot, key=consumer.key, random=random) == record
 
 
 @pytest.mark.parametrize(("kind", "data"), DAMAGED)
@@ -108,6 +102,6 @@ def test_both_refuse_what_is_damaged(kind: str, data: bytes) -> None:
             second_reader.read_record(data, KINDS)
         return
     with pytest.raises((BadDocument, OfferRefused)):
-        judge(data) if kind == "evidence" else read_part(data, "curator")
+        read_part(data, "curator")
     with pytest.raises(Refused):
-        judge_second(data) if kind == "evidence" else read_part_second(data)
+        read_part_second(data)

@@ -20,15 +20,13 @@ from offer_vectors import offer_vectors
 from protocol_world import terms as some_terms
 from trust_world import fixed_bytes, party, sealing_secret
 
-from likeset.homes.bundles import Bundle
 from likeset.homes.receipts import sign
-from likeset.homes.signed_invitation import Invitation
 from likeset.homes.transcripts import FROM_OWNER, TO_OWNER, Line, Transcript
 from likeset.protocol.party import CURATOR
 from likeset.trust.cards import CardSecret
 from likeset.trust.encoding import ACCEPTANCE_CONTEXT, CARD_CONTEXT, LETTER_CONTEXT, TERMS_CONTEXT, fields, signed
 from likeset.trust.fingerprints import fingerprint_bytes
-from likeset.trust.letters import NOTHING_RECEIVED, Disclosure, Header, Stub
+from likeset.trust.letters import NOTHING_RECEIVED, Header, Stub
 from likeset.trust.posts import PairKeys, Post, file_name
 from likeset.trust.sealing import seal
 from likeset.trust.signed_terms import accept, sign_terms
@@ -134,7 +132,7 @@ def vectors(sealed: Sealed) -> dict[str, Any]:
         "acceptances": {role: _acceptance(role) for role in ("owner", "curator")},
         "letters": {label: _letter(written, sealed) for label, written in MESSAGES.items()},
         "posts": _posts(),
-        **_dispute(),
+        "receipt": _receipt(),
         "offer": offer_vectors(dict(SECRETS), TERMS),
         "damaged": {
             kind: {label: data.hex() for label, data in cases.items()} for kind, cases in damaged(sealed).items()
@@ -198,12 +196,6 @@ def damaged(sealed: Sealed) -> dict[str, dict[str, bytes]]:
             "another commitment": draft("commitment", padded(b"a message"), commitment=bytes(32)).data(sealed),
         },
         "post": _damaged_posts(),
-        "disclosure": {
-            "another body": Disclosure(short.stub(sealed), short.plaintext[:32], padded(b"a massage")).to_bytes(),
-            "the same bytes, cut elsewhere": Disclosure(
-                short.stub(sealed), short.plaintext[:40], short.plaintext[40:]
-            ).to_bytes(),
-        },
     }
 
 
@@ -295,11 +287,10 @@ def _letter(written: Draft, sealed: Sealed) -> dict[str, Any]:
         "random": random.hex(),
         "body": body.hex(),
         "stub": stub.to_bytes().hex(),
-        "disclosure": Disclosure(stub, random, body).to_bytes().hex(),
     }
 
 
-# A receipt and a bundle are about terms that can be read; what is sealed in the letters does not matter to them.
+# A receipt is about terms that can be read; what is sealed in the letters does not matter to it.
 
 PARTIES = {"consumer": ROLES["consumer"], "owner": ROLES["owner"], "curator": CURATOR}
 AGREED = some_terms(
@@ -331,7 +322,7 @@ def _line(stub: Stub, *, kind: str, rows: int = 0) -> Line:
     return Line(stub.header.round, way, stub.header.number, kind, stub.digest.hex(), 2200, rows)  # type: ignore[arg-type]
 
 
-def _dispute() -> dict[str, str]:
+def _receipt() -> str:
     """Two letters of the owner, of which the curator acknowledges the first one in a letter, and both in a receipt."""
     offer = _stub("owner", "curator", number=0, label="an offer")
     reply = _stub("curator", "owner", number=0, label="an answer", last=offer.digest)
@@ -340,20 +331,7 @@ def _dispute() -> dict[str, str]:
     cards = (AGREED.cards[ROLES["owner"]], AGREED.cards[CURATOR])
     copy = Transcript(AGREED.run, AGREED.run_id, AGREED.digest, ROLES["owner"], *cards, tuple(sorted(lines)))
     receipt = sign(copy, SECRETS["curator"], now=datetime(2029, 3, 5, 12, tzinfo=UTC))
-    signed_terms = sign_terms(AGREED.to_json(), SECRETS["consumer"], RUN_KEYS["consumer"].public)
-    place = {"run_id": RUN_ID, "terms": bytes.fromhex(AGREED.digest)}
-    bundle = Bundle(
-        Invitation(signed_terms, AGREED),
-        (ROLES["owner"], CURATOR),
-        (
-            accept(SECRETS["owner"], **place, role="owner", party=ROLES["owner"], run_key=RUN_KEYS["owner"].public),
-            accept(SECRETS["curator"], **place, role="curator", party=CURATOR, run_key=RUN_KEYS["curator"].public),
-        ),
-        (offer, second, reply),
-        (receipt,),
-        (Disclosure(offer, fixed_bytes("random an offer", 32), padded(b"an offer")),),
-    )
-    return {"receipt": receipt.to_bytes().decode("ascii"), "bundle": bundle.to_bytes().hex()}
+    return receipt.to_bytes().decode("ascii")
 
 
 def main() -> None:

@@ -1,11 +1,11 @@
 """A split run at a compute party's home: curator, consumer or witness.
 
 Letters of a split run are kept whole until its terms end: they hold shares, which alone tell nothing. A party that
-was killed is made anew by hearing them again, in the order in which they came. It says then what it said before. After
-the run they are what a party opens if there is a dispute; with the terms they and their key go, asked for or not.
+was killed is made anew by hearing them again, in the order in which they came. It says then what it said before. When
+the terms end, the letters and their key are deleted.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,6 @@ from likeset.homes.shell import Charges, ComputeShell, SplitConsumerShell
 from likeset.homes.site_run import SiteRun
 from likeset.protocol.legality import ComputeState
 from likeset.protocol.messages import Message, Summary
-from likeset.protocol.split.bought_summary import ShownPick
 from likeset.protocol.split.compute_inputs import OpenedSlots
 from likeset.protocol.split.compute_party import ComputeParty
 from likeset.protocol.split.split_consumer import SplitConsumer
@@ -177,12 +176,10 @@ class SplitConsumerRun(ComputeRun):
 
     Args:
         keep: takes the summary, before the others are told that it is over.
-        keep_failed: takes what was opened of picks that gave no record, by owner, before anything else is done.
         receipts: a signed receipt for each owner whose part came.
     """
 
     keep: Callable[[Summary], None] = field(kw_only=True)
-    keep_failed: Callable[[Mapping[str, Sequence[ShownPick]]], None] = field(kw_only=True)
     receipts: Callable[[Collection[str]], Mapping[str, bytes]] = field(kw_only=True)
 
     def begin(self, acceptances: Iterable[bytes]) -> tuple[bytes, ...]:
@@ -200,12 +197,7 @@ class SplitConsumerRun(ComputeRun):
 
     def opened(self, slots: OpenedSlots) -> tuple[bytes, ...]:
         """The computation gave its picks: keep what was bought, and tell the other compute parties that it is over."""
-        try:
-            replies = self.resident.consumer.opened(slots)
-        finally:
-            failed = self.resident.consumer.party.shown_picks
-            if failed:
-                self.keep_failed(failed)
+        replies = self.resident.consumer.opened(slots)
         summary = self.resident.consumer.party.summary
         if summary is not None:
             self.keep(summary)
@@ -217,10 +209,9 @@ class SplitConsumerRun(ComputeRun):
         return self.resident.consumer.party.summary is not None
 
     @property
-    def failed_picks(self) -> dict[str, int]:
-        """How many picks of each owner gave no record, once they were opened."""
-        shown = self.resident.consumer.party.shown_picks
-        return {owner: sum(bool(pick.fault) for pick in picks) for owner, picks in shown.items()}
+    def unopened_picks(self) -> dict[str, int]:
+        """By owner, how many picks were left out because they did not open to a record."""
+        return self.resident.consumer.party.unopened_picks
 
     def acknowledge(self) -> tuple[bytes, ...]:
         """Receipts for the owners whose part came, in letters to them; written once.

@@ -2,7 +2,7 @@
 
 A letter is sealed once. Its bytes are on the disk before they leave, and asked for again the same ones are sent again:
 two letters under one number would be evidence against their writer. When a run is settled its key goes, and with it the
-bytes that only that key opens; signed headers and digests stay, which is what a third party checks.
+bytes that only that key opens; signed headers and digests stay.
 
 A run goes by the digest of its terms, which its id is part of: an id alone is whatever a consumer wrote, and another
 consumer may have seen it.

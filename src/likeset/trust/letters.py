@@ -3,8 +3,7 @@
 The header is in the clear: whoever carries a letter knows where it goes. Everything else is sealed with the header as
 HPKE's ``info``, so what somebody sealed opens under no other header; and since the header names the sender by
 fingerprint, nobody can pass it on as their own. The signature is over the header and the digest of what is sealed:
-a third party can check it without what is sealed (a *stub*), and with the commitment in the header it can be shown
-what the letter said (a *disclosure*).
+it can be checked without what is sealed (a *stub*).
 """
 
 import functools
@@ -25,13 +24,11 @@ __all__ = [
     "HEADER_BYTES",
     "NOTHING_RECEIVED",
     "PADDING_STEP",
-    "Disclosure",
     "Header",
     "Letter",
     "LetterContent",
     "Refusal",
     "Stub",
-    "discloses",
     "is_stub",
     "letter_in",
     "open_letter",
@@ -43,12 +40,12 @@ PADDING_STEP = 256
 
 _RANDOM_BYTES = 32
 _LENGTH_BYTES = 8
-_TAG, _STUB_TAG, _DISCLOSURE_TAG = b"likeset letter", b"likeset stub", b"likeset disclosure"
+_TAG, _STUB_TAG = b"likeset letter", b"likeset stub"
 
 
 @dataclass(frozen=True, slots=True)
 class Stub:
-    """What proves to a third party that a letter was written, without what it says.
+    """What proves that a letter was written, without what it says.
 
     Attributes:
         header: of the letter.
@@ -108,7 +105,7 @@ class LetterContent:
 
     @property
     def body(self) -> bytes:
-        """Message and enclosures as they were sealed, with their padding: what a disclosure shows."""
+        """Message and enclosures as they were sealed, with their padding."""
         return b"".join(_body(self.message, self.enclosures, self.padding))
 
 
@@ -132,59 +129,13 @@ class Letter:
 
     @functools.cached_property
     def digest(self) -> bytes:
-        """By which others name it: SHA-256 of its stub, so that a third party needs no more to check what names it."""
+        """By which others name it: SHA-256 of its stub."""
         return self.stub.digest
 
     @functools.cached_property
     def stub(self) -> Stub:
-        """What third parties can check without what is sealed."""
+        """What can be checked without what is sealed."""
         return Stub(self.header, hashlib.sha256(self.ciphertext).digest(), self.signature)
-
-
-@dataclass(frozen=True, slots=True)
-class Disclosure:
-    """What proves to a third party what a letter said; reader and writer can each make one.
-
-    Attributes:
-        stub: of the letter.
-        random: the 32 bytes that were sealed with the body.
-        body: message and enclosures, with their padding.
-    """
-
-    stub: Stub
-    random: bytes = field(repr=False)
-    body: bytes = field(repr=False)
-
-    def to_bytes(self) -> bytes:
-        """As it stands in files."""
-        return fields(_DISCLOSURE_TAG, self.stub.to_bytes(), self.random, self.body)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """The disclosure that ``to_bytes`` wrote; whether it proves anything, ``opened_for`` says.
-
-        Raises:
-            BadDocument: it is none.
-        """
-        stub, random, body = read_tagged(_DISCLOSURE_TAG, data, 3)
-        return cls(Stub.from_bytes(stub), random, body)
-
-    def opened_for(self, writer: Card) -> LetterContent:
-        """What the writer said.
-
-        Raises:
-            LetterRefused: the writer did not sign that letter, or the letter did not say this.
-        """
-        if not self.stub.is_signed_by(writer):
-            raise LetterRefused(Refusal.SIGNATURE)
-        if not discloses(self.stub, self.random, self.body):
-            raise LetterRefused(Refusal.COMMITMENT)
-        return _opened(self.random + self.body)
-
-
-def discloses(stub: Stub, random: bytes, body: bytes) -> bool:
-    """Whether the letter of the stub had this body; who signed the stub is another question."""
-    return len(random) == _RANDOM_BYTES and hashlib.sha256(random + body).digest() == stub.header.commitment
 
 
 def is_stub(data: bytes) -> bool:

@@ -1,8 +1,7 @@
 """The owner's signed list: what it commits to before a byte of its offer leaves.
 
 For each slot there is a *leaf*: a digest over the commitments to the shares of all compute parties, the digest of r and
-that of the envelope. The owner signs all leaves and the digest of K. Whatever is later said about a slot, a third
-party can hold against the list (``likeset.trust.blame``).
+that of the envelope. The owner signs all leaves and the digest of K. Compute parties check their parts against it.
 """
 
 import functools
@@ -156,20 +155,6 @@ class OfferList:
     def slots(self) -> int:
         """How many slots the offer has."""
         return len(self.leaves) // DIGEST_BYTES
-
-    def leaf(self, slot: int) -> bytes:
-        """Of one slot.
-
-        Raises:
-            InvalidArgument: there is no such slot.
-        """
-        if not 0 <= slot < self.slots:
-            raise InvalidArgument("slot", slot, f"must lie in 0 to {self.slots - 1}")
-        return self.leaves[DIGEST_BYTES * slot : DIGEST_BYTES * (slot + 1)]
-
-    def names(self, slot: int, digests: SlotDigests) -> bool:
-        """Whether the list commits to these digests for the slot."""
-        return 0 <= slot < self.slots and digests.leaf(self.context, slot) == self.leaf(slot)
 
     @functools.cached_property
     def digest(self) -> bytes:

@@ -59,7 +59,7 @@ class RecordReader(Protocol):
 
 
 class PickFault(StrEnum):
-    """Why a pick gives no record. Who is at fault, ``likeset.trust.blame`` finds out."""
+    """Why a pick gives no record."""
 
     SLOT = "the offer has no such slot"
     RANDOM = "the r that was opened is not the one of the owner's list"
@@ -94,13 +94,11 @@ class OpenedPick:
         slot: of the owner's offer.
         record: in compact form; empty where there is a fault before it could be read.
         fault: None if the record is what was computed on.
-        twin: the slot that was bought before with the same row, where that is the fault.
     """
 
     slot: int
     record: bytes = field(repr=False)
     fault: PickFault | None
-    twin: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,10 +156,10 @@ def open_picks(
     whole = [number for number, pick in enumerate(opened) if pick.fault is None]
     read = record_words(reader, layout, [opened[number].record for number in whole])
     sums = checksums(layout, read.words, coefficients)
-    seen: dict[int, int] = {}
+    seen: set[int] = set()
     for place, number in enumerate(whole):
         fault: PickFault | None = None
-        handle, slot = int(read.handles[place]), opened[number].slot
+        handle = int(read.handles[place])
         if not read.sound[place]:
             fault = PickFault.RECORD
         elif int(sums[place]) != picks[number].checksum:
@@ -169,9 +167,8 @@ def open_picks(
         elif handle in seen:
             fault = PickFault.SOLD_TWICE
         else:
-            seen[handle] = slot
-        twin = seen[handle] if fault is PickFault.SOLD_TWICE else None
-        opened[number] = OpenedPick(slot, opened[number].record, fault, twin)
+            seen.add(handle)
+        opened[number] = OpenedPick(opened[number].slot, opened[number].record, fault)
     return tuple(opened)
 
 

@@ -27,7 +27,6 @@ __all__ = [
     "ShareReceipt",
     "SignedRoster",
     "agreed_roster",
-    "contradicted_receipts",
     "dropped_owners",
     "roster_of",
     "sign_receipt",
@@ -247,24 +246,6 @@ def dropped_owners(
     held = [receipt for receipt in receipts if receipt.role in cards and receipt.is_signed_by(cards[receipt.role])]
     due = roster_of(held, terms=roster.terms, parties=roster.parties)
     return tuple(sorted(owner for owner, digest in due.lists.items() if roster.lists.get(owner) != digest))
-
-
-def contradicted_receipts(
-    signed_roster: SignedRoster, receipts: Iterable[ShareReceipt], cards: Mapping[ComputeRole, Card]
-) -> tuple[str, ...]:
-    """Owners, by fingerprint, of whom the signer of the roster names another list than it acknowledged itself.
-
-    Its own two signatures prove that: whoever follows the protocol acknowledges one list of an owner, and signs no
-    roster with one that it did not acknowledge.
-    """
-    roster, role = signed_roster.roster, signed_roster.role
-    own = [
-        receipt
-        for receipt in receipts
-        if receipt.role == role and (receipt.context.terms, receipt.context.parties) == (roster.terms, roster.parties)
-    ]
-    held = {receipt.context.owner: receipt.list_digest for receipt in own if receipt.is_signed_by(cards[role])}
-    return tuple(sorted(owner for owner, digest in held.items() if roster.lists.get(owner, digest) != digest))
 
 
 def _role_in(word: bytes) -> ComputeRole:

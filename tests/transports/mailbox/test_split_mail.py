@@ -1,11 +1,15 @@
 """Split runs by mailbox: nobody reads a row but the buyer, whoever is killed, late or away."""
 
-from collections.abc import Iterator
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import split_homes
 from kill_world import CONSUMER
+from shared_run_world import clear_picks
 from split_homes import SplitHomes, split_homes_in
 
 from likeset.errors import InvalidArgument
@@ -17,12 +21,14 @@ from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.rehearsal import rehearse
 from likeset.homes.owner.review import review
 from likeset.protocol.party import CURATOR
+from likeset.protocol.split.compute_inputs import ComputeInputs, OpenedSlots
 from likeset.protocol.terms import WITNESS
 from likeset.tables.schema import records
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.transports.mailbox.progress import PartyState
 from likeset.transports.outcomes import Ending
 from likeset.trust.letters import letter_in
+from likeset.trust.row_shares import ComputeRole
 
 
 @pytest.fixture
@@ -102,6 +108,33 @@ def test_an_owner_who_gave_its_part_to_two_of_three_is_left_out_when_the_third_h
     assert homes.summary.flagged.tolist() == [1]
     assert homes.summary.reasons.tolist() == ["its offer is not computed on: witness acknowledged no part of it"]
     assert set(homes.summary.owners.tolist()) == {0}
+
+
+def test_picks_that_do_not_open_are_left_out_and_counted_for_each_owner(
+    homes: SplitHomes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The computation opens a wrong r for two picks: honest owners are named, as unopened."""
+
+    def spoiled(inputs: Mapping[ComputeRole, ComputeInputs]) -> OpenedSlots:
+        picks = clear_picks(inputs)
+        secrets = picks.secrets.copy()
+        secrets[:2] ^= 1
+        return dataclasses.replace(picks, secrets=secrets)
+
+    monkeypatch.setattr(split_homes, "clear_picks", spoiled)
+    begun(homes)
+    notes: list[str] = []
+    while not homes.over():
+        notes += homes.look().notes
+    assert homes.progress.ended is Ending.DONE
+    (picks,) = homes.meeting.picks.values()
+    places = Counter((picks.numbers[:2] // homes.run.terms.rows_per_owner).tolist())
+    assert len(homes.summary.rows) == 4
+    assert homes.summary.flagged.tolist() == sorted(places)
+    for place, count in places.items():
+        words = f"{count} rows picked from {homes.run.terms.owners[place]} did not open"
+        assert len([note for note in notes if words in note]) == 1
+        assert str(homes.summary.reasons[sorted(places).index(place)]).startswith(f"{count} rows that were picked")
 
 
 def test_who_only_looks_says_that_computing_needs_somebody_who_stays(homes: SplitHomes) -> None:
@@ -191,7 +224,7 @@ def has_data(homes: SplitHomes, party: str, letter: KeptLetter) -> bool:
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_shares_stay_for_disputes_and_go_when_the_terms_end_told_or_not(homes: SplitHomes, *, told: bool) -> None:
+def test_shares_stay_until_the_terms_end_and_are_gone_then_told_or_not(homes: SplitHomes, *, told: bool) -> None:
     """Files of a computation go when the run ends; what is left at 23:59 of the last day is gone a minute later."""
     homes.settle()
     homes.approve()

@@ -14,7 +14,6 @@ from likeset.app.cli import (
     card,
     curator,
     demo,
-    dispute,
     evaluate,
     ledger,
     match,
@@ -68,7 +67,6 @@ app.command(name="report")(report.report)
 app.command(name="account")(account.account)
 app.command(name="audit")(audit.audit)
 app.command(name="reference", hidden=True)(reference.reference)
-run.run.command()(dispute.dispute)
 app.add_typer(card.card)
 app.add_typer(curator.curator)
 app.add_typer(ledger.ledger)

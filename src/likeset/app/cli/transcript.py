@@ -41,7 +41,6 @@ def verify(
 
     Without RECEIPT, those that came to the node. Letters that got lost on their way are noted, and are no
     contradiction. What was signed, too, and what contradicts the rest, lies in receipts/aside of the node.
-    What somebody else can check, who has neither copy, [bold]likeset run dispute[/] puts together.
 
     Example: [bold]likeset transcript verify st-mary[/], or
     [bold]likeset transcript verify st-mary receipts/st-mary.json[/]

@@ -154,11 +154,6 @@ class KeptRun:
         return message.body
 
     @property
-    def failed_picks_path(self) -> Path:
-        """The file of picks that gave no record, in a split run; not there if all did."""
-        return self.folder / "failed-picks.json"
-
-    @property
     def ending_path(self) -> Path:
         """The file of how its last job ended, by the curator's word."""
         return self.folder / "ended.json"

@@ -4,14 +4,13 @@ The site answers only in runs whose very invitation lies there: nobody else can 
 summary only in a letter of the curator whose card the terms name: nobody else can make it take rows.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from likeset.errors import IllegalMessage
 from likeset.homes.compute_folder import ComputeFolder
 from likeset.homes.compute_run import ComputeResident, SplitConsumerRun
 from likeset.homes.compute_side import check_computes
-from likeset.homes.consumer.failed_picks import failed_picks_text
 from likeset.homes.consumer.home import ConsumerHome, KeptRun
 from likeset.homes.correspondence import Correspondence
 from likeset.homes.identity import Identity
@@ -25,7 +24,6 @@ from likeset.privacy.noise import SecretNoise
 from likeset.private_files import keep_private_bytes, make_private_folder
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.messages import MOST_BYTES, Message, Summary
-from likeset.protocol.split.bought_summary import ShownPick
 from likeset.protocol.split.split_consumer import SplitConsumer
 from likeset.split.environment import split_python
 from likeset.tables.schema.declared_records import DeclaredRecords
@@ -128,16 +126,11 @@ def _split_run(
         )
         keep_private_bytes(run.summary_path, message.data)
 
-    def keep_failed(picks: Mapping[str, Sequence[ShownPick]]) -> None:
-        keep_private_bytes(run.failed_picks_path, failed_picks_text(picks).encode("ascii"))
-
     def receipts(owners: Collection[str]) -> dict[str, bytes]:
         return _receipts(run, letters.identity, owners)
 
     resident = ComputeResident(terms.consumer, make, Ledger(home.ledger))
-    return SplitConsumerRun(
-        letters, resident, MOST_BYTES, kept=kept, keep=keep, keep_failed=keep_failed, receipts=receipts
-    )
+    return SplitConsumerRun(letters, resident, MOST_BYTES, kept=kept, keep=keep, receipts=receipts)
 
 
 def _receipts(run: KeptRun, identity: Identity, owners: Collection[str]) -> dict[str, bytes]:

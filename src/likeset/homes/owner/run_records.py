@@ -243,7 +243,7 @@ class Runs:
 
 
 def ended_split_runs(runs: Runs, now: datetime) -> list[str]:
-    """Names of runs in which rows left as shares, and whose terms are over: nobody can dispute any more.
+    """Names of runs in which rows left as shares, and whose terms are over.
 
     What was shared (keys, random numbers, salts) is of no use to this owner then, and goes. That it left stays on
     record.

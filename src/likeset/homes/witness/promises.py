@@ -9,7 +9,6 @@ PROMISES: Final = (
     "to show nobody the shares that it gets, neither the curator nor the consumer above all: two of the three together "
     "could read every row that was offered",
     "to be no owner of the run, nor the curator or the consumer under another name",
-    "to sign for what it got, to open its share of a single slot where a dispute asks for it and proves that the "
-    "slot was bought, and to forget all shares when the terms end",
+    "to sign for what it got, to open its shares to nobody, and to forget all shares when the terms end",
 )
 """It reads no row and no target: what it gets is random numbers as long as it keeps these."""

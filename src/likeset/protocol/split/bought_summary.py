@@ -1,8 +1,8 @@
 """What the consumer makes of opened picks: each is checked, and the records that hold are a summary."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,26 +13,9 @@ from likeset.trust.picks import OpenedPick, PickedSlot, open_picks
 from likeset.trust.row_shares import Words, word_bytes
 from likeset.trust.shared_offers import OfferPart, OfferShape
 
-__all__ = ["Bought", "ShownPick", "buy"]
+__all__ = ["Bought", "buy"]
 
 _ODD_LABEL = "its label is of another kind than those of most rows"
-
-
-@dataclass(frozen=True, slots=True)
-class ShownPick:
-    """A pick that gave no record, or the one that it repeats: what is shown of it if there is a dispute.
-
-    Attributes:
-        owner: its place among the owners that were computed on.
-        slot: of the owner's offer.
-        random: r, as it was opened.
-        fault: why it gave no record; empty for a sound pick whose row was sold a second time.
-    """
-
-    owner: int
-    slot: int
-    random: bytes = field(repr=False)
-    fault: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,14 +27,12 @@ class Bought:
         records: those that hold, in compact form.
         faults: of owners, by place, how many of their picks were left out for which reason.
         lost: picks that name no slot at all: no owner's fault.
-        shown: the picks that failed, with what was opened of them.
     """
 
     owners: NDArray[np.int64]
     records: tuple[bytes, ...]
     faults: Mapping[int, Mapping[str, int]]
     lost: int
-    shown: tuple[ShownPick, ...]
 
 
 def buy(
@@ -75,7 +56,6 @@ def buy(
     inside = [number for number in picks if 0 <= opened.numbers[number] < len(parts) * shape.slots]
     coefficients: Words = np.append(opened.factors.view(np.uint64), np.uint64(0))  # valid is not summed there
     outcomes: dict[int, tuple[int, OpenedPick]] = {}
-    shown: list[ShownPick] = []
     for place, part in enumerate(parts):
         mine = [number for number in inside if opened.numbers[number] // shape.slots == place]
         wanted = [_picked(opened, number, slots=shape.slots) for number in mine]
@@ -83,16 +63,7 @@ def buy(
             part, wanted, envelopes=envelopes[place], layout=shape.layout, coefficients=coefficients, reader=records
         )
         outcomes |= {number: (place, pick) for number, pick in zip(mine, made, strict=True)}
-        shown += _shown(place, wanted, made)
-    return _sorted_out([outcomes[number] for number in inside], records, len(picks) - len(inside), tuple(shown))
-
-
-def _shown(place: int, wanted: Sequence[PickedSlot], made: Sequence[OpenedPick]) -> Iterator[ShownPick]:
-    """Picks of one owner that failed, and those that they repeat."""
-    twins = {pick.twin for pick in made}
-    for picked, pick in zip(wanted, made, strict=True):
-        if pick.fault is not None or pick.slot in twins:
-            yield ShownPick(place, pick.slot, picked.random, "" if pick.fault is None else pick.fault.value)
+    return _sorted_out([outcomes[number] for number in inside], records, len(picks) - len(inside))
 
 
 def _picked(opened: OpenedSlots, number: int, *, slots: int) -> PickedSlot:
@@ -101,24 +72,22 @@ def _picked(opened: OpenedSlots, number: int, *, slots: int) -> PickedSlot:
     return PickedSlot(int(opened.numbers[number]) % slots, random, checksum)
 
 
-def _sorted_out(
-    outcomes: Sequence[tuple[int, OpenedPick]], records: SlotRecords, lost: int, shown: tuple[ShownPick, ...]
-) -> Bought:
+def _sorted_out(outcomes: Sequence[tuple[int, OpenedPick]], records: SlotRecords, lost: int) -> Bought:
     """Those that hold, and of the others whose they are and why they do not."""
     faults: dict[int, Counter[str]] = {}
 
-    def blame(place: int, reason: str) -> None:
+    def leave_out(place: int, reason: str) -> None:
         faults.setdefault(place, Counter())[reason] += 1
 
     whole = [(place, pick.record) for place, pick in outcomes if pick.fault is None]
     for place, pick in outcomes:
         if pick.fault is not None:
-            blame(place, pick.fault.value)
+            leave_out(place, pick.fault.value)
     kinds = records.label_kinds([record for _, record in whole])
     usual = Counter(kinds).most_common(1)[0][0] if kinds else ""
     kept = [pair for pair, kind in zip(whole, kinds, strict=True) if kind == usual]
     for (place, _), kind in zip(whole, kinds, strict=True):
         if kind != usual:
-            blame(place, _ODD_LABEL)
+            leave_out(place, _ODD_LABEL)
     owners = np.array([place for place, _ in kept], dtype=np.int64)
-    return Bought(owners, tuple(record for _, record in kept), faults, lost, shown)
+    return Bought(owners, tuple(record for _, record in kept), faults, lost)

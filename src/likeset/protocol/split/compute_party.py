@@ -142,7 +142,7 @@ class ComputeParty(Party):
         return tuple(receipt for told in self._receipts.values() for receipt in told)
 
     def part_of(self, owner: str) -> OfferPart:
-        """This party's part of an owner's offer, checked: what it opens if there is a dispute.
+        """This party's part of an owner's offer, checked.
 
         Raises:
             IllegalMessage: it has none.

@@ -18,7 +18,7 @@ from likeset.protocol.legality import RELEASE_ROUND, ComputeState
 from likeset.protocol.messages import Message, Summary, TargetRelease
 from likeset.protocol.plans import size_event
 from likeset.protocol.selection import Selection
-from likeset.protocol.split.bought_summary import Bought, ShownPick, buy
+from likeset.protocol.split.bought_summary import Bought, buy
 from likeset.protocol.split.compute_inputs import OpenedSlots
 from likeset.protocol.split.compute_party import ComputeParty
 from likeset.protocol.split.run_shape import party_name, split_terms, target_commitment
@@ -55,7 +55,7 @@ class SplitConsumer(ComputeParty):
     Attributes:
         summary: what was bought, in the form that a trusted curator would have sent; None before that.
         lost_picks: picks that named no slot: damage that no owner answers for.
-        shown_picks: by owner, picks that failed, with what was opened of them: what a dispute would be about.
+        unopened_picks: by owner, how many picks were left out because they did not open to a record.
 
     Raises:
         InvalidArgument: the target does not have the shape of the terms, or has numbers beyond what they allow.
@@ -84,7 +84,7 @@ class SplitConsumer(ComputeParty):
         self._envelopes: dict[str, dict[int, bytes]] | None = None
         self.summary: Summary | None = None
         self.lost_picks = 0
-        self.shown_picks: dict[str, tuple[ShownPick, ...]] = {}
+        self.unopened_picks: dict[str, int] = {}
 
     def start(self) -> Step:
         """The target's shares, for the other compute parties, and then its release, for each owner.
@@ -200,8 +200,7 @@ class SplitConsumer(ComputeParty):
             records=self._records,
         )
         self.lost_picks = bought.lost
-        for place in sorted({pick.owner for pick in bought.shown}):
-            self.shown_picks[owners[place]] = tuple(pick for pick in bought.shown if pick.owner == place)
+        self.unopened_picks = {owners[place]: sum(faults.values()) for place, faults in sorted(bought.faults.items())}
         self.summary = self._summary(bought) if bought.records else None
         self._move(ComputeState.SETTLED)
         yield from ()  # the rows were charged by their owners

@@ -340,8 +340,6 @@ def consumer_desk(
 
     def travelling() -> Iterable[TravellingRun]:
         for run in home.runs():
-            if run.failed_picks_path.exists() and clock() >= end_of(run.terms):
-                run.failed_picks_path.unlink()  # with the terms every r goes
             if run.name not in known or run.cancelled:
                 travel = run.travel
                 if travel is None or travel.mailbox != store.address:

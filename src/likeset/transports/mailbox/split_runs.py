@@ -218,7 +218,7 @@ class SplitRuns:
         if slots is None:
             return
         side.opened(slots)
-        self._note_failed(side)
+        self._note_unopened(side)
         # The others heard that it is over, as ever; whether any row held is for the consumer alone.
         if side.has_summary:
             self.finish(run, Ending.DONE)
@@ -232,17 +232,16 @@ class SplitRuns:
             words = f"run {terms.run}: what was opened was asked for again, and sent as before (request {count})"
             self.desk.postman.note(words)
 
-    def _note_failed(self, side: SplitConsumerRun) -> None:
-        for owner, count in side.failed_picks.items():
-            what = f"run {side.terms.run}: {count} rows bought of {owner} did not hold, and were left out"
-            how = f"`likeset run dispute {side.terms.run} --picks --with {owner}` writes what proves why"
-            self.desk.postman.note(f"{what}; {how}")
+    def _note_unopened(self, side: SplitConsumerRun) -> None:
+        for owner, count in side.unopened_picks.items():
+            words = f"{count} rows picked from {owner} did not open and were left out; this does not show who caused it"
+            self.desk.postman.note(f"run {side.terms.run}: {words}")
 
     def finish(self, run: KnownRun, ending: Ending, detail: str = "", *, tell: bool = False) -> None:
         """A run is over here: nothing of it is computed any more.
 
-        Where rows may have been opened, letters and their key stay until the terms end, for disputes: all compute
-        parties had agreed on a roster. Before that nobody computes, and no share stays.
+        Once all compute parties have agreed on a roster, rows may have been opened: letters and their key then stay
+        until the terms end. Before that nobody computes, and no share stays.
 
         Args:
             run: the run.
