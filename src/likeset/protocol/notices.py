@@ -16,6 +16,7 @@ __all__ = [
     "DidNotTakePart",
     "FewRows",
     "LabelsNotMatched",
+    "LeftOut",
     "LikenessInSample",
     "NotBelieved",
     "Notice",
@@ -86,6 +87,23 @@ class NotBelieved(OwnerNotice):
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut(OwnerNotice):
+    """In a split run, an owner's offer or some of its picks were not used; this does not show who caused it.
+
+    Attributes:
+        reason: why, and for picks how many.
+    """
+
+    kind = "left-out"
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return f"{self.owner}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
 class DidNotTakePart(OwnerNotice):
     """An owner sent nothing that counts.
 
@@ -119,18 +137,22 @@ class CouldNotAnswer(OwnerNotice):
         return f"{self.owner}: {self.reason}"
 
 
-def notices_on_owners(owners: Sequence[str], summary: Summary, *, answers: Mapping[str, str]) -> list[Notice]:
-    """Which owners the curator did not believe, and which did not take part.
+def notices_on_owners(
+    owners: Sequence[str], summary: Summary, *, answers: Mapping[str, str], split: bool
+) -> list[Notice]:
+    """Which owners the curator did not believe or a split run left out, and which did not take part.
 
     Args:
         owners: their names as the user knows them, in the order of the terms.
         summary: what the curator said.
         answers: what sites of owners said in place of an answer, as far as that is known.
+        split: whether the curator was split.
     """
+    notice = LeftOut if split else NotBelieved
     flagged = zip(summary.flagged, summary.reasons, strict=True)
     absent = [owners[number] for number in summary.absent]
     return [
-        *(NotBelieved(owners[number], str(why)) for number, why in flagged),
+        *(notice(owners[number], str(why)) for number, why in flagged),
         *(DidNotTakePart(name, answers.get(name, "")) for name in absent),
     ]
 

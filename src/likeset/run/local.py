@@ -204,7 +204,10 @@ def _parties(plan: Plan, settled: SettledRun, scans: Mapping[str, Scan]) -> tupl
 def _warnings(plan: Plan, result: RunResult, shown_names: Mapping[str, str]) -> tuple[Notice, ...]:
     summary, size = result.summary, plan.terms.size
     shown = {name: shown_names.get(name, name) for name in plan.terms.owners}
-    warnings = [*plan.notes, *notices_on_owners(list(shown.values()), summary, answers={})]
+    warnings = [
+        *plan.notes,
+        *notices_on_owners(list(shown.values()), summary, answers={}, split=plan.terms.split is not None),
+    ]
     warnings += [CouldNotAnswer(shown[name], why) for name, why in result.failures.items()]
     if len(summary.rows) < size:
         warnings.append(FewRows(len(summary.rows), size))

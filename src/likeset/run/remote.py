@@ -235,7 +235,7 @@ def conclude(home: ConsumerHome, run: KeptRun, result: JobResult, *, render: Ren
     """Publish the result of a run; from now on it cannot be resumed.
 
     The key of the run goes before the result is there: the summary was kept when it came, and nothing else is needed.
-    In a split run it stays until the terms end: what was opened may have to be held against what owners signed.
+    In a split run it stays until the terms end.
     """
     if run.terms.split is None:
         home.settle(run)
@@ -244,7 +244,9 @@ def conclude(home: ConsumerHome, run: KeptRun, result: JobResult, *, render: Ren
 
 def _warnings(run: KeptRun, summary: Summary) -> tuple[Notice, ...]:
     terms, came = run.terms, len(summary.rows)
-    warnings = notices_on_owners(terms.owners, summary, answers=run.ending.get("unanswered", {}))
+    warnings = notices_on_owners(
+        terms.owners, summary, answers=run.ending.get("unanswered", {}), split=terms.split is not None
+    )
     warnings += [FewRows(came, terms.size)] if came < terms.size else []
     return tuple(warnings)
 

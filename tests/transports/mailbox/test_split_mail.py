@@ -23,6 +23,7 @@ from likeset.homes.owner.review import review
 from likeset.protocol.party import CURATOR
 from likeset.protocol.split.compute_inputs import ComputeInputs, OpenedSlots
 from likeset.protocol.terms import WITNESS
+from likeset.run.remote import collect
 from likeset.tables.schema import records
 from likeset.tables.schema.declared_records import DeclaredRecords
 from likeset.transports.mailbox.progress import PartyState
@@ -135,6 +136,8 @@ def test_picks_that_do_not_open_are_left_out_and_counted_for_each_owner(
         words = f"{count} rows picked from {homes.run.terms.owners[place]} did not open"
         assert len([note for note in notes if words in note]) == 1
         assert str(homes.summary.reasons[sorted(places).index(place)]).startswith(f"{count} rows that were picked")
+    named = [note.concerns for note in collect(homes.run).warnings if note.kind == "left-out"]
+    assert named == [homes.run.terms.owners[place] for place in sorted(places)]
 
 
 def test_who_only_looks_says_that_computing_needs_somebody_who_stays(homes: SplitHomes) -> None:
