@@ -9,11 +9,11 @@ from likeset.errors import BadTable
 from likeset.simulation.market import LabelledMarket
 from studies.data.columns import Choice, EncodedColumn, Number, RawTable, encode_columns, random_rows, read_table
 
-__all__ = ["HOSPITALS", "heart_digest", "heart_market"]
+__all__ = ["COLUMNS", "HOSPITALS", "heart_digest", "heart_market"]
 
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
 _FIGURES = ("0.0", "1.0", "2.0", "3.0", "4.0", "6.0", "7.0")
-_COLUMNS: tuple[EncodedColumn, ...] = (
+COLUMNS: tuple[EncodedColumn, ...] = (
     Number("age", 20.0, 80.0),
     Choice("sex", _FIGURES[:2]),
     Choice("cp", _FIGURES[1:5]),
@@ -32,12 +32,12 @@ _PUBLIC = 150
 
 @lru_cache(maxsize=1)
 def _read_heart(location: str | None) -> tuple[RawTable, Rows]:
-    table = read_table(location, (*(column.name for column in _COLUMNS), *_OTHERS))
+    table = read_table(location, (*(column.name for column in COLUMNS), *_OTHERS))
     for name, known in (("hospital", HOSPITALS), ("disease", ("0", "1"))):
         odd = np.flatnonzero(~np.isin(table.columns[name], known))
         if len(odd):
             raise BadTable(table.path, "is no known category", place=f"line {odd[0] + 2}", column=name)
-    return table, encode_columns(table, _COLUMNS)
+    return table, encode_columns(table, COLUMNS)
 
 
 def heart_digest(location: str | None) -> str:
@@ -59,5 +59,5 @@ def heart_market(location: str | None, hospital: str, seed: int, rows_per_owner:
         target=rows[left_out[:half]],
         test=rows[left_out[half:]],
         test_labels=labels[left_out[half:]],
-        public=random_rows(_COLUMNS, _PUBLIC, np.random.default_rng([seed, 2])),
+        public=random_rows(COLUMNS, _PUBLIC, np.random.default_rng([seed, 2])),
     )
