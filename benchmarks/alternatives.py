@@ -3,7 +3,8 @@
     PYTHONPATH=. python benchmarks/alternatives.py --heart heart_disease_4hospitals.csv [--seeds 5] [--out FOLDER]
 
 Markets, models, selections and likeset's noise are drawn from the seeds; that noise is simulated, so these runs are not
-private. dpmm runs in an environment of its own and draws secret noise: its results vary from call to call.
+private. dpmm runs in an environment of its own and draws secret noise: its results vary from call to call. The number
+of levels in its copies was chosen on seed 7.
 Each line of ``alternatives.jsonl`` is one method on one market; ``alternatives.md`` has the means.
 """
 
@@ -225,17 +226,22 @@ def scores(training: Training, market: LabelledMarket, seed: int) -> dict[str, f
 
 
 def table(lines: Sequence[dict[str, Any]]) -> str:
-    """Means over seeds; of heart over hospitals, too. In brackets the deviation between seeds."""
+    """The page of results."""
     columns = [f"{model}_{score}" for model in ("forest", "linear") for score in _SCORES]
-    parts = [f"Commit {measured_commit()}, {_SIZE} rows bought, epsilon {_EPSILON:g}, delta {_DELTA:g}."]
+    seeds = sorted({line["seed"] for line in lines})
+    parts = [
+        f"`benchmarks/alternatives.py` with likeset at commit {measured_commit()}. Seeds {seeds[0]} to {seeds[-1]}; "
+        f"{_SIZE} rows bought; epsilon {_EPSILON:g}, delta {_DELTA:g}. Means over seeds, for heart also over the four "
+        "hospitals; in brackets the standard deviation between seeds. Read: rows that somebody outside the owner "
+        "reads. likeset's noise is simulated: these runs are not private."
+    ]
     for data in ("digits", "heart"):
-        parts += ["", f"## {data}", "", "| method | " + " | ".join(columns) + " | rows read | note |"]
+        parts += ["", f"## {data}", "", "| method | " + " | ".join(columns) + " | read | note |"]
         parts += ["|---" + "|--:" * (len(columns) + 1) + "|---|"]
         for method in dict.fromkeys(line["method"] for line in lines):
             mine = [line for line in lines if (line["data"], line["method"]) == (data, method)]
             cells = []
             for column in columns:
-                seeds = sorted({line["seed"] for line in mine})
                 means = [fmean(line[column] for line in mine if line["seed"] == seed) for seed in seeds]
                 cells.append(f"{fmean(means):.3f} ({stdev(means) if len(means) > 1 else 0.0:.3f})")
             read, notes = fmean(line["read"] for line in mine), sorted({line["note"] for line in mine})
