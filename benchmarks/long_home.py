@@ -64,7 +64,7 @@ def _terms(number: int, rounds: int) -> Terms:
         protocol="interactive",
         size=rounds,
         offer_factor=1.0,
-        label_strata=False,
+        labels="ignore",
         thinning=False,
         summary_release="gaussian",
         owner_budget=Budget(1.0, 1e-7),

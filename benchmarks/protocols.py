@@ -348,7 +348,7 @@ def _terms(**changes: Any) -> Terms:
         "target_size": _TARGET,
         "offer_factor": 10.0,
         "offers": "tilted",
-        "label_strata": True,
+        "labels": "match",
         "thinning": True,
         "target_budget": Budget(1.0, 1e-5),
         "owner_budget": Budget(0.0, 1e-5),

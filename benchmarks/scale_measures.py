@@ -259,7 +259,7 @@ def _terms(schema: Schema, given: Given) -> Terms:
         target_size=_TARGET,
         offer_factor=2.0,
         offers="tilted",
-        label_strata=False,
+        labels="ignore",
         thinning=True,
         target_budget=Budget(4.0, 1e-5),
         owner_budget=Budget(0.0, 1e-5),

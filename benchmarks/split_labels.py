@@ -94,8 +94,8 @@ def quality(arguments: argparse.Namespace) -> None:
             market = market_of(family, seed)
             gamma = Selection().kernel_width(market.target)
             picks = {
-                way: Selection(labels=way).select(market.pool, market.target, market.size, labels=market.labels)
-                for way in ("ignore", "match")
+                way: Selection().select(market.pool, market.target, market.size, labels=labels)
+                for way, labels in (("ignore", None), ("match", market.labels))
             }
             chosen = {way: selected.indices for way, selected in picks.items()}
             chosen["on shares"] = _selected(market, gamma, arguments.rank)
@@ -111,7 +111,7 @@ def quality(arguments: argparse.Namespace) -> None:
 def _selected(market: Any, gamma: float, rank: int) -> NDArray[np.int64]:
     """Rows matched with the classes that shares would find; these count by their skill and by the pool's supply."""
     from likeset.geometry.greedy import match
-    from likeset.geometry.joint import LARGEST_LABEL_WEIGHT, joint_rows, joint_target, supply
+    from likeset.geometry.labels import ClassChances, joint_rows
     from likeset.geometry.refine import swap
 
     classes = int(market.labels.max()) + 1
@@ -120,11 +120,9 @@ def _selected(market: Any, gamma: float, rank: int) -> NDArray[np.int64]:
     chances, skill = imputed(
         _kernel(pool, target, gamma), np.eye(classes)[market.labels], places, whitening, best=_one_hot
     )
-    weight = min(max(float(skill), 0.0), LARGEST_LABEL_WEIGHT)
-    weight *= supply(market.labels, chances.mean(axis=0), size=market.size)
-    weight = weight if weight > _FEWEST_SKILL else 0.0
-    wanted, shares = joint_target(market.target, chances, label_weight=weight, gamma=gamma)
-    rows = joint_rows(market.pool, market.labels, classes=classes, label_weight=weight, gamma=gamma)
+    weight = min(float(skill), 0.99) if skill > _FEWEST_SKILL else 0.0
+    told = ClassChances(market.labels, np.asarray(chances), skill=float(skill), weight=weight)
+    rows, wanted, shares, _ = joint_rows(market.pool, market.target, told, size=market.size, gamma=gamma)
     matched = match(rows, wanted, market.size, gamma=gamma, target_weights=shares)
     return swap(rows, wanted, matched.indices, gamma=gamma, passes=2, target_weights=shares)
 

@@ -25,7 +25,6 @@ COLOURS = {
     "sealed-joint": "#00b3a4",
     "sealed-hashed": "#7ac29a",
     "uniform-offers": "#b5a300",
-    "sealed-unlabelled": "#2f5d50",
     "uniform-offers-plain": "#d9cf7a",
     "greedy-seeded": "#7fa8d1",
     "private": "#d62839",

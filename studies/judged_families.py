@@ -1,4 +1,4 @@
-"""Families of markets that judged the rule for labels after it was fixed; nothing in it was chosen by them.
+"""Families of markets that judge the rule for labels, with seeds that nothing in it was chosen by.
 
 Other generators than those of ``label_families``: every class has a shape of its own, and in some families the target's
 classes lie elsewhere than the offers' do, so that no mix of the offers' classes is the target's.
@@ -137,7 +137,7 @@ JUDGEMENT: dict[str, Draw] = {
     "images, 0 2 5 and few 6": Images(target={0: 40, 2: 30, 5: 27, 6: 3}, test=dict.fromkeys((0, 2, 5, 6), 80)),
     "images, 7 and 9": Images(target={7: 50, 9: 20}, test={7: 70, 9: 70}, offers=800),
 }
-"""What the rule as it is was judged by, with seeds from 4000 on."""
+"""What judges the rule, with seeds from 4000 on."""
 
 
 def market_of(family: str, seed: int) -> LabelMarket:

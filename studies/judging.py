@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
 
 from likeset.arguments import Rows
@@ -29,7 +30,7 @@ def judgement(task: Task, picks: MethodPicks) -> dict[str, Any]:
     results: dict[str, Any] = {
         "squared_mmd": squared_mmd(rows, market.target, gamma=task.gamma, weights=picks.weights),
         "squared_mmd_test": squared_mmd(rows, market.test, gamma=task.gamma, weights=picks.weights),
-        "svm": _svm(rows, labels, market.test, market.test_labels, picks.weights),
+        **_svm(rows, labels, market.test, market.test_labels, picks.weights),
         "net": _net(rows, labels, market, picks.weights, task.seed),
         "right": round(float(np.isin(labels, market.test_labels).mean()), 4),
         "rows": len(rows),
@@ -54,7 +55,7 @@ def _all_labels(market: LabelledMarket, picks: MethodPicks) -> dict[str, Any]:
     """Where rows have several labels, one classifier each; ``svm`` is their mean."""
     rows = market.pool[picks.indices]
     accuracies = {
-        name: _svm(rows, labels[picks.indices], market.test, test_labels, picks.weights)
+        name: _svm(rows, labels[picks.indices], market.test, test_labels, picks.weights)["svm"]
         for name, (labels, test_labels) in market.more_labels.items()
     }
     return {
@@ -69,17 +70,29 @@ def _svm(
     test: Rows,
     test_labels: NDArray[np.int64],
     weights: NDArray[np.float64] | None,
-) -> float:
-    """Share of the test rows that a linear SVM trained on ``rows`` gets right."""
+) -> dict[str, float]:
+    """What a linear SVM trained on ``rows`` makes of test rows: accuracy, the same by class, and of two classes AUC."""
     if weights is not None:
         kept = weights > 0.0
         rows, labels, weights = rows[kept], labels[kept], weights[kept] * (kept.sum() / weights[kept].sum())
     if len(np.unique(labels)) == 1:
-        return float((test_labels == labels[0]).mean())
+        return _measures(np.full(len(test), labels[0]), test_labels)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         classifier = LinearSVC(random_state=0, max_iter=2_000).fit(rows, labels, sample_weight=weights)
-    return float(classifier.score(test, test_labels))
+    measured = _measures(classifier.predict(test), test_labels)
+    known = np.flatnonzero(np.isin(classifier.classes_, test_labels))
+    if len(known) == len(np.unique(test_labels)) == 2:
+        scores = classifier.decision_function(test)
+        margins = scores if scores.ndim == 1 else scores[:, known[1]] - scores[:, known[0]]
+        measured["svm_auc"] = float(roc_auc_score(test_labels, margins))
+    return measured
+
+
+def _measures(predicted: NDArray[np.int64], test_labels: NDArray[np.int64]) -> dict[str, float]:
+    right = predicted == test_labels
+    recalls = [float(right[test_labels == label].mean()) for label in np.unique(test_labels)]
+    return {"svm": float(right.mean()), "svm_balanced": float(np.mean(recalls))}
 
 
 def _net(

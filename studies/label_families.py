@@ -1,8 +1,8 @@
 """Families of small markets with labels, for a rule that must not have been made on what it is judged by.
 
 Pools are offers as a curator has them; the target's labels are known to the experimenter only. The families in
-``DEVELOPMENT`` are what the rule in ``geometry/imputation`` was made on: the first twelve from the beginning, the rest
-judged an earlier form and were looked at since. What judged the rule as it is: ``judged_families``.
+``DEVELOPMENT`` are what the rule in ``geometry/labels`` was made on. What judged it: ``judged_families``, with seeds of
+their own.
 """
 
 from collections.abc import Callable, Sequence

@@ -14,9 +14,9 @@ from sklearn.svm import LinearSVC
 from likeset.arguments import Rows
 from studies.contract import RecordLine, Table
 
-__all__ = ["MEASURES", "comparison_table", "judge_training", "likeness_table", "ways_table"]
+__all__ = ["MEASURES", "comparison_table", "judge_training", "likeness_table", "shares_table"]
 
-MEASURES = {"accuracy": "accuracy", "balanced": "balanced accuracy", "rare": "recall of the rarest class", "auc": "AUC"}
+MEASURES = {"accuracy": "accuracy", "balanced": "balanced accuracy", "auc": "AUC", "rare": "recall of the rarest class"}
 
 Labels = NDArray[np.int64]
 
@@ -61,7 +61,7 @@ def judge_training(
         "accuracy": float(each.mean()),
         "balanced": float(np.mean(list(recalls.values()))),
         "rare": recalls.get(rare, 0.0) if rare_test is None else float(np.mean(found)),
-        "rare_share": float((labels == rare).mean()),
+        "shares_off": _shares_off(labels, test_labels, weights),
     }
     return measured | ({"auc": float(np.mean(aucs))} if aucs else {})
 
@@ -94,29 +94,29 @@ def comparison_table(
     return Table(title, columns, rows, caption="Means over seeds; differences ± their standard error.")
 
 
-def ways_table(
-    lines: Sequence[RecordLine], ways: Sequence[str], lines_of_ways: Sequence[RecordLine], measure: str
-) -> Table:
-    """The rule beside other ways, by family, on the seeds that both have: means, and the rule less the best way."""
-    rows = []
-    for family in dict.fromkeys(line["family"] for line in lines_of_ways):
-        ours = {line["seed"]: line.results for line in lines if line["family"] == family}
-        theirs = {line["seed"]: line.results for line in lines_of_ways if line["family"] == family}
-        seeds = [seed for seed in theirs if seed in ours]
-        if not seeds:
-            continue
-        rule = _values([ours[seed] for seed in seeds], "match", measure)
-        found = {way: _values([theirs[seed] for seed in seeds], way, measure) for way in ways}
-        best = max(ways, key=lambda way: float(found[way].mean()))
-        means = [f"{values.mean():.3f}" for values in (rule, *found.values())]
-        rows.append([family, *means, f"{_difference(rule - found[best])} ({best})", str(len(seeds))])
-    title = f"Ways to impute classes: {MEASURES[measure]}"
-    caption = "Means over seeds; the last difference is the rule less the best of the other ways, ± its standard error."
-    return Table(title, ("family", "the rule", *ways, "over the best way", "seeds"), rows, caption=caption)
+def shares_table(lines: Sequence[RecordLine]) -> Table:
+    """How far class shares are from those of test rows, by family, and how much further than exact greedy's."""
+    rows, ways = [], ("match", "ignore", "exact")
+    for family in dict.fromkeys(line["family"] for line in lines):
+        mine = [line.results for line in lines if line["family"] == family]
+        matched, ignored, exact = (_values(mine, way, "shares_off") for way in ways)
+        over = [_difference(values - exact) for values in (matched, ignored)]
+        rows.append([family, *_means(mine, ways, "shares_off"), *over, str(len(mine))])
+    columns = (
+        "family",
+        "labels matched",
+        "ignored",
+        "exact greedy",
+        "matched less exact",
+        "ignored less exact",
+        "seeds",
+    )
+    title = "Class shares: total variation from those of test rows"
+    return Table(title, columns, rows, caption="Means over seeds; differences ± their standard error.")
 
 
 def likeness_table(lines: Sequence[RecordLine], pairs: Sequence[tuple[str, str]]) -> Table:
-    """MMD² to test rows with labels matched, over that with labels ignored: the mean of ratios, by family."""
+    """MMD² to test rows in one way over that in another: the mean of ratios, by family."""
     rows = []
     for family in dict.fromkeys(line["family"] for line in lines):
         mine = [line.results for line in lines if line["family"] == family]
@@ -124,8 +124,16 @@ def likeness_table(lines: Sequence[RecordLine], pairs: Sequence[tuple[str, str]]
         spread = [f"{values.mean():.3f} ± {values.std(ddof=1) / np.sqrt(len(values)):.3f}" for values in ratios]
         rows.append([family, *spread, str(len(mine))])
     names = [f"{first} over {second}" for first, second in pairs]
-    title, caption = "MMD² to test rows, over labels ignored", "Means of ratios over seeds ± their standard error."
+    title, caption = "MMD² to test rows", "Means of ratios over seeds ± their standard error."
     return Table(title, ("family", *names, "seeds"), rows, caption=caption)
+
+
+def _shares_off(labels: Labels, test_labels: Labels, weights: NDArray[np.float64] | None) -> float:
+    classes = 1 + max(int(labels.max()), int(test_labels.max()))
+    shares = np.bincount(labels, weights=weights, minlength=classes) / (
+        len(labels) if weights is None else weights.sum()
+    )
+    return float(np.abs(shares - np.bincount(test_labels, minlength=classes) / len(test_labels)).sum() / 2.0)
 
 
 def _values(results: Sequence[Mapping[str, Any]], method: str, measure: str) -> NDArray[np.float64]:

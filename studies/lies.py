@@ -81,7 +81,7 @@ def contradicted(market: LabelledMarket, *, gamma: float) -> list[NDArray[np.boo
     for number, own in enumerate(labels):
         others = np.concatenate([part for other, part in enumerate(rows) if other != number])
         known = np.concatenate([part for other, part in enumerate(labels) if other != number])
-        scores = ridge_scores(others, np.eye(_CLASSES)[known], rows[number], gamma=gamma).predicted
+        _, scores = ridge_scores(others, np.eye(_CLASSES)[known], rows[number], gamma=gamma)
         own_scores = scores[np.arange(len(own)), own]
         judged.append((scores.max(axis=1) >= _SURE) & (own_scores <= _UNLIKELY))
     return judged

@@ -127,7 +127,7 @@ METHODS: dict[str, Method] = {
         Method(
             "sealed-joint",
             "sealed, rows with labels",
-            "the same, where the curator matches rows together with their labels",
+            "the same, where owners and the curator use labels",
             partial(_protocol, offers="tilted", labels="match"),
             budgeted=True,
             offers=True,
@@ -145,14 +145,6 @@ METHODS: dict[str, Method] = {
             "uniform offers",
             "no release at all; the curator selects among random offers",
             partial(_protocol, offers="uniform", epsilon=0.0),
-            offers=True,
-        ),
-        Method(
-            "sealed-unlabelled",
-            "sealed, labels not used",
-            "the same as sealed, where owners do not use their labels",
-            partial(_protocol, offers="tilted", label_strata=False),
-            budgeted=True,
             offers=True,
         ),
         Method(

@@ -30,7 +30,7 @@ _PART = Comparison(
     sizes=(200,),
     epsilons=(0.25, 0.5, 1.0, 2.0, 4.0),
     widths=(Width(scale=3.0),),
-    methods=("exact", "greedy", "sealed", "sealed-unlabelled", "uniform-offers", "uniform-offers-plain", "uniform"),
+    methods=("exact", "greedy", "sealed", "uniform-offers", "uniform-offers-plain", "uniform"),
 )
 
 

@@ -122,7 +122,7 @@ BAD_SETTINGS: list[tuple[str, dict[str, Any]]] = [
         for value in ("paper-auction", None, (1,))
     ),
     *(("random_state", {"random_state": value}) for value in (-1, 1.5, "x")),
-    *((name, {name: "no"}) for name in ("weights", "label_strata", "thinning", "allow_fewer")),
+    *((name, {name: "no"}) for name in ("weights", "labels", "thinning", "allow_fewer")),
     ("weights", {"weights": True, "protocol": "interactive"}),
     ("seed_rows", {"seed_rows": np.zeros((2, 4)), "protocol": "interactive"}),
     ("seed_rows", {"seed_rows": np.full((2, 3), np.nan), "protocol": "interactive"}),

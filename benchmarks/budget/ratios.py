@@ -100,8 +100,8 @@ def _labels() -> Iterator[Sides]:
     pool, codes, target = label_market.market()
     pool, codes, target = pool[:1500], codes[:1500], target[:200]
     yield (
-        lambda: Selection(labels="match").select(pool, target, 100, labels=codes),
-        lambda: Selection(labels="ignore").select(pool, target, 100, labels=codes),
+        lambda: Selection().select(pool, target, 100, labels=codes),
+        lambda: Selection().select(pool, target, 100),
     )
 
 

@@ -120,7 +120,6 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         offer_factor: float = 10.0,
         allow_fewer: bool = False,
         offers: Literal["auto", "tilted", "uniform"] = "auto",
-        label_strata: bool = True,
         thinning: bool = True,
         curator: Literal["auto", "trusted", "split"] = "auto",
         weights: bool = False,
@@ -159,9 +158,9 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             target: rows to match; an array or a data frame of numbers, or with a schema a data frame of pandas,
                 polars or pyarrow with the declared columns.
             owners: rows of each owner, of the same kind and with the same columns; with a schema also the label's.
-            labels: labels of each owner's rows, where no schema declares them; they are handed on and, unless
-                ``label_strata`` is off, help their owner to find the classes that matter, and the curator to match
-                rows of the right ones.
+            labels: labels of each owner's rows, where no schema declares them; they are handed on. Unless
+                the setting ``labels`` is ``ignore``, they help their owner and the curator to find rows of the right
+                classes.
             public_rows: rows that anybody may see, on the same scale: they give the width of the release's kernel.
         """
         wishes = self._wishes()

@@ -79,7 +79,7 @@ _TERMS: dict[str, Any] = {
     "target_size": 30,
     "offer_factor": 4.0,
     "offers": "tilted",
-    "label_strata": True,
+    "labels": "match",
     "thinning": True,
     "target_budget": Budget(4.0, 1e-5),
     "owner_budget": Budget(0.0, 1e-5),

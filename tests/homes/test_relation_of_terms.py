@@ -26,7 +26,7 @@ RELEASED: dict[str, Any] = {
     "protocol": "interactive",
     "summary_release": "gaussian",
     "owner_budget": Budget(4.0, 1e-5),
-    "label_strata": False,
+    "labels": "ignore",
     "thinning": False,
 }
 

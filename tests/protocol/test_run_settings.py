@@ -25,7 +25,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "gaussian": {**INTERACTIVE, "summary_release": "gaussian", "owner_budget": Budget(2.0, 1e-5)},
     "paper": PAPER,
 }
-WISHES = (Selection(), Selection(gamma=40.0), Selection(gamma=1e-3), Selection(labels="ignore"))
+WISHES = (Selection(), Selection(gamma=40.0), Selection(gamma=1e-3))
 
 
 def _held(options: dict[str, Any], selection: Selection) -> tuple[World, Outcome]:

@@ -37,7 +37,7 @@ def test_the_rows_bought_are_those_that_greedy_takes_from_all_that_owners_have()
     summary = summary_of(carry_shares(run))
     assert offer_shape(agreed).slots == 12
     pool = np.concatenate([run.data[name] for name in agreed.owners])
-    expected = Selection(gamma=GAMMA, labels="ignore", swaps=0).select(pool, run.target, agreed.size)
+    expected = Selection(gamma=GAMMA, swaps=0).select(pool, run.target, agreed.size)
     assert np.array_equal(summary.rows, pool[expected.indices])
     assert summary.owners.tolist() == [index // 12 for index in expected.indices]
     assert summary.squared_mmds == pytest.approx(expected.squared_mmds, abs=1e-6)

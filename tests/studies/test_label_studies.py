@@ -6,25 +6,16 @@ import numpy as np
 import pytest
 
 from studies.contract import Cell, Options, RecordLine
+from studies.data.weak_labels import RELATIONS, weak_label_market
 from studies.digits import STUDY as DIGITS
-from studies.joint_families import STUDY as FAMILIES
-from studies.judged_families import JUDGEMENT, market_of
-from studies.label_judging import comparison_table, judge_training, ways_table
+from studies.judged_families import market_of
+from studies.label_judging import comparison_table, judge_training, shares_table
 
 
-def line(seed: int, part: str, results: dict[str, float]) -> RecordLine:
+def line(seed: int, part: str, results: dict[str, float], measure: str = "accuracy") -> RecordLine:
     cell = Cell("joint-families", {"family": "some", "seed": seed, "part": part})
-    by_way = {way: {"accuracy": accuracy} for way, accuracy in results.items()}
+    by_way = {way: {measure: value} for way, value in results.items()}
     return RecordLine(cell.key, cell.study, cell.settings, by_way, "", 1.0, "0", "2026-01-01")
-
-
-def test_the_rule_is_compared_with_the_best_way_on_the_seeds_that_both_have() -> None:
-    """On seeds 1 and 2 *all* has .6 and .7, *matched* .9 and .2: the best mean is .65, and the rule has .05 more."""
-    rule = [line(seed, "labels", {"match": accuracy}) for seed, accuracy in ((1, 0.6), (2, 0.8), (3, 0.1))]
-    ways = [line(seed, "other ways", {"all": one, "matched": two}) for seed, one, two in ((1, 0.6, 0.9), (2, 0.7, 0.2))]
-    (row,) = ways_table(rule, ("all", "matched"), ways, "accuracy").rows
-    assert row == ["some", "0.700", "0.650", "0.550", "+0.050 ± 0.050 (all)", "2"]
-    assert ways_table(rule, ("all",), [line(4, "other ways", {"all": 0.5})], "accuracy").rows == []
 
 
 def test_labels_matched_are_compared_with_labels_ignored_seed_by_seed() -> None:
@@ -51,14 +42,23 @@ def test_a_comparison_takes_fewer_seeds_of_a_method_and_of_a_variant_at_an_epsil
     assert counted == {("exact", None): 1, ("sealed", 0.5): 2, ("sealed", 1.0): 3}
 
 
-def test_other_ways_have_the_seeds_of_the_rule() -> None:
-    cells = FAMILIES.cells(Options(seeds=2))
-    rule, ways = (
-        {(cell["family"], cell["seed"]) for cell in cells if cell["part"] == part} for part in ("labels", "other ways")
-    )
-    assert len(rule) == 2 * len(JUDGEMENT)
-    assert ways
-    assert ways < rule
+def test_class_shares_are_compared_with_exact_greedys_seed_by_seed() -> None:
+    """Three of four rows are of class 1 and half of the test rows: a quarter too many."""
+    rows, labels = np.array([[0.0], [1.0], [1.1], [1.2]], np.float32), np.array([0, 1, 1, 1])
+    judged = judge_training(rows, labels, test=rows, test_labels=np.array([0, 0, 1, 1]), rare=1)
+    assert judged["shares_off"] == pytest.approx(0.25)
+    lines = [
+        line(seed, "labels", {"match": 0.3 + seed / 10, "ignore": 0.3, "exact": 0.2}, "shares_off") for seed in (0, 2)
+    ]
+    (row,) = shares_table(lines).rows
+    assert row == ["some", "0.400", "0.300", "0.200", "+0.200 ± 0.100", "+0.100 ± 0.000", "2"]
+
+
+def test_generated_labels_have_the_shares_that_are_claimed() -> None:
+    for relation in RELATIONS:
+        market = weak_label_market(relation, 1)
+        assert market.pool_labels.mean() == pytest.approx(0.41, abs=0.02)
+        assert market.test_labels.mean() == pytest.approx(0.29, abs=0.04)
 
 
 def test_a_rare_class_has_test_rows_of_its_own_that_count_in_its_recall_only() -> None:

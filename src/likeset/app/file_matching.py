@@ -28,7 +28,6 @@ class JobWishes(TypedDict, total=False):
     offer_factor: float
     allow_fewer: bool
     offers: Literal["auto", "tilted", "uniform"]
-    label_strata: bool
     thinning: bool
     curator: Literal["auto", "trusted", "split"]
     weights: bool

@@ -3,6 +3,9 @@
 The mean features of a set are the mix of its classes' mean features. So a non-negative mix of an owner's own classes
 that comes close to the released mean says which classes matter, and how much. It is a second kind of evidence beside
 the witness tilt: a few numbers instead of one, but tied to structure that the owner knows.
+
+Such a mix shifts an owner's classes, so it is used only where classes explain most of the distance between the owner's
+rows and the release. Where labels are weakly related to rows they do not, and a mix would buy the wrong shares.
 """
 
 from dataclasses import dataclass
@@ -15,8 +18,7 @@ __all__ = ["Strata", "fit_strata"]
 
 _MOST_CLASSES = 50
 _KEPT = 0.1  # share of the weight that stays as it was, so that no class is lost
-_SHUFFLES = 5
-_EVIDENCE = 2.0
+_EXPLAINED = 0.5  # least share of the distance to the release that classes must explain
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,21 +41,15 @@ class Strata:
 
 
 def fit_strata(
-    features: NDArray[np.float32],
-    labels: NDArray[Any],
-    released: NDArray[np.float64],
-    *,
-    noise: float,
-    coins: np.random.Generator,
+    features: NDArray[np.float32], labels: NDArray[Any], released: NDArray[np.float64], *, noise: float
 ) -> Strata | None:
-    """Weights of classes by which an owner's rows come closest to a released mean; None where they tell nothing.
+    """Weights of classes by which an owner's rows come closest to a released mean; None where they explain too little.
 
     Args:
         features: feature rows of a sample.
         labels: their classes.
         released: the released mean.
         noise: standard deviation of each of its coordinates.
-        coins: for the comparison with shuffled labels: classes count only if they explain clearly more than chance.
     """
     classes, codes = np.unique(labels, return_inverse=True)
     if not 2 <= len(classes) <= _MOST_CLASSES:
@@ -61,8 +57,9 @@ def fit_strata(
     wide = features.astype(np.float64)
     left = float(((released - wide.mean(axis=0)) ** 2).sum())
     mix, gained = _mix(wide, codes, released, left, noise=noise)
-    by_chance = max(_mix(wide, coins.permutation(codes), released, left, noise=noise)[1] for _ in range(_SHUFFLES))
-    if gained <= _EVIDENCE * max(noise**2, by_chance):
+    # What is left without the noise; one standard deviation of its energy more, lest little be divided by less.
+    distance = max(left - len(released) * noise**2, 0.0) + np.sqrt(2.0 * len(released)) * noise**2
+    if gained <= _EXPLAINED * distance:
         return None
     shares = np.bincount(codes) / len(codes)
     return Strata(classes=classes, log_weights=np.log((1.0 - _KEPT) * mix / shares + _KEPT))

@@ -101,7 +101,7 @@ class Consumer(Party):
         self._noise = noise
         self._admission = Admission(terms, declared)
         wished = selection or Selection()
-        self._weighted, self._match_labels, self._folds = wished.weighted, wished.labels == "match", wished.folds
+        self._weighted, self._folds = wished.weighted, wished.folds
         self._gamma = wished.kernel_width(self._rows)
         self.summary: Summary | None = None
 
@@ -122,7 +122,6 @@ class Consumer(Party):
             release=release if self.terms.protocol == "interactive" else np.empty(0),
             gamma=self._gamma,
             weighted=self._weighted,
-            match_labels=self._match_labels,
             folds=self._folds,
         )
         told = TargetRelease(release=release)

@@ -16,14 +16,14 @@ the eigenvalues of the centred kernel. Offers stay as they are, and owners hear 
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from likeset.arguments import Rows
-from likeset.geometry.imputation import ClassScores
 from likeset.geometry.kernels import KernelColumns, blocks, rbf_kernel
+from likeset.geometry.labels import ClassChances
 from likeset.protocol.selection import Selected, Selection
 
 __all__ = ["FEWEST_ROWS", "HeldOut", "cross_fit"]
@@ -70,8 +70,7 @@ def cross_fit(
     selected: Selected,
     *,
     fold_key: int = 0,
-    labels: NDArray[Any] | None = None,
-    scored: ClassScores | None = None,
+    chances: ClassChances | None = None,
 ) -> HeldOut | None:
     """Estimate the likeness of what was selected; None where that is not wanted, or the target has too few rows.
 
@@ -81,15 +80,13 @@ def cross_fit(
         target: rows that it was selected for.
         selected: what came out.
         fold_key: seeds the draw of the folds; secret where the estimate goes to somebody who does not see the pool.
-        labels: of the pool.
-        scored: ``selection.scores`` of these, if they are known already.
+        chances: what labels of the pool said about the target, where they were used.
     """
     count = len(target)
     if selection.folds < 2 or count < FEWEST_ROWS or not len(selected.indices):
         return None
     gamma, wide = selection.kernel_width(target), target.astype(np.float64)
     fixed = replace(selection, gamma=gamma, folds=0)
-    scored = scored or fixed.scores(pool, target, labels)
     own = _mean_kernels(wide, gamma)
     everything = np.arange(count)
     in_sample = _levels(pool, selected, wide, gamma)
@@ -102,8 +99,7 @@ def cross_fit(
             pool,
             target[rest],
             len(selected.indices),
-            labels=labels,
-            scored=None if scored is None else scored.part(rest),
+            chances=None if chances is None else chances.part(rest),
         )
         levels = _levels(pool, again, wide[rest], gamma) + _within(own, rest, wide, gamma)
         outside = _levels(pool, again, wide[fold], gamma) + float(own.mean())

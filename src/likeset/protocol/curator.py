@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -143,7 +142,8 @@ class Curator(Party):
 
     def _handle(self, message: Message) -> Work:
         if isinstance(message.body, Target):
-            self._selection = _wished_selection(message.body)
+            wished = message.body
+            self._selection = Selection(gamma=wished.gamma, weighted=wished.weighted, folds=wished.folds)
             self._target = message.body.rows
             return (yield from self._begin(message.body))
         if self._is_late(message):
@@ -296,11 +296,6 @@ def _join_offers(held: list[Held]) -> tuple[Rows, NDArray[np.int64], NDArray[np.
     owners = np.repeat([holding.owner for holding in held], counts).astype(np.int64)
     handles = np.concatenate([holding.offer.handles for holding in held])
     return rows, owners, handles
-
-
-def _wished_selection(target: Target) -> Selection:
-    labels: Literal["match", "ignore"] = "match" if target.match_labels else "ignore"
-    return Selection(gamma=target.gamma, weighted=target.weighted, labels=labels, folds=target.folds)
 
 
 def join_labels(held: list[Held]) -> Labels:

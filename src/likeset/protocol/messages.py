@@ -79,7 +79,6 @@ class Target:
         release: what owners hear, where they bid under it, and by which bids are checked; empty in ``sealed``.
         gamma: width of the selection's kernel.
         weighted: whether to weigh the selected rows.
-        match_labels: whether to match rows together with their labels.
         folds: of the target, on which to measure likeness; 0 for not at all.
     """
 
@@ -88,7 +87,6 @@ class Target:
     release: Vector
     gamma: float
     weighted: bool
-    match_labels: bool = True
     folds: int = 0
 
 

@@ -1,7 +1,7 @@
 """Which of its rows an owner offers: its own rows, the release and public numbers decide, and nothing else.
 
-Three steps: weigh (by class, where the owner's classes clearly explain the release, and by the witness tilt), draw
-candidates by those weights in one pass, and thin them to an offer that represents the weighted rows.
+Three steps: weigh (by class, where the owner's classes explain most of its distance to the release, and by the witness
+tilt), draw candidates by those weights in one pass, and thin them to an offer that represents the weighted rows.
 """
 
 import hashlib
@@ -124,8 +124,8 @@ def weigh(terms: Terms, scan: Scan, release: NDArray[np.float64] | None, *, nois
     features = terms.kernel.features()
     hashed = features(sample.rows)
     strata = None
-    if terms.label_strata and len(sample.labels):
-        strata = fit_strata(hashed, sample.labels, release, noise=noise, coins=np.random.default_rng(keys.fit % 2**63))
+    if terms.labels == "match" and len(sample.labels):
+        strata = fit_strata(hashed, sample.labels, release, noise=noise)
     base = np.zeros(len(sample.rows)) if strata is None else strata.score(sample.labels)
     tilt = fit_tilt(
         hashed,

@@ -49,7 +49,7 @@ class PlannedTerms:
         target_size: rows of the target (m), public; under add-or-remove declared beforehand and near the true number.
         offer_factor: about how many rows are offered, in all, for each row of the summary.
         offers: ``tilted`` toward the target's release, or ``uniform``, without any release.
-        label_strata: whether owners may use their own labels to find the classes that the target consists of.
+        labels: ``match`` where owners and the curator may use labels to find the target's classes, or ``ignore``.
         thinning: whether owners thin more candidates than they offer to an offer that represents them.
         target_budget: what owners may learn about the target.
         owner_budget: what owners may learn about one another's rows.
@@ -85,7 +85,7 @@ class PlannedTerms:
     target_size: int
     offer_factor: float
     offers: Literal["tilted", "uniform"]
-    label_strata: bool
+    labels: Literal["match", "ignore"]
     thinning: bool
     target_budget: Budget
     owner_budget: Budget
@@ -133,15 +133,15 @@ class PlannedTerms:
                 check_text(argument, word)
         arguments.one_of("protocol", self.protocol, ("sealed", "interactive"))
         arguments.one_of("offers", self.offers, ("tilted", "uniform"))
+        arguments.one_of("labels", self.labels, ("match", "ignore"))
         arguments.one_of("auction", self.auction, ("everyone", "threshold", "paper"))
         arguments.one_of("summary_release", self.summary_release, ("none", "gaussian", "mwem"))
         arguments.one_of("schedule", self.schedule, ("", *SCHEDULES))
 
     def _check_numbers(self) -> None:
         """Kept as plain numbers: equal terms have one text, whatever their numbers were made of."""
-        for name in ("label_strata", "thinning"):
-            if type(getattr(self, name)) is not bool:
-                raise InvalidArgument(name, repr(getattr(self, name)), "must be true or false")
+        if type(self.thinning) is not bool:
+            raise InvalidArgument("thinning", repr(self.thinning), "must be true or false")
         keep_checked(
             self,
             quorum=arguments.count("quorum", self.quorum, most=len(self.owners), most_is="the number of owners"),

@@ -167,12 +167,6 @@ class RunSettings(_Rounds):
         "release would be mostly noise, by the target's size and the budget alone), or ``uniform`` (no release at all)",
         "auto",
     )
-    label_strata: bool = _setting(
-        "whether owners may use their own labels to find the classes that the target consists of",
-        default=True,
-        in_terms=True,
-        is_fine=True,
-    )
     thinning: bool = _setting(
         "whether owners thin more candidates than they offer to an offer that represents them",
         default=True,
@@ -191,9 +185,10 @@ class RunSettings(_Rounds):
         default=False,
     )
     labels: Literal["match", "ignore"] = _setting(
-        "whether the curator matches rows together with their labels, where rows tell them (of numbers with decimals: "
-        "keeps away rows whose number the others contradict): ``match``, or ``ignore``; interactive ignores labels",
+        "``match``: with ``sealed``, owners and the curator use labels that are classes, where rows tell them; or "
+        "``ignore``. Numbers with decimals are never matched",
         "match",
+        in_terms=True,
     )
     folds: int = _setting(
         "in how many parts the curator splits the target, to measure likeness on rows that a selection did not see; "

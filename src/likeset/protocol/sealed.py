@@ -197,10 +197,11 @@ class SealedCurator(Curator):
 
     def _chosen(self, pool: Rows, target: Rows, labels: Labels) -> tuple[Selected, HeldOut | None]:
         """What is selected of the pool, and how like rows of the target it is that were not seen."""
-        scored = self._selection.scores(pool, target, labels)
-        selected = self._selection.select(pool, target, self.terms.size, labels=labels, scored=scored)
-        key = self._fold_key or 0
-        return selected, cross_fit(self._selection, pool, target, selected, fold_key=key, labels=labels, scored=scored)
+        chances = self._selection.class_chances(pool, target, labels) if self.terms.labels == "match" else None
+        selected = self._selection.select(pool, target, self.terms.size, chances=chances)
+        return selected, cross_fit(
+            self._selection, pool, target, selected, fold_key=self._fold_key or 0, chances=chances
+        )
 
 
 def _rounded(selected: Selected) -> Selected:

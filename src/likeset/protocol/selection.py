@@ -2,17 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.geometry.greedy import PickProgress, match
-from likeset.geometry.imputation import ClassScores, class_scores, impute
-from likeset.geometry.joint import LARGEST_LABEL_WEIGHT, joint_rows, joint_target, largest_shares, supply
 from likeset.geometry.kernels import kernel_means, median_gamma, rbf_kernel
-from likeset.geometry.number_labels import NUMBER_WEIGHT, surprise, surprising_rows, unsurprising_target
+from likeset.geometry.labels import ClassChances, class_chances, class_codes, joint_rows
 from likeset.geometry.refine import swap
 from likeset.geometry.weights import weights
 
@@ -21,10 +19,6 @@ __all__ = ["LARGEST_EXPONENT", "Selected", "Selection", "is_usable_width"]
 LARGEST_EXPONENT = 1e37
 """Of a kernel: within what single precision can hold."""
 
-_FEWEST_LABELLED = 50  # offers; fewer cannot tell how well they tell labels
-_FEWEST_OF_CLASS = 5  # offers, of at least two classes: there is nothing to tell apart otherwise
-_MOST_CLASSES = 50
-_MIX_ROWS = 250  # picks that show the mix of classes which rows alone would give; more would cost time only
 _JUDGED_ROWS = 512  # picks that are judged at a time
 
 
@@ -50,17 +44,6 @@ class Selected:
     label_skill: float = 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class _Matching:
-    """What greedy and swaps work on: rows, or rows with columns for their classes."""
-
-    pool: Rows
-    target: Rows
-    target_weights: NDArray[np.float64] | None = None
-    label_weight: float = 0.0
-    label_skill: float = 0.0
-
-
 @dataclass(frozen=True, slots=True)
 class Selection:
     """The kernel of the selection and what to do with it.
@@ -69,15 +52,12 @@ class Selection:
         gamma: the kernel's width; by the median of the target's squared distances if not given. It may depend on the
             target because no owner ever hears it.
         weighted: whether to weigh the selected rows so that they match better still.
-        labels: whether to match rows together with their labels, where rows tell them; where labels are numbers, to
-            keep away rows whose number the others contradict.
         swaps: how many times to go through the selected rows and replace those for which there is a better one.
         folds: of the target, on which likeness is measured (``cross_fitting``); 0 for not at all.
     """
 
     gamma: float | None = None
     weighted: bool = False
-    labels: Literal["match", "ignore"] = "match"
     swaps: int = 2
     folds: int = 0
 
@@ -94,60 +74,35 @@ class Selection:
         size: int,
         *,
         labels: NDArray[Any] | None = None,
-        scored: ClassScores | None = None,
+        chances: ClassChances | None = None,
         progress: PickProgress | None = None,
     ) -> Selected:
-        """Greedy on the exact kernel, then swaps; fewer rows than wanted where the pool has fewer."""
+        """Greedy on the exact kernel, then swaps; fewer rows than wanted where the pool has fewer.
+
+        Args:
+            pool: rows to select from.
+            target: rows to match.
+            size: how many rows to select.
+            labels: of the pool, to be matched where they are classes that rows tell; None to ignore them.
+            chances: ``class_chances`` of pool and target, if they are known already.
+            progress: is told of each pick.
+        """
         gamma = self.kernel_width(target)
-        matching = self._matching(pool, target, labels, gamma=gamma, size=size, scored=scored)
-        wanted, shares = matching.target, matching.target_weights
-        matched = match(
-            matching.pool, wanted, min(size, len(pool)), gamma=gamma, target_weights=shares, progress=progress
-        )
-        chosen = swap(matching.pool, wanted, matched.indices, gamma=gamma, passes=self.swaps, target_weights=shares)
+        chances = chances or self.class_chances(pool, target, labels)
+        rows, wanted, shares, label_weight = pool, target, None, 0.0
+        if chances is not None and chances.weight > 0.0:
+            rows, wanted, shares, label_weight = joint_rows(pool, target, chances, size=size, gamma=gamma)
+        matched = match(rows, wanted, min(size, len(pool)), gamma=gamma, target_weights=shares, progress=progress)
+        chosen = swap(rows, wanted, matched.indices, gamma=gamma, passes=self.swaps, target_weights=shares)
         judged = replace(self.judge(pool[chosen], target), indices=chosen)
         if self.weighted:
-            judged = replace(judged, weights=weights(matching.pool[chosen], wanted, gamma=gamma, target_weights=shares))
-        return replace(judged, label_weight=matching.label_weight, label_skill=matching.label_skill)
+            judged = replace(judged, weights=weights(rows[chosen], wanted, gamma=gamma, target_weights=shares))
+        return replace(judged, label_weight=label_weight, label_skill=0.0 if chances is None else chances.skill)
 
-    def scores(self, pool: Rows, target: Rows, labels: NDArray[Any] | None) -> ClassScores | None:
-        """What is dear about matching labels, for several selections from one pool; None where it is not done."""
-        codes = self._codes(labels)
-        return None if codes is None else class_scores(pool, codes, target, gamma=self.kernel_width(target))
-
-    def _codes(self, labels: NDArray[Any] | None) -> NDArray[np.int64] | None:
-        if labels is None or self.labels == "ignore" or len(labels) < _FEWEST_LABELLED or _are_numbers(labels):
-            return None
-        return _classes(labels)
-
-    def _matching(
-        self,
-        pool: Rows,
-        target: Rows,
-        labels: NDArray[Any] | None,
-        *,
-        gamma: float,
-        size: int,
-        scored: ClassScores | None,
-    ) -> _Matching:
-        """Labels count as much as rows near the target surely tell them, and not at all where that is nothing.
-
-        They count less where the pool has hardly enough rows of the target's classes.
-        """
-        if labels is not None and self.labels != "ignore" and len(labels) >= _FEWEST_LABELLED and _are_numbers(labels):
-            return _number_matching(pool, target, labels, gamma=gamma)
-        codes = self._codes(labels)
-        if codes is None:
-            return _Matching(pool, target)
-        alone = match(pool, target, min(size, len(pool), _MIX_ROWS), gamma=gamma).indices
-        imputed = impute(pool, codes, target, gamma=gamma, matched_alone=alone, scored=scored)
-        if imputed.least_skill == 0.0:
-            return _Matching(pool, target, label_skill=imputed.skill)
-        chances, shares = imputed.chances, largest_shares(imputed.chances)
-        weight = min(imputed.least_skill, LARGEST_LABEL_WEIGHT) * supply(codes, shares, size=size)
-        wanted, weights_of_rows = joint_target(target, chances, label_weight=weight, gamma=gamma, shares=shares)
-        rows = joint_rows(pool, codes, classes=chances.shape[1], label_weight=weight, gamma=gamma)
-        return _Matching(rows, wanted, weights_of_rows, label_weight=weight, label_skill=imputed.skill)
+    def class_chances(self, pool: Rows, target: Rows, labels: NDArray[Any] | None) -> ClassChances | None:
+        """What the pool says about the target's classes; None where labels are not matched."""
+        codes = class_codes(labels)
+        return None if codes is None else class_chances(pool, codes, target, gamma=self.kernel_width(target))
 
     def judge(self, rows: Rows, target: Rows) -> Selected:
         """Rows that were selected otherwise, in their order: what each was worth under the exact kernel."""
@@ -161,35 +116,6 @@ class Selection:
 def is_usable_width(gamma: float, largest_squared_norm: float) -> bool:
     """Whether the width, and exponents of a kernel of rows of that size, are numbers in single precision."""
     return 0.0 < gamma <= LARGEST_EXPONENT and 4.0 * gamma * largest_squared_norm <= LARGEST_EXPONENT
-
-
-def _are_numbers(labels: NDArray[Any]) -> bool:
-    """Whether labels have decimals; whole numbers are names of classes."""
-    return bool(labels.dtype.kind == "f")
-
-
-def _number_matching(pool: Rows, target: Rows, labels: NDArray[Any], *, gamma: float) -> _Matching:
-    """Rows whose number the others contradict are kept away, as far as rows tell numbers."""
-    told = surprise(pool, labels.astype(np.float64), target, gamma=gamma)
-    if not told.usable:
-        return _Matching(pool, target, label_skill=told.skill)
-    weight = NUMBER_WEIGHT * told.skill
-    rows = surprising_rows(pool, told.numbers, weight=weight, gamma=gamma)
-    return _Matching(rows, unsurprising_target(target), label_weight=weight, label_skill=told.skill)
-
-
-def _classes(labels: NDArray[Any]) -> NDArray[np.int64] | None:
-    """The number of each row's class; None where they are all alike.
-
-    The rarest of very many classes count as one: else an owner who invents labels could end the matching of them.
-    """
-    names, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    if np.count_nonzero(counts >= _FEWEST_OF_CLASS) < 2:
-        return None
-    by_size = np.argsort(-counts, kind="stable")
-    ranks = np.empty(len(names), dtype=np.int64)
-    ranks[by_size] = np.arange(len(names))
-    return np.asarray(np.minimum(ranks, _MOST_CLASSES - 1)[codes])
 
 
 def _sums_before(picks: int, kernel: Callable[[slice], Rows]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -46,7 +46,7 @@ def measured_calibration(files: OwnFiles, *, dimension: int) -> Calibration:
     """
     kinds = {file_kind(address) for address in files.job.owners.values()}
     rows = _copies(files.target.rows, _POOL_ROWS)
-    target, selection = rows[:_TARGET_ROWS], Selection(gamma=1.0, labels="ignore")
+    target, selection = rows[:_TARGET_ROWS], Selection(gamma=1.0)
     pair = _seconds(lambda: kernel_means(rows, target, gamma=1.0)) / (len(rows) * len(target))
 
     def per_pick(pool: Rows) -> float:

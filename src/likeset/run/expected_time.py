@@ -16,7 +16,7 @@ __all__ = ["Calibration", "ExpectedTime", "PassCost", "expected_time"]
 
 _STARTS = 180.0  # pieces of the interpreter's work that a job takes beside rows: modules, prices, figures, the report
 _PROXIES, _CANDIDATES, _GROUP = 2500, 6, 3000  # of an owner's offer, see protocol/offers and geometry/thinning
-_EXACT_RIDGE, _LANDMARKS, _MIX_ROWS = 2000, 600, 250  # of matching labels, see geometry/ridge and protocol/selection
+_LANDMARKS = 500  # of matching labels, see geometry/ridge
 _PROJECTED = 0.2  # what a row and a pair of landmarks cost, of what a decomposition costs for as many numbers
 _WRITES = 3.5  # durable writes of an owner in a round of interactive
 
@@ -159,19 +159,15 @@ def _offer(terms: PlannedTerms, rows: int, calibration: Calibration) -> float:
 
 
 def _selection(terms: PlannedTerms, calibration: Calibration, *, folds: int, classes: bool) -> float:
-    """The curator selects once, and once more without each fold; labels ask for two regressions and other picks."""
+    """The curator selects once, and once more without each fold; labels ask for a regression and more pairs."""
     asked = terms.asked_owners if terms.auction == "threshold" else len(terms.owners)
     pool, size, target = terms.rows_per_owner * asked, terms.size, terms.target_size
-    pairs, picks, regressions = target, float(size), 0.0
-    if classes:
-        pairs, picks = 3 * target, size + min(size, _MIX_ROWS) / 2.0
-        regressions = (1 + (folds > 0)) * _regression(pool, calibration)
-    picking = picks * (calibration.pick + pool * calibration.pick_row)
-    return regressions + (1 + folds) * (pool * pairs * calibration.pair + picking)
+    pairs, regression = (2 * target, _regression(pool, calibration)) if classes else (target, 0.0)
+    picking = size * (calibration.pick + pool * calibration.pick_row)
+    return regression + (1 + folds) * (pool * pairs * calibration.pair + picking)
 
 
 def _regression(pool: int, calibration: Calibration) -> float:
-    if pool <= _EXACT_RIDGE:
-        return calibration.cubic * float(pool) ** 3
-    projected = _PROJECTED * calibration.cubic * _LANDMARKS**2 + 3.0 * calibration.pair * _LANDMARKS
-    return calibration.cubic * _LANDMARKS**3 + pool * projected
+    landmarks = min(pool, _LANDMARKS)
+    projected = _PROJECTED * calibration.cubic * landmarks**2 + 2.0 * calibration.pair * landmarks
+    return calibration.cubic * landmarks**3 + pool * projected

@@ -288,7 +288,7 @@ def _selection(wishes: RunSettings, inputs: Inputs) -> Selection:
     if wishes.folds:
         arguments.count("folds", wishes.folds, least=2, most=MOST_FOLDS)
     if is_split(wishes):
-        return Selection(weighted=wishes.weights, labels="ignore")  # its kernel stands in the terms
+        return Selection(weighted=wishes.weights)  # its kernel stands in the terms
     given = GAMMA if wishes.gamma == "median" and wishes.schedule == "experiment" else wishes.gamma
     if given == "median":
         gamma = gamma_by_median("target", inputs.target, scale=scale)
@@ -296,7 +296,7 @@ def _selection(wishes: RunSettings, inputs: Inputs) -> Selection:
     else:
         gamma = arguments.positive("gamma", given)
         check_width("gamma", gamma, inputs)
-    return Selection(gamma=gamma, weighted=wishes.weights, labels=wishes.labels, folds=wishes.folds)
+    return Selection(gamma=gamma, weighted=wishes.weights, folds=wishes.folds)
 
 
 def _public_size(wishes: RunSettings, inputs: Inputs) -> int:

@@ -84,10 +84,9 @@ def run_protocol(task: Task, *, hash_dimension: int | None = None, **wishes: Any
     """
     secret = np.random.default_rng([task.seed, 4])
     hash_seed = int.from_bytes(secret.bytes(32), "big")
-    labels = wishes.get("labels", "match")
     terms, pays = _terms(task, wishes)
     noise = SimulatedNoise(task.seed)
-    selection = Selection(gamma=task.gamma, labels=labels)
+    selection = Selection(gamma=task.gamma)
     names = dict(zip(terms.owners, task.market.owners, strict=True))
     charges = _Unlimited()
     owners = {

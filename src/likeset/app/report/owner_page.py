@@ -43,7 +43,7 @@ _PUBLIC_TERMS = frozenset(
         "target_size",
         "offer_factor",
         "offers",
-        "label_strata",
+        "labels",
         "thinning",
         "target_budget",
         "owner_budget",

@@ -1,0 +1,163 @@
+"""Rows matched together with their classes, where labelled rows (the pool) tell the classes of an unlabelled target.
+
+1. *Chances*: kernel ridge regression on all rows of the pool gives scores (``ridge``). A soft maximum of scaled scores
+   turns them into chances; the scale is the one under which left-out rows near the target are likeliest.
+2. *Evidence*: the share of the variance of classes that these chances explain on left-out rows near the target, less
+   two standard errors. It is the label weight w. Below one half labels are ignored.
+3. *Mix*: chances hold for the pool's mix of classes. Expectation maximisation finds the mix that fits the target's
+   rows best, so that a class that is merely confused with others gets next to nothing.
+4. *Matching*: the joint kernel is ``k(x, x') * ((1 - w) + w [y = y'])``. With a column for each class that holds
+   ``sqrt(-log(1 - w) / (2 gamma))`` for the row's own class and 0 elsewhere it is the plain kernel of longer rows, so
+   that greedy, swaps and weights need not know of it.
+
+Two things keep that from harm. A class of few target rows counts for as many as it may well have: models lose more by
+too few rows of a class than by too many. And labels count less where the pool has hardly enough rows of the target's
+classes: a kernel that sees little but classes finds nothing to choose by among the others.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likeset.arguments import Rows
+from likeset.geometry.kernels import kernel_means
+from likeset.geometry.ridge import ridge_scores
+
+__all__ = ["ClassChances", "class_chances", "class_codes", "joint_rows"]
+
+_FEWEST_LABELLED = 50  # rows; fewer cannot tell how well they tell classes
+_FEWEST_OF_CLASS = 5  # rows, of at least two classes: there is nothing to tell apart otherwise
+_MOST_CLASSES = 50
+_LEAST_SKILL = 0.5
+_LARGEST_WEIGHT = 0.99  # at 1 rows of different classes would be infinitely far apart
+_ERRORS = 2.0  # standard errors by which skill may be less than it seems, and a count more
+_SCALES = np.exp(np.linspace(-1.0, 4.0, 13))
+_STEPS, _CLOSE = 200, 1e-6
+_FEWEST_CHANCE = 0.01  # of a class that a row of the target counts with
+_PLENTY = 2.0  # rows of the pool for each that is wanted of a class
+_OUT_OF_REACH = 1e-30
+_SMALLEST = 1e-9
+
+Chances = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class ClassChances:
+    """What a pool says about the classes of a target's rows.
+
+    Attributes:
+        codes: for each row of the pool the number of its class.
+        densities: for each row of the target its chance of each class, over the share of that class near the target.
+        skill: share of the variance of classes that is explained on left-out rows near the target; 0 to 1.
+        weight: how much classes count; 0 where rows do not tell them well enough.
+    """
+
+    codes: Codes
+    densities: Chances
+    skill: float
+    weight: float
+
+    def part(self, rows: NDArray[np.int64]) -> "ClassChances":
+        """The same for some rows of the target."""
+        return replace(self, densities=self.densities[rows])
+
+    def mixed(self, size: int) -> tuple[Chances, Chances, float]:
+        """What to match in a summary of that size.
+
+        Returns:
+            the chances of each row of the target under the likeliest mix of classes, what each class is to count,
+            and the label weight.
+        """
+        mix = np.full(self.densities.shape[1], 1.0 / self.densities.shape[1])
+        for _ in range(_STEPS):
+            chances = self.densities * mix
+            chances /= np.maximum(chances.sum(axis=1, keepdims=True), _SMALLEST**2)
+            before, mix = mix, chances.mean(axis=0)
+            if np.abs(mix - before).max() < _CLOSE:
+                break
+        counts = mix * len(chances)
+        shares = counts + _ERRORS * np.sqrt(np.maximum(counts - 1.0, 0.0))
+        shares /= shares.sum()
+        held = np.bincount(self.codes, minlength=len(shares))
+        supply = min(1.0, float(np.minimum(shares, held / (_PLENTY * size)).sum()))
+        return chances, shares, self.weight * supply
+
+
+def class_codes(labels: NDArray[Any] | None) -> Codes | None:
+    """The number of each row's class; None where labels are numbers with decimals, or tell nothing apart.
+
+    The rarest of very many classes count as one: else an owner who invents labels could end the matching of them.
+    """
+    if labels is None or len(labels) < _FEWEST_LABELLED or labels.dtype.kind == "f":
+        return None
+    _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    if np.count_nonzero(counts >= _FEWEST_OF_CLASS) < 2:
+        return None
+    ranks = np.argsort(np.argsort(-counts, kind="stable"))
+    return np.asarray(np.minimum(ranks, _MOST_CLASSES - 1)[codes])
+
+
+def class_chances(pool: Rows, codes: Codes, target: Rows, *, gamma: float) -> ClassChances:
+    """Impute the classes of a target's rows.
+
+    Args:
+        pool: labelled rows.
+        codes: for each of them the number of its class, from 0.
+        target: rows without labels.
+        gamma: width of the kernel.
+    """
+    nearness = kernel_means(pool, target.astype(np.float64), gamma=gamma)
+    # Rows beyond the reach of the kernel tell nothing; one that is very far would cost all others their digits.
+    near = nearness > _OUT_OF_REACH
+    indicators = np.eye(int(codes.max()) + 1)[codes]
+    densities = np.zeros((len(target), indicators.shape[1]))
+    if not near.any():
+        return ClassChances(codes, densities, skill=0.0, weight=0.0)
+    present = indicators[near].any(axis=0)
+    known, relevance = indicators[near][:, present], nearness[near] ** 2 / float((nearness[near] ** 2).sum())
+    left_out, predicted = ridge_scores(pool[near], known, target, gamma=gamma)
+    right = known.astype(bool)
+    losses = [-float(relevance @ np.log(np.maximum(_soft(left_out, scale)[right], _SMALLEST))) for scale in _SCALES]
+    scale = _SCALES[int(np.argmin(losses))]
+    own = _soft(left_out, scale)
+    whole = ((relevance @ known - known) ** 2).sum(axis=1)
+    explained = whole - ((own - known) ** 2).sum(axis=1)
+    variance = max(float(relevance @ whole), _SMALLEST)
+    skill = float(relevance @ explained) / variance
+    error = float(np.sqrt(relevance**2 @ (explained - skill * whole) ** 2)) / variance
+    sure = skill - _ERRORS * error
+    densities[:, present] = _soft(predicted, scale) / np.maximum(relevance @ own, _SMALLEST)
+    weight = min(sure, _LARGEST_WEIGHT) if sure >= _LEAST_SKILL else 0.0
+    return ClassChances(codes, densities, skill=float(np.clip(skill, 0.0, 1.0)), weight=weight)
+
+
+def joint_rows(
+    pool: Rows, target: Rows, chances: ClassChances, *, size: int, gamma: float
+) -> tuple[Rows, Rows, NDArray[np.float64], float]:
+    """Pool and target with columns for classes.
+
+    Returns:
+        the pool; the target, each row once for each class that it may have; the weights of these, which sum to 1; and
+        the label weight.
+    """
+    mixed, shares, weight = chances.mixed(size)
+    apart = np.sqrt(-np.log1p(-weight) / (2.0 * gamma))
+    columns = (apart * np.eye(len(shares))).astype(pool.dtype)
+    # Half of an even share: rounding must not leave a row without a class.
+    kept = np.where(mixed >= min(_FEWEST_CHANCE, 0.5 / len(shares)), mixed, 0.0)
+    numbers, classes = np.nonzero(kept)
+    weights = kept[numbers, classes] * (shares / np.maximum(kept.sum(axis=0), _SMALLEST))[classes]
+    return (
+        np.concatenate([pool, columns[chances.codes]], axis=1),
+        np.concatenate([target[numbers], columns[classes].astype(target.dtype)], axis=1),
+        weights / weights.sum(),
+        weight,
+    )
+
+
+def _soft(scores: Chances, scale: float) -> Chances:
+    raised = np.exp(scale * (scores - scores.max(axis=1, keepdims=True)))
+    return np.asarray(raised / raised.sum(axis=1, keepdims=True))

@@ -1,0 +1,144 @@
+"""Classes of a target from labelled rows: right where they can be told, unused where they cannot."""
+
+import naive_twins
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from chance import pinned_coins, public_coins
+from likeset.geometry.kernels import rbf_kernel
+from likeset.geometry.labels import ClassChances, class_chances, class_codes, joint_rows
+
+Matrix = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+
+def _draw(coins: np.random.Generator, mix: list[float], rows: int, *, apart: float) -> tuple[Matrix, Codes]:
+    """Rows around centres on a line, one for each class, each ``apart`` from the next; unit variance, two columns."""
+    codes = np.append(np.flatnonzero(mix), coins.choice(len(mix), size=rows - np.count_nonzero(mix), p=mix))
+    return np.column_stack([apart * codes, np.zeros(rows)]) + coins.normal(size=(rows, 2)), codes
+
+
+def test_classes_far_apart_are_imputed_without_a_mistake() -> None:
+    coins = pinned_coins(1)
+    pool, codes = _draw(coins, [0.25] * 4, 200, apart=8.0)
+    target, truth = _draw(coins, [0.1, 0.2, 0.3, 0.4], 60, apart=8.0)
+    told = class_chances(pool, codes, target, gamma=0.1)
+    chances, shares, weight = told.mixed(20)
+    np.testing.assert_array_equal(chances.argmax(axis=1), truth)
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+    assert shares.sum() == pytest.approx(1.0)
+    assert 0.95 < weight <= told.weight <= told.skill
+
+
+def test_a_class_that_the_target_lacks_is_not_taken_for_its_neighbours() -> None:
+    """Of the target's rows 11% lie nearest to the class between the two that it has."""
+    coins = pinned_coins(2)
+    pool, codes = _draw(coins, [1 / 3] * 3, 600, apart=2.5)
+    target, truth = _draw(coins, [0.5, 0.0, 0.5], 300, apart=2.5)
+    nearest = np.clip(np.rint(target[:, 0] / 2.5), 0, 2)
+    chances, _, _ = class_chances(pool, codes, target, gamma=0.2).mixed(50)
+    assert chances[:, 1].mean() < 0.05
+    assert (chances.argmax(axis=1) == truth).mean() > (nearest == truth).mean() + 0.04
+
+
+def test_a_rare_class_keeps_its_rows_and_counts_for_as_many_as_it_may_well_have() -> None:
+    coins = pinned_coins(3)
+    pool, codes = _draw(coins, [0.45, 0.45, 0.1], 500, apart=9.0)
+    target, truth = _draw(coins, [0.5, 0.47, 0.03], 360, apart=9.0)
+    chances, shares, _ = class_chances(pool, codes, target, gamma=0.1).mixed(20)
+    counts = np.bincount(truth, minlength=3).astype(np.float64)
+    assert 0 < counts[2] < 40
+    assert (chances[truth == 2].argmax(axis=1) == 2).all()
+    largest = counts + 2.0 * np.sqrt(counts - 1.0)
+    np.testing.assert_allclose(shares, largest / largest.sum(), atol=0.01)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_labels_that_rows_do_not_tell_have_no_weight(seed: int) -> None:
+    coins = pinned_coins(seed)
+    pool, codes = _draw(coins, [0.25] * 4, 300, apart=3.0)
+    target, _ = _draw(coins, [0.5, 0.5, 0.0, 0.0], 100, apart=3.0)
+    told = class_chances(pool, coins.permutation(codes), target, gamma=0.2)
+    assert told.skill < 0.1
+    assert told.weight == 0.0
+
+
+def test_labels_that_rows_tell_less_than_half_have_no_weight() -> None:
+    """Two classes 1.5 standard deviations apart: about a third of their variance is explained."""
+    coins = pinned_coins(4)
+    told = class_chances(
+        *_draw(coins, [0.5, 0.5], 2000, apart=1.5), _draw(coins, [0.5, 0.5], 100, apart=1.5)[0], gamma=0.2
+    )
+    assert 0.2 < told.skill < 0.5
+    assert told.weight == 0.0
+
+
+@pytest.mark.parametrize("place", [0.0, 1e4])
+def test_one_class_or_a_target_out_of_reach_tell_nothing(place: float) -> None:
+    coins = pinned_coins(6)
+    pool, codes = _draw(coins, [0.5, 0.5] if place else [1.0], 40, apart=4.0)
+    told = class_chances(pool, codes, np.full((3, 2), place), gamma=1.0)
+    assert (told.skill, told.weight) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("far", [1e3, 1e9, 1e15])
+@pytest.mark.parametrize("precision", [np.float32, np.float64])
+def test_rows_that_are_very_far_change_nothing(far: float, precision: type) -> None:
+    """An owner who sends them, of a class of their own, neither ends nor spoils the imputation."""
+    coins = pinned_coins(9)
+    pool, codes = _draw(coins, [0.5, 0.3, 0.2], 150, apart=3.0)
+    target, _ = _draw(coins, [0.5, 0.0, 0.5], 60, apart=3.0)
+    plain = class_chances(pool.astype(precision), codes, target.astype(precision), gamma=0.2)
+    beside: Matrix = np.concatenate([pool, np.full((5, 2), far)]).astype(precision)
+    spoiled = class_chances(beside, np.append(codes, np.full(5, 3)), target.astype(precision), gamma=0.2)
+    np.testing.assert_allclose(spoiled.mixed(20)[0][:, :3], plain.mixed(20)[0], atol=1e-3)
+    assert spoiled.mixed(20)[0][:, 3].max() == 0.0
+    assert spoiled.skill == pytest.approx(plain.skill, abs=1e-3)
+
+
+def test_labels_count_less_where_right_rows_run_out() -> None:
+    """Half of the rows wanted are of a class of which the pool has 10: with 20 wanted it is enough for half of them."""
+    codes = np.repeat([0, 1], [190, 10])
+    told = ClassChances(codes, np.repeat(np.eye(2), 500, axis=0), skill=1.0, weight=0.9)
+    weights = [told.mixed(size)[2] for size in (10, 20, 200)]
+    np.testing.assert_allclose(weights, [0.9, 0.9 * 0.75, 0.9 * (0.475 + 0.025)], rtol=1e-6)
+
+
+@pytest.mark.parametrize("weight", [0.3, 0.99])
+def test_longer_rows_have_the_joint_kernel(weight: float) -> None:
+    """``k(x, x') ((1 - w) + w [y = y'])``; a target row counts with each class by its chance."""
+    coins = public_coins(2)
+    pool, target, codes = coins.normal(size=(30, 2)), coins.normal(size=(7, 2)), coins.integers(3, size=30)
+    chances = np.maximum(coins.dirichlet(np.full(3, 3.0), size=7), 0.02)
+    told = ClassChances(codes, chances, skill=1.0, weight=weight)
+    mixed, shares, counted = told.mixed(1)
+    longer, wanted, weights, same = joint_rows(pool, target, told, size=1, gamma=0.8)
+    assert counted == same == pytest.approx(weight)
+    assert weights.sum() == pytest.approx(1.0)
+    alike = (1 - weight) + weight * (codes[:, None] == codes[None, :])
+    kernel = naive_twins.kernel_matrix(pool, pool, gamma=0.8) * alike
+    np.testing.assert_allclose(rbf_kernel(longer, longer, gamma=0.8), kernel, atol=1e-12)
+    assert np.linalg.eigvalsh(kernel).min() > -1e-12
+    kept = np.where(mixed >= 0.01, mixed, 0.0)
+    counts = kept / np.maximum(kept.sum(axis=0), 1e-9) * shares
+    counts /= counts.sum()
+    attraction = naive_twins.kernel_matrix(pool, target, gamma=0.8)
+    expected = (attraction * ((1 - weight) * counts.sum(axis=1) + weight * counts.T[codes])).sum(axis=1)
+    np.testing.assert_allclose(rbf_kernel(longer, wanted, gamma=0.8) @ weights, expected, atol=1e-9)
+
+
+def test_the_rarest_of_very_many_classes_count_as_one() -> None:
+    labels = np.array(["a"] * 30 + ["b"] * 20 + [f"invented {number}" for number in range(80)])
+    codes = class_codes(labels)
+    assert codes is not None
+    assert codes[:50].tolist() == [0] * 30 + [1] * 20
+    assert codes.max() == 49
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [None, np.arange(49), np.full(240, 1.5), np.arange(240.0), np.zeros(240, dtype=np.int64), np.arange(240) < 4],
+)
+def test_few_labels_numbers_and_one_class_are_no_classes(labels: NDArray[np.generic] | None) -> None:
+    assert class_codes(labels) is None
