@@ -121,7 +121,8 @@ def _selected(market: Any, gamma: float, rank: int) -> NDArray[np.int64]:
         _kernel(pool, target, gamma), np.eye(classes)[market.labels], places, whitening, best=_one_hot
     )
     weight = min(float(skill), 0.99) if skill > _FEWEST_SKILL else 0.0
-    told = ClassChances(market.labels, np.asarray(chances), skill=float(skill), weight=weight)
+    found = np.asarray(chances)
+    told = ClassChances(market.labels, found.mean(axis=0), found, skill=float(skill), weight=weight)
     rows, wanted, shares, _ = joint_rows(market.pool, market.target, told, size=market.size, gamma=gamma)
     matched = match(rows, wanted, market.size, gamma=gamma, target_weights=shares)
     return swap(rows, wanted, matched.indices, gamma=gamma, passes=2, target_weights=shares)

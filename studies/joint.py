@@ -20,5 +20,5 @@ STUDY = Comparison(
     widths=(Width(scale=3.0),),
     methods=("exact", "sealed", "sealed-joint"),
     offers_of={"skewed": 20},
-    first_seed=200,
+    first_seed=400,
 )

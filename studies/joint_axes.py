@@ -53,7 +53,7 @@ class JointAxes:
         of_all_rows = [{**_BASE, "method": method} for method in _SEES_ALL[1:]]
         seeds = options.seeds or _SEEDS
         return [
-            Cell(self.name, {**setting, "seed": _FIRST_SEED + number, "revision": 3})
+            Cell(self.name, {**setting, "seed": _FIRST_SEED + number, "revision": 4})
             for listed, count in ((chosen, seeds), (of_all_rows, min(seeds, _SEEDS_OF_ALL_ROWS)))
             for number in range(count)
             for setting in listed

@@ -18,7 +18,7 @@ from studies.label_judging import MEASURES, comparison_table, judge_training, li
 
 __all__ = ["STUDY", "JointFamilies", "judge_selection"]
 
-_FIRST_SEED = 4000
+_FIRST_SEED = 5000
 _SEEDS = 10
 
 Indices = NDArray[np.int64]
@@ -37,7 +37,7 @@ class JointFamilies:
                 "--data", options.data, "is not used: all rows are generated or come with scikit-learn"
             )
         return [
-            Cell(self.name, {"family": family, "seed": _FIRST_SEED + number, "revision": 4})
+            Cell(self.name, {"family": family, "seed": _FIRST_SEED + number, "revision": 5})
             for number in range(options.seeds or _SEEDS)
             for family in JUDGEMENT
         ]

@@ -137,7 +137,7 @@ JUDGEMENT: dict[str, Draw] = {
     "images, 0 2 5 and few 6": Images(target={0: 40, 2: 30, 5: 27, 6: 3}, test=dict.fromkeys((0, 2, 5, 6), 80)),
     "images, 7 and 9": Images(target={7: 50, 9: 20}, test={7: 70, 9: 70}, offers=800),
 }
-"""What judges the rule, with seeds from 4000 on."""
+"""What judges the rule, with seeds from 5000 on."""
 
 
 def market_of(family: str, seed: int) -> LabelMarket:

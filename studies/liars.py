@@ -54,7 +54,7 @@ class Liars:
                     "size": size,
                     "epsilon": epsilon,
                     "seed": seed,
-                    "revision": 1,
+                    "revision": 2,
                 },
             )
             for seed in range(options.seeds or _SEEDS)

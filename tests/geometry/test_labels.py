@@ -32,14 +32,14 @@ def test_classes_far_apart_are_imputed_without_a_mistake() -> None:
 
 
 def test_a_class_that_the_target_lacks_is_not_taken_for_its_neighbours() -> None:
-    """Of the target's rows 11% lie nearest to the class between the two that it has."""
+    """Of the target's rows 7% lie nearest to the class between the two that it has."""
     coins = pinned_coins(2)
-    pool, codes = _draw(coins, [1 / 3] * 3, 600, apart=2.5)
-    target, truth = _draw(coins, [0.5, 0.0, 0.5], 300, apart=2.5)
-    nearest = np.clip(np.rint(target[:, 0] / 2.5), 0, 2)
+    pool, codes = _draw(coins, [1 / 3] * 3, 600, apart=3.0)
+    target, truth = _draw(coins, [0.5, 0.0, 0.5], 300, apart=3.0)
+    nearest = np.clip(np.rint(target[:, 0] / 3.0), 0, 2)
     chances, _, _ = class_chances(pool, codes, target, gamma=0.2).mixed(50)
-    assert chances[:, 1].mean() < 0.05
-    assert (chances.argmax(axis=1) == truth).mean() > (nearest == truth).mean() + 0.04
+    assert chances[:, 1].mean() < 0.04
+    assert (chances.argmax(axis=1) == truth).mean() > (nearest == truth).mean() + 0.02
 
 
 def test_a_rare_class_keeps_its_rows_and_counts_for_as_many_as_it_may_well_have() -> None:
@@ -100,7 +100,7 @@ def test_rows_that_are_very_far_change_nothing(far: float, precision: type) -> N
 def test_labels_count_less_where_right_rows_run_out() -> None:
     """Half of the rows wanted are of a class of which the pool has 10: with 20 wanted it is enough for half of them."""
     codes = np.repeat([0, 1], [190, 10])
-    told = ClassChances(codes, np.repeat(np.eye(2), 500, axis=0), skill=1.0, weight=0.9)
+    told = ClassChances(codes, np.full(2, 0.5), np.repeat(np.eye(2), 500, axis=0), skill=1.0, weight=0.9)
     weights = [told.mixed(size)[2] for size in (10, 20, 200)]
     np.testing.assert_allclose(weights, [0.9, 0.9 * 0.75, 0.9 * (0.475 + 0.025)], rtol=1e-6)
 
@@ -111,7 +111,7 @@ def test_longer_rows_have_the_joint_kernel(weight: float) -> None:
     coins = public_coins(2)
     pool, target, codes = coins.normal(size=(30, 2)), coins.normal(size=(7, 2)), coins.integers(3, size=30)
     chances = np.maximum(coins.dirichlet(np.full(3, 3.0), size=7), 0.02)
-    told = ClassChances(codes, chances, skill=1.0, weight=weight)
+    told = ClassChances(codes, chances.mean(axis=0), chances, skill=1.0, weight=weight)
     mixed, shares, counted = told.mixed(1)
     longer, wanted, weights, same = joint_rows(pool, target, told, size=1, gamma=0.8)
     assert counted == same == pytest.approx(weight)

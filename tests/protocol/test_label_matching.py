@@ -22,9 +22,9 @@ SELECTION = Selection(gamma=GAMMA)
 
 
 def _pool(rows: int = 240) -> tuple[Rows32, NDArray[np.int64]]:
-    """Three classes in a line, each 3 standard deviations from the next; seven in ten rows are of the middle one."""
+    """Three classes in a line, each 3 standard deviations from the next; half of the rows are of the middle one."""
     coins = pinned_coins("classes in a line")
-    codes = np.resize(np.array([0, 0, 0, 2, 2, 2, *[1] * 14]), rows)
+    codes = np.resize(np.array([0, 2, 1, 1]), rows)
     drawn = coins.normal(size=(rows, 3)) + 3.0 * codes[:, None] * np.array([1.0, 0.0, 0.0])
     return drawn.astype(np.float32), codes
 

@@ -94,18 +94,18 @@ def test_a_selection_costs_pairs_and_picks_and_as_much_again_for_every_fold(term
     assert parts(terms, slow, folds=5)["selecting"] == pytest.approx(6 * alone)
 
 
-def test_labels_cost_a_decomposition_and_one_more_for_all_folds(terms: PlannedTerms) -> None:
-    pool = 2 * terms.rows_per_owner
+def test_labels_cost_one_regression_for_all_folds(terms: PlannedTerms) -> None:
     slow = replace(NOTHING, cubic=1e-9)
     assert parts(terms, slow)["selecting"] == 0.0
-    assert parts(terms, slow, classes=True)["selecting"] == pytest.approx(1e-9 * pool**3)
-    assert parts(terms, slow, classes=True, folds=5)["selecting"] == pytest.approx(2e-9 * pool**3)
+    once = parts(terms, slow, classes=True)["selecting"]
+    assert once is not None
+    assert parts(terms, slow, classes=True, folds=5)["selecting"] == once > 0.0
 
 
 def test_many_offers_are_projected_on_landmarks_so_that_time_grows_with_their_number(terms: PlannedTerms) -> None:
     many, more = (replace(terms, offer_factor=factor) for factor in (100.0, 200.0))
     slow = replace(NOTHING, cubic=1e-9)
-    fixed = 1e-9 * 600**3
+    fixed = 1e-9 * 500**3
     first, second = (parts(each, slow, classes=True)["selecting"] - fixed for each in (many, more))
     assert second == pytest.approx(first * more.rows_per_owner / many.rows_per_owner)
 

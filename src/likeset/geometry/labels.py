@@ -4,8 +4,10 @@
    turns them into chances; the scale is the one under which left-out rows near the target are likeliest.
 2. *Evidence*: the share of the variance of classes that these chances explain on left-out rows near the target, less
    two standard errors. It is the label weight w. Below one half labels are ignored.
-3. *Mix*: chances hold for the pool's mix of classes. Expectation maximisation finds the mix that fits the target's
-   rows best, so that a class that is merely confused with others gets next to nothing.
+3. *Mix*: chances hold for the mix of classes near the target. Expectation maximisation finds the mix that fits the
+   target's rows best, so that a class that is merely confused with others gets next to nothing. That takes the rows of
+   a class to be alike in pool and target. The less sure labels are, the more of the mix near the target is kept: the
+   part ``(1 - w)² / ((1 - w)² + w²)``.
 4. *Matching*: the joint kernel is ``k(x, x') * ((1 - w) + w [y = y'])``. With a column for each class that holds
    ``sqrt(-log(1 - w) / (2 gamma))`` for the row's own class and 0 elsewhere it is the plain kernel of longer rows, so
    that greedy, swaps and weights need not know of it.
@@ -50,35 +52,38 @@ class ClassChances:
 
     Attributes:
         codes: for each row of the pool the number of its class.
-        densities: for each row of the target its chance of each class, over the share of that class near the target.
+        near_mix: share of each class among rows of the pool near the target.
+        chances: for each row of the target its chance of each class, if the target had that mix.
         skill: share of the variance of classes that is explained on left-out rows near the target; 0 to 1.
         weight: how much classes count; 0 where rows do not tell them well enough.
     """
 
     codes: Codes
-    densities: Chances
+    near_mix: Chances
+    chances: Chances
     skill: float
     weight: float
 
     def part(self, rows: NDArray[np.int64]) -> "ClassChances":
         """The same for some rows of the target."""
-        return replace(self, densities=self.densities[rows])
+        return replace(self, chances=self.chances[rows])
 
     def mixed(self, size: int) -> tuple[Chances, Chances, float]:
         """What to match in a summary of that size.
 
         Returns:
-            the chances of each row of the target under the likeliest mix of classes, what each class is to count,
-            and the label weight.
+            the chances of each row of the target under the mix of classes that it is taken to have, what each class
+            is to count, and the label weight.
         """
-        mix = np.full(self.densities.shape[1], 1.0 / self.densities.shape[1])
+        densities = self.chances / np.maximum(self.near_mix, _SMALLEST)
+        before, mix = self.near_mix, self.chances.mean(axis=0)
         for _ in range(_STEPS):
-            chances = self.densities * mix
-            chances /= np.maximum(chances.sum(axis=1, keepdims=True), _SMALLEST**2)
-            before, mix = mix, chances.mean(axis=0)
             if np.abs(mix - before).max() < _CLOSE:
                 break
-        counts = mix * len(chances)
+            before, mix = mix, _scaled(densities * mix).mean(axis=0)
+        kept = (1.0 - self.weight) ** 2 / ((1.0 - self.weight) ** 2 + self.weight**2)
+        chances = _scaled(densities * ((1.0 - kept) * mix + kept * self.near_mix))
+        counts = chances.sum(axis=0)
         shares = counts + _ERRORS * np.sqrt(np.maximum(counts - 1.0, 0.0))
         shares /= shares.sum()
         held = np.bincount(self.codes, minlength=len(shares))
@@ -113,9 +118,9 @@ def class_chances(pool: Rows, codes: Codes, target: Rows, *, gamma: float) -> Cl
     # Rows beyond the reach of the kernel tell nothing; one that is very far would cost all others their digits.
     near = nearness > _OUT_OF_REACH
     indicators = np.eye(int(codes.max()) + 1)[codes]
-    densities = np.zeros((len(target), indicators.shape[1]))
+    chances, mix = np.zeros((len(target), indicators.shape[1])), np.zeros(indicators.shape[1])
     if not near.any():
-        return ClassChances(codes, densities, skill=0.0, weight=0.0)
+        return ClassChances(codes, mix, chances, skill=0.0, weight=0.0)
     present = indicators[near].any(axis=0)
     known, relevance = indicators[near][:, present], nearness[near] ** 2 / float((nearness[near] ** 2).sum())
     left_out, predicted = ridge_scores(pool[near], known, target, gamma=gamma)
@@ -129,9 +134,9 @@ def class_chances(pool: Rows, codes: Codes, target: Rows, *, gamma: float) -> Cl
     skill = float(relevance @ explained) / variance
     error = float(np.sqrt(relevance**2 @ (explained - skill * whole) ** 2)) / variance
     sure = skill - _ERRORS * error
-    densities[:, present] = _soft(predicted, scale) / np.maximum(relevance @ own, _SMALLEST)
+    chances[:, present], mix[present] = _soft(predicted, scale), relevance @ own
     weight = min(sure, _LARGEST_WEIGHT) if sure >= _LEAST_SKILL else 0.0
-    return ClassChances(codes, densities, skill=float(np.clip(skill, 0.0, 1.0)), weight=weight)
+    return ClassChances(codes, mix, chances, skill=float(np.clip(skill, 0.0, 1.0)), weight=weight)
 
 
 def joint_rows(
@@ -159,5 +164,9 @@ def joint_rows(
 
 
 def _soft(scores: Chances, scale: float) -> Chances:
-    raised = np.exp(scale * (scores - scores.max(axis=1, keepdims=True)))
-    return np.asarray(raised / raised.sum(axis=1, keepdims=True))
+    return _scaled(np.exp(scale * (scores - scores.max(axis=1, keepdims=True))))
+
+
+def _scaled(rows: Chances) -> Chances:
+    """Each row summing to 1."""
+    return np.asarray(rows / np.maximum(rows.sum(axis=1, keepdims=True), _SMALLEST))

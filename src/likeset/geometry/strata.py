@@ -18,7 +18,7 @@ __all__ = ["Strata", "fit_strata"]
 
 _MOST_CLASSES = 50
 _KEPT = 0.1  # share of the weight that stays as it was, so that no class is lost
-_EXPLAINED = 0.5  # least share of the distance to the release that classes must explain
+_EXPLAINED = 0.3  # least share of the distance to the release that classes must explain
 
 
 @dataclass(frozen=True, eq=False)
