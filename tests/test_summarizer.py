@@ -298,7 +298,7 @@ def test_labels_that_are_weakly_related_to_rows_do_not_change_what_is_bought(how
     wishes: dict[str, Any] = {"epsilon": 8.0, "release_gamma": 0.05, "random_state": 1, "noise": "simulated"}
     labelled = Summarizer(60, labels=how, **wishes).fit(target, owners, labels)
     assert labelled.indices_ == Summarizer(60, **wishes).fit(target, owners).indices_
-    assert float(np.mean(labelled.labels_)) < 0.5
+    assert np.mean(labels_of(labelled)) < 0.5
 
 
 def test_a_word_for_labels_that_nobody_knows_is_refused() -> None:

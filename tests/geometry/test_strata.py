@@ -39,12 +39,13 @@ def test_labels_that_say_nothing_are_not_used() -> None:
     assert fit_strata(hashed, coins.permutation(labels), released, noise=0.0) is None
 
 
-def test_labels_that_explain_little_of_the_distance_are_not_used() -> None:
-    """4,000 rows surely show that class 1 is rarer where the target lies, but that is little of how far it lies."""
+@pytest.mark.parametrize("aside", [0.0, 0.7])
+def test_labels_that_are_weakly_related_to_rows_are_not_used(aside: float) -> None:
+    """4,000 rows surely show that class 1 is rarer where the target lies, and a mix of classes would come closer."""
     coins = public_coins(4)
     rows = coins.normal(size=(4000, 6))
     labels = (coins.random(4000) < 1.0 / (1.0 + np.exp(-0.6 * rows[:, 0]))).astype(np.int64)
-    target = coins.normal(size=(2000, 6)) + np.array([-0.7, 0.7, 0.0, 0.0, 0.0, 0.0])
+    target = coins.normal(size=(2000, 6)) + np.array([-0.7, aside, 0.0, 0.0, 0.0, 0.0])
     features = FourierFeatures(6, 200, 0.05, seed=1)
     assert fit_strata(features(rows), labels, features.mean(target), noise=1e-4) is None
 
@@ -57,9 +58,9 @@ def test_noise_beyond_the_signal_leaves_the_weights_alone() -> None:
     assert fit_strata(features(rows), labels, released, noise=1.0) is None
 
 
-@pytest.mark.parametrize("labels", [np.zeros(60), np.arange(60)])
-def test_one_class_or_as_many_as_rows_are_no_classes(labels: NDArray[np.float64]) -> None:
+@pytest.mark.parametrize("labels", [np.zeros(60, dtype=np.int64), np.arange(60), np.repeat([0.5, 1.5], 30)])
+def test_one_class_or_as_many_as_rows_or_numbers_are_no_classes(labels: NDArray[np.generic]) -> None:
     coins = public_coins(3)
-    rows = coins.normal(size=(60, 6))
+    rows = coins.normal(size=(60, 6)) + 5.0 * (np.arange(60) >= 30)[:, None]
     features = FourierFeatures(6, 20, 0.05, seed=1)
     assert fit_strata(features(rows), labels, features.mean(rows[:5]), noise=0.0) is None

@@ -194,7 +194,7 @@ def test_the_consumer_is_told_how_much_labels_counted() -> None:
 
 def test_numbers_that_depend_on_all_offers_have_few_digits() -> None:
     """Weights are whole numbers of hundredths of the mean weight, divided by their sum."""
-    summary = _run(replace(MATCHING, weighted=True)).summary
+    summary = _run(replace(SELECTION, weighted=True)).summary
     assert summary.label_weight == round(summary.label_weight, 2) > 0.0
     assert summary.label_skill == round(summary.label_skill, 2) > 0.0
     hundredths = (summary.weights * total for total in range(950, 1051))  # ten weights

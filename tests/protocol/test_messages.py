@@ -62,7 +62,6 @@ _bodies: dict[str, st.SearchStrategy[Body]] = {
         release=_vector("<f8"),
         gamma=_any_float,
         weighted=st.booleans(),
-        match_labels=st.booleans(),
         folds=st.integers(0, 2**62),
     ),
     "target-release": st.builds(TargetRelease, release=_vector("<f8")),

@@ -344,9 +344,7 @@ def test_the_estimate_of_likeness_does_not_give_away_rows_that_nobody_bought(*, 
         kernel=Kernel(columns=2, dimension=4, gamma=0.5, seed=7),
     )
     coins = pinned_coins("unbought rows")
-    made = world(
-        agreed, selection=Selection(gamma=3.0, labels="ignore", folds=2), fold_key=None if in_one_process else 5
-    )
+    made = world(agreed, selection=Selection(gamma=3.0, folds=2), fold_key=None if in_one_process else 5)
     made.data = {name: GRID[coins.choice(len(GRID), 150, replace=False)].astype(np.float32) for name in ("a", "b")}
     made.target = coins.uniform(-0.6, 0.6, size=(40, 2)).astype(np.float32)
     fitting, is_right = _pairs_that_fit(made, fold_key=0 if in_one_process else 5)
@@ -367,7 +365,7 @@ def test_a_target_of_isolated_rows_buys_no_further_digits_of_the_estimate() -> N
     )
     told, exact = set(), set()
     for distance in np.linspace(0.05, 0.5, 30):
-        made = world(agreed, selection=Selection(gamma=16.0, labels="ignore", folds=2), fold_key=5)
+        made = world(agreed, selection=Selection(gamma=16.0, folds=2), fold_key=5)
         made.target = np.stack([np.arange(40.0), np.zeros(40)], axis=1).astype(np.float32)
         others = np.stack([np.arange(20.0), np.full(20, distance)], axis=1).astype(np.float32)
         made.data = {"a": made.target[:1], "b": others}
