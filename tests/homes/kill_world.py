@@ -35,7 +35,7 @@ from likeset.run.remote import invite
 OWNERS = ("a", "b", "c")
 CONSUMER = "new-clinic"
 KEYS_FILE = "keys-of-runs"
-_AUCTION: dict[str, Any] = {"auction": "threshold", "auction_epsilon": 4.0}
+_AUCTION: dict[str, Any] = {"auction": "threshold", "auction_epsilon": 30.0}
 KINDS: dict[str, dict[str, Any]] = {
     "sealed": {"size": 6, "offer_factor": 4.0},
     "threshold": {"size": 6, "offer_factor": 4.0, **_AUCTION},

@@ -177,7 +177,7 @@ def test_a_look_reads_no_more_bytes_of_a_sender_than_its_terms_allow(
 
 def auctioned(tmp_path: Path) -> MailHomes:
     """A run with an auction that has ended, of which owners were not told."""
-    homes = homes_in(tmp_path, auction="threshold", auction_epsilon=4.0)
+    homes = homes_in(tmp_path, auction="threshold", auction_epsilon=30.0)
     homes.look()
     homes.approve()
     homes.settle()
@@ -200,7 +200,7 @@ def test_no_file_between_consumer_and_owner_goes_when_an_auction_ends(tmp_path: 
 
 def test_receipts_of_an_auction_come_before_the_keys_go(tmp_path: Path) -> None:
     """However long the curator would wait otherwise."""
-    homes = homes_in(tmp_path, auction="threshold", auction_epsilon=4.0)
+    homes = homes_in(tmp_path, auction="threshold", auction_epsilon=30.0)
     homes.options = {"after_auction": timedelta(days=60)}
     homes.look()
     homes.approve()

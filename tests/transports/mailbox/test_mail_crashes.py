@@ -13,7 +13,7 @@ from likeset.transports.outcomes import Ending
 JOBS: dict[str, dict[str, Any]] = {
     "sealed": {},
     "rounds": {"protocol": "interactive", "size": 2},
-    "auction": {"auction": "threshold", "auction_epsilon": 4.0},
+    "auction": {"auction": "threshold", "auction_epsilon": 30.0},
 }
 STRIDE = 61
 """Of the steps of a run, so many are left out between two that the quick test tries."""

@@ -87,7 +87,7 @@ def test_an_approval_counts_although_its_ledger_was_written_before_the_last_look
     assert homes.progress.parties["a"] == TAKES_PART
 
 
-@pytest.mark.parametrize("job", [{}, {"auction": "threshold", "auction_epsilon": 4.0}], ids=["sealed", "auction"])
+@pytest.mark.parametrize("job", [{}, {"auction": "threshold", "auction_epsilon": 30.0}], ids=["sealed", "auction"])
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))])
 def test_any_order_of_looks_by_processes_of_any_length_comes_to_an_end(
     tmp_path: Path, seed: int, job: dict[str, Any]
@@ -195,7 +195,7 @@ def test_an_owner_who_falls_silent_is_given_up_after_the_curators_patience(tmp_p
 
 def test_an_owner_given_up_stays_so_when_the_curator_begins_anew_beside_its_late_answer(tmp_path: Path) -> None:
     """Its answer lies there when the next process hears the others again; each owner is told once."""
-    homes = homes_in(tmp_path, owners=("a", "b", "c"), auction="threshold", auction_epsilon=4.0)
+    homes = homes_in(tmp_path, owners=("a", "b", "c"), auction="threshold", auction_epsilon=30.0)
     homes.look()
     homes.approve()
     homes.look("a", "b", "c", CONSUMER, "a", "c", CURATOR)
@@ -252,7 +252,7 @@ def test_terms_that_end_while_the_curator_waits_end_the_run_and_leave_nothing(tm
 
 def test_after_an_auction_receipts_come_no_sooner_than_curator_yaml_says(tmp_path: Path) -> None:
     """Whoever is asked, if anybody: that is what the time must not tell."""
-    homes = homes_in(tmp_path, auction="threshold", auction_epsilon=4.0)
+    homes = homes_in(tmp_path, auction="threshold", auction_epsilon=30.0)
     homes.look()
     homes.approve()
     homes.settle()
