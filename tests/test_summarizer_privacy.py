@@ -86,7 +86,7 @@ class TestLedger:
             {"release_gamma": 0.1},
             {},
             {"release_gamma": 0.1, "protocol": "interactive"},
-            {"release_gamma": 0.1, "auction": "threshold", "owner_epsilon": 2.0},
+            {"release_gamma": 0.1, "auction": "threshold", "owner_epsilon": 30.0},
         ],
     )
     def test_a_run_of_the_same_name_is_resumed_and_gives_the_same_summary(
