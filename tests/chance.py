@@ -1,8 +1,8 @@
 """Where tests get their coins, all from ``LIKESET_SEED``, and how many examples hypothesis tries.
 
 Without ``LIKESET_SEED`` the seed is always the same, so a run of the tests repeats the run before it. Secret noise is
-seeded, too (``conftest.py``), except in tests of noise, which fail with a probability below 1e-9. A test that needs coins of its own choice, because
-it pins what comes of them, makes its generator itself and says so.
+seeded, too (``conftest.py``), except in tests of noise, which fail with a probability below 1e-9. A test that needs
+coins of its own choice, because it pins what comes of them, makes its generator itself and says so.
 """
 
 import os

@@ -100,8 +100,8 @@ def _composed_once(text: str, name: str) -> Any:
 
 documents._compose = _composed_once
 
-# A run with real noise sometimes ends otherwise than most do: an auction asks nobody, a release is far off. Tests repeat
-# only if noise repeats, so it is drawn by the same laws from a seed, except in the folders whose tests look at noise.
+# Real noise sometimes gives an unlikely result: an auction asks nobody, a release is far off. Tests are repeatable only
+# if noise is, so it is drawn from the same distributions with a seed, except in the folders that test noise itself.
 _SEEDED = ("discrete_laplace", "discrete_gaussian", "exponential_choice", "bernoulli", "rounding")
 _OPENDP = {name: getattr(SecretNoise, name) for name in _SEEDED}
 _TESTS_OF_NOISE = {"privacy", "mechanisms", "audit"}
