@@ -60,18 +60,6 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _PLACES))
 _WORLDS = ("trust", "protocol", "split", "homes", "run", "transports/mailbox")
 sys.path[:0] = [str(Path(__file__).parent / floor) for floor in _WORLDS]
 
-# How much of this machine's work a plan measures to say how long a run takes, where a test looks at something else.
-_LITTLE_WORK = {
-    "_COPIED_ROWS": 64,
-    "_POOL_ROWS": 64,
-    "_FEW_POOL_ROWS": 32,
-    "_TARGET_ROWS": 16,
-    "_PICKS": 8,
-    "_DECOMPOSED": 20,
-    "_WRITES": 1,
-    "_TIMES": 1,
-}
-
 _LONGEST = ("test_network.py", "test_network_kills.py", "test_mail_kills.py")
 
 # No example of an earlier run, and nothing that a busy machine could miss.
@@ -164,14 +152,6 @@ def width_of_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
     """A console that was made while COLUMNS was set keeps that width, and test workers set it."""
     for console in (screen.stdout, screen.stderr):
         monkeypatch.setattr(console, "_width", None)
-
-
-@pytest.fixture(autouse=True)
-def little_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans measure this machine on a little work; a module whose tests look at that has a fixture of this name."""
-    if (calibration := sys.modules.get("likeset.run.calibration")) is not None:
-        for name, value in _LITTLE_WORK.items():
-            monkeypatch.setattr(calibration, name, value)
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,7 @@ def test_a_plan_reads_no_owner_and_writes_nothing(
     document = json.loads(capsys.readouterr().out)
     true = plan_job(job(world, ledger=str(tmp_path / "book.sqlite"))).document()
     odd = {name for name in true if document[name] != true[name]}
-    assert odd <= {"seconds", "seconds_by_part", "seconds_in_words", "budget"}
+    assert odd <= {"budget"}
     assert {path: path.stat().st_mtime_ns for path in (*tmp_path.rglob("*"), *world.folder.rglob("*"))} == before
 
 
@@ -286,18 +286,6 @@ def test_a_plan_on_a_ledger_says_what_is_left_and_refuses_as_the_run_would(
     assert [(account.spent, account.after, account.left) for account in of_owners] == [(rows / 2, rows, 0.0)] * 3
     assert job_world.call("plan", world.options(ledger=ledger, out=tmp_path / "second")) == 0
     assert "What the ledger leaves" in capsys.readouterr().out
-
-
-def test_a_plan_says_what_it_does_not_know_about_time(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    known = plan_job(job(world)).document()
-    assert known["seconds"] > 0
-    assert "for this machine" in known["seconds_in_words"]
-    query = {"north": "sql:SELECT * FROM 'north.csv'"}
-    unknown = plan_job(job(world, owners=query)).document()
-    assert unknown["seconds"] is None
-    assert "how many rows these owners have shows only when they are read: north" in unknown["seconds_in_words"]
-    assert job_world.call("plan", world.options()) == 0
-    assert "Give or take a factor of two" in capsys.readouterr().out
 
 
 def test_many_notes_become_one_line_unless_all_are_wanted(

@@ -1,4 +1,4 @@
-"""A job's plan: the run's, and what people ask before they start it: what travels, what to expect, how long."""
+"""A job's plan: the run's, and what people ask before they start it: what travels and what to expect."""
 
 import math
 from collections.abc import Callable
@@ -12,8 +12,6 @@ from likeset.protocol.notices import Notice, UniformOffers
 from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.term_parts import Budget
 from likeset.run.budget import ONE_RUN
-from likeset.run.calibration import measured_calibration
-from likeset.run.expected_time import ExpectedTime, expected_time
 from likeset.run.guarantees import guarantee_documents, is_private
 from likeset.run.job import Job
 from likeset.run.job_files import OwnFiles, job_warnings, open_own_files
@@ -24,15 +22,10 @@ from likeset.run.plan import Plan, make_plan
 from likeset.run.rows_of_ids import ManyRowsOfIds, advice_on_ids
 from likeset.run.run_draws import new_draws
 from likeset.run.run_secrets import RunSecrets
-from likeset.run.split_plan import expected_seconds_of_split
 from likeset.run.traffic import MostTraffic, most_traffic
-from likeset.tables.sources.file_sizes import expected_rows, file_kind
 
 __all__ = ["Advice", "JobPlan", "check_owners_files", "open_plan", "plan_job"]
 
-_ELSEWHERE = (
-    "How long it takes is not known: owners' machines are not this one, and people there take their time to approve."
-)
 _LARGEST_SUGGESTED = 16.0
 _MOST_SUGGESTED_ROWS = 1_000_000
 
@@ -62,13 +55,11 @@ class JobPlan:
         files: what the consumer has itself.
         plan: of the run.
         accounts: what it would leave of the budgets in the job's ledger; None where there is none yet.
-        time: how long it takes; None where others' machines do the work.
     """
 
     files: OwnFiles
     plan: Plan
     accounts: tuple[AccountOutlook, ...] | None = None
-    time: ExpectedTime | None = None
 
     @property
     def job(self) -> Job:
@@ -131,7 +122,6 @@ class JobPlan:
         """For machines."""
         terms, simulated = self.terms, self.plan.simulated
         traffic, advice = self.traffic, self.advice
-        elsewhere: dict[str, Any] = {"seconds": None, "seconds_by_part": {}, "seconds_in_words": _ELSEWHERE}
         return {
             "private": is_private(self.plan.guarantees, simulated=simulated),
             "protocol": terms.protocol,
@@ -155,9 +145,7 @@ class JobPlan:
             "noise": advice.noise,
             "signal": advice.signal,
             "advice": advice.text,
-            **(elsewhere if self.time is None else self.time.document()),
             "curator": "trusted" if terms.split is None else "split",
-            "split_seconds": expected_seconds_of_split(terms),
             "notes": notice_documents(self.plan.notes),
             "warnings": notice_documents(self.warnings),
             "budget": {
@@ -177,7 +165,6 @@ def plan_job(job: Job) -> JobPlan:
     check_owners_files(job)
     planned = open_plan(named_job(job), secrets=new_draws(job.wishes()).secrets)  # nothing is released of these rows
     _ = planned.plan.guarantees
-    planned = replace(planned, time=_measured_time(planned))
     if job.ledger is None or not Path(job.ledger).exists():
         return planned
     return replace(planned, accounts=ledger_outlook(planned.plan, Path(job.ledger)))
@@ -253,24 +240,3 @@ def _least(good_enough: Callable[[float], bool], low: float, high: float) -> flo
 def _up(value: float) -> float:
     """Rounded up to one decimal."""
     return math.ceil(value * 10.0 - 1e-9) / 10.0
-
-
-def _measured_time(planned: JobPlan) -> ExpectedTime:
-    """What this machine takes for it; of owners only the sizes of their files are looked at."""
-    files, terms = planned.files, planned.terms
-    calibration = measured_calibration(files, dimension=terms.kernel.dimension)
-    rows: dict[str, tuple[str, int | None]] = {}
-    for name, address in planned.job.owners.items():
-        kind = file_kind(address)
-        count = None if kind is None else expected_rows(address, row_bytes=calibration.passes[kind].row_bytes)
-        rows[name] = (kind or "", count)
-    uncounted = ", ".join(name for name, (_, count) in rows.items() if count is None)
-    label, wishes = files.schema.declaration.label, planned.plan.wishes
-    return expected_time(
-        terms,
-        rows,
-        calibration,
-        folds=min(planned.plan.selection.folds, terms.target_size // 4),
-        classes=label is not None and label.kind != "number" and wishes.labels == "match",
-        unknown=(f"how many rows these owners have shows only when they are read: {uncounted}",) if uncounted else (),
-    )

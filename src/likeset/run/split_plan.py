@@ -1,22 +1,19 @@
-"""What is planned otherwise where the curator is split: what is public, what is lost, and what it takes."""
+"""What is planned otherwise where the curator is split: what is public and what is lost."""
 
 import numpy as np
 
 from likeset import arguments
 from likeset.errors import InvalidArgument
 from likeset.protocol.notices import LabelsNotMatched, LikenessInSample, Notice, PublicWidth, SplitCurator
-from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.run_settings import RunSettings
 from likeset.protocol.split.split_terms import SplitShape, largest_split, largest_split_gamma
 from likeset.protocol.term_parts import RELEASE_SCALE
 from likeset.run.inputs import Inputs
 from likeset.split.digest import program_digest
-from likeset.split.engine.schedule import adding_steps, swapping_steps
 from likeset.split.engine.settings import MOST_COLUMNS
 
 __all__ = [
     "check_split_width",
-    "expected_seconds_of_split",
     "is_split",
     "planned_split",
     "split_notes",
@@ -97,20 +94,3 @@ def split_notes(wishes: RunSettings, split: SplitShape | None) -> tuple[Notice, 
         *([PublicWidth()] if wishes.gamma == "median" else []),
     ]
     return (SplitCurator(), *lost)
-
-
-# How time grows with public numbers, a rough rule: a step makes picks or a swap. It gives half of the processor time of
-# the large cases in benchmarks/results/split.md, as if two cores did nothing else. What compute parties send one
-# another was never measured, and is not told.
-_START, _PER_PAIR, _PER_STEP, _PER_OFFER = 9.0, 6e-6, 0.075, 1e-5
-_COLUMNS = 400.0  # so many double the time of a kernel
-
-
-def expected_seconds_of_split(terms: PlannedTerms) -> float | None:
-    """About how long a split run computes, all parties on two cores that do nothing else; None where it is trusted."""
-    if terms.split is None:
-        return None
-    offers, size = terms.rows_per_owner * len(terms.owners), terms.size
-    steps = adding_steps(size) + swapping_steps(size)
-    kernels = _PER_PAIR * offers * terms.target_size + steps * _PER_OFFER * offers
-    return round(_START + steps * _PER_STEP + kernels * (1.0 + terms.kernel.columns / _COLUMNS), 1)

@@ -107,7 +107,7 @@ def _tell(planned: "JobPlan", *, all_notes: bool) -> None:
 
     terms, document, traffic = planned.terms, planned.document(), planned.traffic
     owners = "owner" if len(terms.owners) == 1 else "owners"
-    target, sent, seconds = planned.files.target, traffic.sent_bytes, document["seconds"]
+    target, sent = planned.files.target, traffic.sent_bytes
     stdout.print(
         f"\n[bold]{terms.size:,} rows[/] from {len(terms.owners):,} {owners}, to look like the "
         f"{len(target.rows):,} rows of {literal(target.name)}. Protocol: {terms.protocol}.\n",
@@ -123,11 +123,9 @@ def _tell(planned: "JobPlan", *, all_notes: bool) -> None:
             ("an owner hears, at most", f"{traffic.heard_bytes:,} bytes"),
             ("an owner sends, at most", "not bounded" if sent is None else f"{sent:,} bytes"),
             ("numbers released about the target", f"{document['released_coordinates']:,}"),
-            ("time, roughly", "not known" if seconds is None else _duration(seconds)),
         ],
         caption="No row of any owner was read, and nothing was spent.",
     )
-    stdout.print(literal(document["seconds_in_words"]), soft_wrap=True)
     show_guarantees(document["guarantees"], owners=terms.owners, title="What it will cost")
     if not document["private"]:
         show_not_private(planned.job.noise)
@@ -140,10 +138,6 @@ def _tell(planned: "JobPlan", *, all_notes: bool) -> None:
     told = (note for note in planned.plan.notes if not isinstance(note, UniformOffers))  # which the advice tells
     show_notes((note.text for note in (*told, *planned.warnings)), all_of_them=all_notes)
     stdout.print("[dim]Next: [/][bold]likeset match[/][dim] with the same arguments[/]", soft_wrap=True)
-
-
-def _duration(seconds: float) -> str:
-    return f"{max(1.0, seconds):,.0f} s" if seconds < 120.0 else f"{seconds / 60.0:,.0f} minutes"
 
 
 def _offered_rows(planned: "JobPlan") -> list[tuple[str, str]]:
