@@ -16,9 +16,9 @@ import studies
 PACKAGES = [Path(likeset.__file__).parent, Path(studies.__file__).parent]
 
 LAYERS: list[set[str]] = [
-    {"shown_text"},
+    {"text"},
     {"errors"},
-    {"private_files"},
+    {"files"},
     {"arguments", "documents"},
     {"geometry"},
     {"privacy"},
@@ -33,10 +33,10 @@ LAYERS: list[set[str]] = [
     {"simulation", "display"},
     {"app"},
 ]
-"""From the ground up. The parts of one layer do not know each other. ``shown_text`` lies below the exceptions, which
+"""From the ground up. The parts of one layer do not know each other. ``text`` lies below the exceptions, which
 show nothing but what it lets through. ``arguments``, the checks of arguments, lies
 between the exceptions that it raises and the mathematics that calls it; ``documents`` reads what people write,
-``private_files`` keeps what nobody else may read. ``simulation`` and ``display`` have what ``app`` and the studies
+``files`` keeps what nobody else may read. ``simulation`` and ``display`` have what ``app`` and the studies
 share."""
 
 LEVEL = {f"likeset.{part}": level for level, parts in enumerate(LAYERS) for part in parts}

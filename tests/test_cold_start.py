@@ -29,7 +29,7 @@ def test_importing_likeset_loads_its_errors_and_nothing_slow() -> None:
     assert [name for name in modules if name.startswith("likeset")] == [
         "likeset",
         "likeset.errors",
-        "likeset.shown_text",
+        "likeset.text",
     ]
     assert not set(SLOW) & set(modules)
     assert len(_loaded("import likeset", without="import typing, re, urllib.parse, unicodedata")) <= 10

@@ -19,7 +19,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from likeset.errors import BadDocument
-from likeset.private_files import keep_private, make_private_folder
+from likeset.files import keep_private, make_private_folder
 
 __all__ = [
     "Document",

@@ -43,7 +43,7 @@ size, an epsilon) and places (row 17, column 3), never the content of a data row
 
 import os
 
-from likeset.shown_text import harmless, without_secrets
+from likeset.text import harmless, without_secrets
 
 __all__ = [
     "BadDocument",

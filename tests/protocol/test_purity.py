@@ -13,7 +13,7 @@ from likeset.protocol.owner import Owner
 
 MODULES = sorted(Path(likeset.protocol.__file__).parent.glob("*.py"))
 FORBIDDEN = {
-    *("likeset.ledger", "likeset.private_files", "likeset.documents", "likeset.homes", "likeset.transports"),
+    *("likeset.ledger", "likeset.files", "likeset.documents", "likeset.homes", "likeset.transports"),
     *("sqlite3", "duckdb", "pathlib", "os", "io", "shutil", "tempfile", "time", "socket", "ssl", "subprocess"),
     *("threading", "multiprocessing", "asyncio", "concurrent", "signal", "secrets", "random", "logging", "urllib"),
 }

@@ -17,8 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from likeset.errors import InvalidArgument
-from likeset.private_files import make_private_folder
-from likeset.shown_text import harmless, without_secrets
+from likeset.files import make_private_folder
+from likeset.text import harmless, without_secrets
 
 if TYPE_CHECKING:
     from likeset.tables.scan.pass_progress import Passed

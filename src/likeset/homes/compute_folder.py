@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from likeset.errors import BadDocument, NoAnswer
+from likeset.files import keep_private_bytes, make_private_folder, remove_unfinished
 from likeset.homes.tunnel_address import TunnelPlace
-from likeset.private_files import keep_private_bytes, make_private_folder, remove_unfinished
 from likeset.split.certificates import RunCertificate, read_certificate
 from likeset.split.opening import Opening
 from likeset.split.tunnels import TunnelPeer

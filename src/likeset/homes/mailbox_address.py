@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from likeset.errors import InvalidArgument
-from likeset.shown_text import without_secrets
+from likeset.text import without_secrets
 
 __all__ = ["MailboxAddress", "checked_addresses"]
 

@@ -18,7 +18,7 @@ from typing import Self
 from urllib.parse import quote
 
 from likeset.errors import InvalidArgument, LedgerError, LedgerUnavailable, LedgerUnreadable
-from likeset.private_files import sync_folder
+from likeset.files import sync_folder
 
 __all__ = ["Layout", "Store"]
 

@@ -26,16 +26,16 @@ from likeset.errors import (
     LikesetError,
     UnfinishedRequest,
 )
+from likeset.files import remove_unfinished
 from likeset.ledger import Ledger
 from likeset.ledger.chain import Entry
-from likeset.private_files import remove_unfinished
 from likeset.protocol.terms import Terms
 from likeset.run.job import Job
 from likeset.run.ledger_outlook import note_how_to_raise
 from likeset.run.publish import unfinished
 from likeset.run.run_secrets import SECRETS
 from likeset.run.uninterrupted_ledger import SteadyLedger
-from likeset.shown_text import without_secrets
+from likeset.text import without_secrets
 
 __all__ = ["JOB", "JobFolder", "named_job", "passes_folder"]
 

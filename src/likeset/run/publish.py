@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from likeset import documents
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.private_files import keep_private
+from likeset.files import keep_private
 from likeset.protocol.notices import Notice
 from likeset.run.job_result import FORMAT, JobResult
 

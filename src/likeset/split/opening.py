@@ -7,7 +7,7 @@ is never replaced: whoever asks again gets the same bytes. Without its content, 
 from pathlib import Path
 
 from likeset.errors import PartyFailed
-from likeset.private_files import keep_private_bytes, make_private_folder
+from likeset.files import keep_private_bytes, make_private_folder
 
 __all__ = ["Opening"]
 

@@ -6,8 +6,8 @@ import os
 from datetime import datetime
 from pathlib import Path
 
+from likeset.files import make_private_folder
 from likeset.homes.expiry import utc_now
-from likeset.private_files import make_private_folder
 
 __all__ = ["REASONS_FILE", "note_reason"]
 

@@ -10,7 +10,7 @@ import typer
 from likeset.app.cli.result_screen import show_result
 from likeset.display.screen import JsonFlag, Waiting, literal, show_json, stdout
 from likeset.errors import InvalidArgument
-from likeset.private_files import make_private_folder
+from likeset.files import make_private_folder
 
 __all__ = ["demo"]
 

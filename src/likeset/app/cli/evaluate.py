@@ -10,7 +10,7 @@ from rich.text import Text
 from likeset.app.cli.job_options import owner_files
 from likeset.display.screen import JsonFlag, literal, show_json, show_notes, show_table, stdout
 from likeset.errors import InvalidArgument
-from likeset.shown_text import harmless
+from likeset.text import harmless
 
 __all__ = ["evaluate"]
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from likeset.display.screen import JsonFlag, complain, literal, show_json, stdout
 from likeset.errors import InvalidArgument
-from likeset.shown_text import harmless
+from likeset.text import harmless
 
 if TYPE_CHECKING:
     from likeset.ledger import Account, Entry

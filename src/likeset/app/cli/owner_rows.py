@@ -20,7 +20,7 @@ from likeset.display.screen import (
     stdout,
 )
 from likeset.errors import InvalidArgument
-from likeset.private_files import keep_private, keep_private_bytes
+from likeset.files import keep_private, keep_private_bytes
 
 if TYPE_CHECKING:
     from likeset.homes.owner.inbox import InboxRun

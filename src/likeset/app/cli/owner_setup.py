@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from likeset.display.screen import JsonFlag, literal, show_json, show_notes, show_suspicions, stdout
-from likeset.shown_text import without_secrets
+from likeset.text import without_secrets
 
 if TYPE_CHECKING:
     from likeset.homes.owner.node import OwnerNode

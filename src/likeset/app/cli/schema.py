@@ -8,8 +8,8 @@ from rich.table import Table
 
 from likeset.display.screen import JsonFlag, literal, show_json, show_next, show_notes, show_suspicions, stdout
 from likeset.errors import BadTable, InvalidArgument
-from likeset.private_files import keep_private_bytes
-from likeset.shown_text import without_secrets
+from likeset.files import keep_private_bytes
+from likeset.text import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

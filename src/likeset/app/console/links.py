@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from likeset.errors import InvalidArgument
-from likeset.private_files import keep_private_bytes, make_private_folder
+from likeset.files import keep_private_bytes, make_private_folder
 
 __all__ = ["UPLOAD", "Links"]
 

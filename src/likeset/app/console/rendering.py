@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from likeset.shown_text import harmless
+from likeset.text import harmless
 
 __all__ = ["environment", "link"]
 

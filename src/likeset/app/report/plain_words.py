@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from likeset.privacy.guarantee import guess_in_words
-from likeset.shown_text import harmless
+from likeset.text import harmless
 
 __all__ = [
     "DASH",

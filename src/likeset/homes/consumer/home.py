@@ -19,6 +19,12 @@ from likeset import documents
 from likeset.arguments import Rows
 from likeset.documents import Document
 from likeset.errors import BadDocument, InvalidArgument
+from likeset.files import (
+    keep_private,
+    keep_private_bytes,
+    make_home_folder,
+    make_private_folder,
+)
 from likeset.homes.consumer.settings import SETTINGS_FILE, Connection
 from likeset.homes.expiry import utc_now
 from likeset.homes.letter_book import LetterBook
@@ -27,12 +33,6 @@ from likeset.homes.party_home import PartyHome
 from likeset.homes.signed_invitation import Invitation, end_of
 from likeset.homes.tunnel_address import TunnelPlace, check_tunnels
 from likeset.ledger import Ledger
-from likeset.private_files import (
-    keep_private,
-    keep_private_bytes,
-    make_home_folder,
-    make_private_folder,
-)
 from likeset.protocol.messages import Summary, decode
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from likeset.errors import IllegalMessage
+from likeset.files import keep_private_bytes, make_private_folder
 from likeset.homes.compute_folder import ComputeFolder
 from likeset.homes.compute_run import ComputeResident, SplitConsumerRun
 from likeset.homes.compute_side import check_computes
@@ -21,7 +22,6 @@ from likeset.homes.site_run import ConsumerRun
 from likeset.homes.transcripts import transcript_of
 from likeset.ledger import Ledger
 from likeset.privacy.noise import SecretNoise
-from likeset.private_files import keep_private_bytes, make_private_folder
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.messages import MOST_BYTES, Message, Summary
 from likeset.protocol.split.split_consumer import SplitConsumer

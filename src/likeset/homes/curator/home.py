@@ -14,6 +14,7 @@ from typing import Any
 
 from likeset import documents
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, NotCurated
+from likeset.files import PRIVATE_FOLDER, keep_private_bytes, make_home_folder, make_private_folder
 from likeset.homes.compute_run import ComputeRun
 from likeset.homes.compute_side import compute_run
 from likeset.homes.correspondence import Correspondence
@@ -32,7 +33,6 @@ from likeset.homes.transcripts import transcript_of
 from likeset.homes.tunnel_address import TunnelPlace, check_tunnels
 from likeset.ledger import Ledger
 from likeset.privacy.noise import SecretNoise
-from likeset.private_files import PRIVATE_FOLDER, keep_private_bytes, make_home_folder, make_private_folder
 from likeset.protocol.messages import MOST_BYTES
 from likeset.protocol.parties import make_curator
 from likeset.protocol.party import CURATOR

@@ -11,7 +11,7 @@ import numpy as np
 
 from likeset.arguments import Rows
 from likeset.errors import BadTable, InvalidArgument, NotCurated
-from likeset.private_files import PRIVATE_FOLDER, keep_private
+from likeset.files import PRIVATE_FOLDER, keep_private
 from likeset.protocol.term_parts import digest_of_rows
 from likeset.tables.scan.source_scan import SourceScan
 from likeset.tables.schema.schema import Schema

@@ -28,11 +28,11 @@ from pydantic import Field
 from likeset import documents
 from likeset.documents import Document
 from likeset.errors import BadTable, InvalidArgument, LikesetError
+from likeset.files import make_private_folder
 from likeset.homes.owner.small_groups import SmallGroups, rare_among
 from likeset.mechanisms.kept_rows import keep_key
 from likeset.privacy.relation import PrivacyUnit
 from likeset.privacy.view import checked_name
-from likeset.private_files import make_private_folder
 from likeset.protocol.admission import Admission
 from likeset.protocol.sealed import foreseen_sample
 from likeset.protocol.terms import Terms

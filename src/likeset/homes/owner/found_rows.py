@@ -17,7 +17,7 @@ from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.run_records import RunRecord
 from likeset.protocol.owner import row_handles
 from likeset.protocol.terms import Terms
-from likeset.shown_text import without_secrets
+from likeset.text import without_secrets
 
 __all__ = ["FoundRow", "find_row", "handle_in"]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from likeset import documents
 from likeset.errors import InvalidArgument
+from likeset.files import PRIVATE_FOLDER, make_home_folder, read_secret, write_secret
 from likeset.homes.owner.policy import Policy, starting_text
 from likeset.homes.party_home import PartyHome
 from likeset.ledger import Ledger
-from likeset.private_files import PRIVATE_FOLDER, make_home_folder, read_secret, write_secret
 from likeset.trust.cards import CardSecret
 
 __all__ = ["Home", "make_home"]

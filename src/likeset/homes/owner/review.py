@@ -20,8 +20,8 @@ from likeset.privacy.relation import ROW
 from likeset.protocol.plans import PlannedView
 from likeset.protocol.term_parts import MOST_SHOWN
 from likeset.protocol.terms import Terms
-from likeset.shown_text import harmless
 from likeset.tables.schema.identifiers import Suspicion, suspicion_documents, suspicion_of
+from likeset.text import harmless
 from likeset.trust.pins import Role
 
 __all__ = ["Review", "budget_document", "budget_lines", "review", "status_of", "unit_of", "who_lines"]

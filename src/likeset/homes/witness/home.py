@@ -6,6 +6,7 @@ from pathlib import Path
 
 from likeset import documents
 from likeset.errors import IllegalMessage, InvalidArgument, NotCurated
+from likeset.files import make_home_folder
 from likeset.homes.compute_run import ComputeRun
 from likeset.homes.compute_side import compute_run
 from likeset.homes.identity import Identity
@@ -15,7 +16,6 @@ from likeset.homes.party_home import PartyHome
 from likeset.homes.signed_invitation import Invitation, unpinned
 from likeset.homes.tunnel_address import TunnelPlace, check_tunnels
 from likeset.homes.witness.settings import SETTINGS_FILE, WitnessSettings, starting_settings
-from likeset.private_files import make_home_folder
 from likeset.protocol.terms import WITNESS, Terms
 from likeset.split.environment import split_python
 from likeset.trust.cards import CardSecret

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from likeset.files import keep_private_bytes, make_private_folder, remove_unfinished
 from likeset.geometry.tilt import Drawing
-from likeset.private_files import keep_private_bytes, make_private_folder, remove_unfinished
 from likeset.tables.scan.memory_scan import Kept
 from likeset.tables.scan.row_pass import Unit, Work
 

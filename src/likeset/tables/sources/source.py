@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from likeset.errors import BadTable
-from likeset.shown_text import without_secrets
 from likeset.tables.sources.row_blocks import Block, Part, Source
+from likeset.text import without_secrets
 
 __all__ = ["Block", "Part", "Source", "open_source"]
 

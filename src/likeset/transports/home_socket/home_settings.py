@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from likeset.errors import BadDocument
-from likeset.private_files import keep_private_bytes
+from likeset.files import keep_private_bytes
 from likeset.transports.home_socket.machine_users import name_of, owner_of, uid_of
 from likeset.transports.sites import SiteSettings, site_functions
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Self
 
-from likeset.shown_text import harmless
+from likeset.text import harmless
 from likeset.transports.outcomes import Ending
 
 __all__ = ["BEFORE_END", "EndingWords", "ProgressWords", "last_time"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from likeset.errors import InvalidArgument, LedgerUnavailable
-from likeset.private_files import (
+from likeset.files import (
     keep_private,
     make_home_folder,
     make_private_folder,

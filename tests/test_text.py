@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from likeset.errors import BadDocument, BadTable, InvalidArgument
-from likeset.shown_text import harmless, without_secrets
+from likeset.text import harmless, without_secrets
 
 CANARY = "c4nary"
 ADDRESSES = {
