@@ -72,7 +72,7 @@ def test_a_schema_loads_no_pandas_where_there_is_one() -> None:
     kinds = ("category, values: [x, y], missing_values: [z]", "boolean", "ordinal, values: [1, 2]")
     columns = ", ".join(f"{name}: {{kind: {kind}}}" for name, kind in zip("abc", kinds, strict=True))
     text = f"likeset: schema\\nversion: 1\\ncolumns: {{{columns}}}\\n"
-    script = f"from likeset.tables.schema.schema import Schema; assert Schema.from_text('{text}').width == 4"
+    script = f"from likeset.tables.schema import Schema; assert Schema.from_text('{text}').width == 4"
     assert "pandas" not in _loaded(script)
 
 

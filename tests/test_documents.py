@@ -12,7 +12,7 @@ from pydantic import Field
 from likeset import documents
 from likeset.documents import Document
 from likeset.errors import BadDocument
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 
 
 class Circle(Document):

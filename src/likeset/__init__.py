@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from likeset.run.evaluation import evaluate
     from likeset.run.notices import LikesetWarning
     from likeset.summarizer import Summarizer
-    from likeset.tables.schema.schema import Schema
+    from likeset.tables.schema import Schema
 
 __version__ = "0.1.0"
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
 _HOMES = {
     "Interactive": "likeset.protocol.run_settings",
     "LikesetWarning": "likeset.run.notices",
-    "Schema": "likeset.tables.schema.schema",
+    "Schema": "likeset.tables.schema",
     "Summarizer": "likeset.summarizer",
     "Terms": "likeset.protocol.terms",
     "evaluate": "likeset.run.evaluation",

@@ -31,7 +31,7 @@ from likeset.run.run_draws import RunDraws, draws_of_run, new_draws
 from likeset.run.run_secrets import RunSecrets
 from likeset.run.split_local import check_workers_here
 from likeset.tables.scan.memory_scan import MemoryScan
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 from likeset.tables.sources.declared_frames import DeclaredFrame, DeclaredTables
 from likeset.tables.sources.frames import MarketTables, column_names, gather, in_kind_of
 from likeset.transports.local import Progress

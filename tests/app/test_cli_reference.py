@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import likeset
 from likeset.app import cli
 from likeset.app.cli.reference import EXIT_CODES, reference_page
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/cli.md"

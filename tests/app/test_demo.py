@@ -20,7 +20,7 @@ from likeset.simulation.baselines import greedy
 from likeset.simulation.market import DIGIT_GROUPS, digits_market
 from likeset.simulation.protocol_runs import run_protocol
 from likeset.simulation.tasks import Task
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 
 OWNERS = [f"digits-{one}-{other}" for one, other in DIGIT_GROUPS]
 

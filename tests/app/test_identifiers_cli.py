@@ -19,8 +19,8 @@ from node_world import terms, write_policy
 
 from likeset.app import cli
 from likeset.protocol.term_parts import Kernel
-from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.schema import Schema
+from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.schema import Schema
 
 OWNERS = {"north": 11, "south": 12}
 LEFT_OUT = {"": "nameless", "encounter_id": "name", "referral": "own-text", "slip": "numbered"}

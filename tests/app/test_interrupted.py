@@ -55,7 +55,7 @@ BEFORE = [
     ("while the schema is read", "likeset.run.job_files.Schema.load", 1),
     ("while the target is read", "likeset.run.job_files.open_target", 1),
     ("while an owner's file is opened", "likeset.run.job_files.open_source", 2),
-    ("while ids are counted", "likeset.tables.schema.rows_per_id.IdCount.most_rows", 3),
+    ("while ids are counted", "likeset.tables.rows_per_id.IdCount.most_rows", 3),
     ("while an owner's rows are checked", "likeset.tables.scan.source_scan.SourceScan.first_pass", 3),
     ("before the directory is made", "likeset.run.job_folder._make", 1),
     ("while the job is written down", "likeset.documents.write", 1),

@@ -24,7 +24,7 @@ from likeset.homes.owner.home import make_home
 from likeset.homes.owner.node import OwnerNode
 from likeset.protocol.messages import Offer, decode
 from likeset.protocol.terms import Terms
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 
 FAR = {"expires": "2099-01-01"}
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from likeset.app import cli
 from likeset.errors import BadDocument, BadTable
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 
 TEXT = """\
 likeset: schema

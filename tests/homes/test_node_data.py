@@ -35,7 +35,7 @@ from likeset.protocol.term_parts import Kernel
 from likeset.tables.scan.memory_scan import BLOCK_ROWS
 from likeset.tables.scan.source_scan import SourceScan
 from likeset.tables.scan.withheld_rows import WithholdingScan
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 from likeset.tables.sources.source import open_source
 
 

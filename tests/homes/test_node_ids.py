@@ -14,7 +14,7 @@ from likeset.homes.owner.rehearsal import rehearse
 from likeset.protocol.messages import encode
 from likeset.protocol.sealed import foreseen_sample
 from likeset.protocol.terms import Terms
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 from likeset.tables.sources.source import Block, Source
 
 WITH_IDS = SCHEMA + "id: {column: patient, rows_per_id: 2}\n"

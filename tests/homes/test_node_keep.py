@@ -12,7 +12,7 @@ from likeset.homes.owner.checkup import checkup
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.rehearsal import rehearse
 from likeset.protocol.terms import Terms
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 
 KEPT = SCHEMA + "id: {column: patient, keep: 2}\n"
 RUN = terms(schema_digest=Schema.from_text(KEPT).digest, rows_per_unit=2, id_column="patient")

@@ -14,10 +14,9 @@ from likeset.protocol.messages import Body, Delivery, Message, Offer, Summary, T
 from likeset.protocol.party import CURATOR
 from likeset.protocol.term_parts import Kernel
 from likeset.protocol.terms import Terms
-from likeset.tables.schema import records
-from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.labels import MOST_LETTERS, narrow
-from likeset.tables.schema.schema import Schema
+from likeset.tables import records
+from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.schema import MOST_LETTERS, Schema, narrow
 from likeset.trust.letters import padded
 
 _COLUMNS = (

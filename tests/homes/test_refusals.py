@@ -59,7 +59,7 @@ from likeset.protocol.messages import Asked, Message, Offer, Summary, TargetRele
 from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import SealedCurator
 from likeset.protocol.terms import Terms
-from likeset.tables.schema.declared_records import DeclaredRecords
+from likeset.tables.declared_records import DeclaredRecords
 from likeset.transports.plain_messages import PlainCurator, read_parcel
 from likeset.transports.pump import Pump
 from likeset.transports.site_reasons import REASONS_FILE

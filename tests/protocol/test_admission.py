@@ -23,10 +23,10 @@ from likeset.protocol.foreign_terms import read_foreign
 from likeset.protocol.messages import Message, Summary
 from likeset.protocol.term_parts import Kernel
 from likeset.protocol.terms import Terms
+from likeset.tables import records
+from likeset.tables.declared_records import DeclaredRecords
 from likeset.tables.scan.memory_scan import FetchedRows
-from likeset.tables.schema import records
-from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 
 # Everything that a schema can allow is allowed: whatever a cell is, it is a row wherever that can be declared.
 EVERY_KIND = Schema.from_text("""

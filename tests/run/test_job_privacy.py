@@ -385,9 +385,9 @@ def test_pictures_show_places_of_offered_rows_and_never_their_cells(world: World
 
 def test_records_hold_declared_columns_of_sent_rows_and_nothing_else(world: World) -> None:
     """No id, no undeclared column, no word of a row that stays: also not as the dictionary of a column."""
-    from likeset.tables.schema import records
-    from likeset.tables.schema.declared_records import DeclaredRecords
-    from likeset.tables.schema.schema import Schema
+    from likeset.tables import records
+    from likeset.tables.declared_records import DeclaredRecords
+    from likeset.tables.schema import Schema
 
     declared = DeclaredRecords(Schema.load(world.folder / "schema.yaml"))
     table = rows(50, seed=3, age=60.0, whose="south")

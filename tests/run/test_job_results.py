@@ -15,7 +15,7 @@ from job_world import OWNERS, SIZE, World
 from likeset.errors import BadDocument
 from likeset.run.job import Job
 from likeset.run.publish import read_result
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 
 TIMES = ("created", "seconds")
 

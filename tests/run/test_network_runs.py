@@ -24,9 +24,9 @@ from likeset.run.job import Job
 from likeset.run.publish import FinishedJob, publish
 from likeset.run.remote import collect, expiry, invite, job_of
 from likeset.run.submission import Stage, Whereabouts, ending_of, look, submit
-from likeset.tables.schema import records
-from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.schema import Schema
+from likeset.tables import records
+from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.schema import Schema
 from likeset.transports.outcomes import Ending, SiteState
 
 pytestmark = pytest.mark.usefixtures("without_figures")

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from likeset.run.pictures import _edges, pictures_document
-from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.schema import Schema
+from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.schema import Schema
 
 WORDS = [f"word {place:02d}" for place in range(15)]
 SCHEMA = Schema.from_text(f"""

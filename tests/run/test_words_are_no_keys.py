@@ -19,7 +19,7 @@ from likeset.run.job import Job
 from likeset.run.local import run_job
 from likeset.tables.scan.memory_scan import DrawnRows
 from likeset.tables.scan.source_scan import SourceScan
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 from likeset.tables.sources.source import Source
 from summarizer_world import OWNERS, TARGET
 

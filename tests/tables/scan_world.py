@@ -12,9 +12,9 @@ from chance import pinned_coins
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.projection import Projection
 from likeset.geometry.tilt import Drawing
+from likeset.tables.declared_records import DeclaredRecords
 from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows, MemoryScan
-from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 
 SCHEMA = Schema.from_text("""
 likeset: schema

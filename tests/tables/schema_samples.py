@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from chance import pinned_coins
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 
 TEXT = """
 likeset: schema

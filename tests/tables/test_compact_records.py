@@ -12,9 +12,9 @@ from test_declared_records import KINDS, SCHEMA_OF_EVERY_KIND, TYPED
 
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
-from likeset.tables.schema.compact_records import CompactRecords, most_compact_bytes
-from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.schema import Schema
+from likeset.tables.compact_records import CompactRecords, most_compact_bytes
+from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.schema import Schema
 
 FEATURES = """
 likeset: schema

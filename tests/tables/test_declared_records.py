@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from schema_samples import SCHEMA, as_text, encoded, in_pieces, typed
 
 from chance import examples, public_coins
-from likeset.tables.schema import records
-from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.schema import Schema
+from likeset.tables import records
+from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.schema import Schema
 
 EVERY_KIND = """
 likeset: schema

@@ -11,13 +11,14 @@ import pytest
 from chance import public_coins
 from likeset.app.cli.draft_screen import blocks
 from likeset.errors import BadTable
-from likeset.tables.schema.column_evidence import ColumnEvidence, _ThinnedNumbers
-from likeset.tables.schema.dead_columns import BoundsUse
-from likeset.tables.schema.draft import SchemaDraft, draft
-from likeset.tables.schema.drafted_kinds import rounded_outward
-from likeset.tables.schema.identifiers import Reason
-from likeset.tables.schema.schema import Schema
+from likeset.tables.column_evidence import ColumnEvidence, _ThinnedNumbers
+from likeset.tables.dead_columns import BoundsUse
+from likeset.tables.draft import SchemaDraft, draft
+from likeset.tables.drafted_kinds import rounded_outward
+from likeset.tables.identifiers import Reason
+from likeset.tables.schema import Schema
 from likeset.tables.sources.source import open_source
+from likeset.tables.table_checks import Inspection
 
 WHOLE_CODES = [str(code) for code in range(1, 28)]
 RANGES = [f"[{low}-{low + 10})" for low in range(0, 100, 10)]
@@ -159,7 +160,7 @@ def test_rows_per_id_is_what_the_file_shows_and_marked_as_from_data(tmp_path: Pa
     assert "keep: 1" in made.text
     assert made.profile[0].why == "says whose row it is: at most 86 rows of one id"
     assert made.profile[0].bars == (), "whose rows they are is not drawn"
-    inspection = schema.inspection()
+    inspection = Inspection(schema)
     for block in open_source(str(tmp_path / "rows.csv")).blocks(["patient", "age"]):
         inspection.add(block.table, table="t", locate=block.locate)
     assert inspection.ok
@@ -181,7 +182,7 @@ columns:
   year: {kind: category, values: ['1.234,5', '12']}
 """
     for text, words in ((made.text, set()), (as_words, {"density", "year"})):
-        inspection = Schema.from_text(text).inspection()
+        inspection = Inspection(Schema.from_text(text))
         for block in open_source(str(tmp_path / "rows.csv")).blocks(["density", "year"]):
             inspection.add(block.table, table="t", locate=block.locate)
         assert not inspection.ok
@@ -209,7 +210,7 @@ def test_the_remedy_for_decimal_commas_gives_a_file_that_fits(tmp_path: Path) ->
 
 def fits(made: SchemaDraft, source: str) -> bool:
     schema = Schema.from_text(made.text)
-    inspection = schema.inspection()
+    inspection = Inspection(schema)
     for block in open_source(source).blocks(schema.needed_columns):
         inspection.add(block.table, table="t", locate=block.locate)
     assert bool(inspection.comma_remedy()) == bool(made.comma_remedy)
@@ -246,7 +247,7 @@ def test_rows_without_a_label_are_cautioned(tmp_path: Path) -> None:
 def test_words_that_only_sometimes_have_commas_are_words(tmp_path: Path) -> None:
     made = drafted(tmp_path, {"dose": ["1,5", "2,5", "unknown"], "point": ["1,5", "1.5"]})
     assert kinds(made) == {"dose": "category", "point": "category"}
-    inspection = Schema.from_text(made.text).inspection()
+    inspection = Inspection(Schema.from_text(made.text))
     inspection.add(pa.table({"dose": ["1,5", "unknown"], "point": ["1,5", "1.5"]}), table="t", locate=str)
     assert inspection.ok
     assert inspection.numbers_as_words() == {}

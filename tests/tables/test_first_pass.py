@@ -14,13 +14,13 @@ from chance import pinned_coins
 from likeset.errors import BadTable
 from likeset.geometry.tilt import Drawing
 from likeset.homes.owner.small_groups import SmallGroups
+from likeset.tables.declared_records import DeclaredRecords
 from likeset.tables.scan.memory_scan import MemoryScan
 from likeset.tables.scan.pass_progress import Passed
 from likeset.tables.scan.sampled_scan import SampledScan
 from likeset.tables.scan.source_scan import SourceScan
 from likeset.tables.scan.withheld_rows import WithholdingScan
-from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 from likeset.tables.sources.source import Source, open_source
 
 SCHEMA = Schema.from_text("""

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from likeset.tables.schema.column_looks import TableLook
-from likeset.tables.schema.identifier_names import words_of
-from likeset.tables.schema.identifiers import Reason, suspicion_of, suspicions_in
-from likeset.tables.schema.schema import Schema
+from likeset.tables.column_looks import TableLook
+from likeset.tables.identifier_names import words_of
+from likeset.tables.identifiers import Reason, suspicion_of, suspicions_in
+from likeset.tables.schema import Schema
 
 SUSPECT = """
 id ID patient_id PatientID patientid patient.id patient_nbr customerID member_id user_id encounter_id EncounterId
@@ -178,8 +178,8 @@ def test_a_label_is_looked_at_too() -> None:
 
 
 def test_only_the_first_rows_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("likeset.tables.schema.column_looks.MOST_ROWS", 100)
-    monkeypatch.setattr("likeset.tables.schema.column_looks._LEAST_ROWS", 100)
+    monkeypatch.setattr("likeset.tables.column_looks.MOST_ROWS", 100)
+    monkeypatch.setattr("likeset.tables.column_looks._LEAST_ROWS", 100)
     look = TableLook(["x"])
     for first in (0, 80, 160):
         look.add(pa.table({"x": np.arange(first, first + 80)}))

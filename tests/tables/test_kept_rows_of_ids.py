@@ -14,8 +14,9 @@ from likeset.geometry.tilt import Drawing
 from likeset.tables.scan.first_pass import FirstPass
 from likeset.tables.scan.source_scan import SourceScan
 from likeset.tables.scan.withheld_rows import AbsentRowsScan, KeepingScan, offered_rows
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 from likeset.tables.sources.source import open_source
+from likeset.tables.table_checks import Inspection
 
 TEXT = """
 likeset: schema
@@ -121,7 +122,7 @@ def test_a_limit_of_rows_may_stand_beside_it_and_holds(tmp_path: Path) -> None:
     few = Schema.from_text(TEXT.replace("keep: 2", "rows_per_id: 1, keep: 2"))
     assert few.rows_per_unit == 1
     for schema, ok in ((SCHEMA, True), (both, True), (few, False)):
-        inspection = schema.inspection()
+        inspection = Inspection(schema)
         inspection.add(table(list(IDS)), table="t", locate=str)
         assert inspection.ok is ok
     with pytest.raises(BadDocument, match="keep"):

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from chance import examples
 from likeset.errors import BadDocument, BadTable
-from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.labels import MOST_LETTERS
-from likeset.tables.schema.schema import Schema
+from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.schema import MOST_LETTERS, Schema
 
 CANARY = "canary-81724"
 WORDS, NUMBERS = "values: [low, high]", "values: [0, 2.5, -3]"

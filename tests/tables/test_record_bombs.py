@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from chance import public_coins
 from likeset.errors import BadMessage
-from likeset.tables.schema import records
-from likeset.tables.schema.record_headers import BatchHeader
-from likeset.tables.schema.records import RecordForm
+from likeset.tables import records
+from likeset.tables.record_headers import BatchHeader
+from likeset.tables.records import RecordForm
 
 KIND = pa.schema([("age", pa.float64()), ("note", pa.string())])
 NOTES = RecordForm(KIND, {}, {"note": 1 << 16})

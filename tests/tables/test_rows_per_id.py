@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chance import examples
 from likeset.errors import BadTable
-from likeset.tables.schema import rows_per_id
+from likeset.tables import rows_per_id
 from likeset.tables.sources.source import Source, open_source
 
 IDS = ["a", "b", "a", " a ", None, "NA", "", "c", "c"]

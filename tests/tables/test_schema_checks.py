@@ -9,10 +9,11 @@ import pytest
 from schema_samples import SCHEMA, as_text, typed
 
 from likeset.errors import BadTable
-from likeset.tables.schema.cell_faults import Trouble
-from likeset.tables.schema.draft import MARK, draft
-from likeset.tables.schema.schema import Schema
+from likeset.tables.columns import Trouble
+from likeset.tables.draft import MARK, draft
+from likeset.tables.schema import Schema
 from likeset.tables.sources.source import open_source
+from likeset.tables.table_checks import Inspection
 
 TEXT = """
 likeset: schema
@@ -35,7 +36,7 @@ TABLE = pa.table(
 
 def test_every_trouble_is_counted_with_its_first_places_over_blocks() -> None:
     """Column a: one missing (allowed), 10, -1, 12 and 99 outside, x no number; b: z unknown (allowed), one missing."""
-    inspection = Schema.from_text(TEXT).inspection()
+    inspection = Inspection(Schema.from_text(TEXT))
     for first in range(0, 7, 2):
         inspection.add(TABLE.slice(first, 2), table="t", locate=lambda offset, first=first: f"row {first + offset}")  # type: ignore[misc]
     assert inspection.rows == 7
@@ -55,12 +56,12 @@ def test_every_trouble_is_counted_with_its_first_places_over_blocks() -> None:
 
 def test_rows_that_fit_are_ok() -> None:
     for table in (typed(), as_text(typed())):
-        inspection = SCHEMA.inspection()
+        inspection = Inspection(SCHEMA)
         inspection.add(table, table="t", locate=str)
         assert inspection.ok
         assert inspection.columns[1].counts[Trouble.MISSING] > 0
     bad = typed().set_column(1, "age", pa.array(np.full(200, 5.0)))
-    inspection = SCHEMA.inspection()
+    inspection = Inspection(SCHEMA)
     inspection.add(bad, table="t", locate=str)
     assert not inspection.ok
 
@@ -87,7 +88,7 @@ def test_a_draft_fits_the_files_it_came_from_and_marks_what_came_from_data(tmp_p
     assert set(schema.from_data) == {*kinds, "ill", "patient"} - {"smoker"}
     assert text.count(f"# {MARK}\n") == len(schema.from_data)
     assert schema.id_column == "patient"
-    inspection = schema.inspection()
+    inspection = Inspection(schema)
     inspection.add(table, table="t", locate=str)
     assert inspection.ok, "rows_per_id is what the file shows"
 

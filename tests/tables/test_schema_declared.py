@@ -8,9 +8,10 @@ from schema_samples import SCHEMA, TEXT, typed
 
 import likeset
 from likeset.errors import BadDocument
-from likeset.tables.schema.cell_faults import Trouble
-from likeset.tables.schema.schema import Schema
+from likeset.tables.columns import Trouble
+from likeset.tables.schema import Schema
 from likeset.tables.sources.source import open_source
+from likeset.tables.table_checks import Inspection
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE = "columns: {x: {kind: boolean}}\n"
@@ -169,7 +170,7 @@ def test_the_heart_schema_declares_public_knowledge_only() -> None:
 def test_the_heart_schema_fits_all_four_hospitals() -> None:
     """Counts of missing cells as the data's notes have them: chol is 0 in 172 rows and empty in 30."""
     schema, source = Schema.load(HEART), open_source(str(HEART_DATA))
-    inspection, rows = schema.inspection(), 0
+    inspection, rows = Inspection(schema), 0
     for block in source.blocks(schema.needed_columns):
         inspection.add(block.table, table=source.name, locate=block.locate)
         rows += len(schema.map(block.table, table=source.name, locate=block.locate).rows)

@@ -18,10 +18,9 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEnc
 
 from chance import public_coins
 from likeset.errors import BadTable
-from likeset.tables.schema.cell_values import array_of_words
-from likeset.tables.schema.scalar_maps import log2
-from likeset.tables.schema.schema import Mapped, Schema
-from likeset.tables.schema.text_hashing import count_pieces
+from likeset.tables.cells import array_of_words
+from likeset.tables.columns import count_pieces, log2
+from likeset.tables.schema import Mapped, Schema
 
 HALF = math.sqrt(0.5)
 
@@ -433,7 +432,7 @@ def naive_place(piece: bytes, width: int) -> int:
 def test_long_texts_are_cut_into_shares_without_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["ab cd " * (place % 7) + "x" for place in range(50)]
     whole = one("{kind: text, width: 8}", texts)
-    monkeypatch.setattr("likeset.tables.schema.vector_maps.CHUNK", 40)
+    monkeypatch.setattr("likeset.tables.columns.CHUNK", 40)
     assert one("{kind: text, width: 8}", texts).tobytes() == whole.tobytes()
 
 

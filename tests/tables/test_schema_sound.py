@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chance import examples
 from likeset.errors import BadTable
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 
 _SCHEMA = Schema.from_text("""
 likeset: schema

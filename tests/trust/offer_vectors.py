@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from trust_world import fixed_bytes, party
 
-from likeset.tables.schema.compact_records import CompactRecords
-from likeset.tables.schema.schema import Schema
+from likeset.tables.compact_records import CompactRecords
+from likeset.tables.schema import Schema
 from likeset.trust.cards import CardSecret
 from likeset.trust.envelopes import OfferContext
 from likeset.trust.row_shares import COMPUTE_ROLES, ComputeRole, SlotLayout

@@ -21,8 +21,8 @@ from likeset.files import make_private_folder
 from likeset.text import harmless, without_secrets
 
 if TYPE_CHECKING:
+    from likeset.tables.identifiers import Suspicion
     from likeset.tables.scan.pass_progress import Passed
-    from likeset.tables.schema.identifiers import Suspicion
 
 __all__ = [
     "MOST_IN_A_CELL",

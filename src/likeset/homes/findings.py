@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from likeset.errors import LikesetError
-from likeset.tables.schema.dead_columns import DeadColumn
-from likeset.tables.schema.identifiers import Suspicion
+from likeset.tables.dead_columns import DeadColumn
+from likeset.tables.identifiers import Suspicion
 
 __all__ = ["Finding", "guarded"]
 

@@ -17,9 +17,9 @@ from likeset.errors import BadMessage, InvalidArgument
 from likeset.protocol.declarations import Declared, fault_of_labels
 from likeset.protocol.message_arrays import Labels
 from likeset.protocol.terms import Terms
+from likeset.tables.records import unpack
 from likeset.tables.scan.memory_scan import FetchedRows
-from likeset.tables.schema.labels import unusable_texts
-from likeset.tables.schema.records import unpack
+from likeset.tables.schema import unusable_texts
 
 __all__ = ["Admission"]
 

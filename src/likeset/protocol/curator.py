@@ -27,7 +27,7 @@ from likeset.protocol.run_settings import MOST_FOLDS
 from likeset.protocol.selection import Selected, Selection, is_usable_width
 from likeset.protocol.steps import ChargeWanted, Draw, Step, Work
 from likeset.protocol.terms import Terms
-from likeset.tables.schema import records
+from likeset.tables import records
 
 __all__ = ["Curator", "Flag", "Held", "is_number", "join_labels"]
 

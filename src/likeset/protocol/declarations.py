@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from likeset.arguments import Rows
 from likeset.protocol.message_arrays import Labels
 from likeset.protocol.terms import Terms
-from likeset.tables.schema.records import RecordForm
-from likeset.tables.schema.schema import Schema
+from likeset.tables.records import RecordForm
+from likeset.tables.schema import Schema
 
 __all__ = ["Declared", "fault_of_labels"]
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.errors import BadMessage
-from likeset.tables.schema.labels import MOST_LETTERS
+from likeset.tables.schema import MOST_LETTERS
 
 __all__ = [
     "DIMENSIONS",

@@ -15,9 +15,9 @@ from likeset.protocol.legality import Position, owner_rules, title_of_message
 from likeset.protocol.messages import Message, Offer, TargetRelease
 from likeset.protocol.party import Party, check_envelope, speaker
 from likeset.protocol.terms import Terms
+from likeset.tables import records
 from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows
-from likeset.tables.schema import records
-from likeset.tables.schema.labels import narrow
+from likeset.tables.schema import narrow
 
 __all__ = ["HoledScan", "Owner", "Scan", "key_in_run", "row_handles"]
 

@@ -18,7 +18,7 @@ from likeset.run.job_folder import JOB
 from likeset.run.publish import SUMMARY, read_result
 from likeset.run.trained_models import TrainingRows
 from likeset.tables.scan.row_pass import without_dictionaries
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 from likeset.tables.sources.source import open_source
 
 __all__ = ["EVALUATION", "evaluate_job", "read_evaluation", "write_evaluation"]

@@ -18,9 +18,9 @@ from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.run.trained_models import MODELS, Labels, Predicted, TrainingRows, train
-from likeset.tables.schema.cell_values import MissingWords
-from likeset.tables.schema.rows_per_id import written_ids
-from likeset.tables.schema.schema import Schema
+from likeset.tables.cells import MissingWords
+from likeset.tables.rows_per_id import written_ids
+from likeset.tables.schema import Schema
 from likeset.tables.sources.declared_frames import DeclaredFrame
 from likeset.tables.sources.frames import column_names, numbers
 from likeset.tables.sources.row_blocks import checked_columns

@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 
 from likeset.arguments import Rows
 from likeset.protocol.declarations import Declared
-from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.schema import Schema
+from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.schema import Schema
 
 __all__ = ["Inputs"]
 

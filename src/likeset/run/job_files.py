@@ -28,17 +28,17 @@ from likeset.run.notices import (
     TooLongRows,
     WeakPromise,
 )
+from likeset.tables.cells import MissingWords
+from likeset.tables.column_looks import TableLook
+from likeset.tables.dead_columns import BoundsUse
+from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.identifiers import suspicions_in
+from likeset.tables.rows_per_id import check_most_rows, rows_of_each_id, undeclared_id, written_ids
 from likeset.tables.scan.row_pass import without_dictionaries
 from likeset.tables.scan.sampled_scan import SampledScan
 from likeset.tables.scan.source_scan import SourceScan
 from likeset.tables.scan.withheld_rows import offered_rows
-from likeset.tables.schema.cell_values import MissingWords
-from likeset.tables.schema.column_looks import TableLook
-from likeset.tables.schema.dead_columns import BoundsUse
-from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.identifiers import suspicions_in
-from likeset.tables.schema.rows_per_id import check_most_rows, rows_of_each_id, undeclared_id, written_ids
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 from likeset.tables.sources.source import Block, Source, open_source
 
 __all__ = ["OpenScan", "OpenedJob", "OwnFiles", "Target", "job_warnings", "open_job", "open_own_files", "open_target"]

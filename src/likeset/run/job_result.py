@@ -17,9 +17,9 @@ from likeset.run.job_files import OwnFiles
 from likeset.run.notices import notice_documents
 from likeset.run.pictures import Images, pictures_document
 from likeset.run.result import Comparison, OwnerResult, Result, RunOutcome
-from likeset.tables.schema import records
-from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.schema import Schema
+from likeset.tables import records
+from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.schema import Schema
 
 __all__ = ["FORMAT", "HANDLE", "JobResult", "received_rows", "summary_table"]
 

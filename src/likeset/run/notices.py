@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from likeset.protocol.notices import Notice, OwnerNotice
-from likeset.tables.schema.dead_columns import DeadColumn
-from likeset.tables.schema.identifiers import Suspicion
+from likeset.tables.dead_columns import DeadColumn
+from likeset.tables.identifiers import Suspicion
 
 __all__ = [
     "BoundsFromData",

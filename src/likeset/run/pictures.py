@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from likeset.arguments import Rows
-from likeset.tables.schema.columns import BooleanColumn, CategoryColumn, DateColumn, NumericColumn, OrdinalColumn
-from likeset.tables.schema.schema import Schema
+from likeset.tables.columns import BooleanColumn, CategoryColumn, DateColumn, NumericColumn, OrdinalColumn
+from likeset.tables.schema import Schema
 
 __all__ = ["Images", "pictures_document"]
 

@@ -39,7 +39,7 @@ from likeset.run.signed_runs import signed_together
 from likeset.run.split_between import check_able_to_compute, settled_curator
 from likeset.run.traffic import MostTraffic
 from likeset.run.uninterrupted_ledger import SteadyLedger
-from likeset.tables.schema.identifiers import suspicions_in
+from likeset.tables.identifiers import suspicions_in
 from likeset.transports.nvflare.job import check_sendable
 from likeset.transports.sites import SiteSettings
 

@@ -23,9 +23,9 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.split.run_shape import most_part_bytes
 from likeset.protocol.split.split_messages import OFFER_ROUND, OfferShare
-from likeset.tables.schema import records
-from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.schema import Schema
+from likeset.tables import records
+from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.schema import Schema
 
 __all__ = ["MostTraffic", "most_traffic"]
 

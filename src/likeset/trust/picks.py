@@ -52,7 +52,7 @@ class ReadRecords(Protocol):
 
 
 class RecordReader(Protocol):
-    """Reads compact records by a schema; ``likeset.tables.schema.compact_records`` has one."""
+    """Reads compact records by a schema; ``likeset.tables.compact_records`` has one."""
 
     def read(self, records: Sequence[bytes]) -> ReadRecords:
         """What they say; never raises for what a stranger wrote."""

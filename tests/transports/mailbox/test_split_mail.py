@@ -24,8 +24,8 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.split.compute_inputs import ComputeInputs, OpenedSlots
 from likeset.protocol.terms import WITNESS
 from likeset.run.remote import collect
-from likeset.tables.schema import records
-from likeset.tables.schema.declared_records import DeclaredRecords
+from likeset.tables import records
+from likeset.tables.declared_records import DeclaredRecords
 from likeset.transports.mailbox.progress import PartyState
 from likeset.transports.outcomes import Ending
 from likeset.trust.letters import letter_in

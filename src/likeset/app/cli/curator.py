@@ -55,7 +55,7 @@ def init(
     Example: [bold]likeset curator init curator --schema schema.yaml --mailbox file:///mnt/share[/]
     """
     from likeset.homes.curator.home import make_curator_home
-    from likeset.tables.schema.schema import Schema
+    from likeset.tables.schema import Schema
 
     for path in schema or []:
         Schema.load(path)  # before anything is made

@@ -8,7 +8,7 @@ from rich.table import Table
 from likeset.display.screen import literal, stderr, stdout
 
 if TYPE_CHECKING:
-    from likeset.tables.schema.draft import ColumnProfile, SchemaDraft
+    from likeset.tables.draft import ColumnProfile, SchemaDraft
 
 __all__ = ["blocks", "show_profile"]
 

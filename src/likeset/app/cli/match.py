@@ -59,7 +59,7 @@ def match(
     from likeset.run.job_folder import passes_folder
     from likeset.run.local import run_job
     from likeset.tables.scan.scan_choice import scan_factory
-    from likeset.tables.schema.schema import Schema
+    from likeset.tables.schema import Schema
 
     with (
         Waiting(quiet=json) as waiting,

@@ -78,8 +78,8 @@ def add(
     Example: [bold]likeset owner data add patients patients.csv --schema schema.yaml --mapping mapping.yaml[/]
     """
     from likeset.homes.owner.data_register import register
-    from likeset.tables.schema.dead_columns import dead_column_documents
-    from likeset.tables.schema.identifiers import suspicion_documents
+    from likeset.tables.dead_columns import dead_column_documents
+    from likeset.tables.identifiers import suspicion_documents
 
     with opened_node(node) as opened:
         data = register(opened, name, source, schema=schema, mapping=mapping)
@@ -105,8 +105,8 @@ def check(
     Example: [bold]likeset owner check --node st-mary[/]
     """
     from likeset.homes.owner.checkup import checkup
-    from likeset.tables.schema.dead_columns import dead_column_documents
-    from likeset.tables.schema.identifiers import suspicion_documents
+    from likeset.tables.dead_columns import dead_column_documents
+    from likeset.tables.identifiers import suspicion_documents
 
     certificates = tuple(sorted((kit / "startup").glob("*.crt"))) if kit else ()
     with opened_node(node) as opened:

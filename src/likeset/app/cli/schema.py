@@ -14,10 +14,10 @@ from likeset.text import without_secrets
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from likeset.tables.schema.draft import SchemaDraft
-    from likeset.tables.schema.schema import Schema
-    from likeset.tables.schema.table_checks import ColumnCount, Inspection
+    from likeset.tables.draft import SchemaDraft
+    from likeset.tables.schema import Schema
     from likeset.tables.sources.row_blocks import Source
+    from likeset.tables.table_checks import ColumnCount, Inspection
 
 __all__ = ["schema"]
 
@@ -62,8 +62,8 @@ def draft(
     from likeset import documents
     from likeset.app.cli.draft_screen import show_profile
     from likeset.errors import BadDocument
-    from likeset.tables.schema.draft import draft as propose
-    from likeset.tables.schema.schema import Schema
+    from likeset.tables.draft import draft as propose
+    from likeset.tables.schema import Schema
     from likeset.tables.sources.source import open_source
 
     for path in (out, html):
@@ -93,7 +93,7 @@ def draft(
 
 def _draft_document(made: "SchemaDraft", loaded: "Schema") -> dict[str, Any]:
     """A draft, for machines."""
-    from likeset.tables.schema.identifiers import suspicion_documents
+    from likeset.tables.identifiers import suspicion_documents
 
     return {
         "schema": made.text,
@@ -120,8 +120,8 @@ def show(
 
     Example: [bold]likeset schema show schema.yaml[/]
     """
-    from likeset.tables.schema.identifiers import suspicions_in
-    from likeset.tables.schema.schema import Schema
+    from likeset.tables.identifiers import suspicions_in
+    from likeset.tables.schema import Schema
 
     path = _one_schema(path, named)
     loaded = Schema.load(path)
@@ -167,7 +167,7 @@ def check(
 
     Example: [bold]likeset schema check --schema schema.yaml hospital-a.csv hospital-b.parquet[/]
     """
-    from likeset.tables.schema.schema import Schema
+    from likeset.tables.schema import Schema
 
     first = Path(files[0]) if Path(files[0]).suffix in _SCHEMA_ENDINGS else None
     schema_path = _one_schema(first, path)
@@ -211,8 +211,9 @@ def check(
 
 def _inspected(files: "Sequence[str]", schema: "Schema") -> "tuple[dict[str, Inspection], list[str], dict[str, str]]":
     """What is in each file, by its name; the files without labels; undeclared id columns that repeat, by file."""
-    from likeset.tables.schema.rows_per_id import undeclared_id
+    from likeset.tables.rows_per_id import undeclared_id
     from likeset.tables.sources.source import open_source
+    from likeset.tables.table_checks import Inspection
 
     inspections: dict[str, Inspection] = {}
     unlabelled: list[str] = []
@@ -221,7 +222,7 @@ def _inspected(files: "Sequence[str]", schema: "Schema") -> "tuple[dict[str, Ins
         source = open_source(file)
         there = set(source.schema.names)
         labelled = schema.label_column in (None, *schema.columns) or schema.label_column in there
-        inspection = inspections[source.name] = schema.inspection(labelled=labelled)
+        inspection = inspections[source.name] = Inspection(schema, labelled=labelled)
         needed = [name for name in schema.needed_columns if labelled or name != schema.label_column]
         _check_columns(source, needed, schema)
         if not labelled:
@@ -254,7 +255,7 @@ def _one_schema(first: Path | None, named: Path | None) -> Path:
 
 
 def _show_inspection(name: str, inspection: "Inspection") -> None:
-    from likeset.tables.schema.cell_faults import Trouble
+    from likeset.tables.columns import Trouble
 
     told = [column for column in inspection.columns if any(column.counts.values())]
     seen = [trouble for trouble in Trouble if any(column.counts[trouble] for column in told)]
@@ -314,8 +315,8 @@ def _first_positions(column: "ColumnCount") -> str:
 
 
 def _inspection_document(name: str, inspection: "Inspection") -> dict[str, Any]:
-    from likeset.tables.schema.dead_columns import dead_column_documents
-    from likeset.tables.schema.identifiers import suspicion_documents
+    from likeset.tables.dead_columns import dead_column_documents
+    from likeset.tables.identifiers import suspicion_documents
 
     ids = inspection.id_count()
     return {
@@ -343,7 +344,7 @@ def _inspection_document(name: str, inspection: "Inspection") -> dict[str, Any]:
 
 
 def _schema_document(loaded: "Schema", path: Path) -> dict[str, Any]:
-    from likeset.tables.schema.identifiers import suspicion_documents, suspicions_in
+    from likeset.tables.identifiers import suspicion_documents, suspicions_in
 
     return {
         "path": str(path),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from likeset.app.report.markup import TableColumn, banner, document, html_text, section, small, table
 
 if TYPE_CHECKING:
-    from likeset.tables.schema.draft import ColumnProfile, SchemaDraft
+    from likeset.tables.draft import ColumnProfile, SchemaDraft
 
 __all__ = ["draft_page", "draft_section"]
 

@@ -18,7 +18,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 from likeset.app.report.plain_words import number, plain, quantity
 from likeset.app.report.svg import PALETTE, POOL, RULE, SUMMARY, TARGET, drawing_in_page, inline
 from likeset.run.result_words import measure_in_words
-from likeset.tables.schema.identifier_names import words_of
+from likeset.tables.identifier_names import words_of
 
 __all__ = ["draw_images", "draw_label_numbers", "draw_marginal", "draw_picks", "draw_projection"]
 

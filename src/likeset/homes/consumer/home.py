@@ -36,7 +36,7 @@ from likeset.ledger import Ledger
 from likeset.protocol.messages import Summary, decode
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 from likeset.trust.cards import CardSecret
 
 __all__ = ["SETTINGS_FILE", "Connection", "ConsumerHome", "KeptRun", "Travel", "make_consumer_home"]

@@ -39,8 +39,8 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.term_parts import is_digest
 from likeset.protocol.terms import Terms
 from likeset.split.environment import split_python
-from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.schema import Schema
+from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.schema import Schema
 from likeset.trust.cards import CardSecret
 
 __all__ = ["CuratorHome", "curator", "curator_by_mail", "make_curator_home"]

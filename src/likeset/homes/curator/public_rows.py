@@ -14,7 +14,7 @@ from likeset.errors import BadTable, InvalidArgument, NotCurated
 from likeset.files import PRIVATE_FOLDER, keep_private
 from likeset.protocol.term_parts import digest_of_rows
 from likeset.tables.scan.source_scan import SourceScan
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 from likeset.tables.sources.source import open_source
 
 __all__ = ["PublicRows"]

@@ -9,10 +9,10 @@ from likeset.homes.findings import Finding
 from likeset.homes.owner.datasets import DataSet
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.small_groups import SmallGroup, SmallGroups, rare_among
+from likeset.tables.rows_per_id import check_ids, undeclared_id
 from likeset.tables.scan.kept_rows import KeptRowsOfIds
-from likeset.tables.schema.rows_per_id import check_ids, undeclared_id
-from likeset.tables.schema.table_checks import Inspection
 from likeset.tables.sources.source import Source
+from likeset.tables.table_checks import Inspection
 
 __all__ = ["DataLook", "look_at_data"]
 
@@ -63,7 +63,7 @@ def look_at_data(node: OwnerNode, name: str) -> DataLook:
     """
     data, policy = node.registry.get(name), node.policy
     with data.open_source() as source:
-        inspection, labelled = data.schema.inspection(), data.schema.label_column is not None
+        inspection, labelled = Inspection(data.schema), data.schema.label_column is not None
         groups = SmallGroups(data.schema, smallest=policy.smallest_group, labelled=labelled)
         keeping = KeptRowsOfIds.of(source, data.schema, key=data.keep_key(node.home.key()))
         for block in source.blocks(data.schema.needed_columns):

@@ -7,7 +7,7 @@ from typing import Any
 from likeset.errors import InvalidArgument
 from likeset.homes.owner.datasets import DataSet
 from likeset.homes.owner.node import OwnerNode
-from likeset.tables.schema.identifiers import Suspicion, suspicion_documents
+from likeset.tables.identifiers import Suspicion, suspicion_documents
 from likeset.text import without_secrets
 
 __all__ = ["ListedData", "listed_data", "register", "remove"]

@@ -36,15 +36,15 @@ from likeset.privacy.view import checked_name
 from likeset.protocol.admission import Admission
 from likeset.protocol.sealed import foreseen_sample
 from likeset.protocol.terms import Terms
+from likeset.tables.column_looks import TableLook
+from likeset.tables.dead_columns import DeadColumn, dead_columns_of
+from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.identifiers import Reason, Suspicion, suspicions_in
+from likeset.tables.rows_per_id import check_ids, check_most_rows
 from likeset.tables.scan.sampled_scan import SampledScan
 from likeset.tables.scan.source_scan import SourceScan
 from likeset.tables.scan.withheld_rows import offered_rows
-from likeset.tables.schema.column_looks import TableLook
-from likeset.tables.schema.dead_columns import DeadColumn, dead_columns_of
-from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.identifiers import Reason, Suspicion, suspicions_in
-from likeset.tables.schema.rows_per_id import check_ids, check_most_rows
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 from likeset.tables.sources.row_blocks import BLOCK_ROWS
 from likeset.tables.sources.source import Source, open_source
 

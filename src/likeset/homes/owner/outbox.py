@@ -15,10 +15,10 @@ from likeset.ledger import Head, Problem
 from likeset.protocol.messages import Delivery, Offer, decode
 from likeset.protocol.split.shared_replies import records_in
 from likeset.protocol.split.split_messages import OfferShare
-from likeset.tables.schema import records
-from likeset.tables.schema.compact_records import CompactRecords
-from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.schema import Schema
+from likeset.tables import records
+from likeset.tables.compact_records import CompactRecords
+from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.schema import Schema
 
 __all__ = [
     "LeftMessage",

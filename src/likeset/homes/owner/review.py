@@ -20,7 +20,7 @@ from likeset.privacy.relation import ROW
 from likeset.protocol.plans import PlannedView
 from likeset.protocol.term_parts import MOST_SHOWN
 from likeset.protocol.terms import Terms
-from likeset.tables.schema.identifiers import Suspicion, suspicion_documents, suspicion_of
+from likeset.tables.identifiers import Suspicion, suspicion_documents, suspicion_of
 from likeset.text import harmless
 from likeset.trust.pins import Role
 

@@ -10,13 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from likeset.tables.cells import MissingWords, plain_array
+from likeset.tables.columns import BooleanColumn, CategoryColumn, OrdinalColumn
+from likeset.tables.declared_records import DeclaredRecords
 from likeset.tables.scan.row_pass import without_dictionaries
-from likeset.tables.schema.cell_values import MissingWords, plain_array
-from likeset.tables.schema.columns import BooleanColumn, CategoryColumn, OrdinalColumn
-from likeset.tables.schema.declaration import Declaration
-from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.labels import read_labels
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Declaration, Schema, read_labels
 from likeset.tables.sources.source import Block, Source
 
 __all__ = ["SmallGroup", "SmallGroups", "rare_among"]

@@ -10,7 +10,7 @@ from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.split.bare_records import bare_record_bytes
 from likeset.protocol.split.split_terms import SplitTerms
 from likeset.protocol.terms import WITNESS, Terms
-from likeset.tables.schema.compact_records import most_compact_bytes
+from likeset.tables.compact_records import most_compact_bytes
 from likeset.trust.encoding import fields
 from likeset.trust.envelopes import OfferContext
 from likeset.trust.headers import DIGEST_BYTES

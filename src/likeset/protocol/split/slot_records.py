@@ -11,9 +11,9 @@ from likeset.arguments import Rows
 from likeset.protocol.declarations import Declared
 from likeset.protocol.split.bare_records import BareRecords
 from likeset.protocol.terms import Terms
+from likeset.tables.compact_records import CompactRecords
+from likeset.tables.records import pack
 from likeset.tables.scan.memory_scan import FetchedRows
-from likeset.tables.schema.compact_records import CompactRecords
-from likeset.tables.schema.records import pack
 from likeset.trust.picks import ReadRecords
 
 __all__ = ["BoughtRecords", "SlotRecords", "records_of_run"]

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from likeset.errors import BadTable
 from likeset.geometry.tilt import Drawing
+from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.rows_per_id import IdCount
 from likeset.tables.scan.kept_rows import KeptRowsOfIds
 from likeset.tables.scan.memory_scan import DrawnRows, Keeper
 from likeset.tables.scan.row_pass import Work, chosen_unweighted
-from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.rows_per_id import IdCount
 from likeset.tables.sources.source import Block, Source
 
 __all__ = ["FirstPass", "Fold", "Sample", "first_pass"]

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from likeset.errors import InvalidArgument
 from likeset.mechanisms.kept_rows import KeptRows, digests_of_ids
-from likeset.tables.schema.cell_values import MissingWords, plain_array
-from likeset.tables.schema.rows_per_id import written_ids
-from likeset.tables.schema.schema import Schema
+from likeset.tables.cells import MissingWords, plain_array
+from likeset.tables.rows_per_id import written_ids
+from likeset.tables.schema import Schema
 from likeset.tables.sources.row_blocks import checked_columns
 from likeset.tables.sources.source import Block, Source
 

@@ -17,7 +17,7 @@ from likeset.tables.scan.pass_progress import Passed, Watch
 from likeset.tables.scan.ray_cluster import RayCluster
 from likeset.tables.scan.row_pass import Unit, Work, pass_over, units_of
 from likeset.tables.scan.source_scan import SourceScan
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 from likeset.tables.sources.source import Source
 
 __all__ = ["RayScan"]

@@ -13,9 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from likeset.geometry.tilt import Drawing
+from likeset.tables.columns import BooleanColumn, CategoryColumn, DateColumn, OrdinalColumn
 from likeset.tables.scan.memory_scan import BLOCK_ROWS, FetchedRows, Keeper, Kept
-from likeset.tables.schema.columns import BooleanColumn, CategoryColumn, DateColumn, OrdinalColumn
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 from likeset.tables.sources.row_blocks import Block, Part
 
 __all__ = ["Unit", "Work", "chosen_unweighted", "pass_over", "units_of", "without_dictionaries"]

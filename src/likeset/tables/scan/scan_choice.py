@@ -10,7 +10,7 @@ from likeset.errors import InvalidArgument
 from likeset.tables.scan.checkpoint import forget
 from likeset.tables.scan.pass_progress import Passed
 from likeset.tables.scan.source_scan import SourceScan
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 from likeset.tables.sources.source import Source
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from likeset import arguments
 from likeset.errors import InvalidArgument
 from likeset.geometry.tilt import Drawing
+from likeset.tables.declared_records import DeclaredRecords
 from likeset.tables.scan.checkpoint import Checkpoint
 from likeset.tables.scan.first_pass import FirstPass, Fold, first_pass
 from likeset.tables.scan.memory_scan import BLOCK_ROWS, DrawnRows, FetchedRows, Keeper, Kept
 from likeset.tables.scan.pass_progress import Passed, Watch
 from likeset.tables.scan.row_pass import UNIT_ROWS, Unit, Work, pass_over, units_of
-from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 from likeset.tables.sources.row_blocks import checked_columns
 from likeset.tables.sources.source import Source
 

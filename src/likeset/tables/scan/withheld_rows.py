@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from likeset.errors import InvalidArgument
 from likeset.geometry.tilt import Drawing
+from likeset.tables.declared_records import DeclaredRecords
 from likeset.tables.scan.first_pass import FirstPass
 from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows, draw_from
 from likeset.tables.scan.source_scan import SourceScan
-from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.schema import Schema
+from likeset.tables.schema import Schema
 
 __all__ = ["AbsentRowsScan", "KeepingScan", "OfferedRows", "WithholdingScan", "offered_rows"]
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
-from likeset.tables.schema.labels import MOST_LETTERS
+from likeset.tables.schema import MOST_LETTERS
 
 __all__ = [
     "MarketTables",

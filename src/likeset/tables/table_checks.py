@@ -9,17 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from likeset.errors import BadTable
-from likeset.tables.schema import cell_values
-from likeset.tables.schema.cell_faults import Trouble
-from likeset.tables.schema.column_looks import TableLook
-from likeset.tables.schema.columns import CategoryColumn, NumericColumn, TextColumn
-from likeset.tables.schema.dead_columns import BoundsUse, DeadColumn
-from likeset.tables.schema.decimal_commas import CommaWatch, remedy
-from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.identifiers import Suspicion, suspicions_in
+from likeset.tables import cells
+from likeset.tables.cells import CommaWatch, remedy
+from likeset.tables.column_looks import TableLook
+from likeset.tables.columns import CategoryColumn, NumericColumn, TextColumn, Trouble
+from likeset.tables.dead_columns import BoundsUse, DeadColumn
+from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.identifiers import Suspicion, suspicions_in
 
 if TYPE_CHECKING:
-    from likeset.tables.schema.schema import Schema
+    from likeset.tables.schema import Schema
 
 __all__ = ["ColumnCount", "IdCount", "Inspection"]
 
@@ -50,9 +49,7 @@ class ColumnCount:
         """Whether every cell can be used."""
         return not self.complaints
 
-    def note(
-        self, trouble: Trouble, mask: cell_values.Mask, complaint: str | None, locate: Callable[[int], str]
-    ) -> None:
+    def note(self, trouble: Trouble, mask: cells.Mask, complaint: str | None, locate: Callable[[int], str]) -> None:
         """Count the marked cells of one block."""
         self.counts[trouble] += int(np.count_nonzero(mask))
         room = _SHOWN - len(self.first[trouble])
@@ -102,7 +99,7 @@ class Inspection:
             self.columns.append(ColumnCount(label.column, "label"))
         held = [name for name in schema.record_columns if labelled or name != schema.label_column]
         self._looks = TableLook(held, schema.declaration.missing_words)
-        self._missing = cell_values.MissingWords.of(schema.declaration.missing_words)
+        self._missing = cells.MissingWords.of(schema.declaration.missing_words)
         self._bounds_use = BoundsUse(schema)
         watched = (CategoryColumn, NumericColumn, TextColumn)
         self._commas = {name: CommaWatch() for name, kind in schema.declared.items() if isinstance(kind, watched)}
@@ -130,7 +127,7 @@ class Inspection:
         """
         schema = self._schema
         scratch = np.zeros((block.num_rows, schema.width), dtype=np.float32)
-        unusable: dict[str, cell_values.Mask] = {}
+        unusable: dict[str, cells.Mask] = {}
         for count, (encoder, troubles) in zip(
             self.columns, schema.encode_columns(block, scratch, table=table), strict=False
         ):
@@ -140,7 +137,7 @@ class Inspection:
         self._bounds_use.add(scratch, skip=unusable)
         for name, watch in self._commas.items():
             if name in unusable or not isinstance(schema.declared[name], NumericColumn):
-                watch.add(cell_values.text(schema.column_of(block, name, table=table), self._missing)[0])
+                watch.add(cells.text(schema.column_of(block, name, table=table), self._missing)[0])
         if self.columns and self.columns[-1].kind == "label":
             for trouble, complaint, mask in schema.label_troubles(block, table=table):
                 self.columns[-1].note(trouble, mask, complaint, locate)
@@ -193,7 +190,7 @@ class Inspection:
             texts = pc.cast(column, pa.large_string())
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
             raise BadTable(table, "ids must be text or numbers", column=self._schema.id_column or "") from error
-        texts, missing, _ = cell_values.text(texts, self._missing)
+        texts, missing, _ = cells.text(texts, self._missing)
         self._ids_missing += 0 if missing is None else int(np.count_nonzero(missing))
         counted = pc.value_counts(texts.drop_null())
         self._pending.append(pa.table({"id": counted.field(0), "rows": counted.field(1)}))

@@ -13,16 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from likeset.tables.schema import cell_values
-from likeset.tables.schema.decimal_commas import CommaWatch, as_points
-from likeset.tables.schema.declaration import MISSING_WORDS
+from likeset.tables import cells
+from likeset.tables.cells import CommaWatch, as_points
+from likeset.tables.schema import MISSING_WORDS
 
 __all__ = ["ColumnEvidence"]
 
 _MOST_DIFFERENT = 1000
 _MOST_NUMBERS = 1 << 16
 _BARS = 12
-_MISSING = cell_values.MissingWords.of(MISSING_WORDS)
+_MISSING = cells.MissingWords.of(MISSING_WORDS)
 
 
 class ColumnEvidence:
@@ -73,7 +73,7 @@ class ColumnEvidence:
     @property
     def is_text(self) -> bool:
         """Whether cells are text in the file."""
-        return cell_values.is_text(self.held)
+        return cells.is_text(self.held)
 
     @property
     def is_truth(self) -> bool:
@@ -111,13 +111,13 @@ class ColumnEvidence:
         if self.has_lists:
             self._add_lists(column)
         elif self.is_typed_days:
-            days, _ = cell_values.days(column, "iso", _MISSING)
+            days, _ = cells.days(column, "iso", _MISSING)
             self.missing += int(np.count_nonzero(np.isnan(days)))
             self._take(days)
         elif self.is_text:
             self._add_text(column)
         else:
-            values, wrong = cell_values.numbers(column, _MISSING)
+            values, wrong = cells.numbers(column, _MISSING)
             self.all_numbers &= wrong is None
             self.missing += int(np.count_nonzero(np.isnan(values)))
             self._count(pa.array(values[~np.isnan(values)]))
@@ -138,14 +138,14 @@ class ColumnEvidence:
         return tuple(count for _, count in self._counts.most_common(_BARS))
 
     def _add_text(self, column: Any) -> None:
-        texts, missing, _ = cell_values.text(column, _MISSING)
+        texts, missing, _ = cells.text(column, _MISSING)
         present = texts.drop_null()
         self.missing += 0 if missing is None else int(np.count_nonzero(missing))
         self._count(present)
         if self.all_numbers and len(present):
             self._add_written_numbers(present)
         if not self.all_numbers and self.all_days:
-            days, wrong = cell_values.days(present, "iso", _MISSING)
+            days, wrong = cells.days(present, "iso", _MISSING)
             self.all_days = wrong is None
             if self.all_days:
                 self._take(days)
@@ -155,7 +155,7 @@ class ColumnEvidence:
     def _add_written_numbers(self, present: Any) -> None:
         self._watch.add(present)
         self.commas = self._watch.has_commas
-        values, wrong = cell_values.numbers(as_points(present) if self.commas else present, _MISSING)
+        values, wrong = cells.numbers(as_points(present) if self.commas else present, _MISSING)
         self.all_numbers = wrong is None
         if self.all_numbers:
             self._add_numbers(values)
@@ -179,7 +179,7 @@ class ColumnEvidence:
         lengths = pc.list_value_length(column).drop_null()
         if self.width is None and len(lengths):
             self.width = lengths[0].as_py()
-        values, _ = cell_values.numbers(column.flatten(), _MISSING)
+        values, _ = cells.numbers(column.flatten(), _MISSING)
         self._take(values)
 
     def _take(self, values: NDArray[np.float64]) -> None:

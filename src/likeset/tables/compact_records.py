@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
-from likeset.tables.schema import cell_values
-from likeset.tables.schema.cell_values import Mask, plain_array
-from likeset.tables.schema.declared_records import DeclaredRecords
-from likeset.tables.schema.labels import MOST_LETTERS, fault_of, label_values, unusable_texts
-from likeset.tables.schema.schema import Schema
+from likeset.tables import cells
+from likeset.tables.cells import Mask, plain_array
+from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.schema import MOST_LETTERS, Schema, fault_of, label_values, unusable_texts
 
 __all__ = ["CompactRecords", "DecodedRecords", "most_compact_bytes"]
 
@@ -71,7 +70,7 @@ class CompactRecords:
         self._declared, self._width = DeclaredRecords(schema), schema.width
         self._label = schema.declaration.label if labelled else None
         self._columns = [(field.name, field.type) for field in self._declared.form.schema]
-        self._texts = [name for name, kind in self._columns if cell_values.is_text(kind)]
+        self._texts = [name for name, kind in self._columns if cells.is_text(kind)]
         self._marks = -(-len(self._columns) // 8)
         self._starts: dict[str, int] = {}
         position = _HEAD_BYTES + self._marks
@@ -193,7 +192,7 @@ class CompactRecords:
             return 1
         if pa.types.is_date(kind):
             return _DAY.itemsize
-        return _LENGTH.itemsize if cell_values.is_text(kind) else _NUMBER.itemsize
+        return _LENGTH.itemsize if cells.is_text(kind) else _NUMBER.itemsize
 
     def _write_cells(self, out: Bytes, name: str, kind: Any, column: Any) -> Mask:
         """Cells of fixed width into their places, zeros for those that are missing; which are missing."""
@@ -201,7 +200,7 @@ class CompactRecords:
         missing: Mask = pc.is_null(column, nan_is_null=pa.types.is_floating(kind)).to_numpy(zero_copy_only=False)
         if pa.types.is_list(kind):
             width = self._declared.form.widths[name]
-            entries, _, wrong = cell_values.lists(column, width)
+            entries, _, wrong = cells.lists(column, width)
             if wrong is not None:
                 raise InvalidArgument("table", f"column {name}", "has a list of another width than declared")
             values = np.zeros((len(column), width))
@@ -212,7 +211,7 @@ class CompactRecords:
         elif pa.types.is_date(kind):
             days = pc.fill_null(pc.cast(column, pa.int32()), 0).to_numpy(zero_copy_only=False)
             _put(out, start, days.astype(_DAY))
-        elif cell_values.is_text(kind):
+        elif cells.is_text(kind):
             lengths = pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
             _put(out, start, lengths.astype(_LENGTH))
         else:
@@ -280,10 +279,10 @@ class CompactRecords:
 
     def _column(self, lines: Bytes, name: str, kind: Any, *, missing: Mask, texts: Any) -> Any:
         start = self._starts[name]
-        if cell_values.is_text(kind):
+        if cells.is_text(kind):
             every = len(self._texts) + self._label_is_open
-            cells = texts.take(pa.array(np.arange(len(lines)) * every + self._texts.index(name)))
-            return pc.if_else(pa.array(missing), pa.scalar(None, kind), pc.cast(cells, kind))
+            found = texts.take(pa.array(np.arange(len(lines)) * every + self._texts.index(name)))
+            return pc.if_else(pa.array(missing), pa.scalar(None, kind), pc.cast(found, kind))
         if pa.types.is_list(kind):
             width = self._declared.form.widths[name]
             values = _taken(lines, start, _NUMBER, width)[~missing].astype(np.float64).ravel()
@@ -330,11 +329,11 @@ class CompactRecords:
 def _put(out: Bytes, start: int, values: NDArray[Any]) -> None:
     """The bytes of numbers into columns of bytes."""
     count = len(values)
-    cells = np.ascontiguousarray(values).view(np.uint8).reshape(count, -1) if count else np.zeros((0, 1), np.uint8)
-    out[:, start : start + cells.shape[1]] = cells
+    piece = np.ascontiguousarray(values).view(np.uint8).reshape(count, -1) if count else np.zeros((0, 1), np.uint8)
+    out[:, start : start + piece.shape[1]] = piece
 
 
 def _taken(lines: Bytes, start: int, kind: np.dtype[Any], count: int = 1) -> NDArray[Any]:
     """So many numbers of a type from each line."""
-    cells = np.ascontiguousarray(lines[:, start : start + count * kind.itemsize])
-    return cells.view(kind).reshape(len(lines), count)
+    piece = np.ascontiguousarray(lines[:, start : start + count * kind.itemsize])
+    return piece.view(kind).reshape(len(lines), count)

@@ -6,31 +6,119 @@ Nothing here is fitted: bounds and values are public knowledge that everybody wr
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pydantic import Field, model_validator
 
 from likeset import documents
-from likeset.documents import near_miss
-from likeset.errors import BadTable
-from likeset.tables.schema.cell_faults import Encoder, Trouble, Troubles
-from likeset.tables.schema.cell_values import Mask, MissingWords, plain_array
-from likeset.tables.schema.column_maps import encoder_for
-from likeset.tables.schema.columns import CategoryColumn, NumericColumn
-from likeset.tables.schema.declaration import Declaration, LabelDeclaration
-from likeset.tables.schema.labels import read_labels
+from likeset.documents import Document, near_miss
+from likeset.errors import BadTable, InvalidArgument
+from likeset.tables import cells
+from likeset.tables.cells import Mask, MissingWords, plain_array
+from likeset.tables.columns import (
+    Bounds,
+    CategoryColumn,
+    Column,
+    DeclaredValues,
+    Encoder,
+    NumericColumn,
+    Trouble,
+    Troubles,
+    Values,
+    Weight,
+    encoder_for,
+)
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from sklearn.preprocessing import FunctionTransformer
 
-    from likeset.tables.schema.table_checks import Inspection
-    from likeset.tables.schema.transformer import DeclaredColumns
+MOST_LETTERS = 1000
+"""Of a label that is text. Arrays of texts take as much room for each as for the longest."""
+MOST_TEXT_BYTES = 1 << 20
+MISSING_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
 
-__all__ = ["Declaration", "Described", "Mapped", "Schema"]
+
+class LabelDeclaration(Document):
+    """The column that a model is to predict; not used for matching unless ``match`` says so."""
+
+    column: str
+    kind: Literal["category", "number", "text"] = "category"
+    values: Values | None = None
+    bounds: Bounds | None = None
+    match: bool = False
+    weight: Weight = 1.0
+    from_data: bool = False
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.values is not None and self.kind != "category":
+            raise ValueError("values belong to kind: category")
+        if self.bounds is not None and self.kind != "number":
+            raise ValueError("bounds belong to kind: number")
+        if self.match and self.values is None and self.bounds is None:
+            raise ValueError("match: true needs the values of a category, or the bounds of a number")
+        if any(isinstance(value, str) and len(value) > MOST_LETTERS for value in self.values or ()):
+            raise ValueError(f"a value of the label has more than {MOST_LETTERS} letters; shorten it")
+        return self
+
+
+class IdDeclaration(Document):
+    """The column that says whose row it is: privacy then protects all rows of an id. It never leaves an owner.
+
+    ``rows_per_id`` is how many rows of one id there may be: more are an error. ``keep`` is how many of them take part,
+    drawn in secret: then there may be as many as there are, unless ``rows_per_id`` says otherwise as well.
+    """
+
+    column: str
+    rows_per_id: Annotated[int, Field(ge=1)] | None = None
+    keep: Annotated[int, Field(ge=1)] | None = None
+    from_data: bool = False
+
+    @property
+    def most_rows(self) -> int | None:
+        """Of one id that a table may have; None for any number."""
+        return 1 if self.rows_per_id is None and self.keep is None else self.rows_per_id
+
+    @property
+    def rows_per_unit(self) -> int:
+        """Of one id that take part, at most."""
+        return min(rows for rows in (self.most_rows, self.keep) if rows is not None)
+
+
+class Declaration(Document):
+    """What stands in ``schema.yaml``.
+
+    ``text_bytes`` is how long a cell may be whose words nobody declared: free text, and categories with ``unknown``
+    words. Rows with longer cells are no rows of a run.
+    """
+
+    likeset: Literal["schema"]
+    version: Literal[1]
+    columns: Annotated[dict[str, Column], Field(min_length=1)]
+    label: LabelDeclaration | None = None
+    id: IdDeclaration | None = None
+    missing_words: tuple[str, ...] = MISSING_WORDS
+    text_bytes: Annotated[int, Field(ge=1, le=MOST_TEXT_BYTES)] = 4096
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        named = (*self.columns, *(declared.column for declared in (self.label, self.id) if declared is not None))
+        if not all(name.strip() for name in named):
+            raise ValueError("a column without a name cannot be a feature, label or id; give it a name in the file")
+        if self.label is not None and self.label.column in self.columns:
+            raise ValueError(f"label: {self.label.column!r} is among the columns too; use match: true in the label")
+        taken = {*self.columns, *([self.label.column] if self.label else [])}
+        if self.id is not None and self.id.column in taken:
+            raise ValueError(f"id: {self.id.column!r} is used as a column or label too; an id never leaves an owner")
+        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +201,7 @@ class Schema:
             >>> Schema.from_text(text).from_data  # replace these by public knowledge
             ('age', 'sex')
         """
-        from likeset.tables.schema.draft import draft
+        from likeset.tables.draft import draft
         from likeset.tables.sources.source import open_source
 
         sources = [open_source(frame, name=f"frame {number + 1}") for number, frame in enumerate(frames)]
@@ -232,7 +320,7 @@ class Schema:
 
     def map(
         self,
-        block: "pa.Table | pa.RecordBatch",
+        block: pa.Table | pa.RecordBatch,
         *,
         table: str,
         locate: Callable[[int], str],
@@ -268,7 +356,7 @@ class Schema:
             raise BadTable(table, complaint, place=locate(offset), column=column)
         return Mapped(out, read)
 
-    def sound(self, block: "pa.Table | pa.RecordBatch", *, table: str, labels: bool = True) -> bool:
+    def sound(self, block: pa.Table | pa.RecordBatch, *, table: str, labels: bool = True) -> bool:
         """Whether ``map`` surely has nothing to complain about; False if it takes the map itself to know."""
         columns = ((encoder, self.column_of(block, encoder.name, table=table)) for encoder in self._encoders)
         if not all(encoder.sound(column) for encoder, column in columns):
@@ -276,7 +364,7 @@ class Schema:
         return not labels or not self._labels(block, table=table)[1]
 
     def encode_columns(
-        self, block: "pa.Table | pa.RecordBatch", out: NDArray[np.float32], *, table: str
+        self, block: pa.Table | pa.RecordBatch, out: NDArray[np.float32], *, table: str
     ) -> Iterator[tuple[Encoder, Troubles]]:
         """Write column by column into ``out``, and yield what is wrong with each."""
         columns = [self.column_of(block, encoder.name, table=table) for encoder in self._encoders]
@@ -286,12 +374,12 @@ class Schema:
             yield encoder, encoder.encode(column, out[:, first:last])
             first = last
 
-    def label_troubles(self, block: "pa.Table | pa.RecordBatch", *, table: str) -> list[tuple[Trouble, str, Mask]]:
+    def label_troubles(self, block: pa.Table | pa.RecordBatch, *, table: str) -> list[tuple[Trouble, str, Mask]]:
         """Which labels cannot be used, why, and what to do about it."""
         return self._labels(block, table=table)[1]
 
     def _labels(
-        self, block: "pa.Table | pa.RecordBatch", *, table: str
+        self, block: pa.Table | pa.RecordBatch, *, table: str
     ) -> tuple[NDArray[Any], list[tuple[Trouble, str, Mask]]]:
         label = self.declaration.label
         if label is None:
@@ -308,21 +396,30 @@ class Schema:
             raise BadTable(table, "is there more than once; rename all but one", column=name)
         raise BadTable(table, f"is missing{near_miss(name, block.schema.names)}", column=name)
 
-    def inspection(self, *, labelled: bool = True) -> "Inspection":
-        """Counts of what is missing or wrong, column by column; give it blocks, then look at it.
+    def transformer(self) -> "FunctionTransformer":
+        """The same map as a scikit-learn transformer, for pipelines: of pandas or polars frames, or Arrow tables."""
+        from sklearn.preprocessing import FunctionTransformer  # late: a command line would wait for it
 
-        Args:
-            labelled: whether the table has the column of labels; a target may have none.
-        """
-        from likeset.tables.schema.table_checks import Inspection
+        return FunctionTransformer(self._features, feature_names_out=self._feature_names_out)
 
-        return Inspection(self, labelled=labelled)
+    def _features(self, frame: Any) -> NDArray[np.float32]:
+        return self.map(
+            _arrow(frame, self.columns), table="X", locate=lambda offset: f"row {offset}", labels=False
+        ).rows
 
-    def transformer(self) -> "DeclaredColumns":
-        """The same map as a scikit-learn transformer, for pipelines."""
-        from likeset.tables.schema.transformer import DeclaredColumns
+    def _feature_names_out(self, *_: Any) -> NDArray[Any]:
+        return np.array(self.feature_names, dtype=object)
 
-        return DeclaredColumns(self)
+
+def _arrow(frame: Any, columns: Sequence[str]) -> Any:
+    if isinstance(frame, pa.Table | pa.RecordBatch):
+        return frame
+    module = type(frame).__module__.split(".")[0]
+    if module == "pandas":
+        return pa.Table.from_pandas(frame[[name for name in columns if name in frame.columns]], preserve_index=False)
+    if module == "polars":
+        return frame.to_arrow()
+    raise InvalidArgument("X", type(frame).__name__, "must be a pandas or polars data frame, or an Arrow table")
 
 
 def _matched_label(label: LabelDeclaration) -> CategoryColumn | NumericColumn:
@@ -330,3 +427,134 @@ def _matched_label(label: LabelDeclaration) -> CategoryColumn | NumericColumn:
         return CategoryColumn(kind="category", values=label.values, weight=label.weight, from_data=label.from_data)
     bounds = label.bounds or (0.0, 1.0)  # one of them is there, as the declaration checks
     return NumericColumn(kind="numeric", bounds=bounds, weight=label.weight, from_data=label.from_data)
+
+
+_HALVES = (0xD800, 0xDFFF)  # code units that are no letters
+
+Bad = list[tuple[Trouble, str, Mask]]
+
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_MISSING = (
+    "has no label; leave such rows out, such as by "
+    "\"sql:SELECT * FROM read_csv('FILE', all_varchar=true) WHERE LABEL IS NOT NULL\" in place of the file"
+)
+_TOO_LONG = f"is a label of more than {MOST_LETTERS} letters; shorten it"
+
+
+def read_labels(
+    column: Any, *, kind: str, values: Sequence[Any] | None, missing: MissingWords
+) -> tuple[NDArray[Any], Bad]:
+    """One label for each row, and which rows have none that can be used, with what to say about them.
+
+    Numbers are float64, or int64 if they are whole as declared; categories whose values are not declared are text, in
+    which a whole number has no decimals.
+    """
+    if kind == "number":
+        numbers, wrong = cells.numbers(column, missing)
+        gone = np.isnan(numbers) if wrong is None else np.isnan(numbers) & ~wrong
+        return numbers, _bad_rows(gone, wrong, "is not a finite number")
+    if values is not None:
+        return _read_declared(column, values, missing)
+    if kind == "category":
+        column = _canonical(column)
+    texts, absent, wrong = cells.text(column, missing)
+    filled = pc.fill_null(texts, "")
+    letters = pc.utf8_length(filled)
+    longest = max(1, pc.max(letters).as_py() or 1)
+    bad = _bad_rows(absent, wrong, "is not text")
+    if longest > MOST_LETTERS:
+        bad.append((Trouble.WRONG, _TOO_LONG, pc.greater(letters, MOST_LETTERS).to_numpy(zero_copy_only=False)))
+        longest = MOST_LETTERS
+    # Through distinct texts: each becomes a Python string once.
+    encoded = filled.dictionary_encode()
+    distinct = np.array([*encoded.dictionary.to_pylist(), ""], dtype=f"<U{longest}")
+    labels = distinct[encoded.indices.to_numpy(zero_copy_only=False)]
+    return labels, bad
+
+
+def fault_of(labels: NDArray[Any], *, kind: str, values: Sequence[Any] | None) -> str | None:
+    """What is wrong with labels that came from elsewhere, in words that quote none of them; None if nothing is.
+
+    Whatever ``read_labels`` gives is right.
+    """
+    if kind == "number" or (values is not None and not isinstance(values[0], str)):
+        if labels.dtype.kind not in "if":
+            return "labels that are not numbers, as the schema declares them"
+        if values is None:
+            return None if np.isfinite(labels).all() else "labels that are not finite numbers"
+    elif labels.dtype.kind != "U":
+        return "labels that are not text, as the schema declares them"
+    if values is None:
+        return None
+    return None if np.isin(labels, label_values(values)).all() else "labels that are none of the declared values"
+
+
+def unusable_texts(labels: NDArray[Any]) -> Mask:
+    """Which labels are texts that no message takes: too long, or with half of a pair of code units."""
+    if labels.dtype.kind != "U" or not len(labels):
+        return np.zeros(len(labels), dtype=np.bool_)
+    codes = np.frombuffer(np.ascontiguousarray(labels).tobytes(), dtype=np.uint32).reshape(len(labels), -1)
+    halves = ((codes >= _HALVES[0]) & (codes <= _HALVES[1])).any(axis=1)
+    return np.asarray(halves | (np.strings.str_len(labels) > MOST_LETTERS))
+
+
+def narrow(labels: NDArray[Any]) -> NDArray[Any]:
+    """The same labels; texts in an array that has room for the longest of them, and not of others."""
+    if labels.dtype.kind != "U":
+        return labels
+    return labels.astype(f"<U{max(1, int(np.strings.str_len(labels).max(initial=0)))}")
+
+
+def label_values(values: Sequence[Any]) -> NDArray[Any]:
+    """Declared values, as labels have them."""
+    known = np.array(values)
+    return known.astype(np.int64) if known.dtype.kind == "f" and (known == np.rint(known)).all() else known
+
+
+def _read_declared(column: Any, values: Sequence[Any], missing: MissingWords) -> tuple[NDArray[Any], Bad]:
+    places, troubles = _declared_values(tuple(values), missing).find(column)
+    known = label_values(values)
+    words = {
+        Trouble.MISSING: _MISSING,
+        Trouble.UNKNOWN: "is none of the declared values of the label",
+        Trouble.WRONG: "is of another type than the declared values of the label; convert the column or the values",
+    }
+    return known[places], [(trouble, words[trouble], mask) for trouble, mask in troubles.items()]
+
+
+@lru_cache(maxsize=64)
+def _declared_values(values: tuple[Any, ...], missing: MissingWords) -> DeclaredValues:
+    """The same for every block of a pass."""
+    return DeclaredValues(CategoryColumn(kind="category", values=values), missing)
+
+
+def _canonical(column: Any) -> Any:
+    """Whole numbers without decimals, as text; only distinct cells are looked at."""
+    if not cells.is_text(column.type) and not pa.types.is_dictionary(column.type):
+        if pa.types.is_floating(column.type):
+            column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+        elif pa.types.is_boolean(column.type):
+            column = pc.cast(column, pa.uint8())
+        try:
+            column = pc.cast(column, pa.string())
+        except pa.ArrowNotImplementedError:
+            return column
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    try:
+        texts = pc.cast(encoded.dictionary, pa.string()).to_pylist()
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        return column
+    words = [None if text is None else _whole(text.strip()) for text in texts]
+    return pa.array(words, pa.string()).take(encoded.indices)
+
+
+def _whole(text: str) -> str:
+    if _NUMBER.fullmatch(text) is None:
+        return text
+    number = float(text)
+    return str(int(number)) if abs(number) < 2**53 and number == int(number) else repr(number)
+
+
+def _bad_rows(absent: Mask | None, wrong: Mask | None, complaint: str) -> Bad:
+    spoken = ((Trouble.MISSING, _MISSING, absent), (Trouble.WRONG, complaint, wrong))
+    return [(trouble, text, mask) for trouble, text, mask in spoken if mask is not None and mask.any()]

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from likeset.tables.schema import cell_values
-from likeset.tables.schema.decimal_commas import CommaWatch
-from likeset.tables.schema.declaration import MISSING_WORDS
+from likeset.tables import cells
+from likeset.tables.cells import CommaWatch
+from likeset.tables.schema import MISSING_WORDS
 
 __all__ = ["MOST_ROWS", "ColumnLook", "Kind", "Seen", "TableLook"]
 
@@ -80,7 +80,7 @@ class ColumnLook:
         rows: how many are enough.
     """
 
-    def __init__(self, missing: cell_values.MissingWords, *, rows: int = MOST_ROWS) -> None:
+    def __init__(self, missing: cells.MissingWords, *, rows: int = MOST_ROWS) -> None:
         self._missing = missing
         self._enough = rows
         self._looked = self._rows = 0
@@ -98,31 +98,31 @@ class ColumnLook:
             return
         if pa.types.is_dictionary(block.type):
             block = block.cast(block.type.value_type)
-        if cell_values.is_text(block.type):
+        if cells.is_text(block.type):
             self._add_texts(block.drop_null().dictionary_encode())
         elif pa.types.is_date(block.type) or pa.types.is_timestamp(block.type):
             self._numbers = False
             self._add_times(block.drop_null())
         elif pa.types.is_integer(block.type) or pa.types.is_floating(block.type) or pa.types.is_decimal(block.type):
-            present = self._add_numbers(cell_values.numbers(block, self._missing)[0])
+            present = self._add_numbers(cells.numbers(block, self._missing)[0])
             self._keep(pa.array(np.unique(present) if self._whole else present[:1]), rows=len(present))
         else:
             self._other = not pa.types.is_null(block.type)
 
     def _add_texts(self, encoded: Any) -> None:
         """Through distinct texts: most columns of words have few, and to try them as numbers takes long."""
-        texts = cell_values.text(encoded.dictionary, self._missing)[0]
+        texts = cells.text(encoded.dictionary, self._missing)[0]
         rows = encoded.indices.to_numpy()
         absent = texts.is_null().to_numpy(zero_copy_only=False)
         self._keep(texts.drop_null(), rows=len(rows) - int(np.count_nonzero(absent[rows])))
         self._commas.add(texts)
         if self._numbers:
-            values, wrong = cell_values.numbers(texts, self._missing)
+            values, wrong = cells.numbers(texts, self._missing)
             self._numbers = wrong is None
             if self._numbers:
                 self._add_numbers(values[rows])
         if not self._numbers and self._days:
-            self._days = cell_values.days(texts, "iso", self._missing)[1] is None
+            self._days = cells.days(texts, "iso", self._missing)[1] is None
             self._with_time |= not pc.all(pc.match_substring_regex(texts, _WITHOUT_TIME), min_count=0).as_py()
 
     def _add_times(self, times: Any) -> None:
@@ -156,7 +156,7 @@ class ColumnLook:
         if not self._numbers:
             kind = Kind.TEXT if not self._days else Kind.MOMENT if self._with_time else Kind.DAY
             return Seen(kind, self._rows, len(different))
-        values = np.unique(cell_values.numbers(different, self._missing)[0])
+        values = np.unique(cells.numbers(different, self._missing)[0])
         values = values[~np.isnan(values)]
         if not len(values):
             return None
@@ -184,14 +184,14 @@ class TableLook:
     """
 
     def __init__(self, names: Sequence[str], missing_words: Sequence[str] = MISSING_WORDS) -> None:
-        missing = cell_values.MissingWords.of(missing_words)
+        missing = cells.MissingWords.of(missing_words)
         rows = max(_LEAST_ROWS, min(MOST_ROWS, _MOST_CELLS // max(1, len(names))))
         self._columns = {name: ColumnLook(missing, rows=rows) for name in names}
 
     def add(self, table: pa.Table) -> None:
         """Take in one block, which has all of these columns."""
         for name, look in self._columns.items():
-            look.add(cell_values.plain_array(table.column(name)))
+            look.add(cells.plain_array(table.column(name)))
 
     def summary(self) -> dict[str, Seen | None]:
         """What was seen of each column; None where it had no value."""

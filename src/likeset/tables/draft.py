@@ -12,14 +12,14 @@ from typing import Any
 
 from likeset import documents
 from likeset.errors import BadTable
-from likeset.tables.schema import cell_values
-from likeset.tables.schema.column_evidence import ColumnEvidence
-from likeset.tables.schema.column_looks import Seen, TableLook
-from likeset.tables.schema.decimal_commas import remedy
-from likeset.tables.schema.declaration import MISSING_WORDS
-from likeset.tables.schema.drafted_kinds import Proposal, proposal
-from likeset.tables.schema.identifiers import Reason, Suspicion, id_that_repeats, suspicion_of
-from likeset.tables.schema.rows_per_id import IdCount
+from likeset.tables import cells
+from likeset.tables.cells import remedy
+from likeset.tables.column_evidence import ColumnEvidence
+from likeset.tables.column_looks import Seen, TableLook
+from likeset.tables.drafted_kinds import Proposal, proposal
+from likeset.tables.identifiers import Reason, Suspicion, id_that_repeats, suspicion_of
+from likeset.tables.rows_per_id import IdCount
+from likeset.tables.schema import MISSING_WORDS
 from likeset.tables.sources.row_blocks import Source
 
 __all__ = ["MARK", "ColumnProfile", "SchemaDraft", "draft"]
@@ -212,7 +212,7 @@ def _read(sources: Sequence[Source], names: list[str], ids: str | None) -> _Read
                 if counted is not None:
                     counted.add(block)
                 for name in columns:
-                    evidence[name].add(cell_values.plain_array(block.table.column(name)))
+                    evidence[name].add(cells.plain_array(block.table.column(name)))
             most_rows = most_rows if counted is None else max(most_rows, counted.most_rows())
     return _Reading(evidence, [look.summary() for look in looks], most_rows)
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from likeset.tables.schema.column_looks import Kind, Seen
-from likeset.tables.schema.columns import (
+from likeset.tables.column_looks import Kind, Seen
+from likeset.tables.columns import (
     BooleanColumn,
     CategoryColumn,
     ImageColumn,
@@ -22,8 +22,8 @@ from likeset.tables.schema.columns import (
     OrdinalColumn,
     VectorColumn,
 )
-from likeset.tables.schema.identifier_names import NameHint, Strength, name_hint
-from likeset.tables.schema.schema import Schema
+from likeset.tables.identifier_names import NameHint, Strength, name_hint
+from likeset.tables.schema import Schema
 
 __all__ = [
     "Reason",

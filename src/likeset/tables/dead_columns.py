@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from likeset.tables.schema.cell_values import Mask
-from likeset.tables.schema.columns import DateColumn, ImageColumn, NumericColumn, VectorColumn
-from likeset.tables.schema.schema import Schema
+from likeset.tables.cells import Mask
+from likeset.tables.columns import DateColumn, ImageColumn, NumericColumn, VectorColumn
+from likeset.tables.schema import Schema
 
 __all__ = ["BoundsUse", "DeadColumn", "dead_column_documents", "dead_columns_of"]
 

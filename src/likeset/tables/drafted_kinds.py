@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from likeset.tables.schema.column_evidence import ColumnEvidence
-from likeset.tables.schema.identifier_names import words_of
+from likeset.tables.column_evidence import ColumnEvidence
+from likeset.tables.identifier_names import words_of
 
 __all__ = ["Proposal", "proposal", "rounded_outward"]
 

@@ -13,10 +13,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from likeset.arguments import Rows
-from likeset.tables.schema import cell_values
-from likeset.tables.schema.cell_values import Mask, MissingWords, plain_array
-from likeset.tables.schema.columns import (
+from likeset.tables import cells
+from likeset.tables.cells import Mask, MissingWords, plain_array
+from likeset.tables.columns import (
     BooleanColumn,
+    BooleanMap,
     CategoryColumn,
     DateColumn,
     ImageColumn,
@@ -25,10 +26,8 @@ from likeset.tables.schema.columns import (
     TextColumn,
     VectorColumn,
 )
-from likeset.tables.schema.labels import MOST_LETTERS, fault_of, read_labels
-from likeset.tables.schema.records import RecordForm
-from likeset.tables.schema.scalar_maps import BooleanMap
-from likeset.tables.schema.schema import Schema
+from likeset.tables.records import RecordForm
+from likeset.tables.schema import MOST_LETTERS, Schema, fault_of, read_labels
 
 __all__ = ["DeclaredRecords"]
 
@@ -52,7 +51,7 @@ class DeclaredRecords:
 
     def of(self, table: pa.Table) -> pa.Table:
         """Rows that the schema maps, as records."""
-        arrays = [self._array(field, cell_values.plain_array(table.column(field.name))) for field in self.form.schema]
+        arrays = [self._array(field, cells.plain_array(table.column(field.name))) for field in self.form.schema]
         return pa.Table.from_arrays(arrays, schema=self.form.schema)
 
     @cached_property
@@ -66,7 +65,7 @@ class DeclaredRecords:
         longest: dict[str, Any] = {}
         for name in self.schema.declared:
             kind = self.form.schema.field(name).type
-            if cell_values.is_text(kind):
+            if cells.is_text(kind):
                 longest[name] = pa.array(["x" * self.form.text_bytes[name]], kind)
             elif pa.types.is_list(kind):
                 longest[name] = pa.array([np.zeros(self.form.widths[name])], kind)
@@ -123,7 +122,7 @@ class DeclaredRecords:
             for name, declared in columns.items()
             if isinstance(declared, VectorColumn | ImageColumn)
         }
-        texts = [name for name in columns if cell_values.is_text(kinds.field(name).type)]
+        texts = [name for name in columns if cells.is_text(kinds.field(name).type)]
         return RecordForm(kinds, widths, {name: self._longest_text(columns[name]) for name in texts})
 
     def _longest_text(self, declared: Any) -> int:
@@ -165,24 +164,24 @@ class DeclaredRecords:
     def _array(self, field: Any, column: Any) -> Any:
         declared: Any = self.schema.declared[field.name]
         if column.type == field.type and not pa.types.is_list(field.type):  # a missing list may hide numbers
-            return column if not cell_values.is_text(field.type) else self._words(column)
+            return column if not cells.is_text(field.type) else self._words(column)
         if pa.types.is_floating(field.type):
             return _numbers(
-                cell_values.numbers(column, MissingWords.of(()))[0] if _plain(column) else self._parse_numbers(column)
+                cells.numbers(column, MissingWords.of(()))[0] if _plain(column) else self._parse_numbers(column)
             )
         if pa.types.is_boolean(field.type):
             # The map itself knows which words and numbers mean what.
             positions, _ = BooleanMap(field.name, declared, self._missing).positions(column)
             return pa.array(positions == 1.0, mask=np.isnan(positions))
         if pa.types.is_date(field.type):
-            days, _ = cell_values.days(column, declared.format, self._missing)
+            days, _ = cells.days(column, declared.format, self._missing)
             return pa.array(_nullable(days), pa.float64()).cast(pa.int32(), safe=False).cast(pa.date32())
         if pa.types.is_list(field.type):
             return _lists(column, declared.width)
         return self._words(column)
 
     def _parse_numbers(self, column: Any) -> NDArray[np.float64]:
-        return cell_values.numbers(column, self._missing)[0]
+        return cells.numbers(column, self._missing)[0]
 
     def _words(self, column: Any) -> Any:
         """Text without blanks around it; whole numbers are written as such."""
@@ -231,8 +230,8 @@ def _numbers(values: NDArray[np.float64]) -> Any:
 
 def _lists(column: Any, width: int) -> Any:
     """Lists of doubles; null where there is none."""
-    entries, missing, _ = cell_values.lists(column, width)
-    values = cell_values.numbers(entries, MissingWords.of(()))[0]
+    entries, missing, _ = cells.lists(column, width)
+    values = cells.numbers(entries, MissingWords.of(()))[0]
     absent = np.zeros(len(column), dtype=np.bool_) if missing is None else missing
     ends = np.concatenate([[0], np.cumsum(np.where(absent, 0, width))]).astype(np.int32)
     offsets = pa.array(ends, mask=np.append(absent, False))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from likeset.errors import BadMessage
-from likeset.tables.schema.record_headers import BatchHeader
+from likeset.tables.record_headers import BatchHeader
 
 __all__ = ["RecordForm", "most_bytes", "pack", "unpack"]
 

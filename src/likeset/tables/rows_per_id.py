@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from likeset.errors import BadTable
-from likeset.tables.schema.cell_values import MissingWords, is_text
-from likeset.tables.schema.column_looks import TableLook
-from likeset.tables.schema.identifiers import id_that_repeats, names_person
-from likeset.tables.schema.schema import Schema
+from likeset.tables.cells import MissingWords, is_text
+from likeset.tables.column_looks import TableLook
+from likeset.tables.identifiers import id_that_repeats, names_person
+from likeset.tables.schema import Schema
 from likeset.tables.sources.row_blocks import checked_columns
 from likeset.tables.sources.source import Block, Source
 

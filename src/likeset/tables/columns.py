@@ -1,0 +1,952 @@
+"""The kinds of columns: what a schema declares of each, and the fixed map from its cells to numbers.
+
+A map is made from its declaration alone. Every step is exact or correctly rounded (sums and differences, products,
+quotients, square roots), one cell at a time, and the result is rounded once, to 32 bits: so the same cell has the same
+bytes at every owner, on every machine, in blocks of any size.
+"""
+
+import math
+from datetime import date
+from enum import StrEnum
+from itertools import pairwise
+from typing import Annotated, Any, Literal, Protocol, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from likeset.documents import Document, near_miss
+from likeset.tables import cells
+from likeset.tables.cells import Mask, MissingWords
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Weight = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
+_MOST_VALUES = 10_000
+_DATE_PARTS = set("dmYyjHMS")
+
+
+class FillValue(Document):
+    """``missing: {value: ...}``: what stands for a missing value."""
+
+    value: float | bool | str
+
+
+def _missing(given: Any) -> Any:
+    """Either a word or a value; told apart here, since an error about both would confuse."""
+    if isinstance(given, str) and given not in ("refuse", "indicator"):
+        raise ValueError(f"must be refuse, indicator or {{value: ...}}{near_miss(given, ('refuse', 'indicator'))}")
+    if isinstance(given, dict) and set(given) != {"value"}:
+        raise ValueError("must be refuse, indicator or {value: ...}")
+    if isinstance(given, dict) and not isinstance(given["value"], bool | int | float | str):
+        raise ValueError("the value must be one number or word")
+    return FillValue(**given) if isinstance(given, dict) else given
+
+
+Missing = Annotated[Literal["refuse", "indicator"] | FillValue, BeforeValidator(_missing)]
+WideMissing = Literal["refuse", "indicator"]
+
+
+def _check_order(bounds: tuple[float, float]) -> tuple[float, float]:
+    if not bounds[0] < bounds[1]:
+        raise ValueError("the lower bound must come first, and be less than the upper one")
+    if not math.isfinite(bounds[1] - bounds[0]):
+        raise ValueError("the bounds are too far apart")
+    return bounds
+
+
+Bounds = Annotated[tuple[Number, Number], AfterValidator(_check_order)]
+
+
+def number_or_words(values: Any) -> Any:
+    """Declared values: numbers throughout, or words throughout; among words, whole numbers are words as well."""
+    if not isinstance(values, list | tuple) or not all(isinstance(value, bool | int | float | str) for value in values):
+        raise ValueError("must be a list of numbers or words, such as [a, b]")
+    if any(isinstance(value, bool) for value in values):
+        raise ValueError("true and false are no values here; use kind: boolean, or put the words in quotes")
+    if all(isinstance(value, int | float) for value in values):
+        if not all(math.isfinite(value) for value in values):
+            raise ValueError("the values must be finite")
+        return tuple(float(value) + 0.0 for value in values)
+    if any(isinstance(value, float) and value != int(value) for value in values):
+        raise ValueError("must be numbers throughout, or words throughout; put the numbers in quotes")
+    return tuple(value.strip() if isinstance(value, str) else str(int(value)) for value in values)
+
+
+def _distinct(values: Any) -> Any:
+    checked = number_or_words(values)
+    if len(set(checked)) != len(checked):
+        raise ValueError("a value is given twice")
+    return checked
+
+
+Values = Annotated[tuple[float | str, ...], Field(min_length=1, max_length=_MOST_VALUES), BeforeValidator(_distinct)]
+MissingValues = Annotated[tuple[float | str, ...], BeforeValidator(number_or_words)]
+
+
+class _Column(Document):
+    weight: Weight = 1.0
+    from_data: bool = False
+
+
+class NumericColumn(_Column):
+    """A number; the declared bounds become 0 and 1."""
+
+    kind: Literal["numeric"]
+    bounds: Bounds
+    scale: Literal["linear", "log"] = "linear"
+    outside: Literal["refuse", "clip"] = "refuse"
+    missing: Missing = "refuse"
+    missing_values: tuple[Number, ...] = ()
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.scale == "log" and self.bounds[0] <= 0:
+            raise ValueError("scale: log needs a lower bound above 0")
+        if isinstance(self.missing, FillValue):
+            value = self.missing.value
+            if isinstance(value, bool | str) or not self.bounds[0] <= value <= self.bounds[1]:
+                raise ValueError("missing: the value must be a number within the bounds")
+        return self
+
+
+class BooleanColumn(_Column):
+    """True or false: 1 or 0."""
+
+    kind: Literal["boolean"]
+    true_words: tuple[str, ...] = ("true", "yes", "t", "y", "1")
+    false_words: tuple[str, ...] = ("false", "no", "f", "n", "0")
+    missing: Missing = "refuse"
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        yes, no = ({word.strip().lower() for word in words} for words in (self.true_words, self.false_words))
+        if not yes or not no or yes & no:
+            raise ValueError("true_words and false_words need a word each, and none in common")
+        if isinstance(self.missing, FillValue) and self.missing.value not in (True, False):
+            raise ValueError("missing: the value must be true or false")
+        return self
+
+
+class CategoryColumn(_Column):
+    """One of some values; any two are one unit apart."""
+
+    kind: Literal["category"]
+    values: Values
+    unknown: Literal["refuse", "other", "nothing"] = "refuse"
+    missing: Missing = "refuse"
+    missing_values: MissingValues = ()
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        _check_values(self.values, self.missing, self.missing_values)
+        return self
+
+
+class OrdinalColumn(_Column):
+    """One of some values in order, at equal steps from 0 to 1."""
+
+    kind: Literal["ordinal"]
+    values: Annotated[Values, Field(min_length=2)]
+    missing: Missing = "refuse"
+    missing_values: MissingValues = ()
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        _check_values(self.values, self.missing, self.missing_values)
+        return self
+
+
+class DateColumn(_Column):
+    """A day; the declared bounds become 0 and 1."""
+
+    kind: Literal["date"]
+    bounds: tuple[str, str]
+    format: str = "iso"
+    outside: Literal["refuse", "clip"] = "refuse"
+    missing: Missing = "refuse"
+    missing_values: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        low, high = (day_number(text) for text in self.bounds)
+        if not low < high:
+            raise ValueError("bounds: the earlier day must come first")
+        for text in self.missing_values:
+            day_number(text)
+        if self.format != "iso":
+            _check_format(self.format)
+        if isinstance(self.missing, FillValue):
+            value = self.missing.value
+            if not isinstance(value, str) or not low <= day_number(value) <= high:
+                raise ValueError("missing: the value must be a day within the bounds")
+        return self
+
+
+class TextColumn(_Column):
+    """Text, as counts of its hashed pieces."""
+
+    kind: Literal["text"]
+    width: Annotated[int, Field(ge=2, le=65536)]
+    pieces: Literal["letters", "words"] = "letters"
+    length: Annotated[int, Field(ge=1, le=8)] = 3
+    missing: WideMissing = "refuse"
+
+
+class VectorColumn(_Column):
+    """A list of numbers of a known width: an embedding."""
+
+    kind: Literal["vector"]
+    width: Annotated[int, Field(ge=1, le=65536)]
+    bounds: Bounds | None = None
+    norm: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    outside: Literal["refuse", "clip"] = "refuse"
+    missing: WideMissing = "refuse"
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if (self.bounds is None) == (self.norm is None):
+            raise ValueError("needs either bounds of its entries or the largest norm of a vector")
+        return self
+
+
+class ImageColumn(_Column):
+    """A picture as a flat list of numbers."""
+
+    kind: Literal["image"]
+    shape: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1, max_length=4)]
+    bounds: Bounds = (0.0, 255.0)
+    outside: Literal["refuse", "clip"] = "refuse"
+    missing: WideMissing = "refuse"
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if self.width > 1_000_000:
+            raise ValueError("shape: a picture may have at most 1,000,000 numbers")
+        return self
+
+    @property
+    def width(self) -> int:
+        """How many numbers a picture has."""
+        return math.prod(self.shape)
+
+
+Column = Annotated[
+    NumericColumn
+    | BooleanColumn
+    | CategoryColumn
+    | OrdinalColumn
+    | DateColumn
+    | TextColumn
+    | VectorColumn
+    | ImageColumn,
+    Field(discriminator="kind"),
+]
+
+
+def day_number(text: str) -> int:
+    """Days since 1970 of a day such as 2026-07-31."""
+    try:
+        if len(text) != len("2026-07-31"):
+            raise ValueError
+        return date.fromisoformat(text).toordinal() - date(1970, 1, 1).toordinal()
+    except ValueError:
+        raise ValueError("a day is written as year-month-day, such as 2026-07-31") from None
+
+
+def _check_format(form: str) -> None:
+    parts = [form[position + 1 : position + 2] for position, sign in enumerate(form) if sign == "%"]
+    if not set(parts) <= _DATE_PARTS:
+        # Names of months and of days are other words in other languages.
+        raise ValueError("format: use iso, or a format of %d %m %Y %y %j %H %M %S only, such as %d.%m.%Y")
+    if not ("j" in parts or {"d", "m"} <= set(parts)) or not {"Y", "y"} & set(parts):
+        raise ValueError("format: must name day, month and year, such as %d.%m.%Y")
+
+
+def _check_values(values: tuple[Any, ...], missing: Any, missing_values: tuple[Any, ...]) -> None:
+    if isinstance(missing, FillValue) and number_or_words((missing.value,))[0] not in values:
+        raise ValueError("missing: the value must be one of values")
+    words = isinstance(values[0], str)
+    if any(isinstance(value, str) != words for value in missing_values):
+        raise ValueError("missing_values: must be numbers if values are, and words if they are")
+    if set(values) & set(missing_values):
+        raise ValueError("missing_values: a value cannot both be declared and mean missing")
+
+
+MIDDLE = 0.5
+ABSENT = math.sqrt(0.75)  # with the middle as value: one unit from both ends
+APART = math.sqrt(0.5)  # two entries of this size are one unit apart
+CHUNK = 1 << 20  # entries of wide columns that are worked on at once
+
+
+class Trouble(StrEnum):
+    """What can be wrong with a cell."""
+
+    MISSING = "missing"
+    OUTSIDE = "out of range"
+    UNKNOWN = "unknown"
+    WRONG = "wrong type"
+
+
+Troubles = dict[Trouble, Mask]
+"""Which rows have which trouble; a trouble that no row has is not there."""
+
+
+class Encoder(Protocol):
+    """The fixed map of one column."""
+
+    name: str
+    features: tuple[str, ...]
+
+    def encode(self, column: Any, out: NDArray[np.float32]) -> Troubles:
+        """Write the features of every cell into ``out``, which holds zeros; rows with trouble get any value."""
+
+    def sound(self, column: Any) -> bool:
+        """Whether there is surely no trouble in any cell, found out by less work than encoding; False if unsure."""
+
+    def unit(self) -> str:
+        """What one unit of distance means, in words."""
+
+    def complaint(self, trouble: Trouble) -> str | None:
+        """What to say about a trouble of this column; None if it is allowed."""
+
+
+def troubles_in(**masks: Mask | None) -> Troubles:
+    """Only the troubles that some row has."""
+    return {Trouble[name.upper()]: mask for name, mask in masks.items() if mask is not None and mask.any()}
+
+
+Floats = NDArray[np.float64]
+Out = NDArray[np.float32]
+
+
+_LISTED = 4096  # whole numbers among which a place is looked up
+
+
+class DeclaredValues:
+    """Finds cells among declared values, which are numbers or words."""
+
+    def __init__(self, declared: CategoryColumn | OrdinalColumn, missing: MissingWords) -> None:
+        self._missing = missing
+        self._are_words = isinstance(declared.values[0], str)
+        self._gone = declared.missing_values
+        if self._are_words:
+            # Words that mean missing in this column come after the known ones.
+            self._known = cells.array_of_words([str(word) for word in (*declared.values, *self._gone)])
+            self._count = len(declared.values)
+            self._seen: tuple[Any, NDArray[np.int64] | None] = (None, None)
+        else:
+            values = np.array(declared.values, dtype=np.float64)
+            self._order = np.argsort(values).astype(np.int64)
+            self._sorted = values[self._order]
+            self._by_number = self._places_by_number(values)
+
+    def _places_by_number(self, values: NDArray[np.float64]) -> NDArray[np.int64] | None:
+        """For each whole number from the least to the largest value its place, -1 if it is none or means missing."""
+        low, high = values.min(), values.max()
+        if not (values == np.rint(values)).all() or high - low >= _LISTED or abs(values).max() >= _LISTED:
+            return None
+        places = np.full(int(high - low) + 1, -1)
+        places[(values - low).astype(np.int64)] = np.arange(len(values))
+        for gone in (*self._gone, *self._missing.numbers):
+            if low <= gone <= high and gone == int(gone):
+                places[int(gone - low)] = -1
+        return places
+
+    def _of_whole_numbers(self, column: Any) -> NDArray[np.int64] | None:
+        """The place of each cell; None if they are no whole numbers, or any of them is no declared value."""
+        plain = cells.plain_numbers(column)
+        if self._by_number is None or plain is None or plain.dtype.kind not in "iu" or not len(plain):
+            return None
+        low = int(self._sorted[0])
+        if int(plain.min()) < low or int(plain.max()) > int(self._sorted[-1]):
+            return None
+        places = self._by_number[plain.astype(np.int64) - low]
+        return places if places.min() >= 0 else None
+
+    def all_known(self, column: Any) -> bool:
+        """Whether every cell is surely a declared value, found out by less work than finding them; False if unsure."""
+        known = self._of_dictionary(column) if self._are_words else self._of_whole_numbers(column)
+        return known is not None
+
+    def _of_dictionary(self, column: Any) -> NDArray[np.int64] | None:
+        """The place of each word of a dictionary; None if it is none, or holds anything but declared values.
+
+        The dictionary of one block is mostly that of the next.
+        """
+        if not pa.types.is_dictionary(column.type) or column.null_count:
+            return None
+        dictionary, places = self._seen
+        if dictionary is None or not column.dictionary.equals(dictionary):
+            dictionary = column.dictionary
+            places, absent, wrong = cells.words(dictionary, self._known, self._missing)
+            known = (
+                absent is None and wrong is None and len(places) and places.min() >= 0 and places.max() < self._count
+            )
+            if not known:
+                places = None
+            self._seen = (dictionary, places)
+        return places
+
+    def find(self, column: Any) -> tuple[NDArray[np.int64], Troubles]:
+        """The place of each cell among the values, -1 if it is missing, unknown or of the wrong type."""
+        if self._are_words:
+            known = self._of_dictionary(column)
+            if known is not None:
+                return known[column.indices.to_numpy(zero_copy_only=False)], {}
+            places, absent, wrong = cells.words(column, self._known, self._missing)
+            if self._gone:
+                gone = places >= self._count
+                places[gone] = -1
+                absent = gone if absent is None else absent | gone
+        else:
+            known = self._of_whole_numbers(column)
+            if known is not None:
+                return known, {}
+            values, wrong = cells.numbers(column, self._missing)
+            for number in self._gone:
+                values[values == number] = np.nan
+            at = np.searchsorted(self._sorted, values)
+            at[at == len(self._sorted)] = 0
+            places = np.where(self._sorted[at] == values, self._order[at], -1)
+            absent = np.isnan(values)
+            if wrong is not None:
+                absent &= ~wrong
+        unknown = places < 0
+        for mask in (absent, wrong):
+            if mask is not None:
+                unknown &= ~mask
+        return places, troubles_in(missing=absent, unknown=unknown, wrong=wrong)
+
+    @property
+    def expected_type(self) -> str:
+        """What a cell of the wrong type is not."""
+        return "text, as the declared values are" if self._are_words else "a number, as the declared values are"
+
+
+_NO_NUMBER = "is not a finite number; decimal commas must become points"
+_FEW = 24  # values of a category that are written one after the other
+
+
+def log2(values: Floats) -> Floats:
+    """Logarithm to base 2 that is the same on all machines, as numpy's is not; within 1e-15 of it.
+
+    With values = m 2^e and m in [1/2, 1): e - 1/2 + 2/ln(2) artanh(s), s = (m - √½)/(m + √½), below 0.172 in size.
+    """
+    fraction, exponent = np.frexp(values)
+    s = (fraction - APART) / (fraction + APART)
+    square = s * s
+    series = np.full_like(s, 1.0 / 23.0)
+    for odd in range(21, 0, -2):
+        series *= square
+        series += 1.0 / odd
+    return (exponent - 0.5) + s * series * (2.0 / math.log(2.0))
+
+
+class _Scalar:
+    """A column that becomes one number between 0 and 1, and perhaps a mark where it is missing."""
+
+    def __init__(self, name: str, declared: Any, missing: MissingWords) -> None:
+        self.name = name
+        self._declared = declared
+        self._words = missing
+        self._marked = declared.missing == "indicator"
+        self.features = (name, f"{name} is missing") if self._marked else (name,)
+
+    def positions(self, column: Any) -> tuple[Floats, Troubles]:
+        raise NotImplementedError
+
+    def position_of(self, value: Any) -> float:
+        raise NotImplementedError
+
+    def encode(self, column: Any, out: Out) -> Troubles:
+        positions, troubles = self.positions(column)
+        absent = np.isnan(positions)
+        if absent.any():
+            gone = absent & ~np.logical_or.reduce(list(troubles.values())) if troubles else absent
+            if gone.any():
+                troubles[Trouble.MISSING] = gone
+            missing = self._declared.missing
+            filled = self.position_of(missing.value) if isinstance(missing, FillValue) else MIDDLE
+            positions[absent] = filled
+            if self._marked:
+                out[:, 1] = absent * np.float32(self._declared.weight * ABSENT)
+        if self._declared.weight != 1.0:
+            positions *= self._declared.weight
+        out[:, 0] = positions
+        return troubles
+
+    def sound(self, column: Any) -> bool:  # noqa: ARG002 - for those that know a short way
+        return False
+
+    def complaint(self, trouble: Trouble) -> str | None:
+        if trouble is Trouble.MISSING and self._declared.missing == "refuse":
+            return "has no value; declare what missing values mean, such as missing: indicator"
+        if trouble is Trouble.OUTSIDE and self._declared.outside == "refuse":
+            low, high = self._declared.bounds
+            return f"is outside the declared bounds {low:.12g} to {high:.12g}; widen them, or declare outside: clip"
+        return None
+
+
+class NumericMap(_Scalar):
+    """A number by its declared bounds."""
+
+    def __init__(self, name: str, declared: NumericColumn, missing: MissingWords) -> None:
+        super().__init__(name, declared, missing)
+        self._low, self._high = declared.bounds
+        self._log = declared.scale == "log"
+        ends = np.array(declared.bounds)
+        self._ends = log2(ends) if self._log else ends
+
+    def encode(self, column: Any, out: Out) -> Troubles:
+        plain = None if self._log else cells.plain_numbers(column)
+        if plain is None or not self._all_good(plain):
+            return super().encode(column, out)
+        # The same steps as below. All lie between the bounds, so that nothing is clipped: rounding keeps the order.
+        values = np.subtract(plain, self._ends[0], dtype=np.float64)
+        if self._low == 0.0:
+            values += 0.0  # no -0.0, which remains only where nothing was subtracted
+        values /= self._ends[1] - self._ends[0]
+        if self._declared.weight != 1.0:
+            values *= self._declared.weight
+        out[:, 0] = values
+        return {}
+
+    def sound(self, column: Any) -> bool:
+        plain = cells.plain_numbers(column)
+        return plain is not None and self._all_good(plain)
+
+    def _all_good(self, values: NDArray[Any]) -> bool:
+        """Whether all numbers lie between the bounds and none means missing."""
+        if not len(values):
+            return False
+        # As doubles: numpy compares a float32 with a bound in float32, where cells just outside are inside, and whether
+        # this way is taken must not depend on other cells.
+        least, most = float(values.min()), float(values.max())  # not a number if any is none
+        gone = (*self._declared.missing_values, *self._words.numbers)
+        return bool(self._low <= least and most <= self._high) and not any(least <= number <= most for number in gone)
+
+    def positions(self, column: Any) -> tuple[Floats, Troubles]:
+        values, wrong = cells.numbers(column, self._words)
+        for number in self._declared.missing_values:
+            values[values == number] = np.nan
+        outside = (values < self._low) | (values > self._high)
+        troubles = troubles_in(outside=outside, wrong=wrong)
+        if Trouble.OUTSIDE in troubles:
+            np.clip(values, self._low, self._high, out=values)
+        return self._scale(values), troubles
+
+    def position_of(self, value: Any) -> float:
+        return float(self._scale(np.array([float(value)]))[0])
+
+    def _scale(self, values: Floats) -> Floats:
+        values = log2(values) if self._log else values
+        values -= self._ends[0]
+        values /= self._ends[1] - self._ends[0]
+        return np.clip(values, 0.0, 1.0, out=values)
+
+    def unit(self) -> str:
+        if self._log:
+            return f"a factor of {self._high / self._low:.4g} (from {self._low:.6g} to {self._high:.6g})"
+        return f"{self._high - self._low:.6g} (from {self._low:.6g} to {self._high:.6g})"
+
+    def complaint(self, trouble: Trouble) -> str | None:
+        return _NO_NUMBER if trouble is Trouble.WRONG else super().complaint(trouble)
+
+
+class DateMap(_Scalar):
+    """A day by its declared bounds."""
+
+    def __init__(self, name: str, declared: DateColumn, missing: MissingWords) -> None:
+        super().__init__(name, declared, missing)
+        self._low, self._high = (float(day_number(day)) for day in declared.bounds)
+        self._gone = [day_number(day) for day in declared.missing_values]
+
+    def positions(self, column: Any) -> tuple[Floats, Troubles]:
+        values, wrong = cells.days(column, self._declared.format, self._words)
+        values = values + 0.0
+        for day in self._gone:
+            values[values == day] = np.nan
+        troubles = troubles_in(outside=(values < self._low) | (values > self._high), wrong=wrong)
+        values = (np.clip(values, self._low, self._high) - self._low) / (self._high - self._low)
+        return values, troubles
+
+    def position_of(self, value: Any) -> float:
+        return (day_number(value) - self._low) / (self._high - self._low)
+
+    def unit(self) -> str:
+        return f"{self._high - self._low:.0f} days ({' to '.join(self._declared.bounds)})"
+
+    def complaint(self, trouble: Trouble) -> str | None:
+        if trouble is Trouble.WRONG:
+            form = self._declared.format
+            return f"is not a date in the format {'year-month-day' if form == 'iso' else form}"
+        if trouble is Trouble.OUTSIDE and self._declared.outside == "refuse":
+            low, high = self._declared.bounds
+            return f"is outside the declared bounds {low} to {high}; widen them, or declare outside: clip"
+        return super().complaint(trouble)
+
+
+class BooleanMap(_Scalar):
+    """True and false, in the declared words or as 1 and 0."""
+
+    def __init__(self, name: str, declared: BooleanColumn, missing: MissingWords) -> None:
+        super().__init__(name, declared, missing)
+        pairs = {word.strip().lower(): 1.0 for word in declared.true_words}
+        pairs |= {word.strip().lower(): 0.0 for word in declared.false_words}
+        # A file of text may write 1 as 1.0.
+        pairs |= {f"{word}.0": value for word, value in pairs.items() if word in ("0", "1")}
+        self._known = cells.array_of_words(list(pairs))
+        self._values = np.array([*pairs.values(), np.nan])
+        self._lower_words = MissingWords.of([word.lower() for word in missing.words.to_pylist()])
+
+    def positions(self, column: Any) -> tuple[Floats, Troubles]:
+        holds = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if cells.is_text(holds):
+            places, absent, _ = cells.words(_lower(column), self._known, self._lower_words)
+            unknown = places < 0
+            return self._values[places], troubles_in(wrong=unknown if absent is None else unknown & ~absent)
+        values, wrong = cells.numbers(column, self._words)
+        odd = ~np.isnan(values) & (values != 0.0) & (values != 1.0)
+        if odd.any():
+            values[odd] = np.nan
+            wrong = odd if wrong is None else wrong | odd
+        return values, troubles_in(wrong=wrong)
+
+    def encode(self, column: Any, out: Out) -> Troubles:
+        if not self.sound(column):
+            return super().encode(column, out)
+        np.multiply(column.to_numpy(zero_copy_only=False), np.float32(self._declared.weight), out=out[:, 0])
+        return {}
+
+    def sound(self, column: Any) -> bool:
+        return bool(pa.types.is_boolean(column.type) and column.null_count == 0)
+
+    def position_of(self, value: Any) -> float:
+        return 1.0 if value else 0.0
+
+    def unit(self) -> str:
+        return "from false to true"
+
+    def complaint(self, trouble: Trouble) -> str | None:
+        if trouble is Trouble.WRONG:
+            return "is none of the words for true and false; declare true_words and false_words"
+        return super().complaint(trouble)
+
+
+class OrdinalMap(_Scalar):
+    """Floats at equal steps."""
+
+    def __init__(self, name: str, declared: OrdinalColumn, missing: MissingWords) -> None:
+        super().__init__(name, declared, missing)
+        self._declared_values = DeclaredValues(declared, missing)
+        last = len(declared.values) - 1
+        self._positions = np.array([*(rank / last for rank in range(last + 1)), np.nan])
+
+    def positions(self, column: Any) -> tuple[Floats, Troubles]:
+        places, troubles = self._declared_values.find(column)
+        troubles.pop(Trouble.MISSING, None)
+        return self._positions[places], troubles
+
+    def sound(self, column: Any) -> bool:
+        return self._declared_values.all_known(column)
+
+    def position_of(self, value: Any) -> float:
+        return float(self._positions[self._declared.values.index(number_or_words([value])[0])])
+
+    def unit(self) -> str:
+        count = len(self._declared.values)
+        low, high = _short(self._declared.values[0]), _short(self._declared.values[-1])
+        return f"{count - 1} step{'s' if count > 2 else ''} (from {low} to {high})"
+
+    def complaint(self, trouble: Trouble) -> str | None:
+        if trouble is Trouble.UNKNOWN:
+            return "is none of the declared values; correct it, or declare its value"
+        if trouble is Trouble.WRONG:
+            return f"is not {self._declared_values.expected_type}"
+        return super().complaint(trouble)
+
+
+class CategoryMap:
+    """One feature for each value."""
+
+    def __init__(self, name: str, declared: CategoryColumn, missing: MissingWords) -> None:
+        self.name = name
+        self._declared = declared
+        self._declared_values = DeclaredValues(declared, missing)
+        names = [f"{name}={_short(value)}" for value in declared.values]
+        count = len(names)
+        nowhere = self._lost = -1
+        self._other = nowhere
+        if declared.unknown == "other":
+            self._other = len(names)
+            names.append(f"{name} is another")
+        if declared.missing == "indicator":
+            self._lost = len(names)
+            names.append(f"{name} is missing")
+        elif isinstance(declared.missing, FillValue):
+            self._lost = declared.values.index(number_or_words([declared.missing.value])[0])
+        self._simple = count
+        self.features = tuple(names)
+
+    def encode(self, column: Any, out: Out) -> Troubles:
+        places, troubles = self._declared_values.find(column)
+        if Trouble.MISSING in troubles:
+            places[troubles[Trouble.MISSING]] = self._lost
+        if Trouble.UNKNOWN in troubles:
+            places[troubles[Trouble.UNKNOWN]] = self._other
+        height = np.float32(self._declared.weight * APART)
+        if len(self.features) <= _FEW:
+            # A comparison for each value goes through memory in order, which one write for each row does not.
+            narrow = places.astype(np.int8)
+            for feature in range(len(self.features)):
+                np.multiply(narrow == feature, height, out=out[:, feature])
+        elif places.min(initial=0) < 0:
+            rows = np.flatnonzero(places >= 0)
+            out[rows, places[rows]] = height
+        else:
+            out[np.arange(len(places)), places] = height
+        return troubles
+
+    def sound(self, column: Any) -> bool:
+        return self._declared_values.all_known(column)
+
+    def unit(self) -> str:
+        return "from one value to any other"
+
+    def complaint(self, trouble: Trouble) -> str | None:
+        if trouble is Trouble.MISSING and self._declared.missing == "refuse":
+            return "has no value; declare what missing values mean, such as missing: indicator"
+        if trouble is Trouble.UNKNOWN and self._declared.unknown == "refuse":
+            return "is none of the declared values; correct it, declare its value, or declare unknown: other"
+        return f"is not {self._declared_values.expected_type}" if trouble is Trouble.WRONG else None
+
+
+def _lower(column: Any) -> Any:
+    """Text in lower case; a dictionary's words only."""
+    if pa.types.is_dictionary(column.type):
+        return pa.DictionaryArray.from_arrays(column.indices, pc.utf8_lower(column.dictionary))
+    encoded = column.dictionary_encode()
+    return pa.DictionaryArray.from_arrays(encoded.indices, pc.utf8_lower(encoded.dictionary))
+
+
+def _short(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.12g}"
+
+
+_LARGEST_SQUARED = 1e150
+
+
+class _Wide:
+    """A column that becomes many numbers, and perhaps a mark where it is missing."""
+
+    def __init__(self, name: str, declared: Any, missing: MissingWords) -> None:
+        self.name = name
+        self._declared = declared
+        self._words = missing
+        self._width: int = declared.width
+        self._marked = declared.missing == "indicator"
+        names = [f"{name}[{entry}]" for entry in range(self._width)]
+        self.features = (*names, f"{name} is missing") if self._marked else tuple(names)
+
+    def sound(self, column: Any) -> bool:  # noqa: ARG002 - nothing is known without the work itself
+        return False
+
+    def complaint(self, trouble: Trouble) -> str | None:
+        if trouble is Trouble.MISSING and self._declared.missing == "refuse":
+            return "has no value; declare what missing values mean, such as missing: indicator"
+        return None
+
+
+def _cuts(texts: Any, width: int) -> list[int]:
+    """Where to cut texts so that no share needs much memory: neither for its letters nor for its counts."""
+    lengths = pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
+    needed = np.cumsum(lengths + width)
+    inner = np.searchsorted(needed, np.arange(CHUNK, needed[-1] if len(needed) else 0, CHUNK))
+    return sorted({0, *inner.tolist(), len(texts)})
+
+
+class TextMap(_Wide):
+    """Counts of hashed pieces, made one length."""
+
+    def encode(self, column: Any, out: Out) -> Troubles:
+        texts, absent, wrong = cells.text(column, self._words)
+        declared = self._declared
+        for first, last in pairwise(_cuts(texts, self._width)):
+            counts = count_pieces(
+                texts.slice(first, last - first),
+                width=self._width,
+                letters=declared.pieces == "letters",
+                length=declared.length,
+            )
+            # Sums of squared counts are whole numbers: exact in any order.
+            norms = np.sqrt(np.maximum((counts * counts).sum(axis=1), 1))
+            out[first:last, : self._width] = counts * (declared.weight * APART) / norms[:, np.newaxis]
+        if self._marked and absent is not None:
+            out[:, -1] = absent * np.float32(declared.weight * APART)
+        return troubles_in(missing=absent, wrong=wrong)
+
+    def unit(self) -> str:
+        length, pieces = self._declared.length, self._declared.pieces
+        return f"from one text to another with no {f'{length} ' if length > 1 else ''}{pieces} in common"
+
+    def complaint(self, trouble: Trouble) -> str | None:
+        return "is not text" if trouble is Trouble.WRONG else super().complaint(trouble)
+
+
+class VectorMap(_Wide):
+    """Lists of numbers, by the bounds of their entries or by their largest norm."""
+
+    def encode(self, column: Any, out: Out) -> Troubles:
+        entries, absent, wrong = cells.lists(column, self._width)
+        whole = np.ones(len(out), dtype=np.bool_)
+        for mask in (absent, wrong):
+            if mask is not None:
+                whole &= ~mask
+        rows = np.flatnonzero(whole)
+        bad, far = np.zeros(len(out), dtype=np.bool_), np.zeros(len(out), dtype=np.bool_)
+        step = max(1, CHUNK // self._width)
+        for first in range(0, len(rows), step):
+            part = rows[first : first + step]
+            chunk = entries.slice(first * self._width, len(part) * self._width)
+            values, odd = cells.numbers(chunk, self._words)
+            values = values.reshape(len(part), self._width)
+            bad[part] = np.isnan(values).any(axis=1)
+            if odd is not None:
+                bad[part] |= odd.reshape(values.shape).any(axis=1)
+            scaled, far[part] = self._scale(values)
+            target = slice(part[0], part[-1] + 1) if len(part) == part[-1] - part[0] + 1 else part
+            out[target, : self._width] = scaled * self._declared.weight
+        if absent is not None:
+            if not self._by_norm:
+                out[absent, : self._width] = self._declared.weight * MIDDLE / math.sqrt(self._width)
+            if self._marked:
+                out[absent, -1] = self._declared.weight * self._mark
+        wrong = bad if wrong is None else wrong | bad
+        return troubles_in(missing=absent, outside=far, wrong=wrong)
+
+    @property
+    def _by_norm(self) -> bool:
+        return isinstance(self._declared, VectorColumn) and self._declared.norm is not None
+
+    @property
+    def _mark(self) -> float:
+        return APART if self._by_norm else ABSENT
+
+    def _scale(self, values: Floats) -> tuple[Floats, Mask]:
+        if self._by_norm:
+            norm = self._declared.norm
+            sizes = np.abs(values).max(axis=1, initial=0.0)
+            huge = sizes > _LARGEST_SQUARED  # their squares are no numbers, and their direction is all that counts
+            values[huge] /= sizes[huge, np.newaxis]
+            squares = np.zeros(len(values))
+            for entry in range(self._width):  # in this order on every machine
+                squares += values[:, entry] * values[:, entry]
+            norms = np.sqrt(squares)
+            far = huge | (norms > norm * (1 + 1e-6))
+            shrink = np.where(far, norms, norm)
+            return values * APART / shrink[:, np.newaxis], far
+        low, high = self._declared.bounds
+        far = ((values < low) | (values > high)).any(axis=1)
+        return (np.clip(values, low, high) - low) / (high - low) / math.sqrt(self._width), far
+
+    def unit(self) -> str:
+        if self._by_norm:
+            return f"from one vector of norm {self._declared.norm:.6g} to another at a right angle"
+        low, high = self._declared.bounds
+        return f"every entry from {low:.6g} to {high:.6g}"
+
+    def complaint(self, trouble: Trouble) -> str | None:
+        if trouble is Trouble.WRONG:
+            return f"is not a list of {self._width} finite numbers"
+        if trouble is Trouble.OUTSIDE and self._declared.outside == "refuse":
+            what = f"norm {self._declared.norm:.6g}" if self._by_norm else "bounds of its entries"
+            return f"is outside the declared {what}; widen it, or declare outside: clip"
+        return super().complaint(trouble)
+
+
+_BASE = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2^64
+_INVERSE = pow(_BASE, -1, 2**64)
+_BLANK = 32
+
+
+def count_pieces(texts: Any, *, width: int, letters: bool, length: int) -> NDArray[np.int64]:
+    """How often each place of ``width`` is hit by a text's pieces; one row for each text, null counts as empty.
+
+    A piece is ``length`` bytes of UTF-8 in a row, or ``length`` words in a row. Upper and lower case, composed and
+    decomposed letters, one blank and many are the same. A text has a blank on both sides, so that its first and its
+    last letters make pieces of their own.
+    """
+    folded = pc.utf8_normalize(pc.utf8_lower(pc.fill_null(pc.cast(texts, pa.large_string()), "")), form="NFC")
+    squeezed = pc.replace_substring_regex(folded, pattern=r"\s+", replacement=" ")
+    blank = pa.scalar(" ", pa.large_string())
+    padded = pc.binary_join_element_wise(blank, pc.utf8_trim_whitespace(squeezed), blank, pa.scalar("", blank.type))
+    signs, edges = _bytes_and_edges(padded)
+    starts, ends, rows = _letters(edges, length) if letters else _words(signs, edges, length)
+    places = _places(_hashes(signs, starts, ends), width)
+    counts = np.bincount(rows * width + places, minlength=len(padded) * width)
+    return counts.reshape(len(padded), width)
+
+
+def _bytes_and_edges(texts: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """All texts in one run of bytes, and where each begins; the last entry is the end."""
+    joined = pa.concat_arrays([texts])  # a slice would share its parent's bytes
+    _, offsets, content = joined.buffers()
+    edges = np.frombuffer(offsets, dtype=np.int64)[joined.offset : joined.offset + len(joined) + 1]
+    signs = np.frombuffer(content, dtype=np.uint8) if content is not None and content.size else np.empty(0, np.uint8)
+    return signs[edges[0] : edges[-1]], edges - edges[0]
+
+
+def _letters(edges: NDArray[np.int64], length: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    sizes = np.diff(edges)
+    rows = np.repeat(np.arange(len(sizes)), np.maximum(sizes - length + 1, 0))
+    # Positions 0, 1, 2, ... within each text: a count over all minus where the text's own count begins.
+    firsts = np.concatenate([[0], np.cumsum(np.maximum(sizes - length + 1, 0))])[:-1]
+    starts = np.arange(len(rows)) - firsts[rows] + edges[:-1][rows]
+    return starts, starts + length, rows
+
+
+def _words(
+    signs: NDArray[np.uint8], edges: NDArray[np.int64], length: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """A word begins after a blank, and ends before one; every text begins and ends with a blank."""
+    blanks = np.flatnonzero(signs == _BLANK)
+    rows = np.searchsorted(edges, blanks, side="right") - 1
+    count = max(len(blanks) - length, 0)
+    # From a blank to the length-th blank after it, if both are of one text and there is a word between them.
+    kept = (rows[:count] == rows[length:]) & (blanks[length:] - blanks[:count] > 1)
+    return blanks[:count][kept] + 1, blanks[length:][kept], rows[:count][kept]
+
+
+def _hashes(signs: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """A polynomial in the bytes of each piece, modulo 2^64: differences of one running sum, moved to the same power."""
+    powers = np.concatenate([np.ones(1, np.uint64), np.cumprod(np.full(len(signs), _BASE, dtype=np.uint64))])
+    inverses = np.concatenate([np.ones(1, np.uint64), np.cumprod(np.full(len(signs), _INVERSE, dtype=np.uint64))])
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum((signs.astype(np.uint64) + 1) * powers[:-1])])
+    hashes: NDArray[np.uint64] = (sums[ends] - sums[starts]) * inverses[starts]
+    return hashes
+
+
+def _places(hashes: NDArray[np.uint64], width: int) -> NDArray[np.int64]:
+    """Mix the bits (the finaliser of splitmix64), then scale the upper ones to the width."""
+    mixed = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    return (((mixed >> np.uint64(32)) * np.uint64(width)) >> np.uint64(32)).astype(np.int64)
+
+
+def encoder_for(name: str, declared: Any, missing: MissingWords) -> Encoder:
+    """The fixed map of a declared column."""
+    kinds: dict[type, type] = {
+        NumericColumn: NumericMap,
+        BooleanColumn: BooleanMap,
+        CategoryColumn: CategoryMap,
+        OrdinalColumn: OrdinalMap,
+        DateColumn: DateMap,
+        TextColumn: TextMap,
+        VectorColumn: VectorMap,
+        ImageColumn: VectorMap,
+    }
+    made: Encoder = kinds[type(declared)](name, declared, missing)
+    return made

@@ -1,1 +1,0 @@
-"""Declared columns: what a schema says, the maps that it makes, and records in declared types."""
