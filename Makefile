@@ -62,7 +62,7 @@ slow: $(DEVELOPED) ## run the slow tests: networks of processes with certificate
 	$(BIN)/python -m pytest -m "slow and not soak" --numprocesses 3 --dist loadfile --no-loadscope-reorder \
 	  tests/transports/test_network.py tests
 	for processor in Haswell Sandybridge; do \
-	  OPENBLAS_CORETYPE=$$processor $(BIN)/python -m pytest -q --numprocesses auto tests/mechanisms || exit 1; done
+	  OPENBLAS_CORETYPE=$$processor $(BIN)/python -m pytest -q --numprocesses auto tests/privacy || exit 1; done
 
 browser: $(DEVELOPED) ## the console in the system's Chromium (Debian: chromium); skips where there is none. IMAGES=1 keeps pictures in docs/images
 	@command -v chromium chromium-browser >/dev/null || echo "there is no Chromium here (Debian: apt-get install chromium): skipped"

@@ -29,8 +29,8 @@ from likeset.homes.owner.node import OwnerNode
 from likeset.homes.pinning import home_in, pins_to_change
 from likeset.homes.shell import Shell
 from likeset.ledger import Ledger, Limit
-from likeset.privacy.relation import Relation
-from likeset.privacy.view import View
+from likeset.privacy.events import Relation
+from likeset.privacy.guarantee import View
 from likeset.run.job import Job
 from likeset.run.remote import invite
 from likeset.transports.mailbox.consumer_desk import consumer_desk

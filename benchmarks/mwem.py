@@ -10,10 +10,10 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from likeset.mechanisms import gaussian_mean, mwem_mean
-from likeset.privacy.calibration import mwem_epsilon
+from likeset.privacy import gaussian_mean, mwem_mean
+from likeset.privacy.accounting import mwem_epsilon
+from likeset.privacy.events import ROW, Norm, Relation, RowSum
 from likeset.privacy.noise import SecretNoise, SimulatedNoise
-from likeset.privacy.relation import ROW, Norm, Relation, RowSum
 
 DIMENSION, ITERATIONS = 140, 1656
 EPSILON, DELTA = 1.0, 1e-5

@@ -33,8 +33,8 @@ from likeset.homes.owner import site
 from likeset.homes.signed_invitation import Invitation
 from likeset.homes.site_run import ConsumerRun, CuratorRun, SiteRun
 from likeset.ledger import Ledger, Limit
-from likeset.privacy.relation import Relation
-from likeset.privacy.view import View
+from likeset.privacy.events import Relation
+from likeset.privacy.guarantee import View
 from likeset.protocol.messages import MOST_BYTES
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms

@@ -32,10 +32,10 @@ import likeset
 from likeset.geometry.features import FourierFeatures
 from likeset.homes.shell import ConsumerShell, CuratorShell, Shell
 from likeset.ledger import Ledger, Limit, Transaction
+from likeset.privacy.events import Relation
+from likeset.privacy.guarantee import View
 from likeset.privacy.noise import SimulatedNoise
-from likeset.privacy.relation import Relation
 from likeset.privacy.schedules import auction_epsilon, auction_patience
-from likeset.privacy.view import View
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
 from likeset.protocol.messages import Asked, Body, Message, SummaryRelease, TargetRelease

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 import likeset
 import mailboxes
 from likeset.ledger import Ledger, Limit
-from likeset.privacy.relation import Relation
-from likeset.privacy.view import View
+from likeset.privacy.events import Relation
+from likeset.privacy.guarantee import View
 from likeset.protocol.messages import Message, Offer, decode, encode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.selection import Selection

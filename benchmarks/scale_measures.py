@@ -30,8 +30,8 @@ from likeset.geometry.projection import Projection
 from likeset.geometry.tilt import Drawing
 from likeset.homes.shell import Shell
 from likeset.ledger import Ledger, Limit
-from likeset.privacy.relation import Relation
-from likeset.privacy.view import View
+from likeset.privacy.events import Relation
+from likeset.privacy.guarantee import View
 from likeset.protocol.messages import Message, Offer, TargetRelease, decode
 from likeset.protocol.offers import RowScore
 from likeset.protocol.sealed import SealedOwner, foreseen_sample

@@ -13,7 +13,7 @@ from statistics import fmean
 
 import numpy as np
 
-from likeset.privacy.relation import ROW, Relation
+from likeset.privacy.events import ROW, Relation
 from likeset.protocol.draft import ReleaseOutlook, release_outlook
 from likeset.protocol.term_parts import Budget
 from likeset.simulation.tasks import DELTA

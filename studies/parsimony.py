@@ -16,7 +16,7 @@ from likeset.errors import InvalidArgument
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.greedy import match
 from likeset.geometry.kernels import median_gamma
-from likeset.mechanisms import auction
+from likeset.privacy import auction
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.schedules import auction_epsilon, auction_patience
 from likeset.protocol.term_parts import RELEASE_SCALE

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.geometry.features import FourierFeatures
-from likeset.mechanisms import auction
+from likeset.privacy import auction
 from likeset.privacy.noise import Noise
 
 __all__ = ["Crowd", "Rounds", "crowd", "run_rounds"]

@@ -17,9 +17,9 @@ from likeset.geometry.discrepancy import submodularity_margin
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.greedy import match
 from likeset.geometry.kernels import rbf_kernel
-from likeset.mechanisms import mwem_mean
+from likeset.privacy import mwem_mean
+from likeset.privacy.events import ROW, Relation
 from likeset.privacy.noise import SimulatedNoise
-from likeset.privacy.relation import ROW, Relation
 
 __all__ = [
     "characteristic_error",

@@ -92,7 +92,7 @@ documents._compose = _composed_once
 # if noise is, so it is drawn from the same distributions with a seed, except in the folders that test noise itself.
 _SEEDED = ("discrete_laplace", "discrete_gaussian", "exponential_choice", "bernoulli", "rounding")
 _OPENDP = {name: getattr(SecretNoise, name) for name in _SEEDED}
-_TESTS_OF_NOISE = {"privacy", "mechanisms", "audit"}
+_TESTS_OF_NOISE = {"privacy", "audit"}
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

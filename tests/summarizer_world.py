@@ -11,8 +11,7 @@ from chance import pinned_coins
 from likeset import Interactive, Summarizer
 from likeset.ledger import Ledger
 from likeset.ledger.accounts import Account
-from likeset.privacy.guarantee import Guarantee
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import Guarantee, View
 
 LARGE, SMALL = 200, 40  # rows of a target: a release at epsilon = 1 pays with the first and not with the second
 TARGET_VIEW = View.owners("consumer")

@@ -22,7 +22,6 @@ LAYERS: list[set[str]] = [
     {"arguments", "documents"},
     {"geometry"},
     {"privacy"},
-    {"mechanisms"},
     {"ledger", "tables", "audit", "trust"},
     {"protocol"},
     {"split"},

@@ -14,8 +14,7 @@ from likeset.errors import (
     InvalidArgument,
 )
 from likeset.ledger import Ledger
-from likeset.privacy.guarantee import Basis
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import Basis, View
 from likeset.protocol.notices import UniformOffers
 from likeset.simulation.market import digits_market
 from summarizer_world import (

@@ -17,9 +17,8 @@ from likeset.errors import (
 )
 from likeset.ledger import Ledger, Limit
 from likeset.privacy import accounting
-from likeset.privacy.guarantee import Basis
-from likeset.privacy.relation import Relation
-from likeset.privacy.view import View
+from likeset.privacy.events import Relation
+from likeset.privacy.guarantee import Basis, View
 from summarizer_world import (
     LABELS,
     OWNERS,

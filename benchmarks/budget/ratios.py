@@ -21,7 +21,7 @@ from likeset.geometry.greedy import match
 from likeset.homes.shell import Shell
 from likeset.ledger import Ledger, Limit, Request
 from likeset.privacy.events import NoRelease
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 from likeset.protocol.messages import Delivery, Message, TargetRelease, decode, encode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import SealedOwner

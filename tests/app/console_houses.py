@@ -20,8 +20,8 @@ from likeset.homes.curator.home import make_curator_home
 from likeset.homes.owner.home import make_home
 from likeset.homes.owner.node import OwnerNode
 from likeset.ledger import Ledger, Limit
-from likeset.privacy.relation import Relation
-from likeset.privacy.view import View
+from likeset.privacy.events import Relation
+from likeset.privacy.guarantee import View
 from likeset.run.job import Job
 from likeset.run.mailbox_runs import start, whereabouts
 from likeset.run.remote import expiry, invite

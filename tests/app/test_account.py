@@ -10,8 +10,20 @@ from typer.testing import CliRunner, Result
 
 from likeset.app.cli.account import account
 from likeset.errors import InvalidArgument, UnknownEvent
-from likeset.privacy.events import VERSION, Event, Gaussian, Laplace, NoRelease, Simulated, as_json
-from likeset.privacy.relation import ROW, InRange, Norm, Relation, RowSum
+from likeset.privacy.events import (
+    ROW,
+    VERSION,
+    Event,
+    Gaussian,
+    InRange,
+    Laplace,
+    NoRelease,
+    Norm,
+    Relation,
+    RowSum,
+    Simulated,
+    as_json,
+)
 
 app = Typer(rich_markup_mode="rich")
 app.command()(account)

@@ -12,7 +12,7 @@ from likeset.app.cli import app
 from likeset.audit import broken, suite
 from likeset.audit.trials import Channel, Claim, Trial
 from likeset.errors import InvalidArgument
-from likeset.privacy.relation import Relation
+from likeset.privacy.events import Relation
 
 
 def trial(name: str, *, claimed: float, shift: float) -> Trial:

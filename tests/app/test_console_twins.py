@@ -19,9 +19,8 @@ from likeset.app.console.owner_app import _DOING, _LOOKING
 from likeset.app.console.owner_desk import OwnerDesk
 from likeset.homes.owner.node import OwnerNode
 from likeset.ledger import Request
-from likeset.privacy.events import Gaussian
-from likeset.privacy.relation import ROW, Norm, Relation, RowSum
-from likeset.privacy.view import View
+from likeset.privacy.events import ROW, Gaussian, Norm, Relation, RowSum
+from likeset.privacy.guarantee import View
 from likeset.protocol.messages import Offer, decode
 
 RUN = terms(expires="2099-01-01")

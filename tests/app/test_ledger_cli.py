@@ -11,9 +11,8 @@ from typer.testing import CliRunner, Result
 
 from likeset.app import cli
 from likeset.ledger import Ledger, Limit, Request, journal_path
-from likeset.privacy.events import Gaussian, PaperAuction, Unbounded
-from likeset.privacy.relation import ROW, Norm, Relation, RowSum
-from likeset.privacy.view import View
+from likeset.privacy.events import ROW, Gaussian, Norm, PaperAuction, Relation, RowSum, Unbounded
+from likeset.privacy.guarantee import View
 
 TARGET, CURATOR = View.owners("target"), View.curator("clinic-a")
 MEAN = Gaussian(

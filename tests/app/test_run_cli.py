@@ -258,7 +258,7 @@ def _stopped(*_: object) -> Any:
 def test_a_run_whose_charge_has_no_draw_says_what_is_spent_and_what_to_do(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("likeset.mechanisms.gaussian_mean.run", _stopped)
+    monkeypatch.setattr("likeset.privacy.gaussian_mean.run", _stopped)
     world.say("submit", world.folder / "job.yaml")
     monkeypatch.undo()
     monkeypatch.setattr(run_setup, "engine_of", lambda _: world.engine)

@@ -6,9 +6,9 @@ import pytest
 from likeset.audit.batched_runs import RunsAtOnce, batched_draws
 from likeset.audit.neighbours import opposite_rows
 from likeset.audit.prefetch import PrefetchedNoise
-from likeset.mechanisms import auction, gaussian_mean
+from likeset.privacy import auction, gaussian_mean
+from likeset.privacy.events import ROW, Relation
 from likeset.privacy.noise import SecretNoise, SimulatedNoise
-from likeset.privacy.relation import ROW, Relation
 
 PAIR = opposite_rows(4, 3)
 PLAN = gaussian_mean.GaussianPlan(

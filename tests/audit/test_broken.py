@@ -22,9 +22,9 @@ from likeset.audit.exact import hockey_stick, pure_epsilon
 from likeset.audit.prefetch import PrefetchedNoise
 from likeset.audit.sums import EVENT, PAIR, NoisySum, ResentSum, TracedSum
 from likeset.audit.trials import Channel, Trial, claims, draws, repeated_answers, restarted_answers, run_trial
-from likeset.mechanisms import auction
+from likeset.privacy import auction
+from likeset.privacy.events import Relation
 from likeset.privacy.noise import SecretNoise, SimulatedNoise
-from likeset.privacy.relation import Relation
 
 
 @pytest.mark.parametrize("build", BROKEN, ids=lambda build: build.__name__)

@@ -1,6 +1,6 @@
 """A wrong sensitivity changes claims of the suite, and the same suite refutes them.
 
-Each mutant is planted into ``privacy.relation``; then only trials whose claims changed are run, one of each mechanism
+Each mutant is planted into ``privacy.events``; then only trials whose claims changed are run, one of each mechanism
 that the test names. What they observe has not changed: their noise follows from the pair, not from a sensitivity.
 """
 
@@ -14,7 +14,7 @@ import pytest
 from chance import PINNED
 from likeset.audit.suite import sound_trials
 from likeset.audit.trials import Trial, run_trial
-from likeset.privacy.relation import ROW, PairSplit, Relation, RowSum, SelectionSum
+from likeset.privacy.events import ROW, PairSplit, Relation, RowSum, SelectionSum
 
 Summed = RowSum | SelectionSum
 _RIGHT: Callable[[Summed], float] = vars(RowSum)["sensitivity"].fget  # asked of a RowSum it would be the mutant

@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 from likeset.audit import neighbours
 from likeset.audit.exact import pure_epsilon
 from likeset.audit.neighbours import Neighbours
-from likeset.mechanisms import share, width_choice
-from likeset.mechanisms.auction import Bids, ThresholdPlan, plan_threshold, ranks
+from likeset.privacy import share, width_choice
 from likeset.privacy.accounting import pure_price
-from likeset.privacy.events import Observer
+from likeset.privacy.auction import Bids, ThresholdPlan, plan_threshold, ranks
+from likeset.privacy.events import Observer, PrivacyUnit, Relation
 from likeset.privacy.noise import Integers, SimulatedNoise
-from likeset.privacy.relation import PrivacyUnit, Relation
 
 OWNERS = 12
 

@@ -14,7 +14,7 @@ from likeset.audit.bounds import ERROR
 from likeset.audit.power import power
 from likeset.audit.suite import sound_trials
 from likeset.audit.trials import SMALL_DELTA, Channel, Trial, run_trial
-from likeset.privacy.relation import Relation
+from likeset.privacy.events import Relation
 
 _SLICES = 4
 

@@ -5,7 +5,7 @@ import pytest
 from chance import SEED
 from likeset.audit.suite import sound_trials
 from likeset.audit.trials import run_trial
-from likeset.privacy.relation import Relation, RowSum, SelectionSum
+from likeset.privacy.events import Relation, RowSum, SelectionSum
 
 pytestmark = [pytest.mark.slow, pytest.mark.soak]
 

@@ -16,7 +16,7 @@ from likeset.homes.owner import kept_receipts, outbox
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.transcripts import compare, transcript_of
 from likeset.ledger import Ledger
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 from likeset.protocol.messages import Asked, Delivery, Message, Offer, Summary, Target
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms

@@ -22,9 +22,9 @@ from likeset.homes.shell import ConsumerShell, Resident
 from likeset.homes.signed_invitation import Invitation
 from likeset.homes.site_run import Factory, SiteRun
 from likeset.ledger import Ledger, Limit
+from likeset.privacy.events import Relation
+from likeset.privacy.guarantee import View
 from likeset.privacy.noise import SecretNoise
-from likeset.privacy.relation import Relation
-from likeset.privacy.view import View
 from likeset.protocol.messages import Message, encode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.plans import planned_views

@@ -18,7 +18,7 @@ from node_world import Clock, approve, hear, make_node, script, terms
 from likeset.homes.owner import outbox
 from likeset.homes.owner.node import OwnerNode
 from likeset.ledger.store import Store
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 from likeset.protocol.messages import Delivery, Offer, decode, encode
 from likeset.protocol.plans import planned_views
 

@@ -26,9 +26,9 @@ from likeset.homes.standings import ABSTAINS, READY, WAITING, Abstains, Standing
 from likeset.ledger import Ledger, Limit, StoredMessage
 from likeset.ledger.entry_kinds import BUDGETS
 from likeset.ledger.journal import Journal
+from likeset.privacy.events import Relation
+from likeset.privacy.guarantee import View
 from likeset.privacy.noise import SimulatedNoise
-from likeset.privacy.relation import Relation
-from likeset.privacy.view import View
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.legality import RELEASE_ROUND
 from likeset.protocol.messages import Asked, Message, Summary, SummaryRelease, TargetRelease, decode, encode

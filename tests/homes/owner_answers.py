@@ -3,7 +3,7 @@
 from node_world import hear, logged
 
 from likeset.homes.owner.node import OwnerNode
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 from likeset.protocol.messages import Message, encode
 
 __all__ = ["abstained", "answered", "refused", "rows_spent"]

@@ -17,7 +17,7 @@ from likeset.homes.signed_invitation import Invitation
 from likeset.homes.site_run import CuratorRun
 from likeset.ledger import Request
 from likeset.privacy.events import NoRelease
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 from likeset.protocol.party import CURATOR
 from likeset.protocol.term_parts import Budget, Kernel
 from likeset.protocol.terms import Terms

@@ -15,9 +15,8 @@ from likeset.homes.owner.data_look import look_at_data
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.small_groups import SmallGroup
 from likeset.ledger import Request
-from likeset.privacy.events import Laplace
-from likeset.privacy.relation import ROW, Norm, Relation, RowSum
-from likeset.privacy.view import View
+from likeset.privacy.events import ROW, Laplace, Norm, Relation, RowSum
+from likeset.privacy.guarantee import View
 
 
 def test_small_groups_are_those_of_a_naive_count(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from likeset.homes.owner import kept_receipts, outbox
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.signed_invitation import Invitation
 from likeset.ledger import Ledger, Limit
-from likeset.privacy.relation import Relation
-from likeset.privacy.view import View
+from likeset.privacy.events import Relation
+from likeset.privacy.guarantee import View
 from likeset.protocol.messages import Bid, Delivery, Misfit, Offer, decode
 from likeset.run.job import Job
 from likeset.run.remote import invite

@@ -27,7 +27,7 @@ from likeset.homes.owner.review import review
 from likeset.ledger import Ledger, Limit, journal_path
 from likeset.ledger.chain import Head
 from likeset.privacy.events import Unbounded
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 from likeset.protocol.messages import encode
 from likeset.protocol.steps import ChargeWanted
 

@@ -10,7 +10,7 @@ from node_world import NOON, POLICY, terms
 
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.homes.owner.policy import Accounts, History, Policy, starting_text, verdict
-from likeset.privacy.relation import Relation
+from likeset.privacy.events import Relation
 from likeset.protocol.planned_terms import SUMMARY_RELEASE
 from likeset.protocol.term_parts import Budget, Kernel
 from likeset.protocol.terms import Terms

@@ -31,7 +31,7 @@ from likeset.homes.owner.datasets import DataSet, OpenedData
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.review import review, status_of
 from likeset.homes.transcripts import compare
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 from likeset.protocol.messages import Message, encode
 from likeset.protocol.owner import Owner
 from likeset.protocol.sealed import SealedOwner

@@ -17,7 +17,7 @@ from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.review import review, status_of
 from likeset.homes.owner.site import owner_run
 from likeset.homes.signed_invitation import Invitation
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 from likeset.protocol.messages import Asked, Message, decode, encode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms

@@ -9,7 +9,7 @@ import pytest
 from protocol_world import CONSUMER, terms
 
 from likeset.homes.padding import padded_size
-from likeset.privacy.relation import Relation
+from likeset.privacy.events import Relation
 from likeset.protocol.messages import Body, Delivery, Message, Offer, Summary, Target
 from likeset.protocol.party import CURATOR
 from likeset.protocol.term_parts import Kernel

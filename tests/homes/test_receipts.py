@@ -29,9 +29,9 @@ from likeset.homes.signed_invitation import Invitation
 from likeset.homes.site_run import ConsumerRun, SiteRun
 from likeset.homes.transcripts import Line, Transcript, compare
 from likeset.ledger import Ledger, Limit
+from likeset.privacy.events import Relation
+from likeset.privacy.guarantee import View
 from likeset.privacy.noise import SecretNoise
-from likeset.privacy.relation import Relation
-from likeset.privacy.view import View
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.messages import MOST_BYTES, Message, Offer
 from likeset.protocol.party import CURATOR

@@ -51,9 +51,9 @@ from likeset.homes.shell import ConsumerShell, CuratorShell
 from likeset.homes.site_run import ConsumerRun
 from likeset.homes.standings import Abstains
 from likeset.ledger import Ledger, Limit
+from likeset.privacy.events import Relation
+from likeset.privacy.guarantee import View
 from likeset.privacy.noise import SimulatedNoise
-from likeset.privacy.relation import Relation
-from likeset.privacy.view import View
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.messages import Asked, Message, Offer, Summary, TargetRelease, decode, encode
 from likeset.protocol.party import CURATOR

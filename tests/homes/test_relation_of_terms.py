@@ -12,9 +12,8 @@ from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.review import review
 from likeset.homes.standings import ABSTAINS, WAITING
 from likeset.ledger import Request
-from likeset.privacy.events import Gaussian
-from likeset.privacy.relation import ROW, Norm, PrivacyUnit, Relation, RowSum
-from likeset.privacy.view import View
+from likeset.privacy.events import ROW, Gaussian, Norm, PrivacyUnit, Relation, RowSum
+from likeset.privacy.guarantee import View
 from likeset.protocol.term_parts import Budget
 
 LIMITS: dict[str, Any] = {

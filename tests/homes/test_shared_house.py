@@ -10,9 +10,8 @@ from protocol_world import open_accounts, terms, world
 
 from likeset.errors import ChargeRefused
 from likeset.ledger import Charge, Ledger, Limit, Repeatable, Request, Transaction
-from likeset.privacy.events import Event, NoRelease
-from likeset.privacy.relation import ROW, Relation
-from likeset.privacy.view import View
+from likeset.privacy.events import ROW, Event, NoRelease, Relation
+from likeset.privacy.guarantee import View
 from likeset.transports.local import LocalEngine
 
 ROUNDS = 4
@@ -50,8 +49,7 @@ def test_the_deliveries_of_a_round_are_one_write(tmp_path: Path) -> None:
 
 def test_what_has_a_price_is_never_charged_together_with_its_answer(tmp_path: Path) -> None:
     """Its charge must be on the disk before a coin is tossed."""
-    from likeset.privacy.events import Laplace
-    from likeset.privacy.relation import Norm, RowSum
+    from likeset.privacy.events import Laplace, Norm, RowSum
 
     event: Event = Laplace(
         scale=1.0, quantity=RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=Relation.REPLACE_ONE)

@@ -24,9 +24,8 @@ from ledger_world import CURATOR, ROWS, TARGET, gaussian, limit, opened
 from likeset.errors import BudgetExceeded
 from likeset.ledger import Ledger, Limit, Request
 from likeset.privacy.accounting import Filter
-from likeset.privacy.events import Event, NoRelease, Release
-from likeset.privacy.relation import Relation
-from likeset.privacy.view import View
+from likeset.privacy.events import Event, NoRelease, Relation, Release
+from likeset.privacy.guarantee import View
 
 _TRACEME, _SYSCALL, _GETSYSCALLINFO, _SETOPTIONS = 0, 24, 0x420E, 0x4200
 _MARK_SYSCALLS, _KILL_WITH_TRACER = 0x1, 0x100000

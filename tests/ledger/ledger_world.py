@@ -6,9 +6,8 @@ from unittest.mock import patch
 
 from likeset.ledger import Ledger, Limit, StoredMessage
 from likeset.ledger.journal import Journal
-from likeset.privacy.events import Gaussian, Laplace, PaperAuction, Unbounded
-from likeset.privacy.relation import ROW, Norm, Relation, RowSum
-from likeset.privacy.view import View
+from likeset.privacy.events import ROW, Gaussian, Laplace, Norm, PaperAuction, Relation, RowSum, Unbounded
+from likeset.privacy.guarantee import View
 
 TARGET = View.owners("target")
 CURATOR = View.curator("clinic-a")

@@ -15,10 +15,21 @@ from likeset import errors
 from likeset.ledger import Ledger, Limit, Request, Unfinished, journal_path
 from likeset.ledger.ledger_state import FORMAT
 from likeset.privacy import accounting, events
-from likeset.privacy.events import Composition, NoRelease, Observer, PublicSize, Release, Simulated, ThresholdAuction
-from likeset.privacy.guarantee import Basis
-from likeset.privacy.relation import ROW, Norm, PrivacyUnit, Relation, RowSum
-from likeset.privacy.view import View
+from likeset.privacy.events import (
+    ROW,
+    Composition,
+    NoRelease,
+    Norm,
+    Observer,
+    PrivacyUnit,
+    PublicSize,
+    Relation,
+    Release,
+    RowSum,
+    Simulated,
+    ThresholdAuction,
+)
+from likeset.privacy.guarantee import Basis, View
 
 CLOSE = 1e-3  # a single pure charge is priced exactly, and delta takes a little off its epsilon
 

@@ -17,7 +17,7 @@ from likeset.errors import BudgetExceeded, DifferentRequest, MessagePurged, Unfi
 from likeset.ledger import Entry, Head, Ledger, Limit, Request, Reservation, Unfinished
 from likeset.ledger.entry_kinds import AUDIT
 from likeset.privacy.events import NoRelease
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 
 OWNER = View.owners("target", among=["a"])
 ROW_LIMIT = 40

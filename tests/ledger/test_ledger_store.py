@@ -24,7 +24,7 @@ from likeset.errors import (
 )
 from likeset.ledger import Ledger, Request, StoredMessage, journal_path, store
 from likeset.ledger.journal import Journal
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 
 posix = pytest.mark.skipif(os.name != "posix", reason="file modes as POSIX has them")
 

@@ -9,8 +9,7 @@ from ledger_world import CURATOR, ROWS, TARGET, laplace, opened
 from likeset.errors import LedgerTampered
 from likeset.ledger import Entry, Ledger, Limit, Request
 from likeset.ledger.chain import Head, link
-from likeset.privacy.events import NoRelease
-from likeset.privacy.relation import Relation
+from likeset.privacy.events import NoRelease, Relation
 
 NAMES = ("run", "run-1", "run-10", "run/1", "r", "run@x")
 DROP = ("DROP INDEX entries_by_key", "DROP INDEX messages_by_run")

@@ -8,7 +8,7 @@ from likeset.errors import BudgetExceeded, InvalidArgument
 from likeset.ledger import Ledger, Limit, Request
 from likeset.ledger.charges import Charge
 from likeset.privacy.events import Unbounded
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 
 VIEW = View.curator("north")
 EVENT = Unbounded("rows are offered in shares")

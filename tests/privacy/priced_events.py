@@ -1,7 +1,6 @@
 """Events that tests put a price on."""
 
-from likeset.privacy.events import Gaussian, Observer, ThresholdAuction
-from likeset.privacy.relation import ROW, Norm, Relation, RowSum
+from likeset.privacy.events import ROW, Gaussian, Norm, Observer, Relation, RowSum, ThresholdAuction
 
 __all__ = ["COORDINATE", "REPLACE", "auction", "gaussian"]
 

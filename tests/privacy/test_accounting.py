@@ -14,23 +14,29 @@ from scipy.stats import norm
 
 from chance import examples
 from likeset.errors import InvalidArgument
-from likeset.privacy import loss
+from likeset.privacy import accounting
 from likeset.privacy.accounting import Filter, concentrated_price, guarantee, guess_probability, obstacles, pure_price
 from likeset.privacy.events import (
+    ROW,
     Composition,
     Event,
     ExponentialChoice,
+    InRange,
     Laplace,
     NoRelease,
+    Norm,
     Observer,
+    PairSplit,
     PaperAuction,
     PublicSize,
+    Relation,
     Repeated,
+    RowSum,
+    SelectionSum,
     Simulated,
     Unbounded,
 )
 from likeset.privacy.guarantee import Basis, Guarantee
-from likeset.privacy.relation import ROW, InRange, Norm, PairSplit, Relation, RowSum, SelectionSum
 
 REMOVE = Relation.ADD_OR_REMOVE
 REMOVED = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=REMOVE)
@@ -120,7 +126,7 @@ def test_on_a_coarse_lattice_the_continuous_curve_is_not_used() -> None:
     """
     answer = guarantee(gaussian(8.0, spacing=1 / 16), relation=REPLACE, delta=1e-5)
     assert answer.note == "Rényi divergences"
-    assert answer.epsilon == pytest.approx(loss.epsilon_of_rho(1 / 32, 1e-5))
+    assert answer.epsilon == pytest.approx(accounting.epsilon_of_rho(1 / 32, 1e-5))
     assert answer.epsilon > guarantee(gaussian(8.0), relation=REPLACE, delta=1e-5).epsilon * 1.05
 
 
@@ -137,7 +143,7 @@ def test_the_distance_between_discrete_and_rounded_noise_is_within_its_bound(sig
     weights = np.exp(-(points**2) / (2 * sigma**2))
     rounded = norm.cdf((points + 0.5) / sigma) - norm.cdf((points - 0.5) / sigma)
     distance = 0.5 * np.abs(weights / weights.sum() - rounded).sum()
-    assert 0 < distance <= loss.rounding_distance(1, sigma)
+    assert 0 < distance <= accounting.rounding_distance(1, sigma)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from priced_events import COORDINATE, REPLACE, auction, gaussian
 
-from likeset.privacy import bounded_range, loss
+from likeset.privacy import accounting
 from likeset.privacy.accounting import Filter, guarantee
 from likeset.privacy.events import Composition, ExponentialChoice, NoRelease, Observer, Repeated, ThresholdAuction
 from likeset.privacy.guarantee import Basis
@@ -24,7 +24,7 @@ def test_the_filter_prices_a_single_charge_as_a_plan_and_several_by_what_survive
     one = account.add(gaussian(8.0))
     assert one.epsilon == guarantee(gaussian(8.0), relation=REPLACE, delta=1e-5).epsilon
     assert one.add(NoRelease()).epsilon == one.epsilon
-    assert one.add(gaussian(8.0)).epsilon == pytest.approx(loss.epsilon_of_rho(1 / 16, 1e-5))
+    assert one.add(gaussian(8.0)).epsilon == pytest.approx(accounting.epsilon_of_rho(1 / 16, 1e-5))
 
 
 def test_the_filter_takes_the_pure_sum_where_that_is_smaller() -> None:
@@ -33,7 +33,7 @@ def test_the_filter_takes_the_pure_sum_where_that_is_smaller() -> None:
     for _ in range(2):
         account = account.add(auction(epsilon=0.1, observer=Observer.ONE_OWNER, rounds=1))
     assert account.epsilon == pytest.approx(0.2)
-    assert loss.epsilon_of_rho(0.01, 1e-5) > 0.2
+    assert accounting.epsilon_of_rho(0.01, 1e-5) > 0.2
 
 
 def test_a_pure_account_refuses_gaussian_noise() -> None:
@@ -45,7 +45,7 @@ def test_epsilon_of_rho_is_near_the_best_order(rho: float, delta: float) -> None
     """No order does better by more than a thousandth; and the simpler textbook bound is never smaller."""
     orders = 1.0 + np.geomspace(0.02, 1e6, 20011)
     curve = rho * orders + np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)
-    found = loss.epsilon_of_rho(rho, delta)
+    found = accounting.epsilon_of_rho(rho, delta)
     assert found <= max(0.0, float(curve.min())) * 1.001 + 1e-9
     assert found <= rho + 2 * math.sqrt(rho * math.log(1 / delta)) * 1.001
 
@@ -59,7 +59,7 @@ def test_one_bounded_range_choice_has_its_closed_form(delta: float) -> None:
     """
     width = 1.0
     exact = width + 2 * math.log1p(-math.sqrt(delta * -math.expm1(-width)))
-    found = bounded_range.epsilon_at(delta, width=width, times=1, pure=(), reach=2.0)
+    found = accounting.bounded_range_epsilon(delta, width=width, times=1, pure=(), reach=2.0)
     assert exact <= found <= exact + 1.3 * width / 12
 
 
@@ -78,7 +78,7 @@ def test_two_adaptive_choices_by_brute_force() -> None:
         )
 
     twice = max(chance(t) * once(x - t) + (1 - chance(t)) * once(x - t + width) for t in thresholds[::20])
-    table = bounded_range._bound(width, 2, (), 0.0, 40)
+    table = accounting._bound(width, 2, (), 0.0, 40)
     found = float(np.interp(x, width / 12 * np.arange(40), table))
     assert twice <= found <= twice * 1.02 + 1e-4
 
@@ -109,7 +109,7 @@ def test_randomised_response_added_to_choices_by_enumeration() -> None:
         ):
             total += first * second * max(0.0, 1 - math.exp(x - a - b))
         best = max(best, total)
-    table = bounded_range._bound(width, 1, ((epsilon, 1),), 0.0, 40)
+    table = accounting._bound(width, 1, ((epsilon, 1),), 0.0, 40)
     found = float(np.interp(x, width / 12 * np.arange(40), table))
     assert best <= found <= best * 1.05
 
@@ -142,9 +142,9 @@ def test_equal_pure_steps_cost_what_every_outcome_of_responses_adds_up_to(
 
 
 def test_equal_pure_steps_cost_no_more_than_their_convolution_and_almost_as_much() -> None:
-    exact = loss._responses_epsilon(0.3, 40, 1e-6)
-    convolved = loss._convolved_epsilon(((0.3, 40),), 0.0, 1e-6)
-    assert exact <= convolved <= exact + 40 * loss._LOSS_STEP
+    exact = accounting._responses_epsilon(0.3, 40, 1e-6)
+    convolved = accounting._convolved_epsilon(((0.3, 40),), 0.0, 1e-6)
+    assert exact <= convolved <= exact + 40 * accounting._LOSS_STEP
 
 
 @pytest.mark.parametrize("delta", [1e-300, 1e-9, 1e-5, 0.3])
@@ -152,8 +152,8 @@ def test_renyi_divergences_are_converted_as_the_library_does(delta: float) -> No
     from dp_accounting.rdp import compute_epsilon
 
     for rho in (1e-12, 1e-6, 1e-3, 0.5, 30.0, 1e6):
-        expected = compute_epsilon(loss._ORDERS.tolist(), (rho * loss._ORDERS).tolist(), delta)[0]
-        assert loss.epsilon_of_rho(rho, delta) == pytest.approx(expected, rel=1e-12)
+        expected = compute_epsilon(accounting._ORDERS.tolist(), (rho * accounting._ORDERS).tolist(), delta)[0]
+        assert accounting.epsilon_of_rho(rho, delta) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("event", [_auctions(700.0, 1_000), _auctions(1e4, 10), _auctions(1.0, 10**9)])
@@ -176,9 +176,9 @@ def test_pure_steps_of_several_sizes_that_are_too_wide_to_convolve_are_priced_al
 
 @pytest.mark.parametrize(("shift", "delta"), [(1e-9, 1e-5), (1e-17, 1e-5), (1e-300, 1e-9)])
 def test_noise_that_drowns_everything_costs_no_epsilon_where_delta_covers_it(shift: float, delta: float) -> None:
-    assert loss._gaussian_epsilon(shift, delta) == 0.0
+    assert accounting._gaussian_epsilon(shift, delta) == 0.0
 
 
 def test_a_tiny_distance_is_not_taken_for_none() -> None:
     """At epsilon 0 laws that are 1e-17 apart have delta 0.4e-17, which is no part of 1e-100."""
-    assert loss._gaussian_epsilon(1e-17, 1e-100) > 0.0
+    assert accounting._gaussian_epsilon(1e-17, 1e-100) > 0.0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from likeset.errors import InvalidArgument, UnknownEvent
 from likeset.privacy import events as ev
-from likeset.privacy.relation import ROW, InRange, Norm, PairSplit, PrivacyUnit, Relation, RowSum, SelectionSum
+from likeset.privacy.events import ROW, InRange, Norm, PairSplit, PrivacyUnit, Relation, RowSum, SelectionSum
 
 _sizes = st.integers(1, 10**6)
 _positive = st.floats(1e-9, 1e9)

@@ -11,9 +11,8 @@ import pytest
 
 from likeset.privacy import schedules
 from likeset.privacy.accounting import guarantee
-from likeset.privacy.events import Event, Repeated
+from likeset.privacy.events import ROW, Event, Norm, Relation, Repeated, RowSum, SelectionSum
 from likeset.privacy.guarantee import Basis
-from likeset.privacy.relation import ROW, Norm, Relation, RowSum, SelectionSum
 from likeset.simulation.paper_counting import (
     dwork_rothblum_vadhan,
     kairouz_oh_viswanath,

@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare, norm
 
 from likeset.errors import EntropyMissing, InvalidArgument
-from likeset.mechanisms import gaussian_mean
+from likeset.privacy import gaussian_mean
 from likeset.privacy import noise as noise_module
-from likeset.privacy.events import NoRelease, Simulated
+from likeset.privacy.events import ROW, NoRelease, Relation, Simulated
 from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise, make_release
-from likeset.privacy.relation import ROW, Relation
 
 DRAWS = 3000
 RARE = 1e-9

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from chance import public_coins
 from likeset.errors import InvalidArgument
-from likeset.privacy.relation import ROW, InRange, Norm, PairSplit, PrivacyUnit, Relation, RowSum, SelectionSum
+from likeset.privacy.events import ROW, InRange, Norm, PairSplit, PrivacyUnit, Relation, RowSum, SelectionSum
 
 
 @pytest.mark.parametrize(

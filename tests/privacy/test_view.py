@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from likeset.errors import InvalidArgument
-from likeset.privacy.view import View, checked_name
+from likeset.privacy.guarantee import View, checked_name
 
 coalitions = st.frozensets(st.sampled_from("abcd"), max_size=4)
 

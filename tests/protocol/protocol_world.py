@@ -16,11 +16,10 @@ from chance import pinned_coins
 from likeset.errors import LikesetError, UnfinishedRequest
 from likeset.homes.shell import ConsumerShell, CuratorShell, Resident, Shell
 from likeset.ledger import Charge, Ledger, Limit, Request, Unfinished
-from likeset.privacy.events import Event, Release
+from likeset.privacy.events import Event, Relation, Release
+from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Integers, SimulatedNoise
-from likeset.privacy.relation import Relation
 from likeset.privacy.schedules import CHANGING, auction_patience
-from likeset.privacy.view import View
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.declarations import Declared
 from likeset.protocol.messages import Message, Summary, decode, encode

@@ -15,9 +15,8 @@ from likeset.errors import InvalidArgument
 from likeset.geometry.greedy import match
 from likeset.geometry.shapley import SelectionGame, selection_game
 from likeset.privacy.accounting import guarantee
-from likeset.privacy.events import Observer, Release, Simulated
+from likeset.privacy.events import Observer, Relation, Release, Simulated
 from likeset.privacy.noise import SecretNoise, SimulatedNoise
-from likeset.privacy.relation import Relation
 from likeset.protocol import attribution
 from likeset.protocol.attribution import Attribution, attribute, payments, payments_by_share, shares
 

@@ -15,8 +15,8 @@ from protocol_world import CONSUMER, QuickLedger, World, carry, rows, terms
 
 from chance import pinned_coins
 from likeset.audit.bounds import lower_bound
+from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Integers, SimulatedNoise
-from likeset.privacy.view import View
 from likeset.protocol.messages import Asked, Message, TargetRelease, encode
 from likeset.protocol.plans import planned_views
 from likeset.protocol.selection import Selection

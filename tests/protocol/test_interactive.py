@@ -29,11 +29,9 @@ from chance import examples
 from likeset.errors import UnprovenPart
 from likeset.ledger import Limit
 from likeset.privacy import accounting, schedules
-from likeset.privacy.events import Composition, Event, Repeated
-from likeset.privacy.guarantee import Basis, Guarantee
-from likeset.privacy.relation import Relation
+from likeset.privacy.events import Composition, Event, Relation, Repeated
+from likeset.privacy.guarantee import Basis, Guarantee, View
 from likeset.privacy.schedules import auction_patience
-from likeset.privacy.view import View
 from likeset.protocol.messages import Asked, Bid, Delivery, Message, SummaryRelease, TargetRelease, decode
 from likeset.protocol.plans import planned_views, summary_event, summary_plan, target_plan
 from likeset.protocol.term_parts import Budget, Kernel

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from protocol_world import THRESHOLD, CountingNoise, carry, ledger_on_disk, rows, terms, world
 
 from likeset.errors import IllegalMessage, InvalidArgument, QuorumMissed
+from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Integers
-from likeset.privacy.view import View
 from likeset.protocol.interactive import InteractiveCurator
 from likeset.protocol.messages import Asked, Bid, Body, Delivery, Message, Misfit, SummaryRelease, TargetRelease
 

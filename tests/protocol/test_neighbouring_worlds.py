@@ -19,10 +19,9 @@ from protocol_world import KERNEL, PAPER_PARTS, CountingNoise, QuickLedger, Worl
 
 from chance import examples
 from likeset.homes.shell import CuratorShell
-from likeset.privacy.guarantee import Basis
+from likeset.privacy.events import Relation
+from likeset.privacy.guarantee import Basis, View
 from likeset.privacy.noise import Integers
-from likeset.privacy.relation import Relation
-from likeset.privacy.view import View
 from likeset.protocol.exact_scores import direction_on_lattice
 from likeset.protocol.interactive import InteractiveCurator
 from likeset.protocol.messages import Asked, SummaryRelease, decode

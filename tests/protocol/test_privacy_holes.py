@@ -28,9 +28,9 @@ from protocol_world import (
 
 from chance import examples, pinned_coins, public_coins
 from likeset.errors import DifferentRequest, IllegalMessage, QuorumMissed, UnreliableArithmetic
-from likeset.mechanisms import gaussian_mean, mwem_mean
+from likeset.privacy import gaussian_mean, mwem_mean
+from likeset.privacy.events import Relation
 from likeset.privacy.noise import Integers
-from likeset.privacy.relation import Relation
 from likeset.protocol.exact_scores import direction_on_lattice, exact_sums, features_on_lattice
 from likeset.protocol.interactive import InteractiveCurator
 from likeset.protocol.messages import Asked, Bid, Body, Delivery, Message, Offer, SummaryRelease, TargetRelease

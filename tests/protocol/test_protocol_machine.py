@@ -16,7 +16,7 @@ from chance import examples
 from likeset.errors import BadMessage, LikesetError, QuorumMissed
 from likeset.homes.shell import CuratorShell
 from likeset.ledger import Ledger
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 from likeset.protocol.messages import Delivery, Offer, Summary, decode
 from likeset.protocol.term_parts import Budget
 

@@ -26,8 +26,8 @@ from protocol_world import (
 from chance import examples
 from likeset.errors import BadMessage, BudgetExceeded, IllegalMessage, QuorumMissed
 from likeset.ledger import Limit
+from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Integers
-from likeset.privacy.view import View
 from likeset.protocol.messages import Asked, Message, Misfit, Offer, TargetRelease, decode, encode
 from likeset.protocol.plans import planned_views
 from likeset.protocol.term_parts import Budget

@@ -12,8 +12,8 @@ from shared_run_world import GAMMA, Told, carry_shares, clear_picks, secret_of, 
 from likeset.errors import IllegalMessage, InvalidArgument
 from likeset.geometry.discrepancy import squared_mmd
 from likeset.ledger import Ledger
-from likeset.privacy.relation import Relation
-from likeset.privacy.view import View
+from likeset.privacy.events import Relation
+from likeset.privacy.guarantee import View
 from likeset.protocol.legality import ComputeState
 from likeset.protocol.messages import Message, Summary, decode, encode
 from likeset.protocol.parties import make_compute_party, make_curator, make_owner

@@ -11,8 +11,8 @@ from likeset.errors import BudgetExceeded, IllegalMessage, PartyFailed, QuorumMi
 from likeset.homes.shell import CuratorShell
 from likeset.ledger import Limit
 from likeset.privacy.events import Unbounded
+from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Integers
-from likeset.privacy.view import View
 from likeset.protocol.messages import Message, Offer, encode
 from likeset.protocol.term_parts import Budget
 

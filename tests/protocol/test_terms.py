@@ -14,7 +14,7 @@ from protocol_world import KERNEL, PAPER, PAPER_KERNEL, PAPER_PARTS, THRESHOLD, 
 
 from chance import examples
 from likeset.errors import InvalidArgument, UnprovenPart
-from likeset.privacy.relation import Relation
+from likeset.privacy.events import Relation
 from likeset.protocol.planned_terms import SUMMARY_RELEASE
 from likeset.protocol.plans import planned_views, views_of_owners
 from likeset.protocol.split.split_terms import SplitShape, SplitTerms

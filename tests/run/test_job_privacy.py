@@ -19,9 +19,8 @@ from job_world import OWNERS, World, charges, rows, write
 from likeset.app.report import render_for_owner
 from likeset.errors import BadTable, BudgetExceeded, DifferentRequest, MessagePurged, OtherUnit
 from likeset.ledger import Ledger
-from likeset.privacy.events import Composition, Gaussian
-from likeset.privacy.relation import Relation
-from likeset.privacy.view import View
+from likeset.privacy.events import Composition, Gaussian, Relation
+from likeset.privacy.guarantee import View
 from likeset.protocol.messages import Message, encode
 from likeset.protocol.party import Party
 from likeset.run.job import Job

@@ -17,7 +17,7 @@ from likeset.arguments import Rows
 from likeset.errors import BadTable
 from likeset.ledger import Ledger
 from likeset.privacy.events import Composition, Gaussian
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 from likeset.protocol.owner import Scan
 from likeset.run import local
 from likeset.run.job import Job

@@ -17,7 +17,7 @@ from likeset.homes.consumer.home import ConsumerHome, KeptRun, make_consumer_hom
 from likeset.homes.consumer.site import consumer
 from likeset.homes.signed_invitation import Invitation
 from likeset.ledger import Ledger
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 from likeset.protocol.messages import Message, Summary
 from likeset.protocol.terms import Terms
 from likeset.run.job import Job

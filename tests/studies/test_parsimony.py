@@ -9,7 +9,7 @@ from chance import public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.greedy import match_hashed
-from likeset.mechanisms import auction
+from likeset.privacy import auction
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.schedules import auction_epsilon, auction_patience
 from studies.contract import Cell, Options

@@ -22,7 +22,7 @@ from likeset.homes.shell import Shell
 from likeset.homes.signed_invitation import Invitation
 from likeset.homes.site_run import ConsumerRun, CuratorRun, OwnerRun, SiteRun
 from likeset.ledger import Ledger, Limit
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 from likeset.protocol.messages import MOST_BYTES, Message, Offer
 from likeset.protocol.owner import Owner
 from likeset.protocol.party import CURATOR

@@ -23,7 +23,7 @@ from protocol_world import (
 from likeset.errors import InvalidArgument, QuorumMissed, RunCancelled, TermsExpired
 from likeset.homes.shell import Resident, Shell
 from likeset.ledger import Limit
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 from likeset.protocol.messages import Asked, Bid, Body, Message, Misfit, Offer
 from likeset.protocol.owner import Owner
 from likeset.protocol.sealed import SealedOwner

@@ -8,10 +8,9 @@ from likeset.audit.exact import Law
 from likeset.audit.neighbours import Neighbours
 from likeset.audit.prefetch import PrefetchedNoise
 from likeset.audit.trials import Claim, Trial, claims, draws, trial_of
-from likeset.mechanisms import auction
-from likeset.privacy.events import Observer
+from likeset.privacy import auction
+from likeset.privacy.events import Observer, Relation
 from likeset.privacy.noise import Noise, SimulatedNoise
-from likeset.privacy.relation import Relation
 
 __all__ = ["paper_auction", "paper_auction_laws", "paper_auction_rate", "redrawn_threshold", "revealed_count"]
 

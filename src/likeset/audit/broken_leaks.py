@@ -11,7 +11,7 @@ from likeset.audit.batched_runs import RunsAtOnce
 from likeset.audit.broken_means import MEAN_DELTA, mean_plan, mean_trial
 from likeset.audit.neighbours import Rows
 from likeset.audit.trials import SMALL_DELTA, Trial
-from likeset.mechanisms import gaussian_mean
+from likeset.privacy import gaussian_mean
 from likeset.privacy.noise import Noise, SimulatedNoise
 
 __all__ = ["late_variance", "parity", "rare_raw_mean", "raw_mean", "raw_mean_of_two_hundred", "sign_of_product"]

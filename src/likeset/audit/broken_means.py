@@ -7,10 +7,9 @@ from likeset.audit import neighbours
 from likeset.audit.batched_runs import batched_draws
 from likeset.audit.neighbours import Neighbours, Rows
 from likeset.audit.trials import Claim, Observe, Trial, claim_at, trial_of
-from likeset.mechanisms import gaussian_mean
-from likeset.privacy.events import Composition, Event
+from likeset.privacy import gaussian_mean
+from likeset.privacy.events import ROW, Composition, Event, PrivacyUnit, Relation, RowSum, SelectionSum
 from likeset.privacy.noise import Integers, Noise, SimulatedNoise
-from likeset.privacy.relation import ROW, PrivacyUnit, Relation, RowSum, SelectionSum
 
 __all__ = [
     "MEAN_DELTA",

@@ -16,9 +16,8 @@ from likeset.audit.trials import (
     restarted_answers,
     trial_of,
 )
-from likeset.privacy.events import ExponentialChoice, Laplace
+from likeset.privacy.events import ROW, ExponentialChoice, InRange, Laplace, Norm, Relation, RowSum
 from likeset.privacy.noise import SimulatedNoise
-from likeset.privacy.relation import ROW, InRange, Norm, Relation, RowSum
 
 __all__ = [
     "doubled_rate",

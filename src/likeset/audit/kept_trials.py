@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from likeset.audit.neighbours import Neighbours
 from likeset.audit.trials import Trial, claims, trial_of
 from likeset.geometry.stream import Stream
-from likeset.mechanisms.kept_rows import KeptRows, digests_of_ids
-from likeset.privacy.events import Laplace
+from likeset.privacy.events import Laplace, Norm, PrivacyUnit, Relation, RowSum
+from likeset.privacy.kept_rows import KeptRows, digests_of_ids
 from likeset.privacy.noise import Integers, Noise, SimulatedNoise
-from likeset.privacy.relation import Norm, PrivacyUnit, Relation, RowSum
 
 __all__ = ["kept_by_block", "kept_by_place", "kept_sum", "rows_of_many"]
 

@@ -15,10 +15,9 @@ from likeset.audit.neighbours import Neighbours, Rows
 from likeset.audit.partitions import Score
 from likeset.audit.scores import distances, joint_score, lattice_bits
 from likeset.audit.trials import Trial, claims, draws, trial_of
-from likeset.mechanisms import gaussian_mean, mwem_mean
-from likeset.privacy.events import Composition
+from likeset.privacy import gaussian_mean, mwem_mean
+from likeset.privacy.events import ROW, Composition, PrivacyUnit, Relation
 from likeset.privacy.noise import Noise
-from likeset.privacy.relation import ROW, PrivacyUnit, Relation
 
 __all__ = ["gaussian_budget", "gaussian_fixed", "gaussian_twice", "mean_score", "mwem", "mwem_rows"]
 

@@ -11,8 +11,8 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from likeset.mechanisms import width_choice
-from likeset.mechanisms.auction import Bids
+from likeset.privacy import width_choice
+from likeset.privacy.auction import Bids
 from likeset.privacy.noise import Integers
 
 __all__ = [

@@ -11,9 +11,8 @@ import numpy as np
 from likeset.audit import neighbours
 from likeset.audit.neighbours import Neighbours
 from likeset.audit.trials import SMALL_DELTA, Claim, Trial, claims, draws, trial_of
-from likeset.privacy.events import ExponentialChoice, Gaussian, Laplace
+from likeset.privacy.events import ExponentialChoice, Gaussian, InRange, Laplace, Norm, PrivacyUnit, Relation, RowSum
 from likeset.privacy.noise import Integers, Noise
-from likeset.privacy.relation import InRange, Norm, PrivacyUnit, Relation, RowSum
 
 __all__ = ["choice", "coin", "gaussian", "laplace"]
 

@@ -3,11 +3,10 @@
 from likeset.audit import neighbours
 from likeset.audit.neighbours import Neighbours
 from likeset.audit.trials import Trial, claims, draws, trial_of
-from likeset.mechanisms import auction, share, width_choice
-from likeset.mechanisms.auction import Bids
-from likeset.privacy.events import Observer
+from likeset.privacy import auction, share, width_choice
+from likeset.privacy.auction import Bids
+from likeset.privacy.events import Observer, PrivacyUnit, Relation
 from likeset.privacy.noise import Noise
-from likeset.privacy.relation import PrivacyUnit, Relation
 
 __all__ = ["OWNERS", "everyone", "noisy_shares", "threshold", "threshold_plan", "width"]
 

@@ -14,9 +14,8 @@ from likeset.audit import channel_trials, kept_trials, mean_trials, neighbours, 
 from likeset.audit.prefetch import PrefetchedNoise
 from likeset.audit.sums import fresh_seed
 from likeset.audit.trials import Trial
-from likeset.privacy.events import Observer
+from likeset.privacy.events import Observer, Relation
 from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise
-from likeset.privacy.relation import Relation
 
 __all__ = ["sound_trials"]
 

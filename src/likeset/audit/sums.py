@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from likeset.audit.neighbours import Neighbours, opposite_signs
 from likeset.audit.partitions import Score
 from likeset.audit.trials import Channel, Observe, Trial, claims, trial_of
-from likeset.privacy.events import Laplace
+from likeset.privacy.events import ROW, Laplace, Norm, Relation, RowSum
 from likeset.privacy.noise import Integers, Noise
-from likeset.privacy.relation import ROW, Norm, Relation, RowSum
 
 __all__ = [
     "EVENT",

@@ -20,9 +20,8 @@ from likeset.audit.neighbours import Neighbours
 from likeset.audit.partitions import Score
 from likeset.audit.power import Power, power
 from likeset.privacy.accounting import guarantee
-from likeset.privacy.events import Event
+from likeset.privacy.events import Event, Relation
 from likeset.privacy.noise import Noise
-from likeset.privacy.relation import Relation
 
 __all__ = [
     "SMALL_DELTA",

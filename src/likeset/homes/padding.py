@@ -4,7 +4,7 @@ Records are packed, so that their length depends on rows; what is sold depends o
 protected size shows it. A body is padded to a multiple of the size that such a message has at most, by its terms.
 """
 
-from likeset.privacy.relation import Relation
+from likeset.privacy.events import Relation
 from likeset.protocol.messages import Delivery, Message, Offer, Summary, Target
 from likeset.protocol.split.run_shape import most_part_bytes
 from likeset.protocol.split.split_messages import TargetShare

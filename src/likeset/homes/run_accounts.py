@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from likeset.errors import BudgetExceeded
 from likeset.ledger import Ledger, Limit, check_account
-from likeset.privacy.relation import Relation
-from likeset.privacy.view import View
+from likeset.privacy.events import Relation
+from likeset.privacy.guarantee import View
 from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.plans import PlannedView
 

@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from likeset.ledger import Request, Unfinished
 from likeset.privacy.events import Event, Release
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.curator import Curator
 from likeset.protocol.messages import Message

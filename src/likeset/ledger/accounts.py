@@ -12,8 +12,7 @@ from likeset.errors import BudgetExceeded, UnprovenPart
 from likeset.ledger.charges import Charge, Limit, as_followed, check_account, proven_part, unproven_parts
 from likeset.privacy import accounting
 from likeset.privacy.events import unit_of
-from likeset.privacy.guarantee import Basis
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import Basis, View
 
 __all__ = ["Account", "Tally"]
 

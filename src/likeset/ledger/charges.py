@@ -7,10 +7,8 @@ from typing import Any, Self
 from likeset.arguments import count, positive
 from likeset.errors import ChargeRefused, InvalidArgument, OtherRelation, OtherUnit
 from likeset.privacy import accounting, events
-from likeset.privacy.events import Event
-from likeset.privacy.guarantee import checked_delta
-from likeset.privacy.relation import Relation
-from likeset.privacy.view import View, checked_name
+from likeset.privacy.events import Event, Relation
+from likeset.privacy.guarantee import View, checked_delta, checked_name
 
 __all__ = ["Charge", "Limit", "as_followed", "check_account", "proven_part", "unproven_parts"]
 

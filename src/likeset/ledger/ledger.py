@@ -22,7 +22,7 @@ from likeset.ledger.log import ChainedLog, Reader, Verification, timestamp
 from likeset.ledger.requests import Repeatable, Request, Reservation, Unfinished
 from likeset.ledger.transaction import Transaction
 from likeset.privacy.events import Event, Release
-from likeset.privacy.view import View, checked_name
+from likeset.privacy.guarantee import View, checked_name
 
 __all__ = ["DrawEach", "Ledger"]
 

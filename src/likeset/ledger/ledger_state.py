@@ -14,7 +14,7 @@ from likeset.ledger.accounts import Account, Tally
 from likeset.ledger.chain import START, Entry, Head, Problem
 from likeset.ledger.charges import Charge, Limit
 from likeset.ledger.entry_kinds import AUDIT
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 
 __all__ = ["FORMAT", "Answer", "Charged", "Known", "LedgerState"]
 

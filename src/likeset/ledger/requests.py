@@ -9,7 +9,7 @@ from likeset.errors import ChargeRefused, InvalidArgument
 from likeset.ledger.chain import canonical
 from likeset.ledger.charges import Charge, unproven_parts
 from likeset.privacy.events import Event, Release
-from likeset.privacy.view import checked_name
+from likeset.privacy.guarantee import checked_name
 
 __all__ = ["Repeatable", "Request", "Reservation", "Unfinished", "recorded_release"]
 

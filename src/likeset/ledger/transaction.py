@@ -12,7 +12,7 @@ from likeset.ledger.ledger_state import Answer, Known, LedgerState
 from likeset.ledger.log import Append
 from likeset.ledger.requests import Repeatable, Request, Reservation, Unfinished, recorded_release
 from likeset.privacy.events import Event, Release
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 
 __all__ = ["Transaction"]
 

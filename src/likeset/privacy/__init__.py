@@ -1,5 +1,6 @@
-"""What was done to protected data, what it costs, and the only secret randomness.
+"""What is done to protected data, what it costs, and the only secret randomness.
 
-``relation`` says what neighbouring data are and how far a bounded quantity can move between them; ``events``
-is the closed vocabulary of what mechanisms do; ``accounting`` turns events into guarantees; ``noise`` draws.
+``events`` is the closed vocabulary of what mechanisms do, ``accounting`` turns events into guarantees, ``noise`` draws.
+Each mechanism is planned first (its event is fixed before data are read) and run then: ``gaussian_mean``,
+``mwem_mean``, ``width_choice``, ``kept_rows``, ``auction``.
 """

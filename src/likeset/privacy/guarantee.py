@@ -1,13 +1,14 @@
-"""The statement at the end: how much, under which relation, and on whose word."""
+"""The statement at the end: how much, under which relation, on whose word, and for which view."""
 
 import math
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, Literal, Self, get_args
 
 from likeset.errors import InvalidArgument
-from likeset.privacy.relation import Relation
-
-__all__ = ["Basis", "Guarantee", "bound_in_words", "checked_delta", "guess_in_words"]
+from likeset.privacy.events import Relation
 
 
 class Basis(StrEnum):
@@ -76,3 +77,92 @@ def checked_delta(delta: float) -> float:
     if isinstance(delta, bool) or not 0.0 <= delta < 1.0:
         raise InvalidArgument("delta", delta, "must be at least 0 and below 1")
     return float(delta)
+
+
+# Who observes, and whose rows are protected: every guarantee and every budget is stated for one such view.
+#
+# A coalition of owners is a view of its own, because owners may compare what they heard. ``View.owners(data)``
+# is the widest one, *any* coalition of owners (other than the one whose data set it is); a guarantee for it
+# holds for every smaller coalition.
+
+ObserverRole = Literal["owners", "curator", "consumer"]
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}")
+
+
+def checked_name(argument: str, value: str) -> str:
+    """A name that may stand in records and messages: short, printable, without blanks."""
+    if not isinstance(value, str) or _NAME.fullmatch(value) is None:
+        shown = f"text of {len(value)} characters" if isinstance(value, str) else type(value).__name__
+        raise InvalidArgument(
+            argument, shown, "must be 1 to 128 letters, digits or ._:/@- and start with a letter or digit"
+        )
+    return value
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class View:
+    """What one observer can learn about one data set.
+
+    Attributes:
+        observer: the role that observes.
+        protected: the name of the data set whose rows are protected.
+        coalition: for owners, the names of those who pool what they hear, sorted; empty means any coalition.
+    """
+
+    observer: ObserverRole
+    protected: str
+    coalition: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.observer not in get_args(ObserverRole):
+            raise InvalidArgument("observer", repr(self.observer), "must be one of owners, curator, consumer")
+        checked_name("protected", self.protected)
+        for name in self.coalition:
+            checked_name("coalition", name)
+        if self.coalition and self.observer != "owners":
+            raise InvalidArgument("coalition", f"{len(self.coalition)} names", "only owners form coalitions")
+        if self.coalition != tuple(sorted(set(self.coalition))):
+            raise InvalidArgument("coalition", f"{len(self.coalition)} names", "must be sorted, each name once")
+
+    @classmethod
+    def owners(cls, protected: str, *, among: Iterable[str] = ()) -> Self:
+        """The owners named, pooling what they hear; without names, any coalition of owners."""
+        return cls("owners", protected, tuple(sorted(set(among))))
+
+    @classmethod
+    def curator(cls, protected: str) -> Self:
+        """The curator."""
+        return cls("curator", protected)
+
+    @classmethod
+    def consumer(cls, protected: str) -> Self:
+        """The consumer."""
+        return cls("consumer", protected)
+
+    def covers(self, other: "View") -> bool:
+        """Whether a bound on this view bounds the other: same data set, nobody in it who is not in this."""
+        if (self.observer, self.protected) != (other.observer, other.protected):
+            return False
+        return not self.coalition or (bool(other.coalition) and set(other.coalition) <= set(self.coalition))
+
+    def hears(self, other: "View") -> bool:
+        """Whether something sent to the other view reaches this one: same data set, somebody is in both."""
+        if (self.observer, self.protected) != (other.observer, other.protected):
+            return False
+        return not (self.coalition and other.coalition) or bool(set(self.coalition) & set(other.coalition))
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {"observer": self.observer, "protected": self.protected, "coalition": list(self.coalition)}
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Self:
+        """The view that ``to_json`` described."""
+        return cls(document["observer"], document["protected"], tuple(document["coalition"]))
+
+    def __str__(self) -> str:
+        if self.observer != "owners":
+            return f"{self.observer} sees {self.protected}"
+        if not self.coalition:
+            return f"any owners see {self.protected}"
+        return f"{' + '.join(self.coalition)} {'sees' if len(self.coalition) == 1 else 'see'} {self.protected}"

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from likeset.arguments import count, one_of, positive
 from likeset.errors import InvalidArgument
-from likeset.privacy.events import Composition, Event, ExponentialChoice, Laplace, Repeated
-from likeset.privacy.relation import Quantity
+from likeset.privacy.events import Composition, Event, ExponentialChoice, Laplace, Quantity, Repeated
 
 __all__ = [
     "CHANGING",

@@ -20,11 +20,11 @@ from numpy.typing import ArrayLike, NDArray
 from likeset import arguments
 from likeset.errors import InvalidArgument
 from likeset.geometry.shapley import Game, Shapley, owner_numbers, shapley
-from likeset.mechanisms.share import SharePlan
-from likeset.mechanisms.share import plan as plan_shares
-from likeset.mechanisms.share import run as release_shares
 from likeset.privacy.events import Release, Repeated, Simulated
-from likeset.privacy.view import checked_name
+from likeset.privacy.guarantee import checked_name
+from likeset.privacy.share import SharePlan
+from likeset.privacy.share import plan as plan_shares
+from likeset.privacy.share import run as release_shares
 
 __all__ = [
     "Attribution",

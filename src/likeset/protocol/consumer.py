@@ -8,11 +8,10 @@ from numpy.typing import ArrayLike
 from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import IllegalMessage, InvalidArgument
-from likeset.mechanisms import gaussian_mean, mwem_mean
-from likeset.privacy.events import Event, Release, Simulated
+from likeset.privacy import gaussian_mean, mwem_mean
+from likeset.privacy.events import Event, Relation, Release, Simulated
+from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Noise, random_order
-from likeset.privacy.relation import Relation
-from likeset.privacy.view import View
 from likeset.protocol.admission import Admission
 from likeset.protocol.declarations import Declared
 from likeset.protocol.legality import RELEASE_ROUND, consumer_rules, title_of_message

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import IllegalMessage, InvalidArgument, QuorumMissed
-from likeset.privacy.events import Event, NoRelease, Simulated
+from likeset.privacy.events import Event, NoRelease, Relation, Simulated
+from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Noise
-from likeset.privacy.relation import Relation
-from likeset.privacy.view import View
 from likeset.protocol.admission import Admission
 from likeset.protocol.cross_fitting import HeldOut
 from likeset.protocol.declarations import Declared

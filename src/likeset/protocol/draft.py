@@ -12,10 +12,8 @@ from typing import Literal
 from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
-from likeset.mechanisms import auction, gaussian_mean, width_choice
-from likeset.privacy import accounting, loss, schedules
-from likeset.privacy.events import Gaussian, Observer
-from likeset.privacy.relation import PrivacyUnit, Relation
+from likeset.privacy import accounting, auction, gaussian_mean, schedules, width_choice
+from likeset.privacy.events import Gaussian, Observer, PrivacyUnit, Relation
 from likeset.protocol.notices import Notice, UniformOffers
 from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.run_settings import RunSettings, settings
@@ -325,10 +323,11 @@ class Draft:
 def _rho_within(budget: Budget) -> float:
     """The largest rho of zero-concentrated privacy within a budget."""
     low, high = 0.0, 1.0
-    while loss.epsilon_of_rho(high, budget.delta) <= budget.epsilon:
+    while accounting.epsilon_of_rho(high, budget.delta) <= budget.epsilon:
         high *= 2.0
     for _ in range(60):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if loss.epsilon_of_rho(middle, budget.delta) <= budget.epsilon else (low, middle)
+        fits = accounting.epsilon_of_rho(middle, budget.delta) <= budget.epsilon
+        low, high = (middle, high) if fits else (low, middle)
     # A hair less: what is planned here is added up again, step by step, by the ledger.
     return low * (1.0 - 1e-6)

@@ -17,7 +17,7 @@ from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import IllegalMessage, InvalidArgument
 from likeset.geometry.features import FourierFeatures
-from likeset.mechanisms import auction, gaussian_mean, mwem_mean
+from likeset.privacy import auction, gaussian_mean, mwem_mean
 from likeset.privacy.events import Event, NoRelease
 from likeset.privacy.noise import Noise
 from likeset.protocol.curator import Curator, Held, is_number

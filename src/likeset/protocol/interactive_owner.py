@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from likeset.errors import IllegalMessage
 from likeset.privacy.events import NoRelease, Unbounded
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 from likeset.protocol.exact_scores import direction_on_lattice, exact_sums, features_on_lattice, gains, in_own_units
 from likeset.protocol.legality import title_of_message
 from likeset.protocol.message_arrays import Vector

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.errors import BadMessage
-from likeset.privacy.view import checked_name
+from likeset.privacy.guarantee import checked_name
 from likeset.protocol.message_arrays import (
     DIMENSIONS,
     MOST_BYTES,

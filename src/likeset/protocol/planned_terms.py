@@ -10,12 +10,11 @@ from typing import Any, Literal
 
 from likeset import arguments
 from likeset.errors import InvalidArgument, UnprovenPart
-from likeset.mechanisms.auction import PAPER_AUCTION, plan_threshold
-from likeset.privacy.events import Observer
-from likeset.privacy.relation import PrivacyUnit, Relation
+from likeset.privacy.auction import PAPER_AUCTION, plan_threshold
+from likeset.privacy.events import Observer, PrivacyUnit, Relation
+from likeset.privacy.guarantee import checked_name
 from likeset.privacy.schedules import CHANGING
 from likeset.privacy.schedules import NAMES as SCHEDULES
-from likeset.privacy.view import checked_name
 from likeset.protocol.split.split_terms import MOST_SPLIT_SLOTS, MOST_SPLIT_TARGET, SplitShape
 from likeset.protocol.term_parts import Budget, KernelShape, check_text, is_digest, keep_checked
 

@@ -6,23 +6,24 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from likeset.errors import InvalidArgument
-from likeset.mechanisms import auction, gaussian_mean, mwem_mean
-from likeset.privacy import accounting, schedules
-from likeset.privacy.calibration import least_noise, mwem_epsilon
+from likeset.privacy import accounting, auction, gaussian_mean, mwem_mean, schedules
+from likeset.privacy.accounting import least_noise, mwem_epsilon
 from likeset.privacy.events import (
     Composition,
     Event,
     Gaussian,
     NoRelease,
+    Norm,
     Observer,
     PublicSize,
+    Relation,
     Repeated,
+    RowSum,
+    SelectionSum,
     Simulated,
     Unbounded,
 )
-from likeset.privacy.guarantee import Guarantee
-from likeset.privacy.relation import Norm, Relation, RowSum, SelectionSum
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import Guarantee, View
 from likeset.protocol.planned_terms import SUMMARY_RELEASE, PlannedTerms
 from likeset.protocol.term_parts import Budget
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from likeset.arguments import Rows
 from likeset.errors import IllegalMessage
 from likeset.geometry.tilt import Drawing
-from likeset.mechanisms import auction, gaussian_mean
+from likeset.privacy import auction, gaussian_mean
 from likeset.privacy.events import Release, Unbounded
+from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Noise
-from likeset.privacy.view import View
 from likeset.protocol.cross_fitting import HeldOut, cross_fit
 from likeset.protocol.curator import Curator, Held, is_number, join_labels
 from likeset.protocol.declarations import Declared

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from likeset.errors import PartyFailed
 from likeset.privacy.events import Event, Release
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 from likeset.protocol.messages import Message
 
 __all__ = ["ChargeWanted", "Draw", "PricedDraw", "Step", "Work"]

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from likeset import arguments
 from likeset.errors import InvalidArgument
-from likeset.privacy.relation import Relation
+from likeset.privacy.events import Relation
 from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.split.split_terms import SplitTerms, largest_split
 from likeset.protocol.term_parts import Budget, Fingerprints, Kernel, check_text, is_run_id

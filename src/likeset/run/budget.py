@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from likeset.ledger import Ledger
 from likeset.ledger.accounts import Account
-from likeset.privacy.guarantee import Basis
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import Basis, View
 from likeset.run.job import Job
 
 __all__ = ["ONE_RUN", "CountedBudget", "counted_budget"]

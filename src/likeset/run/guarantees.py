@@ -7,9 +7,8 @@ from typing import Any
 from likeset.homes.consumer.home import KeptRun
 from likeset.ledger import Ledger, Request
 from likeset.privacy import accounting
-from likeset.privacy.events import Composition
+from likeset.privacy.events import ROW, Composition, PrivacyUnit
 from likeset.privacy.guarantee import bound_in_words
-from likeset.privacy.relation import ROW, PrivacyUnit
 from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.plans import PlannedView, planned_views
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from likeset.arguments import Rows
 from likeset.errors import BadTable, InvalidArgument
 from likeset.geometry.tilt import Drawing
-from likeset.privacy.view import checked_name
+from likeset.privacy.guarantee import checked_name
 from likeset.protocol.notices import Notice
 from likeset.protocol.owner import Scan
 from likeset.protocol.run_settings import RunSettings

@@ -6,7 +6,7 @@ from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.geometry.kernels import median_gamma
-from likeset.mechanisms import width_choice
+from likeset.privacy import width_choice
 from likeset.privacy.schedules import GAMMA
 from likeset.protocol.run_settings import RunSettings
 from likeset.protocol.selection import is_usable_width

@@ -8,8 +8,7 @@ from typing import Any
 
 from likeset.errors import BudgetExceeded
 from likeset.ledger import Ledger
-from likeset.privacy.guarantee import Basis
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import Basis, View
 from likeset.run.plan import Plan
 
 __all__ = ["AccountOutlook", "ledger_outlook", "note_how_to_raise"]

@@ -14,12 +14,11 @@ from likeset.arguments import Rows
 from likeset.errors import BudgetExceeded, InvalidArgument
 from likeset.homes.run_accounts import check_accounts, check_rows_left, limit_of, open_accounts
 from likeset.ledger import Account, Ledger, Limit
-from likeset.mechanisms import width_choice
+from likeset.privacy import width_choice
 from likeset.privacy.events import Composition, Event, Release, Simulated
-from likeset.privacy.guarantee import Basis
+from likeset.privacy.guarantee import Basis, View
 from likeset.privacy.noise import Noise
 from likeset.privacy.schedules import GAMMA
-from likeset.privacy.view import View
 from likeset.protocol.draft import Draft, Facts
 from likeset.protocol.notices import Notice
 from likeset.protocol.planned_terms import PlannedTerms

@@ -7,9 +7,9 @@ from typing import Any, Self
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from likeset.ledger import Ledger, Request
-from likeset.mechanisms.kept_rows import keep_key
 from likeset.privacy.events import Event
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
+from likeset.privacy.kept_rows import keep_key
 from likeset.protocol.party import CURATOR
 from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.terms import WITNESS

@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime
 from likeset.homes.consumer.home import ConsumerHome, KeptRun
 from likeset.ledger import Ledger
 from likeset.privacy.events import Composition
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 from likeset.protocol.notices import Notice
 from likeset.protocol.plans import PlannedView, planned_views
 

@@ -5,9 +5,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from likeset.privacy.accounting import guarantee
-from likeset.privacy.events import Composition, Event, PaperAuction, Repeated
+from likeset.privacy.events import (
+    ROW,
+    Composition,
+    Event,
+    Norm,
+    PaperAuction,
+    Quantity,
+    Relation,
+    Repeated,
+    RowSum,
+    SelectionSum,
+)
 from likeset.privacy.guarantee import Basis, Guarantee
-from likeset.privacy.relation import ROW, Norm, Quantity, Relation, RowSum, SelectionSum
 from likeset.privacy.schedules import Schedule, auction_epsilon, auction_patience, schedule
 from likeset.simulation.paper_counting import Precondition, paper_count, preconditions
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from likeset.arguments import count, positive
 from likeset.errors import InvalidArgument
+from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import Basis, Guarantee
-from likeset.privacy.relation import Relation
 
 __all__ = [
     "Precondition",

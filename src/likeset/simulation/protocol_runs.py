@@ -12,9 +12,8 @@ from likeset.geometry.features import FourierFeatures
 from likeset.homes.shell import ConsumerShell, CuratorShell, Shell
 from likeset.ledger import Request
 from likeset.privacy.events import Event, Release
-from likeset.privacy.guarantee import Basis, Guarantee
+from likeset.privacy.guarantee import Basis, Guarantee, View
 from likeset.privacy.noise import SimulatedNoise
-from likeset.privacy.view import View
 from likeset.protocol.consumer import Consumer
 from likeset.protocol.curator import Curator
 from likeset.protocol.draft import Draft, Facts

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from likeset import documents
 from likeset.documents import make_folder, write_text
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.privacy.view import checked_name
+from likeset.privacy.guarantee import checked_name
 from likeset.trust.encoding import CARD_CONTEXT, fields, read_tagged, signed
 from likeset.trust.fingerprints import check_typed, fingerprint_of
 from likeset.trust.sealing import SealingSecret, check_sealing_key

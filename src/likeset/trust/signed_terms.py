@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Self, cast, get_args
 
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.privacy.view import checked_name
+from likeset.privacy.guarantee import checked_name
 from likeset.trust.cards import Card, CardSecret
 from likeset.trust.encoding import ACCEPTANCE_CONTEXT, TERMS_CONTEXT, fields, read_tagged
 from likeset.trust.headers import DIGEST_BYTES, RUN_ID_BYTES

@@ -127,8 +127,7 @@ def _paper_table(lines: "Sequence[PriceComparison]", *, exact: bool) -> list[lis
 
 def _events(path: Path, deltas: list[float], *, exact: bool, as_json: bool) -> None:
     from likeset.privacy.accounting import Filter, guarantee
-    from likeset.privacy.events import Composition, relation_of
-    from likeset.privacy.relation import Relation
+    from likeset.privacy.events import Composition, Relation, relation_of
 
     recorded = _read_events(path)
     together = Composition(tuple(recorded))

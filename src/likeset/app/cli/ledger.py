@@ -89,7 +89,7 @@ def limit(
     Example: [bold]likeset ledger limit budgets.sqlite --of north --rows 1000[/]
     """
     from likeset.ledger import Ledger
-    from likeset.privacy.view import View
+    from likeset.privacy.guarantee import View
 
     wanted: dict[View, dict[str, Any]] = {
         View.owners(rows_of): {} if epsilon is None else {"epsilon": epsilon},
@@ -243,7 +243,7 @@ def _history_table(history: list[dict[str, Any]], *, hidden: int) -> Table:
 
 def _history(entries: "tuple[Entry, ...]", run: str | None) -> list[dict[str, Any]]:
     """One item per limit, charge and purge; a charge and its answer are one item."""
-    from likeset.privacy.view import View
+    from likeset.privacy.guarantee import View
 
     answered = {entry.document()["reservation"] for entry in entries if entry.kind == "commit"}
     history = []

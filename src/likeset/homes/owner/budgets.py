@@ -14,7 +14,7 @@ from likeset.ledger import Account, Ledger, Limit
 from likeset.ledger.accounts import Tally
 from likeset.ledger.ledger_state import Charged, LedgerState
 from likeset.privacy.events import Event, NoRelease
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 from likeset.protocol.plans import PlannedView, views_of_owners
 from likeset.protocol.terms import Terms
 

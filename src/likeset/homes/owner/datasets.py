@@ -30,9 +30,9 @@ from likeset.documents import Document
 from likeset.errors import BadTable, InvalidArgument, LikesetError
 from likeset.files import make_private_folder
 from likeset.homes.owner.small_groups import SmallGroups, rare_among
-from likeset.mechanisms.kept_rows import keep_key
-from likeset.privacy.relation import PrivacyUnit
-from likeset.privacy.view import checked_name
+from likeset.privacy.events import PrivacyUnit
+from likeset.privacy.guarantee import checked_name
+from likeset.privacy.kept_rows import keep_key
 from likeset.protocol.admission import Admission
 from likeset.protocol.sealed import foreseen_sample
 from likeset.protocol.terms import Terms

@@ -13,7 +13,7 @@ from likeset.errors import LedgerUnreadable
 from likeset.homes.owner.run_records import HEARD
 from likeset.ledger import Ledger, Request, Transaction
 from likeset.privacy.events import Event, NoRelease
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 from likeset.protocol.messages import Delivery, Message, Offer, decode
 from likeset.protocol.split.shared_replies import is_kept_offer, shared_replies, slots_in
 from likeset.protocol.split.split_messages import OfferShare

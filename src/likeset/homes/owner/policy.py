@@ -20,8 +20,8 @@ from likeset.errors import InvalidArgument
 from likeset.homes.expiry import clock_words
 from likeset.homes.mailbox_address import MailboxAddress
 from likeset.ledger import Limit
-from likeset.privacy.relation import Relation
-from likeset.privacy.view import checked_name
+from likeset.privacy.events import Relation
+from likeset.privacy.guarantee import checked_name
 from likeset.protocol.terms import Terms
 
 __all__ = [

@@ -14,9 +14,8 @@ from likeset.homes.owner.past_runs import PastRun, past_runs
 from likeset.homes.owner.policy import Accounts, Policy, Verdict
 from likeset.homes.owner.readers import Reader, other_trust, readers_of
 from likeset.homes.owner.run_records import UNREADABLE
-from likeset.privacy.events import NoRelease
+from likeset.privacy.events import ROW, NoRelease
 from likeset.privacy.guarantee import bound_in_words
-from likeset.privacy.relation import ROW
 from likeset.protocol.plans import PlannedView
 from likeset.protocol.term_parts import MOST_SHOWN
 from likeset.protocol.terms import Terms

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from likeset.errors import BadDocument
-from likeset.privacy.relation import Relation
+from likeset.privacy.events import Relation
 from likeset.protocol.split.run_shape import offer_context, target_commitment
 from likeset.protocol.split.split_messages import ShareReceipts, TargetShare
 from likeset.protocol.split.split_terms import MOST_SPLIT_TARGET

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from likeset.arguments import Rows
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument
 from likeset.geometry.weights import weights
+from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Noise
-from likeset.privacy.view import View
 from likeset.protocol.consumer import released_mean, target_rows
 from likeset.protocol.declarations import Declared
 from likeset.protocol.legality import RELEASE_ROUND, ComputeState

@@ -4,7 +4,7 @@ import numpy as np
 
 from likeset.errors import IllegalMessage, InvalidArgument
 from likeset.privacy.events import Unbounded
-from likeset.privacy.view import View
+from likeset.privacy.guarantee import View
 from likeset.protocol.declarations import Declared
 from likeset.protocol.messages import Message
 from likeset.protocol.offers import Weighing, draw_offer

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from likeset.errors import InvalidArgument
-from likeset.mechanisms.kept_rows import KeptRows, digests_of_ids
+from likeset.privacy.kept_rows import KeptRows, digests_of_ids
 from likeset.tables.cells import MissingWords, plain_array
 from likeset.tables.rows_per_id import written_ids
 from likeset.tables.schema import Schema

@@ -17,9 +17,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from likeset.arguments import count, matrix, positive
 from likeset.errors import InvalidArgument
-from likeset.privacy.events import Composition, ExponentialChoice, Laplace, Release, Repeated
+from likeset.privacy.events import (
+    Composition,
+    ExponentialChoice,
+    Laplace,
+    Norm,
+    PrivacyUnit,
+    Relation,
+    Release,
+    Repeated,
+    RowSum,
+    SelectionSum,
+)
 from likeset.privacy.noise import Integers, Noise, make_release
-from likeset.privacy.relation import Norm, PrivacyUnit, Relation, RowSum, SelectionSum
 
 __all__ = ["MwemMean", "MwemPlan", "State", "grid_mean", "grid_points", "plan", "plan_selection", "run"]
 
@@ -107,7 +117,7 @@ def plan(
 ) -> MwemPlan:
     """Plan a mean over protected rows.
 
-    ``privacy.calibration.mwem_epsilon`` fits ``epsilon`` to a budget.
+    ``accounting.mwem_epsilon`` fits ``epsilon`` to a budget.
     """
     quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=unit, relation=relation)
     return MwemPlan(size, dimension, epsilon, iterations, quantity)

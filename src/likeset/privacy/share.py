@@ -20,9 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from likeset.arguments import count, positive, vector
 from likeset.errors import InvalidArgument
 from likeset.privacy.accounting import pure_price
-from likeset.privacy.events import Laplace, Observer, Release, Repeated
+from likeset.privacy.events import InRange, Laplace, Observer, Relation, Release, Repeated
 from likeset.privacy.noise import Integers, Noise, make_release
-from likeset.privacy.relation import InRange, Relation
 
 __all__ = ["SharePlan", "plan", "run"]
 

@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from likeset.arguments import Rows, count, matrix
 from likeset.errors import InvalidArgument
-from likeset.privacy.calibration import gaussian_sigma
-from likeset.privacy.events import Gaussian, Release
+from likeset.privacy.accounting import gaussian_sigma
+from likeset.privacy.events import Gaussian, Norm, PrivacyUnit, Relation, Release, RowSum, SelectionSum
 from likeset.privacy.noise import Integers, Noise, make_release
-from likeset.privacy.relation import Norm, PrivacyUnit, Relation, RowSum, SelectionSum
 
 __all__ = ["SPACING", "GaussianPlan", "plan", "run", "selected_unit_rows", "unit_rows"]
 

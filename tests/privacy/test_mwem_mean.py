@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
-from likeset.mechanisms import mwem_mean
-from likeset.privacy.events import ExponentialChoice, Laplace, Repeated, Simulated
+from likeset.privacy import mwem_mean
+from likeset.privacy.events import ROW, ExponentialChoice, Laplace, Relation, Repeated, Simulated
 from likeset.privacy.noise import Integers, SecretNoise, SimulatedNoise
-from likeset.privacy.relation import ROW, Relation
 from likeset.privacy.schedules import schedule
 
 Matrix = NDArray[np.float64]

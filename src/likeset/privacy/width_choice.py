@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from likeset.arguments import count, matrix, positive
 from likeset.errors import InvalidArgument
-from likeset.privacy.events import ExponentialChoice, Release
+from likeset.privacy.events import ExponentialChoice, PairSplit, PrivacyUnit, Relation, Release
 from likeset.privacy.noise import Noise, make_release, random_order
-from likeset.privacy.relation import PairSplit, PrivacyUnit, Relation
 
 __all__ = ["WidthPlan", "grid", "plan", "run"]
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from likeset.mechanisms import width_choice
+from likeset.privacy import width_choice
+from likeset.privacy.events import ROW, Relation
 from likeset.privacy.noise import SecretNoise, SimulatedNoise, random_order
-from likeset.privacy.relation import ROW, Relation
 
 
 def test_a_row_replaced_in_a_sorted_table_does_not_pair_all_others_anew() -> None:

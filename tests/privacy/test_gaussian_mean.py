@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
-from likeset.mechanisms import gaussian_mean
+from likeset.privacy import gaussian_mean
 from likeset.privacy.accounting import guarantee, guess_probability
-from likeset.privacy.events import Simulated
+from likeset.privacy.events import ROW, Norm, PrivacyUnit, Relation, RowSum, Simulated
 from likeset.privacy.guarantee import Basis
 from likeset.privacy.noise import Integers, SecretNoise, SimulatedNoise
-from likeset.privacy.relation import ROW, Norm, PrivacyUnit, Relation, RowSum
 
 STEPS = 2**30
 Matrix = NDArray[np.float64]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from chance import examples
 from likeset.errors import InvalidArgument
-from likeset.mechanisms import kept_rows
-from likeset.mechanisms.kept_rows import KeptRows, digests_of_ids, keep_key
+from likeset.privacy import kept_rows
+from likeset.privacy.kept_rows import KeptRows, digests_of_ids, keep_key
 
 Ids = list[bytes | None]
 

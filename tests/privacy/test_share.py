@@ -15,12 +15,11 @@ from chance import public_coins
 from likeset.audit.bounds import lower_bound
 from likeset.audit.exact import hockey_stick, pure_epsilon
 from likeset.errors import InvalidArgument
-from likeset.mechanisms import share
+from likeset.privacy import share
 from likeset.privacy.accounting import concentrated_price, guarantee, pure_price
-from likeset.privacy.events import Laplace, Observer, Repeated, Simulated, dumps, loads
+from likeset.privacy.events import InRange, Laplace, Observer, Relation, Repeated, Simulated, dumps, loads
 from likeset.privacy.guarantee import Basis
 from likeset.privacy.noise import Integers, SecretNoise, SimulatedNoise
-from likeset.privacy.relation import InRange, Relation
 
 ALONE, TOGETHER = Observer.ONE_OWNER, Observer.COALITION
 STEPS = 2**30

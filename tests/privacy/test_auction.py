@@ -15,12 +15,11 @@ import pytest
 
 from chance import public_coins
 from likeset.errors import InvalidArgument, UnprovenPart
-from likeset.mechanisms import auction
+from likeset.privacy import auction
 from likeset.privacy.accounting import guarantee
-from likeset.privacy.events import NoRelease, Observer, Simulated
+from likeset.privacy.events import NoRelease, Observer, Relation, Simulated
 from likeset.privacy.guarantee import Basis
 from likeset.privacy.noise import Integers, SecretNoise, SimulatedNoise
-from likeset.privacy.relation import Relation
 from likeset.privacy.schedules import auction_epsilon, auction_patience
 
 Bidding = tuple[float | None, ...]

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from chance import public_coins
 from likeset.errors import InvalidArgument
-from likeset.mechanisms import width_choice
+from likeset.privacy import width_choice
 from likeset.privacy.accounting import concentrated_price, pure_price
-from likeset.privacy.events import ExponentialChoice
+from likeset.privacy.events import ROW, ExponentialChoice, Norm, PrivacyUnit, Relation, RowSum
 from likeset.privacy.noise import SecretNoise, SimulatedNoise
-from likeset.privacy.relation import ROW, Norm, PrivacyUnit, Relation, RowSum
 
 REPLACE = Relation.REPLACE_ONE
 
