@@ -12,10 +12,12 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+import typer.main
 import yaml
 
 import likeset
 from documented_pages import PAGES, ROOT, anchors, blocks
+from likeset.app.cli import app
 
 SETTINGS = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
 MKDOCS = Path(sys.executable).with_name("mkdocs")
@@ -126,6 +128,13 @@ def test_the_site_fetches_nothing_from_elsewhere(site: Path) -> None:
         assert outside == [], page.name
     for style in site.rglob("*.css"):
         assert re.search(r"(url\(|@import )['\"]?(https?:)?//", style.read_text(encoding="utf-8")) is None, style.name
+
+
+@pytest.mark.slow
+def test_the_page_of_the_command_line_has_every_noun(site: Path) -> None:
+    nouns = {f"likeset-{name}" for name in typer.main.get_command(app).commands}  # type: ignore[attr-defined]
+    assert len(nouns) > 10
+    assert nouns <= read(site / "cli.html").anchors
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """Brings pages from beside ``docs/`` into the site: README as its start, CONTRIBUTING, figures of benchmarks, examples.
 
+Adds what ``typer`` writes about every command to the page of the command line.
+
 Links in pages are written as they work in the repository. What lies in ``docs/`` loses that folder in the site, so
 links across its border are written anew here. MkDocs loads this file as hooks (``mkdocs.yml``).
 """
@@ -7,6 +9,8 @@ links across its border are written anew here. MkDocs loads this file as hooks (
 import html
 import posixpath
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +42,8 @@ def on_files(files: Files, *, config: MkDocsConfig) -> None:
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - MkDocs names them
     """Write a page's links as they are in the site; code is left as it is."""
     source = repository_path(page.file.src_uri)
+    if source == "docs/cli.md":
+        markdown += command_reference()
     texts = _FENCE.split(markdown)
     return "".join(text if text.startswith("```") else with_site_links(text, source) for text in texts)
 
@@ -59,6 +65,13 @@ def listed(items: list[Any]) -> str:
         for item in items
     )
     return f"<ul>{''.join(lines)}</ul>\n"
+
+
+def command_reference() -> str:
+    """Every command with its options, below headings of the second level and lower."""
+    command = [sys.executable, "-m", "typer", "likeset.app.cli", "utils", "docs", "--name", "likeset"]
+    written = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own words
+    return "\n" + written.replace("# `likeset`", "## All commands", 1)
 
 
 def files_beside_docs() -> Iterator[str]:

@@ -18,7 +18,6 @@ from likeset.app.cli import (
     ledger,
     match,
     owner,
-    reference,
     report,
     run,
     schema,
@@ -27,7 +26,6 @@ from likeset.app.cli import (
     transcript,
     witness,
 )
-from likeset.app.cli.help_texts import with_plain_help
 from likeset.display.program import run_program
 
 __all__ = ["app", "main"]
@@ -37,7 +35,7 @@ app = typer.Typer(
     help="Get a training set that looks like your target, from data owners who do not see each other's rows.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # a user's mistake is told in one line by main(); a bug shows its plain traceback
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
 )
 
 
@@ -66,7 +64,6 @@ app.command(name="evaluate")(evaluate.evaluate)
 app.command(name="report")(report.report)
 app.command(name="account")(account.account)
 app.command(name="audit")(audit.audit)
-app.command(name="reference", hidden=True)(reference.reference)
 app.add_typer(card.card)
 app.add_typer(curator.curator)
 app.add_typer(ledger.ledger)
@@ -77,7 +74,6 @@ app.add_typer(site.site)
 app.add_typer(split.split)
 app.add_typer(transcript.transcript)
 app.add_typer(witness.witness)
-with_plain_help(app)
 
 
 def main() -> None:

@@ -43,12 +43,12 @@ def account(
 ) -> None:
     """Say what releases cost: epsilon at a delta, under a neighbouring relation.
 
-    With [bold]--events[/], for releases recorded in a file, under the relation that they were planned under; with
-    [bold]--paper[/], for the paper's settings, what it claims beside what is proven, and the preconditions of its
+    With `--events`, for releases recorded in a file, under the relation that they were planned under; with
+    `--paper`, for the paper's settings, what it claims beside what is proven, and the preconditions of its
     theorem at its own parameters.
 
-    Example: [bold]likeset account --paper[/], then [bold]likeset account --events releases.json --delta
-        1e-6[/]
+    Example: `likeset account --paper`, then `likeset account --events releases.json --delta
+        1e-6`
     """
     if (events is not None) == paper:
         raise InvalidArgument("--events, --paper", "both" if paper else "neither", "give exactly one of them")

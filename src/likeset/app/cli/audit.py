@@ -42,7 +42,7 @@ def audit(
 
     Exit code 1 if a claim is refuted or, with --broken, if a broken mechanism is not caught.
 
-    Example: [bold]likeset audit[/], then [bold]likeset audit --broken --json[/]
+    Example: `likeset audit`, then `likeset audit --broken --json`
     """
     if samples is not None:
         from likeset.arguments import count

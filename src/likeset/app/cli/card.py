@@ -22,7 +22,7 @@ card = typer.Typer(
     name="card",
     help="Cards: who this home is, and which other parties a person here knows.",
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
 )
 
 HomePath = Annotated[Path, home_option("The directory of an owner, a consumer, a curator or a witness", or_node=True)]
@@ -53,12 +53,12 @@ def make(
     by: By = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make the card of a home that has none: [bold]card[/], to give away, and [bold]card.secret[/], for nobody else.
+    """Make the card of a home that has none: `card`, to give away, and `card.secret`, for nobody else.
 
-    New homes have one. With [bold]--new[/] a home gets another one in place of its own: then everybody who pinned the
+    New homes have one. With `--new` a home gets another one in place of its own: then everybody who pinned the
     old one must replace it, and runs under way under the old one end.
 
-    Example: [bold]likeset card make --home st-mary[/]
+    Example: `likeset card make --home st-mary`
     """
     from likeset.homes.pinning import home_in, make_own_card
 
@@ -87,7 +87,7 @@ def show(
 ) -> None:
     """Show a card: its name, its fingerprint to be read out by telephone, and as what it is pinned in this home.
 
-    Example: [bold]likeset card show --home st-mary --export st-mary.card[/]
+    Example: `likeset card show --home st-mary --export st-mary.card`
     """
     from likeset.homes.pinning import home_in
     from likeset.trust.cards import read_card
@@ -132,7 +132,7 @@ def pin(
 
     Call a number that you know, not one that came with the card, and let the party read its fingerprint out.
 
-    Example: [bold]likeset card pin clinic.card --as consumer --home st-mary[/]
+    Example: `likeset card pin clinic.card --as consumer --home st-mary`
     """
     from likeset.arguments import one_of
     from likeset.homes.pinning import check_not_own, home_in, pins_to_change
@@ -154,7 +154,7 @@ def pin(
 def list_cards(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     """List the cards that were ever pinned in this home; only those that are pinned now count.
 
-    Example: [bold]likeset card list --home st-mary[/]
+    Example: `likeset card list --home st-mary`
     """
     from likeset.homes.pinning import home_in
 
@@ -185,7 +185,7 @@ def replace(
     It has the role of the old one, and runs under way under that one end. Ask why there is a new one: whoever wants to
     be taken for the party would say the same.
 
-    Example: [bold]likeset card replace clinic-2027.card --home st-mary[/]
+    Example: `likeset card replace clinic-2027.card --home st-mary`
     """
     from likeset.homes.pinning import check_not_own, home_in, pins_to_change
     from likeset.trust.cards import read_card
@@ -214,7 +214,7 @@ def revoke(
 ) -> None:
     """Mark a card as one that never counts again: nothing that it signs is believed here from now on.
 
-    Example: [bold]likeset card revoke clinic --reason "keys stolen" --home st-mary[/]
+    Example: `likeset card revoke clinic --reason "keys stolen" --home st-mary`
     """
     from likeset.homes.pinning import home_in, pins_to_change
 

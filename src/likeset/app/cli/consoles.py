@@ -46,7 +46,7 @@ def of_owner(
 
     It listens on this machine alone, and prints a link that signs in once. SIGTERM and Ctrl-C end it, with exit code 0.
 
-    Example: [bold]likeset owner console --node st-mary[/]
+    Example: `likeset owner console --node st-mary`
     """
     starting = _starting()
     if link:
@@ -66,7 +66,7 @@ def of_consumer(
 ) -> None:
     """The runs of this consumer in a browser: who has answered, and plan, report and evaluation of each.
 
-    Example: [bold]likeset run console --home clinic[/]
+    Example: `likeset run console --home clinic`
     """
     starting = _starting()
     if link:

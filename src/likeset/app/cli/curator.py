@@ -31,7 +31,7 @@ curator = typer.Typer(
     name="curator",
     help="The curator's own side: schemas, letters.",
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
 )
 HomePath = Annotated[Path, home_option("The curator's directory")]
 
@@ -50,9 +50,9 @@ def init(
     """Make the directory of a curator: its card, its letters, the schemas that it knows.
 
     Give consumers and owners its card, to be pinned, and pin the cards of consumers. A run is curated only if the card
-    of its consumer is pinned here: [bold]likeset card pin FILE --as consumer[/].
+    of its consumer is pinned here: `likeset card pin FILE --as consumer`.
 
-    Example: [bold]likeset curator init curator --schema schema.yaml --mailbox file:///mnt/share[/]
+    Example: `likeset curator init curator --schema schema.yaml --mailbox file:///mnt/share`
     """
     from likeset.homes.curator.home import make_curator_home
     from likeset.tables.schema import Schema
@@ -83,7 +83,7 @@ def schema(
 ) -> None:
     """Know schemas, and list all that are known. A run on another one ends before anybody is asked for rows.
 
-    Example: [bold]likeset curator schema schema.yaml --home curator[/]
+    Example: `likeset curator schema schema.yaml --home curator`
     """
     opened = opened_curator(home)
     for path in files or []:
@@ -106,7 +106,7 @@ def sync(*, mailbox: MailboxOption = None, home: HomePath = HERE, as_json: JsonF
 
     Without --mailbox those that curator.yaml names. Made for cron.
 
-    Example: [bold]likeset curator sync --mailbox file:///mnt/share --home curator[/]
+    Example: `likeset curator sync --mailbox file:///mnt/share --home curator`
     """
     with _desks(home, mailbox, stays=False) as desks:
         sync_and_show(desks, as_json=as_json, notes=nobody_known(home))
@@ -125,7 +125,7 @@ def serve(
     SIGTERM and Ctrl-C end it between two letters, with exit code 0. A mailbox that is away is tried again. Split runs
     are computed beside the looks, if curator.yaml says where to listen.
 
-    Example: [bold]likeset curator serve --mailbox file:///mnt/share --home curator[/]
+    Example: `likeset curator serve --mailbox file:///mnt/share --home curator`
     """
     with _desks(home, mailbox, stays=True) as desks:
         serve_and_show(desks, every=every, as_json=as_json, notes=nobody_known(home))

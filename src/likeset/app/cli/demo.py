@@ -38,7 +38,7 @@ def demo(
     letters lie in OUT/mailbox, or travel over NVFlare. With --split a witness takes part, and owners' rows are shared
     among it, the curator and the consumer, so that nobody reads one but who buys it.
 
-    Example: [bold]likeset demo --out demo[/]
+    Example: `likeset demo --out demo`
     """
     if split and (not network or transport != "mailbox"):
         raise InvalidArgument("--split", "given", "goes with --network, by mailbox")

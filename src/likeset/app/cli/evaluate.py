@@ -40,7 +40,7 @@ def evaluate(
     drawn at random, and on all rows, with the differences. Where the schema declares an id, the test needs its column:
     intervals then resample persons. Writes evaluation.json, and a section into report.html.
 
-    Example: [bold]likeset evaluate matched --test test.csv --by-owner[/]
+    Example: `likeset evaluate matched --test test.csv --by-owner`
     """
     from likeset import documents
     from likeset.app.report import render

@@ -23,7 +23,7 @@ ledger = typer.Typer(
     name="ledger",
     help="Budgets over all runs: what each view may learn, and has learned.",
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
 )
 _BAR, _SHORT_BAR = 24, 8
 _WIDE = 104  # columns that the table needs with full bars and a basis of a few words
@@ -45,7 +45,7 @@ def show(
 
     A charge counts from the moment it is reserved: one that was never answered stays spent.
 
-    Example: [bold]likeset ledger show ledger.sqlite --run breast-2026-07[/]
+    Example: `likeset ledger show ledger.sqlite --run breast-2026-07`
     """
     from likeset.ledger import Ledger
 
@@ -86,7 +86,7 @@ def limit(
 
     The first job on a ledger opens its accounts with what that job needs; later ones need more.
 
-    Example: [bold]likeset ledger limit budgets.sqlite --of north --rows 1000[/]
+    Example: `likeset ledger limit budgets.sqlite --of north --rows 1000`
     """
     from likeset.ledger import Ledger
     from likeset.privacy.guarantee import View
@@ -131,9 +131,9 @@ def verify(
     """Check every entry, link and sum. Exit code 1 if anything was altered, removed, reordered or overspent.
 
     The chain has no key: who can write the file can cut off its end, put back an old copy, or write everything
-    anew. Keep the head that this prints where he cannot write, and give it back with [bold]--head[/].
+    anew. Keep the head that this prints where he cannot write, and give it back with `--head`.
 
-    Example: [bold]likeset ledger verify ledger.sqlite --head "$(cat /mnt/elsewhere/head)"[/]
+    Example: `likeset ledger verify ledger.sqlite --head "$(cat /mnt/elsewhere/head)"`
     """
     from likeset.ledger import Ledger
 
@@ -170,7 +170,7 @@ def purge(
     Charges stay spent. A request whose answer is removed is refused from then on: it is never drawn again. With
     both options, only messages that meet both go.
 
-    Example: [bold]likeset ledger purge ledger.sqlite --before 2026-01-01[/]
+    Example: `likeset ledger purge ledger.sqlite --before 2026-01-01`
     """
     from likeset.errors import InvalidArgument
     from likeset.ledger import Ledger

@@ -52,8 +52,8 @@ def match(
     Writes summary.parquet, result.json, report.html, terms.yaml and the ledger into one directory. Nothing is
     overwritten; a run that is interrupted goes on with --resume.
 
-    Example: [bold]likeset match --schema schema.yaml --target mine.csv --owner north=north.csv --owner
-    south=south.parquet --size 100 --epsilon 1 --out matched[/]
+    Example: `likeset match --schema schema.yaml --target mine.csv --owner north=north.csv --owner
+    south=south.parquet --size 100 --epsilon 1 --out matched`
     """
     from likeset.app.report import render
     from likeset.run.job_folder import passes_folder
@@ -90,8 +90,8 @@ def plan(
 
     Takes the arguments of likeset match, reads the schema and your target, and writes nothing.
 
-    Example: [bold]likeset plan --schema schema.yaml --target mine.csv --owner north=north.csv --owner
-    south=south.parquet --size 100 --epsilon 1[/]
+    Example: `likeset plan --schema schema.yaml --target mine.csv --owner north=north.csv --owner
+    south=south.parquet --size 100 --epsilon 1`
     """
     from likeset.run.job_plan import plan_job
 

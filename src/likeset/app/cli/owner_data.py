@@ -13,7 +13,7 @@ __all__ = ["check_data", "list_data", "remove"]
 def list_data(*, node: NodePath = HERE, as_json: JsonFlag = False) -> None:
     """List the data sets: where their rows lie, what leaves with a record, which runs use them. No row is read.
 
-    Example: [bold]likeset owner data list --node st-mary[/]
+    Example: `likeset owner data list --node st-mary`
     """
     from likeset.homes.owner.data_register import listed_data
 
@@ -42,7 +42,7 @@ def check_data(
 
     Exit code 1 if something is not in order. Nothing leaves; the values of small groups are shown here alone.
 
-    Example: [bold]likeset owner data check patients --node st-mary[/]
+    Example: `likeset owner data check patients --node st-mary`
     """
     from likeset.homes.owner.data_look import look_at_data
 
@@ -72,7 +72,7 @@ def remove(
 ) -> None:
     """Forget a data set that no run uses any more. Its rows stay where they are; what left has left.
 
-    Example: [bold]likeset owner data remove patients --node st-mary[/]
+    Example: `likeset owner data remove patients --node st-mary`
     """
     from likeset.homes.owner.data_register import remove as remove_data
 

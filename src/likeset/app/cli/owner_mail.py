@@ -29,7 +29,7 @@ def sync(*, mailbox: MailboxOption = None, node: NodePath = HERE, as_json: JsonF
     Without --mailbox those that owner.yaml names. Terms that come wait in the inbox for a decision, as always; what was
     decided goes out with the next look. Made for cron.
 
-    Example: [bold]likeset owner sync --mailbox file:///mnt/share --node st-mary[/]
+    Example: `likeset owner sync --mailbox file:///mnt/share --node st-mary`
     """
     with _desks(node, mailbox) as desks:
         sync_and_show(desks, as_json=as_json, notes=nobody_known(node))
@@ -49,7 +49,7 @@ def serve(
     SIGTERM and Ctrl-C end it between two letters, with exit code 0. A mailbox that is away is tried again. With
     --console, a steward decides in a browser meanwhile; --port is the console's.
 
-    Example: [bold]likeset owner serve --mailbox file:///mnt/share --node st-mary[/]
+    Example: `likeset owner serve --mailbox file:///mnt/share --node st-mary`
     """
     with (
         _desks(node, mailbox) as desks,

@@ -15,7 +15,7 @@ __all__ = ["put", "show"]
 def show(*, node: NodePath = HERE, as_json: JsonFlag = False) -> None:
     """What owner.yaml says now, as its file has it.
 
-    Example: [bold]likeset owner policy show --node st-mary[/]
+    Example: `likeset owner policy show --node st-mary`
     """
     from likeset.homes.owner.policy_changes import written_policy
 
@@ -38,7 +38,7 @@ def put(
 ) -> None:
     """Put a new owner.yaml in force: checked first, and in the audit log before it counts.
 
-    Example: [bold]likeset owner policy put new-owner.yaml --check --node st-mary[/]
+    Example: `likeset owner policy put new-owner.yaml --check --node st-mary`
     """
     from likeset.homes.owner import policy_changes
 

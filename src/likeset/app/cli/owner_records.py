@@ -25,7 +25,7 @@ def outbox(
 ) -> None:
     """What left, run by run; of one run its messages, the rows in them, and whether the curator acknowledged them.
 
-    Example: [bold]likeset owner outbox sepsis-2026-07 --rows --node st-mary[/]
+    Example: `likeset owner outbox sepsis-2026-07 --rows --node st-mary`
     """
     from likeset.app.cli.owner_rows import row_documents, save_messages, show_rows
     from likeset.homes.owner.left_runs import left_records, left_run
@@ -87,9 +87,9 @@ def budget(
     node: NodePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """Both budgets over all runs, with their history; with [bold]--for[/], what a run would leave of them.
+    """Both budgets over all runs, with their history; with `--for`, what a run would leave of them.
 
-    Example: [bold]likeset owner budget --for sepsis.invitation --node st-mary[/]
+    Example: `likeset owner budget --for sepsis.invitation --node st-mary`
     """
     from likeset.homes.owner.budget_overview import budget_overview
     from likeset.homes.owner.budgets import accounts_for
@@ -139,7 +139,7 @@ def list_entries(
 ) -> None:
     """The last entries of the audit log, newest first: what was asked, decided, refused, charged and sent.
 
-    Example: [bold]likeset owner audit list --about sepsis-2026-07 --node st-mary[/]
+    Example: `likeset owner audit list --about sepsis-2026-07 --node st-mary`
     """
     from likeset.homes.owner.log_pages import log_page
 
@@ -163,11 +163,11 @@ def verify(
     """Check that audit log, ledger and receipts are whole, and agree with what left.
 
     Exit code 1 if they are not: something in this directory changed. Where the curator signed what contradicts the
-    node, that is noted, and the exit code is 0; [bold]likeset transcript verify[/] ends with 1 there.
+    node, that is noted, and the exit code is 0; `likeset transcript verify` ends with 1 there.
 
     The chain has no key: keep the head that this prints where nobody who can write the directory can write.
 
-    Example: [bold]likeset owner audit verify --node st-mary[/]
+    Example: `likeset owner audit verify --node st-mary`
     """
     from likeset.homes.owner import outbox
     from likeset.ledger import Head

@@ -48,7 +48,7 @@ def row(
     Each record that a consumer buys holds its owner's handle, in the column likeset_handle: a number that tells nobody
     but the owner anything. A buyer who finds a mistake in a record can name it by this number.
 
-    Example: [bold]likeset owner row 11923834061248102733 --run sepsis-2026-07 --node st-mary[/]
+    Example: `likeset owner row 11923834061248102733 --run sepsis-2026-07 --node st-mary`
     """
     from likeset.homes.owner.found_rows import find_row, handle_in
 

@@ -33,7 +33,7 @@ def policy_test(
 ) -> None:
     """Would a run under these terms be accepted? Every reason against it; exit code 1 if there is one.
 
-    Example: [bold]likeset owner policy test sepsis.invitation --node st-mary[/]
+    Example: `likeset owner policy test sepsis.invitation --node st-mary`
     """
     from likeset.homes.term_files import read_terms
 
@@ -59,7 +59,7 @@ def inbox(
 
     Exit code 1 if an invitation that you add cannot be added, or this node was put back from an old copy.
 
-    Example: [bold]likeset owner inbox --node st-mary[/]
+    Example: `likeset owner inbox --node st-mary`
     """
     from likeset.app.cli.owner_rows import show_runs
     from likeset.homes.owner.inbox import inbox_records, inbox_run
@@ -110,7 +110,7 @@ def _added(opened: "OwnerNode", invitation: "Invitation") -> "tuple[str, Standin
 def review(run: RunName, *, node: NodePath = HERE, as_json: JsonFlag = False) -> None:
     """Everything about a run in plain words: who asks, what leaves, what others may learn, what it costs.
 
-    Example: [bold]likeset owner review sepsis-2026-07 --node st-mary[/]
+    Example: `likeset owner review sepsis-2026-07 --node st-mary`
     """
     from likeset.homes.owner.review import review as reviewed
 
@@ -147,7 +147,7 @@ def dry_run(
     Exactly those rows would leave for the release that was heard or given. Before one is known, all rows weigh the
     same in its place, and what is shown is an example.
 
-    Example: [bold]likeset owner dry-run sepsis-2026-07 --show 5 --node st-mary[/]
+    Example: `likeset owner dry-run sepsis-2026-07 --show 5 --node st-mary`
     """
     from likeset.app.cli.owner_rows import row_documents, show_rows, write_rows
     from likeset.homes.owner.rehearsal import read_release, rehearse
@@ -187,7 +187,7 @@ def approve(
 ) -> None:
     """Approve the terms that you reviewed; changed terms need a new approval. Exit code 1 if the policy refuses.
 
-    Example: [bold]likeset owner approve sepsis-2026-07 --by "A. Lovelace" --node st-mary[/]
+    Example: `likeset owner approve sepsis-2026-07 --by "A. Lovelace" --node st-mary`
     """
     with opened_node(node) as opened:
         digest = _digest_to_approve(opened, run, terms)
@@ -212,7 +212,7 @@ def deny(
 ) -> None:
     """Deny a run. The other side hears only that you do not take part.
 
-    Example: [bold]likeset owner deny sepsis-2026-07 --reason "no contract yet" --node st-mary[/]
+    Example: `likeset owner deny sepsis-2026-07 --reason "no contract yet" --node st-mary`
     """
     with opened_node(node) as opened:
         opened.deny(run, by=by or login(), reason=reason)
@@ -222,7 +222,7 @@ def deny(
 def withdraw(run: RunName, *, by: By = None, node: NodePath = HERE, as_json: JsonFlag = False) -> None:
     """From now on answer no message of this run. What left has left, and stays charged.
 
-    Example: [bold]likeset owner withdraw sepsis-2026-07 --node st-mary[/]
+    Example: `likeset owner withdraw sepsis-2026-07 --node st-mary`
     """
     with opened_node(node) as opened:
         opened.withdraw(run, by=by or login())

@@ -46,7 +46,7 @@ def init(
 
     The directory holds everything, the sampling key among it: back it up, and let nobody else read it.
 
-    Example: [bold]likeset owner init st-mary --name st-mary[/]
+    Example: `likeset owner init st-mary --name st-mary`
     """
     from likeset.homes.owner.home import make_home
     from likeset.homes.pinning import note_own_card
@@ -75,7 +75,7 @@ def add(
 ) -> None:
     """Register a data set. Its rows stay where they are; schema and mapping are copied.
 
-    Example: [bold]likeset owner data add patients patients.csv --schema schema.yaml --mapping mapping.yaml[/]
+    Example: `likeset owner data add patients patients.csv --schema schema.yaml --mapping mapping.yaml`
     """
     from likeset.homes.owner.data_register import register
     from likeset.tables.dead_columns import dead_column_documents
@@ -102,7 +102,7 @@ def check(
 ) -> None:
     """Look at everything before the first run: policy, data, disk, certificates, clock. Exit code 1 if anything fails.
 
-    Example: [bold]likeset owner check --node st-mary[/]
+    Example: `likeset owner check --node st-mary`
     """
     from likeset.homes.owner.checkup import checkup
     from likeset.tables.dead_columns import dead_column_documents

@@ -20,7 +20,7 @@ def report(
 ) -> None:
     """Render the report of a finished job again, or the page that one owner may see.
 
-    Example: [bold]likeset report matched --for-owner north[/]
+    Example: `likeset report matched --for-owner north`
     """
     from likeset import documents
     from likeset.app.report import render, render_for_owner

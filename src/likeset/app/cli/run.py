@@ -10,7 +10,7 @@ run = typer.Typer(
     name="run",
     help="Runs between organisations, from the consumer's side.",
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
 )
 run.command()(run_setup.init)
 run.command()(run_terms.plan)

@@ -47,9 +47,9 @@ def start(
     """Sign the terms of a job, and leave them in a mailbox for owners and curator. They decide by themselves.
 
     It begins when all have answered, or after --decide-within with those who accepted, if they are enough. Follow it
-    with [bold]likeset run watch[/], or let cron call [bold]likeset run sync[/]. Called again, it does the same.
+    with `likeset run watch`, or let cron call `likeset run sync`. Called again, it does the same.
 
-    Example: [bold]likeset run start job.yaml --mailbox sftp://clinic@post.example.org/likeset --home clinic[/]
+    Example: `likeset run start job.yaml --mailbox sftp://clinic@post.example.org/likeset --home clinic`
     """
     from likeset.run.mailbox_runs import mailbox_for, whereabouts
     from likeset.run.mailbox_runs import start as start_mail
@@ -83,7 +83,7 @@ def start(
 def sync(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     """Look once into the mailboxes of all runs: take what came, send what is due. Exit code 1 if one is in trouble.
 
-    Example: [bold]likeset run sync --home clinic[/]
+    Example: `likeset run sync --home clinic`
     """
     from likeset.run.mailbox_runs import mailboxes_in_use, open_runs, whereabouts
 
@@ -104,7 +104,7 @@ def sync(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
 def collect(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     """Look once into the mailbox of a run, and show its result if it is there. Exit code 1 if it is not.
 
-    Example: [bold]likeset run collect sepsis-2026-07 --home clinic[/]
+    Example: `likeset run collect sepsis-2026-07 --home clinic`
     """
     from likeset.app.cli.result_screen import show_result
     from likeset.run.mailbox_runs import whereabouts

@@ -36,7 +36,7 @@ def sites(
 ) -> None:
     """Are all sites of a job connected to NVFlare? Exit code 1 if one is not.
 
-    Example: [bold]likeset run sites job.yaml --seconds 60 --home clinic[/]
+    Example: `likeset run sites job.yaml --seconds 60 --home clinic`
     """
     from likeset.errors import LikesetError
     from likeset.run.job import Job
@@ -65,9 +65,9 @@ def sites(
 
 
 def submit(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """Submit a job to NVFlare. Owners decide by themselves; follow it with [bold]likeset run watch[/].
+    """Submit a job to NVFlare. Owners decide by themselves; follow it with `likeset run watch`.
 
-    Example: [bold]likeset run submit job.yaml --home clinic[/]
+    Example: `likeset run submit job.yaml --home clinic`
     """
     from likeset.run.mailbox_runs import check_not_by_mailbox
 
@@ -83,7 +83,7 @@ def submit(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
 def resume(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     """Submit a run over NVFlare that was interrupted again: what was drawn is sent again, and nothing is drawn anew.
 
-    Example: [bold]likeset run resume sepsis-2026-07 --home clinic[/]
+    Example: `likeset run resume sepsis-2026-07 --home clinic`
     """
     from likeset.run.mailbox_runs import check_not_by_mailbox
     from likeset.run.submission import look, obstacle

@@ -9,7 +9,7 @@ __all__ = ["report", "shares"]
 def report(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     """The result of a run that is done: the rows, who gave what, and the report's page.
 
-    Example: [bold]likeset run report sepsis-2026-07 --home clinic[/]
+    Example: `likeset run report sepsis-2026-07 --home clinic`
     """
     from likeset.app.cli.result_screen import show_result
 
@@ -28,7 +28,7 @@ def shares(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
 
     Telling an owner its share tells it something about the others and your rows: nobody priced that.
 
-    Example: [bold]likeset run shares sepsis-2026-07 --home clinic[/]
+    Example: `likeset run shares sepsis-2026-07 --home clinic`
     """
     from likeset.app.cli.result_screen import known_or_bound
     from likeset.run.result_words import SHARE_IN_WORDS

@@ -48,7 +48,7 @@ def init(
 ) -> None:
     """Make the directory in which a consumer keeps its runs and its ledger.
 
-    Example: [bold]likeset run init clinic --name new-clinic --mailbox file:///mnt/share[/]
+    Example: `likeset run init clinic --name new-clinic --mailbox file:///mnt/share`
     """
     from likeset.homes.consumer.home import make_consumer_home
 

@@ -9,9 +9,9 @@ __all__ = ["invite", "list_runs", "plan"]
 
 
 def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
-    """Say what a job would do and cost, as [bold]likeset plan[/] does; writes nothing and asks nobody.
+    """Say what a job would do and cost, as `likeset plan` does; writes nothing and asks nobody.
 
-    Example: [bold]likeset run plan job.yaml[/]
+    Example: `likeset run plan job.yaml`
     """
     from likeset.app.cli.result_screen import show_guarantees
     from likeset.run.job import Job
@@ -50,10 +50,10 @@ def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
 def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     """Sign the terms of a job, for owners to look at before it is submitted; they name all parties by their cards.
 
-    The cards of all owners and of the curator must be pinned here ([bold]likeset card pin[/]). Where the release's
+    The cards of all owners and of the curator must be pinned here (`likeset card pin`). Where the release's
     width is chosen privately, that choice is made and charged now, once.
 
-    Example: [bold]likeset run invite job.yaml --home clinic[/]
+    Example: `likeset run invite job.yaml --home clinic`
     """
     from likeset.protocol.party import CURATOR
     from likeset.run.notices import notice_documents
@@ -86,7 +86,7 @@ def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
 def list_runs(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     """All runs of this consumer.
 
-    Example: [bold]likeset run list --home clinic[/]
+    Example: `likeset run list --home clinic`
     """
     from likeset.run.kept_runs import listed_run
 

@@ -22,10 +22,10 @@ def watch(
 ) -> None:
     """Follow a run: who has the terms, who answered, what is waited for, until when. Exit code 1 if it failed.
 
-    A run by mailbox goes on only while somebody looks: this command does, or [bold]likeset run sync[/] now and then.
+    A run by mailbox goes on only while somebody looks: this command does, or `likeset run sync` now and then.
     Ctrl-C ends the watching, not the run.
 
-    Example: [bold]likeset run watch sepsis-2026-07 --home clinic[/]
+    Example: `likeset run watch sepsis-2026-07 --home clinic`
     """
     from likeset.app.cli.follow import follow
     from likeset.run.submission import ending_of, obstacle
@@ -61,7 +61,7 @@ def cancel(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
     A run by mailbox ends here for good: what nobody has read is taken back, and nothing more is posted. Owners who have
     the terms keep them until they end.
 
-    Example: [bold]likeset run cancel sepsis-2026-07 --home clinic[/]
+    Example: `likeset run cancel sepsis-2026-07 --home clinic`
     """
     consumer = opened_home(home)
     kept_run, troubles = consumer.known(name), list[LikesetError]()

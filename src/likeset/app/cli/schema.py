@@ -25,7 +25,7 @@ schema = typer.Typer(
     name="schema",
     help="Declared columns: draft a schema, look at it, check files against it.",
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
 )
 
 _SCHEMA_ENDINGS = (".yaml", ".yml")
@@ -57,7 +57,7 @@ def draft(
     a value of its own, are left out and listed. Nothing is asked, and nothing is overwritten. Without --out the schema
     goes to standard output, and the profile to standard error.
 
-    Example: [bold]likeset schema draft hospital.csv --label disease --out schema.yaml[/]
+    Example: `likeset schema draft hospital.csv --label disease --out schema.yaml`
     """
     from likeset import documents
     from likeset.app.cli.draft_screen import show_profile
@@ -118,7 +118,7 @@ def show(
 ) -> None:
     """Show what a schema makes of a row: what one unit of each column is, features, digest.
 
-    Example: [bold]likeset schema show schema.yaml[/]
+    Example: `likeset schema show schema.yaml`
     """
     from likeset.tables.identifiers import suspicions_in
     from likeset.tables.schema import Schema
@@ -165,7 +165,7 @@ def check(
     Counts what is missing, out of range, unknown or of the wrong type, and names the first places; never a value.
     Warns of columns that may identify people, as far as names and the first rows tell.
 
-    Example: [bold]likeset schema check --schema schema.yaml hospital-a.csv hospital-b.parquet[/]
+    Example: `likeset schema check --schema schema.yaml hospital-a.csv hospital-b.parquet`
     """
     from likeset.tables.schema import Schema
 

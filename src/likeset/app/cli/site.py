@@ -21,7 +21,7 @@ site = typer.Typer(
     name="site",
     help="Connect a node to NVFlare: settle its start-up kit.",
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
 )
 
 _NO_CAGE = (
@@ -48,12 +48,12 @@ def owner(
     socket: SocketPath = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Let a site hand letters to an owner's node, which [bold]likeset site serve[/] answers for.
+    """Let a site hand letters to an owner's node, which `likeset site serve` answers for.
 
     NVFlare's user is the one whose the kit is, the node's the one whose the node is. Let them be two, and call this as
-    root; [bold]likeset site check[/] says what NVFlare's user could read.
+    root; `likeset site check` says what NVFlare's user could read.
 
-    Example: [bold]likeset site owner kits/st-mary --node st-mary[/]
+    Example: `likeset site owner kits/st-mary --node st-mary`
     """
     from likeset.homes.owner.home import Home
 
@@ -74,7 +74,7 @@ def consumer(
 ) -> None:
     """Let a site hand letters to a consumer's home, in the runs that it signed and in no others.
 
-    Example: [bold]likeset site consumer kits/new-clinic --home clinic[/]
+    Example: `likeset site consumer kits/new-clinic --home clinic`
     """
     from likeset.homes.consumer.home import ConsumerHome
 
@@ -107,11 +107,11 @@ def curator(
 ) -> None:
     """Let the server curate. Give consumers and owners its card, to be pinned, and pin the cards of consumers.
 
-    A run is curated only if the card of its consumer is pinned here: [bold]likeset card pin FILE --as consumer[/].
+    A run is curated only if the card of its consumer is pinned here: `likeset card pin FILE --as consumer`.
     All owners see when a run ends. With an auction that must not tell whether anybody was asked: let --after-auction be
     longer than owners take to send rows, the selection and the consumer's answer together.
 
-    Example: [bold]likeset site curator kits/localhost --home curator --schema schema.yaml[/]
+    Example: `likeset site curator kits/localhost --home curator --schema schema.yaml`
     """
     from likeset.protocol.party import CURATOR
     from likeset.transports.home_socket.machine_users import acting_for_owner_of
@@ -209,7 +209,7 @@ def check(
 
     Called as root it is tried as that user; else it is reckoned from the modes of files.
 
-    Example: [bold]likeset site check kits/st-mary --home st-mary[/]
+    Example: `likeset site check kits/st-mary --home st-mary`
     """
     from likeset.transports.home_socket.exposure import exposures
 
@@ -232,7 +232,7 @@ def serve(
 ) -> None:
     """Answer for a home what NVFlare's process hands over, until it is stopped; NVFlare never comes into the home.
 
-    Example: [bold]likeset site serve st-mary[/]
+    Example: `likeset site serve st-mary`
     """
     from likeset.transports.home_socket.home_settings import HomeSettings
     from likeset.transports.home_socket.listening import HomeListener

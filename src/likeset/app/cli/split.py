@@ -14,7 +14,7 @@ split = typer.Typer(
     name="split",
     help="The split curator's workers: their environment.",
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
 )
 AtOption = Annotated[
     Path | None, typer.Option("--at", metavar="DIR", help="Where it is; by default the place that likeset looks at.")
@@ -33,9 +33,9 @@ def setup(
     """Make the environment of workers from the lock file, every package checked by its hash.
 
     It lies apart from likeset's own, and takes about 1 GB. What an interrupted call left is made anew; what is whole
-    stays as it is. With [bold]--at[/] other than the usual place, LIKESET_SPLIT_PYTHON must name its interpreter.
+    stays as it is. With `--at` other than the usual place, LIKESET_SPLIT_PYTHON must name its interpreter.
 
-    Example: [bold]likeset split setup[/]
+    Example: `likeset split setup`
     """
     from likeset.errors import InvalidArgument
     from likeset.split.environment import environment_folder, make_environment, worker_python
@@ -59,7 +59,7 @@ def setup(
 def check(*, at: AtOption = None, as_json: JsonFlag = False) -> None:
     """Start a worker and see that it is made of what the lock file says; show the program that terms name.
 
-    Example: [bold]likeset split check[/]
+    Example: `likeset split check`
     """
     from likeset.split.digest import program_digest
     from likeset.split.environment import environment_folder, worker_python

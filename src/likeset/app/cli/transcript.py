@@ -19,7 +19,7 @@ transcript = typer.Typer(
     name="transcript",
     help="What passed between a curator and an owner, as each side kept it.",
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
 )
 
 
@@ -37,13 +37,13 @@ def verify(
     """Check receipts: that the right card of the run signed them, and that both copies are of the same letters.
 
     That is the curator's, or where the curator is split the consumer's. Exit code 1 if not: also where whoever signed
-    contradicts itself or the node, which [bold]likeset owner audit verify[/] only notes.
+    contradicts itself or the node, which `likeset owner audit verify` only notes.
 
     Without RECEIPT, those that came to the node. Letters that got lost on their way are noted, and are no
     contradiction. What was signed, too, and what contradicts the rest, lies in receipts/aside of the node.
 
-    Example: [bold]likeset transcript verify st-mary[/], or
-    [bold]likeset transcript verify st-mary receipts/st-mary.json[/]
+    Example: `likeset transcript verify st-mary`, or
+    `likeset transcript verify st-mary receipts/st-mary.json`
     """
     if receipt is None:
         _verify_kept(node, run, as_json=as_json)
@@ -148,7 +148,7 @@ def keep(
 ) -> None:
     """Keep a receipt that came by another way than the network, if it is as good as one that came over it.
 
-    Example: [bold]likeset transcript keep st-mary st-mary.json[/]
+    Example: `likeset transcript keep st-mary st-mary.json`
     """
     from likeset.homes.owner.kept_receipts import receipt_path, take_file
 
@@ -170,7 +170,7 @@ def show(
 ) -> None:
     """One copy: every letter by number and digest, with the number of rows in it.
 
-    Example: [bold]likeset transcript show st-mary --run sepsis-2026-07[/]
+    Example: `likeset transcript show st-mary --run sepsis-2026-07`
     """
     from likeset.homes.receipts import read_receipt
 
@@ -203,9 +203,9 @@ def receipts(
 ) -> None:
     """Sign what the curator received in a run so far, for each owner; a run that ends does so itself, and sends them.
 
-    For an owner who could not be reached then: it keeps the file with [bold]likeset transcript keep[/].
+    For an owner who could not be reached then: it keeps the file with `likeset transcript keep`.
 
-    Example: [bold]likeset transcript receipts curator sepsis-2026-07[/]
+    Example: `likeset transcript receipts curator sepsis-2026-07`
     """
     from likeset.homes.curator.home import CuratorHome
 

@@ -31,7 +31,7 @@ witness = typer.Typer(
     name="witness",
     help="A witness's own side: a third organisation that computes on secret shares.",
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
 )
 HomePath = Annotated[Path, home_option("The witness's directory")]
 
@@ -49,10 +49,10 @@ def init(
     """Make the directory of a witness: its card, its settings, its letters. It needs no data.
 
     Give consumers, curators and owners its card, and pin the cards of consumers and curators. Workers need an
-    environment of their own: [bold]likeset split setup[/].
+    environment of their own: `likeset split setup`.
 
-    Example: [bold]likeset witness init uni --name university --mailbox file:///mnt/share --listen 0.0.0.0:7301
-    --reach-at uni.example:7301[/]
+    Example: `likeset witness init uni --name university --mailbox file:///mnt/share --listen 0.0.0.0:7301
+    --reach-at uni.example:7301`
     """
     from likeset.homes.witness.home import make_witness_home
     from likeset.homes.witness.promises import PROMISES
@@ -70,7 +70,7 @@ def init(
 def check(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     """Say what this witness promises, and whether it can: keys, cards, workers, ports. Exit code 1 if something fails.
 
-    Example: [bold]likeset witness check --home uni[/]
+    Example: `likeset witness check --home uni`
     """
     from likeset.homes.witness.checkup import checkup
     from likeset.homes.witness.promises import PROMISES
@@ -91,9 +91,9 @@ def check(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
 def sync(*, mailbox: MailboxOption = None, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     """Look into the mailboxes once: take what came, send what is due. Exit code 1 if one cannot be used now.
 
-    Nothing is computed: for that somebody must stay, here and at the two others, with [bold]serve[/].
+    Nothing is computed: for that somebody must stay, here and at the two others, with `serve`.
 
-    Example: [bold]likeset witness sync --home uni[/]
+    Example: `likeset witness sync --home uni`
     """
     with _desks(home, mailbox, stays=False) as desks:
         sync_and_show(desks, as_json=as_json, notes=nobody_known(home))
@@ -112,7 +112,7 @@ def serve(
     SIGTERM and Ctrl-C end it between two letters, with exit code 0; what was computed so far is kept, and goes on with
     the next call. A mailbox that is away is tried again.
 
-    Example: [bold]likeset witness serve --home uni[/]
+    Example: `likeset witness serve --home uni`
     """
     with _desks(home, mailbox, stays=True) as desks:
         serve_and_show(desks, every=every, as_json=as_json, notes=nobody_known(home))

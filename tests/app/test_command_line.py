@@ -1,0 +1,85 @@
+"""Exit codes and shell completion are as ``docs/cli.md`` tells."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import likeset
+from likeset.app import cli
+from likeset.tables.schema import Schema
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/cli.md"
+SCRIPT = Path(sys.executable).parent / "likeset"
+
+
+def ended(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """The exit code of the whole program."""
+    monkeypatch.setattr(sys, "argv", ["likeset", *arguments])
+    with pytest.raises(SystemExit) as exit_:
+        cli.main()
+    return int(exit_.value.code or 0)
+
+
+def test_exit_codes_are_those_of_the_table(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema, rows = tmp_path / "schema.yaml", tmp_path / "rows.csv"
+    schema.write_text(
+        "likeset: schema\nversion: 1\ncolumns:\n  age: {kind: numeric, bounds: [0, 9]}\n", encoding="utf-8"
+    )
+    rows.write_text("age\n5\n", encoding="utf-8")
+    check = ("schema", "check", "--schema", str(schema), str(rows))
+    found = [ended(monkeypatch, *check)]
+    rows.write_text("age\n50\n", encoding="utf-8")
+    found.append(ended(monkeypatch, *check))
+    rows.unlink()
+    found.append(ended(monkeypatch, *check))
+    assert capsys.readouterr().err.startswith("error: ")
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Schema, "load", interrupted)
+    found.append(ended(monkeypatch, *check))
+    assert found == [int(code) for code in re.findall(r"^\| (\d+) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)]
+    assert "interrupted" in capsys.readouterr().err
+
+
+def test_arguments_that_do_not_exist_are_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ended(monkeypatch, "match", "--no-such-option") == 2
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here to complete for")
+@pytest.mark.parametrize(
+    ("typed", "offered"), [("sch", {"schema"}), ("schema dr", {"draft"}), ("match --ep", {"--epsilon"})]
+)
+def test_bash_completes_commands_and_options(typed: str, offered: set[str]) -> None:
+    """As bash does it: the script is loaded, then the function that it defines is asked."""
+    session = f"""
+        PATH="{SCRIPT.parent}:$PATH"
+        eval "$(likeset --show-completion)"
+        COMP_WORDS=(likeset {typed}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+        _likeset_completion likeset
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(  # noqa: S603 - a script of our own
+        ["bash", "--norc", "-c", session],  # noqa: S607 - whichever bash is there
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+        timeout=600,
+    )
+    assert set(done.stdout.split()) == offered, done.stderr
+
+
+def test_the_program_tells_its_version_and_a_job_file_is_optional_once() -> None:
+    told = CliRunner().invoke(cli.app, ["--version"])
+    assert (told.exit_code, told.stdout.strip()) == (0, f"likeset {likeset.__version__}")
+    assert "[[" not in CliRunner().invoke(cli.app, ["plan", "--help"]).stdout
