@@ -29,7 +29,7 @@ from sklearn.model_selection import cross_val_predict
 from likeset import LikesetWarning, Summarizer, squared_mmd
 from likeset.geometry.greedy import match
 from likeset.geometry.kernels import median_gamma
-from likeset.geometry.uniform import uniform
+from likeset.geometry.offers import uniform
 from likeset.simulation.market import LabelledMarket, digits_market
 from measured_commit import measured_commit
 from peers.environments import Tool, interpreter

@@ -25,9 +25,8 @@ import pyarrow.parquet as pq
 import likeset
 import scale_data
 import scale_markets
-from likeset.geometry.features import FourierFeatures
-from likeset.geometry.projection import Projection
-from likeset.geometry.tilt import Drawing
+from likeset.geometry.features import FourierFeatures, Projection
+from likeset.geometry.offers import Drawing
 from likeset.homes.shell import Shell
 from likeset.ledger import Ledger, Limit
 from likeset.privacy.events import Relation

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delayed_links import DelayedLink
-from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.greedy import match
+from likeset.geometry.kernels import squared_mmd
 from likeset.split.certificates import RunCertificate
 from likeset.split.digest import program_digest
 from likeset.split.engine.settings import PARTIES, ProgramSettings

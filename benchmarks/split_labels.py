@@ -110,9 +110,8 @@ def quality(arguments: argparse.Namespace) -> None:
 
 def _selected(market: Any, gamma: float, rank: int) -> NDArray[np.int64]:
     """Rows matched with the classes that shares would find; these count by their skill and by the pool's supply."""
-    from likeset.geometry.greedy import match
+    from likeset.geometry.greedy import match, swap
     from likeset.geometry.labels import ClassChances, joint_rows
-    from likeset.geometry.refine import swap
 
     classes = int(market.labels.max()) + 1
     pool, target = market.pool.astype(np.float64), market.target.astype(np.float64)

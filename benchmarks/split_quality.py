@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from likeset import Summarizer
-from likeset.geometry.discrepancy import squared_mmd
+from likeset.geometry.kernels import squared_mmd
 from likeset.simulation.market import LabelledMarket
 from likeset.split.environment import PYTHON_VARIABLE
 from studies.data.sources import cached_market

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from likeset.geometry.discrepancy import squared_mmd
-from likeset.geometry.kernels import median_gamma
+from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.simulation.tasks import Task
 from studies.contract import Cell, Options, Presentation, RecordLine
 from studies.frontier_fit import NO_NOISE

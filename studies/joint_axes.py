@@ -9,9 +9,8 @@ import numpy as np
 from sklearn.svm import LinearSVC
 
 from likeset.errors import InvalidArgument
-from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.greedy import match
-from likeset.geometry.kernels import median_gamma
+from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.geometry.weights import weights
 from likeset.simulation.market import LabelledMarket, svm_scores
 from likeset.simulation.protocol_runs import run_protocol

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.errors import InvalidArgument
-from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.greedy import match
+from likeset.geometry.kernels import squared_mmd
 from likeset.protocol.selection import Selection
 from studies.contract import Cell, Options, Presentation, RecordLine
 from studies.judged_families import JUDGEMENT, market_of

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.errors import InvalidArgument
-from likeset.geometry.discrepancy import squared_mmd
-from likeset.geometry.kernels import median_gamma
+from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.simulation.protocol_runs import run_protocol
 from likeset.simulation.tasks import Task
 from studies.contract import Cell, Options, Presentation, RecordLine

@@ -12,8 +12,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
 
 from likeset.arguments import Rows
-from likeset.geometry.discrepancy import squared_mmd
-from likeset.geometry.kernels import kernel_means, rbf_kernel
+from likeset.geometry.kernels import kernel_means, rbf_kernel, squared_mmd
 from likeset.simulation.market import LabelledMarket
 from likeset.simulation.tasks import MethodPicks, Task
 from studies.neural_network import NeuralNetwork

@@ -12,8 +12,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from likeset.errors import InvalidArgument
-from likeset.geometry.discrepancy import squared_mmd
-from likeset.geometry.kernels import median_gamma
+from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.simulation.market import LabelledMarket, digits_market, svm_scores
 from likeset.simulation.protocol_runs import run_protocol
 from likeset.simulation.tasks import Task

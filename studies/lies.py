@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.arguments import Rows
-from likeset.geometry.ridge import ridge_scores
+from likeset.geometry.labels import ridge_scores
 from likeset.simulation.market import LabelledMarket
 
 __all__ = ["LIES", "contradicted", "tell_lie", "without_contradicted"]

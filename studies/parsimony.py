@@ -13,9 +13,8 @@ import numpy as np
 
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
-from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.greedy import match
-from likeset.geometry.kernels import median_gamma
+from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.privacy import auction
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.schedules import auction_epsilon, auction_patience

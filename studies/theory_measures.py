@@ -13,10 +13,9 @@ from sklearn.svm import SVC, LinearSVC
 
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
-from likeset.geometry.discrepancy import submodularity_margin
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.greedy import match
-from likeset.geometry.kernels import rbf_kernel
+from likeset.geometry.kernels import rbf_kernel, submodularity_margin
 from likeset.privacy import mwem_mean
 from likeset.privacy.events import ROW, Relation
 from likeset.privacy.noise import SimulatedNoise

@@ -12,13 +12,18 @@ import pytest
 from chance import public_coins
 from likeset import arguments
 from likeset.errors import InvalidArgument, LikesetError
-from likeset.geometry.discrepancy import marginal_gain, objective, squared_mmd, submodularity_margin
 from likeset.geometry.features import FourierFeatures
-from likeset.geometry.greedy import match, match_hashed
-from likeset.geometry.kernels import kernel_means, median_gamma, rbf_kernel
-from likeset.geometry.refine import swap
-from likeset.geometry.tilt import draw, fit, fit_blocks
-from likeset.geometry.uniform import uniform
+from likeset.geometry.greedy import match, match_hashed, swap
+from likeset.geometry.kernels import (
+    kernel_means,
+    marginal_gain,
+    median_gamma,
+    objective,
+    rbf_kernel,
+    squared_mmd,
+    submodularity_margin,
+)
+from likeset.geometry.offers import draw, fit, fit_blocks, uniform
 from likeset.geometry.weights import weights
 
 CANARY = 31337.25

@@ -16,8 +16,8 @@ import labels as label_market
 import letters
 import protocols
 from budget.measure import Sides
-from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.greedy import match
+from likeset.geometry.kernels import squared_mmd
 from likeset.homes.shell import Shell
 from likeset.ledger import Ledger, Limit, Request
 from likeset.privacy.events import NoRelease

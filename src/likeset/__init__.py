@@ -7,7 +7,7 @@ from likeset import errors
 
 if TYPE_CHECKING:
     from likeset.app.file_matching import match
-    from likeset.geometry.discrepancy import squared_mmd
+    from likeset.geometry.kernels import squared_mmd
     from likeset.protocol.run_settings import Interactive
     from likeset.protocol.terms import Terms
     from likeset.run.evaluation import evaluate
@@ -36,7 +36,7 @@ _HOMES = {
     "Terms": "likeset.protocol.terms",
     "evaluate": "likeset.run.evaluation",
     "match": "likeset.app.file_matching",
-    "squared_mmd": "likeset.geometry.discrepancy",
+    "squared_mmd": "likeset.geometry.kernels",
 }
 
 

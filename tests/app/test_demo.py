@@ -11,8 +11,8 @@ from scipy.spatial.distance import cdist
 
 import job_world
 from likeset.app.demo import showcase
-from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.greedy import match
+from likeset.geometry.kernels import squared_mmd
 from likeset.ledger import Ledger
 from likeset.run.job import Job
 from likeset.run.job_plan import plan_job

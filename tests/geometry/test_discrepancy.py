@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry import kernels
-from likeset.geometry.discrepancy import marginal_gain, objective, squared_mmd, submodularity_margin
+from likeset.geometry.kernels import marginal_gain, objective, squared_mmd, submodularity_margin
 
 GOLDEN = (3 - math.exp(-1) - 2 * math.exp(-4)) / 18
 SEEDS = st.integers(0, 2**32)

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
-from likeset.geometry import greedy, greedy_candidates
-from likeset.geometry.discrepancy import marginal_gain, objective, squared_mmd
+from likeset.geometry import greedy
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.greedy import Match, MatchMethod, match
-from likeset.geometry.kernels import median_gamma
+from likeset.geometry.kernels import marginal_gain, median_gamma, objective, squared_mmd
 
 Rows = NDArray[np.floating[Any]]
 METHODS: tuple[MatchMethod, ...] = get_args(MatchMethod)
@@ -207,7 +206,7 @@ def test_block_with_active_sets_is_exact_where_the_right_rows_are_few() -> None:
 
 def test_block_looks_at_part_of_the_pool_only() -> None:
     """Otherwise the comparisons above would compare exact selection with itself."""
-    assert GROUPED * greedy_candidates._ACTIVE_SHARE < GROUPED
+    assert GROUPED * greedy._ACTIVE_SHARE < GROUPED
     assert GROUPED > greedy._FEW_ROWS
 
 
@@ -417,11 +416,11 @@ def test_of_copies_the_first_is_picked_first_also_where_a_sample_of_the_rows_com
 
 def test_lots_are_even_and_alike_for_equal_rows() -> None:
     attraction = public_coins(23).uniform(1e-6, 1.0, size=20_000)
-    lots = greedy_candidates._draw_lots(attraction)
+    lots = greedy._draw_lots(attraction)
     counts, _ = np.histogram(lots, bins=16, range=(0.0, 1.0))
     assert np.abs(counts / 20_000 - 1 / 16).max() < 0.01
-    np.testing.assert_array_equal(lots[::-1], greedy_candidates._draw_lots(attraction[::-1].copy()))
-    assert greedy_candidates._draw_lots(np.zeros(3)).tolist() == [1.0, 1.0, 1.0]
+    np.testing.assert_array_equal(lots[::-1], greedy._draw_lots(attraction[::-1].copy()))
+    assert greedy._draw_lots(np.zeros(3)).tolist() == [1.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("method", ["exact", "block"])

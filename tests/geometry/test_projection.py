@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
-from likeset.geometry import tilt
-from likeset.geometry.features import TILE_ROWS, FourierFeatures
-from likeset.geometry.projection import Projection
-from likeset.geometry.threads import one_thread_a_product
+from likeset.geometry import offers
+from likeset.geometry.features import TILE_ROWS, FourierFeatures, Projection
+from likeset.geometry.kernels import one_thread_a_product
 
 _ROWS = public_coins(0).random((3 * TILE_ROWS + 77, 12), dtype=np.float32)
 _DIRECTION = public_coins(1).standard_normal(40)
@@ -59,7 +58,7 @@ def test_a_direction_of_another_length_is_refused() -> None:
 _PROGRAM = """
 import hashlib, numpy as np
 from likeset.geometry.features import FourierFeatures
-from likeset.geometry.projection import Projection
+from likeset.geometry.features import Projection
 rows = np.random.default_rng(0).random((5000, 50), dtype=np.float32)
 features = FourierFeatures(50, 140, 0.3, 5)
 found = features(rows).tobytes() + Projection(features, np.ones(140))(rows).tobytes()
@@ -114,14 +113,14 @@ def test_the_setting_of_the_library_comes_back_when_the_last_one_leaves() -> Non
 def test_the_large_perturbations_are_found_without_the_small_ones(
     first: int, rows: int, key: int, least: float
 ) -> None:
-    every = tilt.perturbations(np.arange(first, first + rows), key=key)
-    places, values = tilt.large_perturbations(first, rows, key=key, least=least)
+    every = offers.perturbations(np.arange(first, first + rows), key=key)
+    places, values = offers.large_perturbations(first, rows, key=key, least=least)
     assert places.tolist() == np.flatnonzero(every >= least).tolist()
     assert values.tobytes() == every[places].tobytes()
 
 
 def test_a_threshold_at_a_perturbation_itself_keeps_it() -> None:
-    every = tilt.perturbations(np.arange(200), key=3)
+    every = offers.perturbations(np.arange(200), key=3)
     for least in every:
-        places, _ = tilt.large_perturbations(0, 200, key=3, least=float(least))
+        places, _ = offers.large_perturbations(0, 200, key=3, least=float(least))
         assert places.tolist() == np.flatnonzero(every >= least).tolist()

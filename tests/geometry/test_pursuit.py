@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry import pursuit
-from likeset.geometry.discrepancy import squared_mmd
 from likeset.geometry.greedy import match
-from likeset.geometry.kernels import median_gamma
+from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.geometry.pursuit import match_weighted
 from likeset.geometry.weights import weights
 

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
-from likeset.geometry.discrepancy import squared_mmd
-from likeset.geometry.greedy import match
-from likeset.geometry.refine import swap
+from likeset.geometry.greedy import match, swap
+from likeset.geometry.kernels import squared_mmd
 
 
 @settings(max_examples=examples(40))

@@ -6,8 +6,8 @@ import pytest
 from numpy.typing import NDArray
 
 from chance import public_coins
-from likeset.geometry import ridge
-from likeset.geometry.ridge import ridge_scores
+from likeset.geometry import labels
+from likeset.geometry.labels import ridge_scores
 
 
 def _classes(seed: int, *, rows: int, classes: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -61,7 +61,7 @@ def test_a_projection_on_half_of_the_rows_names_nearly_the_same_classes(monkeypa
     rows, codes = _classes(4, rows=600, classes=4)
     named = {}
     for count in (6, 300, 600):
-        monkeypatch.setattr(ridge, "_LANDMARKS", count)
+        monkeypatch.setattr(labels, "_LANDMARKS", count)
         named[count] = ridge_scores(rows, np.eye(4)[codes], rows[:1], gamma=0.7)[0].argmax(axis=1)
     assert (named[300] == named[600]).mean() >= 0.99
     assert (named[6] == named[600]).mean() < 0.97

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry import shapley as sh
-from likeset.geometry.discrepancy import objective, squared_mmd
-from likeset.geometry.kernels import rbf_kernel
+from likeset.geometry.kernels import objective, rbf_kernel, squared_mmd
 
 GAMMA = 0.7
 Worth = Callable[[frozenset[int]], float]

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from chance import public_coins
 from likeset.geometry.features import FourierFeatures
-from likeset.geometry.strata import fit_strata
+from likeset.geometry.offers import fit_strata
 
 
 def _classes(coins: np.random.Generator, counts: list[int]) -> tuple[NDArray[np.float64], NDArray[np.str_]]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chance import public_coins
 from likeset.errors import InvalidArgument
-from likeset.geometry.stream import MAX_SEED, Stream, open_unit
+from likeset.geometry.features import MAX_SEED, Stream, open_unit
 
 ONES = 2**64 - 1
 PI = (0x243F6A8885A308D3, 0x13198A2E03707344, 0xA4093822299F31D0, 0x082EFA98EC4E6C89)

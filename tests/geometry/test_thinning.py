@@ -3,9 +3,9 @@
 import numpy as np
 
 from chance import public_coins
-from likeset.geometry import thinning
-from likeset.geometry.discrepancy import squared_mmd
-from likeset.geometry.thinning import thin
+from likeset.geometry import greedy
+from likeset.geometry.greedy import thin
+from likeset.geometry.kernels import squared_mmd
 
 
 def test_thinned_candidates_represent_better_than_a_random_choice() -> None:
@@ -34,7 +34,7 @@ def test_groups_share_the_count() -> None:
     rows = coins.normal(size=(7000, 3))
     kept = thin(rows, rows[:500], np.full(500, 1 / 500), 101, gamma=0.2)
     assert len(np.unique(kept)) == 101
-    groups = -(-7000 // thinning._GROUP)
+    groups = -(-7000 // greedy._THINNED_TOGETHER)
     assert sorted(np.bincount(kept % groups)) == [33, 34, 34]
 
 

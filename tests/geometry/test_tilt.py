@@ -14,9 +14,9 @@ from scipy.stats import chi2
 
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
-from likeset.geometry import tilt
+from likeset.geometry import offers
 from likeset.geometry.features import FourierFeatures
-from likeset.geometry.tilt import Draw, draw, fit, fit_blocks, merge
+from likeset.geometry.offers import Draw, draw, fit, fit_blocks, merge
 
 FEATURES = FourierFeatures(columns=3, dimension=60, gamma=0.2, seed=4)
 
@@ -33,7 +33,7 @@ def owner_that_can(rows: int = 4000) -> NDArray[np.float32]:
 TARGET = FEATURES.mean(public_coins(3).normal(2.0, 0.5, size=(300, 3)))
 
 
-def weighted(features: NDArray[np.float32], fitted: tilt.Tilt) -> tuple[float, float]:
+def weighted(features: NDArray[np.float32], fitted: offers.Tilt) -> tuple[float, float]:
     """Weighted mean score and effective number of rows, straight from the definitions."""
     scores = features.astype(np.float64) @ fitted.direction
     weights = np.exp(fitted.beta * (scores - scores.max()))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from chance import public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry.greedy import MatchMethod
-from likeset.geometry.uniform import uniform
+from likeset.geometry.offers import uniform
 
 Rows = NDArray[np.floating[Any]]
 METHODS: tuple[MatchMethod, ...] = get_args(MatchMethod)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from naive_twins import kkt_violation
 
 from chance import examples, public_coins
-from likeset.geometry.discrepancy import squared_mmd
+from likeset.geometry.kernels import squared_mmd
 from likeset.geometry.weights import weights
 
 

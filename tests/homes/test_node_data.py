@@ -24,7 +24,7 @@ from node_world import (
 from numpy.typing import NDArray
 
 from likeset.errors import BadDocument, BadTable, InvalidArgument
-from likeset.geometry.tilt import Drawing
+from likeset.geometry.offers import Drawing
 from likeset.homes.owner import outbox
 from likeset.homes.owner.datasets import Mapping, Registry
 from likeset.homes.owner.node import OwnerNode

@@ -43,7 +43,7 @@ from node_world import (
 from owner_letters import Outside, make_home
 
 from chance import public_coins
-from likeset.geometry.tilt import Drawing
+from likeset.geometry.offers import Drawing
 from likeset.homes.correspondence import Correspondence
 from likeset.homes.owner import outbox
 from likeset.homes.owner.node import OwnerNode

@@ -12,7 +12,7 @@ from protocol_world import CONSUMER, CountingNoise, QuickLedger, rows, terms
 
 from clear_program import clear_selection, near_rows
 from likeset.errors import IllegalMessage, LikesetError
-from likeset.geometry.discrepancy import squared_mmd
+from likeset.geometry.kernels import squared_mmd
 from likeset.homes.shell import ComputeShell, Shell, SplitConsumerShell
 from likeset.ledger import Ledger
 from likeset.protocol.messages import Message, decode, encode

@@ -7,8 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from chance import examples
-from likeset.geometry.discrepancy import squared_mmd
-from likeset.geometry.kernels import kernel_means
+from likeset.geometry.kernels import kernel_means, squared_mmd
 from likeset.protocol.cross_fitting import FEWEST_ROWS, HeldOut, cross_fit
 from likeset.protocol.selection import Selection
 

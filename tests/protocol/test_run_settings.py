@@ -9,8 +9,7 @@ import pytest
 from protocol_world import CONSUMER, PAPER, THRESHOLD, Outcome, World, carry, terms, world
 
 from likeset.errors import IllegalMessage, InvalidArgument
-from likeset.geometry.discrepancy import squared_mmd
-from likeset.geometry.kernels import median_gamma
+from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.protocol.messages import Message, Target, decode, encode
 from likeset.protocol.selection import Selection
 from likeset.protocol.term_parts import Budget

@@ -10,7 +10,7 @@ from protocol_world import CONSUMER, QuickLedger, ledger_on_disk
 from shared_run_world import GAMMA, Told, carry_shares, clear_picks, secret_of, shared_run, split_run
 
 from likeset.errors import IllegalMessage, InvalidArgument
-from likeset.geometry.discrepancy import squared_mmd
+from likeset.geometry.kernels import squared_mmd
 from likeset.ledger import Ledger
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import View

@@ -12,7 +12,7 @@ import pytest
 
 import job_world
 from job_world import World
-from likeset.geometry.tilt import Drawing
+from likeset.geometry.offers import Drawing
 from likeset.protocol.admission import Admission
 from likeset.run.job import Job
 from likeset.run.local import run_job

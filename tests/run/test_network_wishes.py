@@ -12,8 +12,7 @@ from remote_world import OWNERS, HereEngine, make_world, write_job
 
 from likeset.app.report import render
 from likeset.errors import BadDocument, InvalidArgument, NotCurated
-from likeset.geometry.discrepancy import squared_mmd
-from likeset.geometry.kernels import median_gamma
+from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.homes.consumer.home import ConsumerHome, KeptRun
 from likeset.homes.consumer.site import consumer
 from likeset.homes.curator.home import CuratorHome, curator

@@ -10,7 +10,7 @@ import pytest
 import job_world
 from job_world import World
 from likeset import Summarizer
-from likeset.geometry.tilt import Drawing
+from likeset.geometry.offers import Drawing
 from likeset.protocol import notices as run_notices
 from likeset.protocol.admission import Admission
 from likeset.protocol.notices import CouldNotAnswer, DidNotTakePart, FewRows, NotBelieved, Notice, UniformOffers

@@ -10,7 +10,7 @@ import pytest
 
 from chance import public_coins
 from likeset.errors import InvalidArgument
-from likeset.geometry.discrepancy import objective
+from likeset.geometry.kernels import objective
 from studies import theory_measures as measures
 from studies.contract import Options
 from studies.runner import run_study

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scan_world import SCHEMA, ByFeatures, assert_same, drawings, in_memory, table
 
 from likeset.errors import BadTable
-from likeset.geometry.tilt import Drawing
+from likeset.geometry.offers import Drawing
 from likeset.tables.scan.memory_scan import FetchedRows
 from likeset.tables.scan.ray_cluster import RayCluster
 from likeset.tables.scan.ray_scan import RayScan

@@ -9,9 +9,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from chance import pinned_coins
-from likeset.geometry.features import FourierFeatures
-from likeset.geometry.projection import Projection
-from likeset.geometry.tilt import Drawing
+from likeset.geometry.features import FourierFeatures, Projection
+from likeset.geometry.offers import Drawing
 from likeset.tables.declared_records import DeclaredRecords
 from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows, MemoryScan
 from likeset.tables.schema import Schema

@@ -12,7 +12,7 @@ from scan_world import assert_same
 
 from chance import pinned_coins
 from likeset.errors import BadTable
-from likeset.geometry.tilt import Drawing
+from likeset.geometry.offers import Drawing
 from likeset.homes.owner.small_groups import SmallGroups
 from likeset.tables.declared_records import DeclaredRecords
 from likeset.tables.scan.memory_scan import MemoryScan

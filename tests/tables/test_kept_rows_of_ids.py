@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from likeset.errors import BadDocument, BadTable, InvalidArgument
-from likeset.geometry.tilt import Drawing
+from likeset.geometry.offers import Drawing
 from likeset.tables.scan.first_pass import FirstPass
 from likeset.tables.scan.source_scan import SourceScan
 from likeset.tables.scan.withheld_rows import AbsentRowsScan, KeepingScan, offered_rows

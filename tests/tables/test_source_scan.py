@@ -20,7 +20,7 @@ from scan_world import SCHEMA, assert_same, drawings, in_memory, table, write
 
 from chance import examples
 from likeset.errors import BadTable, InvalidArgument
-from likeset.geometry.tilt import Drawing
+from likeset.geometry.offers import Drawing
 from likeset.tables.scan import row_pass
 from likeset.tables.scan.checkpoint import forget
 from likeset.tables.scan.memory_scan import FetchedRows

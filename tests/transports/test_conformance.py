@@ -25,7 +25,7 @@ from protocol_world import CONSUMER, same_summary, terms, world
 from site_factory import SECRET, WISHES, receipt
 
 from likeset.errors import QuorumMissed
-from likeset.geometry.discrepancy import squared_mmd
+from likeset.geometry.kernels import squared_mmd
 from likeset.protocol.messages import Summary, decode
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms

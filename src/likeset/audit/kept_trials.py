@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from likeset.audit.neighbours import Neighbours
 from likeset.audit.trials import Trial, claims, trial_of
-from likeset.geometry.stream import Stream
+from likeset.geometry.features import Stream
 from likeset.privacy.events import Laplace, Norm, PrivacyUnit, Relation, RowSum
 from likeset.privacy.kept_rows import KeptRows, digests_of_ids
 from likeset.privacy.noise import Integers, Noise, SimulatedNoise

@@ -13,9 +13,9 @@ Each pick maximises the marginal gain ``mean_v k(v, x) - q/(q+1) * mean_s k(s, x
 All are deterministic for given inputs; equal gains (up to rounding) go to the smaller index.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,12 +23,181 @@ from numpy.typing import ArrayLike, NDArray
 from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
-from likeset.geometry import tilt
+from likeset.geometry import offers
 from likeset.geometry.features import FourierFeatures
-from likeset.geometry.greedy_candidates import Candidates, Match, PickProgress, Picks
-from likeset.geometry.kernels import KernelColumns, PoolKernel, precise_enough
+from likeset.geometry.kernels import KernelColumns, PoolKernel, precise_enough, rbf_kernel
 
-__all__ = ["Match", "MatchMethod", "PickProgress", "match", "match_hashed"]
+PickProgress = Callable[[int, int], None]
+"""Called with (picks made, picks wanted)."""
+
+# Greedy matching, the sets that it works on: the picks so far, and the rows that compete for the next ones.
+
+_ACTIVE_SHARE = 0.25  # share of the best rows in an active set ...
+_TRAILING_SHARE = 0.1  # ... of which this share are its last rows
+_SAMPLED_SHARE = 0.0625  # share of the other rows; when one of these or of the last rows wins, the set is spent
+_GOLDEN_RATIO = 0.6180339887498949
+
+
+@dataclass(frozen=True)
+class Match:
+    """Rows selected, in order of selection.
+
+    Attributes:
+        indices: rows of the pool.
+        gains: marginal gain of each pick when it was made.
+        objectives: the objective J after each pick; the squared MMD is the target's own mean kernel less this.
+    """
+
+    indices: NDArray[np.int64]
+    gains: NDArray[np.float64]
+    objectives: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class Picks:
+    """The picks so far, and the two sums from which the objective follows."""
+
+    def __init__(self, size: int, report: PickProgress) -> None:
+        self.indices = np.empty(size, dtype=np.int64)
+        self.gains = np.empty(size)
+        self.objectives = np.empty(size)
+        self.made = 0
+        self._report = report
+        self._attraction = 0.0  # sum over picks of mean_v k(v, x)
+        self._repulsion = 0.0  # sum over pairs of picks of k(x, x')
+
+    def add(self, index: int, *, attraction: float, repulsion: float, self_similarity: float) -> None:
+        """One more pick, with its mean kernel with the target and its summed kernel with the picks before it."""
+        self.indices[self.made] = index
+        self.gains[self.made] = attraction - repulsion / (self.made + 1)
+        self._attraction += attraction
+        self._repulsion += 2.0 * repulsion + self_similarity
+        self.made += 1
+        self.objectives[self.made - 1] = 2.0 * self._attraction / self.made - self._repulsion / self.made**2
+        self._report(self.made, len(self.indices))
+
+    def result(self) -> Match:
+        """The picks as they are now."""
+        return Match(indices=self.indices, gains=self.gains, objectives=self.objectives)
+
+
+class Similarity(Protocol):
+    """How alike the rows of a set are."""
+
+    def row(self, position: int) -> NDArray[Any]:
+        """Similarity of every row with one of them."""
+
+    def sums(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Summed similarity of every row with some of them."""
+
+    def subset(self, positions: NDArray[np.int64]) -> Self:
+        """The same among some of the rows."""
+
+
+@dataclass
+class Candidates:
+    """Rows that compete for the next picks.
+
+    Attributes:
+        indices: the rows' places in the pool, increasing.
+        attraction: mean similarity with the target; minus infinity once picked.
+        repulsion: summed similarity with the picks so far.
+        similarity: how alike the rows are.
+        lots: decide which rows are sampled; see ``_draw_lots``.
+        odds: rows with smaller lots are sampled into this set, whatever their score.
+        leading: the others, without those that were the last of them when the set was chosen.
+        level: the score of the last then.
+    """
+
+    indices: NDArray[np.int64]
+    attraction: NDArray[np.float64]
+    repulsion: NDArray[np.float64]
+    similarity: Similarity
+    lots: NDArray[np.float32]
+    odds: float
+    leading: NDArray[np.bool_]
+    level: float = -np.inf
+
+    @classmethod
+    def all_of(cls, attraction: NDArray[np.float64], similarity: Similarity) -> Self:
+        """Every row of a pool, before the first pick."""
+        number = len(attraction)
+        every = np.ones(number, dtype=bool)
+        return cls(
+            np.arange(number), attraction, np.zeros(number), similarity, _draw_lots(attraction), odds=1.0, leading=every
+        )
+
+    def scores(self, *, picks_made: int) -> NDArray[np.float64]:
+        """Each row's marginal gain; minus infinity once picked."""
+        scores = self.repulsion * (-1.0 / (picks_made + 1))
+        scores += self.attraction
+        return scores
+
+    def best(self, *, picks_made: int) -> tuple[NDArray[np.int64], Self]:
+        """The active set: positions of its rows, increasing, and these rows as a set of their own."""
+        scores = self.scores(picks_made=picks_made)
+        chosen, part = self.subset(scores, _ACTIVE_SHARE, sampled=_SAMPLED_SHARE)
+        kept = scores[chosen]
+        best = int(np.ceil(_ACTIVE_SHARE * len(scores)))
+        last = len(kept) - best + int(_TRAILING_SHARE * best)
+        edges = np.partition(kept, [len(kept) - best, last])
+        part.level, part.leading = float(edges[len(kept) - best]), kept >= edges[last]
+        return chosen, part
+
+    def subset(self, scores: NDArray[np.float64], share: float, *, sampled: float) -> tuple[NDArray[np.int64], Self]:
+        """The rows of the best scores and a sample of the others: their positions, and a set of their own.
+
+        The sample has rows of all kinds: where scores change quickly, or the best rows are much alike, one of it is
+        nearly as good as any row left out.
+        """
+        odds = sampled * self.odds
+        wanted = (self.lots < odds) & np.isfinite(scores)
+        wanted[largest_positions(scores, int(np.ceil(share * len(scores))))] = True
+        chosen = np.flatnonzero(wanted)
+        return chosen, type(self)(
+            self.indices[chosen],
+            self.attraction[chosen],
+            self.repulsion[chosen],
+            self.similarity.subset(chosen),
+            self.lots[chosen],
+            odds=odds,
+            leading=np.ones(len(chosen), dtype=bool),
+        )
+
+    def take(self, picked: NDArray[np.int64]) -> None:
+        """Strike out rows that were picked and score the others anew."""
+        self.attraction[picked] = -np.inf
+        self.repulsion += self.similarity.sums(picked)
+
+    def spent_by(self, picked: int | NDArray[np.int64], picks: Picks) -> bool:
+        """Whether the newest picks show that rows outside this active set would now compete.
+
+        They do where a row won that stands for them, or where the winner scores less than they did.
+        """
+        return not np.all(self.leading[picked]) or picks.gains[picks.made - 1] < self.level
+
+
+def largest_positions(scores: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    """Positions of the ``count`` largest scores, increasing; of those that tie for the last places, the first."""
+    edge = np.partition(scores, len(scores) - count)[len(scores) - count]
+    chosen = scores > edge
+    tied = np.flatnonzero(scores == edge)
+    chosen[tied[: count - np.count_nonzero(chosen)]] = True
+    return np.flatnonzero(chosen)
+
+
+def _draw_lots(attraction: NDArray[np.float64]) -> NDArray[np.float32]:
+    """A number between 0 and 1 for each row, spread evenly over the rows, yet the same for rows that are equal.
+
+    It is made of the leading digits of the row's attraction, so that it depends neither on the order of the rows nor
+    on a seed. Rows of no attraction get 1.
+    """
+    digits, _ = np.frexp(attraction)
+    lots = np.rint(digits * 2.0**18) * _GOLDEN_RATIO % 1.0
+    return np.where(attraction > 0.0, lots, 1.0).astype(np.float32)
+
 
 MatchMethod = Literal["exact", "block", "stochastic", "features"]
 
@@ -157,14 +326,14 @@ def _match_stochastic(
     if count >= len(pool):
         return _match_block(_candidates(pool, target, gamma), size, report)
     key = 0 if coins is None else int(coins.integers(2**63))
-    subsample = np.sort(tilt.draw(np.zeros(len(pool)), np.arange(len(pool)), count, key=key).row_numbers)
-    fitted = tilt.fit(
+    subsample = np.sort(offers.draw(np.zeros(len(pool)), np.arange(len(pool)), count, key=key).row_numbers)
+    fitted = offers.fit(
         features(pool[subsample]), features.mean(target), noise_energy=0.0, wanted=count, population=len(pool)
     )
     scores = np.empty(len(pool))
     for part, hashed in features.blocks(pool):
         scores[part] = fitted.score(hashed)
-    candidates = np.sort(tilt.draw(scores, np.arange(len(pool)), count, key=key).row_numbers)
+    candidates = np.sort(offers.draw(scores, np.arange(len(pool)), count, key=key).row_numbers)
     chosen = _match_block(_candidates(pool[candidates], target, gamma), size, report)
     return Match(indices=candidates[chosen.indices], gains=chosen.gains, objectives=chosen.objectives)
 
@@ -232,3 +401,152 @@ def _pick(picks: Picks, last: int, rows: Candidates) -> NDArray[np.int64]:
 
 def _silent(_made: int, _wanted: int) -> None:
     """Report nothing."""
+
+
+# Swap refinement: replace selected rows, one at a time, wherever another row of the pool does better.
+
+_SWAP_GROUP = 16  # selected rows that are reconsidered between two scorings of the whole pool
+_SWAP_SHARE = 0.125  # share of the pool that stands ready to replace them
+_FEWEST_SWAPPED_IN = 4096
+_LEAST_GAIN = 1e-7  # a better score by less than rounding is not better
+
+
+def swap(
+    pool: ArrayLike,
+    target: ArrayLike,
+    selected: ArrayLike,
+    *,
+    gamma: float,
+    passes: int = 1,
+    target_weights: ArrayLike | None = None,
+) -> NDArray[np.int64]:
+    """Improve a selection by swaps; every swap lowers its squared MMD to the target.
+
+    Each selected row in turn is taken out and the best row of an active set put in its place, possibly itself.
+
+    Args:
+        pool: candidate rows.
+        target: rows to match.
+        selected: indices of the rows selected so far, without repetition.
+        gamma: width of the kernel.
+        passes: how many times to go through the selection; ends early when a pass changes nothing.
+        target_weights: what each row of the target counts, summing to 1; alike if not given.
+
+    Returns:
+        indices of the improved selection, in the places of those they replace.
+    """
+    rows, wanted = arguments.matrix("pool", pool), arguments.matrix("target", target)
+    arguments.same_columns("pool", rows, "target", wanted)
+    chosen = _indices(selected, len(rows))
+    arguments.count("passes", passes, least=0)
+    rows = precise_enough(rows, gamma=arguments.positive("gamma", gamma), centre=wanted.mean(axis=0, dtype=np.float64))
+    shares = None if target_weights is None else arguments.shares("target_weights", target_weights, length=len(wanted))
+    attraction = KernelColumns(wanted, gamma=gamma, dtype=rows.dtype).means(rows, weights=shares)
+    kernel = PoolKernel(rows, gamma=gamma)
+    repulsion = np.zeros(len(rows))
+    for first in range(0, len(chosen), 128):
+        repulsion += kernel.sums(chosen[first : first + 128])
+    for _ in range(passes):
+        before = chosen.copy()
+        for first in range(0, len(chosen), _SWAP_GROUP):
+            group = slice(first, min(first + _SWAP_GROUP, len(chosen)))
+            removed = chosen[group].copy()
+            _swap_group(chosen, group, kernel, attraction, repulsion)
+            changed = removed != chosen[group]
+            if changed.any():
+                repulsion += kernel.sums(chosen[group][changed]) - kernel.sums(removed[changed])
+        if np.array_equal(before, chosen):
+            break
+    return chosen
+
+
+def _swap_group(
+    chosen: NDArray[np.int64],
+    group: slice,
+    kernel: PoolKernel,
+    attraction: NDArray[np.float64],
+    repulsion: NDArray[np.float64],
+) -> None:
+    """Reconsider the selected rows of one group, in place."""
+    free = np.ones(len(attraction), dtype=bool)
+    free[chosen] = False
+    candidates = _best_free(attraction - repulsion / len(chosen), free)
+    active = np.union1d(candidates, chosen[group])
+    similarity = kernel.subset(active)
+    available = free[active]
+    own_attraction, own_repulsion = attraction[active], repulsion[active]
+    for index in range(group.start, group.stop):
+        current = int(np.searchsorted(active, chosen[index]))
+        own_repulsion -= similarity.row(current)
+        available[current] = True
+        # The gain of a row when the other len(chosen) - 1 rows are in place.
+        scores = np.where(available, own_attraction - own_repulsion / len(chosen), -np.inf)
+        best = int(np.argmax(scores))
+        if scores[best] <= scores[current] + _LEAST_GAIN:
+            best = current
+        available[best] = False
+        own_repulsion += similarity.row(best)
+        chosen[index] = active[best]
+
+
+def _best_free(scores: NDArray[np.float64], free: NDArray[np.bool_]) -> NDArray[np.int64]:
+    positions = np.flatnonzero(free)
+    count = min(len(positions), max(_FEWEST_SWAPPED_IN, int(_SWAP_SHARE * len(scores))))
+    if count == len(positions):
+        return positions
+    return positions[np.argpartition(scores[positions], len(positions) - count)[len(positions) - count :]]
+
+
+def _indices(selected: ArrayLike, pool_rows: int) -> NDArray[np.int64]:
+    chosen = arguments.row_numbers("selected", selected)
+    if len(chosen) == 0:
+        raise InvalidArgument("selected", "no rows", "must list at least one row of the pool")
+    if chosen.max() >= pool_rows:
+        raise InvalidArgument("selected", int(chosen.max()), f"must lie in 0 to {pool_rows - 1}")
+    if len(np.unique(chosen)) != len(chosen):
+        raise InvalidArgument("selected", f"{len(chosen)} rows", "names a row twice")
+    return chosen
+
+
+# Thin candidates down to a few that represent a weighted set of rows well: a sample with less chance in it.
+
+_THINNED_TOGETHER = 3000
+"""Candidates that are thinned together: the cost is this times the number of candidates, whatever that number is."""
+
+
+def thin(
+    candidates: Rows, proxies: Rows, weights: NDArray[np.float64], count: int, *, gamma: float
+) -> NDArray[np.int64]:
+    """Positions of ``count`` candidates whose mean kernel comes close to that of the weighted proxies, greedily.
+
+    Args:
+        candidates: rows to choose from; with very many, every so-many-th of them form a group of their own.
+        proxies: rows that stand for what the choice should look like.
+        weights: of the proxies, summing to 1.
+        count: how many to keep; all if there are fewer.
+        gamma: width of the kernel.
+    """
+    if count >= len(candidates):
+        return np.arange(len(candidates))
+    groups = -(-len(candidates) // _THINNED_TOGETHER)
+    columns = KernelColumns(proxies, gamma=gamma, dtype=np.dtype(np.float32))
+    kept = []
+    for group in range(groups):
+        positions = np.arange(group, len(candidates), groups)
+        share = count // groups + (group < count % groups)
+        rows = candidates[positions].astype(np.float32)
+        attraction = (columns(rows) @ weights.astype(np.float32)).astype(np.float64)
+        kept.append(positions[_thin_group(attraction, rbf_kernel(rows, rows, gamma=gamma), share)])
+    return np.concatenate(kept)
+
+
+def _thin_group(attraction: NDArray[np.float64], kernel: Rows, count: int) -> NDArray[np.int64]:
+    chosen = np.empty(count, dtype=np.int64)
+    free = attraction.copy()
+    repulsion = np.zeros(len(attraction))
+    for made in range(count):
+        best = int(np.argmax(free - repulsion / (made + 1)))
+        chosen[made] = best
+        free[best] = -np.inf
+        repulsion += kernel[best]
+    return chosen

@@ -16,7 +16,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 from likeset import arguments
 from likeset.arguments import Rows
-from likeset.geometry.greedy_candidates import PickProgress, largest_positions
+from likeset.geometry.greedy import PickProgress, largest_positions
 from likeset.geometry.kernels import KernelColumns, PoolKernel, rbf_kernel
 from likeset.geometry.weights import JITTER, weights
 

@@ -11,12 +11,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from likeset.geometry.features import FourierFeatures
-from likeset.geometry.projection import Projection
-from likeset.geometry.strata import Strata, fit_strata
-from likeset.geometry.thinning import thin
-from likeset.geometry.tilt import Drawing, Tilt
-from likeset.geometry.tilt import fit as fit_tilt
+from likeset.geometry.features import FourierFeatures, Projection
+from likeset.geometry.greedy import thin
+from likeset.geometry.offers import Drawing, Strata, Tilt, fit_strata
+from likeset.geometry.offers import fit as fit_tilt
 from likeset.protocol.owner import Scan
 from likeset.protocol.term_parts import RELEASE_SCALE
 from likeset.protocol.terms import Terms

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.errors import IllegalMessage
-from likeset.geometry.tilt import Drawing
+from likeset.geometry.offers import Drawing
 from likeset.protocol.admission import Admission
 from likeset.protocol.declarations import Declared
 from likeset.protocol.legality import Position, owner_rules, title_of_message

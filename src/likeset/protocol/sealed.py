@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.errors import IllegalMessage
-from likeset.geometry.tilt import Drawing
+from likeset.geometry.offers import Drawing
 from likeset.privacy import auction, gaussian_mean
 from likeset.privacy.events import Release, Unbounded
 from likeset.privacy.guarantee import View

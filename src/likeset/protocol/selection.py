@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.arguments import Rows
-from likeset.geometry.greedy import PickProgress, match
+from likeset.geometry.greedy import PickProgress, match, swap
 from likeset.geometry.kernels import kernel_means, median_gamma, rbf_kernel
 from likeset.geometry.labels import ClassChances, class_chances, class_codes, joint_rows
-from likeset.geometry.refine import swap
 from likeset.geometry.weights import weights
 
 __all__ = ["LARGEST_EXPONENT", "Selected", "Selection", "is_usable_width"]

@@ -15,8 +15,7 @@ import numpy as np
 from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
-from likeset.geometry.features import FourierFeatures
-from likeset.geometry.stream import MAX_SEED
+from likeset.geometry.features import MAX_SEED, FourierFeatures
 from likeset.privacy.guarantee import checked_delta
 from likeset.protocol.selection import LARGEST_EXPONENT
 

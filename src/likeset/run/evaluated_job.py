@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from likeset import documents
 from likeset.errors import BadDocument, BadTable, InvalidArgument
-from likeset.geometry.uniform import uniform
+from likeset.geometry.offers import uniform
 from likeset.run.evaluation import Evaluation, evaluate_sets, read_ids
 from likeset.run.job import Job
 from likeset.run.job_folder import JOB

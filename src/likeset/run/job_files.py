@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.errors import BadTable, InvalidArgument
-from likeset.geometry.tilt import Drawing
+from likeset.geometry.offers import Drawing
 from likeset.privacy.guarantee import checked_name
 from likeset.protocol.notices import Notice
 from likeset.protocol.owner import Scan

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from likeset.arguments import Rows
-from likeset.geometry.uniform import uniform
+from likeset.geometry.offers import uniform
 from likeset.homes.run_accounts import open_accounts, owner_limits
 from likeset.homes.shell import ConsumerShell, CuratorShell, Shell
 from likeset.ledger import Ledger

@@ -9,8 +9,7 @@ from typing import Literal
 import numpy as np
 
 from likeset.arguments import Rows
-from likeset.geometry.discrepancy import squared_mmd
-from likeset.geometry.kernels import rbf_kernel
+from likeset.geometry.kernels import rbf_kernel, squared_mmd
 from likeset.geometry.shapley import selection_game
 from likeset.protocol.attribution import Attribution, OwnerAttribution, attribute
 from likeset.protocol.messages import Summary

@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 
 from likeset.geometry.greedy import match
-from likeset.geometry.uniform import uniform
+from likeset.geometry.offers import uniform
 from likeset.protocol.run_settings import PRESETS
 from likeset.simulation.protocol_runs import run_protocol
 from likeset.simulation.tasks import MethodPicks, StatedCost, Task

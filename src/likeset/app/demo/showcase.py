@@ -16,9 +16,7 @@ import pyarrow.parquet as pq
 
 from likeset import documents
 from likeset.arguments import Rows
-from likeset.geometry.discrepancy import squared_mmd
-from likeset.geometry.kernels import kernel_means, rbf_kernel
-from likeset.geometry.threads import one_thread_a_product
+from likeset.geometry.kernels import kernel_means, one_thread_a_product, rbf_kernel, squared_mmd
 from likeset.run.job import Job
 from likeset.run.job_result import JobResult
 from likeset.run.local import job_running

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from likeset.files import keep_private_bytes, make_private_folder, remove_unfinished
-from likeset.geometry.tilt import Drawing
+from likeset.geometry.offers import Drawing
 from likeset.tables.scan.memory_scan import Kept
 from likeset.tables.scan.row_pass import Unit, Work
 

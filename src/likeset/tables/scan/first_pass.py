@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from likeset.errors import BadTable
-from likeset.geometry.tilt import Drawing
+from likeset.geometry.offers import Drawing
 from likeset.tables.declared_records import DeclaredRecords
 from likeset.tables.rows_per_id import IdCount
 from likeset.tables.scan.kept_rows import KeptRowsOfIds

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
-from likeset.geometry import tilt
+from likeset.geometry import offers
 from likeset.geometry.features import TILE_ROWS
-from likeset.geometry.tilt import Drawing
+from likeset.geometry.offers import Drawing
 from likeset.tables.declared_records import DeclaredRecords
 
 __all__ = ["BLOCK_ROWS", "DrawnRows", "FetchedRows", "Keeper", "Kept", "MemoryScan", "draw_from"]
@@ -114,13 +114,13 @@ class Keeper:
         drawing, least = self._drawing, self.least
         weights = None if drawing.score is None else drawing.score(block, first_row)
         most = 0.0 if weights is None or not rows else float(weights.max())
-        places, scores = tilt.large_perturbations(first_row, rows, key=drawing.key, least=least - most - _SLACK)
+        places, scores = offers.large_perturbations(first_row, rows, key=drawing.key, least=least - most - _SLACK)
         if weights is not None:
             scores = scores + weights[places]
         good = np.flatnonzero(scores >= least)
         good, scores = places[good], scores[good]
         if len(good) > drawing.count:
-            best = tilt.largest(good, scores, drawing.count)
+            best = offers.largest(good, scores, drawing.count)
             order = np.argsort(best.row_numbers)
             good, scores = best.row_numbers[order], best.perturbed[order]
         return good, scores
@@ -152,7 +152,7 @@ class Keeper:
     def _prune(self) -> None:
         numbers = np.concatenate([kept.row_numbers for kept in self._kept])
         scores = np.concatenate([kept.scores for kept in self._kept])
-        best = tilt.largest(numbers, scores, self._drawing.count)
+        best = offers.largest(numbers, scores, self._drawing.count)
         order = np.argsort(numbers, kind="stable")
         places = order[np.searchsorted(numbers, best.row_numbers, sorter=order)]
         records = FetchedRows.concatenate([kept.records for kept in self._kept]).take(places)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from likeset.geometry.tilt import Drawing
+from likeset.geometry.offers import Drawing
 from likeset.tables.columns import BooleanColumn, CategoryColumn, DateColumn, OrdinalColumn
 from likeset.tables.scan.memory_scan import BLOCK_ROWS, FetchedRows, Keeper, Kept
 from likeset.tables.schema import Schema

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from likeset.geometry.tilt import Drawing
+from likeset.geometry.offers import Drawing
 from likeset.tables.scan.first_pass import Sample
 from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows
 from likeset.tables.scan.withheld_rows import AbsentRowsScan, KeepingScan, OfferedRows, WithholdingScan

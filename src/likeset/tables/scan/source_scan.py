@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from likeset import arguments
 from likeset.errors import InvalidArgument
-from likeset.geometry.tilt import Drawing
+from likeset.geometry.offers import Drawing
 from likeset.tables.declared_records import DeclaredRecords
 from likeset.tables.scan.checkpoint import Checkpoint
 from likeset.tables.scan.first_pass import FirstPass, Fold, first_pass

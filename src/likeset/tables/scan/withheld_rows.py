@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.errors import InvalidArgument
-from likeset.geometry.tilt import Drawing
+from likeset.geometry.offers import Drawing
 from likeset.tables.declared_records import DeclaredRecords
 from likeset.tables.scan.first_pass import FirstPass
 from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows, draw_from
