@@ -37,7 +37,7 @@ from likeset.protocol.sealed import SealedOwner, foreseen_sample
 from likeset.protocol.split.slot_records import records_of_run
 from likeset.protocol.term_parts import Budget, Kernel
 from likeset.protocol.terms import Terms
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan.memory_scan import FetchedRows, MemoryScan
 from likeset.tables.scan.sampled_scan import SampledScan
 from likeset.tables.scan.scan_choice import scan_factory

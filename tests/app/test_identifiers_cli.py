@@ -19,7 +19,7 @@ from node_world import terms, write_policy
 
 from likeset.app import cli
 from likeset.protocol.term_parts import Kernel
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 
 OWNERS = {"north": 11, "south": 12}

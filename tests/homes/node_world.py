@@ -37,7 +37,7 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.selection import Selection
 from likeset.protocol.term_parts import Budget, Kernel
 from likeset.protocol.terms import Terms
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 from likeset.transports.plain_messages import PlainCurator, read_parcel
 from likeset.transports.pump import EachAlone, Pump

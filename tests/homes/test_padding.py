@@ -14,8 +14,7 @@ from likeset.protocol.messages import Body, Delivery, Message, Offer, Summary, T
 from likeset.protocol.party import CURATOR
 from likeset.protocol.term_parts import Kernel
 from likeset.protocol.terms import Terms
-from likeset.tables import records
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import MOST_LETTERS, Schema, narrow
 from likeset.trust.letters import padded
 
@@ -45,15 +44,15 @@ def _agreed(schema: Schema) -> Terms:
 
 
 def _packed(schema: Schema, rows: int, *, long: bool) -> Any:
-    """Records with cells that are as long as they may be and cannot be compressed, or with cells that are missing."""
+    """Records with cells that are as long as they may be, or with cells that are missing."""
     declared, coins = DeclaredRecords(schema), np.random.default_rng(4)
-    width, letters = declared.form.widths["v"], declared.form.text_bytes["t"]
+    width, letters = declared.widths["v"], declared.text_bytes["t"]
     content: dict[str, Any] = {"p": [None] * rows, "t": [None] * rows, "v": [None] * rows}
     if long:
         texts = ["".join(map(chr, coins.integers(33, 127, letters))) for _ in range(rows)]
         content = {"p": coins.random(rows), "t": texts, "v": list(coins.random((rows, width)))}
-    table = pa.table({name: pa.array(content[name], declared.form.schema.field(name).type) for name in content})
-    return np.frombuffer(records.pack(table.select(declared.form.schema.names)), np.uint8)
+    table = pa.table({name: pa.array(content[name], declared.types.field(name).type) for name in content})
+    return np.frombuffer(declared.pack(table), np.uint8)
 
 
 def _bodies(schema: Schema, agreed: Terms, letters: int, *, long: bool) -> list[Body]:

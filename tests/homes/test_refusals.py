@@ -7,7 +7,7 @@
 | a replayed job, or message | here | here | here |
 | terms that changed after approval | here | here | here |
 | an oversized message | here | here, ``test_network.py`` | here |
-| records that expand without bound | is sent none | here | ``test_record_bombs.py`` |
+| records that are none | is sent none | here | ``test_declared_records.py`` |
 | more rows than the terms say | here | here | here |
 | more rounds than the terms say | here | here | hears one message |
 | a second release or answer for a round | here | here | here |
@@ -59,7 +59,7 @@ from likeset.protocol.messages import Asked, Message, Offer, Summary, TargetRele
 from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import SealedCurator
 from likeset.protocol.terms import Terms
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 from likeset.transports.plain_messages import PlainCurator, read_parcel
 from likeset.transports.pump import Pump
 from likeset.transports.site_reasons import REASONS_FILE

@@ -21,7 +21,6 @@ from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Integers, SimulatedNoise
 from likeset.privacy.schedules import CHANGING, auction_patience
 from likeset.protocol.consumer import Consumer
-from likeset.protocol.declarations import Declared
 from likeset.protocol.messages import Message, Summary, decode, encode
 from likeset.protocol.owner import Owner
 from likeset.protocol.parties import make_curator, make_owner
@@ -29,6 +28,7 @@ from likeset.protocol.planned_terms import SUMMARY_RELEASE
 from likeset.protocol.selection import Selection
 from likeset.protocol.term_parts import Budget, Kernel, digest_of_rows
 from likeset.protocol.terms import Terms
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan.memory_scan import MemoryScan
 
 CONSUMER = "hospital"
@@ -196,7 +196,7 @@ class World:
     secret: int = 0
     fold_key: int | None = 11
     selection: Selection = field(default_factory=Selection)
-    declared: Declared | None = None
+    declared: DeclaredRecords | None = None
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
 
     def consumer(self) -> ConsumerShell:

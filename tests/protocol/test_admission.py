@@ -23,8 +23,7 @@ from likeset.protocol.foreign_terms import read_foreign
 from likeset.protocol.messages import Message, Summary
 from likeset.protocol.term_parts import Kernel
 from likeset.protocol.terms import Terms
-from likeset.tables import records
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan.memory_scan import FetchedRows
 from likeset.tables.schema import Schema
 
@@ -133,7 +132,7 @@ def verdicts(table: pa.Table) -> tuple[bool, bool] | None:
     except BadTable:
         return None
     at_home = bool(admission.admits(FetchedRows(mapped.rows, mapped.labels, table))[0])
-    sent = np.frombuffer(records.pack(DECLARED.of(table)), dtype=np.uint8)
+    sent = np.frombuffer(DECLARED.pack(table), dtype=np.uint8)
     return at_home, admission.fault(mapped.rows, mapped.labels, sent) is None
 
 
@@ -346,12 +345,11 @@ def test_a_consumer_takes_no_row_that_is_none() -> None:
     carry(made, tamper=keep)
     (message,) = [one for one in honest if isinstance(one.body, Summary) and one.receiver == CONSUMER]
     assert isinstance(message.body, Summary)
-    table = records.unpack(
-        message.body.records.tobytes(), form=DeclaredRecords(SHORT).form, rows=len(message.body.rows)
-    )
+    declared = DeclaredRecords(SHORT)
+    table = declared.unpack(message.body.records.tobytes(), rows=len(message.body.rows))
     longer = table.set_column(2, "c", pa.array(["q" * 65, *table["c"].to_pylist()[1:]]))
     others = table.take(pa.array(np.arange(table.num_rows)[::-1]))
-    for packed, reason in ((records.pack(longer), "longer"), (records.pack(others), "makes of"), (b"", "not as")):
+    for packed, reason in ((declared.pack(longer), "longer"), (declared.pack(others), "makes of"), (b"", "not as")):
         body = replace(message.body, records=np.frombuffer(packed, dtype=np.uint8))
         with pytest.raises(IllegalMessage, match=reason):
             consumer.take(replace(message, body=body))

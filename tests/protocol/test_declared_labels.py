@@ -17,7 +17,7 @@ from likeset.protocol import curator as curators
 from likeset.protocol import message_arrays, messages
 from likeset.protocol.messages import Body, Delivery, Message, Offer, Target, decode, encode
 from likeset.protocol.sealed import SealedCurator
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 from likeset.transports.local import LocalEngine
 

@@ -24,8 +24,7 @@ from likeset.run.job import Job
 from likeset.run.publish import FinishedJob, publish
 from likeset.run.remote import collect, expiry, invite, job_of
 from likeset.run.submission import Stage, Whereabouts, ending_of, look, submit
-from likeset.tables import records
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 from likeset.transports.outcomes import Ending, SiteState
 
@@ -141,7 +140,7 @@ def test_a_consumer_holds_labels_against_the_schema_of_the_terms(home: ConsumerH
     made = consumer(run.invitation, CONSUMER, home.folder).resident
     declared = DeclaredRecords(Schema.load(path))
     table = declared.of(pa_csv.read_csv(job_of(run).target).slice(0, 1))
-    rows, packed = declared.rows_of(table)[0], np.frombuffer(records.pack(table), dtype=np.uint8)
+    rows, packed = declared.rows_of(table)[0], np.frombuffer(declared.pack(table), dtype=np.uint8)
     place, one, none = np.zeros(1, dtype=np.int64), np.zeros(1), np.empty(0, dtype=np.int64)
     labels, handles, reasons = np.array(["undeclared"]), place.astype(np.uint64), np.empty(0, dtype=np.str_)
     body = Summary(rows, labels, place, handles, one, one, one, 1, none, none, reasons, packed)

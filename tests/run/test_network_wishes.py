@@ -26,7 +26,7 @@ from likeset.run.job import Job
 from likeset.run.publish import publish
 from likeset.run.remote import collect, invite
 from likeset.run.submission import look, submit
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.sources.source import open_source
 
 pytestmark = pytest.mark.usefixtures("without_figures")

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from likeset.run.pictures import _edges, pictures_document
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 
 WORDS = [f"word {place:02d}" for place in range(15)]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from chance import pinned_coins
 from likeset.geometry.features import FourierFeatures, Projection
 from likeset.geometry.offers import Drawing
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows, MemoryScan
 from likeset.tables.schema import Schema
 

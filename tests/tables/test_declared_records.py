@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from schema_samples import SCHEMA, as_text, encoded, in_pieces, typed
 
 from chance import examples, public_coins
-from likeset.tables import records
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.errors import BadMessage
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 
 EVERY_KIND = """
@@ -44,8 +44,8 @@ def check(schema: Schema, table: pa.Table) -> pa.Table:
     declared = DeclaredRecords(schema)
     made = declared.of(table)
     expected = rows_of(schema, table)
-    assert made.schema.equals(declared.form.schema)
-    back = records.unpack(records.pack(made), form=declared.form, rows=table.num_rows)
+    assert made.schema.equals(declared.types)
+    back = declared.unpack(declared.pack(made), rows=table.num_rows)
     for form in (made, back):
         found, good = declared.rows_of(form)
         assert good.all()
@@ -166,7 +166,7 @@ def test_records_that_are_not_as_declared_are_marked() -> None:
 
 @pytest.mark.parametrize("rows", [0, 1, 40, 512, 513, 3000])
 def test_packed_records_are_never_longer_than_foretold(rows: int) -> None:
-    """With cells that cannot be compressed: random bits in numbers, random letters in words of the largest length."""
+    """One byte of marks, and each cell in its width; letters are all that a missing cell saves."""
     schema = Schema.from_text(
         "likeset: schema\nversion: 1\ncolumns:\n"
         "  a: {kind: numeric, bounds: [0, 1], missing: indicator}\n  b: {kind: boolean}\n"
@@ -184,11 +184,12 @@ def test_packed_records_are_never_longer_than_foretold(rows: int) -> None:
             "d": pa.array(list(coins.random((rows, 5))), pa.list_(pa.float64())),
             "e": pa.array(coins.integers(0, 7000, rows), pa.int32()).cast(pa.date32()),
         },
-        schema=declared.form.schema,
+        schema=declared.types,
     )
-    packed, bound = len(records.pack(table)), records.most_bytes(declared.longest, rows)
-    assert packed <= bound
-    assert bound < packed + 0.35 * packed + 3000
+    assert declared.most_bytes(rows) == rows * (1 + 8 + 1 + (4 + 8) + 5 * 8 + 4)
+    assert len(declared.pack(table)) == declared.most_bytes(rows)
+    none = pa.table({name: pa.nulls(rows, declared.types.field(name).type) for name in declared.types.names})
+    assert len(declared.pack(none)) == declared.most_bytes(rows) - 8 * rows
 
 
 def test_how_long_a_record_may_be_follows_from_the_schema() -> None:
@@ -211,3 +212,64 @@ def test_how_long_a_record_may_be_follows_from_the_schema() -> None:
     assert shorter.open_columns == ("d",)
     letters = ["x" * 10, "x" * 11, " " + "x" * 10 + " ", "ä" * 5, "ä" * 6, None]
     assert shorter.too_long(pa.table({"d": letters})).tolist() == [False, True, False, False, True, False]
+
+
+PACKED = DeclaredRecords(SCHEMA).pack(typed(6))
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=8))
+@settings(max_examples=examples(150))
+def test_bytes_of_a_stranger_are_refused_or_the_only_way_to_write_their_records(changes: list[tuple[int, int]]) -> None:
+    declared, forged = DeclaredRecords(SCHEMA), bytearray(PACKED)
+    for place, value in changes:
+        forged[place % len(forged)] = value
+    try:
+        table = declared.unpack(bytes(forged), rows=6)
+    except BadMessage:
+        return
+    assert declared.pack(table) == forged
+    declared.rows_of(table)
+    declared.too_long(table)
+
+
+@given(st.binary(max_size=2 * len(PACKED)))
+@settings(max_examples=examples(60))
+def test_random_bytes_are_no_records(data: bytes) -> None:
+    with pytest.raises(BadMessage):
+        DeclaredRecords(SCHEMA).unpack(data, rows=6)
+
+
+@pytest.mark.parametrize(
+    ("data", "rows"),
+    [(b"", 6), (PACKED[:-1], 6), (PACKED + b"x", 6), (PACKED, 5), (PACKED, 7), (PACKED, 10**9), (PACKED, 0)],
+)
+def test_records_of_another_length_are_refused(data: bytes, rows: int) -> None:
+    with pytest.raises(BadMessage):
+        DeclaredRecords(SCHEMA).unpack(data, rows=rows)
+
+
+def test_a_length_that_is_only_claimed_takes_no_memory() -> None:
+    """A text that claims 4 GiB, in a message of some bytes."""
+    declared = DeclaredRecords(Schema.from_text("likeset: schema\nversion: 1\ncolumns: {a: {kind: text, width: 2}}\n"))
+    assert declared.pack(pa.table({"a": ["xyz"]})) == b"\0" + b"\0\0\0\3" + b"xyz"
+    pool, usual = pa.proxy_memory_pool(pa.default_memory_pool()), pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    try:
+        with pytest.raises(BadMessage):
+            declared.unpack(b"\0" + b"\xff" * 4 + b"xyz", rows=1)
+    finally:
+        pa.set_memory_pool(usual)
+    assert pool.max_memory() < 1 << 20
+
+
+def test_nothing_hides_under_a_missing_cell() -> None:
+    declared = DeclaredRecords(
+        Schema.from_text(
+            "likeset: schema\nversion: 1\ncolumns: {a: {kind: numeric, bounds: [0, 9], missing: indicator}}\n"
+        )
+    )
+    assert declared.unpack(b"\x80" + bytes(8), rows=1).column("a").to_pylist() == [None]
+    with pytest.raises(BadMessage):
+        declared.unpack(b"\x80" + bytes(7) + b"\1", rows=1)
+    with pytest.raises(BadMessage):
+        declared.unpack(b"\x40" + bytes(8), rows=1)  # a mark of a column that does not exist

@@ -14,7 +14,7 @@ from chance import pinned_coins
 from likeset.errors import BadTable
 from likeset.geometry.offers import Drawing
 from likeset.homes.owner.small_groups import SmallGroups
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan.memory_scan import MemoryScan
 from likeset.tables.scan.pass_progress import Passed
 from likeset.tables.scan.sampled_scan import SampledScan

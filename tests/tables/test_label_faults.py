@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from chance import examples
 from likeset.errors import BadDocument, BadTable
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import MOST_LETTERS, Schema
 
 CANARY = "canary-81724"

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from trust_world import fixed_bytes, party
 
-from likeset.tables.compact_records import CompactRecords
+from likeset.tables.records import EnvelopeRecords
 from likeset.tables.schema import Schema
 from likeset.trust.cards import CardSecret
 from likeset.trust.envelopes import OfferContext
@@ -31,7 +31,7 @@ columns:
 label: {column: ill, values: [no, yes]}
 """
 SCHEMA = Schema.from_text(SCHEMA_TEXT)
-COMPACT = CompactRecords(SCHEMA)
+COMPACT = EnvelopeRecords(SCHEMA)
 HANDLES = np.array([2**63 + 5, 77], dtype=np.uint64)
 SHAPE = OfferShape(SlotLayout(SCHEMA.width, 2), slots=3, record_bytes=128)
 _TRUTH = 1 + 8 + 1 + 8  # where the second column lies in a record: after version, handle, marks and the first one

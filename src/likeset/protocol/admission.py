@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.errors import BadMessage, InvalidArgument
-from likeset.protocol.declarations import Declared, fault_of_labels
+from likeset.protocol.declarations import fault_of_labels
 from likeset.protocol.message_arrays import Labels
 from likeset.protocol.terms import Terms
-from likeset.tables.records import unpack
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan.memory_scan import FetchedRows
 from likeset.tables.schema import unusable_texts
 
@@ -41,7 +41,7 @@ class Admission:
     """
 
     terms: Terms
-    declared: Declared | None
+    declared: DeclaredRecords | None
 
     def __post_init__(self) -> None:
         if self.declared is None:
@@ -78,7 +78,7 @@ class Admission:
                 return "records, which nobody declared"
         else:
             try:
-                records = unpack(packed.tobytes(), form=self.declared.form, rows=len(rows))
+                records = self.declared.unpack(packed.tobytes(), rows=len(rows))
             except BadMessage:
                 return _NOT_AS_DECLARED
         faults = self._faults(rows, labels, records)

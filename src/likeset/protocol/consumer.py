@@ -13,7 +13,6 @@ from likeset.privacy.events import Event, Relation, Release, Simulated
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Noise, random_order
 from likeset.protocol.admission import Admission
-from likeset.protocol.declarations import Declared
 from likeset.protocol.legality import RELEASE_ROUND, consumer_rules, title_of_message
 from likeset.protocol.message_arrays import Vector
 from likeset.protocol.messages import Message, Summary, Target, TargetRelease
@@ -22,6 +21,7 @@ from likeset.protocol.plans import target_plan
 from likeset.protocol.selection import Selection
 from likeset.protocol.steps import ChargeWanted, PricedDraw, Step, Work
 from likeset.protocol.terms import Terms
+from likeset.tables.records import DeclaredRecords
 
 __all__ = ["Consumer", "released_mean", "target_rows"]
 
@@ -93,7 +93,7 @@ class Consumer(Party):
         target: ArrayLike,
         noise: Noise,
         selection: Selection | None = None,
-        declared: Declared | None = None,
+        declared: DeclaredRecords | None = None,
     ) -> None:
         super().__init__(terms, terms.consumer, consumer_rules())
         self._rows = target_rows(terms, target)

@@ -16,7 +16,6 @@ from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Noise
 from likeset.protocol.admission import Admission
 from likeset.protocol.cross_fitting import HeldOut
-from likeset.protocol.declarations import Declared
 from likeset.protocol.legality import CuratorState, Sender, curator_rules, title_of_message
 from likeset.protocol.message_arrays import Labels
 from likeset.protocol.messages import Delivery, Message, Offer, Summary, Target
@@ -26,7 +25,7 @@ from likeset.protocol.run_settings import MOST_FOLDS
 from likeset.protocol.selection import Selected, Selection, is_usable_width
 from likeset.protocol.steps import ChargeWanted, Draw, Step, Work
 from likeset.protocol.terms import Terms
-from likeset.tables import records
+from likeset.tables.records import DeclaredRecords
 
 __all__ = ["Curator", "Flag", "Held", "is_number", "join_labels"]
 
@@ -68,7 +67,7 @@ class Curator(Party):
             show them.
     """
 
-    def __init__(self, terms: Terms, *, noise: Noise, declared: Declared | None = None) -> None:
+    def __init__(self, terms: Terms, *, noise: Noise, declared: DeclaredRecords | None = None) -> None:
         super().__init__(terms, CURATOR, curator_rules(terms))
         self._declared = declared
         self._admission = Admission(terms, declared)
@@ -283,10 +282,9 @@ class Curator(Party):
     def _chosen_records(self, held: list[Held], chosen: NDArray[np.int64]) -> NDArray[np.uint8]:
         if self._declared is None:
             return np.empty(0, dtype=np.uint8)
-        form = self._declared.form
         offers = [holding.offer for holding in held]
-        tables = [records.unpack(offer.records.tobytes(), form=form, rows=len(offer.rows)) for offer in offers]
-        return np.frombuffer(records.pack(pa.concat_tables(tables).take(pa.array(chosen))), dtype=np.uint8)
+        tables = [self._declared.unpack(offer.records.tobytes(), rows=len(offer.rows)) for offer in offers]
+        return np.frombuffer(self._declared.pack(pa.concat_tables(tables).take(pa.array(chosen))), dtype=np.uint8)
 
 
 def _join_offers(held: list[Held]) -> tuple[Rows, NDArray[np.int64], NDArray[np.uint64]]:

@@ -21,7 +21,6 @@ from likeset.privacy import auction, gaussian_mean, mwem_mean
 from likeset.privacy.events import Event, NoRelease
 from likeset.privacy.noise import Noise
 from likeset.protocol.curator import Curator, Held, is_number
-from likeset.protocol.declarations import Declared
 from likeset.protocol.exact_scores import (
     STEPS,
     direction_on_lattice,
@@ -46,6 +45,7 @@ from likeset.protocol.plans import auction_plan, summary_event, summary_plan
 from likeset.protocol.steps import PricedDraw, Work
 from likeset.protocol.term_parts import digest_of_rows
 from likeset.protocol.terms import Terms
+from likeset.tables.records import DeclaredRecords
 
 __all__ = ["InteractiveCurator", "InteractiveOwner"]
 
@@ -78,7 +78,7 @@ class InteractiveCurator(Curator):
         terms: Terms,
         *,
         noise: Noise,
-        declared: Declared | None = None,
+        declared: DeclaredRecords | None = None,
         seed_rows: ArrayLike | None = None,
     ) -> None:
         super().__init__(terms, noise=noise, declared=declared)

@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from likeset.errors import IllegalMessage
 from likeset.geometry.offers import Drawing
 from likeset.protocol.admission import Admission
-from likeset.protocol.declarations import Declared
 from likeset.protocol.legality import Position, owner_rules, title_of_message
 from likeset.protocol.messages import Message, Offer, TargetRelease
 from likeset.protocol.party import Party, check_envelope, speaker
 from likeset.protocol.terms import Terms
-from likeset.tables import records
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows
 from likeset.tables.schema import narrow
 
@@ -83,7 +82,7 @@ class Owner(Party):
         *,
         scan: Scan,
         key: int,
-        declared: Declared | None = None,
+        declared: DeclaredRecords | None = None,
     ) -> None:
         if name not in terms.owners:
             raise IllegalMessage(f"{name} is not among the owners of run {terms.run}")
@@ -146,7 +145,8 @@ class Owner(Party):
         """Rows as they leave."""
         handles, leaving = self._leaving(drawn)
         rows, labels = np.asarray(leaving.rows, dtype=np.float32), narrow(leaving.labels)
-        packed = b"" if leaving.table is None else records.pack(leaving.table)
+        declared = self._admission.declared
+        packed = b"" if leaving.table is None or declared is None else declared.pack(leaving.table)
         return Offer(
             rows=rows,
             labels=labels,

@@ -7,7 +7,6 @@ from numpy.typing import ArrayLike
 from likeset.errors import IllegalMessage
 from likeset.privacy.noise import Noise
 from likeset.protocol.curator import Curator
-from likeset.protocol.declarations import Declared
 from likeset.protocol.interactive import InteractiveCurator
 from likeset.protocol.interactive_owner import InteractiveOwner
 from likeset.protocol.owner import Owner, Scan
@@ -15,6 +14,7 @@ from likeset.protocol.sealed import SealedCurator, SealedOwner
 from likeset.protocol.split.compute_party import ComputeParty
 from likeset.protocol.split.split_owner import SplitOwner
 from likeset.protocol.terms import Terms
+from likeset.tables.records import DeclaredRecords
 from likeset.trust.cards import Card, CardSecret
 from likeset.trust.row_shares import ComputeRole
 
@@ -27,7 +27,7 @@ def make_owner(
     *,
     scan: Scan,
     key: int,
-    declared: Declared | None = None,
+    declared: DeclaredRecords | None = None,
     secret: CardSecret | None = None,
 ) -> Owner:
     """An owner of the run; what it takes is said by ``Owner``, and for a split run by ``SplitOwner``.
@@ -48,7 +48,7 @@ def make_curator(
     *,
     noise: Noise,
     fold_key: int | None,
-    declared: Declared | None = None,
+    declared: DeclaredRecords | None = None,
     seed_rows: ArrayLike | None = None,
 ) -> Curator:
     """The curator of the run; ``SealedCurator`` needs the fold key, ``InteractiveCurator`` the terms' seed rows.

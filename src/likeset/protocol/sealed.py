@@ -20,7 +20,6 @@ from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Noise
 from likeset.protocol.cross_fitting import HeldOut, cross_fit
 from likeset.protocol.curator import Curator, Held, is_number, join_labels
-from likeset.protocol.declarations import Declared
 from likeset.protocol.legality import RELEASE_ROUND, CuratorState
 from likeset.protocol.message_arrays import Labels, Vector
 from likeset.protocol.messages import Asked, Message, Misfit, Offer, Target, TargetRelease, decode
@@ -31,6 +30,7 @@ from likeset.protocol.plans import auction_plan, target_plan
 from likeset.protocol.selection import Selected
 from likeset.protocol.steps import ChargeWanted, PricedDraw, Work
 from likeset.protocol.terms import Terms
+from likeset.tables.records import DeclaredRecords
 
 __all__ = ["SealedCurator", "SealedOwner", "foreseen_sample"]
 
@@ -111,7 +111,9 @@ class SealedCurator(Curator):
         declared: as every curator has it.
     """
 
-    def __init__(self, terms: Terms, *, noise: Noise, fold_key: int | None, declared: Declared | None = None) -> None:
+    def __init__(
+        self, terms: Terms, *, noise: Noise, fold_key: int | None, declared: DeclaredRecords | None = None
+    ) -> None:
         super().__init__(terms, noise=noise, declared=declared)
         self._fold_key = fold_key
         self._misfits: dict[str, float] = {}

@@ -6,8 +6,7 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 
 from likeset.arguments import Rows
-from likeset.protocol.declarations import Declared
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 
 __all__ = ["Inputs"]
@@ -47,7 +46,7 @@ class Inputs:
     run: str
     column_names: tuple[str, ...] = ()
     schema_digest: str = ""
-    declared: Declared | None = None
+    declared: DeclaredRecords | None = None
     consumer: str = "consumer"
     purpose: str = "a matched training set"
 

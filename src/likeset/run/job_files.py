@@ -31,8 +31,8 @@ from likeset.run.notices import (
 from likeset.tables.cells import MissingWords
 from likeset.tables.column_looks import TableLook
 from likeset.tables.dead_columns import BoundsUse
-from likeset.tables.declared_records import DeclaredRecords
 from likeset.tables.identifiers import suspicions_in
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.rows_per_id import check_most_rows, rows_of_each_id, undeclared_id, written_ids
 from likeset.tables.scan.row_pass import without_dictionaries
 from likeset.tables.scan.sampled_scan import SampledScan

@@ -17,8 +17,7 @@ from likeset.run.job_files import OwnFiles
 from likeset.run.notices import notice_documents
 from likeset.run.pictures import Images, pictures_document
 from likeset.run.result import Comparison, OwnerResult, Result, RunOutcome
-from likeset.tables import records
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 
 __all__ = ["FORMAT", "HANDLE", "JobResult", "received_rows", "summary_table"]
@@ -144,8 +143,7 @@ class JobResult:
 def received_rows(outcome: RunOutcome, schema: Schema) -> tuple[Rows, pa.Table]:
     """The selected rows as the selection sees them, and as the records that came with them."""
     summary = outcome.summary
-    form = DeclaredRecords(schema).form
-    return summary.rows, records.unpack(summary.records.tobytes(), form=form, rows=len(summary.rows))
+    return summary.rows, DeclaredRecords(schema).unpack(summary.records.tobytes(), rows=len(summary.rows))
 
 
 def summary_table(outcome: RunOutcome, schema: Schema, owners: Sequence[str]) -> pa.Table:

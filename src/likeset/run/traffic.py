@@ -23,8 +23,7 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.split.run_shape import most_part_bytes
 from likeset.protocol.split.split_messages import OFFER_ROUND, OfferShare
-from likeset.tables import records
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 
 __all__ = ["MostTraffic", "most_traffic"]
@@ -122,4 +121,4 @@ def _labels(schema: Schema, rows: int) -> NDArray[Any] | None:
 
 def _records(schema: Schema, rows: int) -> NDArray[np.uint8]:
     """Room for the largest records."""
-    return np.zeros(records.most_bytes(DeclaredRecords(schema).longest, rows), dtype=np.uint8)
+    return np.zeros(DeclaredRecords(schema).most_bytes(rows), dtype=np.uint8)

@@ -1,141 +1,523 @@
-"""Records: rows in the columns that were declared, as bytes that may leave an owner.
+"""Records: rows in the declared columns and types, as bytes that may leave an owner.
 
-The bytes are an Arrow stream with one compressed batch. Whoever reads it checks that it holds exactly the columns
-and types that the schema declares, as many rows as came beside it, and nothing else; and before anything is expanded,
-that no column will take more memory than so many of its declared cells can need.
+Whatever types a table has, its records are alike: numbers are doubles, words text, days dates. The schema makes the
+same row of a record as of the cells in the table, so whoever has the schema can check rows against their records.
+
+Each record has a bit for each missing cell, cells of fixed width, and the letters of its texts. There is one way to
+write a record; a reader refuses everything else. docs/wire.md defines the bytes.
 """
 
-import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from likeset.errors import BadMessage
-from likeset.tables.record_headers import BatchHeader
+from likeset.arguments import Rows
+from likeset.errors import BadMessage, InvalidArgument
+from likeset.tables import cells as cell_values
+from likeset.tables.cells import Mask, MissingWords, plain_array
+from likeset.tables.columns import (
+    BooleanColumn,
+    BooleanMap,
+    CategoryColumn,
+    DateColumn,
+    ImageColumn,
+    NumericColumn,
+    OrdinalColumn,
+    TextColumn,
+    VectorColumn,
+)
+from likeset.tables.schema import MOST_LETTERS, Schema, fault_of, label_values, read_labels, unusable_texts
 
-__all__ = ["RecordForm", "most_bytes", "pack", "unpack"]
+_NUMBER, _DAY, _LENGTH, _CLASS = np.dtype(">f8"), np.dtype(">i4"), np.dtype(">u4"), np.dtype(">u2")
+_VERSION, _HEAD_BYTES = 1, 9  # version and handle
+_BYTES_PER_LETTER = 4  # of a label, as arrays of texts have them
 
-_OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
-_PLAIN = pa.ipc.IpcWriteOptions(use_threads=False)
-_FEW_ROWS = 64
-_STEP = 64  # rows: their marks, numbers and lengths fill words of 8 bytes, at which Arrow aligns them
-_BUFFERS = {False: 3, True: 5}  # of a column, and of one with lists, at most
-_BYTES_PER_BUFFER = 144  # its length, rounding up, and what compression adds where nothing can be compressed
-_MOST_EXPANDED = 1 << 30  # bytes: no message is larger
-_ROUNDING = 64  # Arrow may fill up a buffer to a multiple of this
+Bytes = NDArray[np.uint8]
 
 
-@dataclass(frozen=True)
-class RecordForm:
-    """What is declared about records.
+class DeclaredRecords:
+    """The columns that may leave an owner, in the types that the schema gives them; labels travel beside them.
 
     Attributes:
-        schema: their columns and types.
-        widths: of each column of lists, how many numbers a list has.
-        text_bytes: of each column of texts, how long the longest may be.
+        schema: declares the columns.
+        types: Arrow types of the columns.
+        widths: the length of each list column's lists.
+        text_bytes: the length in bytes of the longest cell of each text column.
+        cell_bytes: length of a record without its letters.
     """
 
-    schema: pa.Schema
-    widths: Mapping[str, int]
-    text_bytes: Mapping[str, int]
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        columns = schema.declared
+        self._missing = MissingWords.of(schema.declaration.missing_words)
+        self.types = pa.schema([pa.field(name, _type_of(declared)) for name, declared in columns.items()])
+        self.widths = {
+            name: declared.width
+            for name, declared in columns.items()
+            if isinstance(declared, VectorColumn | ImageColumn)
+        }
+        self.text_bytes = {
+            field.name: self._longest_text(columns[field.name])
+            for field in self.types
+            if cell_values.is_text(field.type)
+        }
+        self._marks = -(-len(self.types) // 8)
+        self._starts: dict[str, int] = {}
+        self.cell_bytes = self._marks
+        for field in self.types:
+            self._starts[field.name] = self.cell_bytes
+            self.cell_bytes += _number_type(field.type).itemsize * self.widths.get(field.name, 1)
 
-    def most_expanded(self, rows: int) -> tuple[int, ...]:
-        """How many bytes each buffer of a batch of so many rows takes at most, in the order of Arrow's format."""
-        return tuple(-(-size // _ROUNDING) * _ROUNDING for field in self.schema for size in self._buffers(field, rows))
+    @property
+    def label_column(self) -> str | None:
+        """The column of labels."""
+        return self.schema.label_column
 
-    def _buffers(self, field: pa.Field, rows: int) -> Iterator[int]:
-        yield _bits(rows)  # which cells are missing
+    @property
+    def largest_entry(self) -> float:
+        """The largest size of a number in a row that the schema makes of a record."""
+        return self.schema.largest_entry
+
+    @cached_property
+    def open_columns(self) -> tuple[str, ...]:
+        """Columns of text whose words are not declared: only they can make a record longer than allowed."""
+        return tuple(name for name, declared in self.schema.declared.items() if _is_open(declared))
+
+    @cached_property
+    def record_bytes(self) -> int:
+        """The longest record and label, as terms state it: eight bytes for a number, a text's length and letters."""
+        single = len(self.types) - len(self.widths) - len(self.text_bytes)
+        texts = 4 * len(self.text_bytes) + sum(self.text_bytes.values())
+        letters = 0 if self.label_column is None else self.label_letters
+        label = _BYTES_PER_LETTER * (MOST_LETTERS if letters is None else letters)
+        return 8 * (single + sum(self.widths.values())) + texts + label
+
+    @property
+    def label_letters(self) -> int | None:
+        """The letters of the longest label; None where its values are not declared."""
+        label = self.schema.declaration.label
+        if label is None or label.values is None:
+            return None if label is None or label.kind != "number" else 0
+        return max(len(value) if isinstance(value, str) else 0 for value in label.values)
+
+    def of(self, table: pa.Table) -> pa.Table:
+        """Rows that the schema maps, as records."""
+        arrays = [self._array(field, plain_array(table.column(field.name))) for field in self.types]
+        return pa.Table.from_arrays(arrays, schema=self.types)
+
+    def rows_of(self, records: pa.Table) -> tuple[Rows, Mask]:
+        """The row that the schema makes of each record, and which records are as declared."""
+        rows = np.zeros((records.num_rows, self.schema.width), dtype=np.float32)
+        good = np.ones(records.num_rows, dtype=np.bool_)
+        for encoder, troubles in self.schema.encode_columns(records, rows, table="records"):
+            for trouble, mask in troubles.items():
+                if encoder.complaint(trouble) is not None:
+                    good &= ~mask
+        return rows, good
+
+    def too_long(self, table: pa.Table) -> Mask:
+        """Which rows have a cell that is longer than declared; of a table with the open columns at least."""
+        longer = np.zeros(table.num_rows, dtype=np.bool_)
+        for name in self.open_columns:
+            letters = pc.fill_null(pc.binary_length(_words(plain_array(table.column(name)))), 0)
+            longer |= letters.to_numpy(zero_copy_only=False) > self.text_bytes[name]
+        return longer
+
+    def label_fault(self, labels: NDArray[Any]) -> str | None:
+        """What is wrong with labels, in words that quote none of them; None if nothing is."""
+        label = self.schema.declaration.label
+        if label is None:
+            return "labels, which nobody declared"
+        return fault_of(labels, kind=label.kind, values=label.values)
+
+    def labels_in(self, records: pa.Table) -> NDArray[Any] | None:
+        """The labels inside records; None where labels travel only beside them."""
+        label = self.schema.declaration.label
+        if label is None or not label.match:
+            return None
+        column = plain_array(records.column(label.column))
+        return read_labels(column, kind=label.kind, values=label.values, missing=self._missing)[0]
+
+    def most_bytes(self, rows: int) -> int:
+        """The length of ``pack`` of so many rows, at most."""
+        return rows * (self.cell_bytes + sum(self.text_bytes.values()))
+
+    def pack(self, table: pa.Table) -> bytes:
+        """The records of a table as bytes: the cells of all rows, then the letters of all rows."""
+        cells, letters = self.cells(self.of(table))
+        return cells.tobytes() + b"".join(letters)
+
+    def unpack(self, data: bytes, *, rows: int) -> pa.Table:
+        """The records that ``pack`` wrote.
+
+        Raises:
+            BadMessage: the data are not so many records. The reason says nothing about them.
+        """
+        end = rows * self.cell_bytes
+        try:
+            if len(data) < end:
+                raise ValueError
+            cells = np.frombuffer(data[:end], dtype=np.uint8).reshape(rows, self.cell_bytes)
+            table = self.from_cells(cells, data[end:])
+            canonical = self.pack(table) == data
+        except (pa.ArrowException, InvalidArgument, ValueError):
+            raise BadMessage(f"it does not have the records of {rows} rows") from None
+        if not canonical:
+            raise BadMessage("its records are not written as they must be")
+        return table
+
+    def cells(self, records: pa.Table) -> tuple[Bytes, list[bytes]]:
+        """For each record its marks and cells of fixed width, and its letters."""
+        count = records.num_rows
+        out = np.zeros((count, self.cell_bytes), dtype=np.uint8)
+        missing = np.zeros((count, len(self.types)), dtype=np.bool_)
+        texts = []
+        for place, field in enumerate(self.types):
+            column = plain_array(records.column(field.name))
+            gone = pc.is_null(column, nan_is_null=pa.types.is_floating(field.type)).to_numpy(zero_copy_only=False)
+            missing[:, place] = gone
+            put(out, self._starts[field.name], self._numbers(field, column, gone).astype(_number_type(field.type)))
+            if field.name in self.text_bytes:
+                texts.append(pc.cast(column, pa.binary()))
+        out[:, : self._marks] = np.packbits(missing, axis=1)
+        if not texts:
+            return out, [b""] * count
+        nothing = pa.scalar(b"", pa.binary())
+        return out, pc.binary_join_element_wise(
+            *texts, nothing, null_handling="replace", null_replacement=b""
+        ).to_pylist()
+
+    def from_cells(self, cells: Bytes, letters: bytes) -> pa.Table:
+        """The records of cells and, record after record, their letters.
+
+        Raises:
+            pa.ArrowException: a text is not UTF-8.
+            ValueError: the texts have another length than the letters.
+        """
+        missing = np.unpackbits(cells[:, : self._marks], axis=1, count=len(self.types)).astype(np.bool_)
+        places = [self._starts[name] for name in self.text_bytes]
+        lengths = [taken(cells, start, _LENGTH)[:, 0] for start in places]
+        ends = np.concatenate([[0], np.cumsum(np.array(lengths, dtype=np.int64).T.ravel())]).astype(np.int64)
+        if ends[-1] != len(letters):
+            raise ValueError("letters")
+        buffers = [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(letters)]
+        texts = pa.Array.from_buffers(pa.large_string(), len(ends) - 1, buffers)
+        texts.validate(full=True)
+        arrays = [
+            self._column(field, cells, missing=missing[:, place], texts=texts) for place, field in enumerate(self.types)
+        ]
+        table = pa.Table.from_arrays(arrays, schema=self.types)
+        table.validate(full=True)
+        return table
+
+    def _numbers(self, field: Any, column: Any, missing: Mask) -> NDArray[Any]:
+        """What a cell has in its fixed width: zeros where it is missing, the length where it is a text."""
         if pa.types.is_list(field.type):
-            numbers = rows * self.widths[field.name]
-            yield from (_offsets(rows), _bits(numbers), numbers * field.type.value_type.bit_width // 8)
-        elif pa.types.is_string(field.type):
-            yield from (_offsets(rows), rows * self.text_bytes[field.name])
-        else:
-            yield _bits(rows * field.type.bit_width)
+            width = self.widths[field.name]
+            entries, _, wrong = cell_values.lists(column, width)
+            if wrong is not None:
+                raise InvalidArgument("table", f"column {field.name}", "has a list of another width than declared")
+            values = np.zeros((len(column), width))
+            values[~missing] = np.asarray(entries.to_numpy(zero_copy_only=False)).reshape(-1, width)
+            return values
+        if pa.types.is_boolean(field.type):
+            column = pc.cast(column, pa.uint8())
+        elif pa.types.is_date(field.type):
+            column = pc.cast(column, pa.int32())
+        elif cell_values.is_text(field.type):
+            column = pc.binary_length(column)
+        numbers = np.array(pc.fill_null(column, pa.scalar(0, column.type)).to_numpy(zero_copy_only=False))
+        numbers[missing] = 0
+        return numbers
+
+    def _column(self, field: Any, cells: Bytes, *, missing: Mask, texts: Any) -> Any:
+        kind, start = field.type, self._starts[field.name]
+        if cell_values.is_text(kind):
+            names = list(self.text_bytes)
+            places = np.arange(len(cells)) * len(names) + names.index(field.name)
+            return pc.if_else(pa.array(missing), pa.scalar(None, kind), pc.cast(texts.take(pa.array(places)), kind))
+        if pa.types.is_list(kind):
+            width = self.widths[field.name]
+            return _list_array(taken(cells, start, _NUMBER, width)[~missing].ravel(), missing, width)
+        numbers = taken(cells, start, _number_type(kind))[:, 0]
+        if pa.types.is_boolean(kind):
+            return pa.array(numbers != 0, mask=missing)
+        return pa.array(numbers.astype(numbers.dtype.newbyteorder("=")), mask=missing).cast(kind)
+
+    def _longest_text(self, declared: Any) -> int:
+        words = [*self.schema.declaration.missing_words]  # a cell that means missing stays as it was written
+        if not isinstance(declared, TextColumn):
+            words += [*declared.values, *declared.missing_values]
+        most = self.schema.declaration.text_bytes if _is_open(declared) else 0
+        return max(most, *(len(word.encode()) for word in words), 0)
+
+    def _array(self, field: Any, column: Any) -> Any:
+        declared: Any = self.schema.declared[field.name]
+        if column.type == field.type and not pa.types.is_list(field.type):  # a missing list may hide numbers
+            return column if not cell_values.is_text(field.type) else _words(column)
+        if pa.types.is_floating(field.type):
+            plain = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+            return _nullable(cell_values.numbers(column, MissingWords.of(()) if plain else self._missing)[0])
+        if pa.types.is_boolean(field.type):
+            # The map itself knows which words and numbers mean what.
+            positions, _ = BooleanMap(field.name, declared, self._missing).positions(column)
+            return pa.array(positions == 1.0, mask=np.isnan(positions))
+        if pa.types.is_date(field.type):
+            days, _ = cell_values.days(column, declared.format, self._missing)
+            return _nullable(days).cast(pa.int32(), safe=False).cast(pa.date32())
+        if pa.types.is_list(field.type):
+            entries, missing, _ = cell_values.lists(column, declared.width)
+            absent = np.zeros(len(column), dtype=np.bool_) if missing is None else missing
+            return _list_array(cell_values.numbers(entries, MissingWords.of(()))[0], absent, declared.width)
+        return _words(column)
 
 
-def _bits(count: int) -> int:
-    return -(-count // 8)
+def most_envelope_bytes(record_bytes: int) -> int:
+    """The longest record in an envelope where the terms declare records of so many bytes."""
+    return record_bytes + record_bytes // 4 + 64
 
 
-def _offsets(rows: int) -> int:
-    return 4 * (rows + 1)
+@dataclass(frozen=True, eq=False)
+class DecodedRecords:
+    """The content of records. Arrays have an entry for each record, also for unsound ones.
+
+    Attributes:
+        sound: which are records as declared; entries of others mean nothing.
+        rows: what the schema makes of each.
+        classes: the place of each label among the declared ones; empty where labels are no declared categories.
+        handles: by which the owner finds each row again.
+        table: the sound records, in declared types.
+        labels: theirs; empty where there are none.
+    """
+
+    sound: Mask
+    rows: Rows
+    classes: NDArray[np.int64]
+    handles: NDArray[np.uint64]
+    table: pa.Table
+    labels: NDArray[Any]
 
 
-def pack(table: pa.Table) -> bytes:
-    """The bytes of a table: the same for the same columns and rows, whatever pieces it consists of."""
-    plain = table.replace_schema_metadata(None).unify_dictionaries().combine_chunks()
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, plain.schema, options=_OPTIONS) as writer:
-        writer.write_table(plain)
-    return bytes(sink.getvalue())
-
-
-def most_bytes(longest: pa.Table, rows: int) -> int:
-    """How long ``pack`` of so many rows is at most, given one row with the longest cells."""
-    if rows > _STEP:
-        # Every further step of rows takes as much as another.
-        first, second = _plain_bytes(longest, _STEP), _plain_bytes(longest, 2 * _STEP)
-        size = first + -(-(rows - _STEP) // _STEP) * (second - first)
-    else:
-        size = _plain_bytes(longest, rows)
-    buffers = sum(_BUFFERS[pa.types.is_list(field.type)] for field in longest.schema)
-    return size + size // 128 + _BYTES_PER_BUFFER * buffers
-
-
-def _plain_bytes(longest: pa.Table, rows: int) -> int:
-    """Of so many such rows and, to make room for the marks of missing cells, a row of nulls."""
-    plain = longest.take(pa.array([*([0] * rows), None], pa.int64())).combine_chunks()
-    sink = pa.MockOutputStream()
-    with pa.ipc.new_stream(sink, plain.schema, options=_PLAIN) as writer:
-        writer.write_table(plain)
-    return int(sink.size())
-
-
-def unpack(data: bytes, *, form: RecordForm, rows: int) -> pa.Table:
-    """The table that ``pack`` wrote.
+class EnvelopeRecords:
+    """Writes and reads single records with handle and label, as they lie in the envelopes of a split run.
 
     Args:
-        data: from another party.
-        form: what was declared about it.
-        rows: how many rows it must have.
-
-    Raises:
-        BadMessage: it is no such table. The reason says nothing about its rows.
+        schema: declares the columns.
+        labelled: whether records carry labels; only where the schema declares some.
     """
-    try:
-        # Threads wait for one another longer than a few rows take.
-        options = pa.ipc.IpcReadOptions(use_threads=rows > _FEW_ROWS)
-        with pa.ipc.open_stream(pa.py_buffer(data), options=options) as reader:
-            if not reader.schema.equals(form.schema):
-                raise BadMessage("its records have other columns or types than the schema declares")
-            _check_size(data, form=form, rows=rows)
-            table = reader.read_all()
-        table.validate(full=True)
-    except BadMessage:
-        raise
-    except (pa.ArrowException, OSError, ValueError, EOFError) as error:
-        # The original may quote what was sent.
-        raise BadMessage(f"its records cannot be read ({type(error).__name__})") from None
-    if table.num_rows != rows:
-        raise BadMessage(f"it has {table.num_rows} records for {rows} rows")
-    return table
+
+    def __init__(self, schema: Schema, *, labelled: bool = True) -> None:
+        self._declared = DeclaredRecords(schema)
+        self._label = schema.declaration.label if labelled else None
+        declared = None if self._label is None else self._label.values
+        self.classes: tuple[Any, ...] = () if declared is None else tuple(declared)
+        # Labels that are texts which nobody declared.
+        self._label_is_open = self._label is not None and declared is None and self._label.kind != "number"
+        self._label_type = _LENGTH if self._label_is_open else _CLASS if self.classes else _NUMBER
+        self._label_start = _HEAD_BYTES + self._declared.cell_bytes
+        self._fixed = self._label_start + (0 if self._label is None else self._label_type.itemsize)
+        self._text_starts = [_HEAD_BYTES + self._declared._starts[name] for name in self._declared.text_bytes]
+        self._text_starts += [self._label_start] if self._label_is_open else []
+
+    @property
+    def most_bytes(self) -> int:
+        """The longest record; at most ``most_envelope_bytes`` of what the schema declares."""
+        letters = sum(self._declared.text_bytes.values())
+        return self._fixed + letters + (_BYTES_PER_LETTER * MOST_LETTERS if self._label_is_open else 0)
+
+    def classes_of(self, labels: NDArray[Any]) -> NDArray[np.int64]:
+        """The place of each label among the declared values; empty where labels are no declared categories.
+
+        Raises:
+            InvalidArgument: a label is none of them.
+        """
+        if not self.classes:
+            return np.empty(0, dtype=np.int64)
+        values = label_values(self.classes)
+        order = np.argsort(values)
+        at = np.minimum(np.searchsorted(values[order], labels), len(values) - 1)
+        places = order[at].astype(np.int64)
+        if not np.array_equal(values[places], labels):
+            raise InvalidArgument("labels", f"array of {len(labels)}", "must be declared values of the label")
+        return places
+
+    def encode(self, table: pa.Table, labels: NDArray[Any], handles: NDArray[np.uint64]) -> list[bytes]:
+        """A record for each row of a table.
+
+        Args:
+            table: rows that the schema maps, with at least the declared columns.
+            labels: one for each row; empty where records carry none.
+            handles: one for each row, by which its owner finds it again.
+
+        Raises:
+            InvalidArgument: labels or handles do not belong to the rows, or a row is not as declared.
+        """
+        records, label = self._declared.of(table), self._label
+        count = records.num_rows
+        if len(handles) != count or len(labels) != (count if label is not None else 0):
+            raise InvalidArgument("labels", f"{len(labels)} and {len(handles)} handles", f"there are {count} rows")
+        if label is not None and count and fault_of(labels, kind=label.kind, values=label.values) is not None:
+            raise InvalidArgument("labels", f"array of {count}", "must be as the schema declares")
+        if self._declared.too_long(records).any():
+            raise InvalidArgument("table", f"{count} rows", "has a cell that is longer than the schema declares")
+        cells, letters = self._declared.cells(records)
+        out = np.zeros((count, self._fixed), dtype=np.uint8)
+        out[:, 0] = _VERSION
+        put(out, 1, np.asarray(handles, dtype=np.uint64).astype(">u8"))
+        put(out, _HEAD_BYTES, cells)
+        last = [b""] * count
+        if self._label_is_open:
+            if unusable_texts(labels).any():
+                raise InvalidArgument("labels", f"array of {count}", "has a text that no record takes")
+            last = [text.encode() for text in labels.tolist()]
+            put(out, self._label_start, np.array([len(text) for text in last], dtype=_LENGTH))
+        elif label is not None:
+            values = self.classes_of(labels) if self.classes else labels
+            put(out, self._label_start, values.astype(self._label_type))
+        return [line.tobytes() + first + second for line, first, second in zip(out, letters, last, strict=True)]
+
+    def read(self, records: Sequence[bytes]) -> DecodedRecords:
+        """The content of records from another party; whatever is not a record is not sound, and has no content."""
+        sound = np.array([self._has_form(record) for record in records], dtype=np.bool_)
+        whole = [record for record, has_form in zip(records, sound, strict=True) if has_form]
+        try:
+            table, labels, handles = self._decoded(whole)
+        except (pa.ArrowException, InvalidArgument, ValueError):
+            # A text is not UTF-8 or a label is unknown: find the records one by one.
+            for place in np.flatnonzero(sound).tolist():
+                sound[place] = self._decodes(records[place])
+            whole = [record for record, has_form in zip(records, sound, strict=True) if has_form]
+            table, labels, handles = self._decoded(whole)
+        rows, good = self._as_declared(whole, table, labels, handles)
+        sound[np.flatnonzero(sound)[~good]] = False
+        table, labels = table.filter(pa.array(good)), labels[good] if len(labels) else labels
+        every_row = np.zeros((len(records), rows.shape[1]), dtype=np.float32)
+        every_row[sound] = rows[good]
+        every_handle = np.zeros(len(records), dtype=np.uint64)
+        every_handle[sound] = handles[good]
+        classes = np.zeros(len(records) if self.classes else 0, dtype=np.int64)
+        if self.classes and sound.any():
+            classes[sound] = self.classes_of(labels)
+        return DecodedRecords(sound, every_row, classes, every_handle, table, labels)
+
+    def _has_form(self, record: bytes) -> bool:
+        """Version and length are right, as far as that shows without reading any letters."""
+        if not self._fixed <= len(record) <= self.most_bytes or record[0] != _VERSION:
+            return False
+        lengths = (int.from_bytes(record[start : start + _LENGTH.itemsize], "big") for start in self._text_starts)
+        return self._fixed + sum(lengths) == len(record)
+
+    def _decodes(self, record: bytes) -> bool:
+        try:
+            self._decoded([record])
+        except (pa.ArrowException, InvalidArgument, ValueError):
+            return False
+        return True
+
+    def _decoded(self, records: Sequence[bytes]) -> tuple[pa.Table, NDArray[Any], NDArray[np.uint64]]:
+        """Table, labels and handles of records that have the form of one."""
+        fixed = np.frombuffer(b"".join(record[: self._fixed] for record in records), dtype=np.uint8)
+        lines = fixed.reshape(len(records), self._fixed)
+        handles = taken(lines, 1, np.dtype(">u8"))[:, 0].astype(np.uint64)
+        values = np.empty(0) if self._label is None else taken(lines, self._label_start, self._label_type)[:, 0]
+        lengths = values.tolist() if self._label_is_open else [0] * len(records)
+        ends = [len(record) - length for record, length in zip(records, lengths, strict=True)]
+        letters = b"".join(record[self._fixed : end] for record, end in zip(records, ends, strict=True))
+        table = self._declared.from_cells(lines[:, _HEAD_BYTES : self._label_start], letters)
+        if self._label_is_open:
+            words = [record[end:].decode() for record, end in zip(records, ends, strict=True)]
+            return table, np.array(words, dtype=f"<U{max([1, *map(len, words)])}"), handles
+        if not self.classes:
+            return table, values.astype(np.float64), handles
+        places = values.astype(np.int64)
+        if len(places) and places.max() >= len(self.classes):
+            raise InvalidArgument("label", "class", "is none of the declared ones")
+        return table, label_values(self.classes)[places], handles
+
+    def _as_declared(
+        self, records: Sequence[bytes], table: pa.Table, labels: NDArray[Any], handles: NDArray[np.uint64]
+    ) -> tuple[Rows, Mask]:
+        """The rows of records, and which records are as declared and written in the one way that there is."""
+        rows, good = self._declared.rows_of(table)
+        good &= ~self._declared.too_long(table)
+        if self._label is not None and len(labels):
+            if not self.classes and not self._label_is_open:
+                good &= np.isfinite(labels)
+            good &= ~unusable_texts(labels)
+            inside = self._declared.labels_in(table.filter(pa.array(good)))
+            if inside is not None:
+                good[good] = np.asarray(inside == labels[good])
+        places = np.flatnonzero(good)
+        again = self.encode(table.take(pa.array(places)), labels[good] if len(labels) else labels, handles[good])
+        good[places] = [records[place] == record for place, record in zip(places.tolist(), again, strict=True)]
+        return rows, good
 
 
-def _check_size(data: bytes, *, form: RecordForm, rows: int) -> None:
-    """Raise unless there is one batch, of so many rows, whose columns take no more memory than they can need."""
-    reader = pa.ipc.MessageReader.open_stream(pa.py_buffer(data))
-    reader.read_next_message()  # the schema, which was looked at
-    for number, message in enumerate(reader):
-        if message.type != "record batch" or number > 0:
-            raise BadMessage("its records are more than one batch")
-        header = BatchHeader.of(message)
-        if header.rows != rows:
-            raise BadMessage(f"it has {header.rows} records for {rows} rows")
-        most = form.most_expanded(rows)
-        if len(header.expanded) != len(most):
-            raise BadMessage("the columns of its records consist of other parts than declared ones do")
-        size = sum(header.expanded)
-        if size > _MOST_EXPANDED or any(map(operator.gt, header.expanded, most)):
-            raise BadMessage(f"its {rows} records would take {size} bytes; more than they can need")
+def put(out: Bytes, start: int, values: NDArray[Any]) -> None:
+    """Write numbers into columns of bytes."""
+    if len(values):
+        cells = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
+        out[:, start : start + cells.shape[1]] = cells
+
+
+def taken(lines: Bytes, start: int, kind: np.dtype[Any], count: int = 1) -> NDArray[Any]:
+    """So many numbers of a type from each line."""
+    cells = np.ascontiguousarray(lines[:, start : start + count * kind.itemsize])
+    return cells.view(kind).reshape(len(lines), count)
+
+
+def _type_of(declared: Any) -> Any:
+    if isinstance(declared, NumericColumn):
+        return pa.float64()
+    if isinstance(declared, CategoryColumn | OrdinalColumn):
+        return pa.string() if isinstance(declared.values[0], str) else pa.float64()
+    if isinstance(declared, BooleanColumn):
+        return pa.bool_()
+    if isinstance(declared, DateColumn):
+        return pa.date32()
+    if isinstance(declared, VectorColumn | ImageColumn):
+        return pa.list_(pa.float64())
+    assert isinstance(declared, TextColumn)  # noqa: S101 - the last kind there is
+    return pa.string()
+
+
+def _number_type(kind: Any) -> np.dtype[Any]:
+    """Of the fixed part of a cell."""
+    if pa.types.is_boolean(kind):
+        return np.dtype("u1")
+    return _DAY if pa.types.is_date(kind) else _LENGTH if cell_values.is_text(kind) else _NUMBER
+
+
+def _is_open(declared: Any) -> bool:
+    """Whether cells of this column may hold words that nobody declared."""
+    if isinstance(declared, CategoryColumn):
+        return declared.unknown != "refuse" and isinstance(declared.values[0], str)
+    return isinstance(declared, TextColumn)
+
+
+def _words(column: Any) -> Any:
+    """Text without blanks around it; whole numbers are written as such."""
+    if pa.types.is_dictionary(column.type):
+        column = pc.cast(column, column.type.value_type)
+    if pa.types.is_floating(column.type):
+        whole = pc.equal(pc.floor(column), column)
+        if pc.all(pc.fill_null(whole, fill_value=True)).as_py():
+            column = pc.cast(column, pa.int64())
+    return pc.utf8_trim_whitespace(pc.cast(column, pa.string()))
+
+
+def _nullable(values: NDArray[np.float64]) -> Any:
+    return pa.array(values, mask=np.isnan(values))
+
+
+def _list_array(entries: NDArray[Any], missing: Mask, width: int) -> Any:
+    ends = np.concatenate([[0], np.cumsum(np.where(missing, 0, width))]).astype(np.int32)
+    return pa.ListArray.from_arrays(
+        pa.array(ends, mask=np.append(missing, False)), pa.array(entries.astype(np.float64))
+    )

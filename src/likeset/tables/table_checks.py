@@ -14,8 +14,8 @@ from likeset.tables.cells import CommaWatch, remedy
 from likeset.tables.column_looks import TableLook
 from likeset.tables.columns import CategoryColumn, NumericColumn, TextColumn, Trouble
 from likeset.tables.dead_columns import BoundsUse, DeadColumn
-from likeset.tables.declared_records import DeclaredRecords
 from likeset.tables.identifiers import Suspicion, suspicions_in
+from likeset.tables.records import DeclaredRecords
 
 if TYPE_CHECKING:
     from likeset.tables.schema import Schema

@@ -97,7 +97,7 @@ def seal_record(
     """A record in its envelope; an empty one stands for a slot without a row, and looks like any other.
 
     Args:
-        record: in compact form, at most ``record_bytes`` long.
+        record: at most ``record_bytes`` long.
         context: of the offer.
         slot: its number.
         key: K of the offer, 32 bytes.

@@ -52,7 +52,7 @@ class ReadRecords(Protocol):
 
 
 class RecordReader(Protocol):
-    """Reads compact records by a schema; ``likeset.tables.compact_records`` has one."""
+    """Reads records by a schema; ``likeset.tables.records`` has one."""
 
     def read(self, records: Sequence[bytes]) -> ReadRecords:
         """What they say; never raises for what a stranger wrote."""
@@ -92,7 +92,7 @@ class OpenedPick:
 
     Attributes:
         slot: of the owner's offer.
-        record: in compact form; empty where there is a fault before it could be read.
+        record: empty where there is a fault before it could be read.
         fault: None if the record is what was computed on.
     """
 

@@ -177,7 +177,7 @@ def share_offer(
         shape: how large it is.
         rows: encoded, at most one for each slot.
         classes: the class of each row's label; empty where the layout has none.
-        records: of each row, in compact form, with the owner's handle inside.
+        records: of each row, with the owner's handle inside.
 
     Raises:
         InvalidArgument: rows, labels and records do not belong together, or do not fit; nothing was made.

@@ -24,8 +24,7 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.split.compute_inputs import ComputeInputs, OpenedSlots
 from likeset.protocol.terms import WITNESS
 from likeset.run.remote import collect
-from likeset.tables import records
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 from likeset.transports.mailbox.progress import PartyState
 from likeset.transports.outcomes import Ending
 from likeset.trust.letters import letter_in
@@ -297,8 +296,7 @@ def test_a_steward_sees_the_rows_that_left_as_shares_and_those_of_a_dry_run(home
 def unpack_bought(homes: SplitHomes) -> list[tuple[float, int]]:
     """Dose and owner's place of each row that was bought."""
     summary = homes.summary
-    form = DeclaredRecords(homes.run.schema).form
-    table = records.unpack(summary.records.tobytes(), form=form, rows=len(summary.rows))
+    table = DeclaredRecords(homes.run.schema).unpack(summary.records.tobytes(), rows=len(summary.rows))
     return list(zip(table.column("dose").to_pylist(), summary.owners.tolist(), strict=True))
 
 

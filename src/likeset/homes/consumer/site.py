@@ -26,7 +26,7 @@ from likeset.protocol.consumer import Consumer
 from likeset.protocol.messages import MOST_BYTES, Message, Summary
 from likeset.protocol.split.split_consumer import SplitConsumer
 from likeset.split.environment import split_python
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 from likeset.trust.cards import Card
 
 __all__ = ["consumer", "consumer_by_mail"]

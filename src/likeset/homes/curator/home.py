@@ -39,7 +39,7 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.term_parts import is_digest
 from likeset.protocol.terms import Terms
 from likeset.split.environment import split_python
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 from likeset.trust.cards import CardSecret
 

@@ -38,8 +38,8 @@ from likeset.protocol.sealed import foreseen_sample
 from likeset.protocol.terms import Terms
 from likeset.tables.column_looks import TableLook
 from likeset.tables.dead_columns import DeadColumn, dead_columns_of
-from likeset.tables.declared_records import DeclaredRecords
 from likeset.tables.identifiers import Reason, Suspicion, suspicions_in
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.rows_per_id import check_ids, check_most_rows
 from likeset.tables.scan.sampled_scan import SampledScan
 from likeset.tables.scan.source_scan import SourceScan

@@ -15,9 +15,7 @@ from likeset.ledger import Head, Problem
 from likeset.protocol.messages import Delivery, Offer, decode
 from likeset.protocol.split.shared_replies import records_in
 from likeset.protocol.split.split_messages import OfferShare
-from likeset.tables import records
-from likeset.tables.compact_records import CompactRecords
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords, EnvelopeRecords
 from likeset.tables.schema import Schema
 
 __all__ = [
@@ -158,8 +156,7 @@ def rows_of(messages: tuple[bytes, ...], schema: Schema | None, *, labelled: boo
     count = sum(len(body.rows) for body in bodies)
     if schema is None or any(not len(body.records) for body in bodies):
         return LeftRows(None, count)
-    form = DeclaredRecords(schema).form
-    tables = [_table(body, form, schema) for body in bodies]
+    tables = [_table(body, schema) for body in bodies]
     return LeftRows(pa.concat_tables(tables) if tables else None, count)
 
 
@@ -168,13 +165,13 @@ def _shared_rows(bodies: list[OfferShare], schema: Schema | None, *, labelled: b
     packed = records_in(bodies)
     if schema is None:
         return LeftRows(None, len(packed))
-    read = CompactRecords(schema, labelled=labelled).read(packed)
+    read = EnvelopeRecords(schema, labelled=labelled).read(packed)
     table = _with_labels(read.table, read.labels, schema)
     return LeftRows(table, len(packed)) if read.sound.all() else LeftRows(None, len(packed))
 
 
-def _table(body: Offer | Delivery, form: records.RecordForm, schema: Schema) -> pa.Table:
-    table = records.unpack(body.records.tobytes(), form=form, rows=len(body.rows))
+def _table(body: Offer | Delivery, schema: Schema) -> pa.Table:
+    table = DeclaredRecords(schema).unpack(body.records.tobytes(), rows=len(body.rows))
     return _with_labels(table, body.labels, schema)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from likeset.tables.cells import MissingWords, plain_array
 from likeset.tables.columns import BooleanColumn, CategoryColumn, OrdinalColumn
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan.row_pass import without_dictionaries
 from likeset.tables.schema import Declaration, Schema, read_labels
 from likeset.tables.sources.source import Block, Source

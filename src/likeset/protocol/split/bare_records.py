@@ -1,4 +1,4 @@
-"""Compact records of bare arrays: a row of numbers, its label and its owner's handle, where no schema declares any.
+"""Records of bare arrays: a row of numbers, its label and its owner's handle, where no schema declares any.
 
 A record is a version, the handle, the kind of label, the row in single precision, and the label: a number in 8 bytes,
 or text. There is one way to write a record, and whatever else comes is refused.

@@ -24,7 +24,7 @@ class Bought:
 
     Attributes:
         owners: of each record that holds, in the order of picking, its owner's place among those computed on.
-        records: those that hold, in compact form.
+        records: those that hold.
         faults: of owners, by place, how many of their picks were left out for which reason.
         lost: picks that name no slot at all: no owner's fault.
     """

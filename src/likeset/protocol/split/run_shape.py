@@ -10,7 +10,7 @@ from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.split.bare_records import bare_record_bytes
 from likeset.protocol.split.split_terms import SplitTerms
 from likeset.protocol.terms import WITNESS, Terms
-from likeset.tables.compact_records import most_compact_bytes
+from likeset.tables.records import most_envelope_bytes
 from likeset.trust.encoding import fields
 from likeset.trust.envelopes import OfferContext
 from likeset.trust.headers import DIGEST_BYTES
@@ -74,7 +74,7 @@ def most_part_bytes(terms: PlannedTerms) -> tuple[int, ...]:
 def offer_shape(terms: PlannedTerms) -> OfferShape:
     """How large every offer is: labels are in records, and no class is shared."""
     columns = terms.kernel.columns
-    record_bytes = most_compact_bytes(terms.record_bytes) if terms.schema_digest else bare_record_bytes(columns)
+    record_bytes = most_envelope_bytes(terms.record_bytes) if terms.schema_digest else bare_record_bytes(columns)
     return OfferShape(SlotLayout(columns, classes=0), slots=terms.rows_per_owner, record_bytes=record_bytes)
 
 

@@ -1,4 +1,4 @@
-"""What lies in the envelopes of a run: compact records by a schema, or of bare arrays."""
+"""What lies in the envelopes of a run: records by a schema, or of bare arrays."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,11 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.arguments import Rows
-from likeset.protocol.declarations import Declared
 from likeset.protocol.split.bare_records import BareRecords
 from likeset.protocol.terms import Terms
-from likeset.tables.compact_records import CompactRecords
-from likeset.tables.records import pack
+from likeset.tables.records import DeclaredRecords, EnvelopeRecords
 from likeset.tables.scan.memory_scan import FetchedRows
 from likeset.trust.picks import ReadRecords
 
@@ -56,7 +54,7 @@ class SlotRecords(Protocol):
         """Sound records whose labels are of one kind, as a summary has them."""
 
 
-def records_of_run(terms: Terms, declared: Declared | None) -> SlotRecords:
+def records_of_run(terms: Terms, declared: DeclaredRecords | None) -> SlotRecords:
     """How records are written and read in a run.
 
     Args:
@@ -65,26 +63,29 @@ def records_of_run(terms: Terms, declared: Declared | None) -> SlotRecords:
     """
     if declared is None:
         return _BareSlotRecords(BareRecords(terms.kernel.columns))
-    return _DeclaredSlotRecords(CompactRecords(declared.schema, labelled=declared.label_column in terms.columns))
+    return _DeclaredSlotRecords(
+        EnvelopeRecords(declared.schema, labelled=declared.label_column in terms.columns), declared
+    )
 
 
 @dataclass(frozen=True)
 class _DeclaredSlotRecords:
-    compact: CompactRecords
+    records: EnvelopeRecords
+    declared: DeclaredRecords
 
     def encode(self, leaving: FetchedRows, handles: NDArray[np.uint64]) -> list[bytes]:
         assert leaving.table is not None  # noqa: S101 - rows of a declared source have records
-        return self.compact.encode(leaving.table, leaving.labels, handles)
+        return self.records.encode(leaving.table, leaving.labels, handles)
 
     def read(self, records: Sequence[bytes]) -> ReadRecords:
-        return self.compact.read(records)
+        return self.records.read(records)
 
     def label_kinds(self, records: Sequence[bytes]) -> list[str]:
         return ["declared"] * len(records)
 
     def bought(self, records: Sequence[bytes]) -> BoughtRecords:
-        decoded = self.compact.read(records)
-        return BoughtRecords(decoded.rows, decoded.labels, decoded.handles, pack(decoded.table))
+        decoded = self.records.read(records)
+        return BoughtRecords(decoded.rows, decoded.labels, decoded.handles, self.declared.pack(decoded.table))
 
 
 @dataclass(frozen=True)

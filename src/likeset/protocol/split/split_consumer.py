@@ -13,7 +13,6 @@ from likeset.geometry.weights import weights
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Noise
 from likeset.protocol.consumer import released_mean, target_rows
-from likeset.protocol.declarations import Declared
 from likeset.protocol.legality import RELEASE_ROUND, ComputeState
 from likeset.protocol.messages import Message, Summary, TargetRelease
 from likeset.protocol.plans import size_event
@@ -27,6 +26,7 @@ from likeset.protocol.split.slot_records import records_of_run
 from likeset.protocol.split.split_messages import OPENED_ROUND, TARGET_ROUND, Envelopes, PicksOpened, TargetShare
 from likeset.protocol.steps import ChargeWanted, PricedDraw, Step, Work
 from likeset.protocol.terms import Terms
+from likeset.tables.records import DeclaredRecords
 from likeset.trust.cards import Card, CardSecret
 from likeset.trust.encoding import fields, read_tagged
 from likeset.trust.offer_lists import SALT_BYTES
@@ -70,7 +70,7 @@ class SplitConsumer(ComputeParty):
         secret: CardSecret,
         cards: Mapping[str, Card],
         selection: Selection | None = None,
-        declared: Declared | None = None,
+        declared: DeclaredRecords | None = None,
         reach: bytes = b"",
     ) -> None:
         super().__init__(terms, "consumer", secret=secret, cards=cards, reach=reach)

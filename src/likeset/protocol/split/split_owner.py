@@ -5,7 +5,6 @@ import numpy as np
 from likeset.errors import IllegalMessage, InvalidArgument
 from likeset.privacy.events import Unbounded
 from likeset.privacy.guarantee import View
-from likeset.protocol.declarations import Declared
 from likeset.protocol.messages import Message
 from likeset.protocol.offers import Weighing, draw_offer
 from likeset.protocol.owner import Scan
@@ -15,6 +14,7 @@ from likeset.protocol.split.shared_replies import kept_offer, shared_replies
 from likeset.protocol.split.slot_records import records_of_run
 from likeset.protocol.steps import ChargeWanted, Work
 from likeset.protocol.terms import Terms
+from likeset.tables.records import DeclaredRecords
 from likeset.trust.cards import CardSecret
 from likeset.trust.row_shares import fixed_point
 from likeset.trust.shared_offers import share_offer
@@ -46,7 +46,14 @@ class SplitOwner(SealedOwner):
     """
 
     def __init__(
-        self, terms: Terms, name: str, *, scan: Scan, key: int, secret: CardSecret, declared: Declared | None = None
+        self,
+        terms: Terms,
+        name: str,
+        *,
+        scan: Scan,
+        key: int,
+        secret: CardSecret,
+        declared: DeclaredRecords | None = None,
     ) -> None:
         super().__init__(terms, name, scan=scan, key=key, declared=declared)
         if terms.cards.get(name) != secret.card.fingerprint:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from likeset.errors import BadTable
 from likeset.geometry.offers import Drawing
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.rows_per_id import IdCount
 from likeset.tables.scan.kept_rows import KeptRowsOfIds
 from likeset.tables.scan.memory_scan import DrawnRows, Keeper

@@ -14,7 +14,7 @@ from likeset.errors import InvalidArgument
 from likeset.geometry import offers
 from likeset.geometry.features import TILE_ROWS
 from likeset.geometry.offers import Drawing
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 
 __all__ = ["BLOCK_ROWS", "DrawnRows", "FetchedRows", "Keeper", "Kept", "MemoryScan", "draw_from"]
 

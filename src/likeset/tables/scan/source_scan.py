@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from likeset import arguments
 from likeset.errors import InvalidArgument
 from likeset.geometry.offers import Drawing
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan.checkpoint import Checkpoint
 from likeset.tables.scan.first_pass import FirstPass, Fold, first_pass
 from likeset.tables.scan.memory_scan import BLOCK_ROWS, DrawnRows, FetchedRows, Keeper, Kept

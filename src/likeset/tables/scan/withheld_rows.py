@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from likeset.errors import InvalidArgument
 from likeset.geometry.offers import Drawing
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan.first_pass import FirstPass
 from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows, draw_from
 from likeset.tables.scan.source_scan import SourceScan

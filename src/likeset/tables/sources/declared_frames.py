@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.errors import BadTable, InvalidArgument
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.rows_per_id import check_ids, undeclared_id
 from likeset.tables.scan.kept_rows import KeptRowsOfIds
 from likeset.tables.scan.row_pass import without_dictionaries

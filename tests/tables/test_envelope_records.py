@@ -1,4 +1,4 @@
-"""Compact records: short, one way to write each, and nothing else is read."""
+"""Records in envelopes: short, one way to write each, and nothing else is read."""
 
 from typing import Any
 
@@ -12,8 +12,7 @@ from test_declared_records import KINDS, SCHEMA_OF_EVERY_KIND, TYPED
 
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
-from likeset.tables.compact_records import CompactRecords, most_compact_bytes
-from likeset.tables.declared_records import DeclaredRecords
+from likeset.tables.records import DeclaredRecords, EnvelopeRecords, most_envelope_bytes
 from likeset.tables.schema import Schema
 
 FEATURES = """
@@ -39,9 +38,9 @@ def handles_for(count: int) -> Any:
     return public_coins("handles").integers(0, 2**64, count, dtype=np.uint64)
 
 
-def sample() -> tuple[CompactRecords, pa.Table, Any, Any, list[bytes]]:
+def sample() -> tuple[EnvelopeRecords, pa.Table, Any, Any, list[bytes]]:
     table = typed(60)
-    labels, handles, compact = labels_of(SCHEMA, table), handles_for(60), CompactRecords(SCHEMA)
+    labels, handles, compact = labels_of(SCHEMA, table), handles_for(60), EnvelopeRecords(SCHEMA)
     return compact, table, labels, handles, compact.encode(table, labels, handles)
 
 
@@ -59,6 +58,15 @@ def test_records_come_back_as_they_were() -> None:
     assert read.handles.tolist() == handles.tolist()
 
 
+def test_a_message_has_the_cells_of_all_records_and_then_their_letters() -> None:
+    _, table, _, handles, _ = sample()
+    declared = DeclaredRecords(SCHEMA)
+    records = EnvelopeRecords(SCHEMA, labelled=False).encode(table, np.empty(0), handles)
+    end = 9 + declared.cell_bytes
+    cells, letters = (record[9:end] for record in records), (record[end:] for record in records)
+    assert declared.pack(table) == b"".join([*cells, *letters])
+
+
 def test_a_file_of_text_gives_the_same_records() -> None:
     compact, table, labels, handles, records = sample()
     written = compact.read(compact.encode(as_text(table), labels, handles))
@@ -70,7 +78,7 @@ def test_a_file_of_text_gives_the_same_records() -> None:
 @settings(max_examples=examples(60))
 def test_cells_of_every_kind_come_back(rows: list[dict[str, Any]]) -> None:
     table = pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in KINDS.items()})
-    compact, declared = CompactRecords(SCHEMA_OF_EVERY_KIND), DeclaredRecords(SCHEMA_OF_EVERY_KIND)
+    compact, declared = EnvelopeRecords(SCHEMA_OF_EVERY_KIND), DeclaredRecords(SCHEMA_OF_EVERY_KIND)
     records = compact.encode(table, np.empty(0), handles_for(len(rows)))
     read, made = compact.read(records), declared.of(table)
     expected, good = declared.rows_of(made)
@@ -84,13 +92,13 @@ def test_cells_of_every_kind_come_back(rows: list[dict[str, Any]]) -> None:
 def test_a_record_is_hardly_longer_than_what_is_declared(schema: Schema) -> None:
     """At most 1.25 times the declared record plus 64 bytes, whatever stands in it."""
     declared = DeclaredRecords(schema).record_bytes
-    assert CompactRecords(schema).most_bytes <= most_compact_bytes(declared) <= 1.25 * declared + 64
+    assert EnvelopeRecords(schema).most_bytes <= most_envelope_bytes(declared) <= 1.25 * declared + 64
 
 
 def test_fourteen_numbers_take_little_more_than_their_bytes() -> None:
     """Version, handle, two bytes of marks and eight for each number: 1 + 8 + 2 + 14 * 8 = 123."""
     table = pa.table({f"c{number}": pa.array([0.5]) for number in range(14)})
-    (record,) = CompactRecords(NUMBERS).encode(table, np.empty(0), handles_for(1))
+    (record,) = EnvelopeRecords(NUMBERS).encode(table, np.empty(0), handles_for(1))
     assert len(record) == 123
 
 
@@ -104,7 +112,7 @@ def test_fourteen_numbers_take_little_more_than_their_bytes() -> None:
 )
 def test_labels_of_every_kind_come_back(schema: Schema, name: str, cells: list[Any]) -> None:
     table = pa.table({"size": pa.array([0.1, 0.2, 0.3]), name: pa.array(cells)})
-    labels, compact = labels_of(schema, table), CompactRecords(schema)
+    labels, compact = labels_of(schema, table), EnvelopeRecords(schema)
     read = compact.read(compact.encode(table, labels, handles_for(3)))
     assert read.sound.all()
     assert read.labels.tolist() == cells
@@ -113,7 +121,7 @@ def test_labels_of_every_kind_come_back(schema: Schema, name: str, cells: list[A
 
 def test_records_without_labels_where_the_terms_name_none() -> None:
     table = typed(5)
-    compact = CompactRecords(SCHEMA, labelled=False)
+    compact = EnvelopeRecords(SCHEMA, labelled=False)
     read = compact.read(compact.encode(table, np.empty(0), handles_for(5)))
     assert read.sound.all()
     assert not len(read.labels)
@@ -137,7 +145,7 @@ def test_every_changed_bit_is_refused_or_another_record() -> None:
 
 def test_whatever_is_no_record_is_refused_alone() -> None:
     compact, _, _, _, records = sample()
-    start = compact._starts["note"]
+    start = _start(compact, "note")
     place = next(at for at, record in enumerate(records) if record[start + 3] >= 4)
     note = records[place]
     bad = {
@@ -165,7 +173,7 @@ def test_nothing_hides_under_a_missing_cell() -> None:
 
 
 def test_a_label_that_is_not_the_one_in_the_record_is_refused() -> None:
-    compact = CompactRecords(NUMBER_LABEL)
+    compact = EnvelopeRecords(NUMBER_LABEL)
     table = pa.table({"size": pa.array([0.1]), "cost": pa.array([2.0])})
     (record,) = compact.encode(table, np.array([3.0]), handles_for(1))
     assert not compact.read([record]).sound.any()
@@ -191,8 +199,13 @@ def test_no_records_at_all() -> None:
     assert compact.read([]).table.num_rows == 0
 
 
-def _with_number(compact: CompactRecords, record: bytes, column: str, number: float) -> bytes:
-    start = compact._starts[column]
+def _start(compact: EnvelopeRecords, column: str) -> int:
+    """The place of a cell: after version, handle and marks."""
+    return 9 + compact._declared._starts[column]
+
+
+def _with_number(compact: EnvelopeRecords, record: bytes, column: str, number: float) -> bytes:
+    start = _start(compact, column)
     return record[:start] + np.array(number, dtype=">f8").tobytes() + record[start + 8 :]
 
 
@@ -216,6 +229,6 @@ def test_numbers_and_days_of_any_bits_do_not_raise(numbers: list[bytes], day: by
     compact, _, _, _, records = SAMPLE
     forged = bytearray(records[0])
     for name, bits in zip(("age", "dose", "embedding"), numbers, strict=True):
-        forged[compact._starts[name] : compact._starts[name] + 8] = bits
-    forged[compact._starts["seen"] : compact._starts["seen"] + 4] = day
+        forged[_start(compact, name) : _start(compact, name) + 8] = bits
+    forged[_start(compact, "seen") : _start(compact, "seen") + 4] = day
     assert compact.read([bytes(forged), records[1]]).sound[1]
