@@ -57,7 +57,7 @@ def test_every_mechanism_every_channel_and_secret_noise_are_audited() -> None:
     assert {trial.channel for trial in trials} == set(Channel)
     secret = {trial.mechanism.split(",")[0] for trial in trials if trial.noise == "secret"}
     base = {"discrete Laplace", "discrete Gaussian", "exponential choice", "coin"}
-    assert secret >= base | {"gaussian mean", "mwem mean", "threshold auction", "share", "width choice"}
+    assert secret >= base | {"gaussian mean", "mwem mean", "threshold auction", "width choice"}
 
 
 @pytest.mark.parametrize("relation", list(Relation))

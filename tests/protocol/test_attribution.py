@@ -14,11 +14,7 @@ from chance import public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry.greedy import match
 from likeset.geometry.shapley import SelectionGame, selection_game
-from likeset.privacy.accounting import guarantee
-from likeset.privacy.events import Observer, Relation, Release, Simulated
-from likeset.privacy.noise import SecretNoise, SimulatedNoise
-from likeset.protocol import attribution
-from likeset.protocol.attribution import Attribution, attribute, payments, payments_by_share, shares
+from likeset.protocol.attribution import Attribution, attribute, payments, shares
 
 # --- shares ---
 
@@ -42,9 +38,6 @@ def test_shares_are_a_whole_for_huge_and_tiny_values(worth: list[float]) -> None
     assert found.min() >= 0.0
     assert found.sum() == pytest.approx(1.0, abs=1e-12)
     assert shares(np.array(worth) / 4.0).sum() == pytest.approx(1.0, abs=1e-12)
-    # A refusal would be something that owners hear: the mechanism must accept whatever shares there are.
-    plan = attribution.SharePlan(owners=len(worth), scale=1.0, observer=Observer.COALITION)
-    assert attribution.release_shares(plan, found, SimulatedNoise(0)).value.shape == (len(worth),)
 
 
 # --- payments ---
@@ -58,32 +51,6 @@ def test_the_default_payment_is_price_times_rows_disclosed() -> None:
 @given(others=st.lists(st.integers(0, 10**6), min_size=2, max_size=2), mine=st.integers(0, 10**6))
 def test_the_default_payment_depends_on_nobody_else(others: list[int], mine: int) -> None:
     assert payments([others[0], mine, others[1]], 0.3)[1] == payments([0, mine, 7], 0.3)[1]
-
-
-def test_a_payment_by_value_divides_the_pot_by_released_shares_and_keeps_their_event() -> None:
-    plan = attribution.plan_shares(3, epsilon=2.0, observer=Observer.COALITION, relation=Relation.REPLACE_ONE)
-    heard = attribution.release_shares(plan, shares([3.0, 0.0, 1.0]), SecretNoise())
-    paid = payments_by_share(heard, 200.0)
-    assert paid.value.sum() == pytest.approx(200.0)
-    assert paid.value * heard.value.sum() == pytest.approx(200.0 * heard.value) or heard.value.sum() == 0.0
-    assert paid.event == heard.event == plan.event
-    assert guarantee(paid.event, relation=Relation.REPLACE_ONE, delta=0.0).epsilon <= 2.0
-    assert payments_by_share(Release(np.zeros(4), plan.event), 100.0).value.tolist() == [25.0] * 4
-    simulated = payments_by_share(attribution.release_shares(plan, [1.0, 0.0, 0.0], SimulatedNoise(0)), 1.0)
-    assert simulated.event == Simulated(plan.event)
-
-
-def test_shares_priced_for_one_owner_do_not_divide_a_pot() -> None:
-    """Owner 0's payment moves with what was drawn for owner 1: that is more than the one number that was priced."""
-    plan = attribution.plan_shares(2, epsilon=2.0, observer=Observer.ONE_OWNER, relation=Relation.REPLACE_ONE)
-    for noise in (SecretNoise(), SimulatedNoise(0)):
-        with pytest.raises(InvalidArgument, match="coalition"):
-            payments_by_share(attribution.release_shares(plan, [0.5, 0.5], noise), 100.0)
-
-
-def test_bare_shares_are_not_paid_out() -> None:
-    with pytest.raises(InvalidArgument, match="must be a release"):
-        payments_by_share(np.array([0.5, 0.5]), 100.0)  # type: ignore[arg-type]
 
 
 # --- the report ---

@@ -15,24 +15,6 @@ from likeset.privacy import width_choice
 from likeset.privacy.auction import Bids
 from likeset.privacy.noise import Integers
 
-__all__ = [
-    "Neighbours",
-    "absent_owner_appears",
-    "all_value_changes_hands",
-    "coalition_is_split",
-    "distance_collapses",
-    "opposite_axis_rows",
-    "opposite_corners",
-    "opposite_rows",
-    "opposite_scores",
-    "opposite_signs",
-    "owner_is_overtaken",
-    "removed_corners",
-    "removed_rows",
-    "removed_signs",
-    "tie_is_lost",
-]
-
 Data = TypeVar("Data", covariant=True)
 Rows = NDArray[np.float64]
 
@@ -170,17 +152,6 @@ def absent_owner_appears(owners: int, rank: int) -> Neighbours[Bids]:
     pair = owner_is_overtaken(owners, rank)
     absent = (*pair.first.values[:-1], None)
     return _bids("an absent rival appears at the top", absent, pair.second.values)
-
-
-def all_value_changes_hands(owners: int) -> Neighbours[Rows]:
-    """The first owner's rows are all that is selected, or the second's.
-
-    One of the two hears its share fall by 1, the other rise by 1, and that is as far as shares can move: clipped to
-    [0, 1], "1" has probability 1/2 or e^(-1/scale)/2 for the one and "0" likewise for the other.
-    """
-    first, second = np.zeros(owners), np.zeros(owners)
-    first[0] = second[1] = 1.0
-    return Neighbours("the whole value passes from one owner to another", first, second)
 
 
 def distance_collapses(candidates: int, changed: int = 1) -> Neighbours[Rows]:

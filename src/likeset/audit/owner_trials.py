@@ -1,14 +1,12 @@
-"""Trials of what owners hear (auctions, shares) and of the choice of the kernel's width."""
+"""Trials of what owners hear (auctions) and of the choice of the kernel's width."""
 
 from likeset.audit import neighbours
 from likeset.audit.neighbours import Neighbours
 from likeset.audit.trials import Trial, claims, draws, trial_of
-from likeset.privacy import auction, share, width_choice
+from likeset.privacy import auction, width_choice
 from likeset.privacy.auction import Bids
 from likeset.privacy.events import Observer, PrivacyUnit, Relation
 from likeset.privacy.noise import Noise
-
-__all__ = ["OWNERS", "everyone", "noisy_shares", "threshold", "threshold_plan", "width"]
 
 OWNERS = 12
 _REPLACED = Relation.REPLACE_ONE  # a bid is any function of an owner's rows: both relations mean the same here
@@ -48,23 +46,6 @@ def everyone(noise: Noise) -> Trial:
         samples=2_000,
         relation=_REPLACED,
         unseen="other bids than these; an answer that differs less often than shown",
-    )
-
-
-def noisy_shares(noise: Noise, *, hears: list[int]) -> Trial:
-    """One owner's share, or two allies' shares."""
-    pair = neighbours.all_value_changes_hands(3)
-    observer = Observer.COALITION if len(hears) > 1 else Observer.ONE_OWNER
-    plan = share.plan(3, epsilon=1.0, observer=observer, relation=_REPLACED)
-    return trial_of(
-        f"share, {observer}",
-        pair,
-        draws(lambda side: share.run(plan, pair[side], noise).value[hears]),
-        claims=claims(plan.event, delta=0.0, relation=_REPLACED),
-        noise=noise,
-        samples=10_000,
-        relation=_REPLACED,
-        unseen="coalitions of three and more; shares told twice",
     )
 
 

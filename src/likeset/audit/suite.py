@@ -93,5 +93,3 @@ def _owners(secret: Noise) -> Iterator[Trial]:
     yield owner_trials.threshold(secret, split, hears=[0, 1])
     yield owner_trials.threshold(secret, split, hears=[0, 1], rounds=2)
     yield owner_trials.everyone(secret)
-    yield owner_trials.noisy_shares(secret, hears=[0])
-    yield owner_trials.noisy_shares(secret, hears=[0, 1])

@@ -30,8 +30,8 @@ from likeset.geometry.kernels import KernelColumns, blocks, kernel_means
 #
 # The kernel is projected on the span of at most 500 of the rows (Nyström). With ``U`` the projected rows in the basis
 # of its eigenvectors, of eigenvalues ``s``, the fitted values are ``U (s + c)⁻¹ U'Y`` for the ridge c. A row's value
-# without itself is ``y - (y - fitted) / (1 - leverage)``, so no fit is repeated. The ridge with the smallest such errors
-# is used.
+# without itself is ``y - (y - fitted) / (1 - leverage)``, so no fit is repeated. The ridge with the smallest such
+# errors is used.
 
 _LANDMARKS = 500
 _RIDGES = (0.01, 0.1, 1.0, 10.0)  # the kernel of a row with itself is 1

@@ -7,8 +7,7 @@ Three numbers per owner, computed by the curator for the consumer's report:
 * *payment*: by default price times rows disclosed, which depends on nobody else's data, so an owner may hear it.
 
 Shapley values, shares and the number of selected rows depend on everybody's rows. **No owner may hear them**:
-they are for the consumer, who sees the summary anyway. An owner's share reaches its owner only as a release that was
-planned and charged (``plan_shares``, ``release_shares``); a payment by value is made from such a release.
+they are for the consumer, who sees the summary anyway.
 """
 
 from collections.abc import Sequence
@@ -20,23 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from likeset import arguments
 from likeset.errors import InvalidArgument
 from likeset.geometry.shapley import Game, Shapley, owner_numbers, shapley
-from likeset.privacy.events import Release, Repeated, Simulated
 from likeset.privacy.guarantee import checked_name
-from likeset.privacy.share import SharePlan
-from likeset.privacy.share import plan as plan_shares
-from likeset.privacy.share import run as release_shares
-
-__all__ = [
-    "Attribution",
-    "OwnerAttribution",
-    "SharePlan",
-    "attribute",
-    "payments",
-    "payments_by_share",
-    "plan_shares",
-    "release_shares",
-    "shares",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,26 +91,6 @@ def payments(rows_disclosed: ArrayLike, price_per_row: float) -> NDArray[np.floa
     """
     disclosed = arguments.row_numbers("rows_disclosed", rows_disclosed)
     return disclosed.astype(np.float64) * arguments.positive("price_per_row", price_per_row, zero=True)
-
-
-def payments_by_share(released: Release[NDArray[np.float64]], pot: float) -> Release[NDArray[np.float64]]:
-    """Payments by value: a pot divided in proportion to the *released* shares; entry j is for owner j's ears only.
-
-    It is computed from the release alone and costs nothing beyond it: the event is the same one, charged once. As each
-    payment depends on what was drawn for everybody, one owner learns from it what a coalition could, so the shares
-    must have been priced for a coalition. Noise draws payments together: at a small epsilon they are nearly equal
-    on average and far from it in each case, whatever the shares were.
-
-    Args:
-        released: what ``release_shares`` returned, planned for ``Observer.COALITION``.
-        pot: the whole sum, agreed before the run; equal parts if every released share is zero.
-    """
-    if not isinstance(released, Release):
-        raise InvalidArgument("released", type(released).__name__, "must be a release: bare shares are not private")
-    event = released.event.event if isinstance(released.event, Simulated) else released.event
-    if len(released.value) > 1 and not isinstance(event, Repeated):
-        raise InvalidArgument("released", type(event).__name__, "must be planned and priced for a coalition of owners")
-    return Release(shares(released.value) * arguments.positive("pot", pot, zero=True), released.event)
 
 
 def attribute(
