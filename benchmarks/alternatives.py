@@ -30,7 +30,7 @@ from likeset import LikesetWarning, Summarizer, squared_mmd
 from likeset.geometry.greedy import match
 from likeset.geometry.kernels import median_gamma
 from likeset.geometry.offers import uniform
-from likeset.simulation.market import LabelledMarket, digits_market
+from likeset.simulation import LabelledMarket, digits_market
 from measured_commit import measured_commit
 from peers.environments import Tool, interpreter
 from studies.data.columns import Choice

@@ -41,7 +41,7 @@ from likeset.protocol.terms import Terms
 from likeset.run.job import Job
 from likeset.run.remote import expiry, invite
 from likeset.run.submission import ending_of, submit
-from likeset.simulation.market import digits_market
+from likeset.simulation import digits_market
 from likeset.transports.letter_parcels import LetterCurator, parcel_reader
 from likeset.transports.nvflare.run_report import RunReport
 from likeset.transports.pump import EachAlone, Parcel, Pump

@@ -26,7 +26,7 @@ from peers.environments import LIKESET, ONE_PASS, PEERS, Tool
 
 _HERE = Path(__file__).parent
 _WORK = _HERE / ".peers"
-_OWN_METHODS = ("block", "exact", "stochastic", "weighted", "block+weights")
+_OWN_METHODS = ("block", "exact", "weighted", "block+weights")
 _PEER_METHODS = {
     "coreax": "herding",
     "protodash": "picks+weights",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from likeset.geometry.kernels import median_gamma
-from likeset.simulation.tasks import Task
+from likeset.simulation import Task
 from studies.comparison_page import present_comparison
 from studies.contract import Cell, Options, Presentation, RecordLine
 from studies.data.sources import SOURCES, cached_market

@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from likeset.simulation.tasks import DELTA
+from likeset.simulation import DELTA
 from studies.comparison_figures import draw_comparison
 from studies.contract import SIMULATED, SIMULATED_SENTENCE, Presentation, RecordLine, Table
 from studies.methods import METHODS

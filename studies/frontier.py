@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from likeset.geometry.kernels import median_gamma, squared_mmd
-from likeset.simulation.tasks import Task
+from likeset.simulation import Task
 from studies.contract import Cell, Options, Presentation, RecordLine
 from studies.frontier_fit import NO_NOISE
 from studies.frontier_market import RIGHT, Setting, grid_for, load_images, market_of

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
-from likeset.simulation.market import LabelledMarket
+from likeset.simulation import LabelledMarket
 from studies.data import images
 
 __all__ = ["RIGHT", "Grid", "ImagePool", "Setting", "base_of", "grid_for", "load_images", "market_of"]

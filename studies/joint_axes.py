@@ -12,9 +12,7 @@ from likeset.errors import InvalidArgument
 from likeset.geometry.greedy import match
 from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.geometry.weights import weights
-from likeset.simulation.market import LabelledMarket, svm_scores
-from likeset.simulation.protocol_runs import run_protocol
-from likeset.simulation.tasks import Task
+from likeset.simulation import LabelledMarket, Task, run_protocol, svm_scores
 from studies.contract import Cell, Options, Presentation, RecordLine, Table
 from studies.liars import alike_market
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from likeset.errors import InvalidArgument
 from likeset.geometry.kernels import median_gamma, squared_mmd
-from likeset.simulation.protocol_runs import run_protocol
-from likeset.simulation.tasks import Task
+from likeset.simulation import Task, run_protocol
 from studies.contract import Cell, Options, Presentation, RecordLine
 from studies.data.adult import LEFT_OUT
 from studies.data.heart import HOSPITALS

@@ -13,8 +13,7 @@ from sklearn.svm import LinearSVC
 
 from likeset.arguments import Rows
 from likeset.geometry.kernels import kernel_means, rbf_kernel, squared_mmd
-from likeset.simulation.market import LabelledMarket
-from likeset.simulation.tasks import MethodPicks, Task
+from likeset.simulation import LabelledMarket, MethodPicks, Task
 from studies.neural_network import NeuralNetwork
 
 __all__ = ["judgement"]

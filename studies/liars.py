@@ -13,9 +13,7 @@ from sklearn.datasets import load_digits
 
 from likeset.errors import InvalidArgument
 from likeset.geometry.kernels import median_gamma, squared_mmd
-from likeset.simulation.market import LabelledMarket, digits_market, svm_scores
-from likeset.simulation.protocol_runs import run_protocol
-from likeset.simulation.tasks import Task
+from likeset.simulation import LabelledMarket, Task, digits_market, run_protocol, svm_scores
 from studies.contract import Cell, Options, Presentation, RecordLine, Table
 from studies.lies import LIES, contradicted, tell_lie, without_contradicted
 

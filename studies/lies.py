@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.geometry.labels import ridge_scores
-from likeset.simulation.market import LabelledMarket
+from likeset.simulation import LabelledMarket
 
 __all__ = ["LIES", "contradicted", "tell_lie", "without_contradicted"]
 

@@ -14,14 +14,13 @@ import numpy as np
 
 from likeset.errors import InvalidArgument
 from likeset.geometry.features import FourierFeatures
-from likeset.geometry.pursuit import match_weighted
 from likeset.geometry.weights import weights
+from likeset.privacy.noise import Noise
 from likeset.privacy.schedules import DIMENSION
-from likeset.simulation.baselines import POOLED, greedy, published_protocol, uniform_sampling
-from likeset.simulation.protocol_runs import run_protocol
-from likeset.simulation.tasks import MethodPicks, Task
-
-__all__ = ["METHODS", "Method", "find_methods"]
+from likeset.protocol.terms import Terms
+from likeset.simulation import POOLED, MethodPicks, Task, greedy, published_protocol, run_protocol, uniform_sampling
+from studies.hashes import HashingCurator, match_hashed
+from studies.weighted_matching import match_weighted
 
 _HASH_DIMENSION = 2000
 _MATCHED_ROWS = 1500  # of the pool, weighted by kernel mean matching
@@ -48,6 +47,13 @@ class Method:
     budgeted: bool = False
     offers: bool = False
     sized: bool = True
+
+
+def _feature_greedy(task: Task) -> MethodPicks:
+    pool = task.market.pool
+    features = FourierFeatures(pool.shape[1], DIMENSION, task.gamma, seed=0, kind="paper")
+    selected = match_hashed(features(pool), features(task.market.target), task.size)
+    return MethodPicks(selected.indices, len(pool), target=POOLED, owners=POOLED)
 
 
 def _protodash(task: Task) -> MethodPicks:
@@ -88,6 +94,16 @@ def _protocol(task: Task, **wishes: Any) -> MethodPicks:
     return run_protocol(task, **wishes)
 
 
+def _hashed(task: Task) -> MethodPicks:
+    """The paper's extension: the curator sees hashes, whose seed the other parties share."""
+
+    def curator(terms: Terms, noise: Noise, seed: int) -> HashingCurator:
+        hashes = FourierFeatures(terms.kernel.columns, _HASH_DIMENSION, task.gamma, seed, "phased")
+        return HashingCurator(terms, noise=noise, hashes=hashes)
+
+    return _protocol(task, offers="tilted", curator_of=curator)
+
+
 def _sound(task: Task) -> MethodPicks:
     return _protocol(task, protocol="interactive", summary_release="gaussian", owner_epsilon=task.epsilon)
 
@@ -95,12 +111,12 @@ def _sound(task: Task) -> MethodPicks:
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        Method("exact", "exact greedy", "greedy on the exact kernel; sees all rows", partial(greedy, method="exact")),
+        Method("exact", "exact greedy", "greedy on the exact kernel; sees all rows", greedy),
         Method(
             "greedy",
             "non-private greedy (paper)",
             "greedy in 140 Fourier features; sees all rows",
-            partial(greedy, method="features"),
+            _feature_greedy,
         ),
         Method(
             "greedy-seeded",
@@ -136,7 +152,7 @@ METHODS: dict[str, Method] = {
             "sealed-hashed",
             "sealed, hash-only",
             f"the same, where the curator sees hashes of length {_HASH_DIMENSION}",
-            partial(_protocol, offers="tilted", hash_dimension=_HASH_DIMENSION),
+            _hashed,
             budgeted=True,
             offers=True,
         ),

@@ -19,9 +19,9 @@ from likeset.privacy import auction
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.schedules import auction_epsilon, auction_patience
 from likeset.protocol.term_parts import RELEASE_SCALE
-from likeset.simulation.paper_counting import parsimony_bound
 from likeset.summarizer import Summarizer
 from studies.contract import Cell, Options, Presentation, RecordLine
+from studies.paper_prices import parsimony_bound
 from studies.parsimony_figures import present_parsimony
 from studies.parsimony_rounds import Crowd, crowd, run_rounds
 

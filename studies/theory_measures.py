@@ -5,34 +5,83 @@ Each returns plain numbers, so that a line of results says all there is to say. 
 
 import itertools
 import math
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.svm import SVC, LinearSVC
 
+from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.greedy import match
-from likeset.geometry.kernels import rbf_kernel, submodularity_margin
+from likeset.geometry.kernels import blocks, rbf_kernel
 from likeset.privacy import mwem_mean
 from likeset.privacy.events import ROW, Relation
 from likeset.privacy.noise import SimulatedNoise
 
-__all__ = [
-    "characteristic_error",
-    "feature_bound",
-    "feature_error",
-    "hashed_svm",
-    "mean_release_bound",
-    "mean_release_error",
-    "small_optimum",
-    "subset_values",
-    "theorem_condition",
-]
-
 Numbers = dict[str, float]
+
+
+@dataclass(frozen=True)
+class SubmodularityMargin:
+    """How far a data set is from the condition under which Theorem 1 of the paper calls J submodular.
+
+    Attributes:
+        largest_kernel: the largest kernel value between two different rows.
+        allowed_kernel: what the theorem allows, ``1 / (N³ + 3N² + N)`` for N rows.
+        shortest_distance: the smallest distance between two different rows.
+        required_distance: the smallest distance that the theorem allows at this gamma.
+    """
+
+    largest_kernel: float
+    allowed_kernel: float
+    shortest_distance: float
+    required_distance: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the condition is met."""
+        return self.shortest_distance >= self.required_distance
+
+    @property
+    def excess(self) -> float:
+        """By what factor the largest kernel value exceeds what is allowed (at most 1 where the condition holds)."""
+        return self.largest_kernel / self.allowed_kernel
+
+
+def submodularity_margin(rows: ArrayLike, *, gamma: float) -> SubmodularityMargin:
+    """Check the condition of Theorem 1 on all rows of the system (owners' and target's together).
+
+    The theorem asks for an off-diagonal kernel of at most ``1 / (N³ + 3N² + N)``. Where it holds, J(S) is about
+    ``-1/|S|``, which is negative: the approximation guarantee that the paper derives does not follow either way.
+    """
+    array = arguments.matrix("rows", rows)
+    number = len(array)
+    if number < 2:
+        raise InvalidArgument("rows", f"array of shape {array.shape}", "at least two rows are needed")
+    arguments.positive("gamma", gamma)
+    shortest = _shortest_squared_distance(array)
+    log_allowed = -float(np.log(number**3 + 3.0 * number**2 + number))
+    return SubmodularityMargin(
+        largest_kernel=float(np.exp(-gamma * shortest)),
+        allowed_kernel=float(np.exp(log_allowed)),
+        shortest_distance=float(np.sqrt(shortest)),
+        required_distance=float(np.sqrt(-log_allowed / gamma)),
+    )
+
+
+def _shortest_squared_distance(rows: Rows) -> float:
+    moved = rows.astype(np.float64) - rows.mean(axis=0, dtype=np.float64)
+    squared_norms = np.einsum("ij,ij->i", moved, moved)
+    shortest = np.inf
+    for part in blocks(len(moved), width=len(moved)):
+        distances = squared_norms[part, None] + squared_norms - 2.0 * (moved[part] @ moved.T)
+        distances[np.arange(distances.shape[0]), np.arange(part.start, part.stop)] = np.inf
+        shortest = min(shortest, float(distances.min()))
+    return max(0.0, shortest)
 
 
 def theorem_condition(rows: Rows, *, gamma: float) -> Numbers:

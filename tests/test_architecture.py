@@ -201,7 +201,7 @@ def test_a_bad_import_or_a_module_without_a_layer_is_caught(
         ("likeset/__init__.py", "from likeset.app import cli\nfrom likeset.geometry import greedy"),
         (
             "studies/good.py",
-            "import likeset_elsewhere\nfrom likeset.simulation.market import LabelledMarket\nfrom . import contract",
+            "import likeset_elsewhere\nfrom likeset.simulation import LabelledMarket\nfrom . import contract",
         ),
         ("likeset/geometry/__init__.py", "from . import kernels\nfrom .kernels import blocks"),
     ],

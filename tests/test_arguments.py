@@ -13,15 +13,12 @@ from chance import public_coins
 from likeset import arguments
 from likeset.errors import InvalidArgument, LikesetError
 from likeset.geometry.features import FourierFeatures
-from likeset.geometry.greedy import match, match_hashed, swap
+from likeset.geometry.greedy import match, swap
 from likeset.geometry.kernels import (
     kernel_means,
-    marginal_gain,
     median_gamma,
-    objective,
     rbf_kernel,
     squared_mmd,
-    submodularity_margin,
 )
 from likeset.geometry.offers import draw, fit, fit_blocks, uniform
 from likeset.geometry.weights import weights
@@ -63,8 +60,8 @@ BAD_ROWS: dict[str, Any] = {
     "a set": {CANARY},
     "wrong columns": np.full((3, 3), CANARY),
 }
-ALLOWS_EMPTY = {("marginal_gain", "summary"), ("fit_blocks", "feature_blocks")}
-NEEDS_NO_COLUMNS = {"submodularity_margin", "median_gamma"}
+ALLOWS_EMPTY = {("fit_blocks", "feature_blocks")}
+NEEDS_NO_COLUMNS = {"median_gamma"}
 
 BAD_GAMMAS: list[Any] = [0, 0.0, -1, -0.5, math.nan, math.inf, True, "1", None, [1.0], np.array([CANARY]), 10**400, 1j]
 
@@ -73,17 +70,6 @@ FEATURE_MAP = FourierFeatures(2, 4, 0.5, 1)
 CALLS: dict[str, tuple[Callable[..., object], dict[str, Any], dict[str, str]]] = {
     # name: function, arguments that work, rows among them -> the name under which a mistake is reported
     "squared_mmd": (squared_mmd, {"a": GOOD, "b": GOOD, "gamma": 1.0}, {"a": "a", "b": "b"}),
-    "objective": (
-        objective,
-        {"summary": GOOD, "target": GOOD, "gamma": 1.0},
-        {"summary": "summary", "target": "target"},
-    ),
-    "marginal_gain": (
-        marginal_gain,
-        {"candidates": GOOD, "summary": GOOD, "target": GOOD, "gamma": 1.0},
-        {"candidates": "candidates", "summary": "summary", "target": "target"},
-    ),
-    "submodularity_margin": (submodularity_margin, {"rows": GOOD, "gamma": 1.0}, {"rows": "rows"}),
     "rbf_kernel": (rbf_kernel, {"a": GOOD, "b": GOOD, "gamma": 1.0}, {"a": "a", "b": "b"}),
     "kernel_means": (kernel_means, {"rows": GOOD, "others": GOOD, "gamma": 1.0}, {"rows": "rows", "others": "others"}),
     "median_gamma": (median_gamma, {"rows": GOOD, "scale": 1.0, "coins": COINS}, {"rows": "rows"}),
@@ -93,12 +79,6 @@ CALLS: dict[str, tuple[Callable[..., object], dict[str, Any], dict[str, str]]] =
         {"pool": GOOD, "target": GOOD, "size": 2, "gamma": 1.0, "method": "exact"},
         {"pool": "pool", "target": "target"},
     ),
-    "match features": (
-        match,
-        {"pool": GOOD, "target": GOOD, "size": 2, "gamma": 1.0, "method": "features"},
-        {"pool": "pool", "target": "target"},
-    ),
-    "match_hashed": (match_hashed, {"pool": GOOD, "target": GOOD, "size": 2}, {"pool": "pool", "target": "target"}),
     "swap": (
         swap,
         {"pool": GOOD, "target": GOOD, "selected": [0, 1], "gamma": 1.0},
@@ -183,7 +163,7 @@ def test_a_bad_gamma_is_refused_by_name_and_value(name: str, gamma: Any) -> None
 @pytest.mark.parametrize(
     ("size", "shown"), [(4, "4"), (0, "0"), (-1, "-1"), (1.0, "1.0"), (True, "True"), ("2", "'2'"), (None, "None")]
 )
-@pytest.mark.parametrize("name", ["match", "match exact", "match features", "match_hashed"])
+@pytest.mark.parametrize("name", ["match", "match exact"])
 def test_a_size_that_the_pool_cannot_give_is_refused(name: str, size: Any, shown: str) -> None:
     call, good, _ = CALLS[name]
     error = refusal(call, good | {"size": size})

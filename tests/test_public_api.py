@@ -32,14 +32,8 @@ SIGNATURES = {
     ),
     "likeset.match": "(target, owners, *, schema, size, out, resume, compare, progress, wishes)",
     "likeset.squared_mmd": "(a, b, *, gamma, weights)",
-    "likeset.geometry.kernels.marginal_gain": "(candidates, summary, target, *, gamma)",
-    "likeset.geometry.kernels.objective": "(summary, target, *, gamma)",
-    "likeset.geometry.kernels.submodularity_margin": "(rows, *, gamma)",
     "likeset.geometry.features.FourierFeatures": "(columns, dimension, gamma, seed, kind)",
-    "likeset.geometry.greedy.match": (
-        "(pool, target, size, *, gamma, method, features, coins, progress, target_weights)"
-    ),
-    "likeset.geometry.greedy.match_hashed": "(pool, target, size, *, progress)",
+    "likeset.geometry.greedy.match": ("(pool, target, size, *, gamma, method, progress, target_weights)"),
     "likeset.geometry.offers.uniform": "(owner_sizes, size, *, coins)",
     "likeset.geometry.kernels.median_gamma": "(rows, *, scale, coins, sample)",
     "likeset.geometry.greedy.swap": "(pool, target, selected, *, gamma, passes, target_weights)",

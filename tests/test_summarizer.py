@@ -16,7 +16,7 @@ from likeset.errors import (
 from likeset.ledger import Ledger
 from likeset.privacy.guarantee import Basis, View
 from likeset.protocol.notices import UniformOffers
-from likeset.simulation.market import digits_market
+from likeset.simulation import digits_market
 from summarizer_world import (
     LABELS,
     LARGE,

@@ -6,7 +6,7 @@ import numpy as np
 
 from likeset.arguments import Rows
 from likeset.errors import BadTable
-from likeset.simulation.market import LabelledMarket
+from likeset.simulation import LabelledMarket
 from studies.data.columns import Choice, EncodedColumn, Number, RawTable, encode_columns, random_rows, read_table
 
 __all__ = ["LEFT_OUT", "adult_digest", "adult_market"]

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.errors import BadTable
-from likeset.simulation.market import LabelledMarket
+from likeset.simulation import LabelledMarket
 from studies.data.columns import Choice, EncodedColumn, Number, RawTable, encode_columns, read_table
 
 __all__ = ["COLUMNS", "PRODUCTS", "allstate_digest", "allstate_market"]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from likeset.simulation.market import DIGIT_GROUPS, LabelledMarket
+from likeset.simulation import DIGIT_GROUPS, LabelledMarket
 from studies.data.images import Images
 
 __all__ = ["RIGHT_DIGITS", "image_market"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from likeset.errors import InvalidArgument
-from likeset.simulation.market import LabelledMarket
+from likeset.simulation import LabelledMarket
 from studies.data.adult import adult_digest, adult_market
 from studies.data.allstate import allstate_digest, allstate_market
 from studies.data.heart import heart_digest, heart_market

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.arguments import Rows
-from likeset.simulation.market import LabelledMarket
+from likeset.simulation import LabelledMarket
 
 __all__ = ["RELATIONS", "weak_label_market"]
 

@@ -1,4 +1,4 @@
-"""``likeset account``: the paper's settings, releases from a file, and mistakes told in one line."""
+"""``likeset account``: releases from a file, and mistakes told in one line."""
 
 import json
 from pathlib import Path
@@ -45,75 +45,6 @@ def _file(folder: Path, *events: Event) -> Path:
     path = folder / "releases.json"
     path.write_text(json.dumps({"version": VERSION, "events": [as_json(event) for event in events]}))
     return path
-
-
-@pytest.fixture(scope="module")
-def paper_rows() -> list[dict[str, Any]]:
-    result = _run("--paper", "--json")
-    assert result.exit_code == 0
-    rows: list[dict[str, Any]] = json.loads(result.stdout)
-    return rows
-
-
-def _found(rows: list[dict[str, Any]], what: str, protected: str, delta: float, relation: str) -> dict[str, Any]:
-    (row,) = [
-        row
-        for row in rows
-        if row["what"].startswith(what)
-        and row.get("protected", "").startswith(protected)
-        and (row["delta"], row["relation"]) == (delta, relation)
-    ]
-    return row
-
-
-def test_every_row_has_the_five_fields(paper_rows: list[dict[str, Any]]) -> None:
-    assert all({"what", "delta", "relation", "claimed", "proven"} <= set(row) for row in paper_rows)
-
-
-@pytest.mark.parametrize(
-    ("what", "protected", "delta", "claimed", "proven"),
-    [
-        ("target mean, once", "one row of the target", 0.01, 1.4014, 3.30),
-        ("target mean, once", "one row of the target", 1e-5, 2.119, 5.55),
-        ("summary mean, 500 rounds (T", "one row of the summary", 1e-4, 0.0430, 0.076),
-        ("summary mean, 500 rounds (T", "one row of the summary", 1e-5, 0.0481, 0.096),
-        ("summary mean, 500 rounds (T", "one row of an owner", 1e-4, 0.0430, 0.166),
-        ("summary mean, 500 rounds (T", "one row of an owner", 1e-5, 0.0481, 0.203),
-    ],
-)
-def test_the_papers_totals_stand_beside_what_is_proven(
-    paper_rows: list[dict[str, Any]], what: str, protected: str, delta: float, claimed: float, proven: float
-) -> None:
-    row = _found(paper_rows, what, protected, delta, "replace-one")
-    assert row["claimed"] == pytest.approx(claimed, rel=2e-3)
-    assert row["proven"] == pytest.approx(proven, rel=0.01)
-    assert row["basis"] == "proven"
-
-
-def test_a_row_added_at_an_owner_replaces_a_row_of_the_summary(paper_rows: list[dict[str, Any]]) -> None:
-    """Sensitivity 2 either way: a row of an owner added or removed costs what a replaced row of the summary costs."""
-    what = "summary mean, 500 rounds (T"
-    added = _found(paper_rows, what, "one row of an owner", 1e-4, "add-or-remove")
-    assert added["proven"] == _found(paper_rows, what, "one row of the summary", 1e-4, "replace-one")["proven"]
-
-
-def test_the_auction_has_a_claim_and_no_proof(paper_rows: list[dict[str, Any]]) -> None:
-    row = _found(paper_rows, "private auction", "one row of an owner", 1e-5, "replace-one")
-    assert (row["claimed"], row["proven"], row["basis"]) == (1.0, None, "none")
-
-
-def test_preconditions_are_among_the_rows(paper_rows: list[dict[str, Any]]) -> None:
-    needed = {row["what"].split(": ")[1]: row["needed"] for row in paper_rows if "needed" in row}
-    assert needed["target rows, |D_v|"] == pytest.approx(1.4e7, rel=0.01)
-    assert needed["seed rows, |D_init|"] == pytest.approx(4e13, rel=0.02)
-
-
-def test_the_table_shows_the_same(paper_rows: list[dict[str, Any]]) -> None:
-    shown = _run("--paper").stdout
-    assert "1.401" in shown
-    assert "3.307" in shown
-    assert "Preconditions" in shown
-    assert len(paper_rows) >= 20
 
 
 def test_releases_from_a_file_are_priced_under_the_relation_that_they_were_planned_under(tmp_path: Path) -> None:
@@ -179,11 +110,8 @@ def test_a_file_that_is_not_understood_is_refused(tmp_path: Path, text: str) -> 
     assert isinstance(_run("--events", str(path)).exception, InvalidArgument | UnknownEvent)
 
 
-@pytest.mark.parametrize(
-    "arguments", [(), ("--paper", "--events", "x"), ("--paper", "--delta", "0.1"), ("--events", "/no/such/file")]
-)
-def test_arguments_that_do_not_go_together_are_refused(arguments: tuple[str, ...]) -> None:
-    assert isinstance(_run(*arguments).exception, InvalidArgument)
+def test_a_file_that_is_not_there_is_refused() -> None:
+    assert isinstance(_run("--events", "/no/such/file").exception, InvalidArgument)
 
 
 def test_help_has_an_example() -> None:

@@ -5,19 +5,18 @@ import sys
 from pathlib import Path
 from typing import Any, get_args
 
-import naive_twins
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import naive_twins
 from chance import examples, public_coins
-from likeset.errors import InvalidArgument
 from likeset.geometry import greedy
-from likeset.geometry.features import FourierFeatures
 from likeset.geometry.greedy import Match, MatchMethod, match
-from likeset.geometry.kernels import marginal_gain, median_gamma, objective, squared_mmd
+from likeset.geometry.kernels import median_gamma, squared_mmd
+from naive_twins import marginal_gain, objective
 
 Rows = NDArray[np.floating[Any]]
 METHODS: tuple[MatchMethod, ...] = get_args(MatchMethod)
@@ -91,7 +90,7 @@ def assert_true_of_itself(found: Match, pool: Rows, target: Rows, *, gamma: floa
         assert found.objectives[made] == pytest.approx(expected, abs=tolerance)
 
 
-@pytest.mark.parametrize("method", ["exact", "block", "stochastic"])
+@pytest.mark.parametrize("method", ["exact", "block"])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-5), (np.float64, 1e-11)])
 @pytest.mark.parametrize("offset", [0.0, 1000.0])
 def test_gains_and_objectives_are_those_of_the_rows(
@@ -228,11 +227,11 @@ def test_a_pool_can_be_matched_down_to_its_last_row(method: MatchMethod) -> None
 
 @pytest.mark.parametrize("method", METHODS)
 def test_one_row_of_one_row_is_that_row(method: MatchMethod) -> None:
-    """J({0}) against a target at 1: 2e^-1 - 1 (exact kernel); features come close."""
+    """J({0}) against a target at 1: 2e^-1 - 1."""
     found = match([[0.0]], [[1.0]], 1, gamma=1.0, method=method)
     assert found.indices.tolist() == [0]
     assert len(found) == 1
-    assert found.objectives[0] == pytest.approx(2 * np.exp(-1) - 1, abs=1e-12 if method != "features" else 0.5)
+    assert found.objectives[0] == pytest.approx(2 * np.exp(-1) - 1, abs=1e-12)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -264,64 +263,6 @@ def test_float32_and_float64_pools_match_equally_well() -> None:
         found = match(pool.astype(dtype), target.astype(dtype), 100, gamma=0.05)
         left.append(squared_mmd(pool[found.indices], target, gamma=0.05))
     assert left[0] == pytest.approx(left[1], rel=0.1)
-
-
-# Stochastic and feature selection.
-
-
-def test_stochastic_is_fixed_by_its_coins() -> None:
-    pool, target = points(14, 30_000, 3).astype(np.float32), points(15, 60, 3, mean=0.5, scale=0.7)
-    runs = {
-        seed: [match(pool, target, 40, gamma=0.5, method="stochastic", coins=public_coins(seed)) for _ in "ab"]
-        for seed in (1, 2)
-    }
-    for one, two in runs.values():
-        np.testing.assert_array_equal(one.indices, two.indices)
-        assert len(np.unique(one.indices)) == 40
-    assert runs[1][0].indices.tolist() != runs[2][0].indices.tolist()
-
-
-def test_stochastic_is_block_in_a_small_pool() -> None:
-    pool, target = points(16, 10_000, 3), points(17, 60, 3)
-    one, two = (match(pool, target, 40, gamma=0.5, method=method) for method in ("block", "stochastic"))
-    np.testing.assert_array_equal(one.indices, two.indices)
-
-
-def test_stochastic_finds_rare_rows() -> None:
-    """Half a per cent right rows: candidates drawn at random would hold two thirds of them, the tilt nearly all."""
-    coins = public_coins(18)
-    pool = coins.normal(size=(30_000, 5)).astype(np.float32) + 4
-    pool[coins.choice(30_000, size=150, replace=False)] -= 4
-    target = coins.normal(size=(100, 5))
-    gamma = median_gamma(target, scale=1.0, coins=coins)
-    left = {
-        method: squared_mmd(pool[match(pool, target, 100, gamma=gamma, method=method).indices], target, gamma=gamma)
-        for method in ("exact", "stochastic")
-    }
-    assert left["stochastic"] <= 1.1 * left["exact"]
-
-
-def naive_feature_greedy(pool: NDArray[np.float64], target_mean: NDArray[np.float64], size: int) -> list[int]:
-    """Greedy on ``(g_target - q/(q+1) g_summary) . h(x)``, by its definition."""
-    chosen: list[int] = []
-    for made in range(size):
-        mean = pool[chosen].mean(axis=0) if chosen else np.zeros(pool.shape[1])
-        scores = pool @ (target_mean - made / (made + 1) * mean)
-        scores[chosen] = -np.inf
-        chosen.append(int(np.argmax(scores)))
-    return chosen
-
-
-@pytest.mark.parametrize("given_map", [None, FourierFeatures(3, 60, 0.4, seed=5, kind="paired")])
-def test_feature_greedy_agrees_with_its_definition(given_map: FourierFeatures | None) -> None:
-    """The default is Algorithm 1 of the paper with its 140 dimensions."""
-    pool, target = points(19, 800, 3), points(20, 50, 3, mean=0.4)
-    used = given_map or FourierFeatures(3, 140, 0.4, seed=0, kind="paper")
-    found = match(pool, target, 30, gamma=0.4, method="features", features=given_map)
-    hashed = used(pool).astype(np.float64)
-    assert found.indices.tolist() == naive_feature_greedy(hashed, used.mean(target), 30)
-    mean = hashed[found.indices].mean(axis=0)
-    assert found.objectives[-1] == pytest.approx(2 * mean @ used.mean(target) - mean @ mean, abs=1e-5)
 
 
 # Memory.
@@ -440,12 +381,3 @@ def test_two_groups_of_rows_far_apart_are_matched_as_well_in_float32_as_in_float
         left.append(squared_mmd(pool[found.indices], target, gamma=0.2))
         assert found.objectives[-1] == pytest.approx(objective(pool[found.indices], target, gamma=0.2), abs=1e-3)
     assert left[0] <= 1.5 * left[1]
-
-
-def test_a_feature_map_for_other_columns_is_refused_by_its_own_name() -> None:
-    for method in ("features", "stochastic"):
-        with pytest.raises(InvalidArgument) as caught:
-            match(
-                np.zeros((5, 2)), np.zeros((5, 2)), 1, gamma=1.0, method=method, features=FourierFeatures(3, 8, 1.0, 1)
-            )
-        assert caught.value.argument == "features"

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry import shapley as sh
-from likeset.geometry.kernels import objective, rbf_kernel, squared_mmd
+from likeset.geometry.kernels import rbf_kernel, squared_mmd
+from naive_twins import objective
 
 GAMMA = 0.7
 Worth = Callable[[frozenset[int]], float]

@@ -101,7 +101,7 @@ def test_a_study_without_a_finished_cell_can_be_presented(tmp_path: Path) -> Non
 
 
 def test_methods_that_sees_all_rows_say_so_and_weights_sum_to_one() -> None:
-    from likeset.simulation.tasks import Task
+    from likeset.simulation import Task
     from studies.data.sources import cached_market
 
     market = cached_market("digits", None, "groups", 0, None)

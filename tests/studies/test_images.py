@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from chance import public_coins
 from likeset.errors import BadTable, InvalidArgument
-from likeset.simulation.market import DIGIT_GROUPS
+from likeset.simulation import DIGIT_GROUPS
 from studies.data.image_markets import image_market
 from studies.data.images import Images, bundled_images, mnist_images
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from chance import pinned_coins
 from likeset.errors import InvalidArgument
-from likeset.simulation.market import LabelledMarket
+from likeset.simulation import LabelledMarket
 from studies.contract import Cell, Options, RecordLine, Study
 from studies.joint_axes import STUDY as AXES
 from studies.liars import STUDY, alike_market

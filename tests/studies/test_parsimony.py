@@ -8,11 +8,11 @@ import pytest
 from chance import public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry.features import FourierFeatures
-from likeset.geometry.greedy import match_hashed
 from likeset.privacy import auction
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.schedules import auction_epsilon, auction_patience
 from studies.contract import Cell, Options
+from studies.hashes import match_hashed
 from studies.parsimony import STUDY
 from studies.parsimony_rounds import Crowd, Rounds, crowd, run_rounds
 from studies.runner import run_study

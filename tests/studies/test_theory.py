@@ -10,7 +10,7 @@ import pytest
 
 from chance import public_coins
 from likeset.errors import InvalidArgument
-from likeset.geometry.kernels import objective
+from naive_twins import objective
 from studies import theory_measures as measures
 from studies.contract import Options
 from studies.runner import run_study
@@ -139,3 +139,32 @@ def test_an_unknown_part_is_answered_with_those_there_are() -> None:
     with pytest.raises(InvalidArgument, match="small optimum"):
         STUDY.cells(Options(methods=("gready",)))
     assert {cell["part"] for cell in STUDY.cells(Options(seeds=1))} == set(PARTS)
+
+
+def test_the_margin_of_two_rows_by_hand() -> None:
+    """N = 2 allows 1/(8 + 12 + 2) = 1/22, which is a distance of sqrt(ln 22 / gamma)."""
+    required = math.sqrt(math.log(22) / 0.5)
+    for distance, holds in [(required + 1e-9, True), (required - 1e-9, False)]:
+        margin = measures.submodularity_margin([[0.0], [distance]], gamma=0.5)
+        assert margin.holds is holds
+        assert (margin.allowed_kernel, margin.required_distance) == pytest.approx((1 / 22, required))
+        assert margin.shortest_distance == pytest.approx(distance)
+        assert margin.excess == pytest.approx(1.0)
+
+
+def test_the_margin_sees_the_closest_pair_wherever_it_lies() -> None:
+    rows = 10.0 * np.arange(40.0)[:, None]
+    rows[39] = rows[0] + 0.25
+    margin = measures.submodularity_margin(rows, gamma=1.0)
+    assert margin.shortest_distance == pytest.approx(0.25)
+    assert margin.largest_kernel == pytest.approx(math.exp(-0.0625))
+    assert margin.excess == pytest.approx(math.exp(-0.0625) * (40**3 + 3 * 40**2 + 40))
+    assert not margin.holds
+
+
+def test_where_the_margin_holds_the_objective_is_about_minus_one_over_the_size() -> None:
+    """Theorem 1's guarantee needs J >= 0, but its own condition makes J(S) about -1/|S|."""
+    rows = 10.0 * np.arange(12.0)[:, None]
+    assert measures.submodularity_margin(rows, gamma=1.0).holds
+    for size in (1, 3, 6):
+        assert objective(rows[:size], rows[6:], gamma=1.0) == pytest.approx(-1 / size, abs=1e-6)

@@ -1,12 +1,17 @@
-"""likeset: ``block``, ``exact``, ``stochastic``, ``block`` with optimal weights, and ``weighted`` matching."""
+"""likeset: ``block``, ``exact``, ``block`` with optimal weights, and ``weighted`` matching of the studies."""
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from measure import SelectionTask, ToolPicks, measure_selection
 
 from likeset.geometry.greedy import match
-from likeset.geometry.pursuit import match_weighted
 from likeset.geometry.weights import weights
+
+sys.path.append(str(Path(__file__).parents[3]))
+
+from studies.weighted_matching import match_weighted
 
 
 def prepare(task: SelectionTask) -> Callable[[], ToolPicks]:

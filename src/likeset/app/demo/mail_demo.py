@@ -36,7 +36,7 @@ from likeset.homes.owner.node import OwnerNode
 from likeset.run.mailbox_runs import start, whereabouts
 from likeset.run.publish import Render
 from likeset.run.remote import collect, conclude, expiry, invite
-from likeset.simulation.market import digits_market
+from likeset.simulation import digits_market
 from likeset.split.environment import split_python
 from likeset.transports.mailbox.progress import PartyState, RunProgress
 from likeset.transports.mailbox.stores import open_store

@@ -30,7 +30,7 @@ from likeset.homes.owner.node import OwnerNode
 from likeset.run.publish import Render
 from likeset.run.remote import collect, conclude, expiry, invite
 from likeset.run.submission import Whereabouts, ending_of, look, submit
-from likeset.simulation.market import digits_market
+from likeset.simulation import digits_market
 from likeset.transports.nvflare.quiet_client import QuietEngine
 from likeset.transports.outcomes import SiteState
 

@@ -6,7 +6,6 @@ baselines are a simulation on public data.
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,16 @@ from likeset.run.local import job_running
 from likeset.run.pictures import Images
 from likeset.run.publish import FinishedJob, Render, write_files
 from likeset.run.result import ComparedRows, Comparison
-from likeset.simulation.baselines import greedy, published_protocol, uniform_sampling
-from likeset.simulation.market import DIGIT_GROUPS, LabelledMarket, digits_market, svm_scores
-from likeset.simulation.tasks import Task
+from likeset.simulation import (
+    DIGIT_GROUPS,
+    LabelledMarket,
+    Task,
+    digits_market,
+    greedy,
+    published_protocol,
+    svm_scores,
+    uniform_sampling,
+)
 from likeset.transports.local import Progress
 
 __all__ = ["EPSILON", "SEED", "SIZE", "run_showcase", "with_baselines", "write_market"]
@@ -48,7 +54,7 @@ _BASELINES = (
         "Algorithm 3 as published, with its own settings; its privacy is not proven",
     ),
     (
-        partial(greedy, method="exact"),
+        greedy,
         "exact greedy, not private",
         "one party sees every row of every owner; greedy as in the paper, without our swaps",
     ),

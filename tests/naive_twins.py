@@ -3,11 +3,13 @@
 import math
 from collections.abc import Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Matrix = NDArray[np.float64]
+Rows = NDArray[np.floating[Any]]
 
 
 def kernel(x: Sequence[float] | Matrix, y: Sequence[float] | Matrix, *, gamma: float) -> float:
@@ -25,14 +27,21 @@ def squared_mmd(a: Matrix, b: Matrix, *, gamma: float) -> float:
     return mean_kernel(a, a, gamma=gamma) + mean_kernel(b, b, gamma=gamma) - 2 * mean_kernel(a, b, gamma=gamma)
 
 
-def objective(summary: Matrix, target: Matrix, *, gamma: float) -> float:
+def objective(summary: Rows, target: Rows, *, gamma: float) -> float:
     """Paper eq. 2; zero for an empty summary."""
     if not len(summary):
         return 0.0
-    return 2 * mean_kernel(summary, target, gamma=gamma) - mean_kernel(summary, summary, gamma=gamma)
+    own = float(kernel_matrix(summary, summary, gamma=gamma).mean())
+    return 2 * float(kernel_matrix(summary, target, gamma=gamma).mean()) - own
 
 
-def kernel_matrix(a: Matrix, b: Matrix, *, gamma: float) -> Matrix:
+def marginal_gain(candidates: Rows, summary: Rows, target: Rows, *, gamma: float) -> Matrix:
+    """What each candidate adds to the objective, times (q + 1)/2 and up to a term that is the same for all of them."""
+    own = kernel_matrix(candidates, summary, gamma=gamma).sum(axis=1) / (len(summary) + 1)
+    return np.asarray(kernel_matrix(candidates, target, gamma=gamma).mean(axis=1) - own)
+
+
+def kernel_matrix(a: Rows, b: Rows, *, gamma: float) -> Matrix:
     """All pairs by differences, without the expansion of the square that costs digits."""
     differences = np.asarray(a, dtype=np.float64)[:, None, :] - np.asarray(b, dtype=np.float64)[None, :, :]
     return np.asarray(np.exp(-gamma * (differences**2).sum(axis=2)))

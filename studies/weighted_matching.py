@@ -20,8 +20,6 @@ from likeset.geometry.greedy import PickProgress, largest_positions
 from likeset.geometry.kernels import KernelColumns, PoolKernel, rbf_kernel
 from likeset.geometry.weights import JITTER, weights
 
-__all__ = ["WeightedMatch", "match_weighted"]
-
 _GROUP_SHARE = 0.125  # picks in a group, as a share of those made ...
 _LARGEST_GROUP = 64  # ... and at most
 _FEWEST_ACTIVE = 512  # rows that compete within a group ...

@@ -2,21 +2,21 @@
 
 from typing import Any
 
-import naive_twins
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive_twins import kkt_violation
 from numpy.typing import NDArray
 
+import naive_twins
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
-from likeset.geometry import pursuit
 from likeset.geometry.greedy import match
 from likeset.geometry.kernels import median_gamma, squared_mmd
-from likeset.geometry.pursuit import match_weighted
 from likeset.geometry.weights import weights
+from naive_twins import kkt_violation
+from studies import weighted_matching
+from studies.weighted_matching import match_weighted
 
 Rows = NDArray[np.floating[Any]]
 
@@ -103,7 +103,7 @@ def test_the_weights_that_steer_the_picks_are_optimal_for_the_rows_that_carry_th
     """They may differ from the best ones only in rows that were dropped on the way."""
     pool, target = points(3, 80, 2), points(4, 30, 2, mean=0.5, scale=0.6)
     attraction = naive_twins.kernel_matrix(pool, target, gamma=gamma).mean(axis=1)
-    fit = pursuit._Fit(pool, 40, gamma)
+    fit = weighted_matching._Fit(pool, 40, gamma)
     for index in range(40):
         fit.add(index, float(attraction[index]))
         assert fit.weights.min() >= 0.0
@@ -189,9 +189,9 @@ def test_groups_of_picks_cost_little_quality() -> None:
     coins = np.random.default_rng(1)  # pinned: on other pools either way is better, by luck
     pool, target = (rows.astype(np.float32) for rows in _mixture(coins))
     left = []
-    for largest_group in (pursuit._LARGEST_GROUP, 1):
+    for largest_group in (weighted_matching._LARGEST_GROUP, 1):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pursuit, "_LARGEST_GROUP", largest_group)
+            patch.setattr(weighted_matching, "_LARGEST_GROUP", largest_group)
             found = match_weighted(pool, target, 100, gamma=0.05)
         left.append(squared_mmd(pool[found.indices], target, gamma=0.05, weights=found.weights))
     assert left[0] <= 1.05 * left[1]

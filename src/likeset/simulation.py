@@ -1,0 +1,369 @@
+"""Markets of public data, and what could be had on them in place of a private run: for the demo and the studies.
+
+A market has owners with different distributions, a small target, and a held-out test set. Methods select rows from
+it: by seeing everything, by seeing nothing, by a protocol whose parties are driven directly, with simulated noise.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likeset.arguments import Rows
+from likeset.geometry.greedy import match
+from likeset.geometry.offers import uniform
+from likeset.homes.shell import ConsumerShell, CuratorShell, Shell
+from likeset.ledger import Request
+from likeset.privacy.events import Event, Release
+from likeset.privacy.guarantee import Basis, Guarantee, View
+from likeset.privacy.noise import SimulatedNoise
+from likeset.protocol.consumer import Consumer
+from likeset.protocol.curator import Curator
+from likeset.protocol.draft import Draft, Facts
+from likeset.protocol.exact_scores import in_own_units
+from likeset.protocol.interactive import InteractiveCurator
+from likeset.protocol.parties import make_curator, make_owner
+from likeset.protocol.plans import planned_views
+from likeset.protocol.run_settings import PRESETS, RunSettings
+from likeset.protocol.selection import Selection
+from likeset.protocol.steps import Work
+from likeset.protocol.term_parts import RELEASE_SCALE
+from likeset.protocol.terms import Terms
+from likeset.tables.scan.memory_scan import MemoryScan
+from likeset.transports.local import LocalEngine
+
+DIGIT_GROUPS = ((0, 1), (3, 4), (5, 6), (7, 8), (9, 2))
+"""The paper's five owners: each holds the images of two digits."""
+
+_TARGET_MIX = {3: 0.7, 4: 0.3}
+_HELD_OUT = 140  # images of the target's digits that no owner has: half are the target, half the test set
+
+
+@dataclass(frozen=True)
+class LabelledMarket:
+    """Owners' rows and labels by name, the target (its labels are known to the experimenter only) and test rows.
+
+    Attributes:
+        owners: each owner's rows.
+        labels: their labels.
+        target: rows to match.
+        test: rows like the target's that nobody has.
+        test_labels: their labels.
+        public: rows that anybody may see, in nobody's set: they start the summary of the paper's protocol.
+        more_labels: where rows have several labels: of the pool's rows and of the test rows, by name.
+    """
+
+    owners: Mapping[str, Rows]
+    labels: Mapping[str, NDArray[np.int64]]
+    target: Rows
+    test: Rows
+    test_labels: NDArray[np.int64]
+    public: Rows | None = None
+    more_labels: Mapping[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = field(default_factory=dict)
+
+    @property
+    def pool(self) -> Rows:
+        """All owners' rows, owner after owner: what somebody who may see everything selects from."""
+        return np.concatenate(list(self.owners.values()))
+
+    @property
+    def pool_labels(self) -> NDArray[np.int64]:
+        """The labels of ``pool``."""
+        return np.concatenate(list(self.labels.values()))
+
+
+def digits_market(*, coins: np.random.Generator) -> LabelledMarket:
+    """Five owners by digit groups and a target of 3s and 4s at 0.7/0.3, from the images bundled with scikit-learn."""
+    from sklearn.datasets import load_digits  # late: loading it takes longer than a match
+
+    images, digits = load_digits(return_X_y=True)
+    rows = (images / 16.0).astype(np.float32)
+    held_out = _draw_mix(digits, _TARGET_MIX, _HELD_OUT, coins)
+    available = np.ones(len(rows), dtype=bool)
+    available[held_out] = False
+    owners, labels = {}, {}
+    for group in DIGIT_GROUPS:
+        name = "digits " + ", ".join(str(digit) for digit in group)
+        chosen = np.flatnonzero(np.isin(digits, group) & available)
+        owners[name], labels[name] = rows[chosen], digits[chosen].astype(np.int64)
+    half = len(held_out) // 2
+    return LabelledMarket(
+        owners=owners,
+        labels=labels,
+        target=rows[held_out[:half]],
+        test=rows[held_out[half:]],
+        test_labels=digits[held_out[half:]].astype(np.int64),
+    )
+
+
+def svm_scores(rows: Rows, labels: NDArray[np.int64], market: LabelledMarket) -> dict[str, float]:
+    """Judge a linear SVM trained on ``rows`` by the test rows: balanced accuracy, accuracy and AUC.
+
+    The AUC is the mean over the test's classes of each against the rest, as in ``likeset.evaluate``.
+    """
+    from sklearn.metrics import roc_auc_score  # late: as above
+    from sklearn.svm import LinearSVC
+
+    known, wanted, test = np.unique(labels), np.unique(market.test_labels), market.test_labels
+    predicted, margins = np.full(len(test), known[0]), np.zeros((len(test), len(known)))
+    if len(known) > 1:
+        classifier = LinearSVC(random_state=0, max_iter=20_000).fit(rows, labels)
+        predicted, decided = classifier.predict(market.test), classifier.decision_function(market.test)
+        margins = np.stack([-decided, decided], axis=1) if decided.ndim == 1 else decided
+    recalls = [float((predicted[test == kind] == kind).mean()) for kind in wanted]
+    aucs = [
+        float(roc_auc_score(test == kind, margins[:, known == kind].sum(axis=1)))
+        for kind in (wanted[1:] if len(wanted) == 2 else wanted)
+    ]
+    return {
+        "balanced_accuracy": float(np.mean(recalls)),
+        "accuracy": float((predicted == test).mean()),
+        "auc": float(np.mean(aucs)),
+    }
+
+
+def _draw_mix(
+    labels: NDArray[Any], mix: Mapping[int, float], count: int, coins: np.random.Generator
+) -> NDArray[np.int64]:
+    """Rows of the given labels in the given proportions, in random order."""
+    parts: Sequence[NDArray[np.int64]] = [
+        coins.choice(np.flatnonzero(labels == label), size=round(share * count), replace=False)
+        for label, share in mix.items()
+    ]
+    return coins.permutation(np.concatenate(parts))
+
+
+DELTA = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What a method gets.
+
+    Attributes:
+        market: owners, target, test rows.
+        size: rows wanted.
+        gamma: of the selection's kernel.
+        offers: rows that each owner offers in ``sealed``.
+        epsilon: what owners may learn about the target's rows, for protocols that take a budget.
+        seed: of everything that is drawn.
+    """
+
+    market: LabelledMarket
+    size: int
+    gamma: float
+    offers: int
+    epsilon: float
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class StatedCost:
+    """What a view costs: epsilon (None where there is no bound) and on whose word."""
+
+    epsilon: float | None
+    basis: str
+
+
+@dataclass(frozen=True, eq=False)
+class MethodPicks:
+    """What a method selected.
+
+    Attributes:
+        indices: rows of the pool, in the order in which they were selected.
+        rows_seen: how many rows the curator saw.
+        weights: of the rows; None if they count alike.
+        target: what owners can learn about a row of the target.
+        owners: what owners can learn about a row of another owner.
+        notes: what went otherwise than foreseen.
+        extra: other plain values worth recording.
+    """
+
+    indices: NDArray[np.int64]
+    rows_seen: int
+    weights: NDArray[np.float64] | None = None
+    target: StatedCost = StatedCost(0.0, "nothing is told")
+    owners: StatedCost = StatedCost(0.0, "nothing is told")
+    notes: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+_CONSUMER = "consumer"
+
+CuratorOf = Callable[[Terms, SimulatedNoise, int], Curator]
+"""Makes a curator of terms, noise, and a seed that the other parties could share with it."""
+
+
+@dataclass(frozen=True)
+class _Unlimited:
+    """Charges without accounts: noise of a known seed protects nobody, and nothing is to be kept."""
+
+    answers: dict[str, bytes] = field(default_factory=dict)
+
+    def answer(
+        self,
+        view: View,  # noqa: ARG002 - nobody is charged
+        event: Event,  # noqa: ARG002
+        run: Callable[[], tuple[bytes, Release[Any] | None]],
+        *,
+        request: Request,
+        **charged: Any,  # noqa: ARG002
+    ) -> bytes:
+        """The bytes of a request, drawn once."""
+        if request.key not in self.answers:
+            self.answers[request.key], _ = run()
+        return self.answers[request.key]
+
+
+class _BidSums(InteractiveCurator):
+    """Keeps the gains by which rows won, as the paper would pay for them."""
+
+    def _close_round(self) -> Work:
+        scores = self._gains(np.stack([row.features for row in self._pool])) if self._pool else np.zeros(0)
+        if len(scores):
+            best = self._best_at_hand()
+            name = self.terms.owners[self._pool[best].held.owner]
+            self.winning_bids[name] = self.winning_bids.get(name, 0.0) + in_own_units(float(scores[best]))
+        return (yield from super()._close_round())
+
+    @cached_property
+    def winning_bids(self) -> dict[str, float]:
+        return {}
+
+
+def run_protocol(task: Task, *, curator_of: CuratorOf | None = None, **wishes: Any) -> MethodPicks:
+    """Run the protocol that fields of ``RunSettings`` describe, with simulated noise of the task's seed.
+
+    Args:
+        task: what is to be matched.
+        curator_of: makes the curator of ``sealed``, if it is not the usual one.
+        wishes: fields of ``RunSettings``.
+    """
+    secret = np.random.default_rng([task.seed, 4])
+    shared_seed = int.from_bytes(secret.bytes(32), "big")
+    terms, pays = _terms(task, wishes)
+    noise = SimulatedNoise(task.seed)
+    selection = Selection(gamma=task.gamma)
+    names = dict(zip(terms.owners, task.market.owners, strict=True))
+    charges = _Unlimited()
+    owners = {
+        safe: make_owner(
+            terms,
+            safe,
+            scan=MemoryScan(task.market.owners[name], task.market.labels[name]),
+            key=int.from_bytes(secret.bytes(32), "big"),
+        )
+        for safe, name in names.items()
+    }
+    curator: Curator
+    if terms.protocol == "interactive":
+        curator = _BidSums(terms, noise=noise, seed_rows=task.market.public if terms.seed_rows else None)
+    elif curator_of is None:
+        curator = make_curator(terms, noise=noise, fold_key=None)
+    else:
+        curator = curator_of(terms, noise, shared_seed)
+    consumer = Consumer(terms, target=task.market.target, noise=noise, selection=selection)
+    result = LocalEngine(workers=1).run(
+        CuratorShell(curator, charges),
+        {name: Shell(owner, charges) for name, owner in owners.items()},
+        ConsumerShell(consumer, charges),
+    )
+    starts = np.cumsum([0, *(len(rows) for rows in task.market.owners.values())])
+    summary = result.summary
+    indices = [
+        int(starts[owner]) + owners[terms.owners[owner]].row_of(int(handle))
+        for owner, handle in zip(summary.owners, summary.handles, strict=True)
+    ]
+    trouble = [f"{len(summary.absent)} absent"] if len(summary.absent) else []
+    trouble += [f"{len(summary.flagged)} flagged"] if len(summary.flagged) else []
+    views = {planned.view: planned.guarantee for planned in planned_views(terms, width_choice=None)}
+    return MethodPicks(
+        np.array(indices, dtype=np.int64),
+        summary.rows_seen,
+        target=_stated_cost(views[View.owners(terms.consumer)]),
+        owners=_stated_cost(views[View.owners(terms.owners[0])]),
+        notes=", ".join(trouble),
+        extra={
+            **({} if pays is None else {"release_expected_to_pay": pays}),
+            **({"winning_bids": _by_owner(curator, names)} if isinstance(curator, _BidSums) else {}),
+        },
+    )
+
+
+def _by_owner(curator: _BidSums, names: Mapping[str, str]) -> dict[str, float]:
+    return {name: float(f"{curator.winning_bids.get(safe, 0.0):.7g}") for safe, name in names.items()}
+
+
+def _terms(task: Task, wishes: Mapping[str, Any]) -> tuple[Terms, bool | None]:
+    """The terms, and whether the draft thinks that a release pays; None where that is not asked."""
+    market = task.market
+    # Half a row less than wanted: it is rounded up to whole rows for each owner.
+    offer_factor = (task.offers - 0.5) * len(market.owners) / task.size
+    usual = {"size": task.size, "delta": DELTA, "auction": "everyone", "offers": "tilted", "offer_factor": offer_factor}
+    wanted = RunSettings(**{**usual, **wishes})
+    starts_from_rows = wanted.summary_release != "none" and market.public is not None
+    facts = Facts(
+        run="study",
+        consumer=_CONSUMER,
+        purpose="study",
+        target_size=len(market.target),
+        columns=market.target.shape[1],
+        column_names=(),
+        schema_digest="",
+        record_bytes=0,
+        owners=tuple(f"owner-{number}" for number in range(len(market.owners))),
+        rows_per_unit=1,
+        id_column="",
+        seed_rows=market.public if starts_from_rows else None,
+        version=version("likeset"),
+    )
+    draft = Draft(wanted, facts)
+    asked = wanted.protocol == "sealed" and wanted.offers == "tilted"
+    pays = draft.offers == "tilted" if asked else None
+    # A study must see tilted offers where they do not pay, too: what the draft would fall back to is overruled.
+    draft.offers = "uniform" if wanted.offers == "uniform" else "tilted"
+    terms = Terms.settled(
+        draft.planned(target_budget=draft.budget),
+        gamma=task.gamma * (1.0 if wanted.protocol == "interactive" else RELEASE_SCALE),
+        seed=int(np.random.default_rng([task.seed, 5]).integers(2**63)),
+        largest=0.0,
+    )
+    return terms, pays
+
+
+def _stated_cost(guarantee: Guarantee) -> StatedCost:
+    """What the run would guarantee with secret noise."""
+    if guarantee.basis is Basis.NONE:
+        return StatedCost(None, "none")
+    return StatedCost(float(f"{guarantee.epsilon:.4g}"), str(guarantee.basis))
+
+
+POOLED = StatedCost(None, "rows are pooled")
+"""What a method costs that sees every row."""
+
+_ACCEPTED = ("paper-auction", "summary-release")
+
+
+def greedy(task: Task) -> MethodPicks:
+    """Greedy selection by somebody who sees all rows."""
+    pool = task.market.pool
+    selected = match(pool, task.market.target, task.size, gamma=task.gamma, method="exact")
+    return MethodPicks(selected.indices, len(pool), target=POOLED, owners=POOLED)
+
+
+def uniform_sampling(task: Task) -> MethodPicks:
+    """As many random rows from each owner."""
+    sizes = [len(rows) for rows in task.market.owners.values()]
+    chosen = uniform(sizes, task.size, coins=np.random.default_rng([task.seed, 3]))
+    starts = np.cumsum([0, *sizes[:-1]])
+    indices = np.concatenate([start + rows for start, rows in zip(starts, chosen, strict=True)])
+    return MethodPicks(np.random.default_rng([task.seed, 7]).permutation(indices), task.size)
+
+
+def published_protocol(task: Task) -> MethodPicks:
+    """The paper's protocol with its own settings: its epsilons are those of the schedule, not the user's."""
+    return run_protocol(task, **PRESETS["paper"], accept_unproven=_ACCEPTED)
