@@ -24,7 +24,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from likeset.app.demo.network_world import CONSUMER, NetworkWorld
+from likeset.app.demo.network import CONSUMER
 from likeset.app.demo.showcase import EPSILON, SEED, SIZE, write_market
 from likeset.homes.consumer import site as consumer_site
 from likeset.homes.consumer.home import KeptRun
@@ -45,6 +45,7 @@ from likeset.simulation import digits_market
 from likeset.transports.letter_parcels import LetterCurator, parcel_reader
 from likeset.transports.nvflare.run_report import RunReport
 from likeset.transports.pump import EachAlone, Parcel, Pump
+from network_world import NetworkWorld
 
 PAGE = Path(__file__).parent / "results" / "network.md"
 _ENDED = "FINISHED"

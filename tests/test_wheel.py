@@ -17,7 +17,7 @@ from job_world import World, arguments
 NOT_FOR_USERS = {"build", "dev", "docs"}
 NEEDS_EXTRA = {
     "console": ["run", "console", "--home", "clinic"],
-    "nvflare": ["demo", "--network", "--transport", "nvflare"],
+    "nvflare": ["run", "submit", "job.yaml", "--home", "site"],
     "postgres": ["schema", "draft", "postgres://localhost/hospital?table=visits"],
     "ray": [],  # a match of the files of a World
     "s3": ["curator", "sync", "--home", "curator", "--mailbox", "s3://bucket/folder"],
@@ -74,7 +74,13 @@ def test_a_missing_extra_is_named_in_one_line(base_install: BaseInstall, tmp_pat
     assert set(project["optional-dependencies"]) - NOT_FOR_USERS == set(NEEDS_EXTRA)
     world = World.make(tmp_path)
     commands = NEEDS_EXTRA | {"ray": arguments("match", world.options(scan="ray"))}
-    for home in (["run", "init", "clinic", "--name", "clinic"], ["curator", "init", "curator"]):
+    (tmp_path / "kit" / "startup").mkdir(parents=True)
+    kit = ["--kit", "kit", "--user", "lead@clinic"]
+    for home in (
+        ["run", "init", "clinic", "--name", "clinic"],
+        ["run", "init", "site", "--name", "clinic", *kit],
+        ["curator", "init", "curator"],
+    ):
         assert base_install.run("likeset", *home, folder=tmp_path).returncode == 0
     for extra, command in commands.items():
         refused = base_install.run("likeset", *command, folder=tmp_path)

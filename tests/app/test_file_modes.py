@@ -96,9 +96,6 @@ def test_all_that_parties_of_a_run_keep(tmp_path: Path, monkeypatch: pytest.Monk
     done("run", "report", "run-1", *home)
     done("owner", "dry-run", "run-1", "--out", made / "rows.csv", *node_a)
     done("owner", "outbox", "run-1", "--save", made / "some" / "bytes", *node_a)
-    done("transcript", "receipts", made / "curator", "run-1")
-    (receipt,) = (made / "curator" / "receipts").rglob("a*.json")
-    done("transcript", "keep", made / "node-a", receipt)
     names = {path.name for path in made.rglob("*")}
     assert names >= {"rows.csv", "before.parquet", "summary.parquet", "summary.bin", "target.npy", "jobs.txt"}
     assert names >= {"card", "card.secret", f"{heard}.json"}

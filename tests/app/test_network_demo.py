@@ -1,6 +1,5 @@
-"""``likeset demo --network``: seven processes by each transport, and nothing of a row where it does not belong."""
+"""``likeset demo --network``: seven processes, and nothing of a row where it does not belong."""
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -11,35 +10,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from likeset.app.demo.market_homes import CONSUMER
-from likeset.app.demo.story import RUN
+from likeset.app.demo.network import CONSUMER, RUN
 from likeset.homes.owner import outbox
 from likeset.homes.owner.node import OwnerNode
 from likeset.protocol.messages import Offer, decode
 
 pytestmark = pytest.mark.slow
-needs_nvflare = pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]")
 
 DENYING, KILLED = "digits-9-2", "digits-7-8"
 ROWS = 200  # of each owner: 10 for each of 100 wanted, from five owners
 
 
-@pytest.fixture(scope="module", params=["mailbox", pytest.param("nvflare", marks=[needs_nvflare, pytest.mark.soak])])
-def shown(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """The demo's directory, and what it says."""
     out = tmp_path_factory.mktemp("network") / "demo"
-    command = [
-        sys.executable,
-        "-c",
-        "from likeset.app.cli import main; main()",
-        "demo",
-        "--network",
-        "--transport",
-        "nvflare",
-        "--json",
-    ]
+    program = [sys.executable, "-c", "from likeset.app.cli import main; main()"]
     done = subprocess.run(  # noqa: S603 (our own command)
-        [*command, "--transport", request.param, "--out", str(out)],
+        [*program, "demo", "--network", "--json", "--out", str(out)],
         capture_output=True,
         text=True,
         timeout=400,

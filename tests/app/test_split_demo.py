@@ -15,8 +15,7 @@ from split_world import PYTHON, needs_engine
 from typer.testing import CliRunner
 
 from likeset.app.cli import app
-from likeset.app.demo.market_homes import CONSUMER, WITNESS_NAME
-from likeset.app.demo.story import RUN
+from likeset.app.demo.network import CONSUMER, RUN, WITNESS_NAME
 from likeset.errors import InvalidArgument
 from likeset.homes.consumer.home import ConsumerHome
 from likeset.split.environment import PYTHON_VARIABLE

@@ -1,6 +1,5 @@
 """An owner's node from which rows left in letters, and whoever signs receipts for it, rightly or not."""
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,9 +9,7 @@ import pytest
 from card_world import secret_of
 from node_world import make_node, script, terms
 from owner_letters import Outside, seated
-from typer.testing import CliRunner
 
-from likeset.app.cli import app
 from likeset.errors import IllegalMessage
 from likeset.homes import receipts
 from likeset.homes.owner import kept_receipts
@@ -95,9 +92,3 @@ class House:
 
 def _bytes_of(receipt: Receipt | bytes) -> bytes:
     return receipt.to_bytes() if isinstance(receipt, Receipt) else receipt
-
-
-def verify(*arguments: object, code: int = 0) -> Any:
-    result = CliRunner().invoke(app, ["transcript", "verify", *map(str, arguments), "--json"])
-    assert result.exit_code == code, (result.output, result.exception)
-    return json.loads(result.stdout) if result.stdout else result.exception

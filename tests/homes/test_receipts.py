@@ -147,9 +147,11 @@ def ended(once: Ended, tmp_path: Path) -> Ended:
     return Ended(tmp_path / "run")
 
 
-def verify(*arguments: object) -> tuple[int, dict[str, Any]]:
-    result = CliRunner().invoke(app, ["transcript", "verify", *map(str, arguments), "--json"])
-    return result.exit_code, json.loads(result.stdout) if result.stdout else {}
+def checked(node: Path, receipt: Path) -> kept_receipts.ReceiptVerdict:
+    """What a node says to a receipt of the curator that lies in the place of its own."""
+    with OwnerNode(node) as opened:
+        shutil.copy(receipt, kept_receipts.receipt_path(opened, RUN.run))
+        return kept_receipts.check(opened, RUN.run)
 
 
 def spoil(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
@@ -161,10 +163,11 @@ def spoil(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
 def test_both_copies_of_a_run_agree_and_count_its_rows(ended: Ended) -> None:
     """Each owner has 60 rows and offers 12, as the terms say: 4 for each of 6 wanted, from two owners."""
     for name in RUN.owners:
-        code, found = verify(ended.node(name), ended.receipt(name))
-        assert (code, found["ok"], found["rows"], found["problems"]) == (0, True, RUN.rows_per_owner, [])
-        assert found["notes"] == []
-        assert verify(ended.node(name))[1]["receipts"][0]["rows"] == RUN.rows_per_owner, "it came in a letter"
+        with OwnerNode(ended.node(name)) as node:
+            came = kept_receipts.check(node, RUN.run)
+        assert came.receipt == receipts.read_receipt(ended.receipt(name)), "it came in a letter"
+        assert came.receipt.transcript.rows == RUN.rows_per_owner
+        assert came.findings == ()
     with OwnerNode(ended.node()) as node:
         copy = node.transcript(RUN.run)
     assert [(line.way, line.kind, line.rows) for line in copy.lines] == [
@@ -176,11 +179,9 @@ def test_another_cards_receipt_does_not_hold(ended: Ended) -> None:
     stranger = secret_of("stranger")
     copy = replace(receipts.read_receipt(ended.receipt()).transcript, curator_card=stranger.card.fingerprint)
     receipts.write_receipt(ended.receipt(), receipts.sign(copy, stranger))
-    code, found = verify(ended.node(), ended.receipt())
-    assert code == 1
-    assert stranger.card.fingerprint in found["problems"][0]
-    assert RUN.cards[CURATOR] in found["problems"][0]
-    assert found["card"] == stranger.card.fingerprint
+    found = checked(ended.node(), ended.receipt())
+    assert stranger.card.fingerprint in found.problems[0]
+    assert RUN.cards[CURATOR] in found.problems[0]
     with pytest.raises(InvalidArgument, match="is not the card that signs receipts in this run"):
         receipts.sign(replace(copy, curator_card=RUN.cards[CURATOR]), stranger)
 
@@ -191,9 +192,9 @@ def test_another_cards_receipt_does_not_hold(ended: Ended) -> None:
 )
 def test_a_receipt_that_was_changed_does_not_hold(ended: Ended, field: str, value: str) -> None:
     spoil(ended.receipt(), lambda document: document.update({field: value}))
-    code, found = verify(ended.node(), ended.receipt())
-    assert code == 1
-    assert "its signature does not hold" in found["problems"][0]
+    fault = kept_receipts.fault_under(receipts.read_receipt(ended.receipt()), RUN)
+    assert fault is not None
+    assert "its signature does not hold" in fault
 
 
 def test_fewer_rows_in_a_receipt_do_not_pass(ended: Ended) -> None:
@@ -203,16 +204,13 @@ def test_fewer_rows_in_a_receipt_do_not_pass(ended: Ended) -> None:
         document["rows"] -= 1
 
     spoil(ended.receipt(), fewer)
-    code, found = verify(ended.node(), ended.receipt())
-    assert code == 1
-    assert found["problems"][1] == "letter 0 from owner (offer, round 1): the two copies do not say the same of it"
+    found = checked(ended.node(), ended.receipt())
+    assert "letter 0 from owner (offer, round 1): the two copies do not say the same of it" in found.problems
 
 
 def test_another_owners_receipt_does_not_agree(ended: Ended) -> None:
-    code, found = verify(ended.node("a"), ended.receipt("b"))
-    assert code == 1
-    assert found["problems"][0] == "owner: the owner's copy says a, the curator's b"
-    assert "owner_card" in found["problems"][1]
+    found = checked(ended.node("a"), ended.receipt("b"))
+    assert "letter 0 from owner (offer, round 1): the two copies do not say the same of it" in found.problems
 
 
 def test_a_receipt_has_no_row_in_it(ended: Ended) -> None:
@@ -232,12 +230,13 @@ def test_a_run_that_is_held_again_gives_the_same_receipts(ended: Ended) -> None:
 
 def test_an_answer_that_got_lost_is_noted_and_no_contradiction(tmp_path: Path) -> None:
     lost = held(tmp_path, ROUNDS, lost=from_("b", number=1))
-    code, found = verify(lost.node("b"), lost.receipt("b"))
-    assert code == 0
-    assert found["rows"] == 0
-    assert found["notes"] == [
-        "letter 1 from owner (delivery, round 1): left the owner (1 rows); the curator did not acknowledge it"
-    ]
+    with OwnerNode(lost.node("b")) as node:
+        found = kept_receipts.check(node, RUN.run)
+    assert found.receipt is not None
+    assert (found.receipt.transcript.rows, found.problems, found.contradictions) == (0, (), ())
+    assert found.notes == (
+        "letter 1 from owner (delivery, round 1): left the owner (1 rows); the curator did not acknowledge it",
+    )
 
 
 def test_an_owner_whose_only_answer_got_lost_is_told_that_nothing_was_received(tmp_path: Path) -> None:
@@ -255,7 +254,7 @@ def test_owners_of_a_run_without_a_quorum_get_receipts_too(tmp_path: Path) -> No
         held(tmp_path, replace(RUN, quorum=2), lost=from_("b"))
     assert receipts.read_receipt(missed.receipt("a")).transcript.rows == RUN.rows_per_owner
     assert receipts.read_receipt(missed.receipt("b")).transcript.rows == 0
-    assert verify(missed.node("a"), missed.receipt("a"))[0] == 0
+    assert checked(missed.node("a"), missed.receipt("a")).findings == ()
 
 
 def test_the_letter_with_which_a_run_fails_is_acknowledged_all_the_same(
@@ -357,34 +356,6 @@ def test_a_receipt_larger_than_any_is_not_read() -> None:
         receipts.receipt_in("receipt", b" " * (receipts.MOST_RECEIPT_BYTES + 1))
 
 
-def test_what_is_no_receipt_cannot_be_compared(ended: Ended) -> None:
-    for pair in ((ended.receipt(), ended.receipt()), (ended.node(), ended.node()), (ended.node(), ended.place / "no")):
-        result = CliRunner().invoke(app, ["transcript", "verify", *map(str, pair)])
-        assert isinstance(result.exception, InvalidArgument | BadDocument)
-
-
-def test_one_copy_is_shown_from_a_node_or_a_receipt(ended: Ended) -> None:
-    def shown(*arguments: object) -> Any:
-        return json.loads(CliRunner().invoke(app, ["transcript", "show", *map(str, arguments), "--json"]).stdout)
-
-    of_node = shown(ended.node(), "--run", RUN.run)
-    assert of_node == shown(ended.receipt())
-    assert (of_node["run_id"], of_node["curator_card"]) == (RUN.run_id, RUN.cards[CURATOR])
-    table = CliRunner().invoke(app, ["transcript", "show", str(ended.receipt())], env={"COLUMNS": "120"}).stdout
-    assert of_node["lines"][0]["digest"][:16] in table
-    unnamed = CliRunner().invoke(app, ["transcript", "show", str(ended.node())])
-    assert "--run = missing" in str(unnamed.exception)
-
-
-def test_receipts_of_a_run_can_be_made_again(ended: Ended) -> None:
-    shutil.rmtree(ended.home.folder / "receipts")
-    result = CliRunner().invoke(app, ["transcript", "receipts", str(ended.home.folder), RUN.run, "--json"])
-    assert [Path(one).name for one in json.loads(result.stdout)["receipts"]] == ["a.json", "b.json"]
-    assert verify(ended.node(), ended.receipt())[0] == 0
-    unknown = CliRunner().invoke(app, ["transcript", "receipts", str(ended.home.folder), "other"])
-    assert isinstance(unknown.exception, InvalidArgument)
-
-
 def test_versions_of_the_terms_have_receipts_of_their_own(tmp_path: Path) -> None:
     """A run whose terms changed: neither receipt replaces the other, and an owner is sent that of the terms at hand."""
     settle(tmp_path, RUN)
@@ -396,8 +367,6 @@ def test_versions_of_the_terms_have_receipts_of_their_own(tmp_path: Path) -> Non
         key = SealingSecret.generate().public
         letters.introduce([accept(secret_of("a"), **place, role="owner", party="a", run_key=key).to_bytes()])
         letters.write(())
-    signed = [receipts.read_receipt(path).transcript.terms for path in home.write_receipts(RUN.run)]
-    assert sorted(signed) == sorted([RUN.digest, changed.digest])
     for agreed in (RUN, changed):
         sent = home.receipts_under(agreed, home.identity)
         assert {name: receipts.receipt_in(name, data).transcript.terms for name, data in sent.items()} == {
@@ -407,8 +376,6 @@ def test_versions_of_the_terms_have_receipts_of_their_own(tmp_path: Path) -> Non
 
 def test_keys_that_others_can_read_sign_nothing(ended: Ended) -> None:
     (ended.home.folder / "card.secret").chmod(0o644)
-    with pytest.raises(BadDocument, match="other users can read it"):
-        ended.home.write_receipts(RUN.run)
     with pytest.raises(BadDocument, match="other users can read it"):
         curator(Invitation.read(signed_terms(RUN)), CURATOR, ended.home.folder)
 

@@ -4,17 +4,16 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from card_world import secret_of
 from node_world import approve, logged, make_node, terms
-from receipt_house import LATER, RUN, House, verify
+from receipt_house import LATER, RUN, House
 from typer.testing import CliRunner
 
 from likeset.app.cli import app
-from likeset.errors import IllegalMessage, InvalidArgument, LikesetError
-from likeset.homes import receipts
+from likeset.errors import LikesetError
+from likeset.homes.owner import kept_receipts, outbox
 from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.review import review
 from likeset.homes.owner.site import owner_run
@@ -115,41 +114,16 @@ def test_a_run_that_sent_nothing_is_not_asked_about(tmp_path: Path) -> None:
         assert "Did the curator acknowledge what left?" not in dict(review(node, RUN.run).lines)
 
 
-def test_all_receipts_of_a_node_are_verified_at_once_or_that_of_a_run(house: House) -> None:
+def test_all_receipts_of_a_node_are_checked_at_once(house: House) -> None:
     house.take(house.signed())
     house.take_part(terms(run="run-2", expires="2099-01-01"))
     house.begin()
-    found = verify(house.folder)
-    assert found["ok"]
-    assert [(one["run"], one["rows"], one["card"]) for one in found["receipts"]] == [
-        ("run-1", 12, RUN.cards[CURATOR]),
-        ("run-2", None, None),
-    ]
-    assert found["receipts"][1]["notes"] == ["letters left, and no receipt came yet"]
-    assert verify(house.folder, "--run", "run-1")["ok"]
-    (missing,) = verify(house.folder, "--run", "run-2", code=1)["receipts"]
-    assert missing["problems"] == ["no receipt of this run is kept"]
-    shown = CliRunner().invoke(app, ["transcript", "verify", str(house.folder)]).stdout
-    assert "1 letter, 12 rows received" in shown
-    assert isinstance(verify(house.folder, "--run", "run-3", code=1), InvalidArgument)
-    no_node = verify(house.path, code=1)
-    assert isinstance(no_node, InvalidArgument)
-    assert no_node.argument == "NODE", "what was typed is blamed, not an option that this command has not"
-
-
-def test_a_receipt_that_came_by_hand_is_kept_if_it_is_good(house: House) -> None:
-    def keep(receipt: Receipt) -> Any:
-        receipts.write_receipt(house.place / "by-hand.json", receipt)
-        arguments = ["transcript", "keep", str(house.folder), str(house.place / "by-hand.json"), "--json"]
-        return CliRunner().invoke(app, arguments)
-
-    assert isinstance(keep(house.signed(owner="b")).exception, IllegalMessage)
-    assert isinstance(keep(house.signed_by_stranger()).exception, IllegalMessage)
-    assert isinstance(keep(house.signed(terms="00" * 32)).exception, IllegalMessage)
-    assert isinstance(keep(house.signed(run="never")).exception, InvalidArgument)
-    assert not house.path.exists()
-    assert json.loads(keep(house.signed()).stdout)["rows"] == 12
-    assert house.checked().problems == ()
+    first, second = kept_receipts.check_all(house.node)
+    assert first.receipt is not None
+    assert (first.run, first.receipt.transcript.rows, first.problems) == ("run-1", 12, ())
+    assert first.receipt.card.fingerprint == RUN.cards[CURATOR]
+    assert (second.run, second.receipt, second.problems) == ("run-2", None, ())
+    assert second.notes == ("letters left, and no receipt came yet",)
 
 
 def test_nothing_of_a_row_is_in_a_receipt_or_the_log(house: House) -> None:
@@ -163,4 +137,5 @@ def test_a_copied_directory_verifies_elsewhere(house: House, tmp_path: Path) -> 
     house.take(house.signed())
     house.node.close()
     shutil.copytree(house.folder, tmp_path / "elsewhere")
-    assert verify(tmp_path / "elsewhere")["ok"]
+    with OwnerNode(tmp_path / "elsewhere") as node:
+        assert outbox.verify(node) == ([], [])

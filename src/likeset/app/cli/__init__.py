@@ -23,7 +23,6 @@ from likeset.app.cli import (
     schema,
     site,
     split,
-    transcript,
     witness,
 )
 from likeset.display.program import run_program
@@ -72,7 +71,6 @@ app.add_typer(run.run)
 app.add_typer(schema.schema)
 app.add_typer(site.site)
 app.add_typer(split.split)
-app.add_typer(transcript.transcript)
 app.add_typer(witness.witness)
 
 

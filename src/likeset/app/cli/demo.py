@@ -1,9 +1,8 @@
 """``likeset demo``: the whole market on one machine, on data that comes with scikit-learn."""
 
 import shutil
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -21,10 +20,6 @@ def demo(
     out: Annotated[Path, typer.Option(help="Directory for the files and the report.")] = Path("demo"),
     *,
     network: Annotated[bool, typer.Option("--network", help="Seven processes that write letters.")] = False,
-    transport: Annotated[
-        Literal["mailbox", "nvflare"],
-        typer.Option(help="How letters travel: in a folder, or with certificates (needs likeset\\[nvflare])."),
-    ] = "mailbox",
     split: Annotated[
         bool,
         typer.Option("--split", help="With --network: nobody reads a row but its buyer; needs likeset split setup."),
@@ -35,15 +30,15 @@ def demo(
 
     The files of the market stay in OUT/data, so that you can go on with likeset plan and likeset match. With --network
     owners, curator and consumer are processes of their own; one owner denies, one is killed and comes back. Their
-    letters lie in OUT/mailbox, or travel over NVFlare. With --split a witness takes part, and owners' rows are shared
-    among it, the curator and the consumer, so that nobody reads one but who buys it.
+    letters lie in OUT/mailbox. With --split a witness takes part, and owners' rows are shared among it, the curator and
+    the consumer, so that nobody reads one but who buys it.
 
     Example: `likeset demo --out demo`
     """
-    if split and (not network or transport != "mailbox"):
-        raise InvalidArgument("--split", "given", "goes with --network, by mailbox")
+    if split and not network:
+        raise InvalidArgument("--split", "given", "goes with --network")
     if network:
-        _network(out, transport, split=split, json=json)
+        _network(out, split=split, json=json)
         return
     _clear(out)
     from likeset.app.demo.showcase import EPSILON, SIZE, run_showcase
@@ -70,25 +65,15 @@ def demo(
     )
 
 
-def _network(out: Path, transport: str, *, split: bool, json: bool) -> None:
+def _network(out: Path, *, split: bool, json: bool) -> None:
     """The demo among processes; exit code 1 if a check fails afterwards."""
-    from importlib.util import find_spec
+    from likeset.split.environment import split_python
 
-    if transport == "nvflare" and find_spec("nvflare") is None:
-        raise InvalidArgument("--transport", "nvflare", "is not installed; install it: pip install 'likeset[nvflare]'")
     if split:
-        from likeset.split.environment import split_python
-
         split_python()  # before anything is removed
     _clear(out)
+    from likeset.app.demo.network import run_network_demo
     from likeset.app.report import render
-
-    if transport == "nvflare":
-        from likeset.app.demo.network_demo import run_network_demo as run_between
-    else:
-        from likeset.app.demo.mail_demo import run_mail_demo
-
-        run_between = partial(run_mail_demo, split=split)
 
     _make(out)
 
@@ -96,7 +81,7 @@ def _network(out: Path, transport: str, *, split: bool, json: bool) -> None:
         if not json:
             stdout.print(f"[bold]{literal(who)}[/] {literal(what)}", soft_wrap=True)
 
-    done = run_between(out, render=render, tell=tell)
+    done = run_network_demo(out, render=render, tell=tell, split=split)
     if json:
         checks = dict(done.checks)
         show_json(

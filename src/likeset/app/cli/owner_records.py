@@ -163,7 +163,7 @@ def verify(
     """Check that audit log, ledger and receipts are whole, and agree with what left.
 
     Exit code 1 if they are not: something in this directory changed. Where the curator signed what contradicts the
-    node, that is noted, and the exit code is 0; `likeset transcript verify` ends with 1 there.
+    node, that is noted, and the exit code is 0.
 
     The chain has no key: keep the head that this prints where nobody who can write the directory can write.
 

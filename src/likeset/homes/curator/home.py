@@ -149,13 +149,6 @@ class CuratorHome(PartyHome):
         """Know public rows, as the schemas that are known here map them; returns their digests."""
         return self.public_rows.add(place, self.schemas_known())
 
-    def write_receipts(self, run: str) -> list[Path]:
-        """Sign what is known of a run, for each owner who took part; returns the files."""
-        if not self.book_file.exists():
-            return []  # nothing ever passed, and a look at it leaves no file
-        identity = self.identity
-        return [path for terms in _versions(identity, run) for path in self._signed(terms, identity)]
-
     def receipts_under(self, terms: Terms, identity: Identity) -> dict[str, bytes]:
         """Sign what is known of a run, and return what is to be sent to its owners; asked again, the same."""
         return {receipt.transcript.owner: receipt.to_bytes() for receipt in self._signed(terms, identity).values()}

@@ -48,7 +48,6 @@ __all__ = [
     "kept_receipt",
     "receipt_path",
     "take",
-    "take_file",
 ]
 
 _MOST_ASIDE = 8  # of one run; a flood must not fill the disk
@@ -90,20 +89,6 @@ def take(node: OwnerNode, terms: Terms, data: bytes) -> bool:
     if (signed.run, signed.run_id, signed.terms) != (terms.run, terms.run_id, terms.digest):
         _refuse("it is about another run, or other terms", terms)
     return _take(node, receipt, terms)
-
-
-def take_file(node: OwnerNode, path: Path) -> Receipt:
-    """As ``take``, for a receipt that came by another way.
-
-    Raises:
-        InvalidArgument: its run is not known here.
-        LikesetError: as ``take``.
-    """
-    receipt = read_receipt(path)
-    terms = node.record_of(receipt.transcript.run).version(receipt.transcript.terms)
-    _check_owner(node, receipt, terms)
-    _take(node, receipt, terms)
-    return receipt
 
 
 def _check_owner(node: OwnerNode, receipt: Receipt, terms: Terms) -> None:

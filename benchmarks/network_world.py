@@ -4,11 +4,9 @@ import os
 from dataclasses import dataclass, field
 from typing import Self
 
-from likeset.app.demo.market_homes import CONSUMER, MarketHomes
+from likeset.app.demo.network import CONSUMER, MarketHomes
 from likeset.transports.nvflare.loopback import LoopbackNetwork
 from likeset.transports.nvflare.quiet_client import QuietEngine, quiet_output
-
-__all__ = ["CONSUMER", "NetworkWorld"]
 
 _SECONDS_PER_CALL = 25.0
 _SECONDS_FOR_DECISIONS = 90.0

@@ -9,30 +9,27 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
-from likeset.app.demo.market_homes import CONSUMER, WITNESS_NAME, MarketHomes
+from likeset import documents
 from likeset.app.demo.showcase import EPSILON, SEED, SIZE, with_baselines, write_market
-from likeset.app.demo.story import (
-    RUN,
-    SECONDS,
-    NetworkDemo,
-    Tell,
-    checks,
-    decide,
-    denying_owner,
-    job_between,
-    killed_owner,
-)
 from likeset.errors import RunCancelled
-from likeset.homes.consumer.home import KeptRun
-from likeset.homes.owner import kept_receipts
+from likeset.homes.consumer.home import ConsumerHome, KeptRun, make_consumer_home
+from likeset.homes.curator.home import CuratorHome, make_curator_home
+from likeset.homes.owner import kept_receipts, outbox
+from likeset.homes.owner.budgets import spent_by_run
+from likeset.homes.owner.home import Home, make_home
 from likeset.homes.owner.node import OwnerNode
+from likeset.homes.party_home import PartyHome
+from likeset.homes.pinning import pins_to_change
+from likeset.homes.witness.home import WitnessHome, make_witness_home
+from likeset.run.job import Job
 from likeset.run.mailbox_runs import start, whereabouts
 from likeset.run.publish import Render
 from likeset.run.remote import collect, conclude, expiry, invite
@@ -40,12 +37,197 @@ from likeset.simulation import digits_market
 from likeset.split.environment import split_python
 from likeset.transports.mailbox.progress import PartyState, RunProgress
 from likeset.transports.mailbox.stores import open_store
+from likeset.trust.pins import Role
 
-__all__ = ["CONSUMER", "MailWorld", "run_mail_demo"]
-
+CONSUMER = "clinic"
+WITNESS_NAME = "university"
+_LISTEN = "127.0.0.1:0"
+_BY = "the demo"
+RUN = "digits"
+SECONDS = 600.0
+"""That anything may take before the demo gives up."""
+_APPROVER = "the demo's automatic approver"
+Tell = Callable[[str, str], None]
+"""Called with who does something, and what."""
 _CURATOR = "curator"
 _LIKESET = (sys.executable, "-c", "from likeset.app.cli import main; main()")
 _SECONDS_BETWEEN_LOOKS = "0.5"
+
+
+@dataclass
+class MarketHomes:
+    """Where everything lies.
+
+    Args:
+        folder: a directory.
+        owners: the table of each owner.
+        schema: of all tables.
+        columns: that may leave an owner.
+        most_rows: that may leave an owner, in a run and in total.
+        epsilon: what the others may learn about an owner's rows, in a run and in total.
+        manual_approval: whether somebody decides about each run at each owner.
+        with_witness: whether there is a witness, and the curator is split; its tunnels listen on this machine alone.
+    """
+
+    folder: Path
+    owners: Mapping[str, str]
+    schema: Path
+    columns: tuple[str, ...]
+    most_rows: int = 500
+    epsilon: float = 0.0
+    manual_approval: bool = True
+    with_witness: bool = False
+
+    def __post_init__(self) -> None:
+        self.folder = self.folder.resolve()
+
+    def node(self, name: str) -> Path:
+        """The directory of an owner."""
+        return self.folder / "owners" / name
+
+    @property
+    def curator(self) -> CuratorHome:
+        """The curator's directory."""
+        return CuratorHome(self.folder / "curator")
+
+    @property
+    def consumer(self) -> ConsumerHome:
+        """The consumer's directory."""
+        return ConsumerHome(self.folder / CONSUMER)
+
+    @property
+    def witness(self) -> WitnessHome:
+        """The witness's directory, where there is one."""
+        return WitnessHome(self.folder / WITNESS_NAME)
+
+    def make_homes(self, *, kit: str = "", user: str = "") -> None:
+        """A directory for each party, and everybody's card pinned where it must be."""
+        listen = _LISTEN if self.with_witness else ""
+        make_curator_home(self.curator.folder, listen=listen).add_schema(self.schema)
+        make_consumer_home(self.consumer.folder, name=CONSUMER, kit=kit, user=user, listen=listen)
+        if self.with_witness:
+            make_witness_home(self.witness.folder, name=WITNESS_NAME, listen=listen)
+        for name in self.owners:
+            self._make_node(name)
+        self._introduce()
+
+    def _make_node(self, name: str) -> None:
+        """An owner's node; its policy names the consumer and bounds what may leave."""
+        self.node(name).parent.mkdir(exist_ok=True)
+        home = make_home(self.node(name), name=name)
+        limits = {"epsilon": self.epsilon, "delta": 1e-5, "rows": self.most_rows}
+        policy: dict[str, Any] = {
+            "likeset": "owner",
+            "version": 1,
+            "name": name,
+            "consumers": [CONSUMER],
+            "purposes": ["to recognise *"],
+            "columns": list(self.columns),
+            "smallest_group": 1,
+            "per_run": dict(limits),
+            "total": limits,
+            "manual_approval": self.manual_approval,
+        }
+        documents.write(home.policy, policy)
+        with OwnerNode(home.folder) as node:
+            node.registry.add("images", str(Path(self.owners[name]).resolve()), schema=self.schema)
+
+    def _introduce(self) -> None:
+        """Pin everybody's card at everybody else's; between houses people compare fingerprints by telephone first."""
+        owners = [Home(self.node(name)) for name in self.owners]
+        for owner in owners:
+            _pin(owner, self.consumer, "consumer")
+            _pin(owner, self.curator, "curator")
+            _pin(self.consumer, owner, "owner")
+        _pin(self.consumer, self.curator, "curator")
+        _pin(self.curator, self.consumer, "consumer")
+        if self.with_witness:
+            _pin(self.witness, self.consumer, "consumer")
+            _pin(self.witness, self.curator, "curator")
+            for home in (self.consumer, *owners):
+                _pin(home, self.witness, "witness")
+
+
+def _pin(home: PartyHome, other: PartyHome, role: Role) -> None:
+    with pins_to_change(home, by=_BY) as pins:
+        pins.pin(other.card(), role, fingerprint=None)
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkDemo:
+    """What came of it.
+
+    Attributes:
+        result: as in ``result.json``.
+        out: the directory of the result.
+        seconds: how long the run itself took.
+        checks: what was checked afterwards, and whether it holds.
+    """
+
+    result: Mapping[str, Any]
+    out: Path
+    seconds: float
+    checks: tuple[tuple[str, bool], ...]
+
+
+def denying_owner(world: MarketHomes) -> str:
+    """Who does not take part."""
+    return list(world.owners)[-1]
+
+
+def killed_owner(world: MarketHomes) -> str:
+    """Whose process is killed, and comes back."""
+    return list(world.owners)[-2]
+
+
+def job_between(world: MarketHomes, target: str) -> Job:
+    """What the consumer asks for."""
+    return Job.of(
+        schema=str(world.schema),
+        target=target,
+        owners={name: f"network:{name}" for name in world.owners},
+        size=SIZE,
+        epsilon=EPSILON,
+        quorum=len(world.owners) - 1,
+        consumer=CONSUMER,
+        purpose="to recognise handwritten 3s and 4s",
+        run=RUN,
+        **({"curator": "split", "witness": WITNESS_NAME} if world.with_witness else {}),
+    )
+
+
+def decide(world: MarketHomes, node: OwnerNode, tell: Tell) -> bool:
+    """Do for a steward what it would do by hand: approve or deny what waits; whether anything did."""
+    for record in node.runs.waiting():
+        terms = record.latest
+        if node.name == denying_owner(world):
+            node.deny(record.run, by=_APPROVER, reason="no contract with this consumer yet")
+            tell(node.name, f"{_APPROVER} denies; the others hear only that it does not take part")
+            return True
+        verdict = node.approve(record.run, terms.digest, by=_APPROVER)
+        said = f"approves {terms.rows_per_owner} rows at most" if verdict.accepted else "finds it against the policy"
+        tell(node.name, f"{_APPROVER} {said}, terms {terms.digest[:12]}")
+        return True
+    return False
+
+
+def checks(world: MarketHomes, run: KeptRun) -> tuple[tuple[str, bool], ...]:
+    """What a suspicious reader would look at: transcripts, logs, and whether rows left once."""
+    rows = run.terms.rows_per_owner
+    held: dict[str, bool] = {"transcripts agree": True, "audit logs hold": True, "rows were charged once": True}
+    with ExitStack() as stack:
+        for name in world.owners:
+            node = stack.enter_context(OwnerNode(world.node(name)))
+            problems, _ = outbox.verify(node)
+            held["audit logs hold"] &= not problems
+            spent = sum(run_charge.rows for run_charge in spent_by_run(node.ledger))
+            held["rows were charged once"] &= spent == (0 if name == denying_owner(world) else rows)
+            if name != denying_owner(world):
+                # The owner's own receipt, which came to it when the run ended.
+                kept = kept_receipts.check(node, RUN)
+                agree = not (kept.problems or kept.contradictions or kept.aside)
+                held["transcripts agree"] &= agree and kept.receipt is not None and kept.receipt.transcript.rows == rows
+    return tuple(held.items())
 
 
 @dataclass
@@ -110,7 +292,7 @@ class MailWorld(MarketHomes):
         self.stop()
 
 
-def run_mail_demo(out: Path, *, render: Render, tell: Tell, split: bool = False) -> NetworkDemo:
+def run_network_demo(out: Path, *, render: Render, tell: Tell, split: bool = False) -> NetworkDemo:
     """Set everything up, run it, and check what each side kept.
 
     Args:
