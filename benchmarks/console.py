@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from likeset.app.console.owner_desk import OwnerDesk
-from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner_node import OwnerNode
 from long_home import long_home
 
 from console_world import Browser, opened_console, signed_in  # isort: skip - long_home knows where the tests' worlds are

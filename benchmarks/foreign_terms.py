@@ -23,10 +23,10 @@ from node_world import Clock, make_node
 from odd_terms import SHAPES, OddTerms, odd_numbers, odd_texts, ordinary, written
 
 from likeset.errors import LikesetError
-from likeset.homes.owner import budgets
-from likeset.homes.owner.node import OwnerNode
-from likeset.protocol.foreign_terms import read_foreign
-from likeset.protocol.plans import target_plan
+from likeset.homes import owner_node
+from likeset.homes.owner_node import OwnerNode
+from likeset.protocol.prices import target_plan
+from likeset.protocol.terms import read_foreign
 
 ORDINARY_REPEATS = 9
 
@@ -55,7 +55,7 @@ def seconds_of(work: Callable[[], object]) -> tuple[float, bool]:
 def read_and_judge(node: OwnerNode, text: str) -> None:
     """Read and judged; whatever is refused raises."""
     agreed = read_foreign(text)
-    budgets.accounts_for(node.ledger, agreed, node.policy)
+    owner_node.accounts_for(node.ledger, agreed, node.policy)
     node.judge(agreed)
 
 

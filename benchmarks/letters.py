@@ -19,10 +19,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from likeset.trust.cards import CardSecret
-from likeset.trust.letters import Letter, letter_in, open_letter, write_letter
-from likeset.trust.sealing import SealingSecret
-from likeset.trust.signed_terms import Acceptance, accept
+from likeset.trust.cards import CardSecret, SealingSecret
+from likeset.trust.letters import Acceptance, Letter, accept, letter_in, open_letter, write_letter
 
 MEBIBYTE = 1 << 20
 SIZES = {"100 bytes": 100, "10 KiB": 10 << 10, "100 KiB": 100 << 10, "1 MiB": MEBIBYTE, "10 MiB": 10 * MEBIBYTE}

@@ -13,15 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from likeset.homes.owner.invitations import entry_words
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.signed_invitation import Invitation
-from likeset.ledger import StoredMessage
-from likeset.ledger.chain import Entry, canonical
-from likeset.protocol.messages import Message, SummaryRelease
+from likeset.homes.mail import Invitation
+from likeset.homes.owner_node import OwnerNode, entry_words
+from likeset.ledger.ledger import Entry, StoredMessage, canonical
 from likeset.protocol.party import CURATOR
-from likeset.protocol.term_parts import Budget
-from likeset.protocol.terms import Terms
+from likeset.protocol.terms import Budget, Terms
+from likeset.protocol.wire import Message, SummaryRelease
 
 _TESTS = Path(__file__).parents[1] / "tests"
 sys.path[:0] = [str(_TESTS / floor) for floor in ("", "app", "homes", "trust", "protocol")]

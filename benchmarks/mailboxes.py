@@ -21,25 +21,24 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from likeset.homes.consumer.home import ConsumerHome, make_consumer_home
-from likeset.homes.curator.home import CuratorHome, make_curator_home
-from likeset.homes.expiry import utc_now
-from likeset.homes.owner.home import make_home
-from likeset.homes.owner.node import OwnerNode
+from likeset.homes.consumer_home import ConsumerHome, make_consumer_home
+from likeset.homes.curator_home import CuratorHome, make_curator_home
+from likeset.homes.mail import Shell, utc_now
+from likeset.homes.owner_node import OwnerNode, make_home
 from likeset.homes.pinning import home_in, pins_to_change
-from likeset.homes.shell import Shell
-from likeset.ledger import Ledger, Limit
+from likeset.ledger.budget import Limit
+from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import View
 from likeset.run.job import Job
-from likeset.run.remote import invite
+from likeset.run.runs import invite
 from likeset.transports.mailbox.consumer_desk import consumer_desk
 from likeset.transports.mailbox.curator_desk import curator_desk
 from likeset.transports.mailbox.looks import Desk
 from likeset.transports.mailbox.owner_desk import owner_desk
 from likeset.transports.mailbox.progress import progress_of
-from likeset.transports.mailbox.stores import open_store
-from likeset.trust.pins import Role
+from likeset.transports.stores import open_store
+from likeset.trust.cards import Role
 
 ALLOWED_FOR_ALL, ALLOWED_OWNERS = 60.0, 100
 IDLE_LOOKS = 20

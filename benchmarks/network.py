@@ -26,20 +26,20 @@ import numpy as np
 
 from likeset.app.demo.network import CONSUMER
 from likeset.app.demo.showcase import EPSILON, SEED, SIZE, write_market
+from likeset.homes import curator_home
 from likeset.homes.consumer import site as consumer_site
-from likeset.homes.consumer.home import KeptRun
-from likeset.homes.curator import home
+from likeset.homes.consumer_home import KeptRun
+from likeset.homes.mail import ConsumerRun, CuratorRun, Invitation, SiteRun
 from likeset.homes.owner import site
-from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_run import ConsumerRun, CuratorRun, SiteRun
-from likeset.ledger import Ledger, Limit
+from likeset.ledger.budget import Limit
+from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import View
-from likeset.protocol.messages import MOST_BYTES
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
+from likeset.protocol.wire import MOST_BYTES
 from likeset.run.job import Job
-from likeset.run.remote import expiry, invite
+from likeset.run.runs import expiry, invite
 from likeset.run.submission import ending_of, submit
 from likeset.simulation import digits_market
 from likeset.transports.letter_parcels import LetterCurator, parcel_reader
@@ -205,7 +205,7 @@ class _Letters(EachAlone):
             assert seat is not None  # noqa: S101 - the policy decides
             sites[name] = seat
         return cls(
-            home.curator(invitation, CURATOR, folder / "curator"),
+            curator_home.curator(invitation, CURATOR, folder / "curator"),
             consumer_site.consumer(invitation, CONSUMER, folder / CONSUMER),
             sites,
             parcel_reader(invitation.terms, most_bytes=MOST_BYTES),

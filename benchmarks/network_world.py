@@ -43,7 +43,7 @@ class NetworkWorld(MarketHomes):
         self.network.settle(CONSUMER, factory="likeset.homes.consumer.site:consumer", folder=self.consumer.folder)
         self.network.settle(
             self.network.server,
-            factory="likeset.homes.curator.home:curator",
+            factory="likeset.homes.curator_home:curator",
             folder=self.curator.folder,
             seconds_per_call=_SECONDS_PER_CALL,
             seconds_for_decisions=_SECONDS_FOR_DECISIONS,

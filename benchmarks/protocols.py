@@ -30,19 +30,18 @@ from numpy.typing import NDArray
 
 import likeset
 from likeset.geometry.features import FourierFeatures
-from likeset.homes.shell import ConsumerShell, CuratorShell, Shell
-from likeset.ledger import Ledger, Limit, Transaction
+from likeset.homes.mail import ConsumerShell, CuratorShell, Shell
+from likeset.ledger.budget import Limit
+from likeset.ledger.ledger import Ledger, Transaction
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.schedules import auction_epsilon, auction_patience
-from likeset.protocol.consumer import Consumer
 from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
-from likeset.protocol.messages import Asked, Body, Message, SummaryRelease, TargetRelease
 from likeset.protocol.party import CURATOR
-from likeset.protocol.sealed import SealedOwner
-from likeset.protocol.term_parts import Budget, Kernel, digest_of_rows
-from likeset.protocol.terms import Terms
+from likeset.protocol.sealed import Consumer, SealedOwner
+from likeset.protocol.terms import Budget, Kernel, Terms, digest_of_rows
+from likeset.protocol.wire import Asked, Body, Message, SummaryRelease, TargetRelease
 from likeset.tables.scan.memory_scan import MemoryScan
 from likeset.transports import local, pump
 

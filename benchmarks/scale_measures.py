@@ -27,28 +27,24 @@ import scale_data
 import scale_markets
 from likeset.geometry.features import FourierFeatures, Projection
 from likeset.geometry.offers import Drawing
-from likeset.homes.shell import Shell
-from likeset.ledger import Ledger, Limit
+from likeset.homes.mail import Shell
+from likeset.ledger.budget import Limit
+from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import View
-from likeset.protocol.messages import Message, Offer, TargetRelease, decode
-from likeset.protocol.offers import RowScore
-from likeset.protocol.sealed import SealedOwner, foreseen_sample
-from likeset.protocol.split.slot_records import records_of_run
-from likeset.protocol.term_parts import Budget, Kernel
-from likeset.protocol.terms import Terms
+from likeset.protocol.sealed import RowScore, SealedOwner, foreseen_sample
+from likeset.protocol.split_run import records_of_run
+from likeset.protocol.terms import Budget, Kernel, Terms
+from likeset.protocol.wire import Message, Offer, TargetRelease, decode
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan.memory_scan import FetchedRows, MemoryScan
 from likeset.tables.scan.sampled_scan import SampledScan
 from likeset.tables.scan.scan_choice import scan_factory
 from likeset.tables.schema import Schema
 from likeset.tables.sources.source import open_source
-from likeset.trust.cards import CardSecret
-from likeset.trust.envelopes import OfferContext
+from likeset.trust.cards import CardSecret, SealingSecret
 from likeset.trust.letters import write_letter
-from likeset.trust.row_shares import SlotLayout
-from likeset.trust.sealing import SealingSecret
-from likeset.trust.shared_offers import OfferShape, share_offer
+from likeset.trust.shares import OfferContext, OfferShape, SlotLayout, share_offer
 from process_family import cost_of_family, family_of
 
 __all__ = ["MEASURES"]

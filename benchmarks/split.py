@@ -26,14 +26,9 @@ from numpy.typing import NDArray
 from delayed_links import DelayedLink
 from likeset.geometry.greedy import match
 from likeset.geometry.kernels import squared_mmd
-from likeset.split.certificates import RunCertificate
-from likeset.split.digest import program_digest
-from likeset.split.engine.settings import PARTIES, ProgramSettings
-from likeset.split.environment import worker_python
-from likeset.split.local_meeting import LocalMeeting
-from likeset.split.party import Meeting, OpenedPicks, SplitParty
-from likeset.split.tunnel_meeting import TunnelMeeting
-from likeset.split.tunnels import TunnelPeer
+from likeset.split.engine.agreement import PARTIES, ProgramSettings
+from likeset.split.host import LocalMeeting, Meeting, OpenedPicks, SplitParty, program_digest, worker_python
+from likeset.split.links import RunCertificate, TunnelMeeting, TunnelPeer
 
 ONE = 1 << 16
 IMAGE_COLUMNS = 784

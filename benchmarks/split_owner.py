@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from likeset import Summarizer
-from likeset.homes import shell
-from likeset.run import split_local
-from likeset.split.environment import PYTHON_VARIABLE
+from likeset.homes import mail
+from likeset.run import runs
+from likeset.split.host import PYTHON_VARIABLE
 from likeset.transports import local
 
 REPEATS = 3
@@ -37,17 +37,17 @@ class OwnersClock:
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        take = shell.Shell.take
+        take = mail.Shell.take
 
         def timed(owner: Any, message: Any) -> Any:
             begun = time.thread_time()  # owners answer side by side: the process's time would count each of them twice
             try:
                 return take(owner, message)
             finally:
-                if type(owner) is shell.Shell:
+                if type(owner) is mail.Shell:
                     self.seconds += time.thread_time() - begun
 
-        shell.Shell.take = timed  # type: ignore[method-assign]
+        mail.Shell.take = timed  # type: ignore[method-assign]
         together = local.take_together
 
         def timed_together(*arguments: Any, **named: Any) -> Any:
@@ -87,7 +87,7 @@ def main() -> None:
     parser.add_argument("--columns", type=int, nargs="+", default=[50])
     arguments = parser.parse_args()
     os.environ[PYTHON_VARIABLE] = str(arguments.environment.absolute() / "bin" / "python")
-    split_local.compute_here = stop
+    runs.compute_here = stop
     clock = OwnersClock()
     for columns in arguments.columns:
         seconds: dict[str, list[float]] = {"trusted": [], "split": []}

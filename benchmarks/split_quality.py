@@ -22,7 +22,7 @@ from sklearn.linear_model import LogisticRegression
 from likeset import Summarizer
 from likeset.geometry.kernels import squared_mmd
 from likeset.simulation import LabelledMarket
-from likeset.split.environment import PYTHON_VARIABLE
+from likeset.split.host import PYTHON_VARIABLE
 from studies.data.sources import cached_market
 
 MARKETS = {

@@ -15,7 +15,7 @@ import numpy as np
 
 from likeset.privacy.events import ROW, Relation
 from likeset.protocol.draft import ReleaseOutlook, release_outlook
-from likeset.protocol.term_parts import Budget
+from likeset.protocol.terms import Budget
 from likeset.simulation import DELTA
 from studies.contract import RecordLine
 

@@ -16,10 +16,10 @@ from likeset.geometry.features import FourierFeatures
 from likeset.geometry.greedy import Candidates, Match, Picks, pick_among_all
 from likeset.privacy.noise import Noise
 from likeset.protocol.cross_fitting import HeldOut
-from likeset.protocol.message_arrays import Labels
 from likeset.protocol.sealed import SealedCurator
 from likeset.protocol.selection import Selected
 from likeset.protocol.terms import Terms
+from likeset.protocol.wire import Labels
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.privacy import auction
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.schedules import auction_epsilon, auction_patience
-from likeset.protocol.term_parts import RELEASE_SCALE
+from likeset.protocol.terms import RELEASE_SCALE
 from likeset.summarizer import Summarizer
 from studies.contract import Cell, Options, Presentation, RecordLine
 from studies.paper_prices import parsimony_bound

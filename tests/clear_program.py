@@ -5,8 +5,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from likeset.split.engine.ranges import RANGE_TESTS
-from likeset.split.engine.schedule import adding_steps, seat, slot_order, spare_seats, strip, swapping_steps
+from likeset.split.engine.agreement import (
+    RANGE_TESTS,
+    adding_steps,
+    seat,
+    slot_order,
+    spare_seats,
+    strip,
+    swapping_steps,
+)
 
 Numbers = NDArray[np.float64]
 Words = NDArray[np.int64]

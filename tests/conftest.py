@@ -76,7 +76,7 @@ settings.load_profile("likeset")
 # parse the same YAML and verify the same signatures thousands of times. All follow from what they are given alone, and
 # nobody changes them.
 typer.main.get_command = typer.testing._get_command = functools.cache(typer.main.get_command)  # type: ignore[attr-defined]
-cards.holds = functools.lru_cache(maxsize=1024)(cards.holds)  # type: ignore[attr-defined]
+cards.holds = functools.lru_cache(maxsize=1024)(cards.holds)
 _compose, _composed = documents._compose, dict[str, Any]()
 
 
@@ -144,7 +144,7 @@ def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small forests, for tests that look at what is trained and told, and not at how good it is."""
-    monkeypatch.setattr("likeset.run.trained_models._TREES", 10)
+    monkeypatch.setattr("likeset.run.evaluate._TREES", 10)
 
 
 @pytest.fixture(autouse=True)

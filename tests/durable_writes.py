@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from likeset.ledger.store import Store
+from likeset.ledger.sqlite_file import Store
 
 __all__ = ["durable_writes"]
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from chance import pinned_coins
 from likeset import Interactive, Summarizer
-from likeset.ledger import Ledger
-from likeset.ledger.accounts import Account
+from likeset.ledger.budget import Account
+from likeset.ledger.ledger import Ledger
 from likeset.privacy.guarantee import Guarantee, View
 
 LARGE, SMALL = 200, 40  # rows of a target: a release at epsilon = 1 pays with the first and not with the second

@@ -63,7 +63,7 @@ def test_these_tests_were_told_of_threads_before_the_first_library_that_has_some
 def test_judging_what_waits_loads_no_library_that_only_a_release_is_priced_with() -> None:
     """A steward's commands price what their own rows show; of the target's release the consumer knows the price."""
     modules = _loaded(_JUDGED)
-    assert "likeset.homes.owner.judging" in modules
+    assert "likeset.homes.owner_node" in modules
     assert not {"scipy", "sklearn", "duckdb", "dp_accounting", "opendp", "matplotlib"} & set(modules)
 
 
@@ -83,8 +83,8 @@ tests = Path({str(Path(__file__).parent)!r})
 sys.path[:0] = [str(tests / floor) for floor in ("", "homes", "trust", "protocol")]
 from card_world import introduce, signed_terms
 from node_world import make_node, terms
-from likeset.homes.owner.inbox import inbox_records, inbox_run
-from likeset.homes.owner.node import OwnerNode
+from likeset.homes.review import inbox_records, inbox_run
+from likeset.homes.owner_node import OwnerNode
 run = terms(expires="2099-01-01")
 with tempfile.TemporaryDirectory() as place:
     folder = make_node(Path(place))

@@ -9,9 +9,9 @@ import pytest
 
 from conftest import BaseInstall
 from documented_pages import ROOT, files_to_paste, lines_to_paste
-from likeset.homes.consumer.home import ConsumerHome
-from likeset.homes.owner import kept_receipts
-from likeset.homes.owner.node import OwnerNode
+from likeset.homes import owner_node
+from likeset.homes.consumer_home import ConsumerHome
+from likeset.homes.owner_node import OwnerNode
 
 PAGE = ROOT / "docs/deploying.md"
 DONE_HERE = ("pip ", "mkdir trial", "cd ")
@@ -67,7 +67,7 @@ def test_two_owners_a_curator_and_a_consumer_talk_when_the_page_is_pasted(
     assert "20 rows of" in re.sub(r"\s+", " ", said)
     for name in ("st-mary", "north"):
         with OwnerNode(tmp_path / name) as node:
-            receipt = kept_receipts.check(node, "first").receipt
+            receipt = owner_node.check(node, "first").receipt
         assert receipt is not None
         assert receipt.transcript.rows == 100
     assert "<style>" in (tmp_path / "demo/matched/report.html").read_text(encoding="utf-8")

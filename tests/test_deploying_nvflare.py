@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from documented_pages import ROOT, files_to_paste, lines_to_paste
-from likeset.homes.owner import kept_receipts
-from likeset.homes.owner.node import OwnerNode
+from likeset.homes import owner_node
+from likeset.homes.owner_node import OwnerNode
 
 PAGE = ROOT / "docs/deploying-nvflare.md"
 DONE_HERE = ("pip ", "mkdir ", "cd ")
@@ -70,6 +70,6 @@ def test_two_owners_and_a_curator_talk_when_the_page_is_pasted(folder: Path) -> 
     assert "20 rows of" in re.sub(r"\s+", " ", said)
     for name in ("st-mary", "north"):
         with OwnerNode(folder / name) as node:
-            receipt = kept_receipts.check(node, "first").receipt
+            receipt = owner_node.check(node, "first").receipt
         assert receipt is not None
         assert receipt.transcript.rows == 100

@@ -13,7 +13,7 @@ from likeset import Summarizer, squared_mmd
 from likeset.errors import (
     InvalidArgument,
 )
-from likeset.ledger import Ledger
+from likeset.ledger.ledger import Ledger
 from likeset.privacy.guarantee import Basis, View
 from likeset.protocol.notices import UniformOffers
 from likeset.simulation import digits_market

@@ -15,7 +15,8 @@ from likeset.errors import (
     OtherRelation,
     UnprovenPart,
 )
-from likeset.ledger import Ledger, Limit
+from likeset.ledger.budget import Limit
+from likeset.ledger.ledger import Ledger
 from likeset.privacy import accounting
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import Basis, View

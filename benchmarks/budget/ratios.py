@@ -18,14 +18,15 @@ import protocols
 from budget.measure import Sides
 from likeset.geometry.greedy import match
 from likeset.geometry.kernels import squared_mmd
-from likeset.homes.shell import Shell
-from likeset.ledger import Ledger, Limit, Request
+from likeset.homes.mail import Shell
+from likeset.ledger.budget import Limit
+from likeset.ledger.ledger import Ledger, Request
 from likeset.privacy.events import NoRelease
 from likeset.privacy.guarantee import View
-from likeset.protocol.messages import Delivery, Message, TargetRelease, decode, encode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import SealedOwner
 from likeset.protocol.selection import Selection
+from likeset.protocol.wire import Delivery, Message, TargetRelease, decode, encode
 from likeset.tables.scan.memory_scan import MemoryScan
 
 __all__ = ["RATIOS", "Ratio"]

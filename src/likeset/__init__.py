@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from likeset.geometry.kernels import squared_mmd
     from likeset.protocol.run_settings import Interactive
     from likeset.protocol.terms import Terms
-    from likeset.run.evaluation import evaluate
+    from likeset.run.evaluate import evaluate
     from likeset.run.notices import LikesetWarning
     from likeset.summarizer import Summarizer
     from likeset.tables.schema import Schema
@@ -34,7 +34,7 @@ _HOMES = {
     "Schema": "likeset.tables.schema",
     "Summarizer": "likeset.summarizer",
     "Terms": "likeset.protocol.terms",
-    "evaluate": "likeset.run.evaluation",
+    "evaluate": "likeset.run.evaluate",
     "match": "likeset.app.file_matching",
     "squared_mmd": "likeset.geometry.kernels",
 }

@@ -353,7 +353,7 @@ class LetterRefused(Refused):
     """Bytes that are no letter from that sender to this reader; nothing in them was believed.
 
     Attributes:
-        reason: a word of ``likeset.trust.headers.Refusal``; never anything that the letter says.
+        reason: a word of ``likeset.trust.letters.Refusal``; never anything that the letter says.
     """
 
     what = "letter"
@@ -363,7 +363,7 @@ class OfferRefused(Refused):
     """What an owner sent to a compute party does not belong to its signed list: the offer counts as absent.
 
     Attributes:
-        reason: a word of ``likeset.trust.offer_lists.OfferFault``; never anything that the offer says.
+        reason: a word of ``likeset.trust.shares.OfferFault``; never anything that the offer says.
     """
 
     what = "offer"

@@ -16,23 +16,20 @@ from numpy.typing import NDArray
 from likeset.arguments import Rows
 from likeset.geometry.greedy import match
 from likeset.geometry.offers import uniform
-from likeset.homes.shell import ConsumerShell, CuratorShell, Shell
-from likeset.ledger import Request
+from likeset.homes.mail import ConsumerShell, CuratorShell, Shell
+from likeset.ledger.ledger import Request
 from likeset.privacy.events import Event, Release
 from likeset.privacy.guarantee import Basis, Guarantee, View
 from likeset.privacy.noise import SimulatedNoise
-from likeset.protocol.consumer import Consumer
-from likeset.protocol.curator import Curator
 from likeset.protocol.draft import Draft, Facts
-from likeset.protocol.exact_scores import in_own_units
-from likeset.protocol.interactive import InteractiveCurator
+from likeset.protocol.interactive import InteractiveCurator, in_own_units
 from likeset.protocol.parties import make_curator, make_owner
-from likeset.protocol.plans import planned_views
+from likeset.protocol.party import Work
+from likeset.protocol.prices import planned_views
 from likeset.protocol.run_settings import PRESETS, RunSettings
+from likeset.protocol.sealed import Consumer, Curator
 from likeset.protocol.selection import Selection
-from likeset.protocol.steps import Work
-from likeset.protocol.term_parts import RELEASE_SCALE
-from likeset.protocol.terms import Terms
+from likeset.protocol.terms import RELEASE_SCALE, Terms
 from likeset.tables.scan.memory_scan import MemoryScan
 from likeset.transports.local import LocalEngine
 

@@ -16,20 +16,15 @@ from sklearn.base import BaseEstimator
 
 from likeset import arguments
 from likeset.errors import InvalidArgument
-from likeset.ledger import Ledger
+from likeset.ledger.ledger import Ledger
 from likeset.protocol.notices import Notice
 from likeset.protocol.run_settings import Interactive, RunSettings, settings
-from likeset.run.inputs import Inputs
-from likeset.run.job_files import job_warnings
-from likeset.run.job_result import summary_table
-from likeset.run.local import run_here
+from likeset.run.job import Inputs, RunSecrets, job_warnings
 from likeset.run.notebooks import notebook_progress, story
 from likeset.run.notices import LikesetWarning, TooLongRows, warn_of
-from likeset.run.plan import make_plan
-from likeset.run.result import Pick, Result
-from likeset.run.run_draws import RunDraws, draws_of_run, new_draws
-from likeset.run.run_secrets import RunSecrets
-from likeset.run.split_local import check_workers_here
+from likeset.run.plan import RunDraws, draws_of_run, make_plan, new_draws
+from likeset.run.result import Pick, Result, summary_table
+from likeset.run.runs import check_workers_here, run_here
 from likeset.tables.scan.memory_scan import MemoryScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources.declared_frames import DeclaredFrame, DeclaredTables

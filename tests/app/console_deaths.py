@@ -19,8 +19,8 @@ from card_world import introduce, signed_terms  # noqa: E402 - it runs outside p
 from console_world import opened_console, signed_in  # noqa: E402
 from node_world import logged, make_node, terms  # noqa: E402
 
-from likeset.homes.owner import outbox  # noqa: E402
-from likeset.homes.owner.node import OwnerNode  # noqa: E402
+from likeset.homes import review  # noqa: E402
+from likeset.homes.owner_node import OwnerNode  # noqa: E402
 
 RUN = terms(expires="2099-01-01")
 MOST_STEPS = 500
@@ -101,7 +101,7 @@ def _lived(folder: Path, choice: str, kind: str, step: int, *, after: bool) -> b
             "answer": answer,
             "decided": len(logged(node, kind)),
             "others": sum(len(logged(node, other)) for other in ("approved", "denied", "withdrawn") if other != kind),
-            "holds": outbox.verify(node)[0] == [],
+            "holds": review.verify(node)[0] == [],
             "can_decide": node.approve("run-1", RUN.digest, by="Bob").accepted,
         }
     sys.stdout.write(json.dumps(told) + "\n")

@@ -15,21 +15,20 @@ from pinned_homes import introduce, pin
 
 from chance import pinned_coins
 from likeset import documents
-from likeset.homes.consumer.home import ConsumerHome, KeptRun, make_consumer_home
-from likeset.homes.curator.home import make_curator_home
-from likeset.homes.owner.home import make_home
-from likeset.homes.owner.node import OwnerNode
-from likeset.ledger import Ledger, Limit
+from likeset.homes.consumer_home import ConsumerHome, KeptRun, make_consumer_home
+from likeset.homes.curator_home import make_curator_home
+from likeset.homes.owner_node import OwnerNode, make_home
+from likeset.ledger.budget import Limit
+from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import View
 from likeset.run.job import Job
-from likeset.run.mailbox_runs import start, whereabouts
-from likeset.run.remote import expiry, invite
+from likeset.run.runs import expiry, invite, start, whereabouts
 from likeset.transports.mailbox.consumer_desk import consumer_desk
 from likeset.transports.mailbox.curator_desk import curator_desk
 from likeset.transports.mailbox.looks import Desk
 from likeset.transports.mailbox.owner_desk import owner_desk
-from likeset.transports.mailbox.stores import open_store
+from likeset.transports.stores import open_store
 
 __all__ = ["COLUMNS", "PATIENCE", "SCHEMA", "Houses", "served", "waited"]
 

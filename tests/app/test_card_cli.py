@@ -14,10 +14,10 @@ from typer.testing import CliRunner, Result
 
 from likeset.app import cli
 from likeset.app.cli import card as card_commands
-from likeset.homes.consumer.home import make_consumer_home
-from likeset.homes.curator.home import make_curator_home
-from likeset.homes.owner.home import make_home
-from likeset.homes.party_home import PartyHome
+from likeset.homes.consumer_home import make_consumer_home
+from likeset.homes.curator_home import make_curator_home
+from likeset.homes.home import PartyHome
+from likeset.homes.owner_node import make_home
 from likeset.trust.cards import SECRET_FILE, CardSecret
 
 OTHER_LETTER = {"A": "B"}

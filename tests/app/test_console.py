@@ -13,10 +13,9 @@ from typer.testing import CliRunner
 
 from likeset.app import cli
 from likeset.app.console.owner_desk import OwnerDesk
-from likeset.homes.owner.home import make_home
-from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner_node import OwnerNode, make_home
 from likeset.protocol.terms import Terms
-from likeset.trust.pins import Pins
+from likeset.trust.cards import Pins
 
 FAR: dict[str, Any] = {"expires": "2099-01-01"}
 RUN = terms(**FAR)
@@ -253,6 +252,6 @@ def test_long_lists_come_in_pages(desk: OwnerDesk, ada: Browser) -> None:
 
 
 def _invitation(run: Terms) -> Any:
-    from likeset.homes.signed_invitation import Invitation
+    from likeset.homes.mail import Invitation
 
     return Invitation.read(signed_terms(run))

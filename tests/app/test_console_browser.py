@@ -17,10 +17,9 @@ from typer.testing import CliRunner
 
 from likeset.app import cli
 from likeset.app.console.starting import ConsoleWishes, consumer_console
-from likeset.homes.owner import outbox
-from likeset.homes.owner.kept_receipts import kept_receipt
-from likeset.homes.owner.node import OwnerNode
-from likeset.protocol.messages import Offer, decode
+from likeset.homes import review
+from likeset.homes.owner_node import OwnerNode, kept_receipt
+from likeset.protocol.wire import Offer, decode
 
 pytestmark = [
     pytest.mark.slow,
@@ -101,7 +100,7 @@ def test_a_stewards_whole_story(chromium: Browser, houses: Houses, tmp_path: Pat
         assert troubles == [], "the content policy forbids nothing that pages need"
         _signed_out(page)
     with OwnerNode(houses.steward) as node:
-        assert outbox.verify(node)[0] == []
+        assert review.verify(node)[0] == []
         kinds = [entry.kind for entry in node.log.entries() if entry.kind in ("denied", "approved", "withdrawn")]
         assert kinds == ["denied", "approved", "withdrawn"]
 
@@ -170,7 +169,7 @@ def _one_is_approved(page: Page, houses: Houses, others_look: Any, *, folder: Pa
 def _row_found(page: Page, houses: Houses, *, folder: Path) -> None:
     """A buyer asks about a row by its handle, which tells nobody but its owner anything."""
     with OwnerNode(houses.steward) as node:
-        (offer,) = (decode(message.data).body for message in outbox.messages_that_left(node, "sepsis-2026-07"))
+        (offer,) = (decode(message.data).body for message in review.messages_that_left(node, "sepsis-2026-07"))
     assert isinstance(offer, Offer)
     page.get_by_role("link", name="All that left").click()
     page.get_by_label("Its handle").fill(str(int(offer.handles[0])))

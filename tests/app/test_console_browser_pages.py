@@ -16,8 +16,8 @@ from node_world import logged, make_node, terms, write_policy
 from playwright.sync_api import Browser, Page, expect
 
 from likeset.app.console.starting import ConsoleWishes, StartedConsole, new_link, owner_console
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.signed_invitation import Invitation
+from likeset.homes.mail import Invitation
+from likeset.homes.owner_node import OwnerNode
 
 needs_chromium = pytest.mark.skipif(
     CHROMIUM is None, reason="there is no Chromium here (Debian: apt-get install chromium)"

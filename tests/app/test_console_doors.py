@@ -22,7 +22,7 @@ from likeset.app.console.owner_desk import OwnerDesk
 from likeset.app.console.sessions import Sessions
 from likeset.app.console.starting import ConsoleWishes, StartedConsole, new_link, owner_console
 from likeset.errors import InvalidArgument
-from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner_node import OwnerNode
 
 FAR: dict[str, Any] = {"expires": "2099-01-01"}
 RUN = terms(**FAR)

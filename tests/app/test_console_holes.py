@@ -20,7 +20,7 @@ from likeset.app.console.links import Links
 from likeset.app.console.owner_app import owner_app
 from likeset.app.console.owner_desk import OwnerDesk
 from likeset.app.console.visits import download
-from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner_node import OwnerNode
 
 FAR: dict[str, Any] = {"expires": "2099-01-01"}
 RUN = terms(**FAR)
@@ -195,9 +195,9 @@ def test_what_left_can_be_kept_byte_by_byte_under_plain_names(desk: OwnerDesk, t
     assert answer.header("content-disposition") == 'attachment; filename="run-1.zip"'
     with zipfile.ZipFile(io.BytesIO(answer.body)) as archive:
         kept = {name: archive.read(name) for name in archive.namelist()}
-    from likeset.homes.owner import outbox
+    from likeset.homes import review
 
-    assert kept == {message.file_name: message.data for message in outbox.messages_that_left(desk.node, "run-1")}
+    assert kept == {message.file_name: message.data for message in review.messages_that_left(desk.node, "run-1")}
     assert all("/" not in name and ".." not in name for name in kept)
     for name in ("../x", "", "none", "run-1/../../x"):
         assert ada.get(f"/left/bytes?run={name}").status == 400

@@ -14,13 +14,10 @@ from typer.testing import CliRunner
 
 from likeset.app import cli
 from likeset.app.console.owner_desk import OwnerDesk
-from likeset.homes.owner.review import review
+from likeset.homes.review import review
 from likeset.protocol.party import CURATOR
-from likeset.protocol.split.split_terms import SplitTerms
-from likeset.protocol.term_parts import Kernel
-from likeset.protocol.terms import Terms
-from likeset.trust.cards import card_in
-from likeset.trust.pins import Pins
+from likeset.protocol.terms import Kernel, SplitTerms, Terms
+from likeset.trust.cards import Pins, card_in
 
 FAR: dict[str, Any] = {"expires": "2099-01-01"}
 RUN = terms(**FAR)

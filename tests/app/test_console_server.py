@@ -23,8 +23,8 @@ from node_world import logged, make_node, terms
 from likeset.app.console import guard, listening
 from likeset.app.console.starting import ConsoleWishes, StartedConsole, new_link, owner_console
 from likeset.errors import InvalidArgument
-from likeset.homes.owner import outbox
-from likeset.homes.owner.node import OwnerNode
+from likeset.homes import review
+from likeset.homes.owner_node import OwnerNode
 
 RUN = terms(expires="2099-01-01")
 
@@ -230,7 +230,7 @@ def test_killing_it_loses_no_decision_and_makes_none(tmp_path: Path, seconds: fl
         assert answers != [303] or len(approved) == 1, "what was answered is in the log"
         assert seconds or not approved, "nobody decided"
         assert seconds < PATIENCE or len(approved) == 1, "what was waited for is decided"
-        assert outbox.verify(node)[0] == []
+        assert review.verify(node)[0] == []
         if not approved:  # and somebody can decide now
             assert node.approve("run-1", RUN.digest, by="Ada").accepted
 

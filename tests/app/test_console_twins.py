@@ -17,11 +17,11 @@ from likeset.app import cli
 from likeset.app.console import consumer_app as consumer_pages
 from likeset.app.console.owner_app import _DOING, _LOOKING
 from likeset.app.console.owner_desk import OwnerDesk
-from likeset.homes.owner.node import OwnerNode
-from likeset.ledger import Request
+from likeset.homes.owner_node import OwnerNode
+from likeset.ledger.ledger import Request
 from likeset.privacy.events import ROW, Gaussian, Norm, Relation, RowSum
 from likeset.privacy.guarantee import View
-from likeset.protocol.messages import Offer, decode
+from likeset.protocol.wire import Offer, decode
 
 RUN = terms(expires="2099-01-01")
 
@@ -213,7 +213,7 @@ def test_data_cards_check_and_log_say_the_same(desk: OwnerDesk, ada: Browser) ->
 
 
 def test_a_row_is_found_by_its_handle(desk: OwnerDesk, ada: Browser) -> None:
-    from likeset.homes.owner.outbox import messages_that_left
+    from likeset.homes.review import messages_that_left
 
     (offer,) = (decode(message.data).body for message in messages_that_left(desk.node, "run-1") if message.rows)
     assert isinstance(offer, Offer)

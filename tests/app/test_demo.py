@@ -13,9 +13,9 @@ import job_world
 from likeset.app.demo import showcase
 from likeset.geometry.greedy import match
 from likeset.geometry.kernels import squared_mmd
-from likeset.ledger import Ledger
+from likeset.ledger.ledger import Ledger
 from likeset.run.job import Job
-from likeset.run.job_plan import plan_job
+from likeset.run.runs import plan_job
 from likeset.simulation import DIGIT_GROUPS, Task, digits_market, greedy, run_protocol
 from likeset.tables.schema import Schema
 

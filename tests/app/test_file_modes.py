@@ -16,7 +16,7 @@ from remote_world import HereEngine, introduce_all, write_job
 import job_world
 from likeset import documents
 from likeset.app.cli import app, run_setup
-from likeset.homes.consumer.home import ConsumerHome
+from likeset.homes.consumer_home import ConsumerHome
 
 OWNERS = ("a", "b")
 
@@ -108,7 +108,7 @@ def test_rows_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytes
 
     from likeset.app.cli.owner_rows import write_rows
     from likeset.errors import InvalidArgument
-    from likeset.homes.owner.outbox import LeftRows
+    from likeset.homes.review import LeftRows
 
     def full(_: object, path: Path) -> None:
         path.write_text("half of a")

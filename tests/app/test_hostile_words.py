@@ -24,9 +24,9 @@ import likeset.display
 import studies
 from likeset.app.cli import follow, main, run_setup
 from likeset.display import screen
-from likeset.homes.owner.node import OwnerNode
-from likeset.ledger import Ledger
-from likeset.protocol.messages import encode
+from likeset.homes.owner_node import OwnerNode
+from likeset.ledger.ledger import Ledger
+from likeset.protocol.wire import encode
 from likeset.run.submission import Whereabouts
 from likeset.transports.nvflare.run_report import News
 from likeset.transports.outcomes import Ending, SiteState

@@ -18,7 +18,7 @@ from card_world import signed_terms
 from node_world import terms, write_policy
 
 from likeset.app import cli
-from likeset.protocol.term_parts import Kernel
+from likeset.protocol.terms import Kernel
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 

@@ -52,33 +52,33 @@ def result(out: Path) -> dict[str, Any]:
 # Each place is a function that the run calls, and which of its calls is the one that does not come back. Before the
 # release nothing is paid; from there on everything is kept.
 BEFORE = [
-    ("while the schema is read", "likeset.run.job_files.Schema.load", 1),
-    ("while the target is read", "likeset.run.job_files.open_target", 1),
-    ("while an owner's file is opened", "likeset.run.job_files.open_source", 2),
+    ("while the schema is read", "likeset.run.job.Schema.load", 1),
+    ("while the target is read", "likeset.run.job.open_target", 1),
+    ("while an owner's file is opened", "likeset.run.job.open_source", 2),
     ("while ids are counted", "likeset.tables.rows_per_id.IdCount.most_rows", 3),
     ("while an owner's rows are checked", "likeset.tables.scan.source_scan.SourceScan.first_pass", 3),
-    ("before the directory is made", "likeset.run.job_folder._make", 1),
+    ("before the directory is made", "likeset.run.runs._make", 1),
     ("while the job is written down", "likeset.documents.write", 1),
-    ("before the ledger is made", "likeset.run.job_folder.SteadyLedger", 1),
+    ("before the ledger is made", "likeset.run.runs.SteadyLedger", 1),
     ("after the ledger was made", "likeset.run.plan.check_rows_left", 1),
     ("before an account is opened", "likeset.run.plan.open_accounts", 1),
     ("before the budget is looked at", "likeset.run.plan._check_affordable", 1),
-    ("before the secrets are kept", "likeset.run.run_secrets.RunSecrets.kept", 1),
+    ("before the secrets are kept", "likeset.run.job.RunSecrets.kept", 1),
     ("after the secrets were kept", "likeset.run.plan.Plan._release_gamma", 1),
 ]
 AFTER = [
     ("after the width was chosen", "likeset.run.plan.Terms.settled", 1),
     ("while the terms are written down", "likeset.documents.write", 2),
-    ("before the release", "likeset.protocol.consumer.released_mean", 1),
+    ("before the release", "likeset.protocol.sealed.released_mean", 1),
     ("before the selection", "likeset.protocol.sealed.SealedCurator._select", 1),
     ("during the selection", "likeset.protocol.selection.Selection.select", 1),
-    ("after the selection", "likeset.run.local.received_rows", 1),
-    ("while the result is made up", "likeset.run.job_result.JobResult.document", 1),
+    ("after the selection", "likeset.run.runs.received_rows", 1),
+    ("while the result is made up", "likeset.run.result.JobResult.document", 1),
     ("before result.json", "likeset.documents.write_text", 3),
     ("before report.html", "likeset.documents.write_text", 5),
-    ("in summary.parquet", "likeset.run.publish.pq.write_table", 1),
+    ("in summary.parquet", "likeset.run.runs.pq.write_table", 1),
     ("after summary.parquet", "likeset.documents.os.fsync", 11),
-    ("before it is moved to its place", "likeset.run.publish.Path.rename", 1),
+    ("before it is moved to its place", "likeset.run.runs.Path.rename", 1),
 ]
 
 
@@ -147,7 +147,7 @@ def test_a_run_goes_on_where_it_was_interrupted(
 # Between a charge and its answer, Ctrl-C waits: else the draw would be lost, and could not be paid again.
 DRAWING = [
     ("the width", "likeset.run.plan.width_choice.run"),
-    ("the release", "likeset.protocol.consumer.gaussian_mean.run"),
+    ("the release", "likeset.protocol.sealed.gaussian_mean.run"),
     ("an offer", "likeset.protocol.sealed.SealedOwner._offer"),
     ("an owner's pass", "likeset.protocol.sealed.draw_offer"),
 ]
@@ -179,8 +179,8 @@ def test_ctrl_c_waits_for_a_draw_that_was_paid(
         ("likeset.protocol.sealed.draw_offer", 2, "cannot be written: No space left"),
         ("likeset.documents.os.fsync", 6, "terms.yaml: cannot be written: No space left"),
         ("likeset.documents.os.fsync", 14, "result.json: cannot be written: No space left"),
-        ("likeset.run.publish.pq.write_table", 1, "cannot be written: No space left"),
-        ("likeset.run.publish.Path.rename", 1, "cannot be written: No space left"),
+        ("likeset.run.runs.pq.write_table", 1, "cannot be written: No space left"),
+        ("likeset.run.runs.Path.rename", 1, "cannot be written: No space left"),
     ],
 )
 def test_a_full_disk_is_told_and_what_was_paid_is_kept(
@@ -211,7 +211,7 @@ def test_a_crash_between_charge_and_draw_loses_budget_and_says_so(
     """The charge is on the disk before a coin is tossed; a second draw would be a second charge."""
     out = tmp_path / "out"
     with monkeypatch.context() as patched:
-        stop_at(patched, "likeset.protocol.consumer.gaussian_mean.run", 1, stop_driver.full_disk)
+        stop_at(patched, "likeset.protocol.sealed.gaussian_mean.run", 1, stop_driver.full_disk)
         assert job_world.call("match", options(world, out)) == 2
     capsys.readouterr()
     ledger = tmp_path / "out.partial" / "ledger.sqlite"
@@ -228,7 +228,7 @@ def test_a_crash_between_charge_and_draw_loses_budget_and_says_so(
 def stopped_run(world: World, out: Path) -> Path:
     """A run that was interrupted when all was paid."""
     with pytest.MonkeyPatch.context() as patched:
-        stop_at(patched, "likeset.run.local.received_rows", 1, stop_driver.interrupt)
+        stop_at(patched, "likeset.run.runs.received_rows", 1, stop_driver.interrupt)
         assert job_world.call("match", options(world, out)) == 130
     return out.with_name(out.name + ".partial")
 
@@ -292,7 +292,7 @@ def test_a_directory_whose_name_is_a_word_of_the_ledger_hears_its_own_reason(
     [
         ("likeset.protocol.sealed.draw_offer", 1, signal.SIGINT, 130),
         ("likeset.protocol.sealed.draw_offer", 2, signal.SIGKILL, -9),
-        ("likeset.run.publish.pq.write_table", 1, signal.SIGKILL, -9),
+        ("likeset.run.runs.pq.write_table", 1, signal.SIGKILL, -9),
     ],
 )
 def test_a_process_that_was_killed_left_what_it_takes_to_go_on(

@@ -10,7 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from likeset.app import cli
-from likeset.ledger import Ledger, Limit, Request, journal_path
+from likeset.ledger.budget import Limit
+from likeset.ledger.ledger import Ledger, Request, journal_path
 from likeset.privacy.events import ROW, Gaussian, Norm, PaperAuction, Relation, RowSum, Unbounded
 from likeset.privacy.guarantee import View
 

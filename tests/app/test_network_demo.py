@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from likeset.app.demo.network import CONSUMER, RUN
-from likeset.homes.owner import outbox
-from likeset.homes.owner.node import OwnerNode
-from likeset.protocol.messages import Offer, decode
+from likeset.homes import review
+from likeset.homes.owner_node import OwnerNode
+from likeset.protocol.wire import Offer, decode
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any
 def offers(out: Path, owner: str) -> Offer:
     """What left an owner, from its own outbox."""
     with OwnerNode(out / "owners" / owner) as node:
-        bodies = [decode(one.data).body for one in outbox.messages_that_left(node, RUN) if one.rows]
+        bodies = [decode(one.data).body for one in review.messages_that_left(node, RUN) if one.rows]
     (offer,) = bodies
     assert isinstance(offer, Offer)
     return offer
@@ -76,7 +76,7 @@ def test_the_owner_that_was_killed_took_part_and_the_denying_one_sent_nothing(
     out, _ = shown
     assert len(offers(out, KILLED).rows) == ROWS
     with OwnerNode(out / "owners" / DENYING) as node:
-        assert outbox.messages_that_left(node, RUN) == []
+        assert review.messages_that_left(node, RUN) == []
 
 
 def test_no_row_is_in_any_file_of_another_side(shown: tuple[Path, dict[str, Any]]) -> None:

@@ -17,10 +17,10 @@ from card_world import give_card, introduce, secret_of, signed_terms
 from node_world import CANARY, SCHEMA, call, hear, held, rows_text, terms, write_policy
 
 from likeset.app import cli
-from likeset.homes.owner.node import OwnerNode
-from likeset.ledger import Ledger
-from likeset.protocol.messages import encode
+from likeset.homes.owner_node import OwnerNode
+from likeset.ledger.ledger import Ledger
 from likeset.protocol.terms import Terms
+from likeset.protocol.wire import encode
 from likeset.trust.cards import read_card
 
 FAR = {"expires": "2099-01-01"}

@@ -20,10 +20,9 @@ from node_world import CANARY, SCHEMA, approve, held, make_node, rows_text, term
 from split_homes import split_homes_in
 
 from likeset.app import cli
-from likeset.homes.owner.home import make_home
-from likeset.homes.owner.node import OwnerNode
-from likeset.protocol.messages import Offer, decode
+from likeset.homes.owner_node import OwnerNode, make_home
 from likeset.protocol.terms import Terms
+from likeset.protocol.wire import Offer, decode
 from likeset.tables.schema import Schema
 
 FAR = {"expires": "2099-01-01"}
@@ -55,7 +54,7 @@ def offered(folder: Path, run: Terms, place: Path) -> dict[int, float]:
     (body,) = [decode(data).body for said in wire.said if isinstance(said, list) for data in said]
     assert isinstance(body, Offer)
     with OwnerNode(folder) as node:
-        from likeset.homes.owner.outbox import rows_that_left
+        from likeset.homes.review import rows_that_left
 
         table = rows_that_left(node, run.run).table
     assert table is not None

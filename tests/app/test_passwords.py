@@ -17,7 +17,7 @@ import node_world
 
 from job_world import World, arguments
 from likeset.app import cli
-from likeset.homes.owner.datasets import Registry
+from likeset.homes.data import Registry
 from likeset.run.job import Job
 from likeset.tables.sources import postgres
 from likeset.tables.sources.row_blocks import Source

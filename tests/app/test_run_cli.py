@@ -32,10 +32,10 @@ from likeset.errors import (
     NotCurated,
     UnfinishedRequest,
 )
-from likeset.homes.consumer.home import ConsumerHome
-from likeset.homes.curator.home import CuratorHome
-from likeset.homes.signed_invitation import Invitation
-from likeset.ledger import Ledger
+from likeset.homes.consumer_home import ConsumerHome
+from likeset.homes.curator_home import CuratorHome
+from likeset.homes.mail import Invitation
+from likeset.ledger.ledger import Ledger
 from likeset.protocol.terms import Terms
 from likeset.transports.nvflare.run_report import News
 from likeset.transports.outcomes import Ending, SiteState

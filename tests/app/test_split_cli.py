@@ -8,12 +8,12 @@ from typer.testing import CliRunner
 
 from likeset.app.cli import app
 from likeset.errors import InvalidArgument
-from likeset.split.digest import program_digest
-from likeset.split.environment import (
+from likeset.split.host import (
     PYTHON_VARIABLE,
     environment_folder,
     locked_versions,
     make_environment,
+    program_digest,
     split_python,
     usual_folder,
     worker_python,

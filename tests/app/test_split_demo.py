@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from likeset.app.cli import app
 from likeset.app.demo.network import CONSUMER, RUN, WITNESS_NAME
 from likeset.errors import InvalidArgument
-from likeset.homes.consumer.home import ConsumerHome
-from likeset.split.environment import PYTHON_VARIABLE
+from likeset.homes.consumer_home import ConsumerHome
+from likeset.split.host import PYTHON_VARIABLE
 
 DENYING = "digits-9-2"
 

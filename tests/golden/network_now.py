@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
 from remote_world import HereEngine, introduce_all
 
 from likeset.app.cli import run_setup
-from likeset.homes.curator.home import make_curator_home
-from likeset.homes.signed_invitation import Invitation
+from likeset.homes.curator_home import make_curator_home
+from likeset.homes.mail import Invitation
 from likeset.transports.nvflare.engine import simulate
 
 _TESTS = Path(__file__).parents[1]

@@ -6,14 +6,11 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from likeset.homes.identity import CARDS_FOLDER
-from likeset.homes.signed_invitation import role_in
+from likeset.homes.mail import CARDS_FOLDER, role_in
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
-from likeset.trust.cards import CARD_FILE, SECRET_FILE, CardSecret
-from likeset.trust.pins import Pins
-from likeset.trust.sealing import SealingSecret
-from likeset.trust.signed_terms import sign_terms
+from likeset.trust.cards import CARD_FILE, SECRET_FILE, CardSecret, Pins, SealingSecret
+from likeset.trust.letters import sign_terms
 
 __all__ = ["cards_of", "give_card", "introduce", "run_id_of", "secret_of", "signed_terms", "signed_text"]
 

@@ -18,7 +18,7 @@ from kill_looks import Said
 from kill_parties import Blow, Ended, Hub, random_blow
 from kill_world import CONSUMER, KINDS, OWNERS, folder_of, make_network, warm_up
 
-from likeset.homes.signed_invitation import Invitation
+from likeset.homes.mail import Invitation
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 

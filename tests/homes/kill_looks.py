@@ -12,14 +12,14 @@ from typing import Any
 from kill_world import CONSUMER, OWNERS, folder_of, homes
 from opened_letters import Opener
 
-from likeset.homes.owner import kept_receipts, outbox
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.transcripts import compare, transcript_of
-from likeset.ledger import Ledger
+from likeset.homes import owner_node, review
+from likeset.homes.mail import compare, transcript_of
+from likeset.homes.owner_node import OwnerNode
+from likeset.ledger.ledger import Ledger
 from likeset.privacy.guarantee import View
-from likeset.protocol.messages import Asked, Delivery, Message, Offer, Summary, Target
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
+from likeset.protocol.wire import Asked, Delivery, Message, Offer, Summary, Target
 from likeset.transports.site_reasons import REASONS_FILE
 
 Accounts = dict[str, dict[str, tuple[float, int]]]
@@ -142,15 +142,15 @@ def at_owners(place: Path, run: Terms, messages: list[tuple[Message, bytes]], *,
     for name in OWNERS:
         really = {data for message, data in messages if message.sender == name}
         with OwnerNode(folder_of(place, name)) as node:
-            known = {one.data for one in outbox.messages_that_left(node, run.run) if one.sent}
-            problems, notes = outbox.verify(node)
+            known = {one.data for one in review.messages_that_left(node, run.run) if one.sent}
+            problems, notes = review.verify(node)
             complaints += [f"{name}: {problem}" for problem in problems]
             if not really <= known:
                 complaints.append(f"{name}: {len(really - known)} messages left that its outbox does not know")
             if done and (notes or known != really):
                 complaints.append(f"{name}: its outbox knows {len(known)} messages, {len(really)} passed; {notes}")
             mine = node.transcript(run.run)
-            receipt = kept_receipts.check(node, run.run)
+            receipt = owner_node.check(node, run.run)
         complaints += [f"{name}: {what}" for what in (*receipt.problems, *map(str, receipt.aside))]
         complaints += [f"{name}: refused {reason}" for reason in refusals(folder_of(place, name))]
         if name not in theirs:

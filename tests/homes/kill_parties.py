@@ -22,7 +22,7 @@ from kill_looks import Said
 from kill_world import CONSUMER, OWNERS, folder_of, note_keys, seat
 from nvflare.collab.api.exceptions import CollabCallError
 
-from likeset.homes.signed_invitation import Invitation
+from likeset.homes.mail import Invitation
 from likeset.protocol.party import CURATOR
 from likeset.transports.nvflare import parts
 from likeset.transports.nvflare.job import write_settings

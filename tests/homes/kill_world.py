@@ -11,26 +11,23 @@ import numpy as np
 from node_world import make_node, rows_text
 from pinned_homes import introduce
 
-from likeset.homes.consumer.home import ConsumerHome, make_consumer_home
 from likeset.homes.consumer.site import consumer
-from likeset.homes.curator.home import CuratorHome, curator, make_curator_home
-from likeset.homes.letter_book import LetterBook
-from likeset.homes.letter_records import RunKeys
-from likeset.homes.owner.node import OwnerNode
+from likeset.homes.consumer_home import ConsumerHome, make_consumer_home
+from likeset.homes.curator_home import CuratorHome, curator, make_curator_home
+from likeset.homes.mail import ConsumerShell, Factory, Invitation, LetterBook, Resident, RunKeys, SiteRun
 from likeset.homes.owner.site import owner
-from likeset.homes.shell import ConsumerShell, Resident
-from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_run import Factory, SiteRun
-from likeset.ledger import Ledger, Limit
+from likeset.homes.owner_node import OwnerNode
+from likeset.ledger.budget import Limit
+from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import SecretNoise
-from likeset.protocol.messages import Message, encode
 from likeset.protocol.party import CURATOR
-from likeset.protocol.plans import planned_views
+from likeset.protocol.prices import planned_views
 from likeset.protocol.terms import Terms
+from likeset.protocol.wire import Message, encode
 from likeset.run.job import Job
-from likeset.run.remote import invite
+from likeset.run.runs import invite
 
 OWNERS = ("a", "b", "c")
 CONSUMER = "new-clinic"

@@ -10,19 +10,24 @@ from typing import Any, Literal
 
 from protocol_world import QuickLedger, terms, world
 
-from likeset.homes.correspondence import Correspondence
-from likeset.homes.identity import Identity
-from likeset.homes.receipts import Receipt, sign
-from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_run import ConsumerRun, CuratorRun, OwnerRun, SiteRun
-from likeset.homes.transcripts import Transcript, transcript_of
-from likeset.protocol.messages import Summary, decode
+from likeset.homes.mail import (
+    ConsumerRun,
+    Correspondence,
+    CuratorRun,
+    Identity,
+    Invitation,
+    OwnerRun,
+    Receipt,
+    SiteRun,
+    Transcript,
+    sign,
+    transcript_of,
+)
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
-from likeset.trust.cards import CardSecret
-from likeset.trust.letters import letter_in
-from likeset.trust.pins import Role
-from likeset.trust.signed_terms import Acceptance, is_acceptance
+from likeset.protocol.wire import Summary, decode
+from likeset.trust.cards import CardSecret, Role
+from likeset.trust.letters import Acceptance, is_acceptance, letter_in
 
 __all__ = ["MOST_BYTES", "LetterWorld", "make_identity", "role_of", "settle_identities", "terms_between"]
 

@@ -25,9 +25,9 @@ from kill_parties import SITES, Hub
 from kill_world import CONSUMER, OWNERS, folder_of, homes, make_network
 
 from likeset.errors import LikesetError
-from likeset.homes.consumer.home import KeptRun
-from likeset.protocol.messages import Message, decode
+from likeset.homes.consumer_home import KeptRun
 from likeset.protocol.party import CURATOR
+from likeset.protocol.wire import Message, decode
 from likeset.run import submission
 from likeset.transports.nvflare.loopback import LoopbackNetwork
 from likeset.transports.nvflare.quiet_client import QuietEngine, quiet_output

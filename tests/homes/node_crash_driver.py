@@ -15,12 +15,12 @@ from typing import Any
 
 from node_world import Clock, approve, hear, make_node, script, terms
 
-from likeset.homes.owner import outbox
-from likeset.homes.owner.node import OwnerNode
-from likeset.ledger.store import Store
+from likeset.homes import review
+from likeset.homes.owner_node import OwnerNode
+from likeset.ledger.sqlite_file import Store
 from likeset.privacy.guarantee import View
-from likeset.protocol.messages import Delivery, Offer, decode, encode
-from likeset.protocol.plans import planned_views
+from likeset.protocol.prices import planned_views
+from likeset.protocol.wire import Delivery, Offer, decode, encode
 
 RUNS: dict[str, dict[str, Any]] = {
     "sealed": {},
@@ -83,8 +83,8 @@ def looked_at(folder: Path, kind: str) -> dict[str, Any]:
     for place, replies in lines:
         answers.setdefault(place, set()).add(json.dumps(replies))
     with OwnerNode(folder, clock=Clock()) as node:
-        bodies = [decode(one.data).body for one in outbox.messages_that_left(node)]
-        problems, notes = outbox.verify(node)
+        bodies = [decode(one.data).body for one in review.messages_that_left(node)]
+        problems, notes = review.verify(node)
         accounts = {str(one.view): (one.epsilon, one.rows) for one in node.ledger.accounts()}
     handles: list[int] = []
     for body in bodies:

@@ -17,26 +17,20 @@ from prepared_homes import prepared
 
 from chance import pinned_coins
 from likeset.errors import LikesetError, ProtocolError
-from likeset.homes.owner.home import make_home
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.padding import most_bytes_to_owner
-from likeset.homes.shell import ConsumerShell, CuratorShell
-from likeset.homes.signed_invitation import Invitation
-from likeset.homes.standings import ABSTAINS, READY, WAITING, Abstains, Standing
-from likeset.ledger import Ledger, Limit, StoredMessage
-from likeset.ledger.entry_kinds import BUDGETS
-from likeset.ledger.journal import Journal
+from likeset.homes.home import ABSTAINS, READY, WAITING, Abstains, Standing
+from likeset.homes.mail import ConsumerShell, CuratorShell, Invitation, most_bytes_to_owner
+from likeset.homes.owner_node import OwnerNode, make_home
+from likeset.ledger.budget import Limit
+from likeset.ledger.ledger import BUDGETS, Journal, Ledger, StoredMessage
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import SimulatedNoise
-from likeset.protocol.consumer import Consumer
-from likeset.protocol.legality import RELEASE_ROUND
-from likeset.protocol.messages import Asked, Message, Summary, SummaryRelease, TargetRelease, decode, encode
 from likeset.protocol.parties import make_curator
-from likeset.protocol.party import CURATOR
+from likeset.protocol.party import CURATOR, RELEASE_ROUND
+from likeset.protocol.sealed import Consumer
 from likeset.protocol.selection import Selection
-from likeset.protocol.term_parts import Budget, Kernel
-from likeset.protocol.terms import Terms
+from likeset.protocol.terms import Budget, Kernel, Terms
+from likeset.protocol.wire import Asked, Message, Summary, SummaryRelease, TargetRelease, decode, encode
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 from likeset.transports.plain_messages import PlainCurator, read_parcel

@@ -10,7 +10,7 @@ from typing import Any
 
 from node_world import fingerprint, terms
 
-from likeset.protocol import foreign_terms
+from likeset.protocol import terms as foreign_terms
 
 __all__ = ["FIELDS", "SHAPES", "OddTerms", "odd_numbers", "odd_texts", "ordinary", "written"]
 

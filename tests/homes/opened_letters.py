@@ -7,12 +7,10 @@ from pathlib import Path
 from kill_world import CONSUMER, KEYS_FILE, OWNERS, folder_of
 
 from likeset.errors import LikesetError
-from likeset.protocol.messages import MOST_BYTES, Message, decode
 from likeset.protocol.party import CURATOR
-from likeset.trust.cards import CARD_FILE, Card, read_card
-from likeset.trust.letters import Letter, letter_in, open_letter
-from likeset.trust.sealing import SealingSecret
-from likeset.trust.signed_terms import is_acceptance
+from likeset.protocol.wire import MOST_BYTES, Message, decode
+from likeset.trust.cards import CARD_FILE, Card, SealingSecret, read_card
+from likeset.trust.letters import Letter, is_acceptance, letter_in, open_letter
 
 __all__ = ["Opener"]
 

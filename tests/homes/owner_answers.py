@@ -2,9 +2,9 @@
 
 from node_world import hear, logged
 
-from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner_node import OwnerNode
 from likeset.privacy.guarantee import View
-from likeset.protocol.messages import Message, encode
+from likeset.protocol.wire import Message, encode
 
 __all__ = ["abstained", "answered", "refused", "rows_spent"]
 

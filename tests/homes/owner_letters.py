@@ -7,14 +7,12 @@ from typing import Any
 from card_world import give_card, introduce
 from node_world import call, logged
 
-from likeset.homes.correspondence import Correspondence
-from likeset.homes.identity import Identity
-from likeset.homes.owner.node import OwnerNode
+from likeset.homes.mail import Correspondence, Identity, Invitation
 from likeset.homes.owner.site import NodeRun, owner_run
-from likeset.homes.signed_invitation import Invitation
-from likeset.protocol.messages import Message, Offer
+from likeset.homes.owner_node import OwnerNode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
+from likeset.protocol.wire import Message, Offer
 from likeset.trust.cards import CardSecret
 from likeset.trust.letters import letter_in, write_letter
 

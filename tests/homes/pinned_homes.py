@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from likeset.homes.pinning import home_in, pins_to_change
-from likeset.trust.pins import Role
+from likeset.trust.cards import Role
 
 __all__ = ["introduce", "pin"]
 

@@ -11,11 +11,9 @@ from node_world import make_node, script, terms
 from owner_letters import Outside, seated
 
 from likeset.errors import IllegalMessage
-from likeset.homes import receipts
-from likeset.homes.owner import kept_receipts
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.receipts import Receipt
-from likeset.homes.transcripts import Line, Transcript
+from likeset.homes import mail, owner_node
+from likeset.homes.mail import Line, Receipt, Transcript
+from likeset.homes.owner_node import OwnerNode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 
@@ -52,18 +50,18 @@ class House:
         return self.node.transcript(self.run.run)
 
     def signed(self, *, now: datetime | None = None, **changes: Any) -> Receipt:
-        return receipts.sign(replace(self.copy, **changes), secret_of(CURATOR), now=now)
+        return mail.sign(replace(self.copy, **changes), secret_of(CURATOR), now=now)
 
     def signed_by_stranger(self, **changes: Any) -> Receipt:
         stranger = secret_of("stranger")
         changes["curator_card"] = stranger.card.fingerprint
-        return receipts.sign(replace(self.copy, **changes), stranger)
+        return mail.sign(replace(self.copy, **changes), stranger)
 
     def without(self, *kinds: str) -> tuple[Line, ...]:
         return tuple(line for line in self.copy.lines if line.kind not in kinds)
 
     def take(self, receipt: Receipt | bytes) -> None:
-        kept_receipts.take(self.node, self.run, _bytes_of(receipt))
+        owner_node.take(self.node, self.run, _bytes_of(receipt))
 
     def send(self, receipt: Receipt | bytes) -> None:
         """In a letter of the curator."""
@@ -86,8 +84,8 @@ class House:
     def aside(self) -> list[Path]:
         return sorted((self.folder / "receipts" / "aside").rglob("*.json"))
 
-    def checked(self) -> kept_receipts.ReceiptVerdict:
-        return kept_receipts.check(self.node, self.run.run)
+    def checked(self) -> owner_node.ReceiptVerdict:
+        return owner_node.check(self.node, self.run.run)
 
 
 def _bytes_of(receipt: Receipt | bytes) -> bytes:

@@ -9,19 +9,12 @@ from letter_world import MOST_BYTES, LetterWorld, make_identity, terms_between
 from protocol_world import CONSUMER, THRESHOLD, QuickLedger, terms, world
 
 from likeset.errors import HomeRestored, IllegalMessage, LetterRefused, LikesetError, QuorumMissed
-from likeset.homes.correspondence import Correspondence
-from likeset.homes.identity import Identity
-from likeset.homes.letter_records import IN
-from likeset.homes.receipts import receipt_in
-from likeset.homes.signed_invitation import Invitation, unpinned
-from likeset.homes.site_run import ConsumerRun
-from likeset.homes.transcripts import compare
-from likeset.protocol.messages import Message, TargetRelease
+from likeset.homes.mail import IN, ConsumerRun, Correspondence, Identity, Invitation, compare, receipt_in, unpinned
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
+from likeset.protocol.wire import Message, TargetRelease
 from likeset.transports.local import LocalEngine
-from likeset.trust.letters import letter_in, open_letter, write_letter
-from likeset.trust.signed_terms import sign_terms
+from likeset.trust.letters import letter_in, open_letter, sign_terms, write_letter
 
 KINDS: dict[str, dict[str, Any]] = {
     "sealed": {},

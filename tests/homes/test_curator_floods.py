@@ -12,19 +12,17 @@ from card_world import give_card, secret_of, signed_terms
 from node_world import SCHEMA, terms
 
 from likeset.errors import NotCurated
-from likeset.homes.curator.home import CuratorHome, curator, make_curator_home
-from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_run import CuratorRun
-from likeset.ledger import Request
+from likeset.homes.curator_home import CuratorHome, curator, make_curator_home
+from likeset.homes.mail import CuratorRun, Invitation
+from likeset.ledger.ledger import Request
 from likeset.privacy.events import NoRelease
 from likeset.privacy.guarantee import View
 from likeset.protocol.party import CURATOR
-from likeset.protocol.term_parts import Budget, Kernel
-from likeset.protocol.terms import Terms
+from likeset.protocol.terms import Budget, Kernel, Terms
 from likeset.transports.nvflare.job import write_settings
 from likeset.transports.nvflare.run_report import News
-from likeset.trust.sealing import SealingSecret
-from likeset.trust.signed_terms import accept
+from likeset.trust.cards import SealingSecret
+from likeset.trust.letters import accept
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]")
 
@@ -103,7 +101,7 @@ def submitted(home: CuratorHome, run: Terms, standing: Callable[[str], str | byt
     from likeset.transports.nvflare.parts import _curate_run
 
     place = home.folder.parent
-    write_settings(place, factory="likeset.homes.curator.home:curator", folder=home.folder)
+    write_settings(place, factory="likeset.homes.curator_home:curator", folder=home.folder)
     context = SimpleNamespace(
         clients=[_Site(name, standing(name)) for name in (*run.owners, run.consumer)],
         workspace=SimpleNamespace(get_site_config_dir=lambda: str(place)),

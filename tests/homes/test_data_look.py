@@ -9,12 +9,10 @@ import pytest
 from node_world import CANARY, approve, held, make_node, rows_text, terms, write_policy
 
 from likeset.errors import InvalidArgument
-from likeset.homes.owner.budget_overview import budget_overview
-from likeset.homes.owner.checkup import checkup
-from likeset.homes.owner.data_look import look_at_data
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.owner.small_groups import SmallGroup
-from likeset.ledger import Request
+from likeset.homes.data import SmallGroup
+from likeset.homes.owner_node import OwnerNode
+from likeset.homes.review import budget_overview, checkup, look_at_data
+from likeset.ledger.ledger import Request
 from likeset.privacy.events import ROW, Laplace, Norm, Relation, RowSum
 from likeset.privacy.guarantee import View
 

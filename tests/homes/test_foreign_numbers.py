@@ -18,10 +18,9 @@ from node_world import Clock, make_node
 from odd_terms import FIELDS, SHAPES, OddTerms, odd_numbers, odd_texts, ordinary, written
 
 from likeset.errors import InvalidArgument, LikesetError
-from likeset.homes.owner import budgets
-from likeset.homes.owner.node import OwnerNode
-from likeset.protocol.foreign_terms import read_foreign, read_foreign_canonical
-from likeset.protocol.terms import Terms
+from likeset.homes import owner_node
+from likeset.homes.owner_node import OwnerNode
+from likeset.protocol.terms import Terms, read_foreign, read_foreign_canonical
 from likeset.transports.sites import file_of_invitation, load_invitations
 
 _TO_READ, _TO_PRICE = 600_000, 3_000_000  # steps; reading is linear in a text that is at most 128 KiB long
@@ -77,7 +76,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnerNode]:
     folder = make_node(tmp_path_factory.mktemp("node"), total=limits, per_run=dict(limits), accept_unproven=unproven)
     with OwnerNode(folder, clock=Clock()) as made:
         small = read_foreign_canonical(written(ordinary(), ("size",), "6"))
-        budgets.accounts_for(made.ledger, small, made.policy)  # loads libraries
+        owner_node.accounts_for(made.ledger, small, made.policy)  # loads libraries
         introduce(folder, small)
         yield made
 
@@ -131,7 +130,7 @@ def test_what_terms_cost_is_computed_or_refused_in_few_steps_and_little_room(nod
     priced, policy = 0, node.policy
     for odd in _ends(shape):
         agreed = read_foreign(odd.text)
-        seen = measured(lambda: budgets.accounts_for(node.ledger, agreed, policy), most=_TO_PRICE)  # noqa: B023
+        seen = measured(lambda: owner_node.accounts_for(node.ledger, agreed, policy), most=_TO_PRICE)  # noqa: B023
         priced += seen.error is None
         assert node.judge(agreed).accepted or node.judge(agreed).reasons
     assert priced > 10

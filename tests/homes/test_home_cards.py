@@ -10,16 +10,14 @@ import pytest
 from node_world import logged
 
 from likeset.errors import BadDocument, InvalidArgument, LedgerError
-from likeset.homes.consumer.home import ConsumerHome, make_consumer_home
-from likeset.homes.curator.home import CuratorHome, make_curator_home
-from likeset.homes.owner.checkup import checkup
-from likeset.homes.owner.home import Home, make_home
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.owner.policy import Policy, starting_text
-from likeset.homes.party_home import PartyHome
+from likeset.homes.consumer_home import ConsumerHome, make_consumer_home
+from likeset.homes.curator_home import CuratorHome, make_curator_home
+from likeset.homes.home import PartyHome
+from likeset.homes.owner_node import Home, OwnerNode, make_home
 from likeset.homes.pinning import check_not_own, home_in, make_own_card, pins_to_change
-from likeset.trust.cards import CARD_FILE, SECRET_FILE, Card, CardSecret
-from likeset.trust.pins import Pin
+from likeset.homes.policy import Policy, starting_text
+from likeset.homes.review import checkup
+from likeset.trust.cards import CARD_FILE, SECRET_FILE, Card, CardSecret, Pin
 
 THEN = datetime(2026, 7, 1, 12, tzinfo=UTC)
 

@@ -15,11 +15,9 @@ from typer.testing import CliRunner
 
 from likeset.app.cli import app
 from likeset.errors import BadDocument
-from likeset.homes import receipts
-from likeset.homes.owner import kept_receipts, outbox
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.receipts import Receipt
-from likeset.homes.transcripts import Line
+from likeset.homes import mail, owner_node, review
+from likeset.homes.mail import Line, Receipt
+from likeset.homes.owner_node import OwnerNode
 from likeset.protocol.party import CURATOR
 from likeset.trust.cards import CardSecret
 
@@ -94,7 +92,7 @@ def test_a_bad_receipt_is_refused_logged_and_not_stored(
     house.refuses(made(house), reason)
     data = made(house)
     data = data.to_bytes() if isinstance(data, Receipt) else data
-    assert house.node.guarded(RUN.run, lambda: kept_receipts.take(house.node, RUN, data)) == "abstains"
+    assert house.node.guarded(RUN.run, lambda: owner_node.take(house.node, RUN, data)) == "abstains"
     assert reason in logged(house.node, "refused")[-1]["reason"]
     assert house.aside() == []
     assert house.checked().receipt is None
@@ -119,11 +117,11 @@ def test_what_contradicts_the_nodes_transcript_is_refused_and_set_aside_as_evide
     house.refuses(contradicting, "contradicts what this node wrote")
     house.refuses(house.signed(lines=lines, now=LATER), "contradicts what this node wrote")
     (aside,) = house.aside()
-    assert receipts.read_receipt(aside) == contradicting
+    assert mail.read_receipt(aside) == contradicting
     assert stat.S_IMODE(aside.stat().st_mode) == 0o600
     house.take(house.signed())
     assert house.checked().aside == (aside,)
-    problems, notes = outbox.verify(house.node)
+    problems, notes = review.verify(house.node)
     assert problems == [], "the node's own records hold"
     assert any("signed what contradicts the rest" in note for note in notes)
 
@@ -145,7 +143,7 @@ def test_one_that_acknowledges_more_replaces_one_that_acknowledges_less_and_neve
     assert house.checked().receipt == more
     house.refuses(less, "acknowledges less than one that is kept")
     assert house.checked().receipt == more
-    assert [receipts.read_receipt(path) for path in house.aside()] == [less]
+    assert [mail.read_receipt(path) for path in house.aside()] == [less]
     assert len(logged(house.node, "acknowledged")) == 2
 
 
@@ -157,7 +155,7 @@ def test_an_older_receipt_put_back_by_hand_is_found(house: House) -> None:
     assert house.checked().problems == ("it is an older receipt than the one that was kept last",)
     house.path.unlink()
     assert house.checked().problems == ("the receipt that was kept is gone",)
-    assert any("is gone" in str(problem) for problem in outbox.verify(house.node)[0])
+    assert any("is gone" in str(problem) for problem in review.verify(house.node)[0])
     house.path.write_text("{}")
     assert "is no receipt" in house.checked().problems[0]
     with pytest.raises(BadDocument, match="is no receipt"):
@@ -226,7 +224,7 @@ def test_messages_that_the_owner_removed_stay_acknowledged(house: House) -> None
 def test_of_two_receipts_that_come_at_once_the_stronger_stays(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """The weaker one is about to be written when the stronger comes, to another process; it must wait its turn."""
     less, more = house.signed(lines=house.without("offer")), house.signed()
-    writing, written, put = threading.Event(), threading.Event(), receipts.write_receipt
+    writing, written, put = threading.Event(), threading.Event(), mail.write_receipt
 
     def slow(path: Path, receipt: Receipt) -> None:
         if receipt == less:
@@ -237,10 +235,10 @@ def test_of_two_receipts_that_come_at_once_the_stronger_stays(house: House, monk
     def late() -> None:
         assert writing.wait(600.0)
         with OwnerNode(house.folder) as node:
-            kept_receipts.take(node, RUN, more.to_bytes())
+            owner_node.take(node, RUN, more.to_bytes())
         written.set()
 
-    monkeypatch.setattr(kept_receipts, "write_receipt", slow)
+    monkeypatch.setattr(owner_node, "write_receipt", slow)
     other = threading.Thread(target=late)
     other.start()
     house.take(less)
@@ -270,11 +268,11 @@ def test_a_receipt_of_what_the_owner_never_heard_does_not_keep_the_true_one_out(
     early.take(true)
     found = early.checked()
     assert (found.receipt, found.problems, found.contradictions, found.notes) == (true, (), (), ())
-    assert [receipts.read_receipt(path) for path in early.aside()] == [before], "two signed stories are evidence"
-    problems, notes = outbox.verify(early.node)
+    assert [mail.read_receipt(path) for path in early.aside()] == [before], "two signed stories are evidence"
+    problems, notes = review.verify(early.node)
     assert problems == []
     assert any("signed what contradicts the rest" in note for note in notes)
-    assert "Yes: " in kept_receipts.in_words(early.node, RUN.run)
+    assert "Yes: " in owner_node.in_words(early.node, RUN.run)
 
 
 def test_a_curator_cannot_make_the_owners_own_record_look_damaged(early: House) -> None:
@@ -285,10 +283,10 @@ def test_a_curator_cannot_make_the_owners_own_record_look_damaged(early: House) 
     assert found.contradictions == (
         "letter 0 to owner (summary-release, round 1): the curator signed something else than what came",
     )
-    problems, notes = outbox.verify(early.node)
+    problems, notes = review.verify(early.node)
     assert problems == []
     assert any(note.startswith("the curator contradicts this node, run run-1: letter 0 to owner") for note in notes)
-    assert "also contradicts what came here" in kept_receipts.in_words(early.node, RUN.run)
+    assert "also contradicts what came here" in owner_node.in_words(early.node, RUN.run)
     told = CliRunner().invoke(app, ["owner", "audit", "verify", "--node", str(early.folder)])
     assert (told.exit_code, "holds" in told.stdout) == (0, True)
     assert "contradicts this node" in " ".join(told.stdout.split())
@@ -302,7 +300,7 @@ def test_what_came_after_a_receipt_is_no_contradiction(tmp_path: Path) -> None:
     found = house.checked()
     assert (found.problems, found.contradictions) == ((), ())
     assert "letter 0 to owner (summary-release, round 1): came after the receipt" in found.notes
-    assert outbox.verify(house.node)[0] == []
+    assert review.verify(house.node)[0] == []
     house.node.close()
 
 
@@ -326,7 +324,7 @@ def test_a_receipt_under_terms_that_were_replaced_is_the_curators_contradiction(
     found = house.checked()
     assert found.problems == ()
     assert f"terms: they are {other.digest} here" in found.contradictions[0]
-    assert outbox.verify(house.node)[0] == []
+    assert review.verify(house.node)[0] == []
     house.take(house.signed())
     assert house.checked().contradictions == ()
     house.node.close()
@@ -334,7 +332,7 @@ def test_a_receipt_under_terms_that_were_replaced_is_the_curators_contradiction(
 
 def test_a_receipt_of_another_card_that_somebody_put_here_is_damage(house: House) -> None:
     house.take(house.signed())
-    receipts.write_receipt(house.path, house.signed_by_stranger())
+    mail.write_receipt(house.path, house.signed_by_stranger())
     assert "and the curator's in this run is" in house.checked().problems[0]
 
 
@@ -343,11 +341,11 @@ def test_a_kept_receipt_of_rows_that_this_node_forgot_is_damage(house: House) ->
     offered = next(line for line in house.copy.lines if line.kind == "offer")
     house.path.parent.mkdir(mode=0o700, exist_ok=True)
     more = tuple(sorted((*house.copy.lines, replace(offered, round=2, number=1))))
-    receipts.write_receipt(house.path, house.signed(lines=more))
+    mail.write_receipt(house.path, house.signed(lines=more))
     found = house.checked()
     assert "the curator acknowledges it (12 rows); the owner did not write it" in found.problems[0]
     assert found.contradictions == ()
-    assert any("the owner did not write it" in str(problem) for problem in outbox.verify(house.node)[0])
+    assert any("the owner did not write it" in str(problem) for problem in review.verify(house.node)[0])
 
 
 def test_names_of_runs_do_not_lead_out_of_the_directory(tmp_path: Path) -> None:
@@ -357,5 +355,5 @@ def test_names_of_runs_do_not_lead_out_of_the_directory(tmp_path: Path) -> None:
     assert [path.name for path in (house.folder / "receipts").glob("*.json")] == ["x%2F..%2F..%2F..%2Fy.json"]
     assert house.checked().receipt is not None
     house.node.close()
-    assert receipts.file_name("é" * 120) == receipts.file_name("é" * 120) != receipts.file_name("è" * 120)
-    assert len(receipts.file_name("é" * 120)) == 64
+    assert mail.file_name("é" * 120) == mail.file_name("é" * 120) != mail.file_name("è" * 120)
+    assert len(mail.file_name("é" * 120)) == 64

@@ -12,9 +12,9 @@ from node_world import Clock, logged, make_node, terms
 from owner_letters import Outside, seated
 
 from likeset.errors import IllegalMessage
-from likeset.homes.owner.node import OwnerNode
+from likeset.homes.mail import sign
 from likeset.homes.owner.site import NodeRun
-from likeset.homes.receipts import sign
+from likeset.homes.owner_node import OwnerNode
 from likeset.protocol.party import CURATOR
 from likeset.trust.letters import write_letter
 

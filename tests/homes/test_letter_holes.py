@@ -11,13 +11,11 @@ from letter_world import LetterWorld
 from protocol_world import CONSUMER
 
 from likeset.errors import IllegalMessage, LetterRefused, LikesetError
-from likeset.homes.identity import Identity
-from likeset.homes.site_run import ConsumerRun, CuratorRun
-from likeset.protocol.messages import Message, Offer
+from likeset.homes.mail import ConsumerRun, CuratorRun, Identity
 from likeset.protocol.party import CURATOR
-from likeset.trust.encoding import LETTER_CONTEXT, fields, read_fields
-from likeset.trust.letters import letter_in, write_letter
-from likeset.trust.signed_terms import Acceptance
+from likeset.protocol.wire import Message, Offer
+from likeset.trust.cards import LETTER_CONTEXT, fields, read_fields
+from likeset.trust.letters import Acceptance, letter_in, write_letter
 
 _NUMBER_AT = 110  # in a header, as docs/wire.md says
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from node_world import Clock, approve, hear, make_node, script, terms
 
-from likeset.homes.owner import outbox
-from likeset.homes.owner.node import OwnerNode
-from likeset.protocol.messages import encode
+from likeset.homes import review
+from likeset.homes.owner_node import OwnerNode
+from likeset.protocol.wire import encode
 
 
 @pytest.mark.parametrize("protocol", ["sealed", "interactive"])
@@ -22,7 +22,7 @@ def test_an_owner_called_like_a_record_answers_again_and_shows_what_left(
         with OwnerNode(folder, clock=Clock()) as node:
             approve(node, run)
             said.append([hear(node, encode(message)) for message in script(run, name)])
-            assert outbox.verify(node) == ([], [])
-            left = [one.data for one in outbox.messages_that_left(node, run.run)]
+            assert review.verify(node) == ([], [])
+            left = [one.data for one in review.messages_that_left(node, run.run)]
             assert said[-1] == said[0]
             assert left == [reply for answer in said[-1] for reply in answer]  # type: ignore[attr-defined]

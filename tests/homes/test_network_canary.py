@@ -14,16 +14,17 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
 from node_world import write_policy
 from remote_world import OWNERS, make_world, write_job
 
-from likeset.homes.consumer.home import ConsumerHome
-from likeset.homes.owner import kept_receipts, outbox
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.signed_invitation import Invitation
-from likeset.ledger import Ledger, Limit
+from likeset.homes import owner_node, review
+from likeset.homes.consumer_home import ConsumerHome
+from likeset.homes.mail import Invitation
+from likeset.homes.owner_node import OwnerNode
+from likeset.ledger.budget import Limit
+from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import View
-from likeset.protocol.messages import Bid, Delivery, Misfit, Offer, decode
+from likeset.protocol.wire import Bid, Delivery, Misfit, Offer, decode
 from likeset.run.job import Job
-from likeset.run.remote import invite
+from likeset.run.runs import invite
 from likeset.transports.nvflare.engine import simulate
 
 pytestmark = [
@@ -71,7 +72,7 @@ def secrets_of(folder: Path, name: str) -> tuple[set[str], dict[str, set[bytes]]
     """What left an owner, from its own outbox: kinds of messages, and what of them stands nowhere else."""
     found: dict[str, set[bytes]] = {}
     with OwnerNode(folder / f"node-{name}") as node:
-        sent = outbox.messages_that_left(node)
+        sent = review.messages_that_left(node)
     for one in sent:
         body = decode(one.data).body
         if isinstance(body, Bid):
@@ -118,13 +119,13 @@ def test_receipts_came_to_each_owner_by_themselves_and_agree(world: Path) -> Non
     for name in OWNERS:
         with OwnerNode(world / f"node-{name}") as node:
             left = {
-                run: sum(message.rows for message in outbox.messages_that_left(node, run))
+                run: sum(message.rows for message in review.messages_that_left(node, run))
                 for run in ("bids", "sealed", "misfits")
             }
             for run, rows in left.items():
-                found = kept_receipts.check(node, run)
+                found = owner_node.check(node, run)
                 assert (found.problems, found.notes, found.aside) == ((), (), ())
                 assert found.receipt is not None
                 assert (found.receipt.transcript.owner, found.receipt.transcript.rows) == (name, rows)
-            assert outbox.verify(node) == ([], [])
+            assert review.verify(node) == ([], [])
             assert left["bids"] > 0

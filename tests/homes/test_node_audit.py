@@ -21,15 +21,16 @@ from node_world import (
 )
 
 from likeset.errors import BadMessage, ChargeRefused, LedgerTampered, LedgerUnreadable
-from likeset.homes.owner import exchanges, outbox
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.owner.review import review
-from likeset.ledger import Ledger, Limit, journal_path
-from likeset.ledger.chain import Head
+from likeset.homes import owner_node
+from likeset.homes import review as outbox
+from likeset.homes.owner_node import OwnerNode
+from likeset.homes.review import review
+from likeset.ledger.budget import Limit
+from likeset.ledger.ledger import Head, Ledger, journal_path
 from likeset.privacy.events import Unbounded
 from likeset.privacy.guarantee import View
-from likeset.protocol.messages import encode
-from likeset.protocol.steps import ChargeWanted
+from likeset.protocol.party import ChargeWanted
+from likeset.protocol.wire import encode
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def test_an_untouched_node_holds(folder: Path) -> None:
 
 
 def test_messages_of_another_version_are_refused_in_clear_words(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("likeset.protocol.messages._VERSION", 200)
+    monkeypatch.setattr("likeset.protocol.wire._VERSION", 200)
     with OwnerNode(folder, clock=Clock()) as node:
         with pytest.raises(BadMessage, match="not a message of version 200"):
             outbox.messages_that_left(node)
@@ -142,11 +143,11 @@ def test_an_answer_that_a_crash_left_is_not_taken_for_the_one_that_was_sent_in_i
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
         ledger.set_limit(View.curator("a"), Limit.rows_only(0))
         with killed_before_on_record("node/heard-"), ledger.deciding() as transaction:
-            exchanges.ExchangeRecord(transaction, "a", lost, b"").keep(())
+            owner_node.ExchangeRecord(transaction, "a", lost, b"").keep(())
         with ledger.deciding() as transaction:
-            record = exchanges.ExchangeRecord(transaction, "a", heard, b"")
+            record = owner_node.ExchangeRecord(transaction, "a", heard, b"")
             record.keep(())
-        stored = [(exchange.heard, exchange.entry) for exchange in exchanges.exchanges(ledger)]
+        stored = [(exchange.heard, exchange.entry) for exchange in owner_node.exchanges(ledger)]
     assert stored == [(encode(lost), 0), (encode(heard), record.entry)]
 
 
@@ -165,10 +166,10 @@ def test_an_exchange_with_coins_is_refused_and_costs_nothing(tmp_path: Path) -> 
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
         ledger.set_limit(view, Limit.rows_only(5))
         with pytest.raises(ChargeRefused, match="not on the disk yet"), ledger.deciding() as transaction:
-            exchanges.ExchangeRecord(transaction, "a", heard, b"").charge(wanted)
+            owner_node.ExchangeRecord(transaction, "a", heard, b"").charge(wanted)
         assert ([account.rows for account in ledger.accounts()], ledger.messages()) == ([0], ())
         with ledger.deciding() as transaction:
-            exchanges.ExchangeRecord(transaction, "a", heard, b"").charge(replace(wanted, repeatable=True))
+            owner_node.ExchangeRecord(transaction, "a", heard, b"").charge(replace(wanted, repeatable=True))
         assert [account.rows for account in ledger.accounts()] == [1]
 
 
@@ -219,7 +220,7 @@ def test_an_error_that_is_not_ours_is_logged_without_its_words(folder: Path, mon
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError(f"row 17 holds {CANARY}")
 
-    monkeypatch.setattr("likeset.homes.owner.run_answers.RunAnswers.answer", broken)
+    monkeypatch.setattr("likeset.homes.owner_node.RunAnswers.answer", broken)
     with OwnerNode(folder, clock=Clock()) as node:
         assert hear(node, encode(call(terms()))) == "abstains"
         assert [one["reason"] for one in logged(node, "refused")] == ["RuntimeError"]

@@ -25,13 +25,12 @@ from numpy.typing import NDArray
 
 from likeset.errors import BadDocument, BadTable, InvalidArgument
 from likeset.geometry.offers import Drawing
-from likeset.homes.owner import outbox
-from likeset.homes.owner.datasets import Mapping, Registry
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.owner.rehearsal import read_release, rehearse
-from likeset.homes.owner.small_groups import SmallGroups
-from likeset.protocol.messages import Message, TargetRelease, encode
-from likeset.protocol.term_parts import Kernel
+from likeset.homes import review
+from likeset.homes.data import Mapping, Registry, SmallGroups
+from likeset.homes.owner_node import OwnerNode
+from likeset.homes.review import read_release, rehearse
+from likeset.protocol.terms import Kernel
+from likeset.protocol.wire import Message, TargetRelease, encode
 from likeset.tables.scan.memory_scan import BLOCK_ROWS
 from likeset.tables.scan.source_scan import SourceScan
 from likeset.tables.scan.withheld_rows import WithholdingScan
@@ -206,7 +205,7 @@ def test_rows_of_small_groups_never_leave(node: OwnerNode) -> None:
     write_policy(node.home.folder, "a", smallest_group=5, **wide)
     approve(node, run)
     assert isinstance(hear(node, encode(call(run))), list)
-    left = outbox.rows_that_left(node, "run-1")
+    left = review.rows_that_left(node, "run-1")
     assert left.table is not None
     assert left.count == 56
     assert CANARY not in left.table["sex"].to_pylist()
@@ -221,10 +220,10 @@ def test_a_dry_run_shows_exactly_what_leaves_for_a_release(node: OwnerNode, prot
     assert trial.exact
     assert (trial.row_count, trial.withheld) == (60, 4)
     assert node.ledger.accounts()[1].rows == 0
-    assert not outbox.messages_that_left(node)
+    assert not review.messages_that_left(node)
     if protocol == "sealed":
         assert hear(node, encode(message)) == list(trial.messages)
-        left = outbox.rows_that_left(node, "run-1")
+        left = review.rows_that_left(node, "run-1")
         assert left.table is not None
         assert left.table.equals(trial.rows.table)
         after = rehearse(node, run)

@@ -13,18 +13,16 @@ from card_world import cards_of, signed_terms, signed_text
 from node_world import Clock, approve, call, hear, invite, logged, make_node, terms, write_policy
 
 from likeset.errors import BadMessage, IllegalMessage, InvalidArgument, LikesetError
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.owner.review import status_of
-from likeset.homes.signed_invitation import Invitation
-from likeset.protocol.foreign_terms import MOST_TEXT, read_foreign_canonical
-from likeset.protocol.messages import Asked, Message, encode
+from likeset.homes.mail import Invitation
+from likeset.homes.owner_node import OwnerNode
+from likeset.homes.review import status_of
 from likeset.protocol.party import CURATOR
-from likeset.protocol.term_parts import Kernel
-from likeset.protocol.terms import Terms
+from likeset.protocol.terms import MOST_TEXT, Kernel, Terms, read_foreign_canonical
+from likeset.protocol.wire import Asked, Message, encode
 from likeset.transports.nvflare.job import write_job
 from likeset.transports.site_reasons import REASONS_FILE
 from likeset.transports.sites import SiteParties, SiteSettings, file_of_invitation, load_invitations
-from likeset.trust.signed_terms import SignedTerms
+from likeset.trust.letters import SignedTerms
 
 
 @pytest.fixture
@@ -64,7 +62,7 @@ def test_what_is_alike_is_written_down_a_few_times_a_day_and_then_counted(node: 
 def test_a_flood_of_different_refusals_is_counted_and_another_day_is_another_day(
     node: OwnerNode, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("likeset.homes.owner.refusals._MOST_A_DAY", 30)
+    monkeypatch.setattr("likeset.homes.owner_node._MOST_A_DAY", 30)
     nobody(node, 50)
     assert len(logged(node, "refused")) == 30
     assert "counted only" in logged(node, "refused")[-1]["more"]
@@ -79,7 +77,7 @@ def test_a_flood_of_different_refusals_is_counted_and_another_day_is_another_day
 def test_what_was_only_counted_is_told_when_the_node_closes(
     node: OwnerNode, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("likeset.homes.owner.refusals._MOST_A_DAY", 3)
+    monkeypatch.setattr("likeset.homes.owner_node._MOST_A_DAY", 3)
     nobody(node, 10)
     assert sum(one["count"] for one in logged(node, "refused-more")) == 4
     node.close()
@@ -92,7 +90,7 @@ def test_what_was_only_counted_is_told_when_the_node_closes(
 def test_a_flood_of_strangers_hides_nothing_about_an_approved_run_or_from_the_site(
     node: OwnerNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("likeset.homes.owner.refusals._MOST_A_DAY", 10)
+    monkeypatch.setattr("likeset.homes.owner_node._MOST_A_DAY", 10)
     real = terms(run="real")
     approve(node, real)
     nobody(node, 20)
@@ -107,7 +105,7 @@ def test_a_flood_of_strangers_hides_nothing_about_an_approved_run_or_from_the_si
 def test_a_flood_about_one_approved_run_hides_nothing_about_another(
     node: OwnerNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("likeset.homes.owner.refusals._MOST_OF_RUN", 5)
+    monkeypatch.setattr("likeset.homes.owner_node._MOST_OF_RUN", 5)
     for name in ("first", "second"):
         approve(node, terms(run=name))
     for place in range(2, 12):
@@ -147,7 +145,7 @@ def test_the_file_of_reasons_goes_on_in_a_new_one(tmp_path: Path, monkeypatch: p
 def test_of_forbidden_terms_only_the_digest_is_kept_and_nothing_is_computed(
     node: OwnerNode, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], reason: str
 ) -> None:
-    monkeypatch.delattr("likeset.homes.owner.budgets.costs_of")
+    monkeypatch.delattr("likeset.homes.owner_node.costs_of")
     run = terms(**changes)
     assert invite(node, run) == "abstains"
     (said,) = logged(node, "refused")
@@ -166,7 +164,7 @@ def test_what_the_steward_puts_there_is_kept_to_be_looked_at(node: OwnerNode, cl
 
 
 def test_forbidden_terms_do_not_grow_the_log(node: OwnerNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("likeset.homes.owner.refusals._MOST_A_DAY", 10)
+    monkeypatch.setattr("likeset.homes.owner_node._MOST_A_DAY", 10)
     for place in range(100):
         invite(node, terms(run=f"junk-{place}", columns=("x" * 500,) * 120, consumer="nobody"))
     assert sum(len(entry.body) for entry in node.log.entries()) < 20_000
@@ -175,8 +173,8 @@ def test_forbidden_terms_do_not_grow_the_log(node: OwnerNode, monkeypatch: pytes
 def test_forbidden_and_expired_terms_take_nobodys_place(
     node: OwnerNode, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("likeset.homes.owner.invitations._MOST_WAITING", 3)
-    monkeypatch.setattr("likeset.homes.owner.invitations._MOST_VERSIONS", 3)
+    monkeypatch.setattr("likeset.homes.owner_node._MOST_WAITING", 3)
+    monkeypatch.setattr("likeset.homes.owner_node._MOST_VERSIONS", 3)
     for place in range(4):
         invite(node, terms(run=f"j{place}", consumer="nobody"))
         invite(node, terms(run="sepsis-2026", purpose=f"Nothing {place}", consumer="nobody"))
@@ -190,8 +188,8 @@ def test_forbidden_and_expired_terms_take_nobodys_place(
 
 
 def test_one_consumer_does_not_crowd_out_another(node: OwnerNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("likeset.homes.owner.invitations._MOST_WAITING_OF_ONE", 3)
-    monkeypatch.setattr("likeset.homes.owner.invitations._MOST_VERSIONS", 3)
+    monkeypatch.setattr("likeset.homes.owner_node._MOST_WAITING_OF_ONE", 3)
+    monkeypatch.setattr("likeset.homes.owner_node._MOST_VERSIONS", 3)
     for place in range(5):
         invite(node, terms(run=f"many-{place}"))
         invite(node, terms(run="many-0", purpose=f"Research {place}"))
@@ -205,7 +203,7 @@ def test_one_consumer_does_not_crowd_out_another(node: OwnerNode, monkeypatch: p
 def test_terms_that_end_soon_do_not_grow_the_log_without_bound(
     node: OwnerNode, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("likeset.homes.owner.invitations._MOST_A_DAY_OF_ONE", 5)
+    monkeypatch.setattr("likeset.homes.owner_node._MOST_A_DAY_OF_ONE", 5)
     for place in range(10):
         invite(node, terms(run=f"short-{place}", expires=(clock.now + timedelta(minutes=1)).isoformat()))
         clock.now += timedelta(minutes=2)
@@ -220,7 +218,7 @@ def test_a_flood_does_not_shut_out_the_steward_who_takes_nobodys_place(
     node: OwnerNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("WAITING_OF_ONE", "VERSIONS", "A_DAY_OF_ONE"):
-        monkeypatch.setattr(f"likeset.homes.owner.invitations._MOST_{name}", 3)
+        monkeypatch.setattr(f"likeset.homes.owner_node._MOST_{name}", 3)
     for place in range(5):
         invite(node, terms(run="mine-0", purpose=f"Research {place}"), by_steward=True)
         invite(node, terms(run=f"mine-{place + 1}"), by_steward=True)

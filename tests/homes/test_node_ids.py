@@ -8,12 +8,11 @@ import pytest
 from node_world import SCHEMA, Clock, approve, call, charged, hear, logged, make_node, rows_text, terms
 
 from likeset.errors import BadTable
-from likeset.homes.owner.checkup import checkup
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.owner.rehearsal import rehearse
-from likeset.protocol.messages import encode
+from likeset.homes.owner_node import OwnerNode
+from likeset.homes.review import checkup, rehearse
 from likeset.protocol.sealed import foreseen_sample
 from likeset.protocol.terms import Terms
+from likeset.protocol.wire import encode
 from likeset.tables.schema import Schema
 from likeset.tables.sources.source import Block, Source
 

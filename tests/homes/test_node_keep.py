@@ -8,9 +8,8 @@ import pytest
 from node_world import CANARY, SCHEMA, Clock, make_node, rows_text, terms
 
 from likeset.errors import InvalidArgument
-from likeset.homes.owner.checkup import checkup
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.owner.rehearsal import rehearse
+from likeset.homes.owner_node import OwnerNode
+from likeset.homes.review import checkup, rehearse
 from likeset.protocol.terms import Terms
 from likeset.tables.schema import Schema
 

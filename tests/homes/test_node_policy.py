@@ -9,11 +9,9 @@ import pytest
 from node_world import NOON, POLICY, terms
 
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.homes.owner.policy import Accounts, History, Policy, starting_text, verdict
+from likeset.homes.policy import Accounts, History, Policy, starting_text, verdict
 from likeset.privacy.events import Relation
-from likeset.protocol.planned_terms import SUMMARY_RELEASE
-from likeset.protocol.term_parts import Budget, Kernel
-from likeset.protocol.terms import Terms
+from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Kernel, Terms
 
 FREE = Accounts(0.0, 0.0, 0.0, rows_spent=0, rows_after=12, rows_of_run=12)
 

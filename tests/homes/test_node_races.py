@@ -26,16 +26,16 @@ from node_world import (
 )
 
 from likeset.errors import InvalidArgument
-from likeset.homes.owner import budgets, outbox
-from likeset.homes.owner.datasets import DataSet, OpenedData
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.owner.review import review, status_of
-from likeset.homes.transcripts import compare
+from likeset.homes import owner_node
+from likeset.homes import review as outbox
+from likeset.homes.data import DataSet, OpenedData
+from likeset.homes.mail import compare
+from likeset.homes.owner_node import OwnerNode
+from likeset.homes.review import review, status_of
 from likeset.privacy.guarantee import View
-from likeset.protocol.messages import Message, encode
-from likeset.protocol.owner import Owner
-from likeset.protocol.sealed import SealedOwner
-from likeset.protocol.steps import Step
+from likeset.protocol.party import Step
+from likeset.protocol.sealed import Owner, SealedOwner
+from likeset.protocol.wire import Message, encode
 
 _WIDE = {"epsilon": 99, "rows": 1000}
 
@@ -211,7 +211,7 @@ def test_after_a_crash_while_it_began_other_terms_can_be_approved_and_begin(
     approve(node, run)
     invite(steward, changed)
     before = charged(node)
-    with killed_before_on_record(budgets.BEGIN):
+    with killed_before_on_record(owner_node.BEGIN):
         hear(node, encode(call(run)))
     assert (charged(node), logged(node, "began")) == (before, [])
     assert steward.approve("run-1", changed.digest, by="Ada").accepted
@@ -276,7 +276,7 @@ def test_of_several_processes_only_as_many_begin_runs_as_a_month_allows(
     folder = make_node(tmp_path, runs_per_month=allowed, total={"epsilon": 0, "rows": 1000})
     assert sum(begin_at_once(folder, clock, monkeypatch)) == allowed
     with OwnerNode(folder, clock=clock) as node:
-        assert len(budgets.began(node.ledger)) == len(logged(node, "began")) == allowed
+        assert len(owner_node.began(node.ledger)) == len(logged(node, "began")) == allowed
         assert sum("runs this month" in one["reason"] for one in logged(node, "refused")) == 4 - allowed
 
 

@@ -12,9 +12,9 @@ from card_world import introduce
 from node_world import Clock, approve, call, hear, logged, make_node, terms
 from owner_letters import Outside
 
-from likeset.homes.owner.node import OwnerNode
-from likeset.protocol.messages import Asked, SummaryRelease, TargetRelease, encode
-from likeset.protocol.term_parts import Budget
+from likeset.homes.owner_node import OwnerNode
+from likeset.protocol.terms import Budget
+from likeset.protocol.wire import Asked, SummaryRelease, TargetRelease, encode
 from likeset.transports.site_reasons import REASONS_FILE
 from likeset.transports.sites import SETTINGS_FILE, SiteParties, SiteSettings, load_settings
 from likeset.trust.cards import CardSecret

@@ -7,8 +7,8 @@ import pytest
 from node_world import Clock, approve, hear, make_node, script, terms
 
 from durable_writes import durable_writes
-from likeset.homes.owner.node import OwnerNode
-from likeset.protocol.messages import encode
+from likeset.homes.owner_node import OwnerNode
+from likeset.protocol.wire import encode
 
 GENEROUS: dict[str, Any] = {"per_run": {"epsilon": 9, "rows": 99}, "total": {"epsilon": 99, "rows": 99}}
 AUCTION: dict[str, Any] = {"owners": ("a", "b", "c"), "auction": "threshold", "auction_epsilon": 8.0, "size": 2}

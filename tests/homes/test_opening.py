@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from node_world import Clock, approve, call, charged, hear, killed_before_on_record, logged, make_node, script, terms
 
-from likeset.homes.owner import budgets
-from likeset.homes.owner.node import OwnerNode
-from likeset.protocol.messages import Asked, Message, SummaryRelease, TargetRelease, encode
+from likeset.homes import owner_node
+from likeset.homes.owner_node import OwnerNode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
+from likeset.protocol.wire import Asked, Message, SummaryRelease, TargetRelease, encode
 
 AUCTION: dict[str, Any] = {
     "owners": ("a", "b", "c"),
@@ -78,11 +78,11 @@ def test_what_cannot_begin_a_run_charges_nothing_and_reads_nothing(
     approve(node, run)
     before = charged(node)
     with monkeypatch.context() as patched:
-        patched.delattr("likeset.homes.owner.datasets.DataSet.open_source")
+        patched.delattr("likeset.homes.data.DataSet.open_source")
         assert hear(node, encode(change(run, call(run)))) == "abstains"
     assert reason in logged(node, "refused")[-1]["reason"]
     assert charged(node) == before
-    assert (budgets.began(node.ledger), logged(node, "began")) == ({}, [])
+    assert (owner_node.began(node.ledger), logged(node, "began")) == ({}, [])
     for message in script(run):
         assert isinstance(hear(node, encode(message)), list), logged(node, "refused")[-1:]
     assert len(logged(node, "began")) == 1
@@ -93,7 +93,7 @@ def test_a_run_whose_owner_was_killed_while_it_began_begins_when_it_comes_again(
     run = terms(**AUCTION)
     approve(node, run)
     before = charged(node)
-    with killed_before_on_record(budgets.BEGIN):
+    with killed_before_on_record(owner_node.BEGIN):
         hear(node, encode(call(run)))
     assert (charged(node), logged(node, "began")) == (before, [])
     assert isinstance(hear(node, encode(call(run))), list)

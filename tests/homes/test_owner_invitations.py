@@ -9,14 +9,14 @@ from node_world import Clock, charged, make_node, script, terms
 from owner_letters import Outside, reasons_of_refusals, seated
 
 from likeset.errors import BadDocument, IllegalMessage, LikesetError
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.owner.review import status_of
+from likeset.homes.mail import Invitation
 from likeset.homes.owner.site import owner_run
-from likeset.homes.signed_invitation import Invitation
+from likeset.homes.owner_node import OwnerNode
+from likeset.homes.review import status_of
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.trust.cards import CardSecret
-from likeset.trust.signed_terms import sign_terms
+from likeset.trust.letters import sign_terms
 
 RUN = terms()
 ROUNDS = terms(run="rounds", protocol="interactive", size=2)

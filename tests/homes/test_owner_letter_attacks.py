@@ -12,13 +12,12 @@ from node_world import Clock, charged, make_node, terms
 from owner_letters import Outside, handles_in, reasons_of_refusals, seated
 
 from likeset.errors import IllegalMessage, LikesetError
-from likeset.homes.owner.node import OwnerNode
 from likeset.homes.owner.site import NodeRun
-from likeset.protocol.messages import Message, TargetRelease
+from likeset.homes.owner_node import OwnerNode
 from likeset.protocol.party import CURATOR
-from likeset.trust.cards import CardSecret
-from likeset.trust.encoding import LETTER_CONTEXT, TERMS_CONTEXT, fields
-from likeset.trust.signed_terms import accept
+from likeset.protocol.wire import Message, TargetRelease
+from likeset.trust.cards import LETTER_CONTEXT, TERMS_CONTEXT, CardSecret, fields
+from likeset.trust.letters import accept
 
 RUN = terms()
 ROUNDS = terms(run="rounds", protocol="interactive", size=2)

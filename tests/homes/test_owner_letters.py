@@ -10,14 +10,12 @@ from node_world import Clock, call, charged, logged, make_node, script, terms
 from owner_letters import Outside, handles_in, reasons_of_refusals, seated
 
 from likeset.errors import HomeRestored, LetterRefused
-from likeset.homes.letter_book import LetterBook
-from likeset.homes.owner import outbox
-from likeset.homes.owner.node import OwnerNode
+from likeset.homes import review
+from likeset.homes.mail import Invitation, LetterBook
 from likeset.homes.owner.site import owner_run
-from likeset.homes.signed_invitation import Invitation
+from likeset.homes.owner_node import OwnerNode
 from likeset.protocol.party import CURATOR
-from likeset.trust.letters import letter_in
-from likeset.trust.signed_terms import Acceptance
+from likeset.trust.letters import Acceptance, letter_in
 
 RUN = terms()
 ROUNDS = terms(run="rounds", protocol="interactive", size=2)
@@ -85,7 +83,7 @@ def test_killed_between_ledger_and_letter_book_it_sends_the_same_rows_and_is_cha
         with pytest.raises(KeyboardInterrupt):
             run.hear(letter)
     before = charged(node)
-    (kept,) = outbox.messages_that_left(node, RUN.run)
+    (kept,) = review.messages_that_left(node, RUN.run)
     with OwnerNode(node.home.folder, clock=clock) as again:
         anew = owner_run(again, outside.invitation)
         assert anew is not None

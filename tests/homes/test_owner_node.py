@@ -13,14 +13,14 @@ from node_world import Clock, approve, call, door, hear, held, invite, logged, m
 from owner_answers import abstained, answered, refused, rows_spent
 
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LedgerUnavailable
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.owner.review import review, status_of
+from likeset.homes.mail import Invitation
 from likeset.homes.owner.site import owner_run
-from likeset.homes.signed_invitation import Invitation
+from likeset.homes.owner_node import OwnerNode
+from likeset.homes.review import review, status_of
 from likeset.privacy.guarantee import View
-from likeset.protocol.messages import Asked, Message, decode, encode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
+from likeset.protocol.wire import Asked, Message, decode, encode
 
 
 @pytest.fixture
@@ -341,7 +341,7 @@ def test_terms_that_cannot_be_priced_are_refused_and_spoil_no_list(
     def odd(*_: object) -> None:
         raise OverflowError("math range error")
 
-    monkeypatch.setattr("likeset.homes.owner.budgets.costs_of", odd)
+    monkeypatch.setattr("likeset.homes.owner_node.costs_of", odd)
     assert node.judge(terms()).reasons == ("what it costs cannot be computed (OverflowError)",)
     assert invite(node, terms()) == "abstains"
     assert status_of(node, "run-1") == "owner.yaml refuses it"

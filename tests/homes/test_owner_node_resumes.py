@@ -10,12 +10,11 @@ from node_world import Clock, approve, call, door, hear, logged, make_node, scri
 from owner_answers import abstained, answered, refused, rows_spent
 
 from likeset.errors import LedgerUnavailable
-from likeset.homes.owner.exchanges import ExchangeRecord
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.owner.rehearsal import rehearse
-from likeset.ledger import Ledger
-from likeset.protocol.interactive_owner import InteractiveOwner
-from likeset.protocol.messages import Message, TargetRelease, decode, encode
+from likeset.homes.owner_node import ExchangeRecord, OwnerNode
+from likeset.homes.review import rehearse
+from likeset.ledger.ledger import Ledger
+from likeset.protocol.interactive import InteractiveOwner
+from likeset.protocol.wire import Message, TargetRelease, decode, encode
 
 
 @pytest.fixture

@@ -12,11 +12,10 @@ from node_world import Clock, logged, make_node, script, terms
 from owner_letters import Outside, seated
 
 from likeset.errors import IllegalMessage, LetterRefused, LikesetError
-from likeset.homes.letter_book import LetterBook
-from likeset.homes.owner import kept_receipts
-from likeset.homes.owner.node import OwnerNode
+from likeset.homes import owner_node
+from likeset.homes.mail import LetterBook, sign
 from likeset.homes.owner.site import owner_run
-from likeset.homes.receipts import sign
+from likeset.homes.owner_node import OwnerNode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.trust.cards import CardSecret
@@ -44,9 +43,9 @@ def _acknowledge(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
         node.note("acknowledged", agreed.run, digest=data.hex(), rows=rows, messages=1, pinned=True)
         return True
 
-    monkeypatch.setattr(kept_receipts, "take", take)
+    monkeypatch.setattr(owner_node, "take", take)
     kept = SimpleNamespace(transcript=SimpleNamespace(rows=rows))
-    monkeypatch.setattr(kept_receipts, "kept_receipt", lambda *_: kept)
+    monkeypatch.setattr(owner_node, "kept_receipt", lambda *_: kept)
 
 
 def _has_key(node: OwnerNode, run: Terms) -> bool:

@@ -8,12 +8,11 @@ import pyarrow as pa
 import pytest
 from protocol_world import CONSUMER, terms
 
-from likeset.homes.padding import padded_size
+from likeset.homes.mail import padded_size
 from likeset.privacy.events import Relation
-from likeset.protocol.messages import Body, Delivery, Message, Offer, Summary, Target
 from likeset.protocol.party import CURATOR
-from likeset.protocol.term_parts import Kernel
-from likeset.protocol.terms import Terms
+from likeset.protocol.terms import Kernel, Terms
+from likeset.protocol.wire import Body, Delivery, Message, Offer, Summary, Target
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import MOST_LETTERS, Schema, narrow
 from likeset.trust.letters import padded

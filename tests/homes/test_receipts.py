@@ -17,28 +17,33 @@ from typer.testing import CliRunner
 from chance import public_coins
 from likeset.app.cli import app
 from likeset.errors import BadDocument, InvalidArgument, NotCurated, QuorumMissed
-from likeset.homes import receipts
-from likeset.homes.correspondence import Correspondence
-from likeset.homes.curator.home import CuratorHome, curator, make_curator_home
-from likeset.homes.identity import Identity
-from likeset.homes.owner import kept_receipts
-from likeset.homes.owner.node import OwnerNode
+from likeset.homes import mail, owner_node
+from likeset.homes.curator_home import CuratorHome, curator, make_curator_home
+from likeset.homes.mail import (
+    ConsumerRun,
+    ConsumerShell,
+    Correspondence,
+    CuratorShell,
+    Identity,
+    Invitation,
+    Line,
+    SiteRun,
+    Transcript,
+    compare,
+)
 from likeset.homes.owner.site import owner_run
-from likeset.homes.shell import ConsumerShell, CuratorShell
-from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_run import ConsumerRun, SiteRun
-from likeset.homes.transcripts import Line, Transcript, compare
-from likeset.ledger import Ledger, Limit
+from likeset.homes.owner_node import OwnerNode
+from likeset.ledger.budget import Limit
+from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import SecretNoise
-from likeset.protocol.consumer import Consumer
-from likeset.protocol.messages import MOST_BYTES, Message, Offer
 from likeset.protocol.party import CURATOR
+from likeset.protocol.sealed import Consumer
 from likeset.protocol.terms import Terms
-from likeset.trust.letters import Header, letter_in
-from likeset.trust.sealing import SealingSecret
-from likeset.trust.signed_terms import accept
+from likeset.protocol.wire import MOST_BYTES, Message, Offer
+from likeset.trust.cards import SealingSecret
+from likeset.trust.letters import Header, accept, letter_in
 
 RUN = terms(expires="2099-01-01")
 ROUNDS = terms(expires="2099-01-01", protocol="interactive", size=1)
@@ -147,11 +152,11 @@ def ended(once: Ended, tmp_path: Path) -> Ended:
     return Ended(tmp_path / "run")
 
 
-def checked(node: Path, receipt: Path) -> kept_receipts.ReceiptVerdict:
+def checked(node: Path, receipt: Path) -> owner_node.ReceiptVerdict:
     """What a node says to a receipt of the curator that lies in the place of its own."""
     with OwnerNode(node) as opened:
-        shutil.copy(receipt, kept_receipts.receipt_path(opened, RUN.run))
-        return kept_receipts.check(opened, RUN.run)
+        shutil.copy(receipt, owner_node.receipt_path(opened, RUN.run))
+        return owner_node.check(opened, RUN.run)
 
 
 def spoil(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
@@ -164,8 +169,8 @@ def test_both_copies_of_a_run_agree_and_count_its_rows(ended: Ended) -> None:
     """Each owner has 60 rows and offers 12, as the terms say: 4 for each of 6 wanted, from two owners."""
     for name in RUN.owners:
         with OwnerNode(ended.node(name)) as node:
-            came = kept_receipts.check(node, RUN.run)
-        assert came.receipt == receipts.read_receipt(ended.receipt(name)), "it came in a letter"
+            came = owner_node.check(node, RUN.run)
+        assert came.receipt == mail.read_receipt(ended.receipt(name)), "it came in a letter"
         assert came.receipt.transcript.rows == RUN.rows_per_owner
         assert came.findings == ()
     with OwnerNode(ended.node()) as node:
@@ -177,13 +182,13 @@ def test_both_copies_of_a_run_agree_and_count_its_rows(ended: Ended) -> None:
 
 def test_another_cards_receipt_does_not_hold(ended: Ended) -> None:
     stranger = secret_of("stranger")
-    copy = replace(receipts.read_receipt(ended.receipt()).transcript, curator_card=stranger.card.fingerprint)
-    receipts.write_receipt(ended.receipt(), receipts.sign(copy, stranger))
+    copy = replace(mail.read_receipt(ended.receipt()).transcript, curator_card=stranger.card.fingerprint)
+    mail.write_receipt(ended.receipt(), mail.sign(copy, stranger))
     found = checked(ended.node(), ended.receipt())
     assert stranger.card.fingerprint in found.problems[0]
     assert RUN.cards[CURATOR] in found.problems[0]
     with pytest.raises(InvalidArgument, match="is not the card that signs receipts in this run"):
-        receipts.sign(replace(copy, curator_card=RUN.cards[CURATOR]), stranger)
+        mail.sign(replace(copy, curator_card=RUN.cards[CURATOR]), stranger)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +197,7 @@ def test_another_cards_receipt_does_not_hold(ended: Ended) -> None:
 )
 def test_a_receipt_that_was_changed_does_not_hold(ended: Ended, field: str, value: str) -> None:
     spoil(ended.receipt(), lambda document: document.update({field: value}))
-    fault = kept_receipts.fault_under(receipts.read_receipt(ended.receipt()), RUN)
+    fault = owner_node.fault_under(mail.read_receipt(ended.receipt()), RUN)
     assert fault is not None
     assert "its signature does not hold" in fault
 
@@ -231,7 +236,7 @@ def test_a_run_that_is_held_again_gives_the_same_receipts(ended: Ended) -> None:
 def test_an_answer_that_got_lost_is_noted_and_no_contradiction(tmp_path: Path) -> None:
     lost = held(tmp_path, ROUNDS, lost=from_("b", number=1))
     with OwnerNode(lost.node("b")) as node:
-        found = kept_receipts.check(node, RUN.run)
+        found = owner_node.check(node, RUN.run)
     assert found.receipt is not None
     assert (found.receipt.transcript.rows, found.problems, found.contradictions) == (0, (), ())
     assert found.notes == (
@@ -243,17 +248,17 @@ def test_an_owner_whose_only_answer_got_lost_is_told_that_nothing_was_received(t
     """Whether others answered does not show in whether a receipt comes: who took part gets one."""
     lost = held(tmp_path, lost=from_("b"))
     with OwnerNode(lost.node("b")) as node:
-        (note,) = kept_receipts.check(node, RUN.run).notes
+        (note,) = owner_node.check(node, RUN.run).notes
         assert note.endswith("left the owner (12 rows); the curator did not acknowledge it")
-        assert kept_receipts.in_words(node, RUN.run).startswith("Not all: 1 of 1 letters that left are not in")
+        assert owner_node.in_words(node, RUN.run).startswith("Not all: 1 of 1 letters that left are not in")
 
 
 def test_owners_of_a_run_without_a_quorum_get_receipts_too(tmp_path: Path) -> None:
     missed = Ended(tmp_path)
     with pytest.raises(QuorumMissed):
         held(tmp_path, replace(RUN, quorum=2), lost=from_("b"))
-    assert receipts.read_receipt(missed.receipt("a")).transcript.rows == RUN.rows_per_owner
-    assert receipts.read_receipt(missed.receipt("b")).transcript.rows == 0
+    assert mail.read_receipt(missed.receipt("a")).transcript.rows == RUN.rows_per_owner
+    assert mail.read_receipt(missed.receipt("b")).transcript.rows == 0
     assert checked(missed.node("a"), missed.receipt("a")).findings == ()
 
 
@@ -271,29 +276,29 @@ def test_the_letter_with_which_a_run_fails_is_acknowledged_all_the_same(
     monkeypatch.setattr(CuratorShell, "take", fails)
     with pytest.raises(QuorumMissed):
         held(tmp_path)
-    assert receipts.read_receipt(Ended(tmp_path).receipt("a")).transcript.rows == RUN.rows_per_owner
+    assert mail.read_receipt(Ended(tmp_path).receipt("a")).transcript.rows == RUN.rows_per_owner
 
 
 def test_a_run_that_was_cancelled_is_acknowledged_as_far_as_it_came(tmp_path: Path) -> None:
     """Carried are the target, two releases and the first owner's answer; then it is cancelled, and resumed later."""
     ended = held(tmp_path, most=4)
-    assert {name: receipts.read_receipt(ended.receipt(name)).transcript.rows for name in RUN.owners} == {
+    assert {name: mail.read_receipt(ended.receipt(name)).transcript.rows for name in RUN.owners} == {
         "a": RUN.rows_per_owner,
         "b": 0,
     }
     with OwnerNode(ended.node("b")) as node:
-        assert kept_receipts.in_words(node, RUN.run).startswith("Not all")
+        assert owner_node.in_words(node, RUN.run).startswith("Not all")
     held(tmp_path)
-    assert receipts.read_receipt(ended.receipt("b")).transcript.rows == RUN.rows_per_owner
+    assert mail.read_receipt(ended.receipt("b")).transcript.rows == RUN.rows_per_owner
     with OwnerNode(ended.node("b")) as node:
-        assert kept_receipts.in_words(node, RUN.run).startswith("Yes: 12 rows")
+        assert owner_node.in_words(node, RUN.run).startswith("Yes: 12 rows")
 
 
 def test_what_is_acknowledged_to_one_owner_does_not_depend_on_the_others(once: Ended, tmp_path: Path) -> None:
     """Here the other one never answers, and the run fails. The release is drawn anew, so that digests differ."""
 
     def told(path: Path) -> list[Line]:
-        return [replace(line, digest="") for line in receipts.read_receipt(path).transcript.lines]
+        return [replace(line, digest="") for line in mail.read_receipt(path).transcript.lines]
 
     with pytest.raises(QuorumMissed):
         held(tmp_path, replace(RUN, quorum=2), lost=from_("b"))
@@ -348,12 +353,12 @@ def test_what_only_one_side_may_know_is_told_apart() -> None:
 def test_what_is_no_receipt_is_said_to_be_none(ended: Ended, change: Any, reason: str) -> None:
     spoil(ended.receipt(), change)
     with pytest.raises(BadDocument, match=reason):
-        receipts.read_receipt(ended.receipt())
+        mail.read_receipt(ended.receipt())
 
 
 def test_a_receipt_larger_than_any_is_not_read() -> None:
     with pytest.raises(BadDocument, match="larger than a receipt can be"):
-        receipts.receipt_in("receipt", b" " * (receipts.MOST_RECEIPT_BYTES + 1))
+        mail.receipt_in("receipt", b" " * (mail.MOST_RECEIPT_BYTES + 1))
 
 
 def test_versions_of_the_terms_have_receipts_of_their_own(tmp_path: Path) -> None:
@@ -369,7 +374,7 @@ def test_versions_of_the_terms_have_receipts_of_their_own(tmp_path: Path) -> Non
         letters.write(())
     for agreed in (RUN, changed):
         sent = home.receipts_under(agreed, home.identity)
-        assert {name: receipts.receipt_in(name, data).transcript.terms for name, data in sent.items()} == {
+        assert {name: mail.receipt_in(name, data).transcript.terms for name, data in sent.items()} == {
             "a": agreed.digest
         }
 

@@ -13,13 +13,12 @@ from typer.testing import CliRunner
 
 from likeset.app.cli import app
 from likeset.errors import LikesetError
-from likeset.homes.owner import kept_receipts, outbox
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.owner.review import review
+from likeset.homes import owner_node
+from likeset.homes import review as outbox
+from likeset.homes.mail import Line, Receipt, Transcript, most_bytes_to_owner, most_receipt_bytes
 from likeset.homes.owner.site import owner_run
-from likeset.homes.padding import most_bytes_to_owner, most_receipt_bytes
-from likeset.homes.receipts import Receipt
-from likeset.homes.transcripts import Line, Transcript
+from likeset.homes.owner_node import OwnerNode
+from likeset.homes.review import review
 from likeset.protocol.party import CURATOR
 
 
@@ -118,7 +117,7 @@ def test_all_receipts_of_a_node_are_checked_at_once(house: House) -> None:
     house.take(house.signed())
     house.take_part(terms(run="run-2", expires="2099-01-01"))
     house.begin()
-    first, second = kept_receipts.check_all(house.node)
+    first, second = owner_node.check_all(house.node)
     assert first.receipt is not None
     assert (first.run, first.receipt.transcript.rows, first.problems) == ("run-1", 12, ())
     assert first.receipt.card.fingerprint == RUN.cards[CURATOR]

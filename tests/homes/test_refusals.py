@@ -44,21 +44,19 @@ from owner_letters import Outside, make_home
 
 from chance import public_coins
 from likeset.geometry.offers import Drawing
-from likeset.homes.correspondence import Correspondence
-from likeset.homes.owner import outbox
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.shell import ConsumerShell, CuratorShell
-from likeset.homes.site_run import ConsumerRun
-from likeset.homes.standings import Abstains
-from likeset.ledger import Ledger, Limit
+from likeset.homes import review
+from likeset.homes.home import Abstains
+from likeset.homes.mail import ConsumerRun, ConsumerShell, Correspondence, CuratorShell
+from likeset.homes.owner_node import OwnerNode
+from likeset.ledger.budget import Limit
+from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import SimulatedNoise
-from likeset.protocol.consumer import Consumer
-from likeset.protocol.messages import Asked, Message, Offer, Summary, TargetRelease, decode, encode
 from likeset.protocol.party import CURATOR
-from likeset.protocol.sealed import SealedCurator
+from likeset.protocol.sealed import Consumer, SealedCurator
 from likeset.protocol.terms import Terms
+from likeset.protocol.wire import Asked, Message, Offer, Summary, TargetRelease, decode, encode
 from likeset.tables.records import DeclaredRecords
 from likeset.transports.plain_messages import PlainCurator, read_parcel
 from likeset.transports.pump import Pump
@@ -91,7 +89,7 @@ class Owner:
 
     def state(self) -> tuple[object, ...]:
         """What was charged, what left, and what the log says that was sent."""
-        left = [message.data for message in outbox.messages_that_left(self.node)]
+        left = [message.data for message in review.messages_that_left(self.node)]
         return charged(self.node), left, logged(self.node, "sent")
 
     def refusals(self) -> list[str]:
@@ -175,7 +173,7 @@ def test_a_replayed_job_gets_the_bytes_that_left_and_costs_nothing(owner: Owner)
         for run in (BEGUN, ROUNDS):
             answers = [hear(fresh, encode(message), job=JOB) for message in script(run)]
             sent = [data for answer in answers for data in answer if isinstance(data, bytes)]
-            assert sent == [message.data for message in outbox.messages_that_left(fresh, run.run)]
+            assert sent == [message.data for message in review.messages_that_left(fresh, run.run)]
     assert owner.state() == state
 
 
@@ -192,7 +190,7 @@ def test_an_owner_that_would_send_more_rows_than_the_terms_say_sends_none(
         approve(node, run)
         assert hear(node, encode(call(run))) == "abstains"
         assert "more rows would leave than the 12 that the terms allow" in logged(node, "refused")[-1]["reason"]
-        assert (outbox.messages_that_left(node), logged(node, "sent")) == ([], [])
+        assert (review.messages_that_left(node), logged(node, "sent")) == ([], [])
 
 
 # The curator.

@@ -8,13 +8,13 @@ import pytest
 from node_world import NOON, invite, make_node, terms, write_policy
 
 from likeset.errors import BadDocument
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.owner.review import review
-from likeset.homes.standings import ABSTAINS, WAITING
-from likeset.ledger import Request
+from likeset.homes.home import ABSTAINS, WAITING
+from likeset.homes.owner_node import OwnerNode
+from likeset.homes.review import review
+from likeset.ledger.ledger import Request
 from likeset.privacy.events import ROW, Gaussian, Norm, PrivacyUnit, Relation, RowSum
 from likeset.privacy.guarantee import View
-from likeset.protocol.term_parts import Budget
+from likeset.protocol.terms import Budget
 
 LIMITS: dict[str, Any] = {
     "smallest_group": 1,

@@ -8,8 +8,8 @@ import pytest
 from node_world import invite, make_node, terms
 
 from likeset.app.console.drawings import learned
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.owner.review import review
+from likeset.homes.owner_node import OwnerNode
+from likeset.homes.review import review
 
 THRESHOLD: dict[str, Any] = {"auction": "threshold", "auction_epsilon": 8.0, "auction_offset": 2}
 

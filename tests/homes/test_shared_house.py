@@ -9,7 +9,8 @@ import pytest
 from protocol_world import open_accounts, terms, world
 
 from likeset.errors import ChargeRefused
-from likeset.ledger import Charge, Ledger, Limit, Repeatable, Request, Transaction
+from likeset.ledger.budget import Charge, Limit
+from likeset.ledger.ledger import Ledger, Repeatable, Request, Transaction
 from likeset.privacy.events import ROW, Event, NoRelease, Relation
 from likeset.privacy.guarantee import View
 from likeset.transports.local import LocalEngine

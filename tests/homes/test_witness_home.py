@@ -7,16 +7,13 @@ import pytest
 from card_world import secret_of
 
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.homes.consumer.home import make_consumer_home
-from likeset.homes.consumer.named_cards import named_cards
-from likeset.homes.curator.home import CuratorHome, make_curator_home
-from likeset.homes.findings import Finding
+from likeset.homes.consumer_home import make_consumer_home, named_cards
+from likeset.homes.curator_home import CuratorHome, make_curator_home
+from likeset.homes.home import Finding, TunnelPlace, TunnelPorts
 from likeset.homes.pinning import home_in
-from likeset.homes.tunnel_address import TunnelPlace, TunnelPorts
-from likeset.homes.witness.checkup import checkup
-from likeset.homes.witness.home import WitnessHome, make_witness_home
-from likeset.split.environment import PYTHON_VARIABLE
-from likeset.trust.pins import Role
+from likeset.homes.witness_home import WitnessHome, checkup, make_witness_home
+from likeset.split.host import PYTHON_VARIABLE
+from likeset.trust.cards import Role
 
 
 def by_subject(home: WitnessHome) -> dict[str, Finding]:

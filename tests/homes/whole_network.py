@@ -3,10 +3,9 @@
 from pathlib import Path
 
 from likeset.homes.consumer.site import consumer
-from likeset.homes.curator.home import curator
+from likeset.homes.curator_home import curator
+from likeset.homes.mail import Invitation, SiteRun
 from likeset.homes.owner.site import owner
-from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_run import SiteRun
 from likeset.protocol.party import CURATOR
 
 

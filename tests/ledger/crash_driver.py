@@ -22,7 +22,8 @@ from typing import Any
 from ledger_world import CURATOR, ROWS, TARGET, gaussian, limit, opened
 
 from likeset.errors import BudgetExceeded
-from likeset.ledger import Ledger, Limit, Request
+from likeset.ledger.budget import Limit
+from likeset.ledger.ledger import Ledger, Request
 from likeset.privacy.accounting import Filter
 from likeset.privacy.events import Event, NoRelease, Relation, Release
 from likeset.privacy.guarantee import View

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from likeset.ledger import Ledger, Limit, StoredMessage
-from likeset.ledger.journal import Journal
+from likeset.ledger.budget import Limit
+from likeset.ledger.ledger import Journal, Ledger, StoredMessage
 from likeset.privacy.events import ROW, Gaussian, Laplace, Norm, PaperAuction, Relation, RowSum, Unbounded
 from likeset.privacy.guarantee import View
 

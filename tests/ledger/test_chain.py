@@ -12,9 +12,8 @@ from ledger_world import CURATOR, ROWS, TARGET, gaussian, laplace, limit, opened
 
 from chance import examples
 from likeset.errors import InvalidArgument, LedgerError, LedgerTampered, LedgerUnreadable
-from likeset.ledger import Head, Ledger, Limit, Request, Verification
-from likeset.ledger.chain import Entry
-from likeset.ledger.charges import Charge
+from likeset.ledger.budget import Charge, Limit
+from likeset.ledger.ledger import Entry, Head, Ledger, Request, Verification
 from likeset.privacy.events import Release
 
 ENTRIES = 7

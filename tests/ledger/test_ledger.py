@@ -12,8 +12,8 @@ import pytest
 from ledger_world import AUCTION, CURATOR, ROWS, TARGET, gaussian, laplace, limit, opened
 
 from likeset import errors
-from likeset.ledger import Ledger, Limit, Request, Unfinished, journal_path
-from likeset.ledger.ledger_state import FORMAT
+from likeset.ledger.budget import Limit
+from likeset.ledger.ledger import FORMAT, Ledger, Request, Unfinished, journal_path
 from likeset.privacy import accounting, events
 from likeset.privacy.events import (
     ROW,

@@ -8,7 +8,7 @@ import pytest
 from ledger_world import AUCTION, CURATOR, ROWS, TARGET, gaussian, limit, opened
 
 from likeset.errors import LikesetError
-from likeset.ledger import Ledger, Request, journal_path
+from likeset.ledger.ledger import Ledger, Request, journal_path
 from likeset.privacy.events import Release
 
 CANARY = "CANARY-7391.25"

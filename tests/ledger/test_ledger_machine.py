@@ -14,8 +14,8 @@ from ledger_world import CURATOR, ROWS, TARGET, Died, death_between_journal_and_
 
 from chance import examples
 from likeset.errors import BudgetExceeded, DifferentRequest, MessagePurged, UnfinishedRequest
-from likeset.ledger import Entry, Head, Ledger, Limit, Request, Reservation, Unfinished
-from likeset.ledger.entry_kinds import AUDIT
+from likeset.ledger.budget import Limit
+from likeset.ledger.ledger import AUDIT, Entry, Head, Ledger, Request, Reservation, Unfinished
 from likeset.privacy.events import NoRelease
 from likeset.privacy.guarantee import View
 

@@ -22,8 +22,8 @@ from likeset.errors import (
     LedgerUnreadable,
     LikesetError,
 )
-from likeset.ledger import Ledger, Request, StoredMessage, journal_path, store
-from likeset.ledger.journal import Journal
+from likeset.ledger import sqlite_file
+from likeset.ledger.ledger import Journal, Ledger, Request, StoredMessage, journal_path
 from likeset.privacy.guarantee import View
 
 posix = pytest.mark.skipif(os.name != "posix", reason="file modes as POSIX has them")
@@ -246,7 +246,9 @@ def test_a_ledger_that_nobody_holds_any_more_closes_its_files(path: Path, monkey
             closed.append(True)
             super().close()
 
-    monkeypatch.setattr("likeset.ledger.store.sqlite3.connect", functools.partial(sqlite3.connect, factory=Watched))
+    monkeypatch.setattr(
+        "likeset.ledger.sqlite_file.sqlite3.connect", functools.partial(sqlite3.connect, factory=Watched)
+    )
     opened(Ledger(path)).answer(TARGET, gaussian(), lambda: (b"message", None), request=Request("run", 0, "mean"))
     gc.collect()
     assert len(closed) == 2  # the ledger and its journal
@@ -254,7 +256,7 @@ def test_a_ledger_that_nobody_holds_any_more_closes_its_files(path: Path, monkey
 
 def test_the_log_is_emptied_under_the_write_lock_only(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite's own emptying, which does without the lock, is off; ours keeps the log short."""
-    monkeypatch.setattr(store, "_LOG_BYTES", 100_000)
+    monkeypatch.setattr(sqlite_file, "_LOG_BYTES", 100_000)
     log = path.with_name(path.name + "-wal")
     sizes = []
     with opened(Ledger(path)) as ledger:

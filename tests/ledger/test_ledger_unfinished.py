@@ -9,7 +9,7 @@ from ledger_world import CURATOR, ROWS, TARGET, death_between_journal_and_ledger
 
 from chance import public_coins
 from likeset import errors
-from likeset.ledger import Ledger, Request, Unfinished
+from likeset.ledger.ledger import Ledger, Request, Unfinished
 from likeset.privacy.events import Release
 
 

@@ -7,8 +7,8 @@ import pytest
 from ledger_world import CURATOR, ROWS, TARGET, laplace, opened
 
 from likeset.errors import LedgerTampered
-from likeset.ledger import Entry, Ledger, Limit, Request
-from likeset.ledger.chain import Head, link
+from likeset.ledger.budget import Limit
+from likeset.ledger.ledger import Entry, Head, Ledger, Request, link
 from likeset.privacy.events import NoRelease, Relation
 
 NAMES = ("run", "run-1", "run-10", "run/1", "r", "run@x")

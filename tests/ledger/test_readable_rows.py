@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from likeset.errors import BudgetExceeded, InvalidArgument
-from likeset.ledger import Ledger, Limit, Request
-from likeset.ledger.charges import Charge
+from likeset.ledger.budget import Charge, Limit
+from likeset.ledger.ledger import Ledger, Request
 from likeset.privacy.events import Unbounded
 from likeset.privacy.guarantee import View
 

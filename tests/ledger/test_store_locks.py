@@ -4,13 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from likeset.ledger.store import Layout, Store
+from likeset.ledger.sqlite_file import Layout, Store
 
 LAYOUT = Layout("shelf", 0x4C_53_00_01, 1, ("CREATE TABLE words (word TEXT)",))
 OTHER = """
 import sys
 from pathlib import Path
-from likeset.ledger.store import Layout, Store
+from likeset.ledger.sqlite_file import Layout, Store
 with Store(Path(sys.argv[1]), layout=Layout("shelf", 0x4C_53_00_01, 1, ())) as store:
     with store.writing() as connection:
         connection.execute("INSERT INTO words VALUES ('theirs')")

@@ -9,7 +9,7 @@ from ledger_world import CURATOR, ROWS, TARGET, Died, death_between_journal_and_
 
 from durable_writes import durable_writes
 from likeset import errors
-from likeset.ledger import Entry, Ledger, Request, Unfinished
+from likeset.ledger.ledger import Entry, Ledger, Request, Unfinished
 from likeset.privacy.events import NoRelease, Release
 
 LEDGER, JOURNAL = "ledger.sqlite", "ledger.sqlite.messages"

@@ -4,8 +4,8 @@ from typing import Any
 
 from protocol_world import PAPER, PAPER_PARTS, THRESHOLD, Outcome
 
-from likeset.protocol.messages import Message, decode
-from likeset.protocol.term_parts import Budget
+from likeset.protocol.terms import Budget
+from likeset.protocol.wire import Message, decode
 
 __all__ = ["GAUSSIAN", "INTERACTIVE", "OPTIONS", "sent_by"]
 

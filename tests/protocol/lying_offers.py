@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 from shared_run_world import SharedRun, Told, carry_shares, secret_of, shared_run, split_run
 
-from likeset.protocol.messages import Message
-from likeset.protocol.split.bare_records import BareRecords
-from likeset.protocol.split.run_shape import offer_context, offer_shape, party_name
-from likeset.protocol.split.split_messages import OfferShare
+from likeset.protocol.split_run import BareRecords, offer_context, offer_shape, party_name
 from likeset.protocol.terms import Terms
-from likeset.trust.shared_offers import SharedOffer, share_offer
+from likeset.protocol.wire import Message, OfferShare
+from likeset.trust.shares import SharedOffer, share_offer
 
 __all__ = ["AGREED", "LIAR", "NEAR", "bytes_of", "carried", "check_left_out", "sending", "shared_by"]
 

@@ -14,20 +14,18 @@ from numpy.typing import NDArray
 
 from chance import pinned_coins
 from likeset.errors import LikesetError, UnfinishedRequest
-from likeset.homes.shell import ConsumerShell, CuratorShell, Resident, Shell
-from likeset.ledger import Charge, Ledger, Limit, Request, Unfinished
+from likeset.homes.mail import ConsumerShell, CuratorShell, Resident, Shell
+from likeset.ledger.budget import Charge, Limit
+from likeset.ledger.ledger import Ledger, Request, Unfinished
 from likeset.privacy.events import Event, Relation, Release
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Integers, SimulatedNoise
 from likeset.privacy.schedules import CHANGING, auction_patience
-from likeset.protocol.consumer import Consumer
-from likeset.protocol.messages import Message, Summary, decode, encode
-from likeset.protocol.owner import Owner
 from likeset.protocol.parties import make_curator, make_owner
-from likeset.protocol.planned_terms import SUMMARY_RELEASE
+from likeset.protocol.sealed import Consumer, Owner
 from likeset.protocol.selection import Selection
-from likeset.protocol.term_parts import Budget, Kernel, digest_of_rows
-from likeset.protocol.terms import Terms
+from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Kernel, Terms, digest_of_rows
+from likeset.protocol.wire import Message, Summary, decode, encode
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan.memory_scan import MemoryScan
 

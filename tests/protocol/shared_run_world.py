@@ -13,20 +13,17 @@ from protocol_world import CONSUMER, CountingNoise, QuickLedger, rows, terms
 from clear_program import clear_selection, near_rows
 from likeset.errors import IllegalMessage, LikesetError
 from likeset.geometry.kernels import squared_mmd
-from likeset.homes.shell import ComputeShell, Shell, SplitConsumerShell
-from likeset.ledger import Ledger
-from likeset.protocol.messages import Message, decode, encode
-from likeset.protocol.owner import Owner
+from likeset.homes.mail import ComputeShell, Shell, SplitConsumerShell
+from likeset.ledger.ledger import Ledger
 from likeset.protocol.parties import make_compute_party, make_owner
+from likeset.protocol.sealed import Owner
 from likeset.protocol.selection import Selection
-from likeset.protocol.split.compute_inputs import ComputeInputs, OpenedSlots
-from likeset.protocol.split.split_consumer import SplitConsumer
-from likeset.protocol.split.split_terms import SplitTerms
-from likeset.protocol.term_parts import Kernel
-from likeset.protocol.terms import Terms
+from likeset.protocol.split_run import ComputeInputs, OpenedSlots, SplitConsumer
+from likeset.protocol.terms import Kernel, SplitTerms, Terms
+from likeset.protocol.wire import Message, decode, encode
 from likeset.tables.scan.memory_scan import MemoryScan
 from likeset.trust.cards import Card, CardSecret
-from likeset.trust.row_shares import ComputeRole
+from likeset.trust.shares import ComputeRole
 
 PROGRAM = "5c" * 32
 GAMMA = 0.5

@@ -17,12 +17,10 @@ from test_neighbouring_worlds import RELEASED, ScriptedCurator, ScriptedNoise
 
 from chance import EXAMPLES, examples, public_coins
 from likeset.errors import BadTable, IllegalMessage, InvalidArgument
-from likeset.homes.shell import CuratorShell
-from likeset.protocol.admission import Admission
-from likeset.protocol.foreign_terms import read_foreign
-from likeset.protocol.messages import Message, Summary
-from likeset.protocol.term_parts import Kernel
-from likeset.protocol.terms import Terms
+from likeset.homes.mail import CuratorShell
+from likeset.protocol.sealed import Admission
+from likeset.protocol.terms import Kernel, Terms, read_foreign
+from likeset.protocol.wire import Message, Summary
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan.memory_scan import FetchedRows
 from likeset.tables.schema import Schema

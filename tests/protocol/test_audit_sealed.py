@@ -17,11 +17,10 @@ from chance import pinned_coins
 from likeset.audit.bounds import lower_bound
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Integers, SimulatedNoise
-from likeset.protocol.messages import Asked, Message, TargetRelease, encode
-from likeset.protocol.plans import planned_views
+from likeset.protocol.prices import planned_views
 from likeset.protocol.selection import Selection
-from likeset.protocol.term_parts import Budget, Kernel
-from likeset.protocol.terms import Terms
+from likeset.protocol.terms import Budget, Kernel, Terms
+from likeset.protocol.wire import Asked, Message, TargetRelease, encode
 
 DELTA = 0.05  # smaller ones are decided in tails that so few observations do not reach
 RUNS = 2_400

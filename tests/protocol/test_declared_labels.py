@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from protocol_world import CONSUMER, THRESHOLD, QuickLedger, World, carry, rows, same_summary, terms, world
 
 from likeset.errors import BadMessage, IllegalMessage
-from likeset.homes.shell import CuratorShell
-from likeset.protocol import curator as curators
-from likeset.protocol import message_arrays, messages
-from likeset.protocol.messages import Body, Delivery, Message, Offer, Target, decode, encode
+from likeset.homes.mail import CuratorShell
+from likeset.protocol import sealed as curators
+from likeset.protocol import wire
 from likeset.protocol.sealed import SealedCurator
+from likeset.protocol.wire import Body, Delivery, Message, Offer, Target, decode, encode
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 from likeset.transports.local import LocalEngine
@@ -170,7 +170,7 @@ def test_one_long_label_costs_the_curator_no_room_for_all_others() -> None:
     (reply,) = curator.take(decode(_sent(agreed, "b", _offered(rows(2, 1, shift=99.0), ["x" * 1000]))))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert isinstance(reply.body, messages.Summary)
+    assert isinstance(reply.body, wire.Summary)
     assert reply.body.labels.tolist() == ["no", "no"]
     assert reply.body.labels.dtype == "<U2"
     assert peak < 60 << 20
@@ -183,7 +183,7 @@ def test_a_text_of_more_letters_than_allowed_is_neither_written_nor_read(monkeyp
     with pytest.raises(BadMessage, match="more than 1000 letters"):
         _sent(agreed, "a", _offered(rows(1, 1), ["x" * 1001]))
     with monkeypatch.context() as patch:
-        patch.setattr(message_arrays, "MOST_LETTERS", 9999)
+        patch.setattr(wire, "MOST_LETTERS", 9999)
         data = _sent(agreed, "a", _offered(rows(1, 1), ["x" * 1001]))
         decode(data)
     with pytest.raises(BadMessage, match="more than 1000 letters"):

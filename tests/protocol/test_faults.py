@@ -26,11 +26,10 @@ from protocol_world import (
 )
 
 from likeset.errors import BadMessage, DifferentRequest, IllegalMessage, LikesetError
-from likeset.homes.shell import ConsumerShell, Resident
+from likeset.homes.mail import ConsumerShell, Resident
 from likeset.privacy.noise import Integers
-from likeset.protocol.messages import Delivery, Message, Offer, Summary, decode, encode
-from likeset.protocol.term_parts import Budget
-from likeset.protocol.terms import Terms
+from likeset.protocol.terms import Budget, Terms
+from likeset.protocol.wire import Delivery, Message, Offer, Summary, decode, encode
 
 INTERACTIVE: dict[str, Any] = {"protocol": "interactive", "size": 2, "owners": ("a", "b")}
 CONFIGURATIONS: dict[str, dict[str, Any]] = {

@@ -27,14 +27,14 @@ from protocol_world import (
 
 from chance import examples
 from likeset.errors import UnprovenPart
-from likeset.ledger import Limit
+from likeset.ledger.budget import Limit
 from likeset.privacy import accounting, schedules
 from likeset.privacy.events import Composition, Event, Relation, Repeated
 from likeset.privacy.guarantee import Basis, Guarantee, View
 from likeset.privacy.schedules import auction_patience
-from likeset.protocol.messages import Asked, Bid, Delivery, Message, SummaryRelease, TargetRelease, decode
-from likeset.protocol.plans import planned_views, summary_event, summary_plan, target_plan
-from likeset.protocol.term_parts import Budget, Kernel
+from likeset.protocol.prices import planned_views, summary_event, summary_plan, target_plan
+from likeset.protocol.terms import Budget, Kernel
+from likeset.protocol.wire import Asked, Bid, Delivery, Message, SummaryRelease, TargetRelease, decode
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)

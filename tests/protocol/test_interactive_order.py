@@ -14,7 +14,7 @@ from likeset.errors import IllegalMessage, InvalidArgument, QuorumMissed
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Integers
 from likeset.protocol.interactive import InteractiveCurator
-from likeset.protocol.messages import Asked, Bid, Body, Delivery, Message, Misfit, SummaryRelease, TargetRelease
+from likeset.protocol.wire import Asked, Bid, Body, Delivery, Message, Misfit, SummaryRelease, TargetRelease
 
 
 def test_all_rows_of_a_run_are_charged_before_the_first_leaves_and_only_once() -> None:

@@ -10,8 +10,8 @@ import pytest
 from protocol_world import CONSUMER, THRESHOLD, terms, world
 
 from likeset.errors import IllegalMessage
-from likeset.homes.shell import Resident
-from likeset.protocol.legality import (
+from likeset.homes.mail import Resident
+from likeset.protocol.party import (
     ComputeState,
     ConsumerState,
     CuratorState,
@@ -25,28 +25,26 @@ from likeset.protocol.legality import (
     curator_rules,
     owner_rules,
 )
-from likeset.protocol.messages import (
+from likeset.protocol.terms import Terms
+from likeset.protocol.wire import (
     Asked,
     Bid,
     Body,
     Delivery,
+    Envelopes,
     Message,
     Misfit,
     Offer,
-    Summary,
-    SummaryRelease,
-    Target,
-    TargetRelease,
-)
-from likeset.protocol.split.split_messages import (
-    Envelopes,
     OfferShare,
     PicksOpened,
     RosterVote,
     ShareReceipts,
+    Summary,
+    SummaryRelease,
+    Target,
+    TargetRelease,
     TargetShare,
 )
-from likeset.protocol.terms import Terms
 
 SEALED, AUCTIONED = terms(), terms(**THRESHOLD)
 ROUNDS = terms(protocol="interactive", size=2)

@@ -9,7 +9,7 @@ import pytest
 from protocol_world import THRESHOLD, Outcome, World, carry, rows, same_summary, terms, world
 
 from likeset.errors import IllegalMessage, QuorumMissed
-from likeset.protocol.messages import Asked, Bid, Body, Delivery, Message, Misfit, Offer, Summary
+from likeset.protocol.wire import Asked, Bid, Body, Delivery, Message, Misfit, Offer, Summary
 
 SECRET = (1 << 255) + 99
 CANARY = 123456.789

@@ -15,28 +15,26 @@ from numpy.typing import NDArray
 
 from chance import examples
 from likeset.errors import BadMessage
-from likeset.protocol.messages import (
+from likeset.protocol.wire import (
     Asked,
     Bid,
     Body,
     Delivery,
+    Envelopes,
     Message,
     Misfit,
     Offer,
-    Summary,
-    SummaryRelease,
-    Target,
-    TargetRelease,
-    decode,
-    encode,
-)
-from likeset.protocol.split.split_messages import (
-    Envelopes,
     OfferShare,
     PicksOpened,
     RosterVote,
     ShareReceipts,
+    Summary,
+    SummaryRelease,
+    Target,
+    TargetRelease,
     TargetShare,
+    decode,
+    encode,
 )
 
 SETTINGS = settings(max_examples=examples(60))

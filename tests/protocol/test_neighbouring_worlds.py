@@ -18,17 +18,15 @@ from numpy.typing import NDArray
 from protocol_world import KERNEL, PAPER_PARTS, CountingNoise, QuickLedger, World, carry, rows, terms
 
 from chance import examples
-from likeset.homes.shell import CuratorShell
+from likeset.homes.mail import CuratorShell
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import Basis, View
 from likeset.privacy.noise import Integers
-from likeset.protocol.exact_scores import direction_on_lattice
-from likeset.protocol.interactive import InteractiveCurator
-from likeset.protocol.messages import Asked, SummaryRelease, decode
-from likeset.protocol.plans import planned_views, summary_plan
-from likeset.protocol.steps import PricedDraw, Work
-from likeset.protocol.term_parts import Budget
-from likeset.protocol.terms import Terms
+from likeset.protocol.interactive import InteractiveCurator, direction_on_lattice
+from likeset.protocol.party import PricedDraw, Work
+from likeset.protocol.prices import planned_views, summary_plan
+from likeset.protocol.terms import Budget, Terms
+from likeset.protocol.wire import Asked, SummaryRelease, decode
 
 SIZE = 6
 RELEASED: dict[str, Any] = {

@@ -31,12 +31,11 @@ from likeset.errors import DifferentRequest, IllegalMessage, QuorumMissed, Unrel
 from likeset.privacy import gaussian_mean, mwem_mean
 from likeset.privacy.events import Relation
 from likeset.privacy.noise import Integers
-from likeset.protocol.exact_scores import direction_on_lattice, exact_sums, features_on_lattice
-from likeset.protocol.interactive import InteractiveCurator
-from likeset.protocol.messages import Asked, Bid, Body, Delivery, Message, Offer, SummaryRelease, TargetRelease
+from likeset.protocol.interactive import InteractiveCurator, direction_on_lattice, exact_sums, features_on_lattice
 from likeset.protocol.party import CURATOR
 from likeset.protocol.selection import Selection
-from likeset.protocol.term_parts import Budget, Kernel
+from likeset.protocol.terms import Budget, Kernel
+from likeset.protocol.wire import Asked, Bid, Body, Delivery, Message, Offer, SummaryRelease, TargetRelease
 
 STREAM: dict[str, Any] = {
     "protocol": "interactive",

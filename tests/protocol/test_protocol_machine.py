@@ -14,11 +14,11 @@ from test_faults import Network
 
 from chance import examples
 from likeset.errors import BadMessage, LikesetError, QuorumMissed
-from likeset.homes.shell import CuratorShell
-from likeset.ledger import Ledger
+from likeset.homes.mail import CuratorShell
+from likeset.ledger.ledger import Ledger
 from likeset.privacy.guarantee import View
-from likeset.protocol.messages import Delivery, Offer, Summary, decode
-from likeset.protocol.term_parts import Budget
+from likeset.protocol.terms import Budget
+from likeset.protocol.wire import Delivery, Offer, Summary, decode
 
 INTERACTIVE: dict[str, Any] = {"protocol": "interactive", "size": 2}
 KINDS: dict[str, tuple[dict[str, Any], int]] = {

@@ -10,9 +10,9 @@ from protocol_world import CONSUMER, PAPER, THRESHOLD, Outcome, World, carry, te
 
 from likeset.errors import IllegalMessage, InvalidArgument
 from likeset.geometry.kernels import median_gamma, squared_mmd
-from likeset.protocol.messages import Message, Target, decode, encode
 from likeset.protocol.selection import Selection
-from likeset.protocol.term_parts import Budget
+from likeset.protocol.terms import Budget
+from likeset.protocol.wire import Message, Target, decode, encode
 
 SECRET = (1 << 255) + 99
 INTERACTIVE = {"protocol": "interactive"}

@@ -25,12 +25,12 @@ from protocol_world import (
 
 from chance import examples
 from likeset.errors import BadMessage, BudgetExceeded, IllegalMessage, QuorumMissed
-from likeset.ledger import Limit
+from likeset.ledger.budget import Limit
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Integers
-from likeset.protocol.messages import Asked, Message, Misfit, Offer, TargetRelease, decode, encode
-from likeset.protocol.plans import planned_views
-from likeset.protocol.term_parts import Budget
+from likeset.protocol.prices import planned_views
+from likeset.protocol.terms import Budget
+from likeset.protocol.wire import Asked, Message, Misfit, Offer, TargetRelease, decode, encode
 
 SETTINGS = settings(max_examples=examples(40))
 
@@ -234,7 +234,7 @@ def test_an_offer_that_is_too_large_to_be_sent_costs_nothing(
             calls.append(call)
         before = ledger.head()
         with monkeypatch.context() as small:
-            small.setattr("likeset.protocol.messages.MOST_BYTES", len(encode(call)) + 200)
+            small.setattr("likeset.protocol.wire.MOST_BYTES", len(encode(call)) + 200)
             with pytest.raises(BadMessage, match="is too large"):
                 owner.take(call)
         assert ledger.head() == before

@@ -9,19 +9,16 @@ from lying_offers import AGREED, LIAR, NEAR, bytes_of, carried, check_left_out, 
 from protocol_world import CONSUMER
 from shared_run_world import Told, carry_shares, secret_of, shared_run, split_run
 
-from likeset.protocol.messages import Message
-from likeset.protocol.split.bare_records import BareRecords
-from likeset.protocol.split.run_shape import offer_context, offer_shape
-from likeset.protocol.split.split_messages import OfferShare
-from likeset.trust import shared_offers
-from likeset.trust.row_shares import Words, slot_words, split_words
-from likeset.trust.shared_offers import OfferPart, SharedOffer, share_offer
+from likeset.protocol.split_run import BareRecords, offer_context, offer_shape
+from likeset.protocol.wire import Message, OfferShare
+from likeset.trust import shares
+from likeset.trust.shares import OfferPart, SharedOffer, Words, share_offer, slot_words, split_words
 
 
 def forged(monkeypatch: pytest.MonkeyPatch, step: str, forger: Any) -> SharedOffer:
     """The liar's offer, with one step of its making done otherwise; all other owners stay honest."""
     with monkeypatch.context() as patched:
-        patched.setattr(shared_offers, step, forger)
+        patched.setattr(shares, step, forger)
         return shared_by()
 
 
@@ -79,7 +76,7 @@ def test_envelopes_that_their_owner_swapped_after_it_signed_its_list() -> None:
 
 def test_envelopes_that_their_owner_swapped_before_it_signed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A key is made for its slot: what was sealed for another one does not open."""
-    honest = shared_offers._sealed
+    honest = shares._sealed
 
     def swapped(records: Any, **more: Any) -> list[bytes]:
         return honest(records, **more)[::-1]

@@ -12,13 +12,12 @@ from protocol_world import CONSUMER, QuickLedger, rows
 from shared_run_world import Told, carry_shares, clear_picks, not_ready, secret_of, shared_run
 
 from likeset.errors import IllegalMessage, InvalidArgument
-from likeset.protocol.messages import Message, decode
-from likeset.protocol.split.compute_inputs import OpenedSlots
-from likeset.protocol.split.run_shape import offer_shape, party_name
-from likeset.protocol.split.split_messages import Envelopes, PicksOpened, RosterVote, ShareReceipts, TargetShare
-from likeset.trust.encoding import SHARE_RECEIPT_CONTEXT, fields, read_fields
-from likeset.trust.row_shares import COMPUTE_ROLES, ComputeRole
-from likeset.trust.share_receipts import (
+from likeset.protocol.split_run import OpenedSlots, offer_shape, party_name
+from likeset.protocol.wire import Envelopes, Message, PicksOpened, RosterVote, ShareReceipts, TargetShare, decode
+from likeset.trust.cards import SHARE_RECEIPT_CONTEXT, fields, read_fields
+from likeset.trust.shares import (
+    COMPUTE_ROLES,
+    ComputeRole,
     Roster,
     ShareReceipt,
     SignedRoster,

@@ -8,13 +8,13 @@ import pytest
 from protocol_world import CONSUMER, THRESHOLD, CountingNoise, World, carry, ledger_on_disk, terms, world
 
 from likeset.errors import BudgetExceeded, IllegalMessage, PartyFailed, QuorumMissed
-from likeset.homes.shell import CuratorShell
-from likeset.ledger import Limit
+from likeset.homes.mail import CuratorShell
+from likeset.ledger.budget import Limit
 from likeset.privacy.events import Unbounded
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Integers
-from likeset.protocol.messages import Message, Offer, encode
-from likeset.protocol.term_parts import Budget
+from likeset.protocol.terms import Budget
+from likeset.protocol.wire import Message, Offer, encode
 
 GAUSSIAN: dict[str, Any] = {
     "protocol": "interactive",

@@ -15,11 +15,8 @@ from protocol_world import KERNEL, PAPER, PAPER_KERNEL, PAPER_PARTS, THRESHOLD, 
 from chance import examples
 from likeset.errors import InvalidArgument, UnprovenPart
 from likeset.privacy.events import Relation
-from likeset.protocol.planned_terms import SUMMARY_RELEASE
-from likeset.protocol.plans import planned_views, views_of_owners
-from likeset.protocol.split.split_terms import SplitShape, SplitTerms
-from likeset.protocol.term_parts import Budget, Kernel, digest_of_rows
-from likeset.protocol.terms import Terms
+from likeset.protocol.prices import planned_views, views_of_owners
+from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Kernel, SplitShape, SplitTerms, Terms, digest_of_rows
 
 SECRET = (1 << 255) + 12345
 SPLIT = SplitTerms("ab" * 32, 4, gamma=0.5)

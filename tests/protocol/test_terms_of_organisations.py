@@ -9,11 +9,8 @@ from named_parties import CARDS, NAMED, card_text
 from protocol_world import KERNEL, PAPER, THRESHOLD, terms
 
 from likeset.errors import InvalidArgument, UnprovenPart
-from likeset.protocol.foreign_terms import check_between
-from likeset.protocol.planned_terms import PlannedTerms
-from likeset.protocol.plans import planned_views
-from likeset.protocol.term_parts import KernelShape
-from likeset.protocol.terms import Terms
+from likeset.protocol.prices import planned_views
+from likeset.protocol.terms import KernelShape, PlannedTerms, Terms, check_between
 
 
 def test_cards_have_one_text_in_whatever_order_they_are_given() -> None:

@@ -16,18 +16,16 @@ from prepared_homes import prepared
 
 from likeset import documents
 from likeset.errors import LikesetError, RunCancelled
-from likeset.homes.consumer.home import ConsumerHome, make_consumer_home
 from likeset.homes.consumer.site import consumer
-from likeset.homes.curator.home import curator, make_curator_home
-from likeset.homes.owner.node import OwnerNode
+from likeset.homes.consumer_home import ConsumerHome, make_consumer_home
+from likeset.homes.curator_home import curator, make_curator_home
+from likeset.homes.mail import ConsumerRun, CuratorRun, Invitation, SiteRun
 from likeset.homes.owner.site import owner_run
-from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_run import ConsumerRun, CuratorRun, SiteRun
+from likeset.homes.owner_node import OwnerNode
 from likeset.protocol.party import CURATOR
 from likeset.transports.nvflare.run_report import News, RunReport
 from likeset.transports.outcomes import Ending, SiteState
-from likeset.trust.letters import Stub, is_stub, letter_in
-from likeset.trust.signed_terms import Acceptance, is_acceptance
+from likeset.trust.letters import Acceptance, Stub, is_acceptance, is_stub, letter_in
 
 OWNERS = ("a", "b")
 CONSUMER = "new-clinic"

@@ -10,8 +10,7 @@ from sklearn.metrics import balanced_accuracy_score, r2_score, roc_auc_score
 
 import likeset
 from likeset.errors import InvalidArgument
-from likeset.run.evaluation import Evaluation, _auc, _draws, _measures, evaluate_sets
-from likeset.run.trained_models import Predicted, TrainingRows
+from likeset.run.evaluate import Evaluation, Predicted, TrainingRows, _auc, _draws, _measures, evaluate_sets
 
 
 def labelled(count: int, *, seed: int, noise: float = 0.3) -> tuple[NDArray[np.float64], NDArray[np.str_]]:

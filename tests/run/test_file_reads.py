@@ -192,7 +192,7 @@ def test_a_run_that_is_resumed_reads_no_more(market: Market, monkeypatch: pytest
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("likeset.run.local.received_rows", interrupt)
+        patched.setattr("likeset.run.runs.received_rows", interrupt)
         market.cost("again", place, expected=130, **secret)
     spent = market.cost("again", place, resume=True, **secret)
     assert spent < (1.0 + BESIDES) * 2 * file.stat().st_size

@@ -10,14 +10,13 @@ from remote_world import CONSUMER, HereEngine, make_world, write_job
 
 from likeset.app.report import render
 from likeset.errors import BadDocument, HomeRestored, InvalidArgument, LikesetError
-from likeset.homes.consumer.home import ConsumerHome, KeptRun, make_consumer_home
-from likeset.homes.curator.home import make_curator_home
-from likeset.homes.letter_records import OUT
+from likeset.homes.consumer_home import ConsumerHome, KeptRun, make_consumer_home
+from likeset.homes.curator_home import make_curator_home
+from likeset.homes.mail import OUT, Invitation
 from likeset.homes.pinning import make_own_card
-from likeset.homes.signed_invitation import Invitation
-from likeset.ledger import Ledger
+from likeset.ledger.ledger import Ledger
 from likeset.run.job import Job
-from likeset.run.remote import collect, conclude, invite
+from likeset.run.runs import collect, conclude, invite
 from likeset.run.submission import look, submit
 from likeset.trust.cards import CardSecret
 from likeset.trust.letters import letter_in, open_letter
@@ -194,7 +193,7 @@ def test_when_the_result_is_there_nobody_can_open_the_letters_of_the_run(home: C
 
 
 def _letters_to_consumer(place: Path, run: KeptRun) -> list[bytes]:
-    from likeset.homes.identity import Identity
+    from likeset.homes.mail import Identity
 
     with Identity.of(place / "curator").book as book:
         digest = bytes.fromhex(run.terms.digest)

@@ -12,9 +12,8 @@ import job_world
 from job_world import World, rows, write
 from likeset.errors import BudgetExceeded, InvalidArgument
 from likeset.run.job import Job
-from likeset.run.job_plan import plan_job
-from likeset.run.local import run_job
 from likeset.run.notices import BoundsFromData, NoiseIsSimulated, WeakPromise
+from likeset.run.runs import plan_job, run_job
 
 CLINICS = 30
 

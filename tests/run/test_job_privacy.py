@@ -18,17 +18,14 @@ import job_world
 from job_world import OWNERS, World, charges, rows, write
 from likeset.app.report import render_for_owner
 from likeset.errors import BadTable, BudgetExceeded, DifferentRequest, MessagePurged, OtherUnit
-from likeset.ledger import Ledger
+from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Composition, Gaussian, Relation
 from likeset.privacy.guarantee import View
-from likeset.protocol.messages import Message, encode
 from likeset.protocol.party import Party
+from likeset.protocol.wire import Message, encode
 from likeset.run.job import Job
-from likeset.run.job_folder import _kept
-from likeset.run.job_plan import plan_job
-from likeset.run.local import run_job
-from likeset.run.publish import FinishedJob
 from likeset.run.result_words import guarantee_lines
+from likeset.run.runs import FinishedJob, _kept, plan_job, run_job
 
 Heard = dict[str, list[bytes]]
 

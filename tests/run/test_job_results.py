@@ -14,7 +14,7 @@ import job_world
 from job_world import OWNERS, SIZE, World
 from likeset.errors import BadDocument
 from likeset.run.job import Job
-from likeset.run.publish import read_result
+from likeset.run.runs import read_result
 from likeset.tables.schema import Schema
 
 TIMES = ("created", "seconds")

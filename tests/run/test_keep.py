@@ -15,19 +15,15 @@ from job_world import OWNERS, World
 from likeset.app.report.story import protection
 from likeset.arguments import Rows
 from likeset.errors import BadTable
-from likeset.ledger import Ledger
+from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Composition, Gaussian
 from likeset.privacy.guarantee import View
-from likeset.protocol.owner import Scan
-from likeset.run import local
-from likeset.run.job import Job
-from likeset.run.job_files import open_job
-from likeset.run.job_plan import open_plan, plan_job
-from likeset.run.local import run_job
+from likeset.protocol.sealed import Scan
+from likeset.run import runs
+from likeset.run.job import Job, RunSecrets, open_job
 from likeset.run.notices import notice_documents
-from likeset.run.publish import FinishedJob
-from likeset.run.run_draws import new_draws
-from likeset.run.run_secrets import RunSecrets
+from likeset.run.plan import new_draws
+from likeset.run.runs import FinishedJob, open_plan, plan_job, run_job
 
 MANY = [f"p{row // 10}" for row in range(60)]
 
@@ -157,7 +153,7 @@ def test_a_run_that_is_resumed_draws_the_same_rows(world: World, monkeypatch: py
     declare(world, "keep: 2")
     world.replace("north.csv", patient=[f"n{row // 5}" for row in range(60)])
     seen: list[tuple[list[Any], list[Any]]] = []
-    run_here = local.run_here
+    run_here = runs.run_here
 
     def watched(plan: Any, settled: Any, scans: Mapping[str, Scan], **more: Any) -> Any:
         everything = scans["north"].fetch(np.arange(scans["north"].row_count)).rows
@@ -166,8 +162,8 @@ def test_a_run_that_is_resumed_draws_the_same_rows(world: World, monkeypatch: py
             raise KeyboardInterrupt
         return run_here(plan, settled, scans, **more)
 
-    monkeypatch.setattr(local, "run_here", watched)
-    monkeypatch.setattr("likeset.run.job_folder._charges", lambda _path, _run: float(len(seen)))
+    monkeypatch.setattr(runs, "run_here", watched)
+    monkeypatch.setattr("likeset.run.runs._charges", lambda _path, _run: float(len(seen)))
     with pytest.raises(KeyboardInterrupt):
         run(job_of(world))
     run(job_of(world), resume=True)

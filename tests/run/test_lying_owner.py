@@ -13,10 +13,9 @@ import pytest
 import job_world
 from job_world import World
 from likeset.geometry.offers import Drawing
-from likeset.protocol.admission import Admission
+from likeset.protocol.sealed import Admission
 from likeset.run.job import Job
-from likeset.run.local import run_job
-from likeset.run.publish import FinishedJob
+from likeset.run.runs import FinishedJob, run_job
 from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows
 from likeset.tables.scan.source_scan import SourceScan
 from likeset.tables.schema import Schema

@@ -13,16 +13,15 @@ from remote_world import CONSUMER, OWNERS, HereEngine, make_world, write_job
 
 from likeset.app.report import render
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument
-from likeset.homes.consumer.home import ConsumerHome, KeptRun, make_consumer_home
 from likeset.homes.consumer.site import consumer
-from likeset.homes.signed_invitation import Invitation
-from likeset.ledger import Ledger
+from likeset.homes.consumer_home import ConsumerHome, KeptRun, make_consumer_home
+from likeset.homes.mail import Invitation
+from likeset.ledger.ledger import Ledger
 from likeset.privacy.guarantee import View
-from likeset.protocol.messages import Message, Summary
 from likeset.protocol.terms import Terms
+from likeset.protocol.wire import Message, Summary
 from likeset.run.job import Job
-from likeset.run.publish import FinishedJob, publish
-from likeset.run.remote import collect, expiry, invite, job_of
+from likeset.run.runs import FinishedJob, collect, expiry, invite, job_of, publish
 from likeset.run.submission import Stage, Whereabouts, ending_of, look, submit
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema

@@ -13,18 +13,17 @@ from remote_world import OWNERS, HereEngine, make_world, write_job
 from likeset.app.report import render
 from likeset.errors import BadDocument, InvalidArgument, NotCurated
 from likeset.geometry.kernels import median_gamma, squared_mmd
-from likeset.homes.consumer.home import ConsumerHome, KeptRun
 from likeset.homes.consumer.site import consumer
-from likeset.homes.curator.home import CuratorHome, curator
-from likeset.homes.owner.node import OwnerNode
+from likeset.homes.consumer_home import ConsumerHome, KeptRun
+from likeset.homes.curator_home import CuratorHome, curator
+from likeset.homes.owner_node import OwnerNode
 from likeset.protocol.interactive import InteractiveCurator
-from likeset.protocol.messages import Summary, decode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
+from likeset.protocol.wire import Summary, decode
 from likeset.run.job import Job
-from likeset.run.publish import publish
-from likeset.run.remote import collect, invite
+from likeset.run.runs import collect, invite, publish
 from likeset.run.submission import look, submit
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.sources.source import open_source

@@ -9,11 +9,10 @@ import pytest
 from remote_world import HereEngine, make_world, write_job
 
 from likeset.errors import LikesetError
-from likeset.homes.consumer.home import ConsumerHome, KeptRun
-from likeset.ledger import Ledger
+from likeset.homes.consumer_home import ConsumerHome, KeptRun
+from likeset.ledger.ledger import Ledger
 from likeset.run.job import Job
-from likeset.run.remote import invite, notes_on
-from likeset.run.signed_runs import SignedTogether, signed_together
+from likeset.run.runs import SignedTogether, invite, notes_on, signed_together
 from likeset.run.submission import submit
 
 

@@ -9,15 +9,14 @@ from node_world import SCHEMA, rows_text
 from pinned_homes import introduce
 
 from likeset.errors import InvalidArgument
-from likeset.homes.consumer.home import ConsumerHome, make_consumer_home
-from likeset.homes.curator.home import make_curator_home
-from likeset.homes.owner.home import make_home
-from likeset.homes.witness.home import make_witness_home
+from likeset.homes.consumer_home import ConsumerHome, make_consumer_home
+from likeset.homes.curator_home import make_curator_home
+from likeset.homes.owner_node import make_home
+from likeset.homes.witness_home import make_witness_home
 from likeset.protocol.terms import WITNESS
-from likeset.run import split_between
+from likeset.run import runs
 from likeset.run.job import Job
-from likeset.run.remote import invite, plan_between
-from likeset.run.split_between import settled_curator
+from likeset.run.runs import invite, plan_between, settled_curator
 
 EXPIRES = "2099-01-01"
 
@@ -42,7 +41,7 @@ def job(place: Path, **changes: Any) -> Job:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ConsumerHome:
-    monkeypatch.setattr(split_between, "split_python", lambda: None)
+    monkeypatch.setattr(runs, "split_python", lambda: None)
     owner = make_home(folder_of(tmp_path, "a"), name="a")
     curator = make_curator_home(folder_of(tmp_path, "curator"))
     witness = make_witness_home(tmp_path / "uni", name="university")
@@ -101,10 +100,10 @@ def test_a_consumer_without_workers_or_a_place_to_listen_signs_nothing(
     def missing() -> None:
         raise InvalidArgument("environment", "none", "is none; make it with `likeset split setup`")
 
-    monkeypatch.setattr(split_between, "split_python", missing)
+    monkeypatch.setattr(runs, "split_python", missing)
     with pytest.raises(InvalidArgument, match="likeset split setup"):
         invite(home, job(tmp_path, witness="university"), expires=EXPIRES)
-    monkeypatch.setattr(split_between, "split_python", lambda: None)
+    monkeypatch.setattr(runs, "split_python", lambda: None)
     settings = home.folder / "consumer.yaml"
     settings.write_text(settings.read_text(encoding="utf-8").replace("127.0.0.1:0", '""'), encoding="utf-8")
     with pytest.raises(InvalidArgument, match=r"a split run needs listen: HOST:PORT in consumer\.yaml"):

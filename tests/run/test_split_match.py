@@ -16,8 +16,8 @@ from job_world import OWNERS as OWNERS_OF_FILES
 from job_world import SIZE, World, call
 from likeset import Summarizer
 from likeset.errors import InvalidArgument
-from likeset.run import split_local
-from likeset.split.environment import PYTHON_VARIABLE
+from likeset.run import runs
+from likeset.split.host import PYTHON_VARIABLE
 from summarizer_world import LABELS, OWNERS, TARGET, simulated
 
 GAMMA = 0.3
@@ -26,8 +26,8 @@ GAMMA = 0.3
 @pytest.fixture
 def without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The public program in the clear, in this process."""
-    monkeypatch.setattr(split_local, "compute_here", lambda inputs, **_: clear_picks(inputs))
-    monkeypatch.setattr(split_local, "split_python", lambda: Path("nowhere"))
+    monkeypatch.setattr(runs, "compute_here", lambda inputs, **_: clear_picks(inputs))
+    monkeypatch.setattr(runs, "split_python", lambda: Path("nowhere"))
 
 
 @pytest.mark.usefixtures("without_workers")

@@ -2,7 +2,7 @@
 
 from protocol_world import terms
 
-from likeset.run.traffic import most_traffic
+from likeset.run.plan import most_traffic
 from likeset.tables.schema import Schema
 
 _COLUMNS = "likeset: schema\nversion: 1\ncolumns:\n  age: {kind: numeric, bounds: [0, 120]}\n"

@@ -11,14 +11,14 @@ from pinned_homes import pin
 from remote_world import CONSUMER, HereEngine, make_world, write_job
 
 from likeset.errors import LikesetError, NotCurated
-from likeset.homes.consumer.home import ConsumerHome, KeptRun, make_consumer_home
 from likeset.homes.consumer.site import consumer
-from likeset.homes.curator.home import CuratorHome, curator, make_curator_home
-from likeset.homes.signed_invitation import Invitation
-from likeset.protocol.messages import Message, Summary, decode
+from likeset.homes.consumer_home import ConsumerHome, KeptRun, make_consumer_home
+from likeset.homes.curator_home import CuratorHome, curator, make_curator_home
+from likeset.homes.mail import Invitation
 from likeset.protocol.party import CURATOR
+from likeset.protocol.wire import Message, Summary, decode
 from likeset.run.job import Job
-from likeset.run.remote import invite
+from likeset.run.runs import invite
 from likeset.run.submission import submit
 from likeset.trust.cards import CardSecret
 from likeset.trust.letters import write_letter

@@ -12,11 +12,11 @@ from job_world import World
 from likeset import Summarizer
 from likeset.geometry.offers import Drawing
 from likeset.protocol import notices as run_notices
-from likeset.protocol.admission import Admission
 from likeset.protocol.notices import CouldNotAnswer, DidNotTakePart, FewRows, NotBelieved, Notice, UniformOffers
+from likeset.protocol.sealed import Admission
 from likeset.run import notices as job_notices
 from likeset.run.job import Job
-from likeset.run.local import run_job
+from likeset.run.runs import run_job
 from likeset.tables.scan.memory_scan import DrawnRows
 from likeset.tables.scan.source_scan import SourceScan
 from likeset.tables.schema import Schema

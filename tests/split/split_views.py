@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, fisher_exact
 from split_world import PYTHON, SplitWorld
 
-from likeset.split.engine.task import Task
+from likeset.split.engine.agreement import Task
 
 __all__ = ["View", "chance_of_counts", "chance_of_difference", "features", "run_many", "set_bits"]
 

@@ -12,11 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 from clear_program import clear_selection, near_rows
-from likeset.split.digest import program_digest
-from likeset.split.engine.agreement import checksum_factors
-from likeset.split.engine.settings import ProgramSettings
-from likeset.split.party import Meeting, OpenedPicks, SplitParty
-from likeset.trust.row_shares import split_words
+from likeset.split.engine.agreement import ProgramSettings, checksum_factors
+from likeset.split.host import Meeting, OpenedPicks, SplitParty, program_digest
+from likeset.trust.shares import split_words
 
 ENVIRONMENT = Path(os.environ.get("LIKESET_SPLIT", Path(__file__).parents[2] / ".venv-split"))
 PYTHON = ENVIRONMENT / "bin" / "python"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from likeset.split.engine.framing import BadFrame, Frame, pack, read_frame, unpack
+from likeset.split.engine.agreement import BadFrame, Frame, pack, read_frame, unpack
 
 
 @given(st.text("abc wanted", min_size=1, max_size=20), st.lists(st.binary(max_size=40), max_size=6))

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from likeset.split.digest import ENGINE_FOLDER, LOCK_FILE, program_digest
-from likeset.split.engine.runtime import RUNTIME_FIELDS, BadRuntime, check_runtime
-from likeset.split.environment import locked_versions
+from likeset.split.engine.agreement import RUNTIME_FIELDS, BadRuntime, check_runtime
+from likeset.split.host import ENGINE_FOLDER, LOCK_FILE, locked_versions, program_digest
 
 ALLOWED = {"jax", "numpy", "spu"} | set(sys.stdlib_module_names)
 FORBIDDEN = {"pickle", "marshal", "shelve", "ctypes", "socket", "subprocess", "tempfile", "multiprocessing"}
@@ -48,7 +47,7 @@ def test_a_worker_opens_no_file_and_never_uses_the_engines_pickles(path: Path) -
 def test_the_walk_sees_the_modules_and_what_they_import() -> None:
     names = {path.name: imported(path) for path in MODULES}
     assert {"json", "numpy", "."} <= names["worker.py"]
-    assert {"spu", "."} <= names["machine.py"]
+    assert {"spu", "."} <= names["worker.py"]
 
 
 def test_a_change_of_code_or_lock_file_is_another_program(tmp_path: Path) -> None:

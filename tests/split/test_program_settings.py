@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from likeset.split.engine.settings import BadSettings, ProgramSettings
+from likeset.split.engine.agreement import BadSettings, ProgramSettings
 
 ONE = 1 << 16
 

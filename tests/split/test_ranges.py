@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from chance import pinned_coins
-from likeset.split.engine.ranges import RANGE_TESTS, Words, range_tests
-from likeset.split.engine.settings import ProgramSettings
+from likeset.split.engine.agreement import RANGE_TESTS, ProgramSettings, Words, range_tests
 
 ONE = 1 << 16
 MANY = ProgramSettings(offers=10, target_rows=4, size=3, gamma=0.01, lows=(-ONE,) * 300, highs=(ONE,) * 300)

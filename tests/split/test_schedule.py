@@ -5,7 +5,7 @@ import pytest
 
 from chance import pinned_coins
 from clear_program import clear_selection
-from likeset.split.engine.schedule import (
+from likeset.split.engine.agreement import (
     adding_steps,
     grid,
     seat,

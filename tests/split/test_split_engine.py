@@ -9,12 +9,9 @@ from split_world import ONE, needs_engine, run_parties, world
 
 from chance import pinned_coins
 from likeset.errors import IllegalMessage
-from likeset.split.certificates import RunCertificate
-from likeset.split.engine.task import AGAIN
-from likeset.split.local_meeting import LocalMeeting
-from likeset.split.party import Meeting, OpenedPicks, SplitParty
-from likeset.split.tunnel_meeting import TunnelMeeting
-from likeset.split.tunnels import TunnelPeer
+from likeset.split.engine.agreement import AGAIN
+from likeset.split.host import LocalMeeting, Meeting, OpenedPicks, SplitParty
+from likeset.split.links import RunCertificate, TunnelMeeting, TunnelPeer
 
 Local = Callable[[], list[Meeting]]
 pytestmark = [pytest.mark.slow, needs_engine]

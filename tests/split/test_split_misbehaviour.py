@@ -16,10 +16,8 @@ from split_world import needs_engine, run_parties, world
 
 from chance import pinned_coins
 from likeset.errors import IllegalMessage, NoAnswer
-from likeset.split import party as compute_parties
-from likeset.split.local_meeting import LocalMeeting, LocalSeat
-from likeset.split.party import Attempt, Meeting, OpenedPicks, SplitParty
-from likeset.split.worker_process import WorkerProcess
+from likeset.split import host as compute_parties
+from likeset.split.host import Attempt, LocalMeeting, LocalSeat, Meeting, OpenedPicks, SplitParty, WorkerProcess
 
 pytestmark = [pytest.mark.slow, needs_engine]
 

@@ -17,7 +17,7 @@ from split_views import View, chance_of_counts, chance_of_difference, features, 
 from split_world import ONE, SplitWorld, needs_engine, world
 
 from chance import pinned_coins
-from likeset.trust.row_shares import split_words
+from likeset.trust.shares import split_words
 
 RUNS = 32  # two kinds that differ in one bit for certain: 2 / (64 over 32) = 1e-18, times a million bits
 ALARM = 1e-9

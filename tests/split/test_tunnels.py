@@ -14,13 +14,19 @@ from typing import cast
 import pytest
 
 from likeset.errors import LetterRefused, NoAnswer
-from likeset.split.certificates import RunCertificate
-from likeset.split.engine.framing import BadFrame
-from likeset.split.party import Attempt
-from likeset.split.tls_stream import tls_client
-from likeset.split.tunnel_meeting import MOST_UNKNOWN, TunnelMeeting
-from likeset.split.tunnels import CONTROL, LINK, Greeting, TunnelPeer, call_peer
-from likeset.split.worker_process import WorkerProcess
+from likeset.split.engine.agreement import BadFrame
+from likeset.split.host import Attempt, WorkerProcess
+from likeset.split.links import (
+    CONTROL,
+    LINK,
+    MOST_UNKNOWN,
+    Greeting,
+    RunCertificate,
+    TunnelMeeting,
+    TunnelPeer,
+    call_peer,
+    tls_client,
+)
 
 SESSION = b"s" * 32
 CERTIFICATES = [RunCertificate.generate() for _ in range(3)]

@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 
 from likeset.errors import InvalidArgument
-from likeset.split.digest import program_digest
-from likeset.split.engine.settings import ProgramSettings
-from likeset.split.engine.task import Task
-from likeset.split.environment import check_environment, locked_versions, make_environment, worker_python
-from likeset.split.local_meeting import LocalMeeting
-from likeset.split.party import SplitParty
-from likeset.split.worker_process import WorkerProcess
+from likeset.split.engine.agreement import ProgramSettings, Task
+from likeset.split.host import (
+    LocalMeeting,
+    SplitParty,
+    WorkerProcess,
+    check_environment,
+    locked_versions,
+    make_environment,
+    program_digest,
+    worker_python,
+)
 
 SETTINGS = ProgramSettings(offers=5, target_rows=2, size=2, gamma=1.0, lows=(0,), highs=(1 << 16,))
 

@@ -13,7 +13,7 @@ from scan_world import assert_same
 from chance import pinned_coins
 from likeset.errors import BadTable
 from likeset.geometry.offers import Drawing
-from likeset.homes.owner.small_groups import SmallGroups
+from likeset.homes.data import SmallGroups
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan.memory_scan import MemoryScan
 from likeset.tables.scan.pass_progress import Passed

@@ -10,13 +10,11 @@ from protocol_world import QuickLedger, ledger_on_disk, terms
 from scan_world import SCHEMA, in_memory, table, write
 
 from likeset.errors import BadTable
-from likeset.homes.shell import Shell
-from likeset.protocol.messages import Message, TargetRelease, encode
-from likeset.protocol.owner import Scan
-from likeset.protocol.plans import target_plan
-from likeset.protocol.sealed import SealedOwner
-from likeset.protocol.term_parts import Kernel
-from likeset.protocol.terms import Terms
+from likeset.homes.mail import Shell
+from likeset.protocol.prices import target_plan
+from likeset.protocol.sealed import Scan, SealedOwner
+from likeset.protocol.terms import Kernel, Terms
+from likeset.protocol.wire import Message, TargetRelease, encode
 from likeset.tables.scan.source_scan import SourceScan
 from likeset.tables.sources.source import open_source
 

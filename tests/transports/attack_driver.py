@@ -15,8 +15,8 @@ from typing import Any
 
 from node_world import make_node
 
-from likeset.homes.curator.home import make_curator_home
-from likeset.homes.owner.node import OwnerNode
+from likeset.homes.curator_home import make_curator_home
+from likeset.homes.owner_node import OwnerNode
 from likeset.transports.nvflare.engine import NvflareEngine
 from likeset.transports.nvflare.job import CLIENT_CONFIG, SERVER_CONFIG
 from likeset.transports.nvflare.loopback import LoopbackNetwork
@@ -56,7 +56,7 @@ def network(folder: Path) -> LoopbackNetwork:
 
 def settle_server(net: LoopbackNetwork, folder: Path) -> None:
     """As ``likeset site curator`` does."""
-    net.settle(net.server, factory="likeset.homes.curator.home:curator", folder=folder / "curator")
+    net.settle(net.server, factory="likeset.homes.curator_home:curator", folder=folder / "curator")
 
 
 def take_guards_off(net: LoopbackNetwork, site: str) -> None:

@@ -10,9 +10,8 @@ import pytest
 from letter_wire import SERVER
 from site_factory import seat
 
-from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_run import SiteRun
-from likeset.protocol.messages import Asked, Message, Summary
+from likeset.homes.mail import Invitation, SiteRun
+from likeset.protocol.wire import Asked, Message, Summary
 from likeset.transports.nvflare.job import write_settings
 from likeset.transports.nvflare.run_report import News, RunReport
 from likeset.transports.sites import SiteParties, SiteSettings

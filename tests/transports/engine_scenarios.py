@@ -18,10 +18,9 @@ from site_factory import ledger_of, open_ledger
 
 import likeset
 from likeset.errors import LikesetError
-from likeset.homes.signed_invitation import Invitation
-from likeset.ledger import StoredMessage
-from likeset.protocol.term_parts import Budget
-from likeset.protocol.terms import Terms
+from likeset.homes.mail import Invitation
+from likeset.ledger.ledger import StoredMessage
+from likeset.protocol.terms import Budget, Terms
 
 _HERE = Path(__file__).parent
 _FLOORS = [_HERE.parent / floor for floor in ("protocol", "homes")]

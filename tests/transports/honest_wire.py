@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from protocol_world import World
 
-from likeset.protocol.messages import decode, encode
+from likeset.protocol.wire import decode, encode
 from likeset.transports.pump import EachAlone
 
 

@@ -9,19 +9,15 @@ import numpy as np
 from site_factory import seat
 
 from likeset.errors import ProtocolError, QuorumMissed
-from likeset.homes.expiry import check_not_expired, utc_now
-from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_run import CuratorRun
-from likeset.protocol.legality import RELEASE_ROUND
-from likeset.protocol.messages import MOST_BYTES, Message, Summary, TargetRelease, decode
-from likeset.protocol.party import CURATOR
+from likeset.homes.mail import CuratorRun, Invitation, check_not_expired, utc_now
+from likeset.protocol.party import CURATOR, RELEASE_ROUND
 from likeset.protocol.terms import Terms
+from likeset.protocol.wire import MOST_BYTES, Message, Summary, TargetRelease, decode
 from likeset.transports.letter_parcels import LetterCurator, parcel_reader
 from likeset.transports.pump import EachAlone, Pump
 from likeset.transports.sites import SiteParties, SiteSettings
 from likeset.trust.cards import CardSecret
-from likeset.trust.letters import write_letter
-from likeset.trust.signed_terms import Acceptance
+from likeset.trust.letters import Acceptance, write_letter
 
 SERVER = "server"
 

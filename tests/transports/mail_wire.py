@@ -9,8 +9,7 @@ from pathlib import Path
 from letter_wire import SERVER
 from site_factory import seat
 
-from likeset.homes.identity import Identity
-from likeset.homes.signed_invitation import Invitation
+from likeset.homes.mail import Identity, Invitation
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.transports.mailbox.consumer_desk import ConsumerDesk, TravellingRun
@@ -19,7 +18,7 @@ from likeset.transports.mailbox.desk import MailDesk
 from likeset.transports.mailbox.looks import Look
 from likeset.transports.mailbox.memory import KnownRun
 from likeset.transports.mailbox.owner_desk import OwnerDesk
-from likeset.transports.mailbox.stores import Store
+from likeset.transports.stores import Store
 
 FAR = timedelta(days=300)
 

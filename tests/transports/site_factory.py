@@ -16,18 +16,15 @@ import numpy as np
 from protocol_world import open_accounts, world
 
 from likeset.errors import IllegalMessage
-from likeset.homes.correspondence import Correspondence
-from likeset.homes.identity import Identity
-from likeset.homes.shell import Shell
-from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_run import ConsumerRun, CuratorRun, OwnerRun, SiteRun
-from likeset.ledger import Ledger, Limit
+from likeset.homes.mail import ConsumerRun, Correspondence, CuratorRun, Identity, Invitation, OwnerRun, Shell, SiteRun
+from likeset.ledger.budget import Limit
+from likeset.ledger.ledger import Ledger
 from likeset.privacy.guarantee import View
-from likeset.protocol.messages import MOST_BYTES, Message, Offer
-from likeset.protocol.owner import Owner
 from likeset.protocol.party import CURATOR
+from likeset.protocol.sealed import Owner
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
+from likeset.protocol.wire import MOST_BYTES, Message, Offer
 
 SECRET = 2**128 + 7
 REFUSED_FILE = "refused.txt"

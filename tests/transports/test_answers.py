@@ -10,7 +10,7 @@ from honest_wire import HonestWire
 from protocol_world import CONSUMER, THRESHOLD, World, carry, same_summary, terms, world
 
 from likeset.errors import IllegalMessage
-from likeset.protocol.messages import Bid, Message, TargetRelease, decode, encode
+from likeset.protocol.wire import Bid, Message, TargetRelease, decode, encode
 from likeset.transports.plain_messages import PlainCurator, read_parcel
 from likeset.transports.pump import Pump
 

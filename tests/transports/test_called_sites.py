@@ -12,9 +12,7 @@ from letter_wire import SERVER
 from protocol_world import CONSUMER, terms
 
 from likeset.errors import HomeRestored
-from likeset.homes.identity import Identity
-from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_run import CuratorRun
+from likeset.homes.mail import CuratorRun, Identity, Invitation
 from likeset.transports.outcomes import Ending
 
 pytestmark = needs_nvflare

@@ -26,9 +26,9 @@ from site_factory import SECRET, WISHES, receipt
 
 from likeset.errors import QuorumMissed
 from likeset.geometry.kernels import squared_mmd
-from likeset.protocol.messages import Summary, decode
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
+from likeset.protocol.wire import Summary, decode
 from likeset.transports.local import LocalEngine
 from likeset.transports.nvflare.engine import RunReport, simulate
 from likeset.transports.site_reasons import REASONS_FILE

@@ -15,7 +15,7 @@ from letter_wire import SERVER, LetterWire
 from protocol_world import CONSUMER
 
 from likeset.errors import BadMessage, IllegalMessage, InvalidArgument, NoAnswer, NotCurated, RunCancelled
-from likeset.homes.signed_invitation import Invitation
+from likeset.homes.mail import Invitation
 from likeset.protocol.party import CURATOR
 from likeset.transports.home_socket.client import CuratorClient, HomeLine, SiteClient
 from likeset.transports.home_socket.exposure import exposures
@@ -131,7 +131,7 @@ def spoken(home: HomeSettings, say: Callable[[socket.socket], object]) -> bytes:
 
 
 def frame(*parts: bytes) -> bytes:
-    from likeset.trust.encoding import fields
+    from likeset.trust.cards import fields
 
     data = fields(*parts)
     return len(data).to_bytes(4, "big") + data

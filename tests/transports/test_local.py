@@ -21,12 +21,11 @@ from protocol_world import (
 )
 
 from likeset.errors import InvalidArgument, QuorumMissed, RunCancelled, TermsExpired
-from likeset.homes.shell import Resident, Shell
-from likeset.ledger import Limit
+from likeset.homes.mail import Resident, Shell
+from likeset.ledger.budget import Limit
 from likeset.privacy.guarantee import View
-from likeset.protocol.messages import Asked, Bid, Body, Message, Misfit, Offer
-from likeset.protocol.owner import Owner
-from likeset.protocol.sealed import SealedOwner
+from likeset.protocol.sealed import Owner, SealedOwner
+from likeset.protocol.wire import Asked, Bid, Body, Message, Misfit, Offer
 from likeset.tables.scan.memory_scan import MemoryScan
 from likeset.transports.local import LocalEngine, RunResult
 

@@ -9,7 +9,7 @@ from engine_scenarios import SCENARIOS, check_traces, run_locally, settle_sites
 from mail_servers import MailServer, mail_environment, s3_server, ssh_server
 from mail_wire import MailWire
 
-from likeset.transports.mailbox.stores import open_store
+from likeset.transports.stores import open_store
 
 pytestmark = pytest.mark.slow
 

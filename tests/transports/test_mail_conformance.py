@@ -9,7 +9,7 @@ from engine_scenarios import ORDERS, SCENARIOS, run_locally, settle_sites, trace
 from mail_wire import MailWire
 from site_factory import receipt
 
-from likeset.transports.mailbox.stores import open_store
+from likeset.transports.stores import open_store
 
 QUICK = ("sealed", "threshold", "interactive", "sealed-denied", "sealed-poor", "sealed-broken", "too-few")
 """Through real servers, in slow tests, all scenarios are run."""

@@ -18,10 +18,10 @@ from mail_wire import MailWire
 
 import likeset
 from likeset.errors import MailboxTrouble, PostTrouble
-from likeset.homes.signed_invitation import Invitation
+from likeset.homes.mail import Invitation
 from likeset.transports.mailbox.looks import Look
-from likeset.transports.mailbox.stores import Listing, Store, open_store
-from likeset.trust.posts import size_of_post
+from likeset.transports.stores import Listing, Store, open_store
+from likeset.trust.letters import size_of_post
 
 _PACKAGE = str(Path(likeset.__file__).parent)
 

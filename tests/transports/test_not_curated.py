@@ -10,8 +10,7 @@ from letter_world import make_identity, terms_between
 from node_world import SCHEMA, SCHEMA_OF_ALL
 from protocol_world import CONSUMER, terms
 
-from likeset.homes.identity import Identity
-from likeset.homes.signed_invitation import Invitation
+from likeset.homes.mail import Identity, Invitation
 from likeset.protocol.party import CURATOR
 from likeset.transports.nvflare.job import write_settings
 from likeset.transports.nvflare.run_report import News
@@ -41,7 +40,7 @@ class _Site:
     ],
 )
 def test_the_run_ends_before_anybody_is_asked_and_says_why(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
-    from likeset.homes.curator.home import make_curator_home
+    from likeset.homes.curator_home import make_curator_home
     from likeset.transports.nvflare.parts import _curate_run
 
     (tmp_path / "schema.yaml").write_text(SCHEMA)
@@ -49,7 +48,7 @@ def test_the_run_ends_before_anybody_is_asked_and_says_why(tmp_path: Path, chang
     homes = {name: make_identity(tmp_path / name, name) for name in (CONSUMER, "a", "b", "c")}
     homes[CURATOR] = Identity.of(tmp_path / "curator")
     homes[CURATOR].pins.pin(homes[CONSUMER].secret.card, "consumer", fingerprint=None)
-    write_settings(tmp_path, factory="likeset.homes.curator.home:curator", folder=tmp_path / "curator")
+    write_settings(tmp_path, factory="likeset.homes.curator_home:curator", folder=tmp_path / "curator")
     context = SimpleNamespace(
         clients=[_Site("a"), _Site("hospital")],
         workspace=SimpleNamespace(get_site_config_dir=lambda: str(tmp_path)),

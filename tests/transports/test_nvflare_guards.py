@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "homes"))
 from card_world import signed_terms
 from node_world import terms
 
-from likeset.homes.signed_invitation import Invitation
+from likeset.homes.mail import Invitation
 from likeset.transports.nvflare.app_rules import is_job_id, why_folder_refused, why_zip_refused
 from likeset.transports.nvflare.job import CLIENT_CONFIG, SERVER_CONFIG, settle, write_job
 from likeset.transports.nvflare.message_rules import CellRequest, Passage, why_dropped, why_not_asked

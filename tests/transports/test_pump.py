@@ -15,10 +15,10 @@ from honest_wire import HonestWire
 from protocol_world import THRESHOLD, carry, same_summary, terms, world
 
 from likeset.errors import BadDocument, InvalidArgument, LikesetError, ProtocolError, QuorumMissed, RunCancelled
-from likeset.homes.signed_invitation import Invitation
-from likeset.protocol.messages import Offer, encode
+from likeset.homes.mail import Invitation
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
+from likeset.protocol.wire import Offer, encode
 from likeset.transports.nvflare import engine as engine
 from likeset.transports.nvflare.job import CLASSES, settle, write_job
 from likeset.transports.nvflare.run_report import REPORT_FILE, RunReport, read_report, write_report
@@ -26,7 +26,7 @@ from likeset.transports.outcomes import Ending, SiteState
 from likeset.transports.plain_messages import PlainCurator, read_parcel
 from likeset.transports.pump import Parcel, Pump
 from likeset.trust.cards import CardSecret
-from likeset.trust.signed_terms import sign_terms
+from likeset.trust.letters import sign_terms
 
 
 @dataclass

@@ -11,7 +11,7 @@ from letter_wire import SERVER, LetterWire
 from protocol_world import CONSUMER, THRESHOLD, terms
 
 from likeset.errors import HomeRestored, IllegalMessage, LikesetError
-from likeset.homes.identity import Identity
+from likeset.homes.mail import Identity
 
 INTERACTIVE = {"protocol": "interactive"}
 Stage = Callable[[LetterWire], object]

@@ -14,10 +14,8 @@ from protocol_world import CONSUMER, terms
 from site_factory import REFUSED_FILE, seat
 
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LedgerUnavailable
-from likeset.homes.identity import Identity
-from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_run import OwnerRun, SiteRun
-from likeset.ledger import Ledger
+from likeset.homes.mail import Identity, Invitation, OwnerRun, SiteRun
+from likeset.ledger.ledger import Ledger
 from likeset.transports.nvflare.job import write_job, write_settings
 from likeset.transports.site_reasons import REASONS_FILE
 from likeset.transports.sites import (

@@ -14,10 +14,10 @@ from protocol_world import CONSUMER, THRESHOLD, carry, same_summary, terms, worl
 from transport_keepers import ATTACKS, Changes, Drops, Keeper, Withholds
 
 from likeset.errors import LikesetError, ProtocolError, QuorumMissed
-from likeset.protocol.messages import Message
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
-from likeset.trust.signed_terms import Acceptance
+from likeset.protocol.wire import Message
+from likeset.trust.letters import Acceptance
 
 OTHER = terms(run="another")
 PROTOCOLS: dict[str, dict[str, Any]] = {

@@ -10,10 +10,8 @@ from letter_wire import LetterWire
 from protocol_world import CONSUMER
 
 from likeset.errors import ProtocolError
-from likeset.trust.cards import CardSecret
-from likeset.trust.fingerprints import fingerprint_bytes
-from likeset.trust.sealing import SealingSecret
-from likeset.trust.signed_terms import Acceptance, accept
+from likeset.trust.cards import CardSecret, SealingSecret, fingerprint_bytes
+from likeset.trust.letters import Acceptance, accept
 
 
 @dataclass

@@ -15,10 +15,18 @@ from trust_world import fixed_bytes, party
 from likeset.tables.records import EnvelopeRecords
 from likeset.tables.schema import Schema
 from likeset.trust.cards import CardSecret
-from likeset.trust.envelopes import OfferContext
-from likeset.trust.row_shares import COMPUTE_ROLES, ComputeRole, SlotLayout
-from likeset.trust.share_receipts import roster_of, sign_receipt, sign_roster
-from likeset.trust.shared_offers import OfferShape, SharedOffer, share_offer
+from likeset.trust.shares import (
+    COMPUTE_ROLES,
+    ComputeRole,
+    OfferContext,
+    OfferShape,
+    SharedOffer,
+    SlotLayout,
+    roster_of,
+    share_offer,
+    sign_receipt,
+    sign_roster,
+)
 
 SCHEMA_TEXT = """likeset: schema
 version: 1

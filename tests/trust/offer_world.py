@@ -9,11 +9,22 @@ from numpy.typing import NDArray
 from trust_world import TERMS, party
 
 from likeset.trust.cards import CardSecret
-from likeset.trust.envelopes import OfferContext
-from likeset.trust.picks import PickedSlot
-from likeset.trust.row_shares import ComputeRole, SlotLayout, Words, checksums, joined_shares, word_bytes
-from likeset.trust.share_receipts import ShareReceipt, sign_receipt
-from likeset.trust.shared_offers import OfferPart, OfferShape, SharedOffer, share_offer
+from likeset.trust.shares import (
+    ComputeRole,
+    OfferContext,
+    OfferPart,
+    OfferShape,
+    PickedSlot,
+    SharedOffer,
+    ShareReceipt,
+    SlotLayout,
+    Words,
+    checksums,
+    joined_shares,
+    share_offer,
+    sign_receipt,
+    word_bytes,
+)
 
 OWNER, OTHER_OWNER = party("owner"), party("another-owner")
 PARTIES: dict[ComputeRole, CardSecret] = {

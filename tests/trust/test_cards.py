@@ -12,10 +12,22 @@ import pytest
 from trust_world import ALICE, BOB, MALLORY, flipped, party
 
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.trust.cards import SUITE, Card, CardSecret, card_in, check_fingerprint, read_card
-from likeset.trust.encoding import CARD_CONTEXT, CONTEXTS, fields, signed
-from likeset.trust.fingerprints import fingerprint_bytes, fingerprint_text
-from likeset.trust.signing import check_signing_key, holds
+from likeset.trust.cards import (
+    CARD_CONTEXT,
+    CONTEXTS,
+    SUITE,
+    Card,
+    CardSecret,
+    card_in,
+    check_fingerprint,
+    check_signing_key,
+    fields,
+    fingerprint_bytes,
+    fingerprint_text,
+    holds,
+    read_card,
+    signed,
+)
 
 GROUP_ORDER = 2**252 + 27742317777372353535851937790883648493
 

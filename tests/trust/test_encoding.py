@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.trust.encoding import CONTEXTS, fields, read_fields, read_tagged, signed
+from likeset.trust.cards import CONTEXTS, fields, read_fields, read_tagged, signed
 
 PARTS = st.lists(st.binary(max_size=40), max_size=6)
 

@@ -26,10 +26,18 @@ from trust_world import (
 
 from chance import examples, pinned_coins
 from likeset.errors import LetterRefused
-from likeset.trust.cards import Card, CardSecret
-from likeset.trust.encoding import CONTEXTS, LETTER_CONTEXT, fields, signed
+from likeset.trust.cards import (
+    CONTEXTS,
+    LETTER_CONTEXT,
+    SEAL_BYTES,
+    Card,
+    CardSecret,
+    SealingSecret,
+    fields,
+    seal,
+    signed,
+)
 from likeset.trust.letters import HEADER_BYTES, Header, Letter, LetterContent, Refusal, letter_in, open_letter
-from likeset.trust.sealing import SEAL_BYTES, SealingSecret, seal
 
 _ROUND_AT, _NUMBER_AT = 102, 110  # in a header
 LETTER = letter_to_bob()

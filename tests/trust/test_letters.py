@@ -10,17 +10,8 @@ from trust_world import ALICE, BOB, BOBS_RUN_KEY, MALLORY, MOST_BYTES, RUN_ID, T
 
 from chance import examples
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.trust.encoding import LETTER_CONTEXT, fields, signed
-from likeset.trust.letters import (
-    HEADER_BYTES,
-    NOTHING_RECEIVED,
-    Header,
-    LetterContent,
-    Stub,
-    letter_in,
-    open_letter,
-)
-from likeset.trust.signing import holds
+from likeset.trust.cards import LETTER_CONTEXT, fields, holds, signed
+from likeset.trust.letters import HEADER_BYTES, NOTHING_RECEIVED, Header, LetterContent, Stub, letter_in, open_letter
 
 COUNTED = st.integers(0, 2**63 - 1)
 LETTER = letter_to_bob()

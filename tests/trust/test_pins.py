@@ -11,8 +11,7 @@ import pytest
 from trust_world import ALICE, BOB, MALLORY, party
 
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.trust.cards import CardSecret
-from likeset.trust.pins import Pin, Pins
+from likeset.trust.cards import CardSecret, Pin, Pins
 
 Attempt = Callable[[], object]
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from trust_world import ALICE, BOB, MALLORY, TERMS, flipped, party
 
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.trust.posts import POST_STEP, PairKeys, Post, file_name, is_post_size, size_of_post
+from likeset.trust.letters import POST_STEP, PairKeys, Post, file_name, is_post_size, size_of_post
 
 HERS, HIS = PairKeys.between(ALICE, BOB.card), PairKeys.between(BOB, ALICE.card)
 WORD = Post("standing", TERMS, b"waiting")

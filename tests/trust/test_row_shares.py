@@ -12,7 +12,7 @@ from scipy import stats
 
 from chance import examples, pinned_coins
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.trust.row_shares import (
+from likeset.trust.shares import (
     SlotLayout,
     Words,
     checksums,

@@ -7,7 +7,7 @@ from trust_world import flipped, sealing_secret
 
 from chance import examples
 from likeset.errors import BadDocument
-from likeset.trust.sealing import PUBLIC_BYTES, SEAL_BYTES, SealingSecret, check_sealing_key, seal
+from likeset.trust.cards import PUBLIC_BYTES, SEAL_BYTES, SealingSecret, check_sealing_key, seal
 
 KEY, OTHER = sealing_secret("one"), sealing_secret("other")
 SMALL_ORDER = [  # every point of X25519 of small order; an exchange with one of these gives zeros, whatever the secret

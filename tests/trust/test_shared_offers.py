@@ -28,20 +28,30 @@ from offer_world import (
 from trust_world import flipped
 
 from likeset.errors import BadDocument, InvalidArgument, OfferRefused
-from likeset.trust.envelopes import OfferContext, envelope_bytes, open_envelope, seal_record
-from likeset.trust.offer_lists import OfferFault, OfferList, sign_list
-from likeset.trust.picks import OpenedPick, PickedSlot, PickFault, open_picks
-from likeset.trust.row_shares import from_fixed_point
-from likeset.trust.share_receipts import (
+from likeset.trust.shares import (
+    OfferContext,
+    OfferFault,
+    OfferList,
+    OfferPart,
+    OpenedPick,
+    PickedSlot,
+    PickFault,
     Roster,
     ShareReceipt,
     SignedRoster,
     agreed_roster,
+    check_part,
     dropped_owners,
+    envelope_bytes,
+    from_fixed_point,
+    open_envelope,
+    open_picks,
+    repeated_between,
     roster_of,
+    seal_record,
+    sign_list,
     sign_roster,
 )
-from likeset.trust.shared_offers import OfferPart, check_part, repeated_between
 
 OFFER = offer()
 ROSTER = Roster(context_of().terms, context_of().parties, {OWNER.card.fingerprint: OFFER.offer_list.digest})

@@ -18,9 +18,8 @@ from trust_world import (
 )
 
 from likeset.errors import BadDocument
-from likeset.trust.cards import Card
-from likeset.trust.encoding import ACCEPTANCE_CONTEXT, CONTEXTS, TERMS_CONTEXT, fields
-from likeset.trust.signed_terms import Acceptance, AcceptingRole, SignedTerms, accept, sign_terms
+from likeset.trust.cards import ACCEPTANCE_CONTEXT, CONTEXTS, TERMS_CONTEXT, Card, fields
+from likeset.trust.letters import Acceptance, AcceptingRole, SignedTerms, accept, sign_terms
 
 ALICES_RUN_KEY = sealing_secret("alice's key for the run")
 SIGNED = sign_terms('{"size":10}', ALICE, ALICES_RUN_KEY.public)

@@ -12,12 +12,19 @@ from second_reader import Refused
 from wire_vectors import SECRETS, VECTORS, Sealed, vectors
 
 from likeset.errors import BadDocument, LetterRefused
-from likeset.homes.receipts import receipt_in
-from likeset.trust.cards import Card, card_in
-from likeset.trust.letters import HEADER_BYTES, Refusal, Stub, letter_in, open_letter
-from likeset.trust.posts import PairKeys, file_name
-from likeset.trust.sealing import SealingSecret
-from likeset.trust.signed_terms import Acceptance, SignedTerms
+from likeset.homes.mail import receipt_in
+from likeset.trust.cards import Card, SealingSecret, card_in
+from likeset.trust.letters import (
+    HEADER_BYTES,
+    Acceptance,
+    PairKeys,
+    Refusal,
+    SignedTerms,
+    Stub,
+    file_name,
+    letter_in,
+    open_letter,
+)
 
 CONTENT: dict[str, Any] = json.loads(VECTORS.read_text(encoding="utf-8"))
 PARTIES = CONTENT["parties"]

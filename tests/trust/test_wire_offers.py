@@ -13,10 +13,16 @@ from wire_vectors import VECTORS
 
 from likeset.errors import BadDocument, OfferRefused
 from likeset.trust.cards import Card
-from likeset.trust.envelopes import open_envelope
-from likeset.trust.row_shares import COMPUTE_ROLES, fixed_point
-from likeset.trust.share_receipts import ShareReceipt, SignedRoster, agreed_roster
-from likeset.trust.shared_offers import OfferPart, check_part
+from likeset.trust.shares import (
+    COMPUTE_ROLES,
+    OfferPart,
+    ShareReceipt,
+    SignedRoster,
+    agreed_roster,
+    check_part,
+    fixed_point,
+    open_envelope,
+)
 
 CONTENT: dict[str, Any] = json.loads(VECTORS.read_text(encoding="utf-8"))
 OFFER = CONTENT["offer"]

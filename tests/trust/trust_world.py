@@ -5,9 +5,8 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from likeset.trust.cards import CardSecret
+from likeset.trust.cards import CardSecret, SealingSecret
 from likeset.trust.letters import Letter, write_letter
-from likeset.trust.sealing import SealingSecret
 
 RUN_ID = bytes(range(16))
 TERMS = hashlib.sha256(b"the terms").digest()

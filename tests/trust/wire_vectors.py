@@ -20,16 +20,20 @@ from offer_vectors import offer_vectors
 from protocol_world import terms as some_terms
 from trust_world import fixed_bytes, party, sealing_secret
 
-from likeset.homes.receipts import sign
-from likeset.homes.transcripts import FROM_OWNER, TO_OWNER, Line, Transcript
+from likeset.homes.mail import FROM_OWNER, TO_OWNER, Line, Transcript, sign
 from likeset.protocol.party import CURATOR
-from likeset.trust.cards import CardSecret
-from likeset.trust.encoding import ACCEPTANCE_CONTEXT, CARD_CONTEXT, LETTER_CONTEXT, TERMS_CONTEXT, fields, signed
-from likeset.trust.fingerprints import fingerprint_bytes
-from likeset.trust.letters import NOTHING_RECEIVED, Header, Stub
-from likeset.trust.posts import PairKeys, Post, file_name
-from likeset.trust.sealing import seal
-from likeset.trust.signed_terms import accept, sign_terms
+from likeset.trust.cards import (
+    ACCEPTANCE_CONTEXT,
+    CARD_CONTEXT,
+    LETTER_CONTEXT,
+    TERMS_CONTEXT,
+    CardSecret,
+    fields,
+    fingerprint_bytes,
+    seal,
+    signed,
+)
+from likeset.trust.letters import NOTHING_RECEIVED, Header, PairKeys, Post, Stub, accept, file_name, sign_terms
 
 VECTORS = Path(__file__).parents[2] / "docs" / "wire-vectors.json"
 ROLES = {"consumer": "new-hospital", "owner": "old-hospital", "curator": "registry"}

@@ -7,9 +7,8 @@ from typing import Any, Literal, TypedDict, Unpack
 from likeset.app.report import render
 from likeset.errors import InvalidArgument
 from likeset.run.job import Job
-from likeset.run.local import run_job
 from likeset.run.notices import warn_of
-from likeset.run.publish import FinishedJob
+from likeset.run.runs import FinishedJob, run_job
 from likeset.transports.local import Progress
 
 __all__ = ["JobWishes", "match"]

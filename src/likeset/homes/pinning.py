@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from likeset.errors import InvalidArgument
-from likeset.homes.consumer.home import ConsumerHome
-from likeset.homes.curator.home import CuratorHome
-from likeset.homes.owner.home import Home
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.party_home import PartyHome
-from likeset.homes.witness.home import WitnessHome
-from likeset.trust.cards import Card, CardSecret
-from likeset.trust.pins import Pin, Pins
+from likeset.homes.consumer_home import ConsumerHome
+from likeset.homes.curator_home import CuratorHome
+from likeset.homes.home import PartyHome
+from likeset.homes.owner_node import Home, OwnerNode
+from likeset.homes.witness_home import WitnessHome
+from likeset.trust.cards import Card, CardSecret, Pin, Pins
 
 __all__ = ["MadeCard", "check_not_own", "home_in", "make_own_card", "note_own_card", "pins_to_change"]
 

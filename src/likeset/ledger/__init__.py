@@ -1,13 +1,21 @@
 """Budgets of views over all runs: reserve, run, commit; resend, never redraw."""
 
-from likeset.ledger.accounts import Account
-from likeset.ledger.chain import Entry, Head, Problem
-from likeset.ledger.charges import Charge, Limit, check_account
-from likeset.ledger.journal import StoredMessage, journal_path
-from likeset.ledger.ledger import Ledger
-from likeset.ledger.log import ChainedLog, Verification
-from likeset.ledger.requests import Repeatable, Request, Reservation, Unfinished
-from likeset.ledger.transaction import Transaction
+from likeset.ledger.budget import Account, Charge, Limit, check_account
+from likeset.ledger.ledger import (
+    ChainedLog,
+    Entry,
+    Head,
+    Ledger,
+    Problem,
+    Repeatable,
+    Request,
+    Reservation,
+    StoredMessage,
+    Transaction,
+    Unfinished,
+    Verification,
+    journal_path,
+)
 
 __all__ = [
     "Account",

@@ -15,10 +15,8 @@ from likeset.errors import InvalidArgument
 from likeset.privacy import accounting, auction, gaussian_mean, schedules, width_choice
 from likeset.privacy.events import Gaussian, Observer, PrivacyUnit, Relation
 from likeset.protocol.notices import Notice, UniformOffers
-from likeset.protocol.planned_terms import PlannedTerms
 from likeset.protocol.run_settings import RunSettings, settings
-from likeset.protocol.split.split_terms import SplitShape
-from likeset.protocol.term_parts import Budget, KernelShape, digest_of_rows
+from likeset.protocol.terms import Budget, KernelShape, PlannedTerms, SplitShape, digest_of_rows
 
 __all__ = ["Draft", "Facts", "ReleaseOutlook", "release_outlook"]
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from likeset.protocol.messages import Summary
+from likeset.protocol.wire import Summary
 
 __all__ = [
     "CouldNotAnswer",

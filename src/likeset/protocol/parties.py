@@ -6,17 +6,13 @@ from numpy.typing import ArrayLike
 
 from likeset.errors import IllegalMessage
 from likeset.privacy.noise import Noise
-from likeset.protocol.curator import Curator
-from likeset.protocol.interactive import InteractiveCurator
-from likeset.protocol.interactive_owner import InteractiveOwner
-from likeset.protocol.owner import Owner, Scan
-from likeset.protocol.sealed import SealedCurator, SealedOwner
-from likeset.protocol.split.compute_party import ComputeParty
-from likeset.protocol.split.split_owner import SplitOwner
+from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
+from likeset.protocol.sealed import Curator, Owner, Scan, SealedCurator, SealedOwner
+from likeset.protocol.split_run import ComputeParty, SplitOwner
 from likeset.protocol.terms import Terms
 from likeset.tables.records import DeclaredRecords
 from likeset.trust.cards import Card, CardSecret
-from likeset.trust.row_shares import ComputeRole
+from likeset.trust.shares import ComputeRole
 
 __all__ = ["make_compute_party", "make_curator", "make_owner"]
 

@@ -1,38 +1,913 @@
-"""``sealed``, our default: owners hear one release and nothing else; the curator selects exactly.
+"""``sealed``, the default protocol: owners hear one release and nothing else; the curator selects exactly."""
 
-An owner hears the release of the target (or nothing at all, with uniform offers), tilts its own rows toward it, and
-sends a fixed number of them to the curator alone. With everyone asked, nothing that an owner hears depends on any other
-owner's rows: the transcripts are identical, not merely close. With very many owners a single threshold auction on
-how well each could match decides who is asked.
-"""
-
-from dataclasses import replace
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
 
+from likeset import arguments
 from likeset.arguments import Rows
-from likeset.errors import IllegalMessage
-from likeset.geometry.offers import Drawing
-from likeset.privacy import auction, gaussian_mean
-from likeset.privacy.events import Release, Unbounded
+from likeset.errors import BadMessage, IllegalMessage, InvalidArgument, QuorumMissed
+from likeset.geometry.features import FourierFeatures, Projection
+from likeset.geometry.greedy import thin
+from likeset.geometry.offers import Drawing, Strata, Tilt, fit_strata
+from likeset.geometry.offers import fit as fit_tilt
+from likeset.privacy import auction, gaussian_mean, mwem_mean
+from likeset.privacy.events import Event, NoRelease, Relation, Release, Simulated, Unbounded
 from likeset.privacy.guarantee import View
-from likeset.privacy.noise import Noise
+from likeset.privacy.noise import Noise, random_order
 from likeset.protocol.cross_fitting import HeldOut, cross_fit
-from likeset.protocol.curator import Curator, Held, is_number, join_labels
-from likeset.protocol.legality import RELEASE_ROUND, CuratorState
-from likeset.protocol.message_arrays import Labels, Vector
-from likeset.protocol.messages import Asked, Message, Misfit, Offer, Target, TargetRelease, decode
-from likeset.protocol.offers import OfferKeys, Weighing, draw_offer, fit_drawing, weigh
-from likeset.protocol.owner import Owner, key_in_run
-from likeset.protocol.party import CURATOR
-from likeset.protocol.plans import auction_plan, target_plan
-from likeset.protocol.selection import Selected
-from likeset.protocol.steps import ChargeWanted, PricedDraw, Work
-from likeset.protocol.terms import Terms
+from likeset.protocol.party import (
+    CURATOR,
+    RELEASE_ROUND,
+    ChargeWanted,
+    CuratorState,
+    Draw,
+    Party,
+    Position,
+    PricedDraw,
+    Sender,
+    Step,
+    Work,
+    check_envelope,
+    consumer_rules,
+    curator_rules,
+    owner_rules,
+    speaker,
+    title_of_message,
+)
+from likeset.protocol.prices import auction_plan, target_plan
+from likeset.protocol.run_settings import MOST_FOLDS
+from likeset.protocol.selection import Selected, Selection, is_usable_width
+from likeset.protocol.terms import RELEASE_SCALE, Terms
+from likeset.protocol.wire import (
+    Asked,
+    Delivery,
+    Labels,
+    Message,
+    Misfit,
+    Offer,
+    Summary,
+    Target,
+    TargetRelease,
+    Vector,
+    decode,
+)
 from likeset.tables.records import DeclaredRecords
+from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows
+from likeset.tables.schema import narrow, unusable_texts
 
-__all__ = ["SealedCurator", "SealedOwner", "foreseen_sample"]
+
+def fault_of_labels(terms: Terms, declared: DeclaredRecords, labels: Labels) -> str | None:
+    """What is wrong with the labels of some rows, in words that quote none of them; None if nothing is.
+
+    Labels are there if the terms name their column, and only then.
+    """
+    if declared.label_column not in terms.columns:
+        return "labels, which nobody declared" if len(labels) else None
+    if not len(labels):
+        return "rows without labels, where the schema declares them"
+    return declared.label_fault(labels)
+
+
+Mask = NDArray[np.bool_]
+
+_NOT_AS_DECLARED = "records that are not as the schema declares"
+
+
+@dataclass(frozen=True, eq=False)
+class Admission:
+    """Decides row by row, by the terms and the schema alone: the verdict on a row is the same wherever it lies.
+
+    Attributes:
+        terms: of the run.
+        declared: the schema that the terms name; None for bare arrays.
+
+    Raises:
+        InvalidArgument: the terms leave less room for a row than the schema declares.
+    """
+
+    terms: Terms
+    declared: DeclaredRecords | None
+
+    def __post_init__(self) -> None:
+        if self.declared is None:
+            return
+        terms, declared = self.terms, self.declared
+        if terms.record_bytes < declared.record_bytes:
+            reason = f"is too short: the schema declares records of up to {declared.record_bytes} bytes"
+            raise InvalidArgument("record_bytes", terms.record_bytes, reason)
+        if terms.kernel.largest < declared.largest_entry:
+            reason = f"is too small: the schema makes numbers of up to {declared.largest_entry:g}"
+            raise InvalidArgument("kernel.largest", terms.kernel.largest, reason)
+
+    def admits(self, block: FetchedRows) -> Mask:
+        """Which rows of a block are rows of this run."""
+        records = None if self.declared is None or block.table is None else self.declared.of(block.table)
+        admitted = np.ones(len(block.rows), dtype=np.bool_)
+        with np.errstate(over="ignore"):  # what single precision cannot hold is not admitted
+            rows = np.asarray(block.rows, dtype=np.float32)
+        for _, bad in self._faults(rows, block.labels, records):
+            admitted &= ~bad
+        return admitted
+
+    def fault(self, rows: Rows, labels: Labels, packed: NDArray[np.uint8]) -> str | None:
+        """What is wrong with rows that came from another party, in words that say nothing about them; None if nothing.
+
+        Args:
+            rows: as the selection sees them.
+            labels: of the rows.
+            packed: their records, as they travel; empty where none do.
+        """
+        records = None
+        if self.declared is None:
+            if len(packed):
+                return "records, which nobody declared"
+        else:
+            try:
+                records = self.declared.unpack(packed.tobytes(), rows=len(rows))
+            except BadMessage:
+                return _NOT_AS_DECLARED
+        faults = self._faults(rows, labels, records)
+        return next((reason for reason, bad in faults if bad.any()), None)
+
+    def _faults(self, rows: Rows, labels: Labels, records: pa.Table | None) -> Iterator[tuple[str, Mask]]:
+        """Each thing that can be wrong with a row, and with which rows it is."""
+        with np.errstate(invalid="ignore"):  # what is no number is not below any
+            within: Mask = np.abs(rows) <= self.terms.kernel.largest
+        yield "rows with numbers beyond what the terms declare", np.logical_not(within.all(axis=1))
+        yield from self._label_faults(labels, len(rows))
+        if self.declared is None or records is None:
+            return
+        made, good = self.declared.rows_of(records)
+        yield _NOT_AS_DECLARED, ~good
+        yield "records that are longer than the schema declares", self.declared.too_long(records)
+        yield "rows that are not what the schema makes of its records", np.asarray((made != rows).any(axis=1))
+        inside = self.declared.labels_in(records) if len(labels) else None
+        if inside is not None:
+            yield "labels that are not those of its records", np.asarray(inside != labels, dtype=np.bool_)
+
+    def _label_faults(self, labels: Labels, rows: int) -> Iterator[tuple[str, Mask]]:
+        """Labels are right or wrong one by one; what is wrong with their kind is wrong with all."""
+        if len(labels) == rows:
+            yield "labels that no message takes", unusable_texts(labels)
+        if self.declared is None:
+            return  # any others will do
+        fault = fault_of_labels(self.terms, self.declared, labels) if rows else None
+        if fault is None:
+            return
+        if len(labels) != rows:
+            yield fault, np.ones(rows, dtype=np.bool_)
+            return
+        one_by_one = [fault_of_labels(self.terms, self.declared, labels[row : row + 1]) for row in range(rows)]
+        yield fault, np.array([reason is not None for reason in one_by_one])
+
+
+def key_in_run(key: int, run: str, purpose: str) -> int:
+    """An owner's key for one purpose in one run."""
+    text = f"likeset/owner/{run}/{purpose}/".encode() + key.to_bytes(32, "big")
+    return int.from_bytes(hashlib.sha256(text).digest(), "big")
+
+
+def row_handles(key: int, run: str, row_numbers: Iterable[int]) -> Iterator[int]:
+    """Opaque names of an owner's rows in a run, a keyed digest of each row's number: 64 bits, new in each run."""
+    secret = key_in_run(key, run, "handles").to_bytes(32, "big")
+    for number in row_numbers:
+        digest = hashlib.blake2b(int(number).to_bytes(8, "big"), key=secret, digest_size=8).digest()
+        yield int.from_bytes(digest, "big")
+
+
+class Scan(Protocol):
+    """How an owner reaches its rows, wherever they lie: in memory, in files, on a cluster."""
+
+    @property
+    def row_count(self) -> int:
+        """How many rows there are."""
+
+    def draw(self, *drawings: Drawing) -> list[DrawnRows]:
+        """Several draws in one pass over all rows; each the same for the same key."""
+
+    def fetch(self, row_numbers: NDArray[np.int64]) -> FetchedRows:
+        """The rows of these numbers, in this order."""
+
+    def blocks(self) -> Iterator[tuple[int, FetchedRows]]:
+        """All rows, block by block, with the number of each block's first row."""
+
+
+@runtime_checkable
+class HoledScan(Scan, Protocol):
+    """A scan in which some numbers are no rows: they stay empty, so that the others keep theirs."""
+
+    @property
+    def absent_rows(self) -> NDArray[np.int64]:
+        """The empty numbers."""
+
+
+class Owner(Party):
+    """What owners of both protocols share.
+
+    Args:
+        terms: of the run.
+        name: the owner's name in the terms.
+        scan: its rows.
+        key: secret and kept: decides which rows are drawn and how they are named toward others.
+        declared: the schema that declares its rows; None for bare arrays.
+
+    Attributes:
+        rows_disclosed: how many rows were sent to the curator in this run.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        name: str,
+        *,
+        scan: Scan,
+        key: int,
+        declared: DeclaredRecords | None = None,
+    ) -> None:
+        if name not in terms.owners:
+            raise IllegalMessage(f"{name} is not among the owners of run {terms.run}")
+        super().__init__(terms, name, owner_rules(terms))
+        self._scan = scan
+        self._key = key
+        self._admission = Admission(terms, declared)
+        self._rows_by_handle: dict[int, int] = {}
+        self.rows_disclosed = 0
+
+    @classmethod
+    def check_opening(cls, terms: Terms, name: str, message: Message) -> None:
+        """Raise unless a run can begin with this message; no row is read for that, and nothing charged.
+
+        Raises:
+            IllegalMessage: it is for somebody else, does not come from the consumer, or is not the target's release.
+        """
+        check_envelope(terms, name, message)
+        rules = owner_rules(terms)
+        rules.after(Position(rules.start), message, speaker(terms, message))
+        cls._check_release(terms, message)
+
+    def row_of(self, handle: int) -> int:
+        """The number of the row that was sent under this handle; only its owner can tell."""
+        if handle not in self._rows_by_handle:
+            raise IllegalMessage(f"{self.name} sent no row under that handle")
+        return self._rows_by_handle[handle]
+
+    def _check_content(self, message: Message) -> None:
+        self._check_release(self.terms, message)
+
+    @staticmethod
+    def _check_release(terms: Terms, message: Message) -> None:
+        """Of the target, if the message is one."""
+        body, width = message.body, 0 if terms.offers == "uniform" else terms.kernel.dimension
+        if not isinstance(body, TargetRelease):
+            return
+        if body.release.shape != (width,) or not np.isfinite(body.release).all():
+            raise IllegalMessage(f"{title_of_message(message)}: the release does not have the shape of the terms")
+
+    def _derived_key(self, purpose: str) -> int:
+        """A key for one purpose in this run: draws of different runs are independent."""
+        return key_in_run(self._key, self.terms.run, purpose)
+
+    def _handles(self, row_numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Opaque names of rows in this run; remembered for ``row_of``."""
+        handles = list(row_handles(self._key, self.terms.run, row_numbers))
+        self._rows_by_handle.update(zip(handles, map(int, row_numbers), strict=True))
+        return np.array(handles, dtype=np.uint64)
+
+    def _leaving(self, drawn: DrawnRows) -> tuple[NDArray[np.uint64], FetchedRows]:
+        """Handles and rows, in an order that tells nothing about how they were found; none that is not admitted."""
+        admitted = np.flatnonzero(self._admission.admits(drawn.records))
+        drawn = DrawnRows(drawn.row_numbers[admitted], drawn.records.take(admitted))
+        handles = self._handles(drawn.row_numbers)
+        order = np.argsort(handles, kind="stable")
+        return handles[order], drawn.records.take(order)
+
+    def _offer(self, drawn: DrawnRows) -> Offer:
+        """Rows as they leave."""
+        handles, leaving = self._leaving(drawn)
+        rows, labels = np.asarray(leaving.rows, dtype=np.float32), narrow(leaving.labels)
+        declared = self._admission.declared
+        packed = b"" if leaving.table is None or declared is None else declared.pack(leaving.table)
+        return Offer(
+            rows=rows,
+            labels=labels,
+            handles=handles,
+            records=np.frombuffer(packed, dtype=np.uint8),
+        )
+
+
+_FIT_ROWS = 4000  # rows on which the weights are fitted: enough for class means and one parameter
+_PROXY_ROWS = 2500  # rows that stand for the weighted table when candidates are thinned
+_TILTED_CANDIDATES = 4  # candidates for each offered row that are drawn by weight ...
+_UNIFORM_CANDIDATES = 2  # ... and uniformly, as a hedge against look-alikes
+
+
+@dataclass(frozen=True, slots=True)
+class OfferKeys:
+    """An owner's keys for one run: each draw has its own."""
+
+    fit: int
+    tilted: int
+    uniform: int
+
+
+@dataclass(frozen=True, eq=False)
+class Weighing:
+    """Weights of an owner's rows, fitted on a sample of them.
+
+    Attributes:
+        features: the release's feature map; None where there is no release.
+        tilt: the witness tilt; None where there is no release.
+        strata: weights by class; None where classes are unknown or tell nothing.
+        sample: the rows that it was fitted on.
+        sample_weights: their weights, summing to 1.
+        misfit: squared distance of their weighted mean from the release; 0 where there is none.
+    """
+
+    features: FourierFeatures | None
+    tilt: Tilt | None
+    strata: Strata | None
+    sample: FetchedRows
+    sample_weights: NDArray[np.float64]
+    misfit: float
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all rows weigh the same."""
+        return self.strata is None and (self.tilt is None or self.tilt.beta == 0.0)
+
+    @cached_property
+    def score(self) -> "RowScore":
+        """Log-weights of blocks of rows."""
+        if self.features is None or self.tilt is None or self.tilt.beta == 0.0:
+            return RowScore(None, self.strata)
+        return RowScore(Projection(self.features, self.tilt.beta * self.tilt.direction), self.strata)
+
+
+@dataclass(frozen=True, eq=False)
+class RowScore:
+    """Log-weights of rows; goes to wherever the rows are.
+
+    Attributes:
+        tilt: the weight by features; None where there is none.
+        strata: the weight by class; None where there is none.
+    """
+
+    tilt: Projection | None
+    strata: Strata | None
+
+    def __call__(self, block: FetchedRows, first_row: int) -> NDArray[np.float64]:
+        """Log-weights of a block of rows, given the number of its first row."""
+        scores = np.zeros(len(block.rows))
+        if self.tilt is not None:
+            scores += self.tilt(block.rows, first_row=first_row)
+        if self.strata is not None:
+            scores += self.strata.score(block.labels)
+        return scores
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the weights: another one gives another draw."""
+        known = [] if self.strata is None else [*self.strata.classes.tolist(), *self.strata.log_weights.tolist()]
+        tilted = "" if self.tilt is None else self.tilt.fingerprint
+        return hashlib.sha256(f"{tilted}/{known!r}".encode()).hexdigest()
+
+
+def fit_drawing(key: int) -> Drawing:
+    """The sample on which weights are fitted: it follows from a key alone, so it can be drawn before the release."""
+    return Drawing(_FIT_ROWS, key)
+
+
+def weigh(terms: Terms, scan: Scan, release: NDArray[np.float64] | None, *, noise: float, keys: OfferKeys) -> Weighing:
+    """Fit the weights on a sample.
+
+    Args:
+        terms: of the run.
+        scan: the owner's rows.
+        release: the released mean of the target; None where offers are uniform.
+        noise: standard deviation of each coordinate of the release.
+        keys: of the owner, for this run.
+    """
+    (drawn,) = scan.draw(fit_drawing(keys.fit))
+    sample = drawn.records.take(np.argsort(drawn.row_numbers))
+    equal = np.full(len(sample.rows), 1.0 / len(sample.rows))
+    if release is None:
+        return Weighing(None, None, None, sample, equal, 0.0)
+    features = terms.kernel.features()
+    hashed = features(sample.rows)
+    strata = None
+    if terms.labels == "match" and len(sample.labels):
+        strata = fit_strata(hashed, sample.labels, release, noise=noise)
+    base = np.zeros(len(sample.rows)) if strata is None else strata.score(sample.labels)
+    tilt = fit_tilt(
+        hashed,
+        release,
+        noise_energy=len(release) * noise**2,
+        # The tilt keeps half as many effective rows as this: twice what is offered, half of a small table.
+        wanted=min(_TILTED_CANDIDATES * terms.rows_per_owner, scan.row_count),
+        population=scan.row_count,
+        log_weights=base,
+    )
+    exponents = base + tilt.score(hashed)
+    weights = np.exp(exponents - exponents.max())
+    weights /= weights.sum()
+    mean = weights @ hashed.astype(np.float64)
+    return Weighing(features, tilt, strata, sample, weights, float(((mean - release) ** 2).sum()))
+
+
+def draw_offer(terms: Terms, scan: Scan, weighing: Weighing, *, keys: OfferKeys) -> DrawnRows:
+    """The rows to offer, as many as the terms say or all that there are; one pass over the owner's rows."""
+    count = terms.rows_per_owner
+    all_there_are = scan.row_count <= count
+    if all_there_are or not terms.thinning:
+        if all_there_are or weighing.is_uniform:
+            return scan.draw(Drawing(count, keys.uniform))[0]
+        return scan.draw(Drawing(count, keys.tilted, weighing.score))[0]
+    if weighing.is_uniform:
+        (candidates,) = scan.draw(Drawing((_TILTED_CANDIDATES + _UNIFORM_CANDIDATES) * count, keys.uniform))
+    else:
+        tilted, uniform = scan.draw(
+            Drawing(_TILTED_CANDIDATES * count, keys.tilted, weighing.score),
+            Drawing(_UNIFORM_CANDIDATES * count, keys.uniform),
+        )
+        candidates = _together(tilted, uniform)
+    proxies = np.unique(np.linspace(0, len(weighing.sample.rows) - 1, _PROXY_ROWS).astype(np.int64))
+    weights = weighing.sample_weights[proxies]
+    kept = thin(
+        candidates.records.rows,
+        weighing.sample.rows[proxies],
+        weights / weights.sum(),
+        count,
+        gamma=terms.kernel.gamma / RELEASE_SCALE,
+    )
+    return DrawnRows(candidates.row_numbers[kept], candidates.records.take(kept))
+
+
+def _together(first: DrawnRows, second: DrawnRows) -> DrawnRows:
+    """The rows of two draws, those that are in both once."""
+    new = np.flatnonzero(~np.isin(second.row_numbers, first.row_numbers))
+    return DrawnRows(
+        np.concatenate([first.row_numbers, second.row_numbers[new]]),
+        FetchedRows.concatenate([first.records, second.records.take(new)]),
+    )
+
+
+def target_rows(terms: Terms, target: ArrayLike) -> Rows:
+    """The target's rows as the terms want them.
+
+    Raises:
+        InvalidArgument: they have another shape, or cannot be released so.
+    """
+    rows = arguments.matrix("target", target)
+    wanted = (terms.target_size if terms.relation is Relation.REPLACE_ONE else len(rows), terms.kernel.columns)
+    if rows.shape != wanted:  # under add-or-remove the size is declared, and the true one is nobody's business
+        raise InvalidArgument("target", f"array of shape {rows.shape}", f"must have shape {wanted}, as in the terms")
+    if terms.relation is Relation.ADD_OR_REMOVE and terms.offers == "tilted":
+        terms.kernel.features().check_places()  # else a row that goes would move what the others contribute
+    return rows.astype(np.float32)
+
+
+def released_mean(terms: Terms, rows: Rows, noise: Noise) -> PricedDraw[Vector]:
+    """The one release of the target, for a charge; empty where offers are uniform.
+
+    Args:
+        terms: of the run.
+        rows: of the target.
+        noise: where that of the release comes from.
+    """
+    plan = target_plan(terms)
+    if plan is None:
+        return np.empty(0)
+    event: Event = plan.event if noise.private else Simulated(plan.event)
+
+    def draw() -> tuple[bytes, Release[Vector]]:
+        # In a random order, and each by itself: a table may be sorted, and where a row stands must not show.
+        features = terms.kernel.features().of_each(rows[random_order(len(rows), noise)])
+        if isinstance(plan, gaussian_mean.GaussianPlan):
+            drawn = gaussian_mean.run(plan, features, noise)
+        else:
+            made = mwem_mean.run(plan, features, noise)
+            drawn = Release(made.value.mean, made.event)
+        return drawn.value.astype("<f8").tobytes(), drawn
+
+    kept = yield ChargeWanted(
+        costs=((View.owners(terms.consumer), event),),
+        draw=draw,
+        run=terms.run,
+        round=0,
+        kind=f"{terms.consumer}/target-release",
+        content=terms.digest.encode(),
+    )
+    return np.frombuffer(kept, dtype="<f8")
+
+
+class Consumer(Party):
+    """Holds the target; releases its mean once, for a charge; receives the summary.
+
+    Args:
+        terms: of the run.
+        target: rows to match.
+        noise: where the noise of the release comes from.
+        selection: how the curator is to select; it may depend on the target, and owners hear nothing of it.
+        declared: what rows must look like, where there is a schema.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        *,
+        target: ArrayLike,
+        noise: Noise,
+        selection: Selection | None = None,
+        declared: DeclaredRecords | None = None,
+    ) -> None:
+        super().__init__(terms, terms.consumer, consumer_rules())
+        self._rows = target_rows(terms, target)
+        self._noise = noise
+        self._admission = Admission(terms, declared)
+        wished = selection or Selection()
+        self._weighted, self._folds = wished.weighted, wished.folds
+        self._gamma = wished.kernel_width(self._rows)
+        self.summary: Summary | None = None
+
+    def start(self) -> Step:
+        """The target, for the curator, and then its release, for each owner; asked again, the same bytes.
+
+        The curator comes first: it is to wait for owners before the first of them answers.
+
+        Raises:
+            PartyFailed: an earlier step was not carried to its end.
+        """
+        return self._begin_step(self._send_target())
+
+    def _send_target(self) -> Work:
+        release = yield from released_mean(self.terms, self._rows, self._noise)
+        target = Target(
+            rows=self._rows,
+            release=release if self.terms.protocol == "interactive" else np.empty(0),
+            gamma=self._gamma,
+            weighted=self._weighted,
+            folds=self._folds,
+        )
+        told = TargetRelease(release=release)
+        number = RELEASE_ROUND[self.terms.protocol]
+        return (
+            self._message(CURATOR, 0, target),
+            *(self._message(owner, number, told) for owner in self.terms.owners),
+        )
+
+    def _check_content(self, message: Message) -> None:
+        body = message.body
+        if not isinstance(body, Summary) or not self._fits(body):
+            raise IllegalMessage(f"{title_of_message(message)}: its parts do not fit together")
+        fault = self._fault(body)
+        if fault is not None:
+            raise IllegalMessage(f"{title_of_message(message)}: has {fault}")
+
+    def _handle(self, message: Message) -> Work:
+        if isinstance(message.body, Summary):
+            self.summary = message.body
+        yield from ()  # to listen costs nothing
+        return ()
+
+    def _fault(self, body: Summary) -> str | None:
+        """What is wrong with the rows of a summary, in words that say nothing about them; None if nothing is."""
+        if self._admission.declared is None or not len(body.rows):
+            return None
+        return self._admission.fault(body.rows, body.labels, body.records)
+
+    def _fits(self, body: Summary) -> bool:
+        """Whether a summary has the form of one: what is computed from it later will not fail."""
+        aligned = (body.rows, body.owners, body.handles, body.weights, body.gains, body.squared_mmds)
+        places = np.concatenate([body.owners, body.absent, body.flagged])
+        return (
+            len({len(part) for part in aligned}) == 1
+            and len(body.rows) <= self.terms.size
+            and body.rows.shape[1] == self.terms.kernel.columns
+            and len(body.labels) in (0, len(body.rows))
+            and len(body.flagged) == len(body.reasons)
+            and bool(((places >= 0) & (places < len(self.terms.owners))).all())
+            and all(bool(np.isfinite(part).all()) for part in (body.rows, body.weights, body.gains, body.squared_mmds))
+            and bool((body.weights >= 0.0).all())
+            and all(0.0 <= number <= 1.0 for number in (body.label_weight, body.label_skill))
+            and (math.isnan(body.held_out_error) or math.isfinite(body.held_out_squared_mmd + body.held_out_error))
+            and not body.held_out_error < 0.0
+        )
+
+
+_LARGEST_LABELS = 1 << 28  # bytes of all labels of a summary, where their length is not declared
+_BYTES_PER_LETTER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """An owner whose message was not used, and why; says nothing about its rows."""
+
+    owner: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Rows that the curator holds from one owner."""
+
+    owner: int
+    offer: Offer
+
+
+class Curator(Party):
+    """Trusted, coordinates, sees as few rows as the terms say.
+
+    Args:
+        terms: of the run.
+        noise: where that of auctions and summary releases comes from.
+        declared: what records and labels must look like, where owners send any: rows that are not what the schema
+            makes of their records are not believed, nor are labels that are not as it declares.
+
+    Attributes:
+        flags: owners whose messages were not used, and why.
+        absent: owners who did not take part.
+        rows_seen: how many rows of owners came in, used or not.
+        late: messages that came after their step and were discarded.
+        held_out: how like the target's population the summary is, with all details; only runs within one process may
+            show them.
+    """
+
+    def __init__(self, terms: Terms, *, noise: Noise, declared: DeclaredRecords | None = None) -> None:
+        super().__init__(terms, CURATOR, curator_rules(terms))
+        self._declared = declared
+        self._admission = Admission(terms, declared)
+        self._selection = Selection()  # as the consumer wishes, once its target is there
+        self._noise = noise
+        self._target: Rows | None = None
+        self._waiting: set[str] = set()
+        self.flags: list[Flag] = []
+        self.absent: set[str] = set()
+        self.rows_seen = 0
+        self.late = 0
+        self.held_out: HeldOut | None = None
+
+    @property
+    def offered_rows(self) -> Rows | None:
+        """The rows that were offered, where it sees rows and is offered more than it takes."""
+        return None
+
+    @property
+    def waiting_for(self) -> frozenset[str]:
+        """The owners whose answer the current step still waits for."""
+        return frozenset(self._waiting)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the summary is made."""
+        return self.position.state is CuratorState.FINISHED
+
+    def give_up(self, owner: str) -> Step:
+        """Wait for this owner no longer: it abstains from the current step; a late answer is discarded.
+
+        Raises:
+            PartyFailed: an earlier step was not carried to its end.
+        """
+        return self._begin_step(self._without(owner))
+
+    def _without(self, owner: str) -> Work:
+        if owner not in self._waiting:
+            return ()
+        self._abstain(owner)
+        return (yield from self._no_longer_waiting(owner))
+
+    def _no_longer_waiting(self, owner: str) -> Work:
+        self._waiting.discard(owner)
+        return () if self._waiting else (yield from self._go_on())
+
+    def _abstain(self, owner: str) -> None:
+        """What it means for the run that an owner did not answer a step."""
+        self.absent.add(owner)
+
+    def _sender(self, message: Message) -> Sender:
+        owner = message.sender
+        if owner not in self.terms.owners:
+            return Sender.CONSUMER if owner == self.terms.consumer else Sender.STRANGER
+        if self._is_late(message):
+            return Sender.LATE
+        return Sender.AWAITED if self._awaits(owner) else Sender.OWNER
+
+    def _awaits(self, owner: str) -> bool:
+        """Whether an answer of this owner may come now."""
+        return owner in self._waiting
+
+    def _is_late(self, message: Message) -> bool:
+        """Whether a message answers a step that is over for its sender, and is discarded."""
+        return message.sender in self.absent
+
+    def _check_content(self, message: Message) -> None:
+        if isinstance(message.body, Target):
+            self._check_target(message, message.body)
+
+    def _handle(self, message: Message) -> Work:
+        if isinstance(message.body, Target):
+            wished = message.body
+            self._selection = Selection(gamma=wished.gamma, weighted=wished.weighted, folds=wished.folds)
+            self._target = message.body.rows
+            return (yield from self._begin(message.body))
+        if self._is_late(message):
+            self.late += 1
+            if isinstance(message.body, Offer | Delivery):
+                self.rows_seen += len(message.body.rows)
+            return ()
+        self._take(message)
+        return (yield from self._no_longer_waiting(message.sender))
+
+    def _begin(self, target: Target) -> Work:
+        """The target is there, and owners hear its release from the consumer: whom to wait for, and what to say."""
+        raise NotImplementedError
+
+    def _take(self, message: Message) -> None:
+        """One owner's answer to the current step; a bad one is flagged."""
+        raise NotImplementedError
+
+    def _go_on(self) -> Work:
+        """All answers of the current step are in: what comes next."""
+        raise NotImplementedError
+
+    def _move(self, state: CuratorState) -> None:
+        """On to the next thing to wait for."""
+        self._position = self._rules.after_move(self._position, state)
+
+    def _charge_to_owners(self, kind: str, event: Event, draw: Draw, *, round_number: int) -> ChargeWanted:
+        """A draw about all owners' rows that all owners hear of; drawn with coins, so never drawn again."""
+        if not self._noise.private and not isinstance(event, NoRelease):
+            event = Simulated(event)
+        return ChargeWanted(
+            costs=tuple((View.owners(owner), event) for owner in self.terms.owners),
+            draw=draw,
+            run=self.terms.run,
+            round=round_number,
+            kind=f"{CURATOR}/{kind}",
+            content=self._digest.encode(),
+        )
+
+    def _check_target(self, message: Message, target: Target) -> None:
+        width = self.terms.kernel.columns
+        plan = target_plan(self.terms) if self.terms.protocol == "interactive" else None
+        size = self.terms.target_size if self.terms.relation is Relation.REPLACE_ONE else max(1, len(target.rows))
+        if target.rows.shape != (size, width) or not _usable(target.rows):
+            raise IllegalMessage(f"{title_of_message(message)}: the target does not have the shape of the terms")
+        if target.release.shape != (plan.dimension if plan else 0,) or not np.isfinite(target.release).all():
+            raise IllegalMessage(f"{title_of_message(message)}: the release does not have the shape of the terms")
+        self._check_wishes(message, target)
+
+    def _check_wishes(self, message: Message, target: Target) -> None:
+        """How the consumer wants the rows selected; nothing that owners hear depends on it."""
+        rows = target.rows.astype(np.float64)
+        usable = is_usable_width(target.gamma, float(np.einsum("ij,ij->i", rows, rows).max()))
+        if not usable:
+            raise IllegalMessage(f"{title_of_message(message)}: rows cannot be compared by a kernel of that width")
+        if not 0 <= target.folds <= MOST_FOLDS:
+            raise IllegalMessage(f"{title_of_message(message)}: wants more than {MOST_FOLDS} folds, or less than none")
+        if target.weighted and self.terms.protocol == "interactive":
+            raise IllegalMessage(f"{title_of_message(message)}: weights go with sealed offers of rows")
+
+    def _flag(self, owner: str, reason: str) -> None:
+        if all(flag.owner != owner for flag in self.flags):
+            self.flags.append(Flag(owner, reason))
+
+    def _fault(self, offer: Offer, *, most: int) -> str | None:
+        """What is wrong with rows that came in, in words that say nothing about them; None if nothing is."""
+        width = self.terms.kernel.columns
+        if len(offer.rows) > most:
+            return f"sent {len(offer.rows)} rows where at most {most} were asked for"
+        if offer.rows.shape[1] != width:
+            return f"sent rows with {offer.rows.shape[1]} columns instead of {width}"
+        if len(offer.handles) != len(offer.rows) or len(np.unique(offer.handles)) != len(offer.handles):
+            return "sent handles that do not name its rows one by one"
+        if len(offer.labels) not in (0, len(offer.rows)):
+            return f"sent {len(offer.labels)} labels for {len(offer.rows)} rows"
+        fault = self._admission.fault(offer.rows, offer.labels, offer.records)
+        return None if fault is None else f"sent {fault}"
+
+    def _drop_odd_labels(self, held: list[Held]) -> list[Held]:
+        """Without owners whose labels are of another kind than those of most owners of whom something is held.
+
+        Where two kinds have as many owners, the kind of the first owner in the terms counts. Nor with those whose
+        labels are so long that a summary of this size would be too large. That is not asked when rows come in: one row
+        of an owner would decide whether its others are used in later rounds.
+        """
+        kinds: dict[int, set[str]] = {}
+        for holding in sorted(held, key=lambda holding: holding.owner):
+            if len(holding.offer.rows):
+                kinds.setdefault(holding.owner, set()).add(_label_kind(holding.offer.labels))
+        votes = Counter(next(iter(kind)) for kind in kinds.values() if len(kind) == 1)
+        expected = {kind for kind, _ in votes.most_common(1)}
+        odd = {owner for owner, kind in kinds.items() if kind != expected}
+        for owner in sorted(odd):
+            self._flag(self.terms.owners[owner], "sent labels of another kind than other owners")
+        long = {holding.owner for holding in held if _letters(holding.offer.labels) > self._most_letters} - odd
+        for owner in sorted(long):
+            self._flag(self.terms.owners[owner], "sent labels that are too long for a summary of this size")
+        return [holding for holding in held if holding.owner not in odd | long]
+
+    @property
+    def _most_letters(self) -> int:
+        declared = None if self._declared is None else self._declared.label_letters
+        return max(1, _LARGEST_LABELS // (_BYTES_PER_LETTER * self.terms.size)) if declared is None else declared
+
+    def _check_quorum(self, taking_part: int) -> None:
+        if taking_part < self.terms.quorum:
+            raise QuorumMissed(
+                f"{taking_part} of {len(self.terms.owners)} owners took part; the terms ask for {self.terms.quorum}"
+            )
+
+    def _summary(self, held: list[Held], selected: Selected, held_out: HeldOut | None = None) -> Message:
+        """What the consumer gets."""
+        rows, owners, handles = _join_offers(held)
+        chosen = selected.indices
+        places = {name: number for number, name in enumerate(self.terms.owners)}
+        flags = sorted(self.flags, key=lambda flag: places[flag.owner])
+        summary = Summary(
+            rows=rows[chosen],
+            labels=_chosen_labels(held, chosen),
+            owners=owners[chosen],
+            handles=handles[chosen],
+            weights=selected.weights,
+            gains=selected.gains,
+            squared_mmds=selected.squared_mmds,
+            rows_seen=self.rows_seen,
+            absent=np.array(sorted(places[name] for name in self.absent), dtype=np.int64),
+            flagged=np.array([places[flag.owner] for flag in flags], dtype=np.int64),
+            reasons=np.array([flag.reason for flag in flags], dtype=np.str_),
+            records=self._chosen_records(held, chosen),
+            label_weight=selected.label_weight,
+            label_skill=selected.label_skill,
+            held_out_squared_mmd=held_out.squared_mmd if held_out else math.nan,
+            held_out_error=held_out.error if held_out else math.nan,
+        )
+        self._move(CuratorState.FINISHED)
+        return self._message(self.terms.consumer, 0, summary)
+
+    def _chosen_records(self, held: list[Held], chosen: NDArray[np.int64]) -> NDArray[np.uint8]:
+        if self._declared is None:
+            return np.empty(0, dtype=np.uint8)
+        offers = [holding.offer for holding in held]
+        tables = [self._declared.unpack(offer.records.tobytes(), rows=len(offer.rows)) for offer in offers]
+        return np.frombuffer(self._declared.pack(pa.concat_tables(tables).take(pa.array(chosen))), dtype=np.uint8)
+
+
+def _join_offers(held: list[Held]) -> tuple[Rows, NDArray[np.int64], NDArray[np.uint64]]:
+    rows = np.concatenate([holding.offer.rows for holding in held])
+    counts = [len(holding.offer.rows) for holding in held]
+    owners = np.repeat([holding.owner for holding in held], counts).astype(np.int64)
+    handles = np.concatenate([holding.offer.handles for holding in held])
+    return rows, owners, handles
+
+
+def join_labels(held: list[Held]) -> Labels:
+    """The labels of all rows; texts one by one, for an array gives each the room of the longest."""
+    parts = [holding.offer.labels for holding in held]
+    if all(part.dtype.kind == "U" for part in parts):
+        parts = [part.astype(object) for part in parts]
+    return np.concatenate(parts)
+
+
+def _chosen_labels(held: list[Held], chosen: NDArray[np.int64]) -> Labels:
+    labels = join_labels(held)
+    labels = labels[chosen] if len(labels) else labels
+    return labels if labels.dtype.kind != "O" else labels.astype(np.str_)
+
+
+def _usable(rows: Rows) -> bool:
+    """Whether distances between these rows are numbers."""
+    try:
+        arguments.matrix("rows", rows, allow_empty=True)
+    except InvalidArgument:
+        return False
+    return True
+
+
+def _label_kind(labels: Labels) -> str:
+    """Numbers go together, text goes with text, and nothing with nothing."""
+    if not len(labels):
+        return "none"
+    return "text" if labels.dtype.kind == "U" else "numbers"
+
+
+def _letters(labels: Labels) -> int:
+    """Of the longest label."""
+    return int(np.strings.str_len(labels).max(initial=0)) if labels.dtype.kind == "U" else 0
+
+
+def is_number(value: float) -> bool:
+    """Whether a bid or a misfit can be compared with others."""
+    return math.isfinite(value)
+
 
 _RELEASE, _ANSWER = RELEASE_ROUND["sealed"], 2  # rounds
 _FIT = "fit"

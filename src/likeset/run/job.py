@@ -1,18 +1,55 @@
-"""What a job asks for: the arguments of ``likeset match``, or the same in a ``job.yaml``."""
+"""What a job asks for, as arguments of ``likeset match`` or in a ``job.yaml``, and its files, opened and checked."""
 
+import hashlib
 import re
-from dataclasses import fields
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+import numpy as np
+import pyarrow as pa
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, create_model
 
 from likeset import arguments, documents
+from likeset.arguments import Rows
 from likeset.documents import Document
-from likeset.errors import BadDocument, InvalidArgument
+from likeset.errors import BadDocument, BadTable, InvalidArgument
+from likeset.geometry.offers import Drawing
+from likeset.ledger.ledger import Ledger, Request
+from likeset.privacy.events import Event
+from likeset.privacy.guarantee import View, checked_name
+from likeset.privacy.kept_rows import keep_key
+from likeset.protocol.notices import Notice
+from likeset.protocol.party import CURATOR
 from likeset.protocol.run_settings import PRESETS, RunSettings, settings
-
-__all__ = ["Job"]
+from likeset.protocol.sealed import Scan
+from likeset.protocol.terms import WITNESS, PlannedTerms
+from likeset.run.notices import (
+    BoundsFromData,
+    ColumnHardlyCounts,
+    NoiseIsSimulated,
+    RepeatedPersons,
+    SuspectedIdentifier,
+    TooLongRows,
+    WeakPromise,
+)
+from likeset.tables.cells import MissingWords
+from likeset.tables.column_looks import TableLook
+from likeset.tables.dead_columns import BoundsUse
+from likeset.tables.identifiers import suspicions_in
+from likeset.tables.records import DeclaredRecords
+from likeset.tables.rows_per_id import check_most_rows, rows_of_each_id, undeclared_id, written_ids
+from likeset.tables.scan.row_pass import without_dictionaries
+from likeset.tables.scan.sampled_scan import SampledScan
+from likeset.tables.scan.source_scan import SourceScan
+from likeset.tables.scan.withheld_rows import offered_rows
+from likeset.tables.schema import Schema
+from likeset.tables.sources.source import Block, Source, open_source
+from likeset.trust.cards import CardSecret, SealingSecret
 
 _FORM = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")  # sql:, sqlite:, postgres: and what else is no path
 _SQLITE = "sqlite:"
@@ -128,3 +165,417 @@ class Job(_Settings):  # type: ignore[misc]  # likewise
     def document(self) -> dict[str, Any]:
         """As it stands in a ``job.yaml``."""
         return self.model_dump(by_alias=True, mode="json")
+
+
+_LARGEST_FEATURE = 1e6  # the largest weight that a column may have
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Inputs:
+    """All that a plan may know; nothing of it is a row of an owner.
+
+    Attributes:
+        target: the consumer's rows.
+        owners: names that may stand in records and messages.
+        public_rows: rows that anybody may see; they give the width of the release's kernel.
+        seed_rows: public rows that start the summary of ``interactive``.
+        largest_squared_norm: of all rows, as far as it is known.
+        largest_squared_distance: of any row from the target's middle; None where a schema bounds it.
+        rows_per_unit: at most so many rows of one unit of privacy take part.
+        id_column: the column that says which rows belong to one unit; empty where none does.
+        run: the run's name.
+        column_names: of what leaves an owner; empty for bare arrays.
+        schema_digest: of the schema that declares the columns; empty for bare arrays.
+        declared: that schema; None for bare arrays.
+        consumer: the consumer's name.
+        purpose: what the summary is for, in words.
+    """
+
+    target: Rows
+    owners: tuple[str, ...]
+    public_rows: Rows | None
+    seed_rows: ArrayLike | None
+    largest_squared_norm: float
+    largest_squared_distance: float | None = None
+    rows_per_unit: int
+    id_column: str = ""
+    run: str
+    column_names: tuple[str, ...] = ()
+    schema_digest: str = ""
+    declared: DeclaredRecords | None = None
+    consumer: str = "consumer"
+    purpose: str = "a matched training set"
+
+    @classmethod
+    def declared_by(cls, schema: Schema, **others: Any) -> Self:
+        """Inputs whose columns a schema declares; ``others`` are the fields that it says nothing about."""
+        return cls(
+            largest_squared_norm=_LARGEST_FEATURE**2 * schema.width,
+            rows_per_unit=schema.rows_per_unit,
+            id_column=schema.id_column or "",
+            column_names=schema.record_columns,
+            schema_digest=schema.digest,
+            declared=DeclaredRecords(schema),
+            **others,
+        )
+
+
+_MOST_TARGET_ROWS = 1_000_000
+_LARGEST_USUAL_EPSILON = 16.0
+_PUBLIC = 0  # a key of public rows, of which all take part: what it draws is not used
+
+OpenScan = Callable[[Source, Schema], SourceScan]
+"""How an owner passes over its rows: on this machine, or elsewhere."""
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """The consumer's rows.
+
+    Attributes:
+        name: of the file, as given.
+        rows: as the schema maps them.
+        table: in the declared columns.
+        fingerprint: of the file.
+        rows_of_ids: how many rows each id has in the file, in no order; empty without ids.
+        undeclared_id: the column that says whose row it is, where the schema declares none and it repeats.
+    """
+
+    name: str
+    rows: Rows
+    table: pa.Table
+    fingerprint: str
+    rows_of_ids: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    undeclared_id: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class OwnFiles:
+    """What the consumer has itself: all that a plan is made from.
+
+    Attributes:
+        job: what is asked for.
+        schema: the declared columns.
+        target: the consumer's rows.
+        public_rows: rows that anybody may see; None for none.
+        seed_rows: public rows that start the summary of ``interactive``; None for none.
+        fingerprints: of the files of public and seed rows, by kind.
+    """
+
+    job: Job
+    schema: Schema
+    target: Target
+    public_rows: Rows | None
+    seed_rows: Rows | None
+    fingerprints: Mapping[str, str]
+
+    def inputs(self) -> Inputs:
+        """The same for a plan."""
+        return Inputs.declared_by(
+            self.schema,
+            target=self.target.rows,
+            owners=tuple(self.job.owners),
+            public_rows=self.public_rows,
+            seed_rows=self.seed_rows,
+            run=self.job.run or "run",
+            consumer=self.job.consumer,
+            purpose=self.job.purpose,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedJob:
+    """Owners' files.
+
+    Attributes:
+        scans: how each owner reaches its rows.
+        content: a digest of everybody's rows: a run goes on with the data that it began with, or not at all.
+        names: the owners' files, as given.
+        row_counts: how many rows of each can be rows of a run.
+        warnings: what the user should know about all files.
+    """
+
+    scans: Mapping[str, Scan]
+    content: bytes
+    names: Mapping[str, str]
+    row_counts: Mapping[str, int]
+    warnings: tuple[Notice, ...]
+
+
+def open_own_files(job: Job, *, keep_key: int) -> OwnFiles:
+    """Open what the consumer has itself; of owners only the names are looked at.
+
+    Args:
+        job: what is asked for.
+        keep_key: the secret that decides which rows of an id take part, where the schema keeps a few.
+    """
+    _check_names(job)
+    schema = Schema.load(job.schema_file)
+    target = open_target(job, schema, keep_key=keep_key)
+    rows, fingerprints = _extra_rows(job, schema)
+    return OwnFiles(job, schema, target, rows.get("public"), rows.get("seed"), fingerprints)
+
+
+@contextmanager
+def open_job(
+    files: OwnFiles,
+    *,
+    keep_keys: Mapping[str, int],
+    scan: OpenScan = SourceScan,
+    samples: Mapping[str, Drawing] | None = None,
+) -> Iterator[OpenedJob]:
+    """Open owners' files, and read every owner's rows once; nothing stays open afterwards.
+
+    Args:
+        files: what the consumer has itself.
+        keep_keys: for each owner the secret that decides which rows of an id take part, where the schema keeps a few.
+        scan: how owners pass over their rows.
+        samples: the draw with which each owner will begin; it is made on the way.
+    """
+    job, schema, target = files.job, files.schema, files.target
+    with ExitStack() as stack:
+        owners: dict[str, Scan] = {}
+        fingerprints = {target.fingerprint: "the target"}
+        shown: dict[str, str] = {}
+        warnings = job_warnings(job, schema, target.table, target.rows, undeclared_id=target.undeclared_id)
+        row_counts, faults = dict[str, int](), list[BadTable]()
+        for name, address in job.owners.items():
+            source = stack.enter_context(open_source(address))
+            every = scan(source, schema)
+            # An owner of interactive leaves out what is too long by itself, so that its other rows keep their numbers.
+            withhold = job.protocol == "sealed"
+            seen = every.first_pass(
+                sample=samples[name] if samples else None, without_too_long=withhold, keep_key=keep_keys[name]
+            )
+            if seen.row_count == 0:
+                raise BadTable(source.name, f"owner {name} has no rows; leave it out or give another file")
+            twin = fingerprints.setdefault(source.fingerprint(), f"owner {name}")
+            if twin != f"owner {name}":
+                reason = f"owner {name} has the same content as {twin}; each must bring its own rows"
+                raise BadTable(source.name, reason)
+            too_long = len(seen.too_long)
+            if too_long:
+                _check_some_fit(too_long, seen.row_count, source, schema)
+                warnings.append(TooLongRows(name, too_long, schema.declaration.text_bytes))
+            taking_part = seen.rows_taking_part()
+            if not taking_part:
+                raise BadTable(source.name, f"owner {name} has no row that may take part; raise keep in the schema")
+            owners[name] = SampledScan(offered_rows(every, schema, seen, withhold=withhold), seen.sample)
+            shown[name] = source.name
+            row_counts[name] = taking_part
+            check_most_rows(seen.most_rows, source, schema, whose=f"owner {name}")
+            faults += [] if seen.fault is None else [seen.fault]
+        _check_target_size(job, target, sum(row_counts.values()))
+        if faults:
+            raise faults[0]  # later the owner of the row would have to abstain, and all else is paid
+        content = [f"{whose}: {digest}" for digest, whose in fingerprints.items()]  # each file in its own place
+        content += [f"{kind}: {digest}" for kind, digest in files.fingerprints.items()]
+        digest = hashlib.sha256("\n".join([schema.digest, *content]).encode()).digest()
+        yield OpenedJob(owners, digest, shown, row_counts, tuple(warnings))
+
+
+def _extra_rows(job: Job, schema: Schema) -> tuple[dict[str, Rows], dict[str, str]]:
+    """Public rows and seed rows, where the job names any; and the fingerprint of each file."""
+    rows, digests = {}, {}
+    for kind, given in (("public", job.public_rows), ("seed", job.seed_rows)):
+        if given is not None:
+            public = _mapped(given, schema, keep_key=None)
+            rows[kind], digests[kind] = public.rows, public.fingerprint
+    return rows, digests
+
+
+def _check_some_fit(too_long: int, rows: int, source: Source, schema: Schema) -> None:
+    """Some row of an owner must be as long as the schema declares, or shorter."""
+    if too_long == rows:
+        most = schema.declaration.text_bytes
+        raise BadTable(source.name, f"every row has a text of more than {most:,} bytes; raise text_bytes in the schema")
+
+
+def open_target(job: Job, schema: Schema, *, keep_key: int) -> Target:
+    """The consumer's rows, in memory: a target is small. Of each id, as many take part as the schema keeps."""
+    target = _mapped(job.target, schema, keep_key=keep_key)
+    rows = len(target.rows)
+    if rows < 2:
+        took = "1 row that takes part" if rows == 1 else f"{rows} rows that take part"
+        ids = "" if schema.keep is None else "; rows without an id count as rows of one id"
+        raise BadTable(target.name, f"the target has {took}; at least 2 are needed{ids}")
+    return target
+
+
+def _mapped(address: str, schema: Schema, *, keep_key: int | None) -> Target:
+    """Rows of a file; all of them if there is no key to keep some by, which is for public rows."""
+    with open_source(address) as source:
+        ids = () if schema.id_column is None else (schema.id_column,)
+        held = _FewRows(source.name, (*schema.columns, *ids))
+        scan = SourceScan(source, schema, labelled=False)
+        seen = scan.first_pass(held, keep_key=_PUBLIC if keep_key is None else keep_key)
+        if seen.row_count == 0:
+            raise BadTable(source.name, "has no rows; give a file with rows")
+        check_most_rows(seen.most_rows, source, schema)
+        if seen.fault is not None:
+            raise seen.fault
+        whole = pa.concat_tables(held.tables)
+        missing = MissingWords.of(schema.declaration.missing_words)
+        counts = [
+            rows_of_each_id(written_ids(whole.column(name), missing, table=source.name, column=name)) for name in ids
+        ]
+        tables = held.tables
+        if seen.kept is not None and keep_key is not None:
+            tables = [whole.take(pa.array(seen.kept))]
+        blocks = [schema.map(table, table=source.name, locate=str, labels=False, by_columns=True) for table in tables]
+        return Target(
+            name=source.name,
+            rows=np.concatenate([block.rows for block in blocks]),
+            table=DeclaredRecords(schema).of(pa.concat_tables(tables).select(schema.columns)),
+            fingerprint=source.fingerprint(),
+            rows_of_ids=counts[0] if counts else np.empty(0, dtype=np.int64),
+            undeclared_id="" if keep_key is None else undeclared_id(source, schema),
+        )
+
+
+class _FewRows:
+    """Holds all rows that go by in a first pass, if they are few."""
+
+    def __init__(self, name: str, columns: tuple[str, ...]) -> None:
+        self.columns = columns
+        self.tables: list[pa.Table] = []
+        self._name = name
+
+    def add(self, block: Block) -> None:
+        """The next rows."""
+        if block.first_row + len(block) > _MOST_TARGET_ROWS:
+            raise BadTable(self._name, f"has more than {_MOST_TARGET_ROWS:,} rows; a sample of them will do")
+        self.tables.append(without_dictionaries(block.table.select(self.columns)))
+
+
+def _check_names(job: Job) -> None:
+    addresses: dict[str, str] = {str(Path(job.target).resolve()): "the target"}
+    for name, address in job.owners.items():
+        try:
+            checked_name("owners", name)
+        except InvalidArgument as error:
+            raise InvalidArgument("owners", repr(name), error.reason) from error
+        twin = addresses.setdefault(str(Path(address).resolve()), f"owner {name}")
+        if twin != f"owner {name}":
+            raise BadTable(address, f"owner {name} has the same file as {twin}; each must bring its own rows")
+
+
+def _check_target_size(job: Job, target: Target, total: int) -> None:
+    # Whether a run starts is seen by all: it must not depend on a size that is protected.
+    rows = len(target.rows) if job.declared_size is None else job.declared_size
+    if rows > total:
+        raise BadTable(
+            target.name,
+            f"the target has {rows:,} rows, more than the {total:,} of all owners together; if it was not "
+            "mixed up with an owner, give a sample of it",
+        )
+
+
+def job_warnings(
+    wishes: RunSettings, schema: Schema, target: pa.Table, rows: Rows, *, undeclared_id: str
+) -> list[Notice]:
+    """What the user should know before any owner's row is read: it reaches the consumer, and depends on none.
+
+    Args:
+        wishes: what is asked for; a job is that, too.
+        schema: declares the columns.
+        target: the consumer's rows in these.
+        rows: the same, as the schema maps them.
+        undeclared_id: the column that says whose row it is, where the schema declares none and it repeats.
+    """
+    look = TableLook(target.column_names, schema.declaration.missing_words)
+    look.add(target)
+    warnings: list[Notice] = [SuspectedIdentifier(suspicion) for suspicion in suspicions_in(schema, look.summary())]
+    if undeclared_id and wishes.offers != "uniform":
+        warnings.append(RepeatedPersons(undeclared_id))
+    if wishes.noise == "simulated":
+        warnings.append(NoiseIsSimulated())
+    if wishes.epsilon > _LARGEST_USUAL_EPSILON and wishes.offers != "uniform":
+        warnings.append(WeakPromise(wishes.epsilon))
+    use = BoundsUse(schema)
+    use.add(rows)
+    warnings += [ColumnHardlyCounts(dead) for dead in use.dead_columns()]
+    drafted = dict.fromkeys(schema.from_data, "bounds or values")
+    drafted |= {name: "rows of one id" for name in drafted if name == schema.id_column}
+    return warnings + [BoundsFromData(name, what) for name, what in drafted.items()]
+
+
+SECRETS = "run/secrets"
+"""Under this kind they are kept in the ledger."""
+
+_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class RunSecrets:
+    """Keys and seeds of one run.
+
+    Attributes:
+        root: a secret number of 256 bits; everything else follows from it, and nothing tells it.
+    """
+
+    root: int
+
+    def kept(self, ledger: Ledger, view: View, *, run: str, content: bytes, told: Event) -> Self:
+        """The secrets that this run began with; these, if it begins now.
+
+        They lie in the ledger's journal, which is private and purged by run, and cost nothing. A run that goes on with
+        other data than it began with is refused: it would get answers that were made for those.
+
+        Args:
+            ledger: where they are kept.
+            view: of an account in it.
+            run: name of the run.
+            content: a digest of the data.
+            told: what the terms of the run tell that view (``plans.size_event``): on record from its beginning.
+
+        Raises:
+            OtherRelation: the account has another relation than the run.
+            DifferentRequest: the run began with other data.
+        """
+        request = Request(run, 0, SECRETS, content=content)
+        data = ledger.answer(view, told, lambda: (self.root.to_bytes(_BYTES, "big"), None), request=request)
+        return type(self)(int.from_bytes(data, "big"))
+
+    @classmethod
+    def found_in(cls, ledger: Ledger, *, run: str) -> Self | None:
+        """The secrets that a run began with; None if it did not begin. Whether its data are the same is not asked."""
+        key = Request(run, 0, SECRETS).key
+        roots = (stored.message for stored in ledger.messages(run=run) if stored.key == key)
+        root = next(roots, None)
+        return None if root is None else cls(int.from_bytes(root, "big"))
+
+    @property
+    def feature_seed(self) -> int:
+        """Of the release's features, where nobody wants a particular one; public."""
+        return self._derived("features") >> 192
+
+    @property
+    def target_keep_key(self) -> int:
+        """Decides which rows of an id of the target take part, where the schema keeps a few."""
+        return keep_key(self.root, "target")
+
+    def card(self, name: str) -> CardSecret:
+        """The card of a party of a split run in one house: made for the run, and the same when it is resumed."""
+        keys = [self._derived(f"card/{part}/{name}").to_bytes(_BYTES, "big") for part in range(4)]
+        sealing = SealingSecret.from_bytes(b"".join(keys[1:]))
+        return CardSecret(name, Ed25519PrivateKey.from_private_bytes(keys[0]), sealing)
+
+    def named_parties(self, terms: PlannedTerms) -> dict[str, Any]:
+        """What the terms of a split run in one house say of its parties: its number, and a card for each."""
+        witness = [WITNESS] if terms.split is not None else []
+        names = (terms.consumer, *terms.owners, CURATOR, *witness)
+        cards = {name: self.card(name).card.fingerprint for name in names}
+        return {"run_id": f"{self._derived('run id') >> 128:032x}", "cards": cards}
+
+    def owner_key(self, name: str) -> int:
+        """An owner's private sampling key."""
+        return self._derived(f"owner/{name}")
+
+    def owner_keep_key(self, name: str) -> int:
+        """Decides which rows of an id of an owner in this process take part, where the schema keeps a few."""
+        return keep_key(self.owner_key(name), "rows")
+
+    def _derived(self, purpose: str) -> int:
+        text = f"likeset/run/{purpose}/".encode() + self.root.to_bytes(_BYTES, "big")
+        return int.from_bytes(hashlib.sha256(text).digest(), "big")

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from likeset.homes.consumer.home import ConsumerHome, KeptRun
-from likeset.run.publish import Render, read_result
-from likeset.run.remote import collect, conclude
+from likeset.homes.consumer_home import ConsumerHome, KeptRun
+from likeset.run.runs import Render, collect, conclude, read_result
 
 __all__ = ["ListedRun", "listed_run", "published"]
 

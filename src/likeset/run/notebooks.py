@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.protocol.notices import Notice
-from likeset.run.guarantees import guarantee_documents, is_private
+from likeset.run.plan import guarantee_documents, is_private
 from likeset.run.result import Result
 from likeset.run.result_words import closeness, guarantee_lines, guarantee_meanings
 from likeset.transports.local import Progress

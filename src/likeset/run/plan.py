@@ -1,40 +1,430 @@
 """What a run will do and cost, before any owner's row is read or anything is spent; then the numbers that are drawn."""
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import BudgetExceeded, InvalidArgument
-from likeset.homes.run_accounts import check_accounts, check_rows_left, limit_of, open_accounts
-from likeset.ledger import Account, Ledger, Limit
-from likeset.privacy import width_choice
-from likeset.privacy.events import Composition, Event, Release, Simulated
-from likeset.privacy.guarantee import Basis, View
-from likeset.privacy.noise import Noise
+from likeset.geometry.kernels import median_gamma
+from likeset.homes.consumer_home import KeptRun
+from likeset.homes.mail import check_accounts, check_rows_left, limit_of, open_accounts
+from likeset.ledger.budget import Account, Limit
+from likeset.ledger.ledger import Ledger, Request
+from likeset.privacy import accounting, width_choice
+from likeset.privacy.events import ROW, Composition, Event, PrivacyUnit, Release, Simulated
+from likeset.privacy.guarantee import Basis, View, bound_in_words
+from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise
 from likeset.privacy.schedules import GAMMA
-from likeset.protocol.draft import Draft, Facts
-from likeset.protocol.notices import Notice
-from likeset.protocol.planned_terms import PlannedTerms
-from likeset.protocol.plans import PlannedView, auction_plan, planned_views, size_event, summary_event
+from likeset.protocol.draft import Draft, Facts, release_outlook
+from likeset.protocol.notices import LabelsNotMatched, LikenessInSample, Notice, PublicWidth, SplitCurator
+from likeset.protocol.party import CURATOR, RELEASE_ROUND
+from likeset.protocol.prices import PlannedView, auction_plan, planned_views, size_event, summary_event
 from likeset.protocol.run_settings import MOST_FOLDS, RunSettings
-from likeset.protocol.selection import Selection
-from likeset.protocol.term_parts import RELEASE_SCALE
-from likeset.protocol.terms import Terms
-from likeset.run.guarantees import width_request
-from likeset.run.inputs import Inputs
-from likeset.run.kernel_widths import NO_WIDTH, check_scale, check_width, gamma_by_median, public_width
-from likeset.run.run_draws import RunDraws, public_coins
-from likeset.run.run_secrets import RunSecrets
-from likeset.run.split_plan import check_split_width, is_split, planned_split, split_notes, split_range, split_width
+from likeset.protocol.selection import Selection, is_usable_width
+from likeset.protocol.split_run import most_part_bytes
+from likeset.protocol.terms import (
+    RELEASE_SCALE,
+    Budget,
+    PlannedTerms,
+    SplitShape,
+    Terms,
+    largest_split,
+    largest_split_gamma,
+)
+from likeset.protocol.wire import (
+    OFFER_ROUND,
+    Asked,
+    Bid,
+    Body,
+    Delivery,
+    Message,
+    Misfit,
+    Offer,
+    OfferShare,
+    SummaryRelease,
+    TargetRelease,
+    encode,
+)
+from likeset.run.job import Inputs, Job, RunSecrets
+from likeset.split.engine.agreement import MOST_COLUMNS
+from likeset.split.host import program_digest
+from likeset.tables.records import DeclaredRecords
+from likeset.tables.schema import Schema
 
-__all__ = ["Plan", "SettledRun", "make_plan"]
+
+def is_split(wishes: RunSettings) -> bool:
+    """Whether the curator is to be split; what ``auto`` means between organisations is settled before."""
+    return arguments.one_of("curator", wishes.curator, ("auto", "trusted", "split")) == "split"
+
+
+def planned_split(wishes: RunSettings) -> SplitShape | None:
+    """Who computes, and which program; None where the curator is trusted.
+
+    Raises:
+        InvalidArgument: something is wished that a split curator cannot do.
+    """
+    if not is_split(wishes):
+        return None
+    if wishes.protocol == "interactive":
+        raise InvalidArgument("curator", "split", "goes with the sealed protocol; interactive needs a trusted curator")
+    if wishes.auction not in ("auto", "everyone"):
+        raise InvalidArgument("curator", "split", f"asks everyone; auction {wishes.auction} needs a trusted curator")
+    size = arguments.count("size", wishes.size)
+    return SplitShape(program_digest(), size)
+
+
+def split_width(wishes: RunSettings, inputs: Inputs, release_gamma: float) -> float:
+    """Gamma of a split selection: as wished, or from the release's own width; never from the target's distances.
+
+    What follows from the release is no narrower than what 64 bits hold, by the range that a schema declares.
+
+    Args:
+        wishes: of the user.
+        inputs: whose declared range counts, and nothing of whose rows.
+        release_gamma: of the release's kernel.
+    """
+    if wishes.gamma != "median":
+        return arguments.positive("gamma", wishes.gamma)
+    gamma, columns = wishes.gamma_scale * release_gamma / RELEASE_SCALE, inputs.target.shape[1]
+    if inputs.declared is None:
+        return gamma
+    return min(gamma, largest_split_gamma(inputs.declared.largest_entry, columns))
+
+
+def split_range(inputs: Inputs, gamma: float) -> float:
+    """How large numbers of rows may be: as a schema declares, else as large as 64 bits hold."""
+    return largest_split(gamma, inputs.target.shape[1]) if inputs.declared is None else inputs.declared.largest_entry
+
+
+def check_split_width(wishes: RunSettings, inputs: Inputs, split: SplitShape, release_gamma: float) -> None:
+    """What 64 bits cannot hold shows before anything is spent; of bare arrays the target is looked at, at home.
+
+    Raises:
+        InvalidArgument: the kernel is too narrow for these rows, or they have too many columns.
+    """
+    columns = inputs.target.shape[1]
+    if columns > MOST_COLUMNS:
+        reason = f"shares rows of at most {MOST_COLUMNS:,} numbers; these have {columns:,}"
+        raise InvalidArgument("curator", "split", reason)
+    gamma = split.drawn(gamma=split_width(wishes, inputs, release_gamma)).gamma
+    largest = float(np.abs(inputs.target).max()) if inputs.declared is None else inputs.declared.largest_entry
+    most = largest_split(gamma, columns)
+    if largest > most:
+        reason = f"is too large for a split curator: rows may then have numbers of up to {most:.4g}; scale them down"
+        raise InvalidArgument("gamma", f"{gamma:g}", reason)
+
+
+def split_notes(wishes: RunSettings, split: SplitShape | None) -> tuple[Notice, ...]:
+    """What a user should know about a split curator."""
+    if split is None:
+        return ()
+    lost = [
+        *([LabelsNotMatched()] if wishes.labels == "match" else []),
+        *([LikenessInSample()] if wishes.folds else []),
+        *([PublicWidth()] if wishes.gamma == "median" else []),
+    ]
+    return (SplitCurator(), *lost)
+
+
+NO_WIDTH = 1.0
+"""Stands where a width is not known yet, or nobody uses it."""
+
+_DIGITS_SINGLE, _DIGITS_DOUBLE = 24, 50  # binary ones; owners thin in single precision, a curator goes to double
+
+
+def public_width(wishes: RunSettings, inputs: Inputs, *, released: bool) -> float | None:
+    """The width of the release's kernel as far as public facts give it; None if it must be chosen privately."""
+    if wishes.release_gamma is not None:
+        gamma = arguments.positive("release_gamma", wishes.release_gamma)
+    elif inputs.public_rows is not None:
+        gamma = gamma_by_median("public_rows", inputs.public_rows, scale=RELEASE_SCALE)
+    elif wishes.schedule == "experiment":
+        gamma = GAMMA
+    elif released:
+        return None
+    elif not is_split(wishes) or wishes.gamma != "median":
+        return NO_WIDTH  # nobody uses it
+    else:
+        reason = "must be a number: the kernel of a split curator is public, and nothing is released that it could "
+        reason += "follow from; give gamma, release_gamma or public_rows"
+        raise InvalidArgument("gamma", "'median'", reason)
+    check_width("release_gamma", gamma, inputs)
+    return gamma
+
+
+def check_width(argument: str, gamma: float, inputs: Inputs, *, scale: float | None = None) -> None:
+    """Exponents of the kernel must be numbers in single precision, and what rounding leaves of them below 1.
+
+    Args:
+        argument: by which the user chose it.
+        gamma: of the kernel.
+        inputs: the rows.
+        scale: what the user gave, where gamma is that times the median rule's.
+    """
+    in_thinning = argument == "release_gamma"
+    finest, digits = (gamma / RELEASE_SCALE, _DIGITS_SINGLE) if in_thinning else (gamma, _DIGITS_DOUBLE)
+    if not is_usable_width(gamma, inputs.largest_squared_norm) or _loses_exponents(finest, inputs, digits=digits):
+        raise InvalidArgument(
+            argument,
+            f"{gamma if scale is None else scale:g}",
+            f"{'' if scale is None else f'makes gamma {gamma:g}, which '}is too large for these rows: a kernel of them "
+            "is not a number; scale them to about 1",
+        )
+
+
+def check_scale(inputs: Inputs, *, released: bool) -> None:
+    """Where the release's width comes from the public grid, rows must lie as near to one another as that expects.
+
+    Args:
+        inputs: the rows.
+        released: whether there is a release of that width, so that rows must lie far enough apart as well.
+    """
+    nearest = min(width_choice.grid(inputs.target.shape[1]))
+    if _loses_exponents(max(NO_WIDTH, RELEASE_SCALE / nearest) / RELEASE_SCALE, inputs, digits=_DIGITS_SINGLE):
+        how = "is not scaled, or owners' rows are not: some lie hundreds of units from its middle"
+    elif released and 0.0 < (inputs.largest_squared_distance or 0.0) < nearest:
+        how = (
+            "is not scaled: all rows lie within a few hundredths of a unit, so that a release could not tell them apart"
+        )
+    else:
+        return
+    remedy = "divide each column by a spread that is public knowledge, or give release_gamma"
+    raise InvalidArgument(
+        "target",
+        f"array of shape {inputs.target.shape}",
+        f"{how}, where a unit should be about the spread of a column; {remedy}",
+    )
+
+
+def _loses_exponents(gamma: float, inputs: Inputs, *, digits: int) -> bool:
+    """Whether rounding alone moves an exponent of the kernel by 1 or more; never where a schema bounds the rows."""
+    return 4.0 * gamma * (inputs.largest_squared_distance or 0.0) >= 2.0**digits
+
+
+def gamma_by_median(argument: str, rows: Rows, *, scale: float) -> float:
+    """By the median squared distance; an error names the argument that the caller gave."""
+    try:
+        return median_gamma(rows, scale=scale, coins=np.random.default_rng(0))
+    except InvalidArgument as error:
+        raise InvalidArgument(argument, error.value, error.reason) from error
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RunDraws:
+    """What a run draws.
+
+    Attributes:
+        noises: of the width's choice, the curator and the consumer.
+        public_seed: of the release's features, where the user wants a particular one.
+        secrets: keys and seeds, unless the run began earlier with others.
+    """
+
+    noises: tuple[Noise, Noise, Noise]
+    public_seed: int | None
+    secrets: RunSecrets
+
+
+def new_draws(wishes: RunSettings) -> RunDraws:
+    """New draws; the same for the same seed where noise is simulated."""
+    coins, simulated = public_coins(wishes), wishes.noise == "simulated"
+    draw = _drawn_from(coins) if simulated else secrets.randbits
+    # Each release has a noise of its own: a run that is resumed draws what it would have drawn.
+    first, second, third = (SimulatedNoise(draw(63)) if simulated else SecretNoise() for _ in range(3))
+    public_seed = None if wishes.seed is None else int(coins.integers(2**63))
+    return RunDraws((first, second, third), public_seed, RunSecrets(draw(256)))
+
+
+def draws_of_run(wishes: RunSettings, ledger_path: Path, *, run: str) -> RunDraws:
+    """What a run will draw; with the secrets that it began with, if it began earlier."""
+    draws = new_draws(wishes)
+    if ledger_path.exists():
+        with Ledger(ledger_path) as ledger:
+            began = RunSecrets.found_in(ledger, run=run)
+            draws = draws if began is None else replace(draws, secrets=began)
+    return draws
+
+
+def public_coins(wishes: RunSettings) -> np.random.Generator:
+    """Coins that anybody may know."""
+    return np.random.default_rng(None if wishes.seed is None else arguments.count("seed", wishes.seed, least=0))
+
+
+def _drawn_from(coins: np.random.Generator) -> Callable[[int], int]:
+    """A stand-in for ``secrets.randbits`` that repeats itself with the seed."""
+    return lambda bits: int.from_bytes(coins.bytes((bits + 7) // 8), "big") >> (-bits % 8)
+
+
+ONE_RUN = (
+    "The budget counts this run alone. What other runs tell about the same rows adds to it; "
+    "to have that counted and limited, give all of them one --ledger FILE."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CountedBudget:
+    """What owners may learn and have learned about the target.
+
+    Attributes:
+        shared: whether other runs are counted in the same ledger.
+        epsilon_spent: what they learned; None where there is no bound.
+        epsilon_limit: what they may learn; None for no limit.
+        delta: over all runs: the sum of the deltas of the limits that were in force.
+        in_words: the same for people.
+    """
+
+    shared: bool
+    epsilon_spent: float | None
+    epsilon_limit: float | None
+    delta: float | None
+    in_words: str
+
+
+def counted_budget(job: Job, ledger: Ledger) -> CountedBudget:
+    """What a run left, as far as this ledger knows.
+
+    A ledger of the run's own knows of no other run: what several runs tell adds up, and nobody counts it.
+    """
+    view = View.owners(job.consumer)
+    accounts = [account for account in ledger.accounts() if account.view.observer == "owners"]
+    about_target = next(account for account in accounts if account.view == view)
+    unbounded = [account for account in accounts if account.basis is not Basis.PROVEN]
+    words = ONE_RUN
+    if job.ledger is not None:
+        words = _over_all_runs(about_target, unbounded)
+    return CountedBudget(
+        shared=job.ledger is not None,
+        epsilon_spent=about_target.epsilon if about_target.basis is Basis.PROVEN else None,
+        epsilon_limit=about_target.limit.epsilon,
+        delta=about_target.delta,
+        in_words=words,
+    )
+
+
+def _over_all_runs(account: Account, unbounded: list[Account]) -> str:
+    if unbounded:
+        whose = ", ".join(other.view.protected for other in unbounded)
+        parts = ", ".join(sorted({part for other in unbounded for part in other.unproven}))
+        return f"There is no bound over all runs in this ledger for the rows of {whose}: it was charged for {parts}."
+    return (
+        f"All runs in this ledger together spent epsilon = {account.epsilon:.3g} of {account.limit.epsilon:.3g} about "
+        f"the rows of {account.view.protected}. The sum holds if no terms were chosen because of rows. Runs in other "
+        "ledgers, or under another name, are not counted."
+        + (f" The limit was raised: delta = {account.delta:g} in all." if len(account.deltas) > 1 else "")
+    )
+
+
+def width_request(terms: PlannedTerms) -> Request:
+    """The request that a private choice of the release's width is charged for."""
+    return Request(terms.run, 0, f"{terms.consumer}/width")
+
+
+def views_of_run(run: KeptRun) -> tuple[PlannedView, ...]:
+    """The views of a run that was signed here; its ledger says whether the release's width was chosen privately."""
+    with Ledger(run.ledger_path, read_only=True) as ledger:
+        charge = ledger.charge_of(width_request(run.terms))
+    width_choice = None if charge is None else charge.costs[0][1]
+    return planned_views(run.terms, width_choice=width_choice)
+
+
+def is_private(guarantees: Iterable[PlannedView], *, simulated: bool) -> bool:
+    """Whether all that owners hear is bounded: with simulated noise, or a part without a proof, it is not."""
+    about_owners = (planned for planned in guarantees if planned.view.observer == "owners")
+    return not simulated and all(math.isfinite(planned.guarantee.epsilon) for planned in about_owners)
+
+
+def guarantee_documents(
+    guarantees: Iterable[PlannedView], *, simulated: bool, unit: PrivacyUnit
+) -> list[dict[str, Any]]:
+    """What each view costs, for machines and, in words, for people."""
+    found = []
+    for planned in guarantees:
+        document = {
+            "observer": planned.view.observer,
+            "coalition": list(planned.view.coalition),
+            "protects": planned.view.protected,
+            "protected_unit": _in_full(unit),
+            "epsilon": float(planned.guarantee.epsilon) if math.isfinite(planned.guarantee.epsilon) else None,
+            "delta": planned.guarantee.delta,
+            "guess": planned.guess,
+            "parts": _parts(planned),
+            "relation": str(planned.guarantee.relation),
+            "basis": str(planned.guarantee.basis),
+            "rows": planned.rows,
+            "readable": planned.readable,
+            "shared": planned.shared,
+        }
+        found.append(document | {"in_words": _in_words(planned, document, simulated=simulated)})
+    return found
+
+
+def _in_words(planned: PlannedView, document: Mapping[str, Any], *, simulated: bool) -> str:
+    """One sentence for somebody who has never heard of epsilon."""
+    view, guarantee = planned.view, planned.guarantee
+    who, whose = " + ".join(view.coalition) or "any owners", view.protected
+    if planned.shared:
+        return (
+            f"The curator computes on shares of up to {planned.rows:,} rows of {whose}: neither it nor a witness "
+            "learns anything from them, as long as no two compute parties work together and all follow the protocol."
+        )
+    if view.observer != "owners":
+        verb = "receives" if view.observer == "consumer" else "sees"
+        return f"The {view.observer} {verb} up to {planned.rows:,} rows of {whose}: nothing protects those from it."
+    if guarantee.epsilon == 0.0:
+        who = who[0].upper() + who[1:]
+        return f"{who} learn nothing in this run about the rows of {whose}: what they hear does not depend on them."
+    if simulated:
+        return f"Simulated noise: what owners hear about {whose} is not protected."
+    if not math.isfinite(guarantee.epsilon):
+        return f"No guarantee for {whose}: {guarantee.note}."
+    return guess_sentences(document, who=who, whose=whose)
+
+
+def _in_full(unit: PrivacyUnit) -> str:
+    if unit == ROW:
+        return "one row"
+    most = f"at most {unit.rows} take part" if unit.rows > 1 else "at most 1 takes part"
+    return f"one id (all of its rows, of which {most})"
+
+
+def _parts(planned: PlannedView) -> list[dict[str, Any]]:
+    """What a price consists of, where the release's width was chosen privately: each part priced alone."""
+    about, event = planned.guarantee, planned.event
+    if planned.width_choice is None or not isinstance(event, Composition) or math.isinf(about.epsilon):
+        return []
+    named = zip(("width choice", "release"), event.events, strict=True)
+    priced = {what: accounting.guarantee(part, relation=about.relation, delta=about.delta) for what, part in named}
+    return [{"what": what, "epsilon": priced[what].epsilon} for what in ("release", "width choice")]
+
+
+def guess_sentences(guarantee: Mapping[str, Any], *, who: str, whose: str) -> str:
+    """What a proven bound means, from its document: for a guess about one unit, and as a sum of parts."""
+    epsilon = guarantee["epsilon"]
+    guess = bound_in_words(
+        guarantee["guess"],
+        epsilon=epsilon,
+        delta=guarantee["delta"],
+        relation=guarantee["relation"],
+        unit=f"{guarantee['protected_unit']} of {whose}",
+    )
+    told = f"By what {who} hear together in this run, {guess}."
+    if guarantee["parts"]:
+        release, width = (part["epsilon"] for part in guarantee["parts"])
+        told += (
+            f" Epsilon {epsilon:.4g} is for the release ({release:.4g} alone) and the private choice of its "
+            f"kernel width ({width:.4g} alone) together; the two do not simply add up."
+        )
+    return told
+
 
 _ALLOW_FEWER = "take what there is (--allow-fewer, or allow_fewer in a job and in Python)"
 _ROUNDING = 1e-6  # of a budget that is spent in parts
@@ -340,3 +730,164 @@ def _check_affordable(quoted: Iterable[tuple[Account, Account]], about_target: P
                 limit=most,
                 unit=f"epsilon at delta = {after.limit.delta:g}, {after.limit.relation}",
             )
+
+
+_MOST_KEPT = 20
+_GOOD = 2.0  # signal to noise: then nothing need be said
+_WORTH = 1.25  # times as good, to be worth a word
+
+
+@dataclass(frozen=True, slots=True)
+class ManyRowsOfIds(Notice):
+    """Many rows of one id make a release noisy, and few of each would not.
+
+    Attributes:
+        rows_per_id: that take part now, at most.
+        ratio: signal to noise now.
+        keep: how many to keep instead.
+        better_ratio: signal to noise then, about.
+    """
+
+    kind = "many-rows-of-ids"
+    rows_per_id: int
+    ratio: float
+    keep: int
+    better_ratio: float
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        now = "mostly noise" if self.ratio < 1.0 else "noisy"
+        rows = f"{self.rows_per_id:,} rows"
+        return (
+            f"with {rows} per id a release would be {now}; keep: {self.keep} in the schema, and the signal is about "
+            f"{self.better_ratio:.1f} times the noise; this number comes from your rows, so write from_data: true "
+            "beside it, or choose one from public knowledge"
+        )
+
+
+def advice_on_ids(plan: Plan, rows_of_ids: NDArray[np.int64]) -> ManyRowsOfIds | None:
+    """Whether fewer rows of each id would make a release better; None if not, or if it is good.
+
+    Args:
+        plan: of the run.
+        rows_of_ids: how many rows each id of the target has; the consumer alone knows.
+    """
+    terms, wishes = plan.terms, plan.wishes
+    asked = terms.offers == "tilted" or wishes.offers != "uniform"
+    if terms.rows_per_unit == 1 or not len(rows_of_ids) or not asked or terms.kernel.kind != "paired":
+        return None
+    budget = terms.target_budget if terms.offers == "tilted" else Budget(wishes.epsilon, wishes.delta)
+    if not budget.epsilon or not budget.delta:
+        return None
+
+    def ratio(keep: int, size: int) -> float:
+        return release_outlook(
+            budget,
+            target_size=size,
+            dimension=terms.kernel.dimension,
+            relation=terms.relation,
+            unit=replace(terms.unit, rows=keep),
+            offer_factor=terms.offer_factor,
+        ).ratio
+
+    now = ratio(terms.rows_per_unit, terms.target_size)
+    fewer = range(1, min(terms.rows_per_unit - 1, _MOST_KEPT) + 1)
+    best, keep = max((ratio(keep, max(2, int(np.minimum(rows_of_ids, keep).sum()))), -keep) for keep in fewer)
+    return ManyRowsOfIds(terms.rows_per_unit, now, -keep, best) if now < _GOOD and best >= _WORTH * now else None
+
+
+_LONGEST_NUMBER = -2.2250738585072014e-308
+_LARGEST_HANDLE = 2**64 - 1
+_ANY_DIGEST = "0" * 64
+
+
+@dataclass(frozen=True, slots=True)
+class MostTraffic:
+    """What one owner hears and sends, at most.
+
+    Attributes:
+        messages: how many messages go either way, together.
+        heard_bytes: how many bytes it hears.
+        sent_bytes: how many it sends; None where a label has no declared length.
+        largest_sent: bytes of the largest message that it sends; what has no declared length is not counted.
+    """
+
+    messages: int
+    heard_bytes: int
+    sent_bytes: int | None
+    largest_sent: int
+
+
+def most_traffic(terms: PlannedTerms, schema: Schema) -> MostTraffic:
+    """The traffic of the owner with the longest name, if everything that may come does."""
+    if terms.split is not None:
+        return _shared_traffic(terms)
+    interactive, release_round = terms.protocol == "interactive", RELEASE_ROUND[terms.protocol]
+    release = TargetRelease(release=np.zeros(terms.kernel.dimension if terms.offers == "tilted" else 0))
+    width = terms.kernel.columns
+    rows = 1 if interactive else terms.rows_per_owner
+    matrix = np.zeros((rows, width), dtype=np.float32)
+    labels, packed = _labels(schema, rows), _records(schema, rows)
+    known = labels is not None
+    labels = np.zeros(rows) if labels is None else labels
+    heard: list[tuple[int, int, Body]]
+    sent: list[tuple[int, int, Body]]
+    if interactive:
+        changed = terms.kernel.dimension if terms.summary_release != "none" else 0
+        summary = SummaryRelease(coordinates=np.zeros(changed, dtype=np.int64), values=np.zeros(changed))
+        features = np.zeros((1, terms.kernel.dimension), dtype=np.float32)
+        delivery = Delivery(rows=matrix, labels=labels, handle=_LARGEST_HANDLE, features=features, records=packed)
+        bid = Bid(gain=_LONGEST_NUMBER, handle=_LARGEST_HANDLE)
+        heard = [
+            (1, release_round, release),
+            (terms.size, terms.size, summary),
+            (terms.size, terms.size, Asked(asked=False)),
+        ]
+        sent = [(terms.size, terms.size, bid), (terms.size, terms.size, delivery)]
+    else:
+        auctioned = terms.auction != "everyone"
+        handles = np.zeros(rows, dtype=np.uint64)
+        heard = [(1, release_round, release), *([(1, 2, Asked(asked=False))] if auctioned else [])]
+        sent = [(1, 2, Offer(rows=matrix, labels=labels, handles=handles, records=packed))]
+        sent += [(1, 1, Misfit(misfit=_LONGEST_NUMBER))] if auctioned else []
+    sizes = [(times, _length(terms, body, number)) for times, number, body in sent]
+    return MostTraffic(
+        messages=sum(times for times, _, _ in heard + sent),
+        heard_bytes=sum(times * _length(terms, body, number) for times, number, body in heard),
+        sent_bytes=sum(times * size for times, size in sizes) if known else None,
+        largest_sent=max(size for _, size in sizes),
+    )
+
+
+def _shared_traffic(terms: PlannedTerms) -> MostTraffic:
+    """Of a split run: the release, and one part for each compute party; its length is declared, whatever labels are."""
+    release = TargetRelease(release=np.zeros(terms.kernel.dimension if terms.offers == "tilted" else 0))
+    parts = [OfferShare(part=np.zeros(size, dtype=np.uint8)) for size in most_part_bytes(terms)]
+    sizes = [_length(terms, part, OFFER_ROUND) for part in parts]
+    heard = _length(terms, release, RELEASE_ROUND[terms.protocol])
+    return MostTraffic(1 + len(parts), heard, sum(sizes), max(sizes))
+
+
+def _length(terms: PlannedTerms, body: Body, number: int) -> int:
+    """Of a message to an owner; one to the curator is as long."""
+    sender = terms.consumer if isinstance(body, TargetRelease) else CURATOR
+    return len(encode(Message(terms.run, _ANY_DIGEST, sender, max(terms.owners, key=len), number, body)))
+
+
+def _labels(schema: Schema, rows: int) -> NDArray[Any] | None:
+    """Labels of the largest size; None if they have no declared length."""
+    label = schema.declaration.label
+    if label is None:
+        return np.zeros(0)
+    if label.kind == "number":
+        return np.zeros(rows)
+    if label.values is None:
+        return None
+    words = [value for value in label.values if isinstance(value, str)]
+    return np.zeros(rows, dtype=f"<U{max(map(len, words))}") if words else np.zeros(rows)
+
+
+def _records(schema: Schema, rows: int) -> NDArray[np.uint8]:
+    """Room for the largest records."""
+    return np.zeros(DeclaredRecords(schema).most_bytes(rows), dtype=np.uint8)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from likeset.run.guarantees import guess_sentences
+from likeset.run.plan import guess_sentences
 from likeset.run.result import Likeness
 
 __all__ = [

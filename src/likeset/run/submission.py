@@ -8,10 +8,10 @@ from typing import Any, Protocol, Self
 
 from likeset import documents
 from likeset.errors import InvalidArgument
-from likeset.homes.consumer.home import KeptRun
-from likeset.homes.signed_invitation import Invitation
-from likeset.ledger import Ledger
-from likeset.run.guarantees import views_of_run
+from likeset.homes.consumer_home import KeptRun
+from likeset.homes.mail import Invitation
+from likeset.ledger.ledger import Ledger
+from likeset.run.plan import views_of_run
 from likeset.transports.nvflare.run_report import News, RunReport
 from likeset.transports.outcomes import Ending, SiteState
 

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from likeset.errors import ProtocolError
-from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_run import CuratorRun
+from likeset.homes.mail import CuratorRun, Invitation
 from likeset.protocol.party import CURATOR
 from likeset.transports.first_answer import load_libraries
 from likeset.transports.home_socket.client import CuratorClient, HomeLine

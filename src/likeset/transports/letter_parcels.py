@@ -7,8 +7,7 @@ from typing import Protocol
 from likeset.errors import BadDocument, IllegalMessage
 from likeset.protocol.terms import Terms
 from likeset.transports.pump import Parcel
-from likeset.trust.letters import Stub, is_stub, letter_in
-from likeset.trust.signed_terms import Acceptance, is_acceptance
+from likeset.trust.letters import Acceptance, Stub, is_acceptance, is_stub, letter_in
 
 __all__ = ["CuratorLetters", "LetterCurator", "parcel_reader"]
 

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from likeset.errors import LikesetError, RunCancelled
-from likeset.homes.expiry import utc_now
-from likeset.homes.shared_house import Answers, AtOnce, take_together
-from likeset.homes.shell import ConsumerShell, CuratorShell, Resident
-from likeset.protocol.messages import Summary, decode
+from likeset.homes.mail import Answers, AtOnce, ConsumerShell, CuratorShell, Resident, take_together, utc_now
+from likeset.protocol.wire import Summary, decode
 from likeset.transports.plain_messages import PlainCurator
 from likeset.transports.pump import Parcel, Progress, Pump, Replies
 

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from likeset.homes.shell import CuratorShell
-from likeset.protocol.messages import Message, decode
+from likeset.homes.mail import CuratorShell
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
+from likeset.protocol.wire import Message, decode
 from likeset.transports.pump import Parcel
 
 __all__ = ["PlainCurator", "read_parcel"]

@@ -27,11 +27,10 @@ from likeset.errors import (
     LikesetError,
     RunCancelled,
 )
-from likeset.homes.expiry import check_not_expired, utc_now
-from likeset.homes.shared_house import AtOnce
-from likeset.protocol.messages import MOST_BYTES
+from likeset.homes.mail import AtOnce, check_not_expired, utc_now
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
+from likeset.protocol.wire import MOST_BYTES
 from likeset.transports.refused_letters import AS_IF_NOT_COME
 
 __all__ = ["CuratorSide", "EachAlone", "Parcel", "Progress", "Pump", "Replies", "Transport"]

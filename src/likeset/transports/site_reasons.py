@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from likeset.files import make_private_folder
-from likeset.homes.expiry import utc_now
+from likeset.homes.mail import utc_now
 
 __all__ = ["REASONS_FILE", "note_reason"]
 

@@ -35,16 +35,29 @@ from likeset.errors import (
     LikesetError,
     TermsExpired,
 )
-from likeset.homes.expiry import check_not_expired, utc_now
-from likeset.homes.padding import most_bytes_to_owner
-from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_run import ConsumerRun, Factory, OwnerRun, SiteRun
-from likeset.homes.standings import ABSTAINS, READY, WAITING, Abstains, Standing
-from likeset.protocol.messages import MOST_BYTES
+from likeset.homes.home import ABSTAINS, READY, WAITING, Abstains, Standing
+from likeset.homes.mail import (
+    ConsumerRun,
+    Factory,
+    Invitation,
+    OwnerRun,
+    SiteRun,
+    check_not_expired,
+    most_bytes_to_owner,
+    utc_now,
+)
 from likeset.protocol.terms import Terms
+from likeset.protocol.wire import MOST_BYTES
 from likeset.transports.site_reasons import note_reason
-from likeset.trust.letters import Stub, is_stub, letter_in
-from likeset.trust.signed_terms import MOST_ACCEPTANCE_BYTES, MOST_TERMS_BYTES, Acceptance, is_acceptance
+from likeset.trust.letters import (
+    MOST_ACCEPTANCE_BYTES,
+    MOST_TERMS_BYTES,
+    Acceptance,
+    Stub,
+    is_acceptance,
+    is_stub,
+    letter_in,
+)
 
 __all__ = [
     "CALLS_AFTER_AUCTION",

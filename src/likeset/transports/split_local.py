@@ -12,14 +12,12 @@ from datetime import datetime
 from typing import Any
 
 from likeset.errors import LikesetError, QuorumMissed, RunCancelled
-from likeset.homes.expiry import check_not_expired, utc_now
-from likeset.homes.shell import ComputeShell, Resident, SplitConsumerShell
-from likeset.protocol.messages import Message, decode
-from likeset.protocol.split.compute_inputs import ComputeInputs, OpenedSlots
-from likeset.protocol.split.split_consumer import NOTHING_HELD
+from likeset.homes.mail import ComputeShell, Resident, SplitConsumerShell, check_not_expired, utc_now
+from likeset.protocol.split_run import NOTHING_HELD, ComputeInputs, OpenedSlots
+from likeset.protocol.wire import Message, decode
 from likeset.transports.local import RunResult
 from likeset.transports.pump import Progress
-from likeset.trust.row_shares import ComputeRole
+from likeset.trust.shares import ComputeRole
 
 __all__ = ["LocalComputation", "LocalSplitEngine"]
 

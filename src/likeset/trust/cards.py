@@ -1,39 +1,350 @@
-"""A card is who a party is: a name, a key that checks its signatures, a key that seals to it.
-
-It is signed with its own key, so nobody can change a part of it, and it is known by its fingerprint, which two people
-compare by telephone. A card proves nothing about the name on it: a person who pins it does.
-"""
+"""Cards: a party's name and public keys, its signatures and seals, fingerprints, and the cards that a home pinned."""
 
 import base64
 import binascii
 import functools
+import hashlib
+import json
+import os
+import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self, get_args
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.hazmat.primitives import hpke
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from pydantic import ValidationError
 
 from likeset import documents
-from likeset.documents import make_folder, write_text
+from likeset.arguments import one_of
+from likeset.documents import Document, make_folder, near_miss, write_text
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.privacy.guarantee import checked_name
-from likeset.trust.encoding import CARD_CONTEXT, fields, read_tagged, signed
-from likeset.trust.fingerprints import check_typed, fingerprint_of
-from likeset.trust.sealing import SealingSecret, check_sealing_key
-from likeset.trust.signing import check_signing_key, holds
 
-__all__ = [
-    "CARD_FILE",
-    "SECRET_FILE",
-    "SUITE",
-    "Card",
-    "CardSecret",
-    "card_in",
-    "check_fingerprint",
-    "read_card",
-]
+CARD_CONTEXT = "likeset/card/1"
+TERMS_CONTEXT = "likeset/terms/1"
+ACCEPTANCE_CONTEXT = "likeset/acceptance/1"
+LETTER_CONTEXT = "likeset/letter/1"
+RECEIPT_CONTEXT = "likeset/receipt/2"
+LIST_CONTEXT = "likeset/list/1"
+SHARE_RECEIPT_CONTEXT = "likeset/share-receipt/1"
+ROSTER_CONTEXT = "likeset/roster/1"
+
+CONTEXTS = frozenset(
+    {
+        CARD_CONTEXT,
+        TERMS_CONTEXT,
+        ACCEPTANCE_CONTEXT,
+        LETTER_CONTEXT,
+        RECEIPT_CONTEXT,
+        LIST_CONTEXT,
+        SHARE_RECEIPT_CONTEXT,
+        ROSTER_CONTEXT,
+    }
+)
+"""Everything that a card signs. One that is not here cannot be signed: two kinds never share a name by accident."""
+
+_LENGTH_BYTES = 8
+_MOST_PARTS = 1 << 16  # empty parts cost their reader more memory than they have bytes
+
+
+def fields(*parts: bytes) -> bytes:
+    """The parts one after another, each after its length: 8 bytes, the most significant one first."""
+    return b"".join([piece for part in parts for piece in (len(part).to_bytes(_LENGTH_BYTES, "big"), part)])
+
+
+def read_fields(data: bytes | memoryview, count: int | None, *, what: str) -> tuple[bytes, ...]:
+    """The parts that ``fields`` put together, and nothing after them.
+
+    Args:
+        data: anything.
+        count: how many parts there must be; None for any number.
+        what: what it should be, for the error.
+
+    Raises:
+        BadDocument: ``fields`` of that many parts never gives these bytes.
+    """
+    return tuple(bytes(view) for view in view_fields(data, count, what=what))
+
+
+def view_fields(data: bytes | memoryview, count: int | None, *, what: str) -> list[memoryview]:
+    """The same parts where they lie, without a copy."""
+    whole = memoryview(data)
+    most = _MOST_PARTS if count is None else count
+    parts: list[memoryview] = []
+    position, end = 0, len(whole)
+    while position < end:
+        start = position + _LENGTH_BYTES
+        if len(parts) == most:
+            raise BadDocument(what, f"has more than its {most} parts")
+        if start > end:
+            raise BadDocument(what, "is cut off in the length of a part")
+        position = start + int.from_bytes(whole[start - _LENGTH_BYTES : start], "big")
+        if position > end:
+            raise BadDocument(what, "is cut off, or a length in it is wrong")
+        parts.append(whole[start:position])
+    if count is not None and len(parts) != count:
+        raise BadDocument(what, f"has {len(parts)} parts; {count} are needed")
+    return parts
+
+
+def read_tagged(tag: bytes, data: bytes, count: int) -> tuple[bytes, ...]:
+    """The parts after the first, which must be ``tag``: the words that say what the bytes are.
+
+    Raises:
+        BadDocument: it is something else, or not in the one form that it has.
+    """
+    what = tag.decode("ascii")
+    first, *parts = read_fields(data, count + 1, what=what)
+    if first != tag:
+        raise BadDocument(what, "is something else: it does not begin with its name")
+    return tuple(parts)
+
+
+def signed(context: str, *parts: bytes) -> bytes:
+    """The bytes that a signature of a kind is over.
+
+    Raises:
+        InvalidArgument: there is no such kind.
+    """
+    if context not in CONTEXTS:
+        raise InvalidArgument("context", context, f"must be one of {', '.join(sorted(CONTEXTS))}")
+    return fields(context.encode("ascii"), *parts)
+
+
+SIGNING_KEY_BYTES = 32
+SIGNATURE_BYTES = 64
+_FIELD_PRIME = 2**255 - 19
+_SIGN_BIT = 2**255
+_ORDER_EIGHT = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
+# The second coordinates of the eight points of small order: for such a key a signature exists that holds for
+# every message, so that its holder could deny each of them.
+_SMALL_ORDER = {0, 1, _FIELD_PRIME - 1, _ORDER_EIGHT, _FIELD_PRIME - _ORDER_EIGHT}
+
+
+def check_signing_key(public: bytes, *, what: str) -> bytes:
+    """A public signing key in the one form that it has, for which signatures prove something.
+
+    Raises:
+        BadDocument: it is none.
+    """
+    coordinate = int.from_bytes(public, "little") % _SIGN_BIT
+    if len(public) != SIGNING_KEY_BYTES or coordinate >= _FIELD_PRIME or coordinate in _SMALL_ORDER:
+        raise BadDocument(what, "holds no usable signing key")
+    return public
+
+
+def holds(public: bytes, message: bytes, signature: bytes) -> bool:
+    """Whether the holder of the key signed the message."""
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+FINGERPRINT_BYTES = 25
+_GROUPS, _LETTERS_IN_A_GROUP = 8, 5
+_LETTERS = _GROUPS * _LETTERS_IN_A_GROUP
+_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+_FORM = re.compile(rf"[{_ALPHABET}]{{5}}(?:-[{_ALPHABET}]{{5}}){{7}}")
+_BETWEEN = re.compile(r"[\s-]+")
+_LARGE = {ord(letter.lower()): letter for letter in _ALPHABET}  # str.upper makes ASCII of letters that are not
+_REMEMBERED = 4096  # the parties of a run, which every letter names
+_SEVERAL = 4  # so many wrong letters are no slip of the pen
+
+
+def fingerprint_of(data: bytes) -> str:
+    """Of the bytes of a card."""
+    return fingerprint_text(hashlib.sha256(data).digest()[:FINGERPRINT_BYTES])
+
+
+@functools.lru_cache(_REMEMBERED)
+def fingerprint_text(data: bytes) -> str:
+    """The 25 bytes of a fingerprint as people read them."""
+    if len(data) != FINGERPRINT_BYTES:
+        raise BadDocument("fingerprint", f"has {len(data)} bytes; {FINGERPRINT_BYTES} are needed")
+    return _grouped(base64.b32encode(data).decode("ascii"))
+
+
+@functools.lru_cache(_REMEMBERED)
+def fingerprint_bytes(text: str) -> bytes:
+    """The 25 bytes of a fingerprint in the form that ``fingerprint_text`` gives it.
+
+    Raises:
+        BadDocument: it has another form.
+    """
+    if _FORM.fullmatch(text) is None:
+        raise BadDocument("fingerprint", "must be eight groups of five letters A-Z or 2-7, joined by -")
+    return base64.b32decode(text.replace("-", ""))
+
+
+@functools.lru_cache(_REMEMBERED)
+def typed(text: str) -> str:
+    """A fingerprint as a person typed it, in its one form: small letters and missing dashes do no harm.
+
+    Raises:
+        InvalidArgument: it is none; names the group and letter at fault.
+    """
+    letters = _BETWEEN.sub("", text).translate(_LARGE)
+    for number, letter in enumerate(letters[:_LETTERS]):
+        if letter not in _ALPHABET:
+            reason = f"{_place(number)} is no letter of a fingerprint; those are A-Z and 2-7 (no 0, 1, 8, 9)"
+            raise InvalidArgument("fingerprint", text, reason)
+    if len(letters) != _LETTERS:
+        reason = f"has {len(letters)} letters; it must have {_LETTERS}, eight groups of five"
+        raise InvalidArgument("fingerprint", text, reason)
+    return _grouped(letters)
+
+
+def check_typed(expected: str, actual: str, *, whose: str) -> None:
+    """What a person typed is the fingerprint of the card at hand.
+
+    Args:
+        expected: as it was read out, typed by a person.
+        actual: the card's.
+        whose: the name on the card.
+
+    Raises:
+        InvalidArgument: it is another; names the first group and letter that differ, not what should stand there:
+            that is asked on the telephone, not copied from the card.
+    """
+    expected = typed(expected)
+    pairs = zip(expected.replace("-", ""), actual.replace("-", ""), strict=True)
+    wrong = [number for number, (said, due) in enumerate(pairs) if said != due]
+    if not wrong:
+        return
+    if len(wrong) >= _SEVERAL:
+        reason = (
+            f"is not the fingerprint of {whose}'s card: {len(wrong)} of {_LETTERS} letters differ; this is another card"
+        )
+    else:
+        places = ", ".join(_place(number) for number in wrong)
+        differs = "differs" if len(wrong) == 1 else "differ"
+        reason = f"is not the fingerprint of {whose}'s card: {places} {differs}; ask for it again"
+    raise InvalidArgument("fingerprint", expected, reason)
+
+
+def _grouped(letters: str) -> str:
+    return "-".join(letters[start : start + _LETTERS_IN_A_GROUP] for start in range(0, _LETTERS, _LETTERS_IN_A_GROUP))
+
+
+def _place(number: int) -> str:
+    group, letter = divmod(number, _LETTERS_IN_A_GROUP)
+    return f"letter {letter + 1} of group {group + 1}"
+
+
+PUBLIC_BYTES = 1216
+SECRET_BYTES = 96
+SEAL_BYTES = 1136
+"""How much longer what is sealed is than what it says."""
+
+_KEM_PUBLIC_BYTES = 1184
+_KEM_SEED_BYTES = 64
+_PROBE = X25519PrivateKey.from_private_bytes(bytes(range(32)))  # no secret: it only tells points of small order
+_SUITE = hpke.Suite(hpke.KEM.MLKEM768_X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.CHACHA20_POLY1305)
+
+
+class SealingSecret:
+    """The private half of a sealing key: of a card, or of one run, and deleted with it."""
+
+    def __init__(self, kem: MLKEM768PrivateKey, exchange: X25519PrivateKey) -> None:
+        self._kem = kem
+        self._exchange = exchange
+        self._both = hpke.MLKEM768X25519PrivateKey(kem, exchange)
+        self._public = kem.public_key().public_bytes_raw() + exchange.public_key().public_bytes_raw()
+
+    @classmethod
+    def generate(cls) -> Self:
+        """A new one, from the system's generator."""
+        return cls(MLKEM768PrivateKey.generate(), X25519PrivateKey.generate())
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The one that ``to_bytes`` wrote.
+
+        Raises:
+            BadDocument: it has another length.
+        """
+        if len(data) != SECRET_BYTES:
+            raise BadDocument("sealing secret", f"has {len(data)} bytes; {SECRET_BYTES} are needed")
+        return cls(
+            MLKEM768PrivateKey.from_seed_bytes(data[:_KEM_SEED_BYTES]),
+            X25519PrivateKey.from_private_bytes(data[_KEM_SEED_BYTES:]),
+        )
+
+    def to_bytes(self) -> bytes:
+        """The seed of ML-KEM-768 and the private key of X25519, 96 bytes: secret."""
+        return self._kem.private_bytes_raw() + self._exchange.private_bytes_raw()
+
+    @property
+    def public(self) -> bytes:
+        """The public half, 1216 bytes."""
+        return self._public
+
+    def exchange_with(self, public: bytes) -> bytes:
+        """What the X25519 halves of this key and of another one's public half have in common: 32 secret bytes.
+
+        Both holders get the same. It is no key: whatever is derived from it must say what for.
+
+        Raises:
+            BadDocument: ``public`` is no sealing key.
+        """
+        check_sealing_key(public, what="sealing key")
+        return self._exchange.exchange(X25519PublicKey.from_public_bytes(public[_KEM_PUBLIC_BYTES:]))
+
+    def open(self, ciphertext: bytes | memoryview, *, info: bytes) -> bytes:
+        """What was sealed to the public half with the same ``info``.
+
+        Raises:
+            BadDocument: it was sealed to another key, with another ``info``, or was changed; which of these, nobody
+                can tell.
+        """
+        try:
+            return _SUITE.decrypt(ciphertext, self._both, info)
+        except (InvalidTag, ValueError):
+            raise BadDocument("sealed bytes", "cannot be opened with this key") from None
+
+    def __repr__(self) -> str:
+        return "SealingSecret(...)"
+
+
+def seal(public: bytes, plaintext: bytes, *, info: bytes) -> bytes:
+    """Sealed to whoever has the private half; ``info`` is not in it, and opening needs the same.
+
+    Raises:
+        BadDocument: ``public`` is no sealing key.
+    """
+    try:
+        kem = MLKEM768PublicKey.from_public_bytes(public[:_KEM_PUBLIC_BYTES])
+        exchange = X25519PublicKey.from_public_bytes(public[_KEM_PUBLIC_BYTES:])
+        return _SUITE.encrypt(plaintext, hpke.MLKEM768X25519PublicKey(kem, exchange), info)
+    except ValueError:
+        raise BadDocument("sealing key", "is none that anything can be sealed to") from None
+
+
+def check_sealing_key(public: bytes, *, what: str) -> bytes:
+    """A public sealing key in the one form that it has; neither half is one that anybody could open.
+
+    Raises:
+        BadDocument: it is none.
+    """
+    kem, exchange = public[:_KEM_PUBLIC_BYTES], public[_KEM_PUBLIC_BYTES:]
+    try:
+        MLKEM768PublicKey.from_public_bytes(kem)  # checks its numbers
+        _PROBE.exchange(X25519PublicKey.from_public_bytes(exchange))  # refuses points of small order
+    except ValueError:
+        raise BadDocument(what, "holds no usable sealing key") from None
+    if int.from_bytes(exchange, "little") >= _FIELD_PRIME:
+        raise BadDocument(what, "holds a sealing key that is not in its one form")
+    return public
+
 
 SUITE = "likeset-1"
 """Ed25519; HPKE with ML-KEM-768 and X25519, HKDF-SHA256, ChaCha20-Poly1305; SHA-256. Nothing in it can be chosen."""
@@ -264,3 +575,260 @@ def _text_in(path: Path, *, missing: str, secret: bool = False) -> str:
         return data.decode("ascii")
     except UnicodeDecodeError:
         raise BadDocument(str(path), "is no text, so it holds no card") from None
+
+
+Role = Literal["owner", "curator", "consumer", "witness"]
+PinState = Literal["pinned", "replaced", "revoked"]
+_ENDING = ".json"
+_LONGEST_REASON = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A card that a person pinned.
+
+    Attributes:
+        card: the card.
+        role: as what the party may take part in runs with this home.
+        at: when its state last changed (UTC).
+        state: only a ``pinned`` one counts.
+        by: the fingerprint of the card that replaced it; empty if none did.
+        reason: why it was revoked; empty if it was not.
+    """
+
+    card: Card
+    role: Role
+    at: str
+    state: PinState = "pinned"
+    by: str = ""
+    reason: str = ""
+
+
+class _PinFile(Document):
+    """A pin as it stands in its file."""
+
+    likeset: Literal["pin"] = "pin"
+    version: Literal[1] = 1
+    role: Role
+    at: str
+    state: PinState
+    by: str
+    reason: str
+    card: str
+
+
+_Seen = tuple[int, int, int]  # what changes whenever a file is written anew
+
+
+class Pins:
+    """The pinned cards of a home.
+
+    Args:
+        folder: where they are; made with the first card.
+        note: is told of each change before it is written, and keeps it from being written by raising.
+    """
+
+    def __init__(self, folder: Path, *, note: Callable[[Pin], None] | None = None) -> None:
+        self.folder = folder
+        self._note = note
+        self._known: dict[str, tuple[_Seen, Pin]] = {}  # by the file's name
+
+    def pin(self, card: Card, role: Role, *, fingerprint: str | None, now: datetime | None = None) -> Pin:
+        """Pin a card that a person has compared.
+
+        Args:
+            card: the card.
+            role: as what its party may take part.
+            fingerprint: as the party read it out; None where a person has looked at it already.
+            now: when; now if not given.
+
+        Raises:
+            InvalidArgument: the fingerprint is another, or the card or its name may not be pinned (again).
+        """
+        if fingerprint is not None:
+            check_fingerprint(fingerprint, card)
+        return self.check_pin(card, role) or self._write(Pin(card, role, _time(now)))
+
+    def check_pin(self, card: Card, role: Role) -> Pin | None:
+        """Whether a card may be pinned, before anybody is asked to compare it; its pin if it is pinned already.
+
+        Raises:
+            InvalidArgument: the card or its name may not be pinned (again).
+        """
+        one_of("role", role, get_args(Role))
+        known = self.by_fingerprint(card.fingerprint)
+        if known is not None:
+            return _pinned_again(known, role)
+        holder = self.get(card.name)
+        if holder is not None:
+            reason = (
+                f"is the name of a pinned {holder.role}'s card {holder.card.fingerprint}; if this card follows it, "
+                "replace it, and if it is another party, let it choose another name"
+            )
+            raise InvalidArgument("card", card.name, reason)
+        return None
+
+    def get(self, name: str) -> Pin | None:
+        """The pinned card of a name; None if there is none."""
+        pinned = (pin for pin in self._each() if pin.state == "pinned" and pin.card.name == name)
+        return min(pinned, key=_age, default=None)  # there is one, unless somebody put an old file back
+
+    def by_fingerprint(self, fingerprint: str) -> Pin | None:
+        """The card of a fingerprint, whatever became of it; None if it was never pinned.
+
+        Raises:
+            InvalidArgument: it is no fingerprint.
+        """
+        path = self._path(typed(fingerprint))
+        try:
+            seen = _seen(path.stat())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise BadDocument(str(path), f"cannot be read: {error.strerror}") from error
+        return self._known_as(path.name, seen) or self._read(path)
+
+    def all(self) -> tuple[Pin, ...]:
+        """Every card that was ever pinned, by name and then by when its state changed.
+
+        Raises:
+            BadDocument: a file among them is damaged.
+        """
+        return tuple(sorted(self._each(), key=lambda pin: (pin.card.name, *_age(pin))))
+
+    def replace(self, card: Card, *, fingerprint: str | None = None, now: datetime | None = None) -> Pin:
+        """Pin a party's new card in place of its old one, for the same role; the old one stays, marked.
+
+        Args:
+            card: the new card, of the same name.
+            fingerprint: as the party read it out; None where a person has looked at it already.
+            now: when; now if not given.
+
+        Raises:
+            InvalidArgument: no card of that name is pinned, or this one may not be pinned again.
+        """
+        if fingerprint is not None:
+            check_fingerprint(fingerprint, card)
+        before = self.check_replacement(card)
+        if before.card == card:
+            return before
+        if before.state == "pinned":
+            self._write(Pin(before.card, before.role, _time(now), "replaced", by=card.fingerprint))
+        return self._write(Pin(card, before.role, _time(now)))
+
+    def check_replacement(self, card: Card) -> Pin:
+        """The pin that a party's new card would follow, before anybody is asked to compare; its own if it has one.
+
+        Raises:
+            InvalidArgument: no card of that name is pinned, or this one may not be pinned again.
+        """
+        known = self.by_fingerprint(card.fingerprint)
+        if known is not None:
+            return _pinned_again(known, known.role)
+        return self.get(card.name) or self._left_by(card)
+
+    def revoke(self, name_or_fingerprint: str, reason: str, *, now: datetime | None = None) -> Pin:
+        """Mark a card as one that never counts again.
+
+        Args:
+            name_or_fingerprint: a pinned card's name, or the fingerprint of any that is here.
+            reason: for those who look later.
+            now: when; now if not given.
+
+        Raises:
+            InvalidArgument: there is no such card.
+        """
+        if not reason.strip() or len(reason) > _LONGEST_REASON:
+            raise InvalidArgument("reason", f"{len(reason)} letters", f"must have 1 to {_LONGEST_REASON}")
+        pin = self.get(name_or_fingerprint) or self._by_typed_fingerprint(name_or_fingerprint)
+        if pin is None:
+            names = {pin.card.name for pin in self.all() if pin.state == "pinned"}
+            hint = near_miss(name_or_fingerprint, names)
+            raise InvalidArgument("card", name_or_fingerprint, f"no card of that name or fingerprint is pinned{hint}")
+        return self._write(Pin(pin.card, pin.role, _time(now), "revoked", by=pin.by, reason=reason))
+
+    def _left_by(self, card: Card) -> Pin:
+        """The old card of a replacement that was interrupted between its two files."""
+        for pin in self.all():
+            if pin.state == "replaced" and pin.by == card.fingerprint:
+                return pin
+        raise InvalidArgument("card", card.name, "no card of that name is pinned; pin this one as a new one")
+
+    def _by_typed_fingerprint(self, text: str) -> Pin | None:
+        try:
+            return self.by_fingerprint(text)
+        except InvalidArgument:
+            return None
+
+    def _each(self) -> list[Pin]:
+        """Every card that was ever pinned, in no order."""
+        if not self.folder.is_dir():
+            return []
+        try:
+            with os.scandir(self.folder) as entries:
+                seen = {entry.name: _seen(entry.stat()) for entry in entries if entry.name.endswith(_ENDING)}
+        except OSError as error:
+            raise BadDocument(error.filename or str(self.folder), f"cannot be read: {error.strerror}") from error
+        # One that is known is not opened: a home may know a thousand cards, and looks them up often.
+        return [self._known_as(name, stamp) or self._read(self.folder / name) for name, stamp in seen.items()]
+
+    def _known_as(self, name: str, seen: _Seen) -> Pin | None:
+        """The pin in a file, if it was read before and not written since."""
+        stamp, pin = self._known.get(name, (None, None))
+        return pin if stamp == seen else None
+
+    def _path(self, fingerprint: str) -> Path:
+        return self.folder / f"{fingerprint}{_ENDING}"
+
+    def _write(self, pin: Pin) -> Pin:
+        if self._note is not None:
+            self._note(pin)
+        content = _PinFile(
+            role=pin.role, at=pin.at, state=pin.state, by=pin.by, reason=pin.reason, card=pin.card.to_text()
+        )
+        make_folder(self.folder)
+        write_text(self._path(pin.card.fingerprint), json.dumps(content.model_dump(), indent=1, sort_keys=True) + "\n")
+        return pin
+
+    def _read(self, path: Path) -> Pin:
+        """The pin in a file, which is remembered until the file is written anew."""
+        try:
+            with path.open("rb") as file:
+                seen, data = _seen(os.fstat(file.fileno())), file.read(_MOST_BYTES)
+            content = _PinFile.model_validate_json(data)
+        except OSError as error:
+            raise BadDocument(str(path), f"cannot be read: {error.strerror}") from error
+        except ValidationError as error:
+            raise BadDocument(str(path), "is damaged; restore it from a copy, or remove it and pin again") from error
+        card = card_in(str(path), content.card)
+        if path.name != f"{card.fingerprint}{_ENDING}":
+            raise BadDocument(str(path), "holds another card than its name says; restore it from a copy")
+        pin = Pin(card, content.role, content.at, content.state, content.by, content.reason)
+        self._known[path.name] = seen, pin
+        return pin
+
+
+def _age(pin: Pin) -> tuple[str, str]:
+    return pin.at, pin.card.fingerprint
+
+
+def _seen(status: os.stat_result) -> _Seen:
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _pinned_again(known: Pin, role: Role) -> Pin:
+    """A card that is here already: the same pin is no change; one that does not count any more never comes back."""
+    name = known.card.name
+    if known.state == "replaced":
+        reason = f"was replaced by {known.by} on {known.at}; ask {name} for its new card"
+    elif known.state == "revoked":
+        reason = f"was revoked on {known.at} and never counts again; ask {name} to make a new card"
+    elif known.role != role:
+        reason = f"is pinned as {known.role}; a card has one role here: let {name} make another card for {role}"
+    else:
+        return known
+    raise InvalidArgument("card", known.card.fingerprint, reason)
+
+
+def _time(now: datetime | None) -> str:
+    return (now or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="seconds")

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from split_homes import ROOM, make_split_homes
 
 from chance import pinned_coins
-from likeset.homes.owner.home import make_home
-from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner_node import OwnerNode, make_home
 
 __all__ = ["CanaryRow", "SharedSlots", "canary_rows", "make_canary_homes", "read_shared", "target_rows"]
 

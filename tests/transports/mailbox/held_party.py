@@ -17,12 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from likeset.homes import compute, compute_run
+from likeset.homes import compute
+from likeset.homes import compute as compute_run
 from likeset.homes.compute import ComputeJob
-from likeset.protocol.split import split_consumer
-from likeset.split.tls_stream import TlsStream
-from likeset.transports.mailbox.directory import DirectoryStore
-from likeset.trust import row_shares, shared_offers
+from likeset.protocol import split_run
+from likeset.split.links import TlsStream
+from likeset.transports.stores import DirectoryStore
+from likeset.trust import shares as row_shares
+from likeset.trust import shares as shared_offers
 
 _EVERY = 0.05
 
@@ -142,7 +144,7 @@ def main() -> None:
         _copy_records(folder, name)
         _copy_words(folder, name, shared_offers)
     elif sys.argv[1] == "run":
-        _copy_words(folder, name, split_consumer)
+        _copy_words(folder, name, split_run)
         _hold_consumer(folder)
     from likeset.app.cli import main as likeset
 

@@ -14,24 +14,24 @@ from node_world import make_node
 from pinned_homes import introduce
 
 from likeset.errors import BadDocument, PostTrouble
-from likeset.homes.consumer.home import ConsumerHome, KeptRun, make_consumer_home
-from likeset.homes.curator.home import make_curator_home
-from likeset.homes.owner.node import OwnerNode
-from likeset.ledger import Ledger
-from likeset.ledger.store import Store as SqliteStore
-from likeset.protocol.messages import Summary
+from likeset.homes.consumer_home import ConsumerHome, KeptRun, make_consumer_home
+from likeset.homes.curator_home import make_curator_home
+from likeset.homes.owner_node import OwnerNode
+from likeset.ledger.ledger import Ledger
+from likeset.ledger.sqlite_file import Store as SqliteStore
 from likeset.protocol.party import CURATOR
+from likeset.protocol.wire import Summary
 from likeset.run.job import Job
-from likeset.run.remote import invite
+from likeset.run.runs import invite
 from likeset.transports.mailbox.consumer_desk import consumer_desk
 from likeset.transports.mailbox.curator_desk import curator_desk
 from likeset.transports.mailbox.desk import MailDesk
 from likeset.transports.mailbox.looks import Look
 from likeset.transports.mailbox.owner_desk import owner_desk
 from likeset.transports.mailbox.progress import RunProgress, progress_of
-from likeset.transports.mailbox.stores import Listing, StoredFile
+from likeset.transports.stores import Listing, StoredFile
 from likeset.trust.cards import CardSecret
-from likeset.trust.posts import PairKeys, Post
+from likeset.trust.letters import PairKeys, Post
 
 NOON = datetime(2029, 3, 5, 12, tzinfo=UTC)
 EXPIRES = "2029-04-04"

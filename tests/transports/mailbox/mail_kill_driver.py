@@ -20,11 +20,11 @@ from kill_looks import Said
 from kill_world import CONSUMER, KINDS, folder_of, homes, make_network, warm_up
 from mail_kill_parties import PARTIES, WIRE, Ended, EveryPlace, Life, Mortal, NthStep, repeat_noise, role_of
 
-from likeset.homes.signed_invitation import Invitation
+from likeset.homes.mail import Invitation
 from likeset.protocol.party import CURATOR
-from likeset.transports.mailbox.stores import open_store
+from likeset.transports.stores import open_store
 from likeset.trust.cards import CARD_FILE, CardSecret, read_card
-from likeset.trust.posts import PairKeys
+from likeset.trust.letters import PairKeys
 
 _MOST_ROUNDS = 600
 _MOST_KILLS_IN_A_RUN = 6

@@ -22,29 +22,24 @@ from shared_run_world import clear_picks
 
 from likeset.errors import IllegalMessage, NoAnswer
 from likeset.homes.compute import Computation, ComputeJob, ComputeRoom
-from likeset.homes.consumer.home import make_consumer_home
-from likeset.homes.consumer.named_cards import named_cards
-from likeset.homes.curator.home import make_curator_home
-from likeset.homes.letter_records import OUT, RECEIPT
-from likeset.homes.signed_invitation import Invitation
-from likeset.homes.witness.home import WitnessHome, make_witness_home
-from likeset.ledger import Ledger
+from likeset.homes.consumer_home import make_consumer_home, named_cards
+from likeset.homes.curator_home import make_curator_home
+from likeset.homes.mail import OUT, RECEIPT, Invitation
+from likeset.homes.witness_home import WitnessHome, make_witness_home
+from likeset.ledger.ledger import Ledger
 from likeset.protocol.party import CURATOR
-from likeset.protocol.split.compute_inputs import OpenedSlots
-from likeset.protocol.split.split_terms import SplitTerms
-from likeset.protocol.terms import WITNESS
-from likeset.run.remote import plan_between
-from likeset.run.run_draws import new_draws
-from likeset.split.digest import program_digest
-from likeset.split.engine.agreement import Disagreement, Offer, keepers
-from likeset.split.engine.task import AGAIN
-from likeset.split.opening import Opening
+from likeset.protocol.split_run import OpenedSlots
+from likeset.protocol.terms import WITNESS, SplitTerms
+from likeset.run.plan import new_draws
+from likeset.run.runs import plan_between
+from likeset.split.engine.agreement import AGAIN, Disagreement, Offer, keepers
+from likeset.split.host import Opening, program_digest
 from likeset.transports.mailbox.consumer_desk import consumer_desk
 from likeset.transports.mailbox.curator_desk import curator_desk
 from likeset.transports.mailbox.desk import MailDesk
 from likeset.transports.mailbox.owner_desk import owner_desk
 from likeset.transports.mailbox.witness_desk import witness_desk
-from likeset.trust.row_shares import COMPUTE_ROLES
+from likeset.trust.shares import COMPUTE_ROLES
 
 LISTEN = "127.0.0.1:0"
 _SECONDS = 1200.0  # until something must have happened, however busy the machine is
@@ -227,7 +222,7 @@ class SplitHomes(MailHomes):
 
 def make_curator(folder: Path) -> Any:
     """A curator's home that is there."""
-    from likeset.homes.curator.home import CuratorHome
+    from likeset.homes.curator_home import CuratorHome
 
     return CuratorHome(folder)
 

@@ -15,13 +15,13 @@ from mail_homes import RUN
 from split_homes import make_split_homes
 from split_world import PYTHON
 
-from likeset.homes.consumer.home import ConsumerHome
-from likeset.homes.expiry import utc_now
-from likeset.homes.owner.node import OwnerNode
+from likeset.homes.consumer_home import ConsumerHome
+from likeset.homes.mail import utc_now
+from likeset.homes.owner_node import OwnerNode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS
-from likeset.split.environment import PYTHON_VARIABLE
-from likeset.transports.mailbox.stores import open_store
+from likeset.split.host import PYTHON_VARIABLE
+from likeset.transports.stores import open_store
 
 __all__ = ["COMPUTING", "OWNERS", "Processes", "run_of"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from likeset.errors import MailboxTrouble, PostTrouble
-from likeset.transports.mailbox.stores import Store, open_store
+from likeset.transports.stores import Store, open_store
 
 PAIR = "a" * 32
 OTHER_PAIR = "b2" * 16

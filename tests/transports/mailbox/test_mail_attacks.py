@@ -13,14 +13,14 @@ from test_mail_meddling import begun, leave
 from test_mail_runs import check_done, receipts_written
 
 from likeset.errors import MailboxTrouble, PostTrouble
-from likeset.homes.curator.home import curator
-from likeset.homes.signed_invitation import end_of
+from likeset.homes.curator_home import curator
+from likeset.homes.mail import end_of
 from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import SealedCurator
-from likeset.run.remote import collect
-from likeset.transports.mailbox.stores import Listing, StoredFile, time_of
+from likeset.run.runs import collect
 from likeset.transports.outcomes import Ending
-from likeset.trust.posts import POST_STEP, file_name
+from likeset.transports.stores import Listing, StoredFile, time_of
+from likeset.trust.letters import POST_STEP, file_name
 
 
 @dataclass

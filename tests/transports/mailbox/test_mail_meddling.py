@@ -14,11 +14,11 @@ from mail_homes import RUN, MailHomes, copy_of, homes_in, posts_of
 from test_mail_runs import check_done
 
 from likeset.errors import HomeRestored, MailboxTrouble
-from likeset.homes.standings import WAITING
+from likeset.homes.home import WAITING
 from likeset.protocol.party import CURATOR
 from likeset.transports.mailbox.postman import MOST_OPENED, MOST_UNREAD, OLDEST
 from likeset.transports.outcomes import Ending
-from likeset.trust.posts import POST_STEP, Post, PostKind, file_name
+from likeset.trust.letters import POST_STEP, Post, PostKind, file_name
 
 SIZE = POST_STEP + 16
 _begun: dict[str, MailHomes] = {}

@@ -11,11 +11,9 @@ from kill_world import CONSUMER
 from mail_homes import NOON, RUN, MailHomes, homes_in, posts_of
 
 from chance import pinned_coins
-from likeset.homes.curator.home import CuratorHome
-from likeset.homes.identity import Identity
-from likeset.homes.letter_records import RECEIPT
-from likeset.homes.owner.kept_receipts import kept_receipt
-from likeset.homes.owner.node import OwnerNode
+from likeset.homes.curator_home import CuratorHome
+from likeset.homes.mail import RECEIPT, Identity
+from likeset.homes.owner_node import OwnerNode, kept_receipt
 from likeset.protocol.party import CURATOR
 from likeset.transports.mailbox.progress import PartyState
 from likeset.transports.outcomes import Ending

@@ -23,7 +23,7 @@ from memory_search import Search, memory_of
 from split_processes import COMPUTING, OWNERS, Processes, run_of
 from split_world import needs_engine
 
-from likeset.homes.consumer.home import ConsumerHome
+from likeset.homes.consumer_home import ConsumerHome
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS
 

@@ -11,19 +11,19 @@ from kill_world import CONSUMER
 from split_homes import SplitHomes, split_homes_in
 
 from likeset.errors import PartyFailed
-from likeset.homes import compute_side
-from likeset.homes.compute_folder import ComputeFolder, Reach
+from likeset.homes import compute
+from likeset.homes.compute import ComputeFolder, Reach
 from likeset.protocol.parties import make_compute_party
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS
-from likeset.split.certificates import RunCertificate
+from likeset.split.links import RunCertificate
 from likeset.transports.mailbox.computing_desk import ComputingDesk
 from likeset.transports.mailbox.split_runs import SplitRuns
 from likeset.transports.mailbox.words import EndingWords
 from likeset.transports.outcomes import Ending
-from likeset.trust import shared_offers
-from likeset.trust.posts import Post, file_name
-from likeset.trust.row_shares import Words, slot_words
+from likeset.trust import shares
+from likeset.trust.letters import Post, file_name
+from likeset.trust.shares import Words, split_words
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_a_compute_party_that_cannot_be_reached_by_what_it_says_ends_its_run_and
     def lie(terms: Any, role: Any, **more: Any) -> Any:
         return make_compute_party(terms, role, **(more | ({"reach": reach} if role == "curator" else {})))
 
-    monkeypatch.setattr(compute_side, "make_compute_party", lie)
+    monkeypatch.setattr(compute, "make_compute_party", lie)
     homes.settle()
     homes.approve()
     homes.until(homes.over)
@@ -140,7 +140,7 @@ def test_curator_and_witness_hear_the_same_whether_any_row_that_was_picked_held(
         homes = split_homes_in(tmp_path / str(lie))
         with monkeypatch.context() as patched:
             if lie:
-                patched.setattr(shared_offers, "slot_words", _other_rows)
+                patched.setattr(shares, "split_words", _of_other_rows)
             homes.hold()
         assert homes.progress.ended is (Ending.NOT_COMPUTED if lie else Ending.DONE)
         assert ("none of the rows that were picked" in homes.progress.detail) == lie
@@ -150,10 +150,8 @@ def test_curator_and_witness_hear_the_same_whether_any_row_that_was_picked_held(
     assert told[0] == told[1]
 
 
-def _other_rows(*arguments: Any, **named: Any) -> Words:
-    words = slot_words(*arguments, **named)
-    words[:, 0] += np.uint64(1)
-    return words
+def _of_other_rows(words: Words) -> tuple[Words, ...]:
+    return split_words(words + np.eye(1, words.shape[1], dtype=np.uint64))
 
 
 @pytest.mark.parametrize("party", [CURATOR, WITNESS])

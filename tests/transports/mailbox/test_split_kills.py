@@ -18,11 +18,10 @@ from split_processes import COMPUTING, OWNERS, Processes, run_of
 from split_world import needs_engine
 
 from chance import SEED
-from likeset.homes.consumer.home import ConsumerHome
-from likeset.homes.owner import kept_receipts, outbox
-from likeset.homes.owner.budgets import spent_by_run
-from likeset.homes.owner.node import OwnerNode
-from likeset.ledger import Ledger
+from likeset.homes import owner_node, review
+from likeset.homes.consumer_home import ConsumerHome
+from likeset.homes.owner_node import OwnerNode, spent_by_run
+from likeset.ledger.ledger import Ledger
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS
 from likeset.transports.mailbox.progress import progress_of
@@ -43,7 +42,7 @@ _LONGEST_PAUSE = 6.0
 def receipts_came(place: Path) -> bool:
     for name in OWNERS:
         with OwnerNode(folder_of(place, name)) as node:
-            if kept_receipts.check(node, RUN).receipt is None:
+            if owner_node.check(node, RUN).receipt is None:
                 return False
     return True
 
@@ -68,8 +67,8 @@ def check_run(processes: Processes) -> Ending:
     assert len(summary.absent) == len(summary.flagged) == 0
     for name in OWNERS:
         with OwnerNode(folder_of(processes.place, name)) as node:
-            problems, _ = outbox.verify(node)
-            verdict = kept_receipts.check(node, RUN)
+            problems, _ = review.verify(node)
+            verdict = owner_node.check(node, RUN)
             assert problems == []
             assert (verdict.problems, verdict.contradictions, verdict.aside) == ((), (), ())
             assert sum(charge.rows for charge in spent_by_run(node.ledger)) == run.terms.rows_per_owner

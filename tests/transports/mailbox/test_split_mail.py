@@ -13,22 +13,20 @@ from shared_run_world import clear_picks
 from split_homes import SplitHomes, split_homes_in
 
 from likeset.errors import InvalidArgument
-from likeset.homes import compute_side
-from likeset.homes.correspondence import Correspondence
-from likeset.homes.letter_records import KeptLetter
-from likeset.homes.owner import kept_receipts, outbox
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.owner.rehearsal import rehearse
-from likeset.homes.owner.review import review
+from likeset.homes import compute, owner_node
+from likeset.homes import review as outbox
+from likeset.homes.mail import Correspondence, KeptLetter
+from likeset.homes.owner_node import OwnerNode
+from likeset.homes.review import rehearse, review
 from likeset.protocol.party import CURATOR
-from likeset.protocol.split.compute_inputs import ComputeInputs, OpenedSlots
+from likeset.protocol.split_run import ComputeInputs, OpenedSlots
 from likeset.protocol.terms import WITNESS
-from likeset.run.remote import collect
+from likeset.run.runs import collect
 from likeset.tables.records import DeclaredRecords
 from likeset.transports.mailbox.progress import PartyState
 from likeset.transports.outcomes import Ending
 from likeset.trust.letters import letter_in
-from likeset.trust.row_shares import ComputeRole
+from likeset.trust.shares import ComputeRole
 
 
 @pytest.fixture
@@ -46,7 +44,7 @@ def test_a_split_run_gives_the_consumer_rows_and_owners_receipts(homes: SplitHom
     assert summary.rows_seen == 2 * homes.run.terms.rows_per_owner
     for owner in homes.owners:
         with OwnerNode(homes.folder(owner), clock=homes.clock) as node:
-            verdict = kept_receipts.check(node, "run-1")
+            verdict = owner_node.check(node, "run-1")
             assert verdict.receipt is not None
             assert verdict.problems == verdict.contradictions == ()
             assert verdict.receipt.transcript.rows == homes.run.terms.rows_per_owner
@@ -307,12 +305,12 @@ def test_an_owner_has_its_receipt_before_anything_is_computed_whatever_comes_of_
     assert homes.meeting.opened == {}
     with OwnerNode(homes.folder("a"), clock=homes.clock) as node:
         homes.look("a")
-        early = kept_receipts.check(node, "run-1").receipt
+        early = owner_node.check(node, "run-1").receipt
         assert early is not None
         assert early.transcript.rows == homes.run.terms.rows_per_owner
         assert early.card == homes.run.invitation.signed.card
     with OwnerNode(homes.folder("b"), clock=homes.clock) as node:
-        assert kept_receipts.check(node, "run-1").receipt is None, "its part did not come yet"
+        assert owner_node.check(node, "run-1").receipt is None, "its part did not come yet"
     homes.settle("b", CONSUMER, "b")
     homes.drop()
     written = homes.receipts_between(CONSUMER, "a")
@@ -338,7 +336,7 @@ def test_a_consumer_that_dies_before_it_acknowledges_does_so_when_it_is_back(
     homes.settle(CONSUMER, "a", "b")
     for owner in homes.owners:
         with OwnerNode(homes.folder(owner), clock=homes.clock) as node:
-            assert kept_receipts.check(node, "run-1").receipt is not None
+            assert owner_node.check(node, "run-1").receipt is not None
         assert homes.receipts_between(CONSUMER, owner) == 1
 
 
@@ -362,7 +360,7 @@ def test_a_compute_party_without_workers_or_a_place_to_listen_says_so_before_any
 
 
 def test_another_program_is_refused_before_anything_begins(homes: SplitHomes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compute_side, "program_digest", lambda: "0" * 64)
+    monkeypatch.setattr(compute, "program_digest", lambda: "0" * 64)
     homes.look(CONSUMER)
     homes.look(WITNESS)
     homes.look(CONSUMER)

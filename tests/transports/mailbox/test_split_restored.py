@@ -11,12 +11,11 @@ from kill_world import CONSUMER
 from split_homes import SplitHomes, split_homes_in
 
 from likeset.errors import HomeRestored, LikesetError
-from likeset.homes.compute_folder import ComputeFolder
+from likeset.homes.compute import ComputeFolder
 from likeset.protocol.party import CURATOR
-from likeset.protocol.split.compute_inputs import ComputeInputs
-from likeset.protocol.split.compute_party import ComputeParty
+from likeset.protocol.split_run import ComputeInputs, ComputeParty
 from likeset.protocol.terms import WITNESS
-from likeset.split.opening import Opening
+from likeset.split.host import Opening
 from likeset.transports.mailbox.split_runs import SplitRuns
 from likeset.transports.outcomes import Ending
 

@@ -11,15 +11,14 @@ from shared_run_world import clear_misfit, clear_picks
 from split_homes import SplitHomes, split_homes_in
 from split_world import PYTHON, needs_engine
 
-from likeset.homes.compute import Computation, ComputeJob, WorkerComputation
-from likeset.homes.compute_folder import ComputeFolder
+from likeset.homes.compute import Computation, ComputeFolder, ComputeJob, WorkerComputation
 from likeset.protocol.party import CURATOR
-from likeset.protocol.split.compute_inputs import ComputeInputs, OpenedSlots
+from likeset.protocol.split_run import ComputeInputs, OpenedSlots
 from likeset.protocol.terms import WITNESS
-from likeset.split.environment import PYTHON_VARIABLE
+from likeset.split.host import PYTHON_VARIABLE
 from likeset.transports.mailbox.split_runs import SplitRuns
 from likeset.transports.outcomes import Ending
-from likeset.trust.row_shares import COMPUTE_ROLES, ComputeRole
+from likeset.trust.shares import COMPUTE_ROLES, ComputeRole
 
 pytestmark = [pytest.mark.slow, needs_engine]
 

@@ -20,11 +20,10 @@ import pytest
 from mail_servers import MailServer, SshServer, mail_environment, s3_server, ssh_server
 
 from likeset.errors import MailboxTrouble, PostTrouble
-from likeset.transports.mailbox import stores
-from likeset.transports.mailbox.s3 import S3Store
-from likeset.transports.mailbox.sftp import SftpStore
-from likeset.transports.mailbox.sftp_connection import SftpPlace
-from likeset.transports.mailbox.stores import PARTIAL_SECONDS, open_store
+from likeset.transports import stores
+from likeset.transports.s3 import S3Store
+from likeset.transports.sftp import SftpPlace, SftpStore
+from likeset.transports.stores import PARTIAL_SECONDS, open_store
 
 PAIR = "a" * 32
 DATA = b"a letter"

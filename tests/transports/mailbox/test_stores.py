@@ -10,8 +10,8 @@ import pytest
 from mail_servers import MailServer, mail_environment, s3_server, ssh_server
 
 from likeset.errors import InvalidArgument, PostTrouble
-from likeset.transports.mailbox import stores
-from likeset.transports.mailbox.stores import Store, open_store
+from likeset.transports import stores
+from likeset.transports.stores import Store, open_store
 
 PAIR = "a" * 32
 OTHER_PAIR = "b2" * 16
@@ -133,9 +133,9 @@ def test_what_is_no_mailbox_is_refused(address: str, complaint: str) -> None:
 
 @pytest.mark.parametrize(("scheme", "part"), [("sftp", "paramiko"), ("s3", "boto3")])
 def test_a_part_that_is_not_installed_is_named(scheme: str, part: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (part, "likeset.transports.mailbox.sftp", "likeset.transports.mailbox.sftp_connection"):
+    for module in (part, "likeset.transports.sftp", "likeset.transports.sftp"):
         monkeypatch.delitem(sys.modules, module, raising=False)
-    monkeypatch.delitem(sys.modules, "likeset.transports.mailbox.s3", raising=False)
+    monkeypatch.delitem(sys.modules, "likeset.transports.s3", raising=False)
     monkeypatch.setitem(sys.modules, part, None)
     with pytest.raises(InvalidArgument, match=rf"pip install 'likeset\[{scheme}\]'"):
         open_store(f"{scheme}://example/letters")

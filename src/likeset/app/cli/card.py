@@ -12,9 +12,8 @@ from likeset.display.screen import JsonFlag, complain, literal, show_json, show_
 from likeset.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from likeset.homes.party_home import PartyHome
-    from likeset.trust.cards import Card
-    from likeset.trust.pins import Pin, Role
+    from likeset.homes.home import PartyHome
+    from likeset.trust.cards import Card, Pin, Role
 
 __all__ = ["card", "show_fingerprint"]
 
@@ -136,8 +135,8 @@ def pin(
     """
     from likeset.arguments import one_of
     from likeset.homes.pinning import check_not_own, home_in, pins_to_change
+    from likeset.trust.cards import Role as AnyRole
     from likeset.trust.cards import read_card
-    from likeset.trust.pins import Role as AnyRole
 
     wanted = cast("Role", one_of("--as", role, get_args(AnyRole)))
     own, shown = home_in(home), read_card(file)

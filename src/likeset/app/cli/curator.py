@@ -22,7 +22,7 @@ from likeset.display.screen import JsonFlag, literal, show_json, show_table, std
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from likeset.homes.curator.home import CuratorHome
+    from likeset.homes.curator_home import CuratorHome
     from likeset.transports.mailbox.looks import Desk
 
 __all__ = ["curator"]
@@ -54,7 +54,7 @@ def init(
 
     Example: `likeset curator init curator --schema schema.yaml --mailbox file:///mnt/share`
     """
-    from likeset.homes.curator.home import make_curator_home
+    from likeset.homes.curator_home import make_curator_home
     from likeset.tables.schema import Schema
 
     for path in schema or []:
@@ -132,7 +132,7 @@ def serve(
 
 
 def _desks(folder: Path, given: list[str] | None, *, stays: bool) -> "AbstractContextManager[list[Desk]]":
-    from likeset.homes.curator.settings import SETTINGS_FILE
+    from likeset.homes.curator_home import SETTINGS_FILE
     from likeset.transports.mailbox.curator_desk import curator_desk
 
     home = opened_curator(folder)
@@ -143,7 +143,7 @@ def _desks(folder: Path, given: list[str] | None, *, stays: bool) -> "AbstractCo
 
 def opened_curator(folder: Path) -> "CuratorHome":
     """The curator's home in a directory."""
-    from likeset.homes.curator.home import CuratorHome
+    from likeset.homes.curator_home import CuratorHome
 
     home = CuratorHome(folder)
     home.check()

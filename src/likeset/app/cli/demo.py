@@ -67,7 +67,7 @@ def demo(
 
 def _network(out: Path, *, split: bool, json: bool) -> None:
     """The demo among processes; exit code 1 if a check fails afterwards."""
-    from likeset.split.environment import split_python
+    from likeset.split.host import split_python
 
     if split:
         split_python()  # before anything is removed

@@ -44,8 +44,8 @@ def evaluate(
     """
     from likeset import documents
     from likeset.app.report import render
-    from likeset.run.evaluated_job import evaluate_job, write_evaluation
-    from likeset.run.publish import REPORT, read_result
+    from likeset.run.evaluate import evaluate_job, write_evaluation
+    from likeset.run.runs import REPORT, read_result
 
     if test is None:
         reason = "give a labelled file of your target's kind: without one nobody can say how good a model is there"

@@ -14,7 +14,7 @@ from likeset.run.submission import Stage, Whereabouts, look
 from likeset.transports.outcomes import SiteState
 
 if TYPE_CHECKING:
-    from likeset.homes.consumer.home import KeptRun
+    from likeset.homes.consumer_home import KeptRun
     from likeset.run.submission import Engine
 
 __all__ = ["follow"]

@@ -12,7 +12,7 @@ from likeset.app.cli.mailbox import stopping_by_signals
 from likeset.display.screen import complain, literal, show_json, show_notes, show_table, stderr, stdout
 
 if TYPE_CHECKING:
-    from likeset.homes.consumer.home import ConsumerHome, KeptRun
+    from likeset.homes.consumer_home import ConsumerHome, KeptRun
     from likeset.transports.mailbox.looks import Desk, Look
     from likeset.transports.mailbox.progress import RunProgress
 
@@ -33,7 +33,7 @@ def watch_mail(home: "ConsumerHome", run: "KeptRun", *, once: bool, as_json: boo
 
     Exit code 1 if it ended without a summary, or if the one look met a mailbox in trouble.
     """
-    from likeset.run.mailbox_runs import whereabouts
+    from likeset.run.runs import whereabouts
     from likeset.transports.mailbox.serving import serve
 
     last: list[RunProgress] = [whereabouts(home, run)]
@@ -61,7 +61,7 @@ def watch_mail(home: "ConsumerHome", run: "KeptRun", *, once: bool, as_json: boo
 @contextmanager
 def consumer_desks(home: "ConsumerHome", *addresses: str, stays: bool = False) -> "Iterator[list[Desk]]":
     """A consumer's desks at mailboxes; who stays computes split runs beside the looks."""
-    from likeset.homes.compute_side import compute_room
+    from likeset.homes.compute import compute_room
     from likeset.transports.mailbox.consumer_desk import consumer_desk
     from likeset.transports.mailbox.serving import desks_at
 

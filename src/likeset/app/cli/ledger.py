@@ -15,7 +15,8 @@ from likeset.errors import InvalidArgument
 from likeset.text import harmless
 
 if TYPE_CHECKING:
-    from likeset.ledger import Account, Entry
+    from likeset.ledger.budget import Account
+    from likeset.ledger.ledger import Entry
 
 __all__ = ["ledger"]
 
@@ -47,7 +48,7 @@ def show(
 
     Example: `likeset ledger show ledger.sqlite --run breast-2026-07`
     """
-    from likeset.ledger import Ledger
+    from likeset.ledger.ledger import Ledger
 
     with Ledger(path, read_only=True) as opened:
         accounts, entries, head = opened.accounts(), opened.entries(), opened.head()
@@ -88,7 +89,7 @@ def limit(
 
     Example: `likeset ledger limit budgets.sqlite --of north --rows 1000`
     """
-    from likeset.ledger import Ledger
+    from likeset.ledger.ledger import Ledger
     from likeset.privacy.guarantee import View
 
     wanted: dict[View, dict[str, Any]] = {
@@ -135,7 +136,7 @@ def verify(
 
     Example: `likeset ledger verify ledger.sqlite --head "$(cat /mnt/elsewhere/head)"`
     """
-    from likeset.ledger import Ledger
+    from likeset.ledger.ledger import Ledger
 
     with Ledger(path, read_only=True) as opened:
         verification = opened.verify(head=head, messages=messages)
@@ -173,7 +174,7 @@ def purge(
     Example: `likeset ledger purge ledger.sqlite --before 2026-01-01`
     """
     from likeset.errors import InvalidArgument
-    from likeset.ledger import Ledger
+    from likeset.ledger.ledger import Ledger
 
     if not path.exists():
         raise InvalidArgument("PATH", str(path), "there is no such ledger")

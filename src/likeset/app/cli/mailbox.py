@@ -17,10 +17,10 @@ from likeset.errors import InvalidArgument
 if TYPE_CHECKING:
     from likeset.errors import LikesetError
     from likeset.homes.compute import ComputeRoom
-    from likeset.homes.curator.home import CuratorHome
-    from likeset.homes.witness.home import WitnessHome
+    from likeset.homes.curator_home import CuratorHome
+    from likeset.homes.witness_home import WitnessHome
     from likeset.transports.mailbox.looks import Desk, Look
-    from likeset.transports.mailbox.stores import Store
+    from likeset.transports.stores import Store
 
 __all__ = [
     "EveryOption",
@@ -61,7 +61,7 @@ def addresses_to_use(given: Sequence[str] | None, settled: Sequence[str], *, fil
     Raises:
         InvalidArgument: there are none, or one has a password in it.
     """
-    from likeset.homes.mailbox_address import checked_addresses
+    from likeset.homes.home import checked_addresses
 
     addresses = checked_addresses(given or settled)
     if not addresses:
@@ -87,7 +87,7 @@ def computing_desks(
         file: of the settings, by name.
         stays: whether it computes; who looks only once does not.
     """
-    from likeset.homes.compute_side import compute_room
+    from likeset.homes.compute import compute_room
     from likeset.transports.mailbox.serving import desks_at
 
     addresses = addresses_to_use(given, home.settings.mailboxes, file=file)
@@ -108,8 +108,8 @@ def show_card_to_give(home: "CuratorHome | WitnessHome", *, to: str, role: str) 
 
 def nobody_known(home: Path) -> tuple[str, ...]:
     """A note if no card is pinned in a home: then nobody's letters are looked for, and no mailbox is tried."""
-    from likeset.homes.identity import CARDS_FOLDER
-    from likeset.trust.pins import Pins
+    from likeset.homes.mail import CARDS_FOLDER
+    from likeset.trust.cards import Pins
 
     if any(pin.state == "pinned" for pin in Pins(home / CARDS_FOLDER).all()):
         return ()
@@ -245,7 +245,7 @@ def serve_and_show(desks: "Sequence[Desk]", *, every: float, as_json: bool, note
 
 
 def _now() -> str:
-    from likeset.homes.expiry import utc_now
+    from likeset.homes.mail import utc_now
 
     return f"{utc_now():%Y-%m-%d %H:%M:%S}Z"
 

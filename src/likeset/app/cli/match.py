@@ -20,8 +20,7 @@ from likeset.display.screen import (
 
 if TYPE_CHECKING:
     from likeset.run.job import Job
-    from likeset.run.job_plan import JobPlan
-    from likeset.run.ledger_outlook import AccountOutlook
+    from likeset.run.runs import AccountOutlook, JobPlan
 
 __all__ = ["match", "plan"]
 
@@ -56,8 +55,7 @@ def match(
     south=south.parquet --size 100 --epsilon 1 --out matched`
     """
     from likeset.app.report import render
-    from likeset.run.job_folder import passes_folder
-    from likeset.run.local import run_job
+    from likeset.run.runs import passes_folder, run_job
     from likeset.tables.scan.scan_choice import scan_factory
     from likeset.tables.schema import Schema
 
@@ -93,7 +91,7 @@ def plan(
     Example: `likeset plan --schema schema.yaml --target mine.csv --owner north=north.csv --owner
     south=south.parquet --size 100 --epsilon 1`
     """
-    from likeset.run.job_plan import plan_job
+    from likeset.run.runs import plan_job
 
     planned = plan_job(job)
     if json:

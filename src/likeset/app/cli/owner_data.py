@@ -15,7 +15,7 @@ def list_data(*, node: NodePath = HERE, as_json: JsonFlag = False) -> None:
 
     Example: `likeset owner data list --node st-mary`
     """
-    from likeset.homes.owner.data_register import listed_data
+    from likeset.homes.review import listed_data
 
     with opened_node(node) as opened:
         listed = listed_data(opened)
@@ -44,7 +44,7 @@ def check_data(
 
     Example: `likeset owner data check patients --node st-mary`
     """
-    from likeset.homes.owner.data_look import look_at_data
+    from likeset.homes.review import look_at_data
 
     with opened_node(node) as opened:
         look = look_at_data(opened, name)
@@ -74,7 +74,7 @@ def remove(
 
     Example: `likeset owner data remove patients --node st-mary`
     """
-    from likeset.homes.owner.data_register import remove as remove_data
+    from likeset.homes.review import remove as remove_data
 
     with opened_node(node) as opened:
         remove_data(opened, name, by=by or login())

@@ -60,8 +60,8 @@ def serve(
 
 @contextmanager
 def _desks(node: Path, given: list[str] | None) -> "Iterator[list[Desk]]":
-    from likeset.homes.owner.home import Home
-    from likeset.homes.owner.policy import Policy
+    from likeset.homes.owner_node import Home
+    from likeset.homes.policy import Policy
     from likeset.transports.mailbox.owner_desk import owner_desk
     from likeset.transports.mailbox.serving import desks_at
 

@@ -17,7 +17,7 @@ def show(*, node: NodePath = HERE, as_json: JsonFlag = False) -> None:
 
     Example: `likeset owner policy show --node st-mary`
     """
-    from likeset.homes.owner.policy_changes import written_policy
+    from likeset.homes.owner_node import written_policy
 
     with opened_node(node) as opened:
         written = written_policy(opened)
@@ -40,14 +40,14 @@ def put(
 
     Example: `likeset owner policy put new-owner.yaml --check --node st-mary`
     """
-    from likeset.homes.owner import policy_changes
+    from likeset.homes import owner_node
 
     try:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidArgument("FILE", file, "cannot be read as UTF-8 text") from error
     with opened_node(node) as opened:
-        draft = policy_changes.draft_of(opened, text) if check else policy_changes.put(opened, text, by=by or login())
+        draft = owner_node.draft_of(opened, text) if check else owner_node.put(opened, text, by=by or login())
     if as_json:
         changes = [{"field": field, "before": before, "after": after} for field, before, after in draft.changes]
         show_json({"in_force": not check, "changes": changes})

@@ -9,7 +9,7 @@ from likeset.app.cli.owner_setup import HERE, NodePath, opened_node
 from likeset.display.screen import JsonFlag, complain, literal, show_json, show_notes, show_table, stdout
 
 if TYPE_CHECKING:
-    from likeset.homes.owner.left_runs import LeftRun
+    from likeset.homes.review import LeftRun
 
 __all__ = ["budget", "list_entries", "outbox", "verify"]
 
@@ -28,8 +28,7 @@ def outbox(
     Example: `likeset owner outbox sepsis-2026-07 --rows --node st-mary`
     """
     from likeset.app.cli.owner_rows import row_documents, save_messages, show_rows
-    from likeset.homes.owner.left_runs import left_records, left_run
-    from likeset.homes.owner.outbox import messages_with_receipts, rows_that_left
+    from likeset.homes.review import left_records, left_run, messages_with_receipts, rows_that_left
 
     with opened_node(node) as opened:
         if run is not None:
@@ -91,10 +90,9 @@ def budget(
 
     Example: `likeset owner budget --for sepsis.invitation --node st-mary`
     """
-    from likeset.homes.owner.budget_overview import budget_overview
-    from likeset.homes.owner.budgets import accounts_for
-    from likeset.homes.owner.review import budget_document, budget_lines
-    from likeset.homes.term_files import read_terms
+    from likeset.homes.mail import read_terms
+    from likeset.homes.owner_node import accounts_for
+    from likeset.homes.review import budget_document, budget_lines, budget_overview
 
     with opened_node(node) as opened:
         policy = opened.policy
@@ -141,7 +139,7 @@ def list_entries(
 
     Example: `likeset owner audit list --about sepsis-2026-07 --node st-mary`
     """
-    from likeset.homes.owner.log_pages import log_page
+    from likeset.homes.review import log_page
 
     with opened_node(node) as opened:
         page = log_page(opened, before=before, count=last, run=about)
@@ -169,11 +167,11 @@ def verify(
 
     Example: `likeset owner audit verify --node st-mary`
     """
-    from likeset.homes.owner import outbox
-    from likeset.ledger import Head
+    from likeset.homes import review
+    from likeset.ledger.ledger import Head
 
     with opened_node(node) as opened:
-        problems, notes = outbox.verify(opened, head=None if head is None else Head.parse(head))
+        problems, notes = review.verify(opened, head=None if head is None else Head.parse(head))
         last = opened.ledger.head()
     if as_json:
         documents = [{"entry": problem.number, "what": problem.what} for problem in problems]

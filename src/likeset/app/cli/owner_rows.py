@@ -23,8 +23,7 @@ from likeset.errors import InvalidArgument
 from likeset.files import keep_private, keep_private_bytes
 
 if TYPE_CHECKING:
-    from likeset.homes.owner.inbox import InboxRun
-    from likeset.homes.owner.outbox import LeftMessage, LeftRows
+    from likeset.homes.review import InboxRun, LeftMessage, LeftRows
 
 __all__ = [
     "row",
@@ -50,7 +49,7 @@ def row(
 
     Example: `likeset owner row 11923834061248102733 --run sepsis-2026-07 --node st-mary`
     """
-    from likeset.homes.owner.found_rows import find_row, handle_in
+    from likeset.homes.review import find_row, handle_in
 
     wanted = handle_in(handle)
     with opened_node(node) as opened:

@@ -9,10 +9,10 @@ from likeset.app.cli.owner_setup import HERE, NodePath, login, opened_node
 from likeset.display.screen import JsonFlag, complain, literal, show_json, show_suspicions, stdout
 
 if TYPE_CHECKING:
-    from likeset.homes.owner.node import OwnerNode
-    from likeset.homes.owner.policy import Verdict
-    from likeset.homes.signed_invitation import Invitation
-    from likeset.homes.standings import Standing
+    from likeset.homes.home import Standing
+    from likeset.homes.mail import Invitation
+    from likeset.homes.owner_node import OwnerNode
+    from likeset.homes.policy import Verdict
 
 __all__ = ["approve", "deny", "dry_run", "inbox", "policy_test", "review", "withdraw"]
 
@@ -35,7 +35,7 @@ def policy_test(
 
     Example: `likeset owner policy test sepsis.invitation --node st-mary`
     """
-    from likeset.homes.term_files import read_terms
+    from likeset.homes.mail import read_terms
 
     terms = read_terms(path)
     with opened_node(node) as opened:
@@ -62,8 +62,8 @@ def inbox(
     Example: `likeset owner inbox --node st-mary`
     """
     from likeset.app.cli.owner_rows import show_runs
-    from likeset.homes.owner.inbox import inbox_records, inbox_run
-    from likeset.homes.term_files import read_invitation
+    from likeset.homes.mail import read_invitation
+    from likeset.homes.review import inbox_records, inbox_run
 
     with opened_node(node) as opened:
         stopped = _stopped(opened)
@@ -112,7 +112,7 @@ def review(run: RunName, *, node: NodePath = HERE, as_json: JsonFlag = False) ->
 
     Example: `likeset owner review sepsis-2026-07 --node st-mary`
     """
-    from likeset.homes.owner.review import review as reviewed
+    from likeset.homes.review import review as reviewed
 
     with opened_node(node) as opened:
         stopped = _stopped(opened)
@@ -150,7 +150,7 @@ def dry_run(
     Example: `likeset owner dry-run sepsis-2026-07 --show 5 --node st-mary`
     """
     from likeset.app.cli.owner_rows import row_documents, show_rows, write_rows
-    from likeset.homes.owner.rehearsal import read_release, rehearse
+    from likeset.homes.review import read_release, rehearse
 
     with opened_node(node) as opened:
         terms = opened.record_of(run).latest

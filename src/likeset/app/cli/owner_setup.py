@@ -11,7 +11,7 @@ from likeset.display.screen import JsonFlag, literal, show_json, show_notes, sho
 from likeset.text import without_secrets
 
 if TYPE_CHECKING:
-    from likeset.homes.owner.node import OwnerNode
+    from likeset.homes.owner_node import OwnerNode
 
 __all__ = ["HERE", "NodePath", "add", "check", "init", "login", "opened_node"]
 
@@ -31,7 +31,7 @@ def login() -> str:
 
 def opened_node(folder: Path) -> "OwnerNode":
     """The node in a directory."""
-    from likeset.homes.owner.node import OwnerNode
+    from likeset.homes.owner_node import OwnerNode
 
     return OwnerNode(folder)
 
@@ -48,7 +48,7 @@ def init(
 
     Example: `likeset owner init st-mary --name st-mary`
     """
-    from likeset.homes.owner.home import make_home
+    from likeset.homes.owner_node import make_home
     from likeset.homes.pinning import note_own_card
 
     home = make_home(folder, name=name)
@@ -77,7 +77,7 @@ def add(
 
     Example: `likeset owner data add patients patients.csv --schema schema.yaml --mapping mapping.yaml`
     """
-    from likeset.homes.owner.data_register import register
+    from likeset.homes.review import register
     from likeset.tables.dead_columns import dead_column_documents
     from likeset.tables.identifiers import suspicion_documents
 
@@ -104,7 +104,7 @@ def check(
 
     Example: `likeset owner check --node st-mary`
     """
-    from likeset.homes.owner.checkup import checkup
+    from likeset.homes.review import checkup
     from likeset.tables.dead_columns import dead_column_documents
     from likeset.tables.identifiers import suspicion_documents
 

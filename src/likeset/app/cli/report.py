@@ -24,8 +24,8 @@ def report(
     """
     from likeset import documents
     from likeset.app.report import render, render_for_owner
-    from likeset.run.evaluated_job import read_evaluation
-    from likeset.run.publish import REPORT, read_result
+    from likeset.run.evaluate import read_evaluation
+    from likeset.run.runs import REPORT, read_result
 
     result, pictures = read_result(folder)
     if for_owner is None:

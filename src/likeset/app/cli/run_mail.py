@@ -51,12 +51,11 @@ def start(
 
     Example: `likeset run start job.yaml --mailbox sftp://clinic@post.example.org/likeset --home clinic`
     """
-    from likeset.run.mailbox_runs import mailbox_for, whereabouts
-    from likeset.run.mailbox_runs import start as start_mail
     from likeset.run.notices import notice_documents
-    from likeset.run.remote import notes_on
+    from likeset.run.runs import mailbox_for, notes_on, whereabouts
+    from likeset.run.runs import start as start_mail
     from likeset.transports.mailbox.serving import look_once
-    from likeset.transports.mailbox.stores import open_store
+    from likeset.transports.stores import open_store
 
     consumer = opened_home(home)
     store = open_store(mailbox_for(consumer, mailbox))  # says what is wrong with the address before anything is signed
@@ -85,7 +84,7 @@ def sync(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
 
     Example: `likeset run sync --home clinic`
     """
-    from likeset.run.mailbox_runs import mailboxes_in_use, open_runs, whereabouts
+    from likeset.run.runs import mailboxes_in_use, open_runs, whereabouts
 
     consumer = opened_home(home)
 
@@ -107,7 +106,7 @@ def collect(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) 
     Example: `likeset run collect sepsis-2026-07 --home clinic`
     """
     from likeset.app.cli.result_screen import show_result
-    from likeset.run.mailbox_runs import whereabouts
+    from likeset.run.runs import whereabouts
     from likeset.transports.mailbox.serving import look_once
 
     consumer = opened_home(home)

@@ -19,7 +19,7 @@ from likeset.display.screen import JsonFlag, literal, show_json, stdout
 from likeset.errors import InvalidArgument, UnfinishedRequest
 
 if TYPE_CHECKING:
-    from likeset.homes.consumer.home import KeptRun
+    from likeset.homes.consumer_home import KeptRun
     from likeset.run.submission import Engine
 
 __all__ = ["resume", "sites", "submit"]
@@ -69,7 +69,7 @@ def submit(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
 
     Example: `likeset run submit job.yaml --home clinic`
     """
-    from likeset.run.mailbox_runs import check_not_by_mailbox
+    from likeset.run.runs import check_not_by_mailbox
 
     consumer = opened_home(home)
     engine = run_setup.engine_of(consumer)
@@ -85,7 +85,7 @@ def resume(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
 
     Example: `likeset run resume sepsis-2026-07 --home clinic`
     """
-    from likeset.run.mailbox_runs import check_not_by_mailbox
+    from likeset.run.runs import check_not_by_mailbox
     from likeset.run.submission import look, obstacle
 
     consumer = opened_home(home)

@@ -11,7 +11,7 @@ from likeset.display.screen import JsonFlag, literal, show_json, stdout
 from likeset.errors import BudgetExceeded, InvalidArgument
 
 if TYPE_CHECKING:
-    from likeset.homes.consumer.home import ConsumerHome, KeptRun
+    from likeset.homes.consumer_home import ConsumerHome, KeptRun
     from likeset.run.submission import Engine
 
 __all__ = [
@@ -50,7 +50,7 @@ def init(
 
     Example: `likeset run init clinic --name new-clinic --mailbox file:///mnt/share`
     """
-    from likeset.homes.consumer.home import make_consumer_home
+    from likeset.homes.consumer_home import make_consumer_home
 
     if kit is not None and not (kit / "startup").is_dir():
         raise InvalidArgument("--kit", kit, "is no start-up kit: it has no folder startup")
@@ -74,7 +74,7 @@ def init(
 
 def opened_home(folder: Path) -> "ConsumerHome":
     """The consumer's home in a directory."""
-    from likeset.homes.consumer.home import ConsumerHome
+    from likeset.homes.consumer_home import ConsumerHome
 
     home = ConsumerHome(folder)
     _ = home.connection
@@ -102,7 +102,7 @@ def engine_of(home: "ConsumerHome") -> "Engine":
 def invited(job: Path, days: int, home: "ConsumerHome") -> "KeptRun":
     """The run of a job, with its terms signed and kept."""
     from likeset.run.job import Job
-    from likeset.run.remote import expiry, invite
+    from likeset.run.runs import expiry, invite
 
     loaded = Job.load(job)
     try:

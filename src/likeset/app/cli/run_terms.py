@@ -15,9 +15,8 @@ def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
     """
     from likeset.app.cli.result_screen import show_guarantees
     from likeset.run.job import Job
-    from likeset.run.job_plan import check_owners_files
     from likeset.run.notices import notice_documents
-    from likeset.run.remote import check_carried, notes_on_size, plan_between
+    from likeset.run.runs import check_carried, check_owners_files, notes_on_size, plan_between
 
     wanted = Job.load(job)
     check_owners_files(wanted)
@@ -57,7 +56,7 @@ def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
     """
     from likeset.protocol.party import CURATOR
     from likeset.run.notices import notice_documents
-    from likeset.run.remote import notes_on
+    from likeset.run.runs import notes_on
 
     consumer = opened_home(home)
     kept_run = invited(job, days, consumer)

@@ -66,7 +66,7 @@ def cancel(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
     consumer = opened_home(home)
     kept_run, troubles = consumer.known(name), list[LikesetError]()
     if kept_run.travel is not None:
-        from likeset.run.mailbox_runs import cancel as cancel_mail
+        from likeset.run.runs import cancel as cancel_mail
         from likeset.transports.mailbox.serving import look_once
 
         cancel_mail(kept_run)

@@ -13,7 +13,7 @@ from likeset.display.screen import JsonFlag, literal, show_json, show_notes, sho
 from likeset.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from likeset.homes.curator.home import CuratorHome
+    from likeset.homes.curator_home import CuratorHome
 
 __all__ = ["site"]
 
@@ -55,7 +55,7 @@ def owner(
 
     Example: `likeset site owner kits/st-mary --node st-mary`
     """
-    from likeset.homes.owner.home import Home
+    from likeset.homes.owner_node import Home
 
     home = Home(node)
     home.check()
@@ -76,7 +76,7 @@ def consumer(
 
     Example: `likeset site consumer kits/new-clinic --home clinic`
     """
-    from likeset.homes.consumer.home import ConsumerHome
+    from likeset.homes.consumer_home import ConsumerHome
 
     ConsumerHome(home).check()
     ConsumerHome(home).check_able_to_write()
@@ -127,7 +127,7 @@ def curator(
             made.add_seed_rows(str(path))
     after = CALLS_AFTER_AUCTION * per_call if after_auction is None else after_auction
     limits = {"seconds_for_decisions": patience, "seconds_per_call": per_call, "seconds_after_auction": after}
-    settled = _Settled(kit, home, "likeset.homes.curator.home:curator", CURATOR, socket)
+    settled = _Settled(kit, home, "likeset.homes.curator_home:curator", CURATOR, socket)
     _settle_site(settled, as_json=as_json, limits=limits)
     _keep_jobs_in_kit(kit)
     if not as_json:
@@ -136,7 +136,7 @@ def curator(
 
 def _curator_home(folder: Path, name: str | None) -> "CuratorHome":
     """The directory of a curator, made if it is not there; ``name`` is the one on its card."""
-    from likeset.homes.curator.home import CuratorHome, make_curator_home
+    from likeset.homes.curator_home import CuratorHome, make_curator_home
     from likeset.protocol.party import CURATOR
 
     home = CuratorHome(folder)
@@ -175,7 +175,7 @@ class _Settled:
 
 
 def _settle_site(settled: _Settled, *, as_json: bool, limits: dict[str, float] | None = None) -> None:
-    from likeset.homes.network_trust import LEFT_TO_TRUST
+    from likeset.homes.home import LEFT_TO_TRUST
     from likeset.transports.home_socket.home_settings import HomeSettings, usual_socket
     from likeset.transports.home_socket.machine_users import acting_for_owner_of, name_of, owner_of
     from likeset.transports.nvflare.job import settle

@@ -38,7 +38,7 @@ def setup(
     Example: `likeset split setup`
     """
     from likeset.errors import InvalidArgument
-    from likeset.split.environment import environment_folder, make_environment, worker_python
+    from likeset.split.host import environment_folder, make_environment, worker_python
 
     folder = environment_folder() if at is None else at
     made = False
@@ -61,9 +61,7 @@ def check(*, at: AtOption = None, as_json: JsonFlag = False) -> None:
 
     Example: `likeset split check`
     """
-    from likeset.split.digest import program_digest
-    from likeset.split.environment import environment_folder, worker_python
-    from likeset.split.worker_process import try_worker
+    from likeset.split.host import environment_folder, program_digest, try_worker, worker_python
 
     folder = environment_folder() if at is None else at
     versions = try_worker(worker_python(folder))

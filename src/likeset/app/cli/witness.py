@@ -22,7 +22,7 @@ from likeset.display.screen import JsonFlag, literal, show_json, show_table, std
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from likeset.homes.witness.home import WitnessHome
+    from likeset.homes.witness_home import WitnessHome
     from likeset.transports.mailbox.looks import Desk
 
 __all__ = ["witness"]
@@ -54,8 +54,7 @@ def init(
     Example: `likeset witness init uni --name university --mailbox file:///mnt/share --listen 0.0.0.0:7301
     --reach-at uni.example:7301`
     """
-    from likeset.homes.witness.home import make_witness_home
-    from likeset.homes.witness.promises import PROMISES
+    from likeset.homes.witness_home import PROMISES, make_witness_home
 
     home = make_witness_home(folder, name=name, mailboxes=mailbox or (), listen=listen, reach_at=reach_at)
     if as_json:
@@ -72,8 +71,7 @@ def check(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
 
     Example: `likeset witness check --home uni`
     """
-    from likeset.homes.witness.checkup import checkup
-    from likeset.homes.witness.promises import PROMISES
+    from likeset.homes.witness_home import PROMISES, checkup
 
     findings = checkup(opened_witness(home))
     if as_json:
@@ -119,7 +117,7 @@ def serve(
 
 
 def _desks(folder: Path, given: list[str] | None, *, stays: bool) -> "AbstractContextManager[list[Desk]]":
-    from likeset.homes.witness.settings import SETTINGS_FILE
+    from likeset.homes.witness_home import SETTINGS_FILE
     from likeset.transports.mailbox.witness_desk import witness_desk
 
     home = opened_witness(folder)
@@ -130,7 +128,7 @@ def _desks(folder: Path, given: list[str] | None, *, stays: bool) -> "AbstractCo
 
 def opened_witness(folder: Path) -> "WitnessHome":
     """The witness's home in a directory."""
-    from likeset.homes.witness.home import WitnessHome
+    from likeset.homes.witness_home import WitnessHome
 
     home = WitnessHome(folder)
     home.check()
@@ -138,7 +136,7 @@ def opened_witness(folder: Path) -> "WitnessHome":
 
 
 def _show_promises() -> None:
-    from likeset.homes.witness.promises import PROMISES
+    from likeset.homes.witness_home import PROMISES
 
     stdout.print("A witness promises", soft_wrap=True)
     for promise in PROMISES:

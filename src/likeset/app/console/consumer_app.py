@@ -16,13 +16,12 @@ from likeset.app.console.sessions import Sessions
 from likeset.app.console.visits import Visit, doing, looking, see_other
 from likeset.app.report import render
 from likeset.errors import InvalidArgument
-from likeset.homes.consumer.home import ConsumerHome, KeptRun
-from likeset.run.evaluated_job import EVALUATION, read_evaluation
-from likeset.run.guarantees import guarantee_documents, views_of_run
+from likeset.homes.consumer_home import ConsumerHome, KeptRun
+from likeset.run.evaluate import EVALUATION, read_evaluation
 from likeset.run.kept_runs import ListedRun, listed_run, published
-from likeset.run.mailbox_runs import whereabouts
-from likeset.run.publish import read_result
+from likeset.run.plan import guarantee_documents, views_of_run
 from likeset.run.result_words import guarantee_lines, guarantee_meanings
+from likeset.run.runs import read_result, whereabouts
 from likeset.transports.mailbox.memory import MEMORY_FILE
 
 __all__ = ["ConsumerDesk", "consumer_app"]

@@ -5,9 +5,9 @@ from datetime import datetime
 
 from markupsafe import Markup, escape
 
-from likeset.homes.owner.policy import Accounts, TotalLimit
+from likeset.homes.policy import Accounts, TotalLimit
 from likeset.privacy.guarantee import bound_in_words
-from likeset.protocol.plans import PlannedView
+from likeset.protocol.prices import PlannedView
 
 __all__ = ["budget_bar", "budget_bars", "learned", "over_time"]
 

@@ -17,9 +17,8 @@ from likeset.app.console.sessions import Sessions
 from likeset.app.console.visits import Visit
 from likeset.errors import HomeRestored, InvalidArgument, LikesetError
 from likeset.files import PRIVATE_FOLDER
-from likeset.homes.owner.budget_overview import budget_overview
-from likeset.homes.owner.inbox import inbox_records, inbox_run
-from likeset.homes.owner.node import OwnerNode
+from likeset.homes.owner_node import OwnerNode
+from likeset.homes.review import budget_overview, inbox_records, inbox_run
 
 __all__ = ["OwnerDesk"]
 

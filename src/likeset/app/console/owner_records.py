@@ -10,13 +10,10 @@ from starlette.responses import Response
 from likeset.app.console import drawings
 from likeset.app.console.paging import Pages
 from likeset.app.console.visits import Visit, download
-from likeset.homes.owner import outbox
-from likeset.homes.owner.budget_overview import BudgetOverview, budget_overview
-from likeset.homes.owner.found_rows import find_row, handle_in
-from likeset.homes.owner.left_runs import left_records, left_run
-from likeset.homes.owner.log_pages import log_page
-from likeset.homes.owner.node import OwnerNode
-from likeset.ledger import Head
+from likeset.homes import review
+from likeset.homes.owner_node import OwnerNode
+from likeset.homes.review import BudgetOverview, budget_overview, find_row, handle_in, left_records, left_run, log_page
+from likeset.ledger.ledger import Head
 
 __all__ = ["budgets", "found_row", "left", "literal_bytes", "log", "verify"]
 
@@ -57,9 +54,9 @@ def left(visit: Visit) -> Response:
     run = visit.query.get("run", "")
     if run:
         node.record_of(run)
-        rows = outbox.rows_that_left(node, run)
+        rows = review.rows_that_left(node, run)
         shown = [] if rows.table is None else rows.table.slice(0, _ROWS_SHOWN).to_pylist()
-        messages = outbox.messages_with_receipts(node, run)
+        messages = review.messages_with_receipts(node, run)
         return _rendered(visit, "left_run.html", run=run, messages=messages, rows=rows, shown=shown)
     records = list(reversed(left_records(node)))
     pages = Pages.of(len(records), visit.number("page", 1))
@@ -72,7 +69,7 @@ def literal_bytes(visit: Visit) -> Response:
     run = node.record_of(visit.query.get("run", "")).run
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        for message in outbox.messages_that_left(node, run):
+        for message in review.messages_that_left(node, run):
             archive.writestr(zipfile.ZipInfo(message.file_name), message.data)
     return download(packed.getvalue(), f"{run}.zip", kind="application/zip")
 
@@ -93,7 +90,7 @@ def verify(visit: Visit) -> Response:
     """Check the whole chain, what left and the receipts; with a head that was kept elsewhere, against that."""
     node: OwnerNode = visit.desk.node
     kept = visit.form.text("head", most=100)
-    problems, notes = outbox.verify(node, head=Head.parse(kept) if kept else None)
+    problems, notes = review.verify(node, head=Head.parse(kept) if kept else None)
     return _log_page(visit, checked=True, problems=[str(problem) for problem in problems], remarks=notes)
 
 

@@ -10,17 +10,25 @@ from likeset.app.console.paging import Pages
 from likeset.app.console.rendering import link
 from likeset.app.console.visits import Visit, see_other
 from likeset.errors import IllegalMessage, InvalidArgument
-from likeset.homes.mailbox_address import checked_addresses
-from likeset.homes.owner.inbox import inbox_records, inbox_run
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.owner.open_decisions import Choice, open_decisions
-from likeset.homes.owner.outbox import LeftRows
-from likeset.homes.owner.readers import other_trust
-from likeset.homes.owner.rehearsal import Rehearsal, read_release, rehearse
-from likeset.homes.owner.review import Review, review, status_of, unit_of
-from likeset.homes.owner.run_records import RunRecord
-from likeset.homes.owner.setting_up import steps_left
-from likeset.homes.signed_invitation import Invitation
+from likeset.homes.home import checked_addresses
+from likeset.homes.mail import Invitation
+from likeset.homes.owner_node import OwnerNode, RunRecord
+from likeset.homes.review import (
+    Choice,
+    LeftRows,
+    Rehearsal,
+    Review,
+    inbox_records,
+    inbox_run,
+    open_decisions,
+    other_trust,
+    read_release,
+    rehearse,
+    review,
+    status_of,
+    steps_left,
+    unit_of,
+)
 from likeset.transports.mailbox.owner_desk import owner_desk
 from likeset.transports.mailbox.serving import desks_at, look_once
 

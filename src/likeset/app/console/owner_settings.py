@@ -8,17 +8,13 @@ from likeset.app.console import drawings
 from likeset.app.console.rules_form import policy_from
 from likeset.app.console.visits import Visit, download, see_other
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.homes.owner import data_register, policy_changes
-from likeset.homes.owner.budgets import accounts_for
-from likeset.homes.owner.checkup import checkup
-from likeset.homes.owner.data_look import DataLook, look_at_data
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.owner.policy import policy_text
-from likeset.homes.owner.review import budget_lines
+from likeset.homes import owner_node, review
+from likeset.homes.mail import Invitation
+from likeset.homes.owner_node import OwnerNode, accounts_for
 from likeset.homes.pinning import check_not_own, pins_to_change
-from likeset.homes.signed_invitation import Invitation
-from likeset.trust.cards import Card, card_in
-from likeset.trust.pins import Role
+from likeset.homes.policy import policy_text
+from likeset.homes.review import DataLook, budget_lines, checkup, look_at_data
+from likeset.trust.cards import Card, Role, card_in
 
 __all__ = ["add_data", "cards", "check", "compare_card", "data", "look", "look_at_rows", "own_card", "pin_card"]
 __all__ += ["put_rules", "remove_data", "revoke_card", "rules", "try_rules"]
@@ -28,21 +24,21 @@ _MOST_TEXT = 200_000
 
 def rules(visit: Visit) -> Response:
     """The policy as a form, with its YAML beside it."""
-    written = policy_changes.written_policy(visit.desk.node)
+    written = owner_node.written_policy(visit.desk.node)
     return _rules_page(visit, policy=written.policy, text=written.text, mark=written.mark)
 
 
 def put_rules(visit: Visit) -> Response:
     """Check what was filled in, show what would change, and put it in force when somebody is sure."""
     node: OwnerNode = visit.desk.node
-    written, by = policy_changes.written_policy(node), visit.by
+    written, by = owner_node.written_policy(node), visit.by
     seen = visit.form.text("seen")
     as_form = visit.form.text("how") == "form"
     text = "" if as_form else visit.form.text("text", most=_MOST_TEXT) + "\n"
     try:
         if as_form:
             text = policy_text(policy_from(visit.form, written.policy))
-        draft = policy_changes.draft_of(node, text)
+        draft = owner_node.draft_of(node, text)
     except BadDocument as error:
         shown = text or written.text
         filled = visit.form.fields if as_form else {}
@@ -50,7 +46,7 @@ def put_rules(visit: Visit) -> Response:
         return _rules_page(visit, wrong=str(error), status=400, **words)
     if visit.form.text("sure") != "yes":
         return _rendered(visit, "rules_look.html", draft=draft, seen=seen, by=by)
-    policy_changes.put(node, text, by=by, seen=seen)
+    owner_node.put(node, text, by=by, seen=seen)
     return see_other(visit, "/rules", f"The rules are in force, as {by} wrote them.")
 
 
@@ -85,7 +81,7 @@ def add_data(visit: Visit) -> Response:
     if "schema" not in files or not name or not source:
         raise InvalidArgument("data set", name or "without a name", "needs a name, a source and the file of a schema")
     with visit.desk.kept_files(schema=files["schema"], mapping=files.get("mapping")) as paths:
-        data_register.register(node, name, source, schema=paths["schema"], mapping=paths.get("mapping"), by=by)
+        review.register(node, name, source, schema=paths["schema"], mapping=paths.get("mapping"), by=by)
     return see_other(visit, "/data", f"Data set {name} was added, by {by}.")
 
 
@@ -101,7 +97,7 @@ def remove_data(visit: Visit) -> Response:
     node.registry.get(name)
     if visit.form.text("sure") != "yes":
         return _rendered(visit, "data_look.html", name=name, by=by)
-    data_register.remove(node, name, by=by)
+    review.remove(node, name, by=by)
     return see_other(visit, "/data", f"Data set {name} was removed, by {by}; its rows stay where they are.")
 
 
@@ -193,7 +189,7 @@ def _rules_page(visit: Visit, *, wrong: str = "", status: int = 200, **words: An
 
 def _data_page(visit: Visit, *, looked: DataLook | None = None) -> Response:
     node: OwnerNode = visit.desk.node
-    listed, policy = data_register.listed_data(node), node.policy
+    listed, policy = review.listed_data(node), node.policy
     words: dict[str, Any] = {"allowed": policy.columns, "smallest": policy.smallest_group, "looked": looked}
     return _rendered(visit, "data.html", listed=listed, **words)
 

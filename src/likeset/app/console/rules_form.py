@@ -5,7 +5,7 @@ from typing import Any
 
 from likeset import documents
 from likeset.app.console.visits import Form
-from likeset.homes.owner.policy import Policy
+from likeset.homes.policy import Policy
 
 __all__ = ["policy_from"]
 

@@ -21,7 +21,7 @@ from likeset.app.console.listening import Console, bound_socket, running
 from likeset.app.console.owner_app import owner_app
 from likeset.app.console.owner_desk import OwnerDesk
 from likeset.errors import InvalidArgument
-from likeset.homes.consumer.home import ConsumerHome
+from likeset.homes.consumer_home import ConsumerHome
 
 __all__ = ["ConsoleWishes", "StartedConsole", "consumer_console", "new_link", "owner_console"]
 

@@ -20,24 +20,20 @@ import numpy as np
 from likeset import documents
 from likeset.app.demo.showcase import EPSILON, SEED, SIZE, with_baselines, write_market
 from likeset.errors import RunCancelled
-from likeset.homes.consumer.home import ConsumerHome, KeptRun, make_consumer_home
-from likeset.homes.curator.home import CuratorHome, make_curator_home
-from likeset.homes.owner import kept_receipts, outbox
-from likeset.homes.owner.budgets import spent_by_run
-from likeset.homes.owner.home import Home, make_home
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.party_home import PartyHome
+from likeset.homes import owner_node, review
+from likeset.homes.consumer_home import ConsumerHome, KeptRun, make_consumer_home
+from likeset.homes.curator_home import CuratorHome, make_curator_home
+from likeset.homes.home import PartyHome
+from likeset.homes.owner_node import Home, OwnerNode, make_home, spent_by_run
 from likeset.homes.pinning import pins_to_change
-from likeset.homes.witness.home import WitnessHome, make_witness_home
+from likeset.homes.witness_home import WitnessHome, make_witness_home
 from likeset.run.job import Job
-from likeset.run.mailbox_runs import start, whereabouts
-from likeset.run.publish import Render
-from likeset.run.remote import collect, conclude, expiry, invite
+from likeset.run.runs import Render, collect, conclude, expiry, invite, start, whereabouts
 from likeset.simulation import digits_market
-from likeset.split.environment import split_python
+from likeset.split.host import split_python
 from likeset.transports.mailbox.progress import PartyState, RunProgress
-from likeset.transports.mailbox.stores import open_store
-from likeset.trust.pins import Role
+from likeset.transports.stores import open_store
+from likeset.trust.cards import Role
 
 CONSUMER = "clinic"
 WITNESS_NAME = "university"
@@ -218,13 +214,13 @@ def checks(world: MarketHomes, run: KeptRun) -> tuple[tuple[str, bool], ...]:
     with ExitStack() as stack:
         for name in world.owners:
             node = stack.enter_context(OwnerNode(world.node(name)))
-            problems, _ = outbox.verify(node)
+            problems, _ = review.verify(node)
             held["audit logs hold"] &= not problems
             spent = sum(run_charge.rows for run_charge in spent_by_run(node.ledger))
             held["rows were charged once"] &= spent == (0 if name == denying_owner(world) else rows)
             if name != denying_owner(world):
                 # The owner's own receipt, which came to it when the run ended.
-                kept = kept_receipts.check(node, RUN)
+                kept = owner_node.check(node, RUN)
                 agree = not (kept.problems or kept.contradictions or kept.aside)
                 held["transcripts agree"] &= agree and kept.receipt is not None and kept.receipt.transcript.rows == rows
     return tuple(held.items())
@@ -370,7 +366,7 @@ def _receipts_came(world: MailWorld) -> bool:
     """Whether all owners who took part have their receipt."""
     for name in world.owners:
         with OwnerNode(world.node(name)) as node:
-            if name != denying_owner(world) and kept_receipts.check(node, RUN).receipt is None:
+            if name != denying_owner(world) and owner_node.check(node, RUN).receipt is None:
                 return False
     return True
 

@@ -17,11 +17,9 @@ from likeset import documents
 from likeset.arguments import Rows
 from likeset.geometry.kernels import kernel_means, one_thread_a_product, rbf_kernel, squared_mmd
 from likeset.run.job import Job
-from likeset.run.job_result import JobResult
-from likeset.run.local import job_running
 from likeset.run.pictures import Images
-from likeset.run.publish import FinishedJob, Render, write_files
-from likeset.run.result import ComparedRows, Comparison
+from likeset.run.result import ComparedRows, Comparison, JobResult
+from likeset.run.runs import FinishedJob, Render, job_running, write_files
 from likeset.simulation import (
     DIGIT_GROUPS,
     LabelledMarket,

@@ -9,23 +9,24 @@ from pathlib import Path
 
 from likeset.errors import IllegalMessage
 from likeset.files import keep_private_bytes, make_private_folder
-from likeset.homes.compute_folder import ComputeFolder
-from likeset.homes.compute_run import ComputeResident, SplitConsumerRun
-from likeset.homes.compute_side import check_computes
-from likeset.homes.consumer.home import ConsumerHome, KeptRun
-from likeset.homes.correspondence import Correspondence
-from likeset.homes.identity import Identity
-from likeset.homes.receipts import file_name, signed_once
-from likeset.homes.shell import ConsumerShell
-from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_run import ConsumerRun
-from likeset.homes.transcripts import transcript_of
-from likeset.ledger import Ledger
+from likeset.homes.compute import ComputeFolder, ComputeResident, SplitConsumerRun, check_computes
+from likeset.homes.consumer_home import ConsumerHome, KeptRun
+from likeset.homes.mail import (
+    ConsumerRun,
+    ConsumerShell,
+    Correspondence,
+    Identity,
+    Invitation,
+    file_name,
+    signed_once,
+    transcript_of,
+)
+from likeset.ledger.ledger import Ledger
 from likeset.privacy.noise import SecretNoise
-from likeset.protocol.consumer import Consumer
-from likeset.protocol.messages import MOST_BYTES, Message, Summary
-from likeset.protocol.split.split_consumer import SplitConsumer
-from likeset.split.environment import split_python
+from likeset.protocol.sealed import Consumer
+from likeset.protocol.split_run import SplitConsumer
+from likeset.protocol.wire import MOST_BYTES, Message, Summary
+from likeset.split.host import split_python
 from likeset.tables.records import DeclaredRecords
 from likeset.trust.cards import Card
 

@@ -6,18 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from likeset.errors import IllegalMessage
-from likeset.homes.correspondence import Correspondence, HeardLetter
-from likeset.homes.letter_records import RECEIPT
-from likeset.homes.owner import kept_receipts
-from likeset.homes.owner.node import OwnerNode
-from likeset.homes.padding import most_bytes_to_owner
-from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_run import OwnerRun
-from likeset.homes.standings import ABSTAINS, READY, WAITING
-from likeset.protocol.legality import last_call
-from likeset.protocol.messages import Message
-from likeset.trust.letters import is_stub
-from likeset.trust.signed_terms import is_acceptance
+from likeset.homes import owner_node
+from likeset.homes.home import ABSTAINS, READY, WAITING
+from likeset.homes.mail import RECEIPT, Correspondence, HeardLetter, Invitation, OwnerRun, most_bytes_to_owner
+from likeset.homes.owner_node import OwnerNode
+from likeset.protocol.party import last_call
+from likeset.protocol.wire import Message
+from likeset.trust.letters import is_acceptance, is_stub
 
 __all__ = ["NodeRun", "owner", "owner_run", "refused"]
 
@@ -85,7 +80,7 @@ class NodeRun(OwnerRun):
     def _nothing_can_follow(self) -> bool:
         """Whether this owner has said all that it will say in the run, and the curator acknowledged its rows."""
         record = self.node.runs.by_name[self.terms.run]
-        kept = kept_receipts.kept_receipt(self.node, self.terms.run)
+        kept = owner_node.kept_receipt(self.node, self.terms.run)
         over = record.withdrawn is not None or last_call(self.terms) in record.heard
         return over and kept is not None and kept.transcript.rows >= sum(sent.rows for sent in record.sent.values())
 
@@ -120,7 +115,7 @@ def owner_run(node: OwnerNode, invitation: Invitation) -> NodeRun | None:
         raise IllegalMessage("this owner does not take part; its audit log says why")
 
     def keep(data: bytes) -> bool:
-        return node.guarded(terms.run, lambda: kept_receipts.take(node, terms, data)) is True
+        return node.guarded(terms.run, lambda: owner_node.take(node, terms, data)) is True
 
     kept = node.runs.by_name[terms.run].invitation(terms.digest)  # whose key for the run came first
     letters = node.logging_refusals(terms.run, lambda: Correspondence(node.identity, kept, node.name))

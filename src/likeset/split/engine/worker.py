@@ -1,26 +1,480 @@
-"""The worker: reads frames from its party's own process, computes, writes frames back. It opens no file.
-
-Shares come in through the pipe, the share of the picks goes out through it. When the pipe ends, so does the worker.
-"""
+"""The worker: one computation in its own process and environment. It opens no file and holds no key."""
 
 import json
 import os
 import queue
 import sys
 import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
+import spu
+import spu.libspu as engine
+from numpy.typing import NDArray
+from spu.utils import frontend
 
-from .agreement import Disagreement
-from .computation import compute
-from .framing import BadFrame, Frame, pack, read_frame
-from .runtime import BadRuntime
-from .settings import BadSettings
-from .task import Task, Words
+from .agreement import (
+    AGAIN,
+    CONSUMER,
+    ENGINE_VERSION,
+    PARTIES,
+    ROUND_STEPS,
+    RUNTIME_FIELDS,
+    SECRET_WORDS,
+    BadFrame,
+    BadRuntime,
+    BadSettings,
+    Disagreement,
+    Frame,
+    Keeper,
+    Offer,
+    Task,
+    Words,
+    adding_steps,
+    check_runtime,
+    checksum_factors,
+    commitment,
+    grid,
+    joint_seed,
+    keepers,
+    pack,
+    range_tests,
+    read_frame,
+    seat,
+    slot_count,
+    slot_order,
+    strip,
+    swapping_steps,
+    unpack,
+)
+from .program import PAYLOAD_WORDS, Program, block_rows, row_words
 
-__all__ = ["serve"]
+_CHUNK_BYTES = 64 << 20
+_STORED_AS = "aby3.AShr<FM64>"
+
+
+def secret_words(own: NDArray[np.int64], following: NDArray[np.int64]) -> engine.Share:
+    """A party's side of shared words.
+
+    Args:
+        own: the additive share that it was given.
+        following: the next party's.
+    """
+    return _share(_meta(own.shape), np.ascontiguousarray(np.stack([own, following], axis=-1)).tobytes())
+
+
+def content_of(share: engine.Share) -> bytes:
+    """Of a share of integers: for each word the party's own share and the next party's.
+
+    Raises:
+        BadFrame: the engine shares the value in another way.
+    """
+    meta = _read_meta(share)
+    if meta.storage_type != _STORED_AS or meta.data_type != engine.DataType.DT_I64:
+        raise BadFrame("the engine shares picks in another way than this version of it does")
+    return _content(share)
+
+
+def added_up(contents: Mapping[int, bytes], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """The words that the contents of two or three parties stand for.
+
+    Args:
+        contents: by rank.
+        shape: of the words.
+
+    Raises:
+        Disagreement: a content has another length, or two parties do not have the same third.
+    """
+    thirds: dict[int, NDArray[np.int64]] = {}
+    for rank, content in contents.items():
+        if len(content) != 16 * int(np.prod(shape)):
+            raise Disagreement("a share of the picks is not as large as it must be")
+        pair = np.frombuffer(content, dtype="<i8").reshape(*shape, 2)
+        for step in (0, 1):
+            third = thirds.setdefault((rank + step) % PARTIES, pair[..., step])
+            if not np.array_equal(third, pair[..., step]):
+                raise Disagreement("the compute parties' shares of the picks do not fit together")
+    return np.asarray(sum(thirds.values()), dtype=np.int64)
+
+
+def joined(shares: Sequence[engine.Share]) -> engine.Share:
+    """Shares of the blocks of one array, one below another, as a share of all of it. Needs no message."""
+    meta = _read_meta(shares[0])
+    kind = meta.storage_type
+    rows = 0
+    for share in shares:
+        other = _read_meta(share)
+        if other.storage_type != kind:
+            raise BadFrame("the engine shares the blocks of an array in different ways")
+        rows += int(other.shape.dims[0])
+    meta.shape = [rows, *list(meta.shape.dims)[1:]]
+    return _share(bytes(meta.SerializeToString()), b"".join(_content(share) for share in shares))
+
+
+def public_value(io: spu.Io, value: NDArray[np.int64]) -> engine.Share:
+    """A value that all parties know."""
+    return io.make_shares(value, spu.Visibility.VIS_PUBLIC)[0]
+
+
+def _share(meta: bytes, content: bytes) -> engine.Share:
+    share = engine.Share()
+    share.meta = meta
+    chunks = []
+    for offset in range(0, max(len(content), 1), _CHUNK_BYTES):
+        chunk = engine.ValueChunk()
+        chunk.content = content[offset : offset + _CHUNK_BYTES]
+        chunk.total_bytes, chunk.chunk_offset = len(content), offset
+        chunks.append(chunk.SerializeToString())
+    share.share_chunks = chunks
+    return share
+
+
+def _content(share: engine.Share) -> bytes:
+    pieces = []
+    for data in share.share_chunks:
+        chunk = engine.ValueChunk()
+        chunk.ParseFromString(data)
+        pieces.append((chunk.chunk_offset, bytes(chunk.content)))
+    return b"".join(content for _, content in sorted(pieces))
+
+
+def _read_meta(share: engine.Share) -> engine.ValueMeta:
+    meta = engine.ValueMeta()
+    meta.ParseFromString(share.meta)
+    return meta
+
+
+def _meta(shape: tuple[int, ...]) -> bytes:
+    meta = engine.ValueMeta()
+    meta.data_type, meta.visibility = engine.DataType.DT_I64, engine.Visibility.VIS_SECRET
+    meta.shape, meta.storage_type, meta.is_complex = list(shape), _STORED_AS, False
+    return bytes(meta.SerializeToString())
+
+
+_CONNECT_EVERY_MS = 250
+_RECEIVED = b"received"
+_LAST_SECONDS = 10.0  # that the reader waits for answers
+_ON_ITS_WAY = 0.2  # seconds that an answer has to get out of the process
+_WORD = "<i8"
+_ENUMERATIONS = {
+    "protocol": engine.ProtocolKind,
+    "field": engine.FieldType,
+    "fxp_exp_mode": engine.RuntimeConfig.ExpMode,
+    "fxp_log_mode": engine.RuntimeConfig.LogMode,
+    "sigmoid_mode": engine.RuntimeConfig.SigmoidMode,
+    "sort_method": engine.RuntimeConfig.SortMethod,
+    "beaver_type": engine.RuntimeConfig.BeaverType,
+}
+
+
+class Machine:
+    """Connected to all other compute parties when it exists.
+
+    Args:
+        task: says with whom.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.rank = task.rank
+        config = _configuration()
+        self.link = _link(task)
+        self.io = spu.Io(PARTIES, config)
+        self.variables = spu.Runtime(self.link, config)
+        self._compiled: dict[tuple[Any, ...], engine.Executable] = {}
+
+    def run(self, step: Callable[..., Any], inputs: Mapping[str, NDArray[Any]], outputs: Sequence[str]) -> None:
+        """Run a step of the program on variables.
+
+        Args:
+            step: traced by JAX.
+            inputs: for each variable in turn any array of its shape and type; ``public_`` begins the name of a
+                variable that all parties know.
+            outputs: variables that get what it returns.
+        """
+        key = (step.__name__, *((name, array.shape) for name, array in inputs.items()))
+        if key not in self._compiled:
+            visible = [_visibility(name) for name in inputs]
+            arrays = list(inputs.values())
+            self._compiled[key], _ = frontend.compile(
+                frontend.Kind.JAX, step, arrays, {}, list(inputs), visible, lambda _: list(outputs)
+            )
+        self.variables.run(self._compiled[key])
+
+    def set_words(self, name: str, own: Words, following: Words) -> None:
+        """Make a variable of additive shares."""
+        self.variables.set_var(name, secret_words(own, following))
+
+    def forget(self, *names: str) -> None:
+        """Delete variables that nothing needs any more."""
+        for name in names:
+            self.variables.del_var(name)
+
+    def following(self, own: Sequence[Words]) -> list[Words]:
+        """The next party's additive shares of the same words, which ABY3 wants beside ours; ours go to the one before.
+
+        Raises:
+            BadFrame: they are not as many as ours.
+        """
+        self.link.send_async(
+            (self.rank - 1) % PARTIES, pack("words", *(array.astype(_WORD).tobytes() for array in own))
+        )
+        parts = unpack(self.link.recv((self.rank + 1) % PARTIES), most=sum(array.nbytes for array in own)).parts
+        if [len(part) for part in parts] != [array.nbytes for array in own]:
+            raise BadFrame("the next party's words are not as many as ours")
+        pairs = zip(parts, own, strict=True)
+        return [np.frombuffer(part, dtype=_WORD).reshape(array.shape) for part, array in pairs]
+
+    def sent_to(self, reader: int, data: bytes, senders: Sequence[int]) -> dict[int, bytes]:
+        """Send something to one party; that party gets what each sender sent, its own included, and others nothing."""
+        if self.rank != reader:
+            if self.rank in senders:
+                self.link.send_async(reader, data)
+            return {}
+        return {rank: data if rank == reader else self.link.recv(rank) for rank in senders}
+
+    def part(self, reader: int) -> None:
+        """Leave when the party that reads has what was sent to it, and knows that the others know.
+
+        The engine's messages are not acknowledged, and a process that ends takes those with it that are still on their
+        way. So the reader says that it has everything and waits a while for answers; all others answer it.
+        """
+        if self.rank == reader:
+            others = [rank for rank in range(PARTIES) if rank != reader]
+            for rank in others:
+                self.link.send_async(rank, _RECEIVED)
+            answers = threading.Thread(target=lambda: [self.link.recv(rank) for rank in others], daemon=True)
+            answers.start()
+            answers.join(_LAST_SECONDS)
+            return
+        self.link.recv(reader)
+        self.link.send_async(reader, _RECEIVED)
+        time.sleep(_ON_ITS_WAY)
+
+
+def _visibility(name: str) -> engine.Visibility:
+    return engine.Visibility.VIS_PUBLIC if name.startswith("public_") else engine.Visibility.VIS_SECRET
+
+
+def _configuration() -> engine.RuntimeConfig:
+    if spu.__version__ != ENGINE_VERSION:
+        raise BadRuntime(f"the engine is not of version {ENGINE_VERSION}")
+    config = engine.RuntimeConfig()
+    for name, value in RUNTIME_FIELDS.items():
+        setattr(config, name, getattr(_ENUMERATIONS[name], str(value)) if name in _ENUMERATIONS else value)
+    names = [name for name in dir(config) if name[0].islower()]
+    fields = {name: getattr(config, name) for name in names}
+    check_runtime({name: value.name if name in _ENUMERATIONS else value for name, value in fields.items()})
+    return config
+
+
+def _link(task: Task) -> engine.link.Context:
+    description = engine.link.Desc()
+    description.id = task.attempt
+    for rank, address in enumerate(task.addresses):
+        description.add_party(f"party-{rank}", address)
+    # Every message has a key of its own that is never used again, so a number tells nothing more; without numbers no
+    # message is acknowledged by another one, which takes a third off the time of a round.
+    description.disable_msg_seq_id = True
+    description.recv_timeout_ms = 1000 * task.timeout
+    description.http_timeout_ms = 1000 * task.timeout
+    description.connect_retry_interval_ms = _CONNECT_EVERY_MS
+    description.connect_retry_times = max(1, 1000 * task.timeout // _CONNECT_EVERY_MS)
+    return engine.link.create_brpc(description, task.rank)
+
+
+Array = NDArray[Any]
+
+_BLOCK = ("rows", "free", "attraction", "checks")
+_ADDING = ("score", "free", "spots")
+_SWAPPING = (*_ADDING, "out")
+
+
+def compute(task: Task, keeper: Keeper) -> None:
+    """Until what was picked is opened to the consumer.
+
+    Picks are opened once. A party's share of them is on disk before it leaves. From then on nothing is computed any
+    more: whoever keeps its share sends the same bytes again.
+
+    Args:
+        task: what to compute, and with whom.
+        keeper: the party's own process.
+    """
+    machine = Machine(task)
+    nonce = os.urandom(32)
+    share = keeper.kept()
+    said = Offer(task.program, task.settings.digest(), task.inputs, commitment(nonce), bool(share))
+    offers = [Offer.from_text(text) for text in machine.link.all_gather(said.to_text())]
+    senders = keepers(offers)
+    if not senders:
+        attempt = _Attempt(task, keeper, machine)
+        attempt.take_inputs()
+        # Inputs are fixed from here on: only now may anybody learn what they are checked with.
+        seed = joint_seed(offers, machine.link.all_gather(nonce.hex()))
+        attempt.prepare(seed)
+        attempt.select()
+        share = pack("picks", seed, attempt.share_of_picks())
+        keeper.keep(share)
+        senders = list(range(PARTIES))
+    elif share:
+        keeper.tell(AGAIN, 1, 1)
+    sent = machine.sent_to(CONSUMER, share, senders)
+    if sent:
+        keeper.give(*_opened(sent, (task.settings.size, PAYLOAD_WORDS)))
+    machine.part(CONSUMER)
+
+
+def _opened(sent: dict[int, bytes], shape: tuple[int, ...]) -> tuple[bytes, Words]:
+    """The seed of the checksums, and the payloads of all picks."""
+    contents, seeds = {}, set()
+    try:
+        for rank, data in sent.items():
+            seed, contents[rank] = unpack(data, most=2 * len(data)).parts
+            seeds.add(seed)
+    except ValueError:
+        raise Disagreement("a compute party sent something else than its share of the picks") from None
+    if len(seeds) != 1:
+        raise Disagreement("the compute parties' shares of the picks are not of one computation")
+    return seeds.pop(), added_up(contents, shape)
+
+
+class _Attempt:
+    def __init__(self, task: Task, keeper: Keeper, machine: Machine) -> None:
+        self._settings, self._keeper, self._machine = task.settings, keeper, machine
+        self._program = Program(task.settings)
+        offers, size = task.settings.offers, task.settings.size
+        self._adding, self._swapping = adding_steps(size), swapping_steps(size)
+        self._slots = slot_count(offers, size)
+        self._numbers = np.zeros(self._slots, dtype=np.int64)
+        self._numbers[:offers] = slot_order(offers) + 1
+
+    def take_inputs(self) -> None:
+        own = self._keeper.inputs()
+        next_offers, next_target = self._machine.following(own)
+        self._offers, self._target = (self._ordered(own[0]), self._ordered(next_offers)), (own[1], next_target)
+
+    def _ordered(self, words: Words) -> Words:
+        """Shares of offers in the order of slots; those of empty slots are zeros."""
+        ordered = np.zeros((self._slots, words.shape[1]), dtype=np.int64)
+        ordered[: len(words)] = words[self._numbers[: len(words)] - 1]
+        return ordered
+
+    def prepare(self, seed: bytes) -> None:
+        """Everything before the first pick."""
+        settings, machine, plain = self._settings, self._machine, self._settings.target_words
+        machine.set_words("target_words", *self._target)
+        machine.run(self._program.target, {"target_words": self._target[0]}, ("target", "target_norms", "chances"))
+        drawn = {"public_factors": checksum_factors(seed, plain), "public_tests": range_tests(seed, settings)}
+        for name, value in drawn.items():
+            self._set_public(name, value)
+        parts, step = [], block_rows(settings)
+        for first in range(0, self._slots, step):
+            last = min(first + step, self._slots)
+            parts.append(self._prepare_block(slice(first, last), drawn))
+            self._keeper.tell("preparing", min(last, settings.offers), settings.offers)
+        for name, blocks_of_it in zip(_BLOCK, zip(*parts, strict=True), strict=True):
+            machine.variables.set_var(name, joined(blocks_of_it))
+        self._set_offers("secrets", slice(None), slice(plain + 1, None))
+        self._set_public("public_numbers", self._numbers)
+        secrets = np.zeros((self._slots, SECRET_WORDS), dtype=np.int64)
+        inputs = {"secrets": secrets, "checks": secrets[:, 0], "public_numbers": self._numbers}
+        machine.run(self._program.begin, inputs, ("payload",))
+        machine.forget("target_words", "target", "target_norms", "chances", "checks", "secrets")
+        del self._offers, self._target
+        machine.variables.set_var("score", machine.variables.get_var("attraction"))
+        self._set_zeros("spots")
+
+    def _set_offers(self, name: str, block: slice, words: slice | int) -> Words:
+        own, following = self._offers
+        self._machine.set_words(name, own[block, words], following[block, words])
+        return own[block, words]
+
+    def _prepare_block(self, block: slice, drawn: dict[str, Words]) -> list[object]:
+        settings, machine, plain = self._settings, self._machine, self._settings.target_words
+        rows, classes = (settings.target_rows, settings.columns), (settings.target_rows, settings.classes)
+        inputs: dict[str, Array] = {
+            "words": self._set_offers("words", block, slice(plain)),
+            "bits": self._set_offers("bits", block, plain),
+            "target": np.zeros(rows, dtype=np.float32),
+            "target_norms": np.zeros(rows[0], dtype=np.float32),
+            "chances": np.zeros(classes, dtype=np.float32),
+            **drawn,
+        }
+        outputs = [f"block_{name}" for name in _BLOCK]
+        machine.run(self._program.block, inputs, outputs)
+        results = [machine.variables.get_var(name) for name in outputs]
+        machine.forget("words", "bits", *outputs)
+        return results
+
+    def _set_zeros(self, name: str) -> None:
+        zeros = self._shapes(name)[name]
+        self._machine.set_words(name, zeros, zeros)
+
+    def select(self) -> None:
+        """All rounds: picks, then swaps."""
+        for first in range(0, self._adding, ROUND_STEPS):
+            self._add(first)
+            self._keeper.tell("picking", min(first + ROUND_STEPS, self._adding), self._adding)
+        for first in range(0, self._swapping + 1 if self._swapping else 0, ROUND_STEPS):
+            self._swap(first)
+            self._keeper.tell("improving", min(first + ROUND_STEPS, self._swapping), self._swapping)
+
+    def _add(self, first: int) -> None:
+        steps = range(first, min(first + ROUND_STEPS, self._adding))
+        self._set_steps("public_seats", [seat(self._settings.size, step) for step in steps])
+        self._set_public("public_steps", np.array(len(steps), dtype=np.int64))
+        inputs = self._shapes("rows", "attraction", *_ADDING, "public_seats", "public_steps")
+        self._machine.run(self._program.adds, inputs, _ADDING)
+
+    def _swap(self, first: int) -> None:
+        """Each step takes out the pick that the next one fills; the first of all fills none, the last takes none."""
+        size, last = self._settings.size, self._swapping
+        if not first:
+            self._machine.run(self._program.settle, self._shapes("score", "attraction"), ("score",))
+            self._set_zeros("out")
+        steps = range(first, min(first + ROUND_STEPS, last + 1))
+        self._set_steps("public_strips", [strip(size, step) * (step < last) for step in steps])
+        self._set_steps("public_strips_before", [strip(size, max(0, step - 1)) for step in steps])
+        self._set_steps("public_fills", [np.array(int(step > 0), dtype=np.int64) for step in steps])
+        self._set_public("public_steps", np.array(len(steps), dtype=np.int64))
+        told = ("public_strips", "public_strips_before", "public_fills", "public_steps")
+        self._machine.run(self._program.swaps, self._shapes("rows", *_SWAPPING, *told), _SWAPPING)
+
+    def _set_steps(self, name: str, steps: list[Words]) -> None:
+        """What each step of a round is told; zeros for steps that a round does not have."""
+        missing = [np.zeros_like(steps[0])] * (ROUND_STEPS - len(steps))
+        self._set_public(name, np.stack([*steps, *missing]))
+
+    def _set_public(self, name: str, value: Words) -> None:
+        self._machine.variables.set_var(name, public_value(self._machine.io, value))
+
+    def _shapes(self, *names: str) -> dict[str, Array]:
+        """For each variable any array of its shape and type."""
+        settings, slots = self._settings, self._slots
+        words, decimals, one = np.int64, np.float32, strip(settings.size, 0)
+        arrays: dict[str, Array] = {
+            "rows": np.zeros((slots, row_words(settings)), dtype=decimals),
+            "attraction": np.zeros(slots, dtype=decimals),
+            "payload": np.zeros((slots, PAYLOAD_WORDS), dtype=words),
+            "score": np.zeros(slots, dtype=decimals),
+            "free": np.zeros(slots, dtype=words),
+            "spots": np.zeros((settings.size, sum(grid(settings.offers, settings.size))), dtype=words),
+            "out": np.zeros(len(one), dtype=words),
+            "public_seats": np.zeros((ROUND_STEPS, *seat(settings.size, 0).shape), dtype=words),
+            "public_strips": np.zeros((ROUND_STEPS, *one.shape), dtype=words),
+            "public_strips_before": np.zeros((ROUND_STEPS, *one.shape), dtype=words),
+            "public_fills": np.zeros(ROUND_STEPS, dtype=words),
+            "public_steps": np.array(0, dtype=words),
+        }
+        return {name: arrays[name] for name in names}
+
+    def share_of_picks(self) -> bytes:
+        """This party's share of what will be opened."""
+        self._machine.run(self._program.finish, self._shapes("payload", "spots"), ("picks",))
+        return content_of(self._machine.variables.get_var("picks"))
+
 
 _VERSIONS = ("jax", "jaxlib", "numpy", "spu")
 

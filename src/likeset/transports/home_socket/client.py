@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from likeset.errors import BadMessage, IllegalMessage, LikesetError, NoAnswer, RunCancelled
-from likeset.homes.standings import ABSTAINS, Abstains, Standing
-from likeset.protocol.messages import MOST_BYTES
+from likeset.homes.home import ABSTAINS, Abstains, Standing
 from likeset.protocol.terms import Terms
+from likeset.protocol.wire import MOST_BYTES
 from likeset.transports.home_socket.frames import SLACK, SocketLine, address_in
 from likeset.transports.home_socket.machine_users import ReadPeer, name_of, peer_of
 from likeset.transports.home_socket.verbs import (

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from likeset.errors import BadDocument, LikesetError
-from likeset.homes.owner.datasets import Registry
-from likeset.homes.owner.home import Home
+from likeset.homes.data import Registry
+from likeset.homes.owner_node import Home
 from likeset.transports.home_socket.machine_users import group_of, groups_of, name_of, owner_of, uid_of
 from likeset.transports.sites import SocketSettings, load_settings
 

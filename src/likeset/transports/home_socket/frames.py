@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from likeset.errors import BadDocument, BadMessage, NoAnswer
-from likeset.trust.encoding import fields, read_fields
+from likeset.trust.cards import fields, read_fields
 
 __all__ = ["SLACK", "SocketLine", "address_in"]
 

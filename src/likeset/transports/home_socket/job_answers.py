@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from likeset.errors import BadMessage, IllegalMessage, LikesetError
-from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_run import CuratorRun
-from likeset.homes.standings import ABSTAINS, READY
+from likeset.homes.home import ABSTAINS, READY
+from likeset.homes.mail import CuratorRun, Invitation
 from likeset.protocol.party import CURATOR
 from likeset.transports.curator_sides import curator_made
 from likeset.transports.home_socket.home_settings import HomeSettings

@@ -13,7 +13,7 @@ from likeset.errors import (
     TermsExpired,
     UnfinishedRequest,
 )
-from likeset.homes.standings import ABSTAINS, READY, WAITING, Standing
+from likeset.homes.home import ABSTAINS, READY, WAITING, Standing
 from likeset.transports.refused_letters import AS_IF_NOT_COME
 
 __all__ = [

@@ -12,14 +12,14 @@ import sys
 from pathlib import Path
 
 from likeset.errors import BadMessage, LikesetError, NoAnswer
-from likeset.homes.standings import ABSTAINS
+from likeset.homes.home import ABSTAINS
 from likeset.transports.first_answer import load_libraries
 from likeset.transports.home_socket.frames import SLACK, SocketLine
 from likeset.transports.home_socket.home_settings import HomeSettings
 from likeset.transports.home_socket.job_answers import JobAnswers, answers_to_job
 from likeset.transports.home_socket.verbs import AnswerKind, Verb
 from likeset.transports.sites import MOST_RUNS, SiteParties
-from likeset.trust.signed_terms import MOST_TERMS_BYTES
+from likeset.trust.letters import MOST_TERMS_BYTES
 
 __all__ = ["answer_line", "main"]
 

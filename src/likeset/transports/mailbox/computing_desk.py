@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import ClassVar
 
-from likeset.homes.compute import ComputeRoom
-from likeset.homes.compute_folder import ComputeFolder
+from likeset.homes.compute import ComputeFolder, ComputeRoom
 from likeset.transports.mailbox.desk import MailDesk
 from likeset.transports.mailbox.memory import KnownRun
 from likeset.transports.mailbox.postman import Arrived

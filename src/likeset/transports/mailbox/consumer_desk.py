@@ -13,32 +13,25 @@ from pathlib import Path
 from typing import ClassVar
 
 from likeset.errors import HomeRestored, LikesetError, MailboxTrouble, QuorumMissed, UnfinishedRequest
-from likeset.homes.acceptances import peer_in
-from likeset.homes.compute import ComputeRoom
-from likeset.homes.compute_run import SplitConsumerRun
-from likeset.homes.consumer.home import ConsumerHome
+from likeset.homes.compute import ComputeRoom, SplitConsumerRun
 from likeset.homes.consumer.site import consumer_by_mail
-from likeset.homes.expiry import utc_now
-from likeset.homes.identity import Identity
-from likeset.homes.letter_records import IN
-from likeset.homes.signed_invitation import Invitation, end_of
-from likeset.homes.site_run import ConsumerRun
-from likeset.homes.standings import ABSTAINS, READY, WAITING
-from likeset.protocol.messages import Summary
+from likeset.homes.consumer_home import ConsumerHome
+from likeset.homes.home import ABSTAINS, READY, WAITING
+from likeset.homes.mail import IN, ConsumerRun, Identity, Invitation, end_of, peer_in, utc_now
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS, Terms
-from likeset.split.environment import split_python
+from likeset.protocol.wire import Summary
+from likeset.split.host import split_python
 from likeset.transports.mailbox.computing_desk import ComputingDesk
 from likeset.transports.mailbox.desk import REMEMBERED, TRANSIENT
 from likeset.transports.mailbox.memory import Answer, KnownRun
 from likeset.transports.mailbox.postman import Arrived
 from likeset.transports.mailbox.split_runs import PROGRESS
-from likeset.transports.mailbox.stores import Store
 from likeset.transports.mailbox.words import EndingWords, ProgressWords
 from likeset.transports.outcomes import Ending
+from likeset.transports.stores import Store
 from likeset.trust.cards import Card
-from likeset.trust.posts import PostKind
-from likeset.trust.signed_terms import MOST_ACCEPTANCE_BYTES
+from likeset.trust.letters import MOST_ACCEPTANCE_BYTES, PostKind
 
 __all__ = ["ConsumerDesk", "TravellingRun", "consumer_desk"]
 

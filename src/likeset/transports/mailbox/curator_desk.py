@@ -18,25 +18,21 @@ from likeset.errors import (
     NotCurated,
 )
 from likeset.homes.compute import ComputeRoom
-from likeset.homes.curator.home import CuratorHome, curator_by_mail
-from likeset.homes.curator.settings import SETTINGS_FILE, CuratorSettings
-from likeset.homes.expiry import utc_now
-from likeset.homes.identity import Identity
-from likeset.homes.letter_records import IN, OUT, KeptLetter
-from likeset.homes.site_run import CuratorRun
-from likeset.homes.standings import ABSTAINS, READY
+from likeset.homes.curator_home import SETTINGS_FILE, CuratorHome, CuratorSettings, curator_by_mail
+from likeset.homes.home import ABSTAINS, READY
+from likeset.homes.mail import IN, OUT, CuratorRun, Identity, KeptLetter, utc_now
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS
-from likeset.split.environment import environment_folder, split_python
+from likeset.split.host import environment_folder, split_python
 from likeset.transports.mailbox.curator_steps import CuratorSteps
 from likeset.transports.mailbox.desk import TRANSIENT
 from likeset.transports.mailbox.memory import Answer, KnownRun
 from likeset.transports.mailbox.postman import Arrived
-from likeset.transports.mailbox.stores import Store
 from likeset.transports.mailbox.words import EndingWords, ProgressWords, last_time
 from likeset.transports.outcomes import Ending
+from likeset.transports.stores import Store
 from likeset.trust.cards import Card
-from likeset.trust.posts import PostKind
+from likeset.trust.letters import PostKind
 
 __all__ = ["CuratorDesk", "curator_desk"]
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from likeset.errors import LikesetError, QuorumMissed, UnfinishedRequest
-from likeset.homes.site_run import CuratorRun
-from likeset.homes.standings import ABSTAINS
+from likeset.homes.home import ABSTAINS
+from likeset.homes.mail import CuratorRun
 from likeset.transports.mailbox.computing_desk import ComputingDesk
 from likeset.transports.mailbox.desk import TRANSIENT
 from likeset.transports.mailbox.memory import Answer, KnownRun, RunStep

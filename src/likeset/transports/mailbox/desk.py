@@ -9,21 +9,22 @@ from pathlib import Path
 from typing import Final, Self
 
 from likeset.errors import HomeRestored, IllegalMessage, LedgerUnavailable, MailboxTrouble, PostTrouble
-from likeset.homes.expiry import check_not_expired
-from likeset.homes.identity import Identity
-from likeset.homes.letter_records import OUT
-from likeset.homes.padding import most_bytes_from
-from likeset.homes.signed_invitation import Invitation, end_of
-from likeset.homes.site_run import Factory, SiteRun
+from likeset.homes.mail import OUT, Factory, Identity, Invitation, SiteRun, check_not_expired, end_of, most_bytes_from
 from likeset.protocol.terms import Terms
 from likeset.transports.mailbox.looks import Look
 from likeset.transports.mailbox.memory import KnownRun, MailMemory
 from likeset.transports.mailbox.postman import Arrived, Postman, Tally
-from likeset.transports.mailbox.stores import Store
+from likeset.transports.stores import Store
 from likeset.trust.cards import Card
-from likeset.trust.letters import is_stub
-from likeset.trust.posts import Post, PostKind, size_of_post
-from likeset.trust.signed_terms import MOST_ACCEPTANCE_BYTES, MOST_TERMS_BYTES, is_acceptance
+from likeset.trust.letters import (
+    MOST_ACCEPTANCE_BYTES,
+    MOST_TERMS_BYTES,
+    Post,
+    PostKind,
+    is_acceptance,
+    is_stub,
+    size_of_post,
+)
 
 __all__ = ["MOST_RUNS_OF_ONE", "REMEMBERED", "TRANSIENT", "MailDesk"]
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from likeset.errors import LedgerUnavailable
-from likeset.homes.expiry import utc_now
-from likeset.ledger.store import Layout, Store
-from likeset.trust.posts import PostKind
+from likeset.homes.mail import utc_now
+from likeset.ledger.sqlite_file import Layout, Store
+from likeset.trust.letters import PostKind
 
 __all__ = ["MEMORY_FILE", "Answer", "Fate", "KnownRun", "MailMemory", "PostedFile", "RunStep", "StepKind"]
 

@@ -12,26 +12,26 @@ from functools import cached_property
 from pathlib import Path
 
 from likeset.errors import HomeRestored, IllegalMessage, LikesetError, TermsExpired
-from likeset.homes.expiry import check_not_expired, utc_now
-from likeset.homes.identity import Identity
-from likeset.homes.owner.home import Home
-from likeset.homes.owner.node import OwnerNode
+from likeset.homes.home import ABSTAINS, READY, WAITING
+from likeset.homes.mail import (
+    Identity,
+    Invitation,
+    SiteRun,
+    acknowledging_party,
+    check_not_expired,
+    most_bytes_to_owner,
+    utc_now,
+)
 from likeset.homes.owner.site import NodeRun, owner_run
-from likeset.homes.padding import most_bytes_to_owner
-from likeset.homes.signed_invitation import Invitation
-from likeset.homes.site_run import SiteRun
-from likeset.homes.standings import ABSTAINS, READY, WAITING
-from likeset.homes.transcripts import acknowledging_party
+from likeset.homes.owner_node import Home, OwnerNode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.transports.mailbox.desk import TRANSIENT, MailDesk
 from likeset.transports.mailbox.memory import Answer, KnownRun
 from likeset.transports.mailbox.postman import Arrived
-from likeset.transports.mailbox.stores import Store
-from likeset.trust.letters import is_stub
-from likeset.trust.pins import Pin
-from likeset.trust.posts import PostKind
-from likeset.trust.signed_terms import is_acceptance
+from likeset.transports.stores import Store
+from likeset.trust.cards import Pin
+from likeset.trust.letters import PostKind, is_acceptance, is_stub
 
 __all__ = ["OwnerDesk", "owner_desk"]
 

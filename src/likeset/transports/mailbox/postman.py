@@ -12,15 +12,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from likeset.errors import BadDocument, PostTrouble
-from likeset.homes.identity import Identity
-from likeset.homes.letter_records import OUT
-from likeset.homes.own_papers import check_remembered
+from likeset.homes.mail import OUT, Identity, check_remembered
 from likeset.transports.mailbox.looks import Look
 from likeset.transports.mailbox.memory import Fate, MailMemory, PostedFile
-from likeset.transports.mailbox.stores import Store, StoredFile
 from likeset.transports.sites import SiteSettings
+from likeset.transports.stores import Store, StoredFile
 from likeset.trust.cards import Card
-from likeset.trust.posts import PairKeys, Post, PostKind, file_name, is_post_size, size_of_post
+from likeset.trust.letters import PairKeys, Post, PostKind, file_name, is_post_size, size_of_post
 
 __all__ = ["MOST_OPENED", "MOST_UNREAD", "OLDEST", "Arrived", "Postman", "Tally"]
 

@@ -8,10 +8,9 @@ from enum import StrEnum
 from typing import Any
 
 from likeset.errors import InvalidArgument
-from likeset.homes.consumer.home import ConsumerHome, KeptRun
-from likeset.homes.expiry import utc_now
-from likeset.homes.signed_invitation import end_of
-from likeset.homes.standings import ABSTAINS, READY, WAITING
+from likeset.homes.consumer_home import ConsumerHome, KeptRun
+from likeset.homes.home import ABSTAINS, READY, WAITING
+from likeset.homes.mail import end_of, utc_now
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS
 from likeset.transports.mailbox.memory import MEMORY_FILE, Answer, KnownRun, MailMemory

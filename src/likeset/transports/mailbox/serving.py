@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Protocol
 
 from likeset.errors import HomeRestored, LikesetError
-from likeset.homes.expiry import utc_now
+from likeset.homes.mail import utc_now
 from likeset.transports.mailbox.looks import Desk, Look
-from likeset.transports.mailbox.stores import Store, open_store
+from likeset.transports.stores import Store, open_store
 
 __all__ = ["LONGEST", "SHORTEST", "Stop", "Tell", "desks_at", "look_once", "serve"]
 

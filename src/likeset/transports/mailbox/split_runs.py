@@ -10,15 +10,12 @@ from datetime import datetime, timedelta
 from typing import Final, Literal
 
 from likeset.errors import BadDocument, HomeRestored, LikesetError, NoAnswer, QuorumMissed
-from likeset.homes.compute import ComputeRoom
-from likeset.homes.compute_folder import ComputeFolder
-from likeset.homes.compute_run import ComputeRun, SplitConsumerRun
-from likeset.homes.letter_records import IN, OUT, KeptLetter
-from likeset.protocol.legality import ComputeState
-from likeset.protocol.party import CURATOR
-from likeset.protocol.split.split_consumer import NOTHING_HELD
-from likeset.protocol.split.split_messages import ShareReceipts
+from likeset.homes.compute import ComputeFolder, ComputeRoom, ComputeRun, SplitConsumerRun
+from likeset.homes.mail import IN, OUT, KeptLetter
+from likeset.protocol.party import CURATOR, ComputeState
+from likeset.protocol.split_run import NOTHING_HELD
 from likeset.protocol.terms import WITNESS
+from likeset.protocol.wire import ShareReceipts
 from likeset.transports.mailbox.desk import TRANSIENT, MailDesk
 from likeset.transports.mailbox.memory import Answer, KnownRun
 from likeset.transports.mailbox.words import EndingWords, ProgressWords, last_time

@@ -12,22 +12,21 @@ from typing import ClassVar
 
 from likeset.errors import HomeRestored, IllegalMessage, LikesetError, NotCurated
 from likeset.homes.compute import ComputeRoom
-from likeset.homes.expiry import utc_now
-from likeset.homes.identity import Identity
-from likeset.homes.standings import READY
-from likeset.homes.witness.home import WitnessHome, witness
+from likeset.homes.home import READY
+from likeset.homes.mail import Identity, utc_now
+from likeset.homes.witness_home import WitnessHome, witness
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS
-from likeset.split.environment import split_python
+from likeset.split.host import split_python
 from likeset.transports.mailbox.computing_desk import ComputingDesk
 from likeset.transports.mailbox.desk import TRANSIENT
 from likeset.transports.mailbox.memory import Answer, KnownRun
 from likeset.transports.mailbox.postman import Arrived
-from likeset.transports.mailbox.stores import Store
 from likeset.transports.mailbox.words import EndingWords
 from likeset.transports.outcomes import Ending
+from likeset.transports.stores import Store
 from likeset.trust.cards import Card
-from likeset.trust.posts import PostKind
+from likeset.trust.letters import PostKind
 
 __all__ = ["WitnessDesk", "witness_desk"]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from likeset.transports.nvflare.job import CLIENT_CONFIG, SERVER_CONFIG
 from likeset.transports.sites import MOST_RUNS
-from likeset.trust.signed_terms import MOST_TERMS_BYTES
+from likeset.trust.letters import MOST_TERMS_BYTES
 
 __all__ = ["is_job_id", "why_folder_refused", "why_zip_refused"]
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from likeset.errors import InvalidArgument, LikesetError, NoAnswer, RunCancelled
-from likeset.homes.signed_invitation import Invitation
+from likeset.homes.mail import Invitation
 from likeset.transports.nvflare.job import CLASSES, settle, write_job, write_settings
 from likeset.transports.nvflare.run_report import NEWS_TOPIC, REPORT_FILE, News, RunReport, read_report
 from likeset.transports.outcomes import Ending

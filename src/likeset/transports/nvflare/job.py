@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.homes.signed_invitation import Invitation
-from likeset.protocol.foreign_terms import check_meant
-from likeset.protocol.planned_terms import PlannedTerms
+from likeset.homes.mail import Invitation
+from likeset.protocol.terms import PlannedTerms, check_meant
 from likeset.transports.sites import MOST_RUNS, SETTINGS_FILE, SiteLimits, file_of_invitation
 
 __all__ = ["CLASSES", "CLIENT_CONFIG", "SERVER_CONFIG", "check_sendable", "settle", "write_job", "write_settings"]

@@ -24,9 +24,8 @@ from likeset.errors import (
     TermsExpired,
     UnfinishedRequest,
 )
-from likeset.homes.expiry import check_not_expired, utc_now
-from likeset.homes.signed_invitation import Invitation
-from likeset.homes.standings import ABSTAINS, READY, WAITING
+from likeset.homes.home import ABSTAINS, READY, WAITING
+from likeset.homes.mail import Invitation, check_not_expired, utc_now
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.transports.curator_sides import curator_side, line_to
@@ -45,7 +44,7 @@ from likeset.transports.sites import (
     load_invitations,
     load_settings,
 )
-from likeset.trust.signed_terms import is_acceptance
+from likeset.trust.letters import is_acceptance
 
 __all__ = ["Controller", "Curation", "Site"]
 

@@ -1,0 +1,512 @@
+"""An owner's data sets: registered, mapped to a schema, checked for small groups and identifying columns."""
+
+import contextlib
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pydantic import Field
+
+from likeset import documents
+from likeset.documents import Document
+from likeset.errors import BadTable, InvalidArgument, LikesetError
+from likeset.files import make_private_folder
+from likeset.privacy.events import PrivacyUnit
+from likeset.privacy.guarantee import checked_name
+from likeset.privacy.kept_rows import keep_key
+from likeset.protocol.sealed import Admission, foreseen_sample
+from likeset.protocol.terms import Terms
+from likeset.tables.cells import MissingWords, plain_array
+from likeset.tables.column_looks import TableLook
+from likeset.tables.columns import BooleanColumn, CategoryColumn, OrdinalColumn
+from likeset.tables.dead_columns import DeadColumn, dead_columns_of
+from likeset.tables.identifiers import Reason, Suspicion, suspicions_in
+from likeset.tables.records import DeclaredRecords
+from likeset.tables.rows_per_id import check_ids, check_most_rows
+from likeset.tables.scan.row_pass import without_dictionaries
+from likeset.tables.scan.sampled_scan import SampledScan
+from likeset.tables.scan.source_scan import SourceScan
+from likeset.tables.scan.withheld_rows import offered_rows
+from likeset.tables.schema import Declaration, Schema, read_labels
+from likeset.tables.sources.row_blocks import BLOCK_ROWS
+from likeset.tables.sources.source import Block, Source, open_source
+
+
+@dataclass(frozen=True, slots=True)
+class SmallGroup:
+    """Rows that have a value in common which few others have.
+
+    Attributes:
+        column: in which.
+        value: as it is declared; for this house alone.
+        rows: how many.
+    """
+
+    column: str
+    value: str
+    rows: int
+
+
+class SmallGroups:
+    """Finds the rows with some category value that fewer than ``smallest`` rows have, while all rows go by once.
+
+    Groups are values of category, ordinal and yes-or-no columns, and of a label that is a category; missing is none.
+    Of each value that was seen less often so far, the numbers of its rows are held.
+
+    Args:
+        schema: what rows mean.
+        smallest: so many rows are no small group.
+        labelled: whether the label counts.
+    """
+
+    def __init__(self, schema: Schema, *, smallest: int, labelled: bool) -> None:
+        self._groups = _Groups(schema, labelled=labelled)
+        self._smallest = smallest
+        self.columns: tuple[str, ...] = self._groups.columns if smallest > 1 else ()
+        self._counts: dict[str, Counter[Any]] = {name: Counter() for name in self.columns}
+        self._rows: dict[str, dict[Any, list[int]]] = {name: {} for name in self.columns}
+
+    def add(self, block: Block) -> None:
+        """The next rows."""
+        self._add(block, None)
+
+    def add_some(self, block: Block, kept: NDArray[np.int64]) -> None:
+        """The next rows, of which only those of these numbers count: the others are offered to nobody."""
+        here = np.arange(block.first_row, block.first_row + len(block))
+        self._add(block, pa.array(np.isin(here, kept, assume_unique=True)))
+
+    def _add(self, block: Block, counts: Any) -> None:
+        if not self.columns:
+            return
+        for name, every in self._groups.of(without_dictionaries(block.table.select(self.columns))):
+            values = every if counts is None else pc.if_else(counts, every, pa.scalar(None, every.type))
+            seen, rows = self._counts[name], self._rows[name]
+            counted = pc.value_counts(values.drop_null())
+            here = counted.field(0).to_pylist()
+            seen.update(dict(zip(here, counted.field(1).to_pylist(), strict=True)))
+            few = [value for value in here if seen[value] < self._smallest]
+            for value in set(here).difference(few):
+                rows.pop(value, None)
+            if few:
+                rare = pc.is_in(values, value_set=pa.array(few, values.type))
+                places = np.flatnonzero(rare.to_numpy(zero_copy_only=False))
+                for place, value in zip(places, values.take(pa.array(places)).to_pylist(), strict=True):
+                    rows.setdefault(value, []).append(block.first_row + int(place))
+
+    def groups(self) -> tuple[SmallGroup, ...]:
+        """The small groups among all rows that went by, smallest first."""
+        groups = [
+            SmallGroup(column, str(value), len(numbers))
+            for column, by_value in self._rows.items()
+            for value, numbers in by_value.items()
+        ]
+        return tuple(sorted(groups, key=lambda group: (group.rows, group.column, group.value)))
+
+    def rows(self) -> NDArray[np.int64]:
+        """Their numbers, rising, of all rows that went by."""
+        rare = (numbers for rows in self._rows.values() for numbers in rows.values())
+        return np.unique(np.array([number for numbers in rare for number in numbers], dtype=np.int64))
+
+
+def rare_among(groups: SmallGroups, source: Source, kept: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """The numbers of the rows in small groups.
+
+    Args:
+        groups: saw all rows, if all take part.
+        source: the rows, read again if not all take part.
+        kept: numbers of those that take part; None for all.
+    """
+    if kept is not None and groups.columns:
+        for block in source.blocks(groups.columns):
+            groups.add_some(block, kept)
+    return groups.rows()
+
+
+class _Groups:
+    """The columns whose values are groups, in declared types: a value is the same however a file writes it."""
+
+    def __init__(self, schema: Schema, *, labelled: bool) -> None:
+        kinds = (CategoryColumn, OrdinalColumn, BooleanColumn)
+        declared: dict[str, Any] = {
+            name: column for name, column in schema.declaration.columns.items() if isinstance(column, kinds)
+        }
+        self._missing = MissingWords.of(schema.declaration.missing_words)
+        label = schema.declaration.label
+        self._label = label if labelled and label is not None and label.kind == "category" else None
+        self._records = None
+        if declared:
+            part = Declaration(
+                likeset="schema", version=1, columns=declared, missing_words=schema.declaration.missing_words
+            )
+            self._records = DeclaredRecords(Schema(part))
+        self.columns = (*declared, *([self._label.column] if self._label else []))
+
+    def of(self, table: pa.Table) -> Iterator[tuple[str, Any]]:
+        """Each column of a table with its values; null where one is missing."""
+        if self._records is not None:
+            records = self._records.of(table)
+            for name in records.column_names:
+                yield name, self._without_missing_words(plain_array(records.column(name)))
+        if self._label is not None:
+            cells = plain_array(table.column(self._label.column))
+            values, bad = read_labels(cells, kind="category", values=self._label.values, missing=self._missing)
+            unusable = np.zeros(len(values), dtype=np.bool_)
+            for _, _, mask in bad:
+                unusable |= mask
+            yield self._label.column, pa.array(values, mask=unusable)
+
+    def _without_missing_words(self, column: Any) -> Any:
+        if not pa.types.is_string(column.type):
+            return column
+        missing = pc.is_in(column, value_set=self._missing.words)
+        return pc.if_else(missing, pa.scalar(None, column.type), column)
+
+
+_SOURCE, _SCHEMA, _MAPPING = "source.yaml", "schema.yaml", "mapping.yaml"
+_SUSPECTED = "suspected.yaml"
+
+
+class Mapping(Document):
+    """How the owner's own columns become the declared ones: an SQL expression for each."""
+
+    likeset: Literal["mapping"]
+    version: Literal[1]
+    columns: Annotated[dict[str, str], Field(min_length=1)]
+    where: str = ""
+
+    def query(self, source: str) -> str:
+        """One SELECT over a source."""
+        parts = [f"({expression}\n) AS {_quoted(name)}" for name, expression in self.columns.items()]
+        condition = f" WHERE ({self.where}\n)" if self.where else ""
+        return f"SELECT {', '.join(parts)} FROM {_table(source)}{condition}"  # noqa: S608 (it can only read)
+
+
+class _Place(Document):
+    """Where the rows of a data set lie."""
+
+    likeset: Literal["data"]
+    version: Literal[1]
+    source: Annotated[str, Field(repr=False)]
+
+
+class _SuspectedColumn(Document):
+    """A column that may identify people, and why."""
+
+    column: str
+    reason: Reason
+    word: str = ""
+
+
+class _Suspected(Document):
+    """The columns that may identify people, as they looked when rows were last looked at."""
+
+    likeset: Literal["suspected"]
+    version: Literal[1]
+    schema_digest: str
+    columns: tuple[_SuspectedColumn, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedData:
+    """A data set while it is used.
+
+    Attributes:
+        scan: the rows that may be offered.
+        row_count: how many rows there are in all.
+        withheld: how many of them are not offered, because of small groups.
+        not_kept: how many are not offered, because the schema keeps a few rows of each id.
+        too_long: how many have a cell that is longer than the schema declares, and so are no rows of any run.
+        declared: what its records look like.
+        fingerprint: stays the same as long as the data, the schema and the group size do.
+    """
+
+    scan: SampledScan
+    row_count: int
+    withheld: int
+    not_kept: int
+    too_long: int
+    declared: DeclaredRecords
+    fingerprint: str
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """A registered data set.
+
+    Attributes:
+        name: by which the owner calls it.
+        source: where its rows lie.
+        schema: what is declared.
+        mapping: how own columns become declared ones, if they are not that already.
+        folder: where it is registered; None if it is not yet.
+        dead_columns: columns that hardly count, by its first rows; known right after it was added only.
+    """
+
+    name: str
+    source: str = field(repr=False)  # an address may hold a password
+    schema: Schema
+    mapping: Mapping | None
+    folder: Path | None = None
+    dead_columns: tuple[DeadColumn, ...] = ()
+
+    def open_source(self) -> Source:
+        """Its rows, in declared columns."""
+        if self.mapping is None:
+            return open_source(self.source)
+        return open_source("sql:" + self.mapping.query(self.source), name=f"data set {self.name}, mapped")
+
+    @contextmanager
+    def opened(self, terms: Terms, *, smallest_group: int, key: int | None = None) -> Iterator[OpenedData]:
+        """Its rows as a run under these terms may see them; see ``guarded``."""
+        with self.open_source() as source:
+            yield self.guarded(source, terms, smallest_group=smallest_group, key=key)
+
+    def keep_key(self, key: int) -> int:
+        """The secret that decides which rows of an id take part: the same in every run with this data set."""
+        return keep_key(key, f"data/{self.name}")
+
+    def guarded(self, source: Source, terms: Terms, *, smallest_group: int, key: int | None = None) -> OpenedData:
+        """The rows of its source as a run may see them: without small groups, and in ``sealed`` without too long rows.
+
+        All rows are read once; twice where the schema keeps a few rows of each id and small groups are left out, since
+        only what is kept counts in a group. So a row that cannot be used shows here, before anything is charged.
+
+        Args:
+            source: of this data set.
+            terms: of the run.
+            smallest_group: groups of fewer rows are not offered.
+            key: the owner's; with it, the sample with which its answer begins is drawn on the way. A schema that keeps
+                a few rows of each id needs it.
+
+        Raises:
+            InvalidArgument: the schema keeps a few rows of each id, and there is no key to draw them by.
+            BadTable: a person has more rows than the schema declares, no row may be offered, or one cannot be used.
+        """
+        labelled, sealed = self.schema.label_column in terms.columns, terms.protocol == "sealed"
+        every = SourceScan(source, self.schema, labelled=labelled)
+        groups = SmallGroups(self.schema, smallest=smallest_group, labelled=labelled)
+        drawing = foreseen_sample(terms.run, key) if sealed and key is not None else None
+        seen = every.first_pass(
+            *([groups] if self.schema.keep is None else []),
+            sample=drawing,
+            without_too_long=sealed,
+            keep_key=None if key is None else self.keep_key(key),
+        )
+        check_most_rows(seen.most_rows, source, self.schema)
+        rare = rare_among(groups, source, seen.kept)
+        # An owner of interactive leaves rows that are too long out by itself, so that its others keep their numbers.
+        withheld = np.union1d(rare, seen.too_long) if sealed else rare
+        left = seen.row_count - len(withheld)
+        if seen.kept is not None:
+            left = len(np.setdiff1d(seen.kept, withheld, assume_unique=True))
+        if not left:
+            raise BadTable(source.name, "has no row that may be offered")
+        if seen.fault is not None:
+            raise seen.fault
+        offered = offered_rows(every, self.schema, seen, withhold=sealed, rare=rare)
+        # Rows of small groups are known at the end only: the numbers of the others, and with them the sample, change.
+        scan = SampledScan(offered, None if len(rare) else seen.sample)
+        fingerprint = _digest(source.fingerprint(), self.schema.digest, str(smallest_group))
+        return OpenedData(
+            scan=scan,
+            row_count=seen.row_count,
+            withheld=len(rare),
+            not_kept=0 if seen.kept is None else seen.row_count - len(seen.kept),
+            too_long=len(seen.too_long),
+            declared=self.declared,
+            fingerprint=fingerprint,
+        )
+
+    @cached_property
+    def declared(self) -> DeclaredRecords:
+        """What leaves with a row."""
+        return DeclaredRecords(self.schema)
+
+    @property
+    def suspicions(self) -> tuple[Suspicion, ...]:
+        """Columns that leave with a record and may identify people: as last seen in rows, or by the schema alone."""
+        if self.folder is not None and (self.folder / _SUSPECTED).exists():
+            with contextlib.suppress(LikesetError):
+                known = documents.read(self.folder / _SUSPECTED, _Suspected)
+                if known.schema_digest == self.schema.digest:
+                    return tuple(Suspicion(column.column, column.reason, column.word) for column in known.columns)
+        return suspicions_in(self.schema)
+
+    def keep_suspicions(self, suspicions: Iterable[Suspicion]) -> None:
+        """Remember what a look at rows said; it stays in this node."""
+        if self.folder is None:
+            return
+        columns = [
+            {"column": suspicion.column, "reason": str(suspicion.reason), "word": suspicion.word}
+            for suspicion in suspicions
+        ]
+        content = {"likeset": "suspected", "version": 1, "schema_digest": self.schema.digest, "columns": columns}
+        with contextlib.suppress(LikesetError):  # then the schema alone tells until the next look
+            documents.write(self.folder / _SUSPECTED, content)
+
+    def misfits(self, terms: Terms) -> list[str]:
+        """What in the terms does not go with this data set."""
+        schema, misfits = self.schema, []
+        if not set(schema.columns) <= set(terms.columns):
+            misfits.append("the terms name fewer columns than leave with a row")
+        odd = [name for name in terms.columns if name not in schema.record_columns]
+        if odd:
+            misfits.append(f"the schema of data set {self.name} does not declare {', '.join(map(repr, odd))}")
+        if terms.kernel.columns != schema.width:
+            misfits.append(f"the terms count {terms.kernel.columns} features in a row, the schema {schema.width}")
+        try:
+            Admission(terms, self.declared)
+        except InvalidArgument as error:
+            misfits.append(f"in the terms {error.argument} {error.reason}")
+        if terms.id_column != (schema.id_column or ""):
+            # Otherwise a consumer could fix the unit of this owner's account to one that no honest run has.
+            mine = PrivacyUnit(schema.rows_per_unit, schema.id_column or "")
+            misfits.append(f"the terms protect one {terms.unit}, the schema one {mine}")
+        if terms.rows_per_unit < schema.rows_per_unit:
+            misfits.append(
+                f"the terms protect {terms.rows_per_unit} rows of a person, the schema declares up to "
+                f"{schema.rows_per_unit}"
+            )
+        return misfits
+
+
+class Registry:
+    """All data sets of a node.
+
+    Args:
+        folder: where they lie.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read: dict[str, tuple[tuple[bytes | None, ...], DataSet]] = {}
+
+    def names(self) -> list[str]:
+        """Of all data sets."""
+        return sorted(path.parent.name for path in self._folder.glob(f"*/{_SOURCE}"))
+
+    def get(self, name: str) -> DataSet:
+        """A data set by its name.
+
+        Raises:
+            InvalidArgument: there is none of that name.
+        """
+        known = self.names()
+        if name not in known:
+            hint = documents.near_miss(name, known) or "; add it with `likeset owner data add`"
+            raise InvalidArgument("data set", name, f"is not registered{hint}")
+        place = self._folder / name
+        mapping = place / _MAPPING
+        texts = tuple(_text_of(place / file) for file in (_SOURCE, _SCHEMA, _MAPPING))
+        if name not in self._read or self._read[name][0] != texts:
+            data = DataSet(
+                name,
+                documents.read(place / _SOURCE, _Place).source,
+                Schema.load(place / _SCHEMA),
+                documents.read(mapping, Mapping) if mapping.exists() else None,
+                place,
+            )
+            self._read[name] = texts, data  # parsed once while it is the same: lists judge many runs
+        return self._read[name][1]
+
+    def add(self, name: str, source: str, *, schema: Path, mapping: Path | None = None) -> DataSet:
+        """Register a data set; its rows stay where they are.
+
+        Raises:
+            LikesetError: the name is taken, the source cannot be read, does not have the declared columns, or has more
+                rows of a person than declared.
+        """
+        if "/" in checked_name("data set", name):
+            raise InvalidArgument("data set", name, "must not contain /")
+        if name in self.names():
+            raise InvalidArgument("data set", name, "is registered already; take another name")
+        rules = None if mapping is None else documents.read(mapping, Mapping)
+        lasting = str(Path(source).absolute()) if Path(source).exists() else source
+        data = DataSet(name, lasting, Schema.load(schema), rules)
+        with data.open_source() as opened:
+            there = set(opened.schema.names)
+            for column in data.schema.needed_columns:
+                if column not in there:
+                    data.schema.column_of(opened, column, table=opened.name)
+            check_ids(opened, data.schema)
+            if opened.row_count == 0:
+                raise BadTable(opened.name, "has no rows")
+            suspicions, dead = _first_look(opened, data.schema)
+        place = self._folder / name
+        make_private_folder(place)  # an address may hold a password
+        documents.write_text(place / _SCHEMA, data.schema.to_yaml())
+        if rules is not None:
+            documents.write(place / _MAPPING, rules.model_dump(exclude_defaults=True))
+        # Last, since a folder without it is no data set.
+        documents.write(place / _SOURCE, {"likeset": "data", "version": 1, "source": lasting})
+        registered = replace(data, folder=place, dead_columns=dead)
+        registered.keep_suspicions(suspicions)
+        return registered
+
+    def remove(self, name: str) -> None:
+        """Forget a data set; whatever a crash leaves of it is none any more.
+
+        Raises:
+            InvalidArgument: there is none of that name, or its files cannot be removed.
+        """
+        place = self.get(name).folder
+        assert place is not None  # noqa: S101 - what the registry gives is registered
+        try:
+            for file in (_SOURCE, _SCHEMA, _MAPPING, _SUSPECTED):  # first what makes it a data set
+                (place / file).unlink(missing_ok=True)
+            place.rmdir()
+        except OSError as error:
+            raise InvalidArgument("data set", name, f"cannot be removed: {error.strerror}") from error
+
+    def for_terms(self, terms: Terms) -> list[DataSet]:
+        """The data sets that are declared as the terms say."""
+        return [data for name in self.names() if (data := self.get(name)).schema.digest == terms.schema_digest]
+
+
+def _first_look(source: Source, schema: Schema) -> tuple[tuple[Suspicion, ...], tuple[DeadColumn, ...]]:
+    """Columns that may identify people and columns that hardly count, by the first rows: enough to see either."""
+    rows = source.fetch(np.arange(min(source.row_count, BLOCK_ROWS)), schema.record_columns)
+    look = TableLook(schema.record_columns, schema.declaration.missing_words)
+    look.add(rows)
+    return suspicions_in(schema, look.summary()), dead_columns_of(schema, rows, table_name=source.name)
+
+
+def _text_of(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None  # whoever reads it in earnest says why
+
+
+def _table(source: str) -> str:
+    """What stands behind FROM."""
+    if source.startswith("sql:"):
+        return f"(\n{source[len('sql:') :]}\n)"
+    kind = "".join(Path(source).suffixes[-2:]).lower()
+    quoted = "'" + source.replace("'", "''") + "'"
+    if kind.endswith((".parquet", ".pq")):
+        return quoted
+    if kind.endswith((".csv", ".csv.gz")):
+        return f"read_csv({quoted}, header = true, all_varchar = true)"
+    if kind.endswith((".tsv", ".tsv.gz")):
+        return f"read_csv({quoted}, header = true, all_varchar = true, delim = '\t')"
+    raise BadTable(
+        source, "a mapping goes with a CSV, TSV or Parquet file or sql:SELECT ...; put the SQL into the source instead"
+    )
+
+
+def _digest(*words: str) -> str:
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,375 @@
+"""``owner.yaml``: what an owner lets others do, and the one function that decides about a run."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, field_validator
+
+from likeset import documents
+from likeset.documents import Document
+from likeset.errors import InvalidArgument
+from likeset.homes.home import MailboxAddress
+from likeset.homes.mail import clock_words
+from likeset.ledger.budget import Limit
+from likeset.privacy.events import Relation
+from likeset.privacy.guarantee import checked_name
+from likeset.protocol.terms import Terms
+
+_ROUNDING = 1e-9
+_UNBOUNDED = "unbounded"  # how the ledger calls a part that has no price
+
+Epsilon = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+Delta = Annotated[float, Field(ge=0.0, lt=1.0)]
+Count = Annotated[int, Field(ge=0)]
+
+
+class RunLimit(Document):
+    """What a single run may cost."""
+
+    epsilon: Epsilon = 0.0
+    delta: Delta = 1e-5
+    rows: Count = 0
+    readable: Count | None = None
+
+
+class TotalLimit(Document):
+    """What all runs together may cost."""
+
+    epsilon: Epsilon = 0.0
+    delta: Delta = 1e-5
+    rows: Count = 0
+    readable: Count | None = None
+    relation: Literal["replace-one", "add-or-remove"] = "replace-one"
+
+
+class Policy(Document):
+    """What stands in ``owner.yaml``.
+
+    Attributes:
+        name: the owner's name in the terms of runs.
+        consumers: who may ask, by the very name in the terms; ``*`` stands for any letters.
+        curators: who may curate, by the names of cards that are pinned as a curator's; ``*`` likewise.
+        witnesses: who may witness, likewise.
+        purposes: what for; likewise, but capital or small letters.
+        columns: that may ever leave.
+        smallest_group: rows with a category value that fewer rows have are not offered; 1 offers all.
+        per_run: limits of a single run.
+        total: limits over all runs.
+        runs_per_month: how many runs may begin in a calendar month (UTC).
+        accept_unproven: parts without a proof that are accepted all the same, by name.
+        manual_approval: whether a person decides about each run.
+        price_at_least: the least price for a row disclosed.
+        certificates: files that ``check`` looks at, if there are any.
+        mailboxes: addresses where letters are looked for; nothing else that others may do depends on them.
+    """
+
+    likeset: Literal["owner"]
+    version: Literal[1]
+    name: str
+    consumers: tuple[str, ...] = ()
+    curators: tuple[str, ...] = ("*",)
+    witnesses: tuple[str, ...] = ("*",)
+    purposes: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    smallest_group: Annotated[int, Field(ge=1)] = 10
+    per_run: RunLimit = RunLimit()
+    total: TotalLimit = TotalLimit()
+    runs_per_month: Count = 4
+    accept_unproven: tuple[str, ...] = ()
+    manual_approval: bool = True
+    price_at_least: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 0.0
+    certificates: tuple[str, ...] = ()
+    mailboxes: tuple[MailboxAddress, ...] = ()
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_name(cls, value: str) -> str:
+        try:
+            return checked_name("name", value)
+        except InvalidArgument as error:
+            raise ValueError(error.reason) from None
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """The policy in a file.
+
+        Raises:
+            BadDocument: with file, line, field and reason.
+        """
+        return documents.read(path, cls)
+
+    def limit_toward_others(self) -> Limit:
+        """What other owners may learn in all, as a limit in the ledger."""
+        accepted = (*self.accept_unproven, _UNBOUNDED) if self.accept_unproven else ()
+        total = self.total
+        return Limit(total.epsilon, total.delta, Relation(total.relation), accept_unproven=accepted)
+
+    def limit_of_rows(self) -> Limit:
+        """How many rows may leave in all, and how many of them be read, as a limit in the ledger."""
+        return Limit.rows_only(self.total.rows, readable=self.total.readable)
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """Both budgets before and after a run, and what the run costs by itself.
+
+    Attributes:
+        epsilon_spent: toward the other owners, over all runs so far.
+        epsilon_after: the same with this run.
+        epsilon_of_run: of this run by itself, at the delta of its terms; infinite where there is no bound.
+        rows_spent: that left so far.
+        rows_after: the same with this run.
+        rows_of_run: of this run, at most.
+        read_spent: rows that some party could read so far.
+        read_after: the same with this run.
+        read_of_run: rows that one party may read in this run, at most.
+        charged: whether this run is among what is spent already.
+        delta: at which what is spent toward the other owners holds over all runs.
+        other_unit: the unit of privacy of earlier runs, where it is another one than that of this run.
+    """
+
+    epsilon_spent: float
+    epsilon_after: float
+    epsilon_of_run: float
+    rows_spent: int
+    rows_after: int
+    rows_of_run: int
+    read_spent: int = 0
+    read_after: int = 0
+    read_of_run: int = 0
+    charged: bool = False
+    delta: float = 0.0
+    other_unit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """When runs began.
+
+    Attributes:
+        began: by run.
+        now: the time of the decision.
+    """
+
+    began: Mapping[str, datetime]
+    now: datetime
+
+    def this_month(self, *, other_than: str) -> int:
+        """How many other runs began in this calendar month (UTC)."""
+        now = self.now.astimezone(UTC)
+        times = [at.astimezone(UTC) for run, at in self.began.items() if run != other_than]
+        return sum((at.year, at.month) == (now.year, now.month) for at in times)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether the policy allows a run.
+
+    Attributes:
+        accepted: whether it does.
+        reasons: all that speak against it, in words; none if it is accepted.
+    """
+
+    accepted: bool
+    reasons: tuple[str, ...]
+
+    @classmethod
+    def of(cls, reasons: Sequence[str]) -> Self:
+        """From all that speaks against a run."""
+        return cls(not reasons, tuple(reasons))
+
+
+def verdict(policy: Policy, terms: Terms, accounts: Accounts, history: History) -> Verdict:
+    """Whether the policy allows a run under these terms, and if not, every reason."""
+    reasons = [*_about_who(policy, terms), *_about_what(policy, terms), *_about_one_run(policy, terms, accounts)]
+    if not accounts.charged:
+        reasons += [*_about_totals(policy, accounts), *about_month(policy, terms.run, history)]
+    return Verdict.of([*reasons, *_about_end(terms, history.now)])
+
+
+def plainly_against(policy: Policy, terms: Terms, now: datetime) -> list[str]:
+    """What speaks against a run by the words of its terms alone; what it costs is not computed."""
+    rows = _about_rows(policy, terms.rows_per_owner, terms.rows_readable)
+    return [*_about_who(policy, terms), *_about_what(policy, terms), *rows, *_about_end(terms, now)]
+
+
+def about_month(policy: Policy, run: str, history: History) -> list[str]:
+    """Whether one run more may begin in this calendar month."""
+    began = history.this_month(other_than=run)
+    if began + 1 <= policy.runs_per_month:
+        return []
+    return [f"runs this month: {began} began already, {policy.runs_per_month} are allowed"]
+
+
+def _about_end(terms: Terms, now: datetime) -> list[str]:
+    if terms.end is None or now < terms.end:
+        return []
+    return [f"the terms ended on {terms.expires}, and this machine's clock says {clock_words(now)}"]
+
+
+def _about_rows(policy: Policy, rows: int, readable: int) -> list[str]:
+    limit, reasons = policy.per_run, []
+    if rows > limit.rows:
+        reasons.append(f"rows in one run: {rows:,} are asked for, {limit.rows:,} are allowed")
+    if limit.readable is not None and readable > limit.readable:
+        reasons.append(
+            f"rows that one party may read in one run: {readable:,} by these terms, {limit.readable:,} are allowed"
+        )
+    return reasons
+
+
+def _about_who(policy: Policy, terms: Terms) -> list[str]:
+    reasons = []
+    if policy.name not in terms.owners:
+        reasons.append(f"{policy.name} is not among the owners that the terms invite")
+    if not any(fnmatchcase(terms.consumer, pattern) for pattern in policy.consumers):
+        reasons.append(f"consumer {terms.consumer} is not among the consumers that owner.yaml allows")
+    if not any(fnmatchcase(terms.purpose.casefold(), pattern.casefold()) for pattern in policy.purposes):
+        reasons.append("the purpose is not among the purposes that owner.yaml allows")
+    if terms.price_per_row < policy.price_at_least:
+        least = f"at least {policy.price_at_least:g} is asked"
+        reasons.append(f"price per row: {terms.price_per_row:g} is offered, {least}")
+    return reasons
+
+
+def _about_what(policy: Policy, terms: Terms) -> list[str]:
+    reasons = []
+    if not terms.schema_digest or not terms.columns:
+        reasons.append("the terms do not say which columns leave; only runs on declared columns are answered")
+    if terms.relation != policy.total.relation:
+        reasons.append(
+            f"relation: the terms count under {terms.relation}, and the totals of owner.yaml under "
+            f"{policy.total.relation}; ask for terms under {policy.total.relation}"
+        )
+    forbidden = [name for name in terms.columns if name not in policy.columns]
+    if forbidden:
+        reasons.append(f"columns that may not leave by owner.yaml: {', '.join(map(repr, forbidden))}")
+    for name, why in terms.unproven_parts():
+        if name not in policy.accept_unproven:
+            reasons.append(f"{name} is not proven private ({why}), and owner.yaml does not accept it")
+    if terms.summary_release != "none" and policy.smallest_group > 1:
+        # One row more or less can let a whole group in or out, and the price is made for a single row.
+        reasons.append(
+            "releases about the summary are priced for one row, but with smallest_group above 1 one row can change "
+            "several that are offered; set it to 1 for such runs, or decline them"
+        )
+    return reasons
+
+
+def _about_one_run(policy: Policy, terms: Terms, accounts: Accounts) -> list[str]:
+    reasons, limit = _about_rows(policy, accounts.rows_of_run, accounts.read_of_run), policy.per_run
+    if accounts.other_unit is not None:
+        reasons.append(
+            f"unit of privacy: earlier runs protected one {accounts.other_unit}, and the terms protect one "
+            f"{terms.unit}; ask for terms whose schema declares the same id"
+        )
+    if math.isinf(accounts.epsilon_of_run):
+        if not policy.accept_unproven:
+            reasons.append("no bound is known on what other owners may learn, and owner.yaml accepts no unproven part")
+    elif accounts.epsilon_of_run > limit.epsilon * (1 + _ROUNDING):
+        reasons.append(
+            f"epsilon toward other owners in one run: {accounts.epsilon_of_run:.4g} is asked for, "
+            f"{limit.epsilon:.4g} is allowed"
+        )
+    if accounts.epsilon_of_run > 0 and terms.owner_budget.delta > limit.delta * (1 + _ROUNDING):
+        reasons.append(
+            f"delta toward other owners in one run: {terms.owner_budget.delta:g} is asked for, "
+            f"{limit.delta:g} is allowed"
+        )
+    return reasons
+
+
+def _about_totals(policy: Policy, accounts: Accounts) -> list[str]:
+    reasons, limit = [], policy.total
+    if accounts.rows_after > limit.rows:
+        reasons.append(
+            f"rows over all runs: {accounts.rows_spent:,} of {limit.rows:,} are disclosed already, and this run "
+            f"may disclose {accounts.rows_of_run:,}"
+        )
+    if limit.readable is not None and accounts.read_after > limit.readable:
+        reasons.append(
+            f"rows that one party may read, over all runs: {accounts.read_spent:,} of {limit.readable:,} already, and "
+            f"this run may add {accounts.read_of_run:,}"
+        )
+    if accounts.epsilon_after > limit.epsilon * (1 + _ROUNDING):
+        reasons.append(
+            f"epsilon toward other owners over all runs: {accounts.epsilon_spent:.4g} of {limit.epsilon:.4g} is spent "
+            f"already, and with this run it would be {accounts.epsilon_after:.4g}"
+        )
+    return reasons
+
+
+def starting_text(name: str) -> str:
+    """The ``owner.yaml`` of a new node: nobody may do anything until somebody fills it in."""
+    checked_name("name", name)
+    return policy_text(Policy(likeset="owner", version=1, name=name))
+
+
+def policy_text(policy: Policy) -> str:
+    """An ``owner.yaml`` that says what a policy says, with words for whoever reads it."""
+    run, total = policy.per_run, policy.total
+    per_run = f"{{epsilon: {_number(run.epsilon)}, delta: {_number(run.delta)}, rows: {run.rows}{_readable(run)}}}"
+    all_runs = f"epsilon: {_number(total.epsilon)}, delta: {_number(total.delta)}, rows: {total.rows}{_readable(total)}"
+    certificates = (
+        f"\n# Certificates that `likeset owner check` looks at.\ncertificates: {_words(policy.certificates)}\n"
+    )
+    return f"""\
+# What this node lets others do: nothing but what stands here. Changes count for runs that have not begun.
+likeset: owner
+version: 1
+name: "{policy.name}"
+
+# Who may ask (capital letters count: it is a name), and what for; * stands for any letters, such as "clinic-*".
+consumers: {_words(policy.consumers)}
+purposes: {_words(policy.purposes)}
+
+# Who may curate and who may witness, by the names on their cards. Nobody counts whose card is not pinned in that role
+# (likeset card pin), so "*" means all that are.
+curators: {_words(policy.curators)}
+witnesses: {_words(policy.witnesses)}
+
+# Columns that may ever leave this house.
+columns: {_words(policy.columns)}
+
+# Rows with a category value that fewer rows than this have are never offered. A change counts for runs that have not
+# begun; withdraw those that have if it must count at once.
+smallest_group: {policy.smallest_group}
+
+# Limits of one run, and of all runs together. Rows are counted when they are shown to a curator; epsilon and delta
+# bound what other owners may learn about any one row of yours (0: nothing in a run).
+per_run: {per_run}
+total: {{{all_runs}, relation: {total.relation}}}
+runs_per_month: {policy.runs_per_month}
+
+# Parts of runs that have no privacy proof, by name, if you accept any.
+accept_unproven: {_words(policy.accept_unproven)}
+
+# Whether a person decides about each run.
+manual_approval: {"true" if policy.manual_approval else "false"}
+
+# The least price for a row.
+price_at_least: {_number(policy.price_at_least)}
+
+# Where letters come and go, as agreed with the others: file:///mnt/share, sftp://user@host/folder or s3://bucket/folder,
+# never with a password in it.
+mailboxes: {_words(policy.mailboxes)}
+{certificates if policy.certificates else ""}"""
+
+
+def _words(words: Sequence[str]) -> str:
+    return json.dumps(list(words), ensure_ascii=False)
+
+
+def _number(value: float) -> str:
+    plain = f"{value:.12f}".rstrip("0").rstrip(".")
+    return plain if float(plain) == value else repr(value)
+
+
+def _readable(limit: RunLimit | TotalLimit) -> str:
+    return "" if limit.readable is None else f", readable: {limit.readable}"

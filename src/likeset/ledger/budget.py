@@ -1,0 +1,420 @@
+"""Budgets and charges: which charge an account accepts, by relation, unit and limit."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from likeset.arguments import count, positive
+from likeset.errors import BudgetExceeded, ChargeRefused, InvalidArgument, OtherRelation, OtherUnit, UnprovenPart
+from likeset.privacy import accounting, events
+from likeset.privacy.events import Event, Relation, unit_of
+from likeset.privacy.guarantee import Basis, View, checked_delta, checked_name
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How much an account may spend in total, over all runs.
+
+    Args:
+        epsilon: of the guarantee; None promises nothing, for an observer who sees rows outright (the
+            curator).
+        delta: of the guarantee; None exactly if epsilon is.
+        relation: of the guarantee; None exactly if epsilon is.
+        rows: how many rows may be disclosed, or offered in shares.
+        readable: how many of them any one party may read; None: all.
+        accept_unproven: names of unproven parts that may be charged to this account. They have no price: once
+            one is charged, epsilon bounds the proven part only and the account as a whole has no guarantee
+            (its basis becomes ``none``, for good).
+    """
+
+    epsilon: float | None
+    delta: float | None
+    relation: Relation | None
+    rows: int = 0
+    accept_unproven: tuple[str, ...] = ()
+    readable: int | None = None
+
+    def __post_init__(self) -> None:
+        count("rows", self.rows, least=0)
+        if self.readable is not None:
+            count("readable", self.readable, least=0)
+        if len({self.epsilon is None, self.delta is None, self.relation is None}) == 2:
+            raise InvalidArgument("epsilon", self.epsilon, "goes with a delta and a relation: give all or none")
+        if self.epsilon is not None and self.delta is not None:
+            positive("epsilon", self.epsilon, zero=True)
+            checked_delta(self.delta)
+            if not isinstance(self.relation, Relation):
+                raise InvalidArgument("relation", repr(self.relation), "must be a Relation")
+        for name in self.accept_unproven:
+            checked_name("accept_unproven", name)
+
+    @classmethod
+    def rows_only(cls, rows: int, *, readable: int | None = None) -> Self:
+        """For an observer who sees rows: their number is limited, and nothing is promised about the rest."""
+        return cls(None, None, None, rows, readable=readable)
+
+    def allows_all_of(self, other: "Limit") -> bool:
+        """Whether every sum of prices within the other limit is within this one."""
+        if self.epsilon is None or self.delta is None or other.epsilon is None or other.delta is None:
+            return self.epsilon is None
+        return other.epsilon <= self.epsilon and other.delta <= self.delta
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "relation": None if self.relation is None else self.relation.value,
+            "rows": self.rows,
+            "accept_unproven": list(self.accept_unproven),
+        } | ({} if self.readable is None else {"readable": self.readable})
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Self:
+        """The limit that ``to_json`` described."""
+        relation = document["relation"]
+        return cls(
+            document["epsilon"],
+            document["delta"],
+            None if relation is None else Relation(relation),
+            document["rows"],
+            tuple(document["accept_unproven"]),
+            document.get("readable"),  # not in ledgers of before
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What one draw costs: for each view that it reaches, the event as that view sees it.
+
+    Several views may stand in one charge because one draw can concern several data sets, or cost a coalition
+    more than a single owner.
+
+    Attributes:
+        costs: for each view what it costs.
+        rows: that are disclosed, or offered in shares, at most.
+        readable: how many of them one party may read; None: all.
+    """
+
+    costs: tuple[tuple[View, Event], ...]
+    rows: int
+    readable: int | None = None
+
+    def __post_init__(self) -> None:
+        count("rows", self.rows, least=0)
+        if self.readable is not None:
+            count("readable", self.readable, least=0, most=self.rows, most_is="the number of rows")
+        views = [view for view, _ in self.costs]
+        if len(set(views)) != len(views):
+            raise InvalidArgument("also", f"{len(views)} views", "names a view twice")
+        events.Composition(tuple(event for _, event in self.costs))  # one draw is planned under one relation
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        costs = [{"view": view.to_json(), "event": events.as_json(event)} for view, event in self.costs]
+        read = {} if self.readable is None else {"readable": self.readable}
+        return {"costs": costs, "rows": self.rows, **read}
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Self:
+        """The charge that ``to_json`` described."""
+        costs = ((View.from_json(cost["view"]), events.from_json(cost["event"])) for cost in document["costs"])
+        return cls(tuple(costs), document["rows"], document.get("readable"))
+
+    @property
+    def read_at_most(self) -> int:
+        """Rows that one party may read."""
+        return self.rows if self.readable is None else self.readable
+
+    @property
+    def free(self) -> bool:
+        """Whether it costs nobody anything: what leaves was charged before."""
+        return not self.rows and all(isinstance(event, events.NoRelease) for _, event in self.costs)
+
+    def reaches(self, account: View) -> bool:
+        """Whether the account's observer hears any of it."""
+        return any(account.hears(view) for view, _ in self.costs)
+
+    def cost_to(self, account: View) -> tuple[Event, ...]:
+        """What an account has to pay: one event if some view in the charge covers it, else all that it hears.
+
+        Raises:
+            ChargeRefused: the price was made for a single owner, and the account is of owners who compare
+                notes.
+        """
+        covering = [(view, event) for view, event in self.costs if view.covers(account)]
+        if covering:
+            # The price for the fewest observers is the closest bound; a view without names means all of them.
+            narrowest = min(covering, key=lambda cost: (not cost[0].coalition, len(cost[0].coalition)))
+            due = [narrowest]
+        else:
+            due = [(view, event) for view, event in self.costs if account.hears(view)]
+        if len(account.coalition) != 1 and any(_for_one_owner(event) for _, event in due):
+            raise ChargeRefused(
+                f"account ({account}): the charge is priced for a single owner, and owners who compare notes "
+                "learn more; charge the coalition's price as well (also=...)"
+            )
+        return tuple(event for _, event in due)
+
+
+def check_account(account: View, limit: Limit, unit: str | None, event: Event) -> None:
+    """An account adds up prices under one relation and for one unit of privacy: other prices have no meaning there.
+
+    Args:
+        account: whose it is.
+        limit: of the account; one without an epsilon adds up no prices.
+        unit: of the charges so far, in words; None if there was none that has a unit.
+        event: to be charged.
+
+    Raises:
+        OtherRelation: the event was planned under another relation.
+        OtherUnit: the event was planned for another unit.
+    """
+    if limit.relation is None:
+        return
+    planned = events.relation_of(event)
+    if planned is not None and planned is not limit.relation:
+        raise OtherRelation(str(account), account=limit.relation, planned=planned)
+    protected = events.unit_of(event)
+    if None not in (unit, protected) and protected != unit:
+        raise OtherUnit(str(account), account=str(unit), planned=str(protected))
+
+
+def unproven_parts(event: Event) -> tuple[tuple[str, str], ...]:
+    """Name and reason of each part of an event that has no proof."""
+    parts: dict[str, str] = {}
+    for leaf in _leaves(event):
+        reasons = accounting.obstacles(leaf)
+        if reasons:
+            parts[_kind(leaf)] = "; ".join(reasons)
+    return tuple(parts.items())
+
+
+def proven_part(event: Event) -> Event:
+    """The event without the parts that have no proof; whole, if it has none of those."""
+    if isinstance(event, events.ThresholdAuction) and not accounting.obstacles(event):
+        return event
+    if not accounting.obstacles(event):
+        return as_followed(event)  # whole: a plan fixed in advance has a better price than its steps one by one
+    return as_followed(events.Composition(tuple(leaf for leaf in _leaves(event) if not accounting.obstacles(leaf))))
+
+
+def as_followed(event: Event) -> Event:
+    """The event as it has to be priced once another release follows.
+
+    What a single owner hears of a threshold auction is cheap only as long as nothing that it hears later depends on
+    who else was asked.
+    """
+    match event:
+        case events.ThresholdAuction():
+            return replace(event, observer=events.Observer.COALITION)
+        case events.Composition():
+            return events.Composition(tuple(as_followed(part) for part in event.events))
+        case events.Repeated():
+            return events.Repeated(as_followed(event.event), event.times)
+        case _:
+            return event
+
+
+def _leaves(event: Event) -> Iterator[Event]:
+    """The parts of an event that are proven or not each by itself."""
+    match event:
+        case events.Composition():
+            for part in event.events:
+                yield from _leaves(part)
+        case events.Repeated():
+            # Kept together: the price of a repetition is not the price of one part.
+            for leaf in _leaves(event.event):
+                yield events.Repeated(leaf, event.times)
+        case _:
+            yield event
+
+
+def _kind(event: Event) -> str:
+    while isinstance(event, events.Repeated):
+        event = event.event
+    return str(events.as_json(event)["kind"])
+
+
+def _for_one_owner(event: Event) -> bool:
+    match event:
+        case events.ThresholdAuction():
+            return event.observer is events.Observer.ONE_OWNER
+        case events.Composition():
+            return any(_for_one_owner(part) for part in event.events)
+        case events.Repeated() | events.Simulated():
+            return _for_one_owner(event.event)
+        case _:
+            return False
+
+
+_ROUNDING = 1e-9
+"""Relative: a budget that was split into equal charges must not fail at the last one because of rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What an account may spend and has spent.
+
+    Attributes:
+        view: whose account it is.
+        limit: what it may spend.
+        epsilon: what the proven charges amount to at the limit's delta; None if the limit promises nothing.
+        rows: how many rows were disclosed, or offered in shares.
+        unproven: names of the unproven parts that were charged.
+        charges: how many charges were counted.
+        readable: how many of the rows one party could read.
+        unit: of privacy, in words: that of the first charge that has one; None before.
+        deltas: of each limit that may have allowed charges; raising a limit after a charge adds one.
+    """
+
+    view: View
+    limit: Limit
+    epsilon: float | None
+    rows: int
+    unproven: tuple[str, ...]
+    charges: int
+    readable: int = 0
+    unit: str | None = None
+    deltas: tuple[float, ...] = ()
+
+    @property
+    def delta(self) -> float | None:
+        """At which the account's epsilon holds over all charges (docs/proofs/ledger.md, a changed limit)."""
+        return sum(self.deltas) if self.deltas else None
+
+    @property
+    def basis(self) -> Basis:
+        """Whether the limit is a proven guarantee for everything that was charged."""
+        return Basis.NONE if self.unproven or self.epsilon is None else Basis.PROVEN
+
+
+class Tally:
+    """The running sum of one account."""
+
+    def __init__(self, view: View, limit: Limit) -> None:
+        self._view = view
+        self._limit = limit
+        self._filter: accounting.Filter | None = None
+        if limit.relation is not None and limit.delta is not None:
+            self._filter = accounting.Filter.empty(relation=limit.relation, delta=limit.delta)
+        # What is spent once something follows: a price for a single owner holds only for what comes last.
+        self._followed = self._filter
+        self._rows = self._readable = 0
+        self._charges = 0
+        self._unproven: set[str] = set()
+        self._unit: str | None = None
+        self._limits: tuple[Limit, ...] = (limit,)
+
+    def account(self) -> Account:
+        """The sum so far."""
+        spent = None if self._filter is None else self._filter.epsilon
+        unproven = tuple(sorted(self._unproven))
+        return Account(
+            self._view,
+            self._limit,
+            spent,
+            self._rows,
+            unproven,
+            self._charges,
+            self._readable,
+            self._unit,
+            tuple(limit.delta for limit in self._limits if limit.delta is not None),
+        )
+
+    def copy(self) -> "Tally":
+        """The same sum, to add to on trial."""
+        twin = Tally(self._view, self._limit)
+        twin._filter, twin._followed = self._filter, self._followed
+        twin._rows, twin._readable, twin._charges = self._rows, self._readable, self._charges
+        twin._unproven, twin._unit, twin._limits = set(self._unproven), self._unit, self._limits
+        return twin
+
+    def after(self, earlier: "Tally") -> "Tally":
+        """The same sum, with the limits under which charges were made before this one.
+
+        One that allows no more than another adds nothing: what it allowed, the other allows as well.
+        """
+        twin = self.copy()
+        if earlier._filter is not None and earlier._filter.charges:
+            covered = any(limit.allows_all_of(self._limit) for limit in earlier._limits)
+            twin._limits = earlier._limits if covered else (*earlier._limits, self._limit)
+        return twin
+
+    def add(self, charge: Charge) -> None:
+        """Count a charge, whether or not the limit allows it.
+
+        Raises:
+            ChargeRefused: the account cannot count it: made for a single owner, under another relation, or for another
+                unit of privacy.
+        """
+        if charge.free:  # most are: answers that were paid for when the run began
+            self._charges += 1
+            return
+        due = charge.cost_to(self._view)
+        for event in due:
+            check_account(self._view, self._limit, self._unit, event)
+        for event in due:
+            self._unproven.update(name for name, _ in unproven_parts(event))
+            if self._filter is not None:
+                self._unit = self._unit or unit_of(event)
+            part = proven_part(event)
+            if self._followed is not None and self._followed.add(part) != self._followed:  # not free
+                self._filter = self._followed.add(part)
+                self._followed = self._followed.add(as_followed(part))
+        self._rows += charge.rows
+        self._readable += charge.read_at_most
+        self._charges += 1
+
+    @property
+    def _most_readable(self) -> int:
+        return self._limit.rows if self._limit.readable is None else self._limit.readable
+
+    def within_limit(self) -> bool:
+        """Whether what was counted so far is what the limit allows."""
+        if self._rows > self._limit.rows or self._readable > self._most_readable:
+            return False
+        if self._limit.epsilon is None or self._filter is None:
+            return True
+        accepted = self._unproven <= set(self._limit.accept_unproven)
+        return accepted and self._filter.epsilon <= self._limit.epsilon * (1 + _ROUNDING)
+
+    def check(self, charge: Charge) -> None:
+        """Raise if the limit does not allow the charge; nothing is counted.
+
+        Raises:
+            BudgetExceeded: too much epsilon, or too many rows.
+            UnprovenPart: a part without a proof that the limit does not accept by name.
+            ChargeRefused: a price that was made for a single owner, on an account of several; under another relation
+                than the limit's; or for another unit than earlier charges.
+        """
+        if self._rows + charge.rows > self._limit.rows:
+            raise BudgetExceeded(
+                str(self._view), spent=self._rows, requested=charge.rows, limit=self._limit.rows, unit="rows"
+            )
+        if self._readable + charge.read_at_most > self._most_readable:
+            raise BudgetExceeded(
+                str(self._view),
+                spent=self._readable,
+                requested=charge.read_at_most,
+                limit=self._most_readable,
+                unit="rows that one party may read",
+            )
+        after = self.copy()
+        after.add(charge)
+        if self._limit.epsilon is None or self._filter is None:
+            return
+        for event in charge.cost_to(self._view):
+            for name, reason in unproven_parts(event):
+                if name not in self._limit.accept_unproven:
+                    raise UnprovenPart(name, f"{reason} (account: {self._view})")
+        if after._filter is not None and not after._filter.epsilon <= self._limit.epsilon * (1 + _ROUNDING):
+            alone = Tally(self._view, self._limit)
+            alone.add(charge)
+            raise BudgetExceeded(
+                str(self._view),
+                spent=self._filter.epsilon,
+                requested=0.0 if alone._filter is None else alone._filter.epsilon,
+                limit=self._limit.epsilon,
+                unit=f"epsilon at delta = {self._limit.delta:g}, {self._limit.relation}",
+            )

@@ -1,0 +1,336 @@
+"""One SQLite file: durable writes, checked on opening, safe for several processes."""
+
+import os
+import sqlite3
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+from urllib.parse import quote
+
+from likeset.errors import InvalidArgument, LedgerError, LedgerUnavailable, LedgerUnreadable
+from likeset.files import sync_folder
+
+_MAGIC = b"SQLite format 3\x00"
+_UNREADABLE = ("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_FORMAT")
+_PRIVATE = 0o600
+_RETRY_SECONDS = 0.02
+_LOG_BYTES = 4 << 20
+_PRAGMAS = (
+    "synchronous=FULL",
+    "fullfsync=ON",  # on macOS a plain sync does not reach the disk
+    "checkpoint_fullfsync=ON",
+    "secure_delete=ON",
+    # SQLite before 3.51.3 can lose commits if it empties the log while another process writes (its "WAL-reset
+    # bug"). By itself it does that without the write lock; empty_log takes the lock.
+    "wal_autocheckpoint=0",
+)
+
+_Mark = tuple[int, int]  # device and number of a file
+_OPENING = threading.RLock()  # a store may be collected, and so closed, while another one opens
+_OPEN_HERE: Counter[_Mark | None] = Counter()
+"""Files that this process has open through SQLite. Whoever closes such a file beside SQLite drops the locks of the
+whole process on it, and another process may then take the log away under its connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a file of this kind holds.
+
+    Attributes:
+        what: the kind of file, for messages.
+        application_id: marks the file as ours, so that somebody else's database is never written to.
+        version: of the layout; a file with another one is refused.
+        statements: create the tables.
+        indexes: by name, the statement that makes each; made also where a file of this version lacks them, for they
+            only say faster what the file says.
+    """
+
+    what: str
+    application_id: int
+    version: int
+    statements: tuple[str, ...]
+    indexes: Mapping[str, str] = field(default_factory=dict)
+
+
+class Store:
+    """A SQLite file with a known layout.
+
+    Args:
+        path: the file; created, readable by its owner only, unless ``read_only``.
+        layout: what it holds.
+        read_only: open an existing file without changing it.
+        patience: seconds to wait for another process's lock.
+        fill: writes the first rows of a new file, in the transaction that creates its tables.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        layout: Layout,
+        read_only: bool = False,
+        patience: float = 30.0,
+        fill: Callable[[sqlite3.Connection], None] | None = None,
+    ) -> None:
+        self.path = path
+        self.layout = layout
+        self._patience = patience
+        self._process = os.getpid()
+        # Threads share one connection; SQLite would serialise calls, but not whole transactions.
+        self._lock = threading.RLock()
+        self._mark: _Mark | None = None
+        with self._plain_words():
+            with _OPENING:
+                _check_file(path, layout, must_exist=read_only)
+                self._connection = self._opened_read_only() if read_only else self._opened_to_write()
+                self._mark = _mark(path)
+                _OPEN_HERE[self._mark] += 1
+            try:
+                self._prepare(read_only=read_only, fill=fill)
+            except BaseException:
+                self.close()
+                raise
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The connection, to this thread alone, within one consistent snapshot; or within its block of ``writing``."""
+        with self._lock:
+            if self._process == os.getpid() and self._is_in_block():
+                yield self._connection
+                return
+            with self._transaction("BEGIN") as connection:
+                yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """The connection, to this thread and process alone; durable at the end, undone if the block fails."""
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            yield connection
+        self._shorten_log()
+
+    def empty_log(self) -> bool:
+        """Move everything from the log into the file and empty the log; false if a reader prevents it."""
+        with self._lock, self._plain_words():
+            busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            return not busy
+
+    def give_back_room(self) -> None:
+        """Let the file take no more room than its content; somebody who reads it now only puts that off."""
+        with self._lock, suppress(sqlite3.OperationalError):
+            self._connection.execute("VACUUM")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            if self._process == os.getpid():
+                self._connection.close()
+                with _OPENING:
+                    _OPEN_HERE[self._mark] -= self._mark is not None
+                    self._mark = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_connection"):
+            self.close()
+
+    def _shorten_log(self) -> None:
+        log = self.path.with_name(self.path.name + "-wal")
+        # What was just written is durable in the log, whatever becomes of this.
+        with suppress(OSError, LedgerUnavailable):
+            if log.stat().st_size > _LOG_BYTES:
+                self.empty_log()
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        if self._process != os.getpid():
+            # SQLite connections must not cross a fork: both processes would release each other's locks.
+            raise LedgerUnavailable(f"{self._name()}: was opened before a fork; open it again in the new process")
+        with self._lock, self._plain_words():
+            if self._is_in_block():
+                # What the inner block returned from would count as durable, and is not before the outer one ends.
+                raise LedgerUnavailable(
+                    f"{self._name()}: is being written already; a write cannot begin within another"
+                )
+            self._connection.execute(begin)
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
+    def _is_in_block(self) -> bool:
+        """Whether this thread, which holds the lock, is reading or writing already."""
+        return self._connection.in_transaction
+
+    def _opened_to_write(self) -> sqlite3.Connection:
+        try:
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _PRIVATE))
+            sync_folder(self.path.parent)
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise LedgerUnavailable(f"{self._name()}: cannot be created: {error.strerror}") from error
+        return self._connected("mode=rw")
+
+    def _opened_read_only(self) -> sqlite3.Connection:
+        log = self.path.with_name(self.path.name + "-wal")
+        if not os.access(self.path.parent, os.W_OK) and not (log.exists() and log.stat().st_size):
+            # In a directory that cannot be written SQLite cannot make its index of the log; without a log
+            # there is nothing that could change or be missed.
+            return self._connected("mode=ro&immutable=1")
+        return self._connected("mode=ro")
+
+    def _connected(self, mode: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            f"file:{quote(str(self.path.absolute()))}?{mode}",
+            uri=True,
+            timeout=self._patience,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        connection.text_factory = _text
+        return connection
+
+    def _prepare(self, *, read_only: bool, fill: Callable[[sqlite3.Connection], None] | None) -> None:
+        with self.reading():  # one snapshot: another process may be filling the file just now
+            new = self._is_new()
+        if new and read_only:
+            raise LedgerUnreadable(f"{self._name()}: is empty")
+        if read_only:
+            return
+        self._write_ahead()
+        for pragma in _PRAGMAS:
+            self._connection.execute(f"PRAGMA {pragma}")
+        if new:
+            with self.writing() as connection:
+                if self._is_new():  # nobody was faster
+                    for statement in self.layout.statements:
+                        connection.execute(statement)
+                    if fill is not None:
+                        fill(connection)
+                    connection.execute(f"PRAGMA application_id={self.layout.application_id}")
+                    connection.execute(f"PRAGMA user_version={self.layout.version}")
+        if self._missing_indexes():
+            with self.writing() as connection:
+                for statement in self._missing_indexes():  # unless somebody was faster
+                    connection.execute(statement)
+
+    def _missing_indexes(self) -> list[str]:
+        made = {row[0] for row in self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
+        return [statement for name, statement in self.layout.indexes.items() if name not in made]
+
+    def _is_new(self) -> bool:
+        application_id = self._connection.execute("PRAGMA application_id").fetchone()[0]
+        version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+        if application_id == self.layout.application_id and version:
+            if version > self.layout.version:
+                raise LedgerUnreadable(
+                    f"{self._name()}: has format {version}, and this version of likeset reads format "
+                    f"{self.layout.version}; use a newer likeset"
+                )
+            if version < self.layout.version:
+                raise LedgerUnreadable(
+                    f"{self._name()}: has format {version}, of an older likeset, and this version reads format "
+                    f"{self.layout.version}; go on with the likeset that wrote it, or begin anew in another directory, "
+                    "with limits less what was spent"
+                )
+            return False
+        if application_id or version or self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            raise LedgerUnreadable(f"{self._name()}: is a SQLite file of something else")
+        return True
+
+    def _write_ahead(self) -> None:
+        # Changing the mode of a new file takes a lock that SQLite does not wait for by itself.
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                mode = self._connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+            except sqlite3.OperationalError as error:
+                if _code(error) != "SQLITE_BUSY" or time.monotonic() > deadline:
+                    raise
+                time.sleep(_RETRY_SECONDS)
+                continue
+            if mode != "wal":
+                raise LedgerUnavailable(f"{self._name()}: SQLite cannot keep a write-ahead log on this file system")
+            return
+
+    @contextmanager
+    def _plain_words(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            raise self._in_plain_words(error) from error
+        except UnicodeDecodeError as error:
+            # What SQLite says about a damaged name quotes it.
+            raise LedgerUnreadable(f"{self._name()}: the file is damaged") from error
+
+    def _in_plain_words(self, error: sqlite3.DatabaseError) -> LedgerError:
+        code = _code(error)
+        if code.startswith(_UNREADABLE):
+            return LedgerUnreadable(f"{self._name()}: is damaged, or not a {self.layout.what}; restore it from a copy")
+        if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            return LedgerUnavailable(
+                f"{self._name()}: another process kept it locked for over {self._patience:g} s; try again"
+            )
+        if code.startswith("SQLITE_FULL"):
+            return LedgerUnavailable(f"{self._name()}: the disk is full; nothing was recorded")
+        if code.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+            return LedgerUnavailable(
+                f"{self._name()}: cannot be opened or written; the file and its directory must be writable"
+            )
+        return LedgerUnavailable(f"{self._name()}: cannot be used: {error} ({code})")
+
+    def _name(self) -> str:
+        return f"{self.layout.what} {self.path}"
+
+
+def _check_file(path: Path, layout: Layout, *, must_exist: bool) -> None:
+    """Refuse what is plainly no such file before SQLite touches it."""
+    if path.is_dir():
+        raise InvalidArgument("path", str(path), f"is a directory; name the {layout.what} file in it")
+    if not path.exists():
+        if must_exist:
+            raise InvalidArgument("path", str(path), f"there is no such {layout.what}")
+        if not path.parent.is_dir():
+            raise InvalidArgument("path", str(path), "its directory does not exist")
+        return
+    if _OPEN_HERE[_mark(path)]:
+        return  # SQLite knows it already
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_MAGIC))
+    except OSError as error:
+        raise LedgerUnavailable(f"{layout.what} {path}: cannot be read: {error.strerror}") from error
+    if start and start != _MAGIC:
+        raise LedgerUnreadable(f"{layout.what} {path}: is not a SQLite file, so not a {layout.what}")
+
+
+def _mark(path: Path) -> _Mark | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _code(error: sqlite3.Error) -> str:
+    return str(getattr(error, "sqlite_errorname", "") or "")
+
+
+def _text(stored: bytes) -> str | bytearray:
+    """Text as stored; what is not UTF-8 becomes a type that no column has, for the chain to stumble over."""
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return bytearray(stored)

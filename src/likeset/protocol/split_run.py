@@ -1,0 +1,1236 @@
+"""A run whose curator is split: owners share their offers, and three parties select on shares. Pure."""
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from likeset.arguments import Rows
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, OfferRefused, QuorumMissed
+from likeset.geometry.weights import weights
+from likeset.privacy.events import Relation, Unbounded
+from likeset.privacy.guarantee import View
+from likeset.privacy.noise import Noise
+from likeset.protocol.party import (
+    CURATOR,
+    RELEASE_ROUND,
+    ChargeWanted,
+    ComputeState,
+    Party,
+    PricedDraw,
+    Sender,
+    Step,
+    Work,
+    compute_rules,
+    title_of_message,
+)
+from likeset.protocol.prices import size_event
+from likeset.protocol.sealed import Scan, SealedOwner, Weighing, draw_offer, released_mean, target_rows
+from likeset.protocol.selection import Selection
+from likeset.protocol.terms import MOST_SPLIT_TARGET, WITNESS, PlannedTerms, SplitTerms, Terms
+from likeset.protocol.wire import (
+    ENVELOPES_ROUND,
+    OFFER_ROUND,
+    OPENED_ROUND,
+    RECEIPTS_ROUND,
+    ROSTER_ROUND,
+    TARGET_ROUND,
+    Body,
+    Envelopes,
+    Message,
+    OfferShare,
+    PicksOpened,
+    RosterVote,
+    ShareReceipts,
+    Summary,
+    TargetRelease,
+    TargetShare,
+)
+from likeset.tables.records import DeclaredRecords, EnvelopeRecords, most_envelope_bytes
+from likeset.tables.scan.memory_scan import FetchedRows
+from likeset.trust.cards import Card, CardSecret, fields, read_fields, read_tagged
+from likeset.trust.letters import DIGEST_BYTES
+from likeset.trust.shares import (
+    COMPUTE_ROLES,
+    FRACTION_BITS,
+    RANDOM_WORDS,
+    SALT_BYTES,
+    WORD_BYTES,
+    ComputeRole,
+    OfferContext,
+    OfferPart,
+    OfferShape,
+    OpenedPick,
+    PickedSlot,
+    ReadRecords,
+    Roster,
+    SharedOffer,
+    ShareReceipt,
+    SignedRoster,
+    SlotDigests,
+    SlotLayout,
+    Words,
+    agreed_roster,
+    dropped_owners,
+    fixed_point,
+    joined_shares,
+    new_salts,
+    open_envelope,
+    open_picks,
+    repeated_between,
+    roster_of,
+    share_offer,
+    sign_receipt,
+    sign_roster,
+    split_words,
+    word_bytes,
+    words_in,
+)
+
+LABEL_BYTES = 256
+"""How long the text of a label may be, in UTF-8, where no schema declares its values."""
+
+_VERSION = 1
+_HEAD_BYTES = 10  # version, handle and kind of label
+_ROW = np.dtype(">f4")
+_NONE, _WHOLE, _NUMBER, _TRUTH, _TEXT = range(5)
+_CODES = {"i": _WHOLE, "u": _WHOLE, "f": _NUMBER, "b": _TRUTH, "U": _TEXT}
+_TYPES = {_WHOLE: np.dtype(">i8"), _NUMBER: np.dtype(">f8"), _TRUTH: np.dtype(">i8")}
+
+Label = int | float | bool | str | None
+
+
+def bare_record_bytes(columns: int) -> int:
+    """How long a record of so many numbers may be."""
+    return _HEAD_BYTES + _ROW.itemsize * columns + LABEL_BYTES
+
+
+@dataclass(frozen=True, eq=False)
+class DecodedBareRecords:
+    """What records say. Arrays have an entry for each record, also for those that are none.
+
+    Attributes:
+        sound: which are records; entries of others mean nothing.
+        rows: of each.
+        classes: empty: nobody declared any.
+        handles: by which the owner finds each row again.
+        labels: of each; None where it has none.
+    """
+
+    sound: NDArray[np.bool_]
+    rows: Rows
+    classes: NDArray[np.int64]
+    handles: NDArray[np.uint64]
+    labels: tuple[Label, ...]
+
+
+class BareRecords:
+    """Writes and reads records of bare arrays.
+
+    Args:
+        columns: how many numbers a row has.
+    """
+
+    def __init__(self, columns: int) -> None:
+        self._columns = columns
+        self._fixed = _HEAD_BYTES + _ROW.itemsize * columns
+
+    def encode(self, rows: Rows, labels: NDArray[Any], handles: NDArray[np.uint64]) -> list[bytes]:
+        """A record for each row.
+
+        Args:
+            rows: one line each.
+            labels: one for each row, or none at all.
+            handles: one for each row.
+
+        Raises:
+            InvalidArgument: they do not belong together, or a label is longer than a record has room for.
+        """
+        numbers = np.asarray(rows, dtype=np.float32)
+        if numbers.shape != (len(handles), self._columns) or len(labels) not in (0, len(handles)):
+            reason = f"must have {self._columns} columns, and each row a handle and a label, or no row one"
+            raise InvalidArgument("rows", f"array of shape {numbers.shape}", reason)
+        if len(labels) and labels.dtype.kind not in _CODES:
+            raise InvalidArgument("labels", f"array of {labels.dtype}", "must be numbers, truth values or texts")
+        code = _CODES[labels.dtype.kind] if len(labels) else _NONE
+        tails = _label_bytes(labels, code) if code != _NONE else [b""] * len(handles)
+        heads = (bytes([_VERSION]) + int(handle).to_bytes(8, "big") + bytes([code]) for handle in handles)
+        lines = numbers.astype(_ROW)
+        return [head + line.tobytes() + tail for head, line, tail in zip(heads, lines, tails, strict=True)]
+
+    def read(self, records: Sequence[bytes]) -> DecodedBareRecords:
+        """What records from another party say; whatever is none is not sound, and says nothing."""
+        count = len(records)
+        sound, rows = np.zeros(count, dtype=np.bool_), np.zeros((count, self._columns), dtype=np.float32)
+        handles, labels = np.zeros(count, dtype=np.uint64), [None] * count
+        for place, record in enumerate(records):
+            read = self._decoded(record)
+            if read is not None:
+                sound[place] = True
+                handles[place], rows[place], labels[place] = read
+        return DecodedBareRecords(sound, rows, np.empty(0, dtype=np.int64), handles, tuple(labels))
+
+    def _decoded(self, record: bytes) -> Any:
+        """Handle, row and label; None for what is no record."""
+        if not self._fixed <= len(record) <= self._fixed + LABEL_BYTES or record[0] != _VERSION:
+            return None
+        row = np.frombuffer(record, dtype=_ROW, count=self._columns, offset=_HEAD_BYTES).astype(np.float32)
+        label = _label_in(record[_HEAD_BYTES - 1], record[self._fixed :])
+        if not np.isfinite(row).all() or label is _UNREADABLE:
+            return None
+        return int.from_bytes(record[1:9], "big"), row, label
+
+
+_UNREADABLE = object()
+
+
+def _label_bytes(labels: NDArray[Any], code: int) -> list[bytes]:
+    if code != _TEXT:
+        data, size = labels.astype(_TYPES[code]).tobytes(), _TYPES[code].itemsize
+        return [data[start : start + size] for start in range(0, len(data), size)]
+    texts = [text.encode("utf-8") for text in labels.tolist()]
+    if max(map(len, texts), default=0) > LABEL_BYTES:
+        reason = f"a text must have at most {LABEL_BYTES} bytes where the curator is split; shorten it"
+        raise InvalidArgument("labels", f"array of {len(labels)}", reason)
+    return texts
+
+
+def _label_in(code: int, data: bytes) -> Any:
+    if code == _NONE:
+        return _UNREADABLE if data else None
+    if code == _TEXT:
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError:
+            return _UNREADABLE
+    if code not in _TYPES or len(data) != _TYPES[code].itemsize:
+        return _UNREADABLE
+    number = np.frombuffer(data, dtype=_TYPES[code])[0].item()
+    if code == _TRUTH:
+        return bool(number) if number in (0, 1) else _UNREADABLE
+    return number if np.isfinite(number) else _UNREADABLE
+
+
+_AROUND_PART = 1 << 10  # names, lengths, K and a signature
+_TARGET_TAG, _INPUTS_TAG = b"likeset target share", b"likeset split inputs"
+
+
+def split_terms(terms: Terms) -> SplitTerms:
+    """What the terms say about the split curator.
+
+    Raises:
+        IllegalMessage: their curator is trusted.
+    """
+    if terms.split is None:
+        raise IllegalMessage(f"run {terms.run} has a trusted curator, and nothing of it is shared")
+    return terms.split
+
+
+def party_name(terms: Terms, role: ComputeRole) -> str:
+    """The name of a compute party in the terms."""
+    return {"curator": CURATOR, "consumer": terms.consumer, "witness": WITNESS}[role]
+
+
+def role_of(terms: Terms, name: str) -> ComputeRole | None:
+    """The role of the compute party of this name; None where it is none."""
+    return next((role for role in COMPUTE_ROLES if party_name(terms, role) == name), None)
+
+
+def offer_context(terms: Terms, owner: str) -> OfferContext:
+    """To what everything about an owner's offer is bound."""
+    parties = tuple(terms.cards[party_name(terms, role)] for role in COMPUTE_ROLES)
+    return OfferContext(bytes.fromhex(terms.digest), terms.cards[owner], parties)
+
+
+def most_part_bytes(terms: PlannedTerms) -> tuple[int, ...]:
+    """How many bytes each compute party gets of an offer, at most, in the order of their ranks."""
+    shape = offer_shape(terms)
+    each = DIGEST_BYTES + SlotDigests.SIZE + SALT_BYTES + shape.share_bytes
+    return tuple(
+        _AROUND_PART + shape.slots * (each + (shape.envelope_bytes if role == "curator" else 0))
+        for role in COMPUTE_ROLES
+    )
+
+
+def offer_shape(terms: PlannedTerms) -> OfferShape:
+    """How large every offer is: labels are in records, and no class is shared."""
+    columns = terms.kernel.columns
+    record_bytes = most_envelope_bytes(terms.record_bytes) if terms.schema_digest else bare_record_bytes(columns)
+    return OfferShape(SlotLayout(columns, classes=0), slots=terms.rows_per_owner, record_bytes=record_bytes)
+
+
+def largest_word(terms: Terms) -> int:
+    """Every word of an honest row lies between this and its negative; rows far beyond do not count."""
+    return math.ceil(terms.kernel.largest * 2.0**FRACTION_BITS)
+
+
+def target_commitment(terms: Terms, role: ComputeRole, *, salt: bytes, share: bytes) -> bytes:
+    """To a compute party's share of the target; the salt goes to that party only."""
+    parts = (bytes.fromhex(terms.digest), role.encode("ascii"), salt, share)
+    return hashlib.sha256(fields(_TARGET_TAG, *parts)).digest()
+
+
+def inputs_digest(roster: bytes, commitments: Sequence[bytes]) -> str:
+    """By which compute parties see that they put in the same: the roster's digest, and what the target is."""
+    return hashlib.sha256(fields(_INPUTS_TAG, roster, *commitments)).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class BoughtRecords:
+    """Sound records that the consumer bought, as a summary has them.
+
+    Attributes:
+        rows: what each makes.
+        labels: one each, or none at all.
+        handles: by which owners find their rows again.
+        packed: the records in the columns that were declared; empty for bare arrays.
+    """
+
+    rows: Rows = field(repr=False)
+    labels: NDArray[Any] = field(repr=False)
+    handles: NDArray[np.uint64]
+    packed: bytes = field(repr=False)
+
+
+class SlotRecords(Protocol):
+    """Writes and reads what lies in envelopes."""
+
+    def encode(self, leaving: FetchedRows, handles: NDArray[np.uint64]) -> list[bytes]:
+        """A record for each row that is offered.
+
+        Raises:
+            InvalidArgument: a label is longer than a record has room for.
+        """
+
+    def read(self, records: Sequence[bytes]) -> ReadRecords:
+        """What records say; never raises for what a stranger wrote."""
+
+    def label_kinds(self, records: Sequence[bytes]) -> list[str]:
+        """Of each sound record what its label is: ``none``, ``numbers`` or ``text``."""
+
+    def bought(self, records: Sequence[bytes]) -> BoughtRecords:
+        """Sound records whose labels are of one kind, as a summary has them."""
+
+
+def records_of_run(terms: Terms, declared: DeclaredRecords | None) -> SlotRecords:
+    """How records are written and read in a run.
+
+    Args:
+        terms: of the run.
+        declared: the schema that they name; None for bare arrays.
+    """
+    if declared is None:
+        return _BareSlotRecords(BareRecords(terms.kernel.columns))
+    return _DeclaredSlotRecords(
+        EnvelopeRecords(declared.schema, labelled=declared.label_column in terms.columns), declared
+    )
+
+
+@dataclass(frozen=True)
+class _DeclaredSlotRecords:
+    records: EnvelopeRecords
+    declared: DeclaredRecords
+
+    def encode(self, leaving: FetchedRows, handles: NDArray[np.uint64]) -> list[bytes]:
+        assert leaving.table is not None  # noqa: S101 - rows of a declared source have records
+        return self.records.encode(leaving.table, leaving.labels, handles)
+
+    def read(self, records: Sequence[bytes]) -> ReadRecords:
+        return self.records.read(records)
+
+    def label_kinds(self, records: Sequence[bytes]) -> list[str]:
+        return ["declared"] * len(records)
+
+    def bought(self, records: Sequence[bytes]) -> BoughtRecords:
+        decoded = self.records.read(records)
+        return BoughtRecords(decoded.rows, decoded.labels, decoded.handles, self.declared.pack(decoded.table))
+
+
+@dataclass(frozen=True)
+class _BareSlotRecords:
+    bare: BareRecords
+
+    def encode(self, leaving: FetchedRows, handles: NDArray[np.uint64]) -> list[bytes]:
+        return self.bare.encode(leaving.rows, leaving.labels, handles)
+
+    def read(self, records: Sequence[bytes]) -> ReadRecords:
+        return self.bare.read(records)
+
+    def label_kinds(self, records: Sequence[bytes]) -> list[str]:
+        labels = self.bare.read(records).labels
+        return ["none" if label is None else "text" if isinstance(label, str) else "numbers" for label in labels]
+
+    def bought(self, records: Sequence[bytes]) -> BoughtRecords:
+        decoded = self.bare.read(records)
+        labels = decoded.labels if any(label is not None for label in decoded.labels) else ()
+        return BoughtRecords(decoded.rows, np.array(labels), decoded.handles, b"")
+
+
+@dataclass(frozen=True, eq=False)
+class HeldTarget:
+    """A compute party's share of the target.
+
+    Attributes:
+        share: its words, as they travel.
+        commitments: to the shares of all compute parties, in their order.
+    """
+
+    share: bytes = field(repr=False)
+    commitments: tuple[bytes, ...]
+
+
+def checked_target(terms: Terms, role: ComputeRole, body: TargetShare) -> HeldTarget:
+    """A party's share of the target, as the consumer committed to it.
+
+    Raises:
+        BadDocument: it has another shape than the terms say, or is not what was committed to.
+    """
+    share, commitments, parties = body.share.tobytes(), body.commitments.tobytes(), COMPUTE_ROLES
+    rows, rest = divmod(len(share), WORD_BYTES * terms.kernel.columns)
+    declared = terms.target_size if terms.relation is Relation.REPLACE_ONE else rows
+    if rest or rows != declared or not 1 <= rows <= MOST_SPLIT_TARGET or len(body.salt) != SALT_BYTES:
+        raise BadDocument("target", "does not have the shape of the terms")
+    if len(commitments) != DIGEST_BYTES * len(parties):
+        raise BadDocument("target", "has not one commitment for each compute party")
+    each = tuple(commitments[start : start + DIGEST_BYTES] for start in range(0, len(commitments), DIGEST_BYTES))
+    own = target_commitment(terms, role, salt=body.salt.tobytes(), share=share)
+    if own != each[parties.index(role)]:
+        raise BadDocument("target", "is not the share that the consumer committed to")
+    return HeldTarget(share, each)
+
+
+def checked_receipts(terms: Terms, role: ComputeRole, body: ShareReceipts, *, card: Card) -> tuple[ShareReceipt, ...]:
+    """The receipts of the compute party of a role.
+
+    Args:
+        terms: of the run.
+        role: of whoever sent them.
+        body: what it sent.
+        card: its own.
+
+    Raises:
+        BadDocument: one is of another run or party, of nobody's offer or of one that was named before, or is not
+            signed.
+    """
+    receipts = tuple(map(ShareReceipt.from_bytes, read_fields(body.receipts.tobytes(), None, what="share receipts")))
+    names = {terms.cards[owner]: owner for owner in terms.owners}
+    told = [names.get(receipt.context.owner) for receipt in receipts]
+    if len(set(told)) < len(told):
+        raise BadDocument("share receipts", "name an owner twice")
+    for receipt, owner in zip(receipts, told, strict=True):
+        if owner is None or receipt.context != offer_context(terms, owner) or receipt.role != role:
+            raise BadDocument("share receipts", "are of another run, another party, or nobody's offer")
+        if not receipt.is_signed_by(card):
+            raise BadDocument("share receipts", f"the {role} did not sign them")
+    return receipts
+
+
+@dataclass(frozen=True, eq=False)
+class ComputeInputs:
+    """Everything that one party's computation needs. All but the two arrays is public, and alike at all parties.
+
+    Attributes:
+        rank: of the party: 0 the curator, 1 the consumer, 2 the witness.
+        offers: slots of all owners of the roster, empty ones included.
+        target_rows: rows of the target.
+        size: picks.
+        gamma: width of the kernel.
+        lows: for each column the smallest word that a row may have.
+        highs: the largest.
+        program: digest of the public program, by the terms.
+        digest: of what is put in: the roster, and commitments to all shares of the target.
+        offer_words: this party's shares of all slots, owner after owner.
+        target_words: this party's share of the target.
+    """
+
+    rank: int
+    offers: int
+    target_rows: int
+    size: int
+    gamma: float
+    lows: tuple[int, ...]
+    highs: tuple[int, ...]
+    program: str
+    digest: str
+    offer_words: NDArray[np.int64] = field(repr=False)
+    target_words: NDArray[np.int64] = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedSlots:
+    """What the computation opens, to the consumer only: for each pick, in order.
+
+    Attributes:
+        numbers: of the slots among all, from 0; -1 where no valid slot was left.
+        secrets: the four words of r of each.
+        checksums: of each one's row.
+        factors: of the checksums, one for each column.
+    """
+
+    numbers: NDArray[np.int64]
+    secrets: NDArray[np.int64] = field(repr=False)
+    checksums: NDArray[np.int64] = field(repr=False)
+    factors: NDArray[np.int64] = field(repr=False)
+
+
+_ODD_LABEL = "its label is of another kind than those of most rows"
+
+
+@dataclass(frozen=True, eq=False)
+class Bought:
+    """What came of the picks.
+
+    Attributes:
+        owners: of each record that holds, in the order of picking, its owner's place among those computed on.
+        records: those that hold.
+        faults: of owners, by place, how many of their picks were left out for which reason.
+        lost: picks that name no slot at all: no owner's fault.
+    """
+
+    owners: NDArray[np.int64]
+    records: tuple[bytes, ...]
+    faults: Mapping[int, Mapping[str, int]]
+    lost: int
+
+
+def buy(
+    parts: Sequence[OfferPart],
+    opened: OpenedSlots,
+    *,
+    envelopes: Sequence[Mapping[int, bytes]],
+    shape: OfferShape,
+    records: SlotRecords,
+) -> Bought:
+    """Open what was picked.
+
+    Args:
+        parts: the consumer's, of all owners that were computed on, in their order.
+        opened: what the computation opened.
+        envelopes: of each of these owners, by slot.
+        shape: of an offer.
+        records: reads what lies in envelopes.
+    """
+    picks = [number for number in range(len(opened.numbers)) if opened.numbers[number] != -1]
+    inside = [number for number in picks if 0 <= opened.numbers[number] < len(parts) * shape.slots]
+    coefficients: Words = np.append(opened.factors.view(np.uint64), np.uint64(0))  # valid is not summed there
+    outcomes: dict[int, tuple[int, OpenedPick]] = {}
+    for place, part in enumerate(parts):
+        mine = [number for number in inside if opened.numbers[number] // shape.slots == place]
+        wanted = [_picked(opened, number, slots=shape.slots) for number in mine]
+        made = open_picks(
+            part, wanted, envelopes=envelopes[place], layout=shape.layout, coefficients=coefficients, reader=records
+        )
+        outcomes |= {number: (place, pick) for number, pick in zip(mine, made, strict=True)}
+    return _sorted_out([outcomes[number] for number in inside], records, len(picks) - len(inside))
+
+
+def _picked(opened: OpenedSlots, number: int, *, slots: int) -> PickedSlot:
+    random = word_bytes(opened.secrets[number : number + 1].view(np.uint64))
+    checksum = int(opened.checksums[number : number + 1].view(np.uint64)[0])
+    return PickedSlot(int(opened.numbers[number]) % slots, random, checksum)
+
+
+def _sorted_out(outcomes: Sequence[tuple[int, OpenedPick]], records: SlotRecords, lost: int) -> Bought:
+    """Those that hold, and of the others whose they are and why they do not."""
+    faults: dict[int, Counter[str]] = {}
+
+    def leave_out(place: int, reason: str) -> None:
+        faults.setdefault(place, Counter())[reason] += 1
+
+    whole = [(place, pick.record) for place, pick in outcomes if pick.fault is None]
+    for place, pick in outcomes:
+        if pick.fault is not None:
+            leave_out(place, pick.fault.value)
+    kinds = records.label_kinds([record for _, record in whole])
+    usual = Counter(kinds).most_common(1)[0][0] if kinds else ""
+    kept = [pair for pair, kind in zip(whole, kinds, strict=True) if kind == usual]
+    for (place, _), kind in zip(whole, kinds, strict=True):
+        if kind != usual:
+            leave_out(place, _ODD_LABEL)
+    owners = np.array([place for place, _ in kept], dtype=np.int64)
+    return Bought(owners, tuple(record for _, record in kept), faults, lost)
+
+
+_TAG = b"likeset shared offer"
+
+
+def kept_offer(shared: SharedOffer) -> bytes:
+    """Everything that was drawn: what each compute party gets, in their order."""
+    return fields(_TAG, *(part.to_bytes() for part in shared.parts.values()))
+
+
+def is_kept_offer(kept: bytes) -> bool:
+    """Whether ``kept_offer`` wrote this; no message begins so."""
+    return kept.startswith(fields(_TAG))
+
+
+def shared_replies(heard: Message, kept: bytes) -> tuple[Message, ...]:
+    """One part to each compute party.
+
+    Args:
+        heard: what the owner answers: the release, which comes from the consumer.
+        kept: as ``kept_offer`` wrote it.
+
+    Raises:
+        BadDocument: it did not.
+    """
+    names = {"curator": CURATOR, "consumer": heard.sender, "witness": WITNESS}
+    for count in (3, 2):
+        try:
+            parts = read_tagged(_TAG, kept, count)
+        except BadDocument:
+            continue
+        return tuple(
+            Message(
+                run=heard.run,
+                terms=heard.terms,
+                sender=heard.receiver,
+                receiver=names[role],
+                round=OFFER_ROUND,
+                body=OfferShare(part=np.frombuffer(part, dtype=np.uint8)),
+            )
+            for role, part in zip(COMPUTE_ROLES, parts, strict=False)
+        )
+    raise BadDocument("shared offer", "is none")
+
+
+def records_in(bodies: Sequence[OfferShare]) -> list[bytes]:
+    """The records in an offer, for its owner, who has all parts of it: without empty slots, in the order of slots.
+
+    Raises:
+        BadDocument: the parts are not all there, or not of one offer.
+    """
+    parts = {part.role: part for part in (OfferPart.from_bytes(body.part.tobytes()) for body in bodies)}
+    listed = next((part.offer_list for part in parts.values()), None)
+    if listed is None or set(parts) != set(COMPUTE_ROLES) or len(parts) != len(bodies):
+        raise BadDocument("shared offer", "is not whole")
+    width = len(parts["curator"].share) // (WORD_BYTES * listed.slots)
+    words = joined_shares([words_in(part.share, width=width) for part in parts.values()])
+    opened = (
+        open_envelope(
+            parts["curator"].envelope_of(slot),
+            context=listed.context,
+            slot=slot,
+            key=parts["consumer"].key,
+            random=word_bytes(words[slot : slot + 1, -RANDOM_WORDS:]),
+        )
+        for slot in range(listed.slots)
+    )
+    return [record for record in opened if record]
+
+
+def slots_in(body: OfferShare) -> int:
+    """How many rows are offered in a part; 0 in what is none."""
+    try:
+        return OfferPart.from_bytes(body.part.tobytes()).offer_list.slots
+    except OfferRefused:
+        return 0
+
+
+MOST_REACH = 1 << 14
+"""Bytes that say how a compute party is reached."""
+_CALLED_ABSENT = "sent a part that is not used"
+
+
+@dataclass(frozen=True, slots=True)
+class PartyFault:
+    """What was wrong with what a party sent, for the log; says nothing about rows."""
+
+    party: str
+    reason: str
+
+
+class ComputeParty(Party):
+    """Curator or witness of a split run; ``SplitConsumer`` is the third.
+
+    Args:
+        terms: of the run.
+        role: of this party.
+        secret: its card.
+        cards: of the owners and the other compute parties that accepted, by their names in the terms.
+        reach: how the others reach this party's worker; kept by its home, for a party made anew must say the same.
+
+    Attributes:
+        role: of this party.
+        absent: owners of whom no part came in time.
+        faults: whose messages were not used, and why.
+        late: parts that came after their time and were not looked at.
+        reaches: how each other compute party's worker is reached, once it voted.
+
+    Raises:
+        InvalidArgument: a card is another than the terms name.
+        IllegalMessage: the curator of the run is trusted.
+    """
+
+    def __init__(
+        self, terms: Terms, role: ComputeRole, *, secret: CardSecret, cards: Mapping[str, Card], reach: bytes = b""
+    ) -> None:
+        super().__init__(terms, party_name(terms, role), compute_rules(role))
+        self._split = split_terms(terms)
+        for name, card in {**cards, self.name: secret.card}.items():
+            if terms.cards.get(name) != card.fingerprint:
+                raise InvalidArgument("cards", card.name, f"is not the card that the terms name for {name}")
+        if len(reach) > MOST_REACH:
+            raise InvalidArgument("reach", f"{len(reach)} bytes", f"must have at most {MOST_REACH}")
+        self.role: ComputeRole = role
+        self.absent: set[str] = set()
+        self.faults: list[PartyFault] = []
+        self.late = 0
+        self.reaches: dict[ComputeRole, bytes] = {}
+        self._secret, self._cards, self._reach = secret, {**cards, self.name: secret.card}, reach
+        self._shape = offer_shape(terms)
+        self._peers = tuple(other for other in COMPUTE_ROLES if other != role)
+        self._waiting = set(terms.owners)
+        self._target: HeldTarget | None = None
+        self._parts: dict[str, OfferPart] = {}
+        self._signed: dict[str, ShareReceipt] = {}
+        self._receipts: dict[ComputeRole, tuple[ShareReceipt, ...]] = {}
+        self._votes: dict[ComputeRole, SignedRoster] = {}
+        self._roster: Roster | None = None
+
+    @property
+    def waiting_for(self) -> frozenset[str]:
+        """The owners whose part it still waits for; nobody once it told which parts it has."""
+        return frozenset(self._waiting) if self.position.state is ComputeState.COLLECTING else frozenset()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all compute parties signed one roster, so that it may compute."""
+        return self.position.state is ComputeState.READY
+
+    @property
+    def finished(self) -> bool:
+        """Whether picks were opened to the consumer, and it knows: shares may be forgotten."""
+        return self.position.state is ComputeState.SETTLED
+
+    @property
+    def rostered(self) -> tuple[str, ...]:
+        """The owners that are computed on, in the order of the terms; nobody before there is a roster."""
+        lists = {} if self._roster is None else self._roster.lists
+        return tuple(name for name in self.terms.owners if self.terms.cards[name] in lists)
+
+    @property
+    def receipts(self) -> tuple[ShareReceipt, ...]:
+        """Those of all compute parties so far: with a roster they prove who left an owner out."""
+        return tuple(receipt for told in self._receipts.values() for receipt in told)
+
+    def part_of(self, owner: str) -> OfferPart:
+        """This party's part of an owner's offer, checked.
+
+        Raises:
+            IllegalMessage: it has none.
+        """
+        if owner not in self._parts:
+            raise IllegalMessage(f"{self.name} has no part of an offer of {owner}")
+        return self._parts[owner]
+
+    def give_up(self, owner: str) -> Step:
+        """Wait for this owner's part no longer: a late one is not used.
+
+        Raises:
+            PartyFailed: an earlier step was not carried to its end.
+        """
+        return self._begin_step(self._without(owner))
+
+    def inputs(self) -> ComputeInputs:
+        """What this party puts into the computation.
+
+        Raises:
+            IllegalMessage: nothing may be computed yet, or any more.
+        """
+        if not self.is_ready or self._roster is None or self._target is None:
+            raise IllegalMessage(f"{self.name} may not compute now: {self.position.state.value}")
+        split, layout = self._split, self._shape.layout
+        words = np.concatenate([self._parts[owner].words(layout) for owner in self.rostered])
+        target = words_in(self._target.share, width=layout.columns)
+        most = largest_word(self.terms)
+        return ComputeInputs(
+            rank=COMPUTE_ROLES.index(self.role),
+            offers=len(words),
+            target_rows=len(target),
+            size=self._picks,
+            gamma=split.gamma,
+            lows=(-most,) * layout.columns,
+            highs=(most,) * layout.columns,
+            program=split.program,
+            digest=inputs_digest(self._roster.digest, self._target.commitments),
+            offer_words=words.view(np.int64),
+            target_words=target.view(np.int64),
+        )
+
+    def forget(self) -> None:
+        """Drop all shares, when the run is over and nobody can ask for them any more."""
+        self._parts.clear()
+        self._target = None
+
+    def _sender(self, message: Message) -> Sender:
+        name, body = message.sender, message.body
+        if name in self.terms.owners:
+            return Sender.AWAITED if name in self.waiting_for else Sender.LATE
+        if isinstance(body, TargetShare | PicksOpened) and name == self.terms.consumer:
+            return Sender.CONSUMER
+        if isinstance(body, Envelopes) and role_of(self.terms, name) == "curator":
+            return Sender.CURATOR
+        return Sender.PEER if role_of(self.terms, name) in self._peers else Sender.STRANGER
+
+    def _check_content(self, message: Message) -> None:
+        body, role = message.body, role_of(self.terms, message.sender)
+        try:
+            if isinstance(body, TargetShare):
+                checked_target(self.terms, self.role, body)
+            elif isinstance(body, ShareReceipts) and role is not None:
+                checked_receipts(self.terms, role, body, card=self._compute_cards[role])
+            elif isinstance(body, RosterVote) and role is not None:
+                self._checked_vote(body, role)
+            elif isinstance(body, PicksOpened) and body.openings != self._picks:
+                raise BadDocument("end", "names another number of openings than the terms allow")
+        except BadDocument as error:
+            raise IllegalMessage(f"{title_of_message(message)}: {error}") from None
+
+    def _handle(self, message: Message) -> Work:
+        body, role = message.body, role_of(self.terms, message.sender)
+        if isinstance(body, OfferShare):
+            self._take_part(message.sender, body.part.tobytes())
+        elif isinstance(body, TargetShare):
+            self._target = checked_target(self.terms, self.role, body)
+        elif isinstance(body, ShareReceipts) and role is not None:
+            self._receipts[role] = checked_receipts(self.terms, role, body, card=self._compute_cards[role])
+            if role == "consumer":
+                named = {receipt.context.owner for receipt in self._receipts[role]}
+                self._abandon_others(named)
+        elif isinstance(body, RosterVote) and role is not None:
+            self._votes[role] = self._checked_vote(body, role)
+            self.reaches[role] = body.reach.tobytes()
+        yield from ()  # to collect shares costs nothing
+        return self._go_on()
+
+    def _without(self, owner: str) -> Work:
+        if owner not in self.waiting_for:
+            return ()
+        self._waiting.discard(owner)
+        self.absent.add(owner)
+        yield from ()
+        return self._go_on()
+
+    def _abandon_others(self, named: set[str]) -> None:
+        """Owners of whom the consumer has no part are in no roster: nobody waits for them."""
+        for owner in sorted(self._waiting):
+            if self.terms.cards[owner] not in named:
+                self._waiting.discard(owner)
+                self.absent.add(owner)
+
+    def _take_part(self, owner: str, data: bytes) -> None:
+        """An owner's part; one that is refused is as if it had not come, but for the log."""
+        if owner not in self.waiting_for:
+            self.late += 1
+            return
+        self._waiting.discard(owner)
+        try:
+            part = OfferPart.from_bytes(data)
+            context = offer_context(self.terms, owner)
+            if owner not in self._cards:
+                raise BadDocument("card", "the owner did not accept these terms")
+            card = self._cards[owner]
+            receipt = sign_receipt(self._secret, part, context=context, role=self.role, owner=card, shape=self._shape)
+        except (OfferRefused, BadDocument) as error:
+            self._refuse(owner, str(error))
+            return
+        self._parts[owner], self._signed[owner] = part, receipt
+
+    def _refuse(self, owner: str, reason: str) -> None:
+        self.faults.append(PartyFault(owner, f"{_CALLED_ABSENT}: {reason}"))
+        self._parts.pop(owner, None)
+        self._signed.pop(owner, None)
+
+    def _has_collected(self) -> bool:
+        """Whether it can tell which parts it has."""
+        if self.role != "consumer" and "consumer" not in self._receipts:
+            return False
+        return self._target is not None and not self._waiting
+
+    def _go_on(self) -> list[Message]:
+        """Every step that is due."""
+        replies: list[Message] = []
+        if self.position.state is ComputeState.COLLECTING and self._has_collected():
+            replies += self._tell_receipts()
+        if self.position.state is ComputeState.COUNTED and len(self._receipts) == 1 + len(self._peers):
+            replies += self._vote()
+        if self.position.state is ComputeState.VOTED and len(self._votes) == 1 + len(self._peers):
+            replies += self._agree()
+        return replies
+
+    def _tell_receipts(self) -> list[Message]:
+        for pair in repeated_between(self._parts, self._shape):
+            for owner in pair:
+                self._refuse(owner, "it repeats what another owner drew, or another owner repeats it")
+        receipts = tuple(self._signed[owner] for owner in self.terms.owners if owner in self._signed)
+        self._receipts[self.role] = receipts
+        self._move(ComputeState.COUNTED)
+        told = fields(*(receipt.to_bytes() for receipt in receipts))
+        return self._to_peers(RECEIPTS_ROUND, ShareReceipts(receipts=np.frombuffer(told, dtype=np.uint8)))
+
+    def _vote(self) -> list[Message]:
+        """Sign the roster that follows from all receipts."""
+        roster = roster_of(self.receipts, terms=bytes.fromhex(self.terms.digest), parties=self._parties)
+        if len(roster.lists) < self.terms.quorum:
+            raise QuorumMissed(
+                f"{len(roster.lists)} of {len(self.terms.owners)} owners took part; the terms ask for "
+                f"{self.terms.quorum}"
+            )
+        self._log_left_out(roster)
+        self._roster = roster
+        vote = self._votes[self.role] = sign_roster(self._secret, roster, self.role)
+        self._move(ComputeState.VOTED)
+        signed_bytes = np.frombuffer(vote.to_bytes(), dtype=np.uint8)
+        reach = np.frombuffer(self._reach, dtype=np.uint8)
+        return self._to_peers(ROSTER_ROUND, RosterVote(roster=signed_bytes, reach=reach))
+
+    def _log_left_out(self, roster: Roster) -> None:
+        """Who acknowledged an offer that is not computed on, and who did not: nobody is left out in silence."""
+        signers: dict[str, set[ComputeRole]] = {}
+        for receipt in self.receipts:
+            signers.setdefault(receipt.context.owner, set()).add(receipt.role)
+        for owner in self.terms.owners:
+            signed_by = signers.get(self.terms.cards[owner], set())
+            missing = [role for role in COMPUTE_ROLES if role not in signed_by]
+            if not signed_by or self.terms.cards[owner] in roster.lists or owner in {f.party for f in self.faults}:
+                continue
+            reason = f"{' and '.join(missing)} acknowledged no part of it" if missing else "it signed different lists"
+            self.faults.append(PartyFault(owner, f"its offer is not computed on: {reason}"))
+
+    def _agree(self) -> list[Message]:
+        """All signed: the same, or somebody told different parties different things, and nobody computes."""
+        try:
+            agreed_roster(self._votes.values(), self._compute_cards)
+        except BadDocument as error:
+            raise IllegalMessage(f"run {self.terms.run}: {error}; nothing is computed") from None
+        self._move(ComputeState.READY)
+        if self.role != "curator":
+            return []
+        envelopes = b"".join(self._parts[owner].envelopes for owner in self.rostered)
+        body = Envelopes(envelopes=np.frombuffer(envelopes, dtype=np.uint8))
+        return [self._message(self.terms.consumer, ENVELOPES_ROUND, body)]
+
+    def _checked_vote(self, body: RosterVote, role: ComputeRole) -> SignedRoster:
+        vote = SignedRoster.from_bytes(body.roster.tobytes())
+        if len(body.reach) > MOST_REACH:
+            raise BadDocument("roster", "says at too great length how its signer is reached")
+        if vote.role != role or not vote.is_signed_by(self._compute_cards[role]):
+            raise BadDocument("roster", f"the {role} did not sign it")
+        if dropped_owners(vote, self.receipts, self._compute_cards):
+            raise BadDocument("roster", "leaves out an owner, or a list, that all compute parties acknowledged")
+        if self._roster is not None and vote.roster.digest != self._roster.digest:
+            raise BadDocument("roster", "is not the one that follows from the receipts")
+        return vote
+
+    @property
+    def _picks(self) -> int:
+        """How many slots will be opened: as many as the terms allow, or all that there are."""
+        return min(self._split.openings, self._shape.slots * len(self.rostered))
+
+    @property
+    def _parties(self) -> tuple[str, ...]:
+        return tuple(self.terms.cards[party_name(self.terms, role)] for role in COMPUTE_ROLES)
+
+    @property
+    def _compute_cards(self) -> dict[ComputeRole, Card]:
+        named = {role: self._cards.get(party_name(self.terms, role)) for role in COMPUTE_ROLES}
+        return {role: card for role, card in named.items() if card is not None}
+
+    def _to_peers(self, round_number: int, body: Body) -> list[Message]:
+        return [self._message(party_name(self.terms, role), round_number, body) for role in self._peers]
+
+    def _move(self, state: ComputeState) -> None:
+        self._position = self._rules.after_move(self._position, state)
+
+
+NOTHING_HELD = "none of the rows that were picked opened to a record"
+"""Why there is no summary although picks were opened."""
+_KEPT_TAG = b"likeset shared target"
+
+
+class SplitConsumer(ComputeParty):
+    """Holds the target; shares it once, for good; receives index and r of each pick, and with them its rows.
+
+    Args:
+        terms: of the run.
+        target: rows to match.
+        noise: where the noise of the release comes from.
+        secret: the consumer's card.
+        cards: of the owners and the other compute parties that accepted, by their names in the terms.
+        selection: whether to weigh rows that were bought; its kernel is that of the terms.
+        declared: what rows must look like, where there is a schema.
+        reach: how the others reach this party's worker.
+
+    Attributes:
+        summary: what was bought, in the form that a trusted curator would have sent; None before that.
+        lost_picks: picks that named no slot: damage that no owner answers for.
+        unopened_picks: by owner, how many picks were left out because they did not open to a record.
+
+    Raises:
+        InvalidArgument: the target does not have the shape of the terms, or has numbers beyond what they allow.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        *,
+        target: ArrayLike,
+        noise: Noise,
+        secret: CardSecret,
+        cards: Mapping[str, Card],
+        selection: Selection | None = None,
+        declared: DeclaredRecords | None = None,
+        reach: bytes = b"",
+    ) -> None:
+        super().__init__(terms, "consumer", secret=secret, cards=cards, reach=reach)
+        self._rows = target_rows(terms, target)
+        if float(np.abs(self._rows).max()) > terms.kernel.largest:
+            reason = f"has numbers beyond the {terms.kernel.largest:g} that the terms allow; scale it down"
+            raise InvalidArgument("target", f"array of shape {self._rows.shape}", reason)
+        self._noise = noise
+        self._weighted = selection is not None and selection.weighted
+        self._records = records_of_run(terms, declared)
+        self._envelopes: dict[str, dict[int, bytes]] | None = None
+        self.summary: Summary | None = None
+        self.lost_picks = 0
+        self.unopened_picks: dict[str, int] = {}
+
+    def start(self) -> Step:
+        """The target's shares, for the other compute parties, and then its release, for each owner.
+
+        Asked again, the same bytes.
+
+        Raises:
+            PartyFailed: an earlier step was not carried to its end.
+            InvalidArgument: the run began with another target.
+        """
+        return self._begin_step(self._send_target())
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it may compute: all signed one roster, and every envelope of it is there and as owners signed."""
+        return super().is_ready and self._envelopes is not None
+
+    def opened(self, picks: OpenedSlots) -> Step:
+        """What the computation opened: makes the summary, and tells the others that it is over.
+
+        Where no pick gave a record there is no summary, and the others are told the same: it would tell a curator with
+        owners who lie that every pick fell on them.
+
+        Raises:
+            IllegalMessage: nothing was to be computed.
+        """
+        if not self.is_ready:
+            raise IllegalMessage(f"{self.name} may not open anything now: {self.position.state.value}")
+        return self._begin_step(self._buy(picks))
+
+    def _send_target(self) -> Work:
+        shares = yield from self._shared_target()
+        release = yield from released_mean(self.terms, self._rows, self._noise)
+        told = TargetRelease(release=release)
+        number = RELEASE_ROUND[self.terms.protocol]
+        return (
+            *(self._message(party_name(self.terms, role), TARGET_ROUND, shares[role]) for role in self._peers),
+            *(self._message(owner, number, told) for owner in self.terms.owners),
+        )
+
+    def _shared_target(self) -> PricedDraw[dict[str, TargetShare]]:
+        """Shares of the target, drawn once: whatever happens later, the run is about this target."""
+        words, roles = fixed_point(self._rows), COMPUTE_ROLES
+
+        def draw() -> tuple[bytes, None]:
+            shares = [word_bytes(share) for share in split_words(words)]
+            return fields(_KEPT_TAG, *shares, *new_salts(len(roles))), None
+
+        kept = yield ChargeWanted(
+            costs=((View.owners(self.name), size_event(self.terms.relation)),),
+            draw=draw,
+            run=self.terms.run,
+            round=TARGET_ROUND,
+            kind=f"{self.name}/target-shares",
+            content=self._digest.encode(),
+            repeatable=True,  # nothing left before it was kept
+        )
+        parts = read_tagged(_KEPT_TAG, kept, 2 * len(roles))
+        shares, salts = parts[: len(roles)], parts[len(roles) :]
+        if not np.array_equal(joined_shares([words_in(share, width=words.shape[1]) for share in shares]), words):
+            reason = "is another one than this run began with; go on with that one, or begin a new run"
+            raise InvalidArgument("target", f"array of shape {words.shape}", reason)
+        each = [
+            target_commitment(self.terms, role, salt=salt, share=share)
+            for role, salt, share in zip(roles, salts, shares, strict=True)
+        ]
+        self._target = HeldTarget(shares[roles.index(self.role)], tuple(each))
+        commitments = np.frombuffer(b"".join(each), dtype=np.uint8)
+        return {
+            role: TargetShare(
+                share=np.frombuffer(share, dtype=np.uint8),
+                salt=np.frombuffer(salt, dtype=np.uint8),
+                commitments=commitments,
+            )
+            for role, salt, share in zip(roles, salts, shares, strict=True)
+        }
+
+    def _check_content(self, message: Message) -> None:
+        super()._check_content(message)
+        if isinstance(message.body, Envelopes):
+            try:
+                self._checked_envelopes(message.body)
+            except BadDocument as error:
+                raise IllegalMessage(f"{message.body.kind} message of {message.sender}: {error}") from None
+
+    def _handle(self, message: Message) -> Work:
+        if isinstance(message.body, Envelopes):
+            self._envelopes = self._checked_envelopes(message.body)
+        return (yield from super()._handle(message))
+
+    def _checked_envelopes(self, body: Envelopes) -> dict[str, dict[int, bytes]]:
+        """By owner and slot; every one of them is that of the owner's list, for which the curator signed."""
+        size, slots, data = self._shape.envelope_bytes, self._shape.slots, body.envelopes.tobytes()
+        if len(data) != size * slots * len(self.rostered):
+            raise BadDocument("envelopes", "are not as many as the roster's owners have slots")
+        whole: dict[str, dict[int, bytes]] = {}
+        for place, owner in enumerate(self.rostered):
+            start = size * slots * place
+            mine = {slot: data[start + size * slot : start + size * (slot + 1)] for slot in range(slots)}
+            for slot, envelope in mine.items():
+                if hashlib.sha256(envelope).digest() != self._parts[owner].digests_of(slot).envelope:
+                    raise BadDocument("envelopes", f"one of {owner} is not that of the owner's list")
+            whole[owner] = mine
+        return whole
+
+    def _buy(self, picks: OpenedSlots) -> Work:
+        owners = self.rostered
+        bought = buy(
+            [self._parts[owner] for owner in owners],
+            picks,
+            envelopes=[(self._envelopes or {})[owner] for owner in owners],
+            shape=self._shape,
+            records=self._records,
+        )
+        self.lost_picks = bought.lost
+        self.unopened_picks = {owners[place]: sum(faults.values()) for place, faults in sorted(bought.faults.items())}
+        self.summary = self._summary(bought) if bought.records else None
+        self._move(ComputeState.SETTLED)
+        yield from ()  # the rows were charged by their owners
+        return self._to_peers(OPENED_ROUND, PicksOpened(openings=self._picks))
+
+    def _summary(self, bought: Bought) -> Summary:
+        """As a trusted curator would have sent it; likeness on new rows stays unknown: that needs all offers."""
+        held = self._records.bought(bought.records)
+        selection = Selection(gamma=split_terms(self.terms).gamma)
+        judged, rows = selection.judge(held.rows, self._rows), np.asarray(held.rows, dtype=np.float32)
+        places = {name: number for number, name in enumerate(self.terms.owners)}
+        owners = self.rostered
+        reasons = {places[fault.party]: fault.reason for fault in self.faults if fault.party in places}
+        reasons |= {places[owners[place]]: _in_words(faults) for place, faults in bought.faults.items()}
+        absent = {places[name] for name in self.terms.owners if name not in owners} - set(reasons)
+        return Summary(
+            rows=rows,
+            labels=held.labels,
+            owners=np.array([places[owners[place]] for place in bought.owners], dtype=np.int64),
+            handles=held.handles,
+            weights=self._weights(rows) if self._weighted else judged.weights,
+            gains=judged.gains,
+            squared_mmds=judged.squared_mmds,
+            rows_seen=self._shape.slots * len(owners),
+            absent=np.array(sorted(absent), dtype=np.int64),
+            flagged=np.array(sorted(reasons), dtype=np.int64),
+            reasons=np.array([reasons[place] for place in sorted(reasons)], dtype=np.str_),
+            records=np.frombuffer(held.packed, dtype=np.uint8),
+        )
+
+    def _weights(self, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        return weights(rows, self._rows, gamma=split_terms(self.terms).gamma)
+
+
+def _in_words(faults: Mapping[str, int]) -> str:
+    return "; ".join(f"{count} rows that were picked were left out: {reason}" for reason, count in faults.items())
+
+
+class SplitOwner(SealedOwner):
+    """Offers rows that look like the target, one part to each compute party; only the buyer will read any of them.
+
+    Args:
+        terms: of the run.
+        name: the owner's name in the terms.
+        scan: its rows.
+        key: secret and kept: decides which rows are drawn and how they are named toward others.
+        secret: the owner's card, with which it signs its list.
+        declared: the schema that declares its rows; None for bare arrays.
+
+    Raises:
+        InvalidArgument: the terms name another card for this owner.
+
+    Privacy contract:
+        Protects:  every row, label and record that is not opened to the consumer, and how many slots are empty.
+        Reveals:   to curator and witness, each with any owners: nothing but the terms; to the consumer: the records
+                   of at most ``openings`` slots, and what ``docs/proofs/split.md`` says follows from them.
+        Costs:     ``rows_per_owner`` rows offered, charged before a share is drawn.
+        Assumes:   no two compute parties work together, and all follow the protocol.
+        Basis:     cryptographic, docs/proofs/split.md
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        name: str,
+        *,
+        scan: Scan,
+        key: int,
+        secret: CardSecret,
+        declared: DeclaredRecords | None = None,
+    ) -> None:
+        super().__init__(terms, name, scan=scan, key=key, declared=declared)
+        if terms.cards.get(name) != secret.card.fingerprint:
+            raise InvalidArgument("secret", secret.card.name, f"is not the card that the terms name for {name}")
+        self._secret = secret
+        self._records = records_of_run(terms, declared)
+
+    def _sealed_offer(self, message: Message, weighing: Weighing) -> Work:
+        """One part to each compute party, charged before it is drawn and kept so that it can be sent again.
+
+        Which rows are offered follows from the owner's key, so they are drawn and written as records before the
+        charge: what cannot be offered costs nothing. Shares are drawn after it, with coins. Nothing leaves before the
+        ledger keeps all of them; so where a crash came in between, drawing others for the same charge tells nothing.
+        """
+        handles, leaving = self._leaving(draw_offer(self.terms, self._scan, weighing, keys=self._keys))
+        records = self._records.encode(leaving, handles)
+        read = self._records.read(records)
+        if not read.sound.all():
+            raise IllegalMessage("a row of this owner makes no record that its buyer could read")
+        if np.abs(fixed_point(read.rows).view(np.int64)).max(initial=0) > largest_word(self.terms):
+            raise IllegalMessage("a row of this owner is beyond the range of the terms, so that it would not count")
+
+        def draw() -> tuple[bytes, None]:
+            shared = share_offer(
+                self._secret,
+                context=offer_context(self.terms, self.name),
+                shape=offer_shape(self.terms),
+                rows=read.rows,
+                classes=np.empty(0, dtype=np.int64),
+                records=records,
+            )
+            return kept_offer(shared), None
+
+        kept = yield ChargeWanted(
+            costs=(
+                (View.curator(self.name), Unbounded("rows are offered in shares; the consumer reads those bought")),
+            ),
+            draw=draw,
+            run=self.terms.run,
+            round=message.round,
+            kind=f"{self.name}/shared-offer",
+            content=message.data,
+            rows=self.terms.rows_per_owner,
+            readable=self.terms.rows_readable,
+            repeatable=True,
+        )
+        self.rows_disclosed = len(records)
+        return shared_replies(message, kept)

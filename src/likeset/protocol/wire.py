@@ -1,0 +1,464 @@
+"""The closed set of messages between parties, and their bytes."""
+
+import hashlib
+import json
+import math
+import re
+import struct
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any, ClassVar, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likeset.errors import BadMessage
+from likeset.privacy.guarantee import checked_name
+from likeset.tables.schema import MOST_LETTERS
+
+MOST_BYTES = 1 << 30
+"""No message is larger, whatever the terms say."""
+
+_LAST_CODE_POINT, _SURROGATES = 0x10FFFF, (0xD800, 0xDFFF)
+_DTYPE = re.compile(r"<f4|<f8|<i8|<u8|\|u1|\|b1|<U[1-9][0-9]{0,3}")
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float32]
+Labels = NDArray[Any]
+Handles = NDArray[np.uint64]
+Blob = NDArray[np.uint8]
+
+DIMENSIONS = {Matrix: 2, Vector: 1, Handles: 1, NDArray[np.int64]: 1, Labels: 1, Blob: 1}
+"""The fields of messages that are arrays, and how many dimensions each has."""
+
+_DTYPES = {Matrix: "<f4", Vector: "<f8", Handles: "<u8", NDArray[np.int64]: "<i8", Blob: "|u1"}
+
+
+def array_in(data: bytes, start: int, end: int, dtype: Any, shape: Any) -> tuple[NDArray[Any], int]:
+    """The array that lies at a place of a message, and the place after it."""
+    if not isinstance(dtype, str) or _DTYPE.fullmatch(dtype) is None:
+        raise BadMessage("an array is of a type that is not allowed")
+    if not isinstance(shape, list) or not all(type(side) is int and 0 <= side <= MOST_BYTES for side in shape):
+        raise BadMessage("an array has no shape")
+    item = np.dtype(dtype)
+    count = 1
+    for side in shape:
+        count *= side
+    after = start + count * item.itemsize
+    if after > end:
+        raise BadMessage("an array is truncated")
+    return np.frombuffer(data, dtype=item, count=count, offset=start).reshape(shape), after
+
+
+def checked_array(name: str, value: Any, declared: Any) -> NDArray[Any]:
+    """An array in the very type and layout in which it travels."""
+    array = np.asarray(value)
+    if array.ndim != DIMENSIONS[declared]:
+        raise BadMessage(f"{name} has {array.ndim} dimensions")
+    if declared in _DTYPES:
+        if array.dtype.kind != np.dtype(_DTYPES[declared]).kind:
+            raise BadMessage(f"{name} holds {array.dtype}")
+        with np.errstate(over="ignore"):  # whoever reads it refuses what is not finite
+            return np.ascontiguousarray(array, dtype=_DTYPES[declared])
+    if array.dtype.kind in "iu":
+        array = array.astype("<i8")
+    elif array.dtype.kind == "f":
+        array = array.astype("<f8")
+    elif array.dtype.kind == "U" and array.dtype.itemsize == 0:
+        array = array.astype("<U1")
+    if _DTYPE.fullmatch(array.dtype.str) is None:
+        raise BadMessage(f"{name} holds {array.dtype}")
+    if array.dtype.kind == "U" and int(array.dtype.str[2:]) > MOST_LETTERS:
+        # Whoever puts arrays of texts together needs for every text the room of the longest.
+        raise BadMessage(f"a text has more than {MOST_LETTERS} letters")
+    return np.ascontiguousarray(array)
+
+
+def check_content(name: str, array: NDArray[Any]) -> None:
+    """Bytes that are no text and no truth value would end in an error wherever somebody first looks at them."""
+    if array.dtype.kind == "U":
+        codes = np.frombuffer(array.tobytes(), dtype="<u4")
+        surrogates = (codes >= _SURROGATES[0]) & (codes <= _SURROGATES[1])
+        if bool((surrogates | (codes > _LAST_CODE_POINT)).any()):
+            raise BadMessage(f"{name} holds something that is not text")
+    if array.dtype.kind == "b" and bool((np.frombuffer(array.tobytes(), dtype=np.uint8) > 1).any()):
+        raise BadMessage(f"{name} holds something that is neither yes nor no")
+
+
+TARGET_ROUND, OFFER_ROUND, RECEIPTS_ROUND, ROSTER_ROUND, ENVELOPES_ROUND, OPENED_ROUND = 0, 1, 2, 3, 3, 4
+"""Of which round each message is."""
+
+_Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, eq=False)
+class TargetShare:
+    """Consumer to each other compute party: its share of the target, once, and commitments to all shares.
+
+    Attributes:
+        share: the party's words of the target, as they travel.
+        salt: of the commitment to them, 32 bytes; for this party only.
+        commitments: to the shares of all compute parties, 32 bytes each, in their order.
+    """
+
+    kind: ClassVar[str] = "target-share"
+    share: _Bytes
+    salt: _Bytes
+    commitments: _Bytes
+
+
+@dataclass(frozen=True, eq=False)
+class OfferShare:
+    """Owner to each compute party: that party's part of the offer (``trust.shared_offers.OfferPart``)."""
+
+    kind: ClassVar[str] = "offer-share"
+    part: _Bytes
+
+
+@dataclass(frozen=True, eq=False)
+class ShareReceipts:
+    """Compute party to the others: of whose offers it has its part (``trust.share_receipts.ShareReceipt``).
+
+    Attributes:
+        receipts: one after another, each after its length.
+    """
+
+    kind: ClassVar[str] = "share-receipts"
+    receipts: _Bytes
+
+
+@dataclass(frozen=True, eq=False)
+class RosterVote:
+    """Compute party to the others: the roster that follows from all receipts, signed, and where the party is reached.
+
+    Attributes:
+        roster: as ``trust.share_receipts.SignedRoster`` travels.
+        reach: how the other compute parties reach this one's worker, in words of whoever carries out the computation:
+            a tunnel's certificate and address; empty in one house.
+    """
+
+    kind: ClassVar[str] = "roster-vote"
+    roster: _Bytes
+    reach: _Bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Envelopes:
+    """Curator to consumer, before anything is computed: the envelopes of all slots, owner after owner."""
+
+    kind: ClassVar[str] = "envelopes"
+    envelopes: _Bytes
+
+
+@dataclass(frozen=True, eq=False)
+class PicksOpened:
+    """Consumer to the other compute parties: it is over, and shares may be forgotten.
+
+    Attributes:
+        openings: how many slots were opened at most: public, and not how many opened to a record.
+    """
+
+    kind: ClassVar[str] = "picks-opened"
+    openings: int
+
+
+_MAGIC = b"LKST"
+_VERSION = 7  # in 6 a summary had exact numbers about rows that it did not hold
+_DIGEST_BYTES = hashlib.sha256().digest_size
+_PREFIX = struct.Struct("<4sBI")
+_MOST_HEAD = 1 << 20
+_MOST_ROUND = 1 << 32
+
+
+def _nothing() -> Blob:
+    return np.empty(0, dtype=np.uint8)
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """Consumer to curator: the target, and how to select; no owner hears of either.
+
+    Attributes:
+        rows: the target's rows.
+        release: what owners hear, where they bid under it, and by which bids are checked; empty in ``sealed``.
+        gamma: width of the selection's kernel.
+        weighted: whether to weigh the selected rows.
+        folds: of the target, on which to measure likeness; 0 for not at all.
+    """
+
+    kind: ClassVar[str] = "target"
+    rows: Matrix
+    release: Vector
+    gamma: float
+    weighted: bool
+    folds: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class TargetRelease:
+    """Consumer to every owner: the released mean of the target's features, or nothing; a call for offers or bids."""
+
+    kind: ClassVar[str] = "target-release"
+    release: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class Misfit:
+    """Owner to curator: how far the owner's tilted mean stayed from the release."""
+
+    kind: ClassVar[str] = "misfit"
+    misfit: float
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Curator to one owner: whether its rows are wanted; as long for a no as for a yes."""
+
+    kind: ClassVar[str] = "asked"
+    asked: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """Owner to curator, sealed from everybody else: rows, their labels and opaque handles.
+
+    Attributes:
+        rows: one row each.
+        labels: one label each, or none at all.
+        handles: numbers by which the owner, and nobody else, finds the row again.
+        records: the same rows in the columns that were declared (``tables.records``); empty for bare arrays.
+    """
+
+    kind: ClassVar[str] = "offer"
+    rows: Matrix
+    labels: Labels
+    handles: Handles
+    records: Blob = field(default_factory=_nothing)
+
+
+@dataclass(frozen=True, eq=False)
+class SummaryRelease:
+    """Curator to every owner, once a round: what changed in the released mean of the summary so far.
+
+    Attributes:
+        coordinates: those that changed; empty where nothing about the summary is released.
+        values: their new values.
+    """
+
+    kind: ClassVar[str] = "summary-release"
+    coordinates: NDArray[np.int64]
+    values: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class Bid:
+    """Owner to curator: the gain of its best remaining row, and that row's handle; not a number if none is left."""
+
+    kind: ClassVar[str] = "bid"
+    gain: float
+    handle: int
+
+
+@dataclass(frozen=True, eq=False)
+class Delivery:
+    """Owner to curator: the row that it bid and was asked for.
+
+    Attributes:
+        rows: that one row, or its hash.
+        labels: its label, or none.
+        handle: its handle.
+        features: its features as the owner scored them, in lattice steps.
+        records: the row in the columns that were declared; empty for bare arrays.
+    """
+
+    kind: ClassVar[str] = "delivery"
+    rows: Matrix
+    labels: Labels
+    handle: int
+    features: Matrix
+    records: Blob = field(default_factory=_nothing)
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """Curator to consumer: the rows selected, in order of selection.
+
+    Attributes:
+        rows: one row each, or its hash.
+        labels: one label each, or none at all.
+        owners: for each row its owner's place in the terms.
+        handles: by which the owner finds the row again.
+        weights: non-negative, summing to 1.
+        gains: marginal gain of each pick when it was made.
+        squared_mmds: squared MMD to the target after each pick.
+        rows_seen: how many rows of owners the curator saw.
+        absent: places of owners who did not take part.
+        flagged: places of owners whose messages were not used.
+        reasons: for each of those, why.
+        records: the rows in the columns that were declared; empty for bare arrays.
+        label_weight: how much labels counted in the selection; 0 where they did not.
+        label_skill: how well rows told labels near the target; 0 where that was not tried.
+        held_out_squared_mmd: estimate of the squared MMD to the target's population, by cross-fitting.
+        held_out_error: its standard error; not a number where nothing was estimated.
+    """
+
+    kind: ClassVar[str] = "summary"
+    rows: Matrix
+    labels: Labels
+    owners: NDArray[np.int64]
+    handles: Handles
+    weights: Vector
+    gains: Vector
+    squared_mmds: Vector
+    rows_seen: int
+    absent: NDArray[np.int64]
+    flagged: NDArray[np.int64]
+    reasons: Labels
+    records: Blob = field(default_factory=_nothing)
+    label_weight: float = 0.0
+    label_skill: float = 0.0
+    held_out_squared_mmd: float = math.nan
+    held_out_error: float = math.nan
+
+
+SplitBody = TargetShare | OfferShare | ShareReceipts | RosterVote | Envelopes | PicksOpened
+Body = Target | TargetRelease | Misfit | Asked | Offer | SummaryRelease | Bid | Delivery | Summary | SplitBody
+_BODIES: dict[str, type[Any]] = {body.kind: body for body in get_args(Body)}
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """One message: an envelope and a body. Written once: whoever needs its bytes again gets the same ones."""
+
+    run: str
+    terms: str
+    sender: str
+    receiver: str
+    round: int
+    body: Body
+
+    @cached_property
+    def data(self) -> bytes:
+        """Its bytes: those that it came in, or else those that ``encode`` writes."""
+        return encode(self)
+
+
+def encode(message: Message) -> bytes:
+    """The bytes of a message; equal messages give equal bytes."""
+    scalars: dict[str, Any] = {}
+    arrays: list[tuple[str, NDArray[Any]]] = []
+    for body_field in fields(message.body):
+        value = getattr(message.body, body_field.name)
+        if body_field.type in DIMENSIONS:
+            arrays.append((body_field.name, checked_array(body_field.name, value, body_field.type)))
+        else:
+            scalars[body_field.name] = _plain_scalar(body_field, value)
+    head = {
+        "kind": message.body.kind,
+        "run": message.run,
+        "terms": message.terms,
+        "sender": message.sender,
+        "receiver": message.receiver,
+        "round": message.round,
+        "scalars": scalars,
+        "arrays": [[name, array.dtype.str, list(array.shape)] for name, array in arrays],
+    }
+    text = json.dumps(head, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    parts = [_PREFIX.pack(_MAGIC, _VERSION, len(text)), text, *(array.tobytes() for _, array in arrays)]
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    data = b"".join([*parts, digest.digest()])
+    if len(data) > MOST_BYTES or len(text) > _MOST_HEAD:
+        raise BadMessage(f"a {message.body.kind} message of {len(data)} bytes is too large")
+    return data
+
+
+def decode(data: bytes, *, most_bytes: int = MOST_BYTES) -> Message:
+    """The message that ``encode`` wrote.
+
+    Raises:
+        BadMessage: for anything else: too long, truncated, of another version, with a field too many or too few.
+    """
+    if len(data) > min(most_bytes, MOST_BYTES):
+        raise BadMessage(f"{len(data)} bytes are more than the {most_bytes} that may come")
+    if len(data) < _PREFIX.size + _DIGEST_BYTES:
+        raise BadMessage("shorter than any message")
+    magic, version, length = _PREFIX.unpack_from(data)
+    if magic != _MAGIC or version != _VERSION:
+        raise BadMessage(f"not a message of version {_VERSION}")
+    end = len(data) - _DIGEST_BYTES
+    if hashlib.sha256(memoryview(data)[:end]).digest() != data[end:]:
+        raise BadMessage("its digest does not match: it was cut short or damaged on its way")
+    if length > _MOST_HEAD or _PREFIX.size + length > end:
+        raise BadMessage("its head is truncated or too long")
+    try:
+        text = data[_PREFIX.size : _PREFIX.size + length].decode("ascii")  # from bytes, JSON would guess other codes
+        head = json.loads(text, parse_constant=_refuse_constant)
+        message = _build_message(head, data, _PREFIX.size + length, end)
+    except BadMessage:
+        raise
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:  # which may quote what was sent
+        raise BadMessage(f"its head does not describe a message ({type(error).__name__})") from None
+    message.__dict__["data"] = bytes(data)  # where ``cached_property`` keeps it
+    return message
+
+
+def _build_message(head: Any, data: bytes, start: int, end: int) -> Message:
+    wanted = {"kind", "run", "terms", "sender", "receiver", "round", "scalars", "arrays"}
+    if not isinstance(head, dict) or set(head) != wanted or head["kind"] not in _BODIES:
+        raise BadMessage("its head has other fields than a message")
+    if type(head["round"]) is not int or not 0 <= head["round"] <= _MOST_ROUND:
+        raise BadMessage("its round is not a number")
+    for name in ("run", "sender", "receiver", "terms"):
+        checked_name(name, head[name])
+    kind = _BODIES[head["kind"]]
+    declared = {body_field.name: body_field for body_field in fields(kind)}
+    values: dict[str, Any] = {}
+    if not isinstance(head["arrays"], list) or not isinstance(head["scalars"], dict):
+        raise BadMessage("its head has other fields than a message")
+    for name, dtype, shape in head["arrays"]:
+        array, start = array_in(data, start, end, dtype, shape)
+        values[name] = checked_array(name, array, declared[name].type)
+        if values[name].dtype != array.dtype:
+            raise BadMessage(f"{name} is of another type than encode writes")
+        check_content(name, array)
+    if start != end:
+        raise BadMessage("it has bytes that belong to nothing")
+    for name, value in head["scalars"].items():
+        values[name] = _scalar(declared[name], value)
+    if set(values) != set(declared) or len(head["arrays"]) + len(head["scalars"]) != len(declared):
+        raise BadMessage(f"a {kind.kind} message has other fields")
+    return Message(
+        run=head["run"],
+        terms=head["terms"],
+        sender=head["sender"],
+        receiver=head["receiver"],
+        round=head["round"],
+        body=kind(**values),
+    )
+
+
+def _plain_scalar(field: Any, value: Any) -> Any:
+    # A number travels as its bits: it comes back as it was sent, and every answer has the same length.
+    if field.type is float:
+        return struct.pack("<d", float(value)).hex()
+    if field.type is bool:
+        return int(bool(value))
+    return f"{int(value):016x}"
+
+
+def _scalar(field: Any, value: Any) -> Any:
+    if field.type not in (bool, int, float):
+        raise BadMessage(f"{field.name} is no single number")
+    if field.type is bool:
+        if type(value) is not int or value not in (0, 1):
+            raise BadMessage(f"{field.name} is neither yes nor no")
+        return bool(value)
+    if not isinstance(value, str) or re.fullmatch(r"[0-9a-f]{16}", value) is None:
+        raise BadMessage(f"{field.name} is no number")
+    return struct.unpack("<d", bytes.fromhex(value))[0] if field.type is float else int(value, 16)
+
+
+def _refuse_constant(_name: str) -> Any:
+    raise BadMessage("its head holds something that is not a number")

@@ -1,0 +1,597 @@
+"""What a training set is worth: models trained on it, judged on labelled test rows of the target's kind."""
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import ArrayLike, NDArray
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has no types
+
+from likeset import arguments, documents
+from likeset.arguments import Rows
+from likeset.errors import BadDocument, BadTable, InvalidArgument
+from likeset.geometry.offers import uniform
+from likeset.run.job import Job
+from likeset.run.runs import JOB, SUMMARY, read_result
+from likeset.tables.cells import MissingWords
+from likeset.tables.rows_per_id import written_ids
+from likeset.tables.scan.row_pass import without_dictionaries
+from likeset.tables.schema import Schema
+from likeset.tables.sources.declared_frames import DeclaredFrame
+from likeset.tables.sources.frames import column_names, numbers
+from likeset.tables.sources.row_blocks import checked_columns
+from likeset.tables.sources.source import open_source
+
+MODELS = ("linear", "forest", "boosting")
+
+_TREES = 200
+_STEPS = 1000
+_WORTH_THREADS = 10_000  # rows; with fewer, threads of boosting wait for one another longer than they work
+_LARGEST_LEAF = 20  # rows; with few rows smaller leaves, or boosting could not split at all
+
+Labels = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """Labelled rows; weights sum to 1, None for alike."""
+
+    rows: Rows
+    labels: Labels
+    weights: NDArray[np.float64] | None = None
+
+    def part(self, kept: NDArray[np.bool_]) -> "TrainingRows":
+        """Some of them."""
+        return TrainingRows(self.rows[kept], self.labels[kept], None if self.weights is None else self.weights[kept])
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """What a model says of test rows: labels, and for classes the chance of each; ``classes`` names the columns."""
+
+    labels: Labels
+    chances: NDArray[np.float64]
+    classes: Labels
+
+    def chance(self, name: Any) -> NDArray[np.float64]:
+        """Of one class; 0 where the model never saw it."""
+        columns = np.flatnonzero(self.classes.astype(np.str_) == str(name))
+        return self.chances[:, columns[0]] if len(columns) else np.zeros(len(self.labels))
+
+
+def train(model: str, training: TrainingRows, test: TrainingRows, *, seed: int) -> Predicted:
+    """Fit a model, and let it predict the test rows."""
+    with _threads_for(len(training.labels)):
+        return _trained(model, training, test, seed=seed)
+
+
+def _threads_for(rows: int) -> AbstractContextManager[Any]:
+    return nullcontext() if rows >= _WORTH_THREADS else threadpool_limits(1, user_api="openmp")
+
+
+def _trained(model: str, training: TrainingRows, test: TrainingRows, *, seed: int) -> Predicted:
+    kept = training if training.weights is None else training.part(training.weights > 0.0)
+    scaler = StandardScaler().fit(kept.rows)
+    rows, others = scaler.transform(kept.rows), scaler.transform(test.rows)
+    shares = None if kept.weights is None else kept.weights * (len(kept.labels) / kept.weights.sum())
+    if kept.labels.dtype.kind == "f":
+        fitted = _regression(model, len(rows), seed).fit(rows, kept.labels, sample_weight=shares)
+        return Predicted(fitted.predict(others), np.empty((len(others), 0)), np.empty(0))
+    single = len(np.unique(kept.labels)) == 1
+    classifier = DummyClassifier() if single else _classification(model, len(rows), seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = classifier.fit(rows, kept.labels, sample_weight=shares)
+    return Predicted(fitted.predict(others), fitted.predict_proba(others), fitted.classes_)
+
+
+def _classification(model: str, rows: int, seed: int) -> Any:
+    if model == "linear":
+        return LogisticRegression(max_iter=_STEPS)
+    if model == "forest":
+        return RandomForestClassifier(_TREES, random_state=seed)
+    return HistGradientBoostingClassifier(random_state=seed, min_samples_leaf=_leaf(rows))
+
+
+def _regression(model: str, rows: int, seed: int) -> Any:
+    if model == "linear":
+        return Ridge()
+    if model == "forest":
+        return RandomForestRegressor(_TREES, random_state=seed)
+    return HistGradientBoostingRegressor(random_state=seed, min_samples_leaf=_leaf(rows))
+
+
+def _leaf(rows: int) -> int:
+    return max(2, min(_LARGEST_LEAF, rows // 20))
+
+
+_FEW = 30  # test rows, or persons
+_ENDS = (2.5, 97.5)
+_MEASURES = {"classes": ("balanced_accuracy", "accuracy", "auc"), "numbers": ("r2",)}
+_BLOCK = 1 << 22  # counts that are looked at together
+
+Draws = NDArray[np.float64]
+"""A measure on the test rows as they are, and then on each draw of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A number with its 95% interval; None where it has no meaning, such as an AUC with one class."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedOn:
+    """How well a model does that was trained on some rows.
+
+    Attributes:
+        training_set: which rows.
+        rows: how many.
+        model: its name.
+        scores: by measure: balanced accuracy, accuracy and AUC (mean of each class against the rest), or R².
+        summary_gains: by measure: the score of the summary less this one; empty for the summary itself.
+    """
+
+    training_set: str
+    rows: int
+    model: str
+    scores: Mapping[str, Score]
+    summary_gains: Mapping[str, Score]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerLoss:
+    """What a model loses without an owner's rows, in balanced accuracy or R²; below 0 it is better without them."""
+
+    owner: str
+    rows: int
+    model: str
+    loss: Score
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Models and their scores.
+
+    Attributes:
+        task: whether labels are ``classes`` or ``numbers``.
+        test_rows: how many rows the models were judged on.
+        test_ids: how many persons these rows belong to; None where nobody said.
+        models: one line for each training set and model.
+        owners: what each model loses without each owner; empty unless asked for.
+        notes: what the reader should know.
+    """
+
+    task: Literal["classes", "numbers"]
+    test_rows: int
+    test_ids: int | None
+    models: tuple[TrainedOn, ...]
+    owners: tuple[OwnerLoss, ...]
+    notes: tuple[str, ...]
+
+    def document(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        return asdict(self)
+
+
+def evaluate(
+    rows: Any,
+    labels: ArrayLike | None = None,
+    *,
+    test_rows: Any,
+    test_labels: ArrayLike | None = None,
+    test_ids: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    owners: Sequence[str] | None = None,
+    compare: Mapping[str, tuple[Any, ArrayLike | None]] | None = None,
+    schema: Schema | None = None,
+    resamples: int = 1000,
+    random_state: int = 0,
+) -> Evaluation:
+    """Train models on a summary, and judge them on test rows that nobody selected by.
+
+    Args:
+        rows: of the summary; an array or a data frame of numbers, or with a schema a data frame with its columns.
+        labels: of these; floating-point numbers are to be predicted as such, everything else are classes. With a schema
+            they may stand in the frame, in the column that it declares as label.
+        test_rows: labelled rows of the target's kind, with the same columns.
+        test_labels: of these, likewise.
+        test_ids: whose test rows these are. Intervals then resample persons, not rows. With a schema that declares an
+            id column, that column of ``test_rows`` is used instead.
+        weights: what each row of the summary counts; alike if not given.
+        owners: for each row of the summary its owner; then also what models lose without each of them.
+        compare: other training sets by name, each with its labels: uniform offers, say, or all rows.
+        schema: declares the columns of data frames.
+        resamples: how often the test is resampled for the intervals.
+        random_state: seed of the models and of the resamples.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> rows, kinds = load_iris(return_X_y=True)
+        >>> judged = evaluate(rows[::2], kinds[::2], test_rows=rows[1::2], test_labels=kinds[1::2], resamples=100)
+        >>> print(*(line.model for line in judged.models))
+        linear forest boosting
+        >>> judged.models[0].scores["balanced_accuracy"].value > 0.9
+        True
+    """
+    known = _Known(schema, column_names(rows))
+    summary = known.rows("rows", rows, "labels", labels, weights)
+    test = known.rows("test_rows", test_rows, "test_labels", test_labels)
+    sets = {"the summary": [summary]}
+    for name, (others, other_labels) in (compare or {}).items():
+        sets[name] = [known.rows(name, others, f"compare[{name!r}]", other_labels)]
+    ids = None if test_ids is None else _ids("test_ids", test_ids, len(test.labels))
+    if schema is not None and schema.id_column is not None:
+        ids = read_ids(test_rows, schema, name="test_rows")
+    whose = None if owners is None else np.array([str(owner) for owner in owners])
+    return evaluate_sets(sets, test, ids=ids, owners=whose, resamples=resamples, seed=random_state)
+
+
+def read_ids(table: Any, schema: Schema, *, name: str | None = None) -> NDArray[np.str_] | None:
+    """Whose row each row of a file or a data frame is; rows without an id count as one person's. None without ids.
+
+    Args:
+        table: an address or a data frame.
+        schema: declares the id column.
+        name: how errors call the table.
+    """
+    column = schema.id_column
+    if column is None:
+        return None
+    with open_source(table, name=name) as source:
+        checked_columns([column], source.schema, table=source.name)
+        chunks = [chunk for block in source.blocks((column,)) for chunk in block.table.column(column).chunks]
+        ids, missing = pa.chunked_array(chunks), MissingWords.of(schema.declaration.missing_words)
+        written = written_ids(ids, missing, table=source.name, column=column)
+    return np.array(written.fill_null("").to_pylist(), dtype=np.str_)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """How tables are read: by a schema, or as numbers with the columns of the first."""
+
+    schema: Schema | None
+    columns: tuple[str, ...] | None
+
+    def rows(
+        self, argument: str, table: Any, label_argument: str, labels: Any, weights: ArrayLike | None = None
+    ) -> TrainingRows:
+        """A table with its labels, or an error that names the argument."""
+        if self.schema is None:
+            if labels is None:
+                raise InvalidArgument(label_argument, "missing", "give a label for each row; models learn by them")
+            return _training_rows(label_argument, numbers(argument, table, columns=self.columns), labels, weights)
+        labelled = labels is None
+        if labelled and self.schema.label_column is None:
+            raise InvalidArgument(label_argument, "missing", "give them, or declare the label in the schema")
+        frame = DeclaredFrame.read(argument, table, self.schema, labelled=labelled, keep_key=None, by_id=False)
+        return _training_rows(label_argument, frame.rows, frame.labels if labelled else labels, weights)
+
+
+def evaluate_sets(
+    sets: Mapping[str, Sequence[TrainingRows]],
+    test: TrainingRows,
+    *,
+    ids: NDArray[np.str_] | None = None,
+    owners: NDArray[np.str_] | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Evaluation:
+    """The same for training sets that may have been drawn several times.
+
+    Args:
+        sets: by name; the first is the summary.
+        test: rows to judge by.
+        ids: whose row each test row is, if known.
+        owners: for each row of the summary its owner, if they are to be judged.
+        resamples: how often the test is resampled.
+        seed: of models and resamples.
+    """
+    arguments.count("resamples", resamples, least=100)
+    first, (summary, *_) = next(iter(sets.items()))
+    task: Literal["classes", "numbers"] = "numbers" if summary.labels.dtype.kind == "f" else "classes"
+    _check(sets, test, task, owners)
+    counts = _draws(len(test.labels), resamples, arguments.count("random_state", seed, least=0), ids)
+    lines, main = [], dict[str, dict[str, Draws]]()
+    for name, draws in sets.items():
+        for model in MODELS:
+            each = [_measures(train(model, drawn, test, seed=seed), test.labels, counts, task) for drawn in draws]
+            means = {measure: np.stack([values[measure] for values in each]) for measure in _MEASURES[task]}
+            scores = {measure: _score(values) for measure, values in means.items()}
+            own = main.setdefault(model, each[0])
+            gains = {} if name == first else {measure: _score(own[measure] - means[measure]) for measure in means}
+            lines.append(TrainedOn(name, len(draws[0].labels), model, scores, gains))
+    losses = [] if owners is None else _losses(summary, test, owners, main, counts=counts, seed=seed, task=task)
+    persons = None if ids is None else len(np.unique(ids))
+    notes = _notes(summary, test, task, persons)
+    if task == "classes" and any(line.scores["accuracy"].low == 1.0 for line in lines):
+        # Resampling a test without errors gives no errors; an exact one-sided bound does not depend on resampling.
+        units, unit = (len(test.labels), "rows") if persons is None else (persons, "persons")
+        notes.append(
+            f"1.000 to 1.000 means no error in this test, not certainty: of {units:,} {unit} without an error it "
+            f"follows only that at most {1.0 - 0.05 ** (1.0 / units):.1%} of new {unit} have one (95% confidence)."
+        )
+    return Evaluation(task, len(test.labels), persons, tuple(lines), tuple(losses), tuple(notes))
+
+
+def _losses(
+    summary: TrainingRows,
+    test: TrainingRows,
+    owners: NDArray[np.str_],
+    whole: Mapping[str, Mapping[str, Draws]],
+    *,
+    counts: Draws,
+    seed: int,
+    task: Literal["classes", "numbers"],
+) -> list[OwnerLoss]:
+    """Each owner's rows left out in turn; an owner of all rows has nothing to be compared with."""
+    losses, main = [], _MEASURES[task][0]
+    for owner in np.unique(owners):
+        rest = owners != owner
+        for model, values in whole.items():
+            loss = Score(None, None, None)
+            if rest.any():
+                without = train(model, summary.part(rest), test, seed=seed)
+                loss = _score(values[main] - _measures(without, test.labels, counts, task)[main])
+            losses.append(OwnerLoss(str(owner), int(np.count_nonzero(~rest)), model, loss))
+    return losses
+
+
+def _training_rows(argument: str, rows: Rows, labels: ArrayLike, weights: ArrayLike | None = None) -> TrainingRows:
+    values = np.asarray(labels)
+    values = values.astype(np.str_) if values.dtype.kind == "O" else values
+    if values.ndim != 1 or len(values) != len(rows):
+        raise InvalidArgument(
+            argument, f"array of shape {values.shape}", f"must be one label for each of {len(rows)} rows"
+        )
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise InvalidArgument(argument, "not finite", "some labels are missing; leave such rows out")
+    shares = None if weights is None else arguments.shares("weights", weights, length=len(rows))
+    return TrainingRows(rows, values, shares)
+
+
+def _ids(argument: str, ids: ArrayLike, rows: int) -> NDArray[np.str_]:
+    written = np.asarray(ids).astype(np.str_)
+    if written.shape != (rows,):
+        raise InvalidArgument(argument, f"array of shape {written.shape}", f"must be one id for each of {rows} rows")
+    return written
+
+
+def _check(
+    sets: Mapping[str, Sequence[TrainingRows]], test: TrainingRows, task: str, owners: NDArray[np.str_] | None
+) -> None:
+    for name, drawn in (*((name, part) for name, parts in sets.items() for part in parts), ("test rows", test)):
+        if not len(drawn.labels):
+            raise InvalidArgument(name, "no rows", "at least one labelled row is needed")
+        if (drawn.labels.dtype.kind == "f") != (task == "numbers"):
+            raise InvalidArgument(name, drawn.labels.dtype, f"labels must be {task}, as those of the summary are")
+    if len(test.labels) < 2:
+        raise InvalidArgument("test rows", len(test.labels), "at least two are needed; some hundred tell something")
+    size = len(next(iter(sets.values()))[0].labels)
+    if owners is not None and len(owners) != size:
+        raise InvalidArgument("owners", len(owners), f"must be one for each of the {size} rows of the summary")
+
+
+def _notes(summary: TrainingRows, test: TrainingRows, task: str, persons: int | None) -> list[str]:
+    notes = []
+    if (persons or len(test.labels)) < _FEW:
+        few = f"{len(test.labels)} test rows" if persons is None else f"Test rows of {persons} persons"
+        notes.append(f"{few} tell little: intervals of so few are themselves not to be trusted.")
+    again = _rows_in(test.rows, summary.rows)
+    if again:
+        notes.append(
+            f"{again:,} of {len(test.labels):,} test rows equal a row that models were trained on; if they are the "
+            "same, scores are too high: test on rows that no owner has."
+        )
+    if task == "numbers":
+        return notes
+    known, wanted = np.unique(summary.labels), np.unique(test.labels)
+    if len(known) == 1:
+        notes.append("The summary has rows of one class only: every model says that class.")
+    if len(wanted) == 1:
+        notes.append("The test has rows of one class only: an AUC has no meaning.")
+    unknown = len(np.setdiff1d(wanted.astype(np.str_), known.astype(np.str_)))
+    if unknown:
+        notes.append(
+            f"{unknown} of {len(wanted)} classes of the test are in no row of the summary: all of them count as wrong."
+        )
+    return notes
+
+
+def _rows_in(rows: Rows, others: Rows) -> int:
+    """How many rows are among others, number for number."""
+    known = {row.tobytes() for row in others.astype(np.float64) + 0.0}  # -0.0 is 0.0
+    return sum(row.tobytes() in known for row in rows.astype(np.float64) + 0.0)
+
+
+def _draws(rows: int, resamples: int, seed: int, ids: NDArray[np.str_] | None = None) -> Draws:
+    """How often each test row counts: once each, then in each resample; all rows of a person together."""
+    persons = np.arange(rows) if ids is None else np.unique(ids, return_inverse=True)[1]
+    count = int(persons.max()) + 1
+    drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1.0 / count), size=resamples)
+    return np.concatenate([np.ones((1, rows)), drawn[:, persons]])
+
+
+def _score(values: Draws) -> Score:
+    """Of one training set, or of several draws of it: a line each, with the test as it is in the first place."""
+    lines = np.atleast_2d(values)
+    if not np.isfinite(lines[:, 0]).all():
+        return Score(None, None, None)
+    low, high = np.nanpercentile(lines[:, 1:], _ENDS)
+    return Score(float(lines[:, 0].mean()), float(low), float(high))
+
+
+def _measures(predicted: Predicted, labels: Labels, counts: Draws, task: str) -> dict[str, Draws]:
+    with np.errstate(divide="ignore", invalid="ignore"):  # a draw may lack a class
+        if task == "numbers":
+            return {"r2": _r2(predicted.labels, labels.astype(np.float64), counts)}
+        right = predicted.labels.astype(np.str_) == labels.astype(np.str_)
+        classes = [labels == name for name in np.unique(labels)]
+        recalls = np.stack([counts @ (right & own) / (counts @ own) for own in classes])
+        return {
+            "balanced_accuracy": np.nanmean(recalls, axis=0),
+            "accuracy": counts @ right / counts.sum(axis=1),
+            "auc": _mean_auc(predicted, labels, counts),
+        }
+
+
+def _r2(predicted: Labels, labels: NDArray[np.float64], counts: Draws) -> Draws:
+    centred = labels - labels.mean()
+    spread = counts @ centred**2 - (counts @ centred) ** 2 / counts.sum(axis=1)
+    return np.where(spread > 0.0, 1.0 - counts @ (predicted - labels) ** 2 / spread, np.nan)
+
+
+def _mean_auc(predicted: Predicted, labels: Labels, counts: Draws) -> Draws:
+    """The mean over classes of each against the rest; of two classes the same number twice, so of one of them."""
+    names = np.unique(labels)
+    if len(names) < 2:
+        return np.full(len(counts), np.nan)
+    aucs = [_auc(predicted.chance(name), labels == name, counts) for name in (names[1:] if len(names) == 2 else names)]
+    return np.asarray(np.nanmean(np.stack(aucs), axis=0))
+
+
+def _auc(chances: NDArray[np.float64], own: NDArray[np.bool_], counts: Draws) -> Draws:
+    """The chance that a row of the class is ranked above another, ties counting half, for each draw of the rows."""
+    order = np.argsort(chances, kind="stable")
+    starts = np.flatnonzero(np.append(True, np.diff(chances[order]) > 0.0))
+    values, step = np.empty(len(counts)), max(1, _BLOCK // len(chances))
+    for first in range(0, len(counts), step):
+        drawn = counts[first : first + step][:, order]
+        inside = np.add.reduceat(drawn * own[order], starts, axis=1)
+        outside = np.add.reduceat(drawn * ~own[order], starts, axis=1)
+        below = np.cumsum(outside, axis=1) - 0.5 * outside
+        values[first : first + step] = (inside * below).sum(axis=1) / (inside.sum(axis=1) * outside.sum(axis=1))
+    return values
+
+
+EVALUATION = "evaluation.json"
+
+_DRAWS = 5
+_MOST_ROWS = 1_000_000
+
+
+def evaluate_job(
+    folder: Path,
+    test: str,
+    *,
+    schema_file: str | None = None,
+    owners: Mapping[str, str] | None = None,
+    by_owner: bool = False,
+) -> Evaluation:
+    """Train models on the summary in a job's directory, and judge them on a test file.
+
+    Args:
+        folder: the output directory of a finished job.
+        test: labelled rows of the target's kind, with the id column where the schema declares one.
+        schema_file: the schema of the job: its encoding is that of the models' rows; as the job names it if None.
+        owners: files of all owners, where the caller has them: all their rows, and as many drawn at random, are trained
+            on as well.
+        by_owner: whether to say what models lose without each owner's rows.
+
+    Raises:
+        LikesetError: with what is wrong and what to do.
+    """
+    result, _ = read_result(folder)
+    schema_file = _schema_of(folder) if schema_file is None else schema_file
+    schema = Schema.load(schema_file)
+    if schema.label_column is None:
+        raise InvalidArgument("schema", schema_file, "declares no label; there is nothing that a model could predict")
+    if schema.digest != result.get("schema_digest"):
+        raise InvalidArgument("schema", schema_file, "is not the schema of this job; give the one that it was run with")
+    table = _summary_table(folder)
+    mapped = schema.map(table, table=str(folder / SUMMARY), locate=lambda row: f"row {row + 1}")
+    extra = table.column("likeset_weight" if "likeset_weight" in table.column_names else "weight")
+    summary = TrainingRows(mapped.rows, mapped.labels, np.asarray(extra.to_numpy(), dtype=np.float64))
+    sets = {"the summary": [summary]}
+    if owners:
+        sets |= _all_rows({name: _labelled(address, schema) for name, address in owners.items()}, len(mapped.rows))
+    whose = table.column("likeset_owner" if "likeset_owner" in table.column_names else "owner")
+    names = np.array(whose.to_pylist(), dtype=np.str_) if by_owner else None
+    return evaluate_sets(sets, _labelled(test, schema), ids=read_ids(test, schema), owners=names)
+
+
+def _schema_of(folder: Path) -> str:
+    """The schema that a job names in its own directory."""
+    path = folder / JOB
+    named = Job.load(path).schema_file if path.exists() else None
+    if named is None or not Path(named).exists():
+        reason = "is not where the job had it" if named is not None else f"is named in no {JOB} there"
+        raise InvalidArgument("--schema", "missing", f"the schema {reason}; give the one that the job was run with")
+    return named
+
+
+def write_evaluation(folder: Path, evaluation: Evaluation) -> dict[str, Any]:
+    """Keep it beside the result; returns what was written."""
+    document = evaluation.document()
+    documents.write_text(folder / EVALUATION, json.dumps(document, indent=2, allow_nan=False) + "\n")
+    return document
+
+
+def read_evaluation(folder: Path) -> dict[str, Any] | None:
+    """What was kept; None where nobody evaluated."""
+    path = folder / EVALUATION
+    if not path.exists():
+        return None
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadDocument(str(path), "cannot be read; run likeset evaluate again") from error
+    if not isinstance(document, dict):
+        raise BadDocument(str(path), "is no evaluation; run likeset evaluate again")
+    return document
+
+
+def _summary_table(folder: Path) -> pa.Table:
+    try:
+        return without_dictionaries(pq.read_table(folder / SUMMARY))
+    except (OSError, pa.ArrowException) as error:
+        raise BadDocument(str(folder / SUMMARY), "cannot be read; run the job again") from error
+
+
+def _labelled(address: str, schema: Schema) -> TrainingRows:
+    """All rows of a file, as the schema maps them, with their labels."""
+    blocks = []
+    with open_source(address) as source:
+        for block in source.blocks(tuple(dict.fromkeys((*schema.columns, str(schema.label_column))))):
+            if block.first_row + len(block) > _MOST_ROWS:
+                raise BadTable(source.name, f"has more than {_MOST_ROWS:,} rows; a sample of them will do")
+            blocks.append(schema.map(without_dictionaries(block.table), table=source.name, locate=block.locate))
+        if not blocks:
+            raise BadTable(source.name, "has no rows; give a file with labelled rows")
+    return TrainingRows(
+        np.concatenate([block.rows for block in blocks]), np.concatenate([block.labels for block in blocks])
+    )
+
+
+def _all_rows(owners: Mapping[str, TrainingRows], size: int) -> dict[str, list[TrainingRows]]:
+    """As many rows as the summary has, the same number of each owner, drawn several times; and all of them."""
+    rows = np.concatenate([own.rows for own in owners.values()])
+    labels = np.concatenate([own.labels for own in owners.values()])
+    sizes = [len(own.labels) for own in owners.values()]
+    starts, coins = np.cumsum([0, *sizes[:-1]]), np.random.default_rng(0)
+    draws = []
+    for _ in range(_DRAWS):
+        drawn = uniform(sizes, min(size, len(rows)), coins=coins)
+        indices = np.concatenate([start + chosen for start, chosen in zip(starts, drawn, strict=True)])
+        draws.append(TrainingRows(rows[indices], labels[indices]))
+    return {f"uniform rows, {_DRAWS} draws": draws, "all rows": [TrainingRows(rows, labels)]}

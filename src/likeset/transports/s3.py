@@ -1,0 +1,162 @@
+"""A mailbox in a bucket, with boto3: a PUT is whole or not at all, so nothing is renamed."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import boto3
+import urllib3
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    HTTPClientError,
+    NoCredentialsError,
+    PartialCredentialsError,
+    ReadTimeoutError,
+)
+
+from likeset.errors import MailboxTrouble, PostTrouble
+from likeset.transports.stores import (
+    MOST_LISTED,
+    CheckedStore,
+    Listing,
+    StoredFile,
+    bounded_bytes,
+    bounded_listing,
+    is_file_name,
+)
+
+_SECONDS = 30.0
+_TRIES = 2
+_PIECE = 1 << 20
+_MOST_ANSWER = 1 << 23  # bytes of an answer that is no file: a thousand names take a tenth of that
+_DENIED = "no permission; ask its keeper to let these keys list, read, write and remove there"
+_REFUSED = "its server refused a request; ask its keeper why"
+_NO_KEYS = "no keys for it; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+_SLOW = "does not answer in time; it is tried again later"
+_NOT_REACHED = "is not reached; see whether AWS_ENDPOINT_URL and the network are right"
+_CODES = {
+    "NoSuchBucket": "there is no such bucket; see whether its name and AWS_ENDPOINT_URL are right",
+    "AccessDenied": _DENIED,
+    "403": _DENIED,
+    "InvalidAccessKeyId": "does not know the access key; set AWS_ACCESS_KEY_ID, or AWS_PROFILE, to one that it knows",
+    "SignatureDoesNotMatch": "the secret key is not the right one; set AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
+    "ExpiredToken": "the keys have expired; get new ones",
+    "QuotaExceeded": "is full; nothing was written: ask its keeper to make room",
+    "SlowDown": _SLOW,
+}
+
+
+class S3Store(CheckedStore):
+    """A bucket, or a prefix in it, as a mailbox; the bucket has to be there already.
+
+    Args:
+        bucket: its name.
+        prefix: what the names of all files begin with, without slashes at the ends; may be empty.
+        seconds: how long to wait for each answer.
+    """
+
+    def __init__(self, bucket: str, prefix: str, *, seconds: float = _SECONDS) -> None:
+        self._bucket = bucket
+        self._prefix = prefix
+        self._seconds = seconds
+        self._client: Any = None  # boto3 has no types
+
+    @property
+    def address(self) -> str:
+        """``s3://`` with bucket and prefix."""
+        return "/".join(filter(None, (f"s3://{self._bucket}", self._prefix)))
+
+    def _list(self, folder: str) -> Listing:
+        # A bucket lists by name, so that the first ones are those with the first names.
+        return bounded_listing(islice(self._files_of(self._key(folder, "")), MOST_LISTED))
+
+    def _read(self, folder: str, name: str, most_bytes: int) -> bytes:
+        wanted = f"bytes=0-{most_bytes}"  # one more than is taken, and a server may send all the same
+        body = self._opened().get_object(Bucket=self._bucket, Key=self._key(folder, name), Range=wanted)["Body"]
+        try:
+            return bounded_bytes(iter(lambda: body.read(_PIECE), b""), most_bytes)
+        finally:
+            body.close()
+
+    def _write(self, folder: str, name: str, data: bytes) -> None:
+        self._opened().put_object(Bucket=self._bucket, Key=self._key(folder, name), Body=data)
+
+    def _remove(self, folder: str, name: str) -> None:
+        self._opened().delete_object(Bucket=self._bucket, Key=self._key(folder, name))
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _key(self, folder: str, name: str) -> str:
+        return "/".join((*filter(None, (self._prefix,)), folder, name))
+
+    def _opened(self) -> Any:
+        if self._client is None:
+            retries = {"total_max_attempts": _TRIES, "mode": "standard"}
+            times = Config(connect_timeout=self._seconds, read_timeout=self._seconds, retries=retries)
+            client = boto3.session.Session().client("s3", config=times)
+            session = client._endpoint.http_session
+            client.meta.events.register("before-send.s3", lambda request, **_: _sent(session, request))
+            self._client = client
+        return self._client
+
+    def _files_of(self, start: str) -> Iterator[StoredFile | None]:
+        request = {"Bucket": self._bucket, "Prefix": start, "Delimiter": "/"}
+        while True:
+            page = self._opened().list_objects_v2(**request)
+            yield None  # so that pages without files come to an end, too
+            for entry in page.get("Contents", []):
+                name = entry["Key"].removeprefix(start)
+                yield StoredFile(name, entry["Size"], entry["LastModified"]) if is_file_name(name) else None
+            if not page.get("NextContinuationToken"):
+                return
+            request["ContinuationToken"] = page["NextContinuationToken"]
+
+    def _known_trouble(self, error: Exception) -> MailboxTrouble | None:
+        match error:
+            case ClientError():
+                code = str(error.response.get("Error", {}).get("Code"))
+                return self._refused(code, is_read=error.operation_name == "GetObject")
+            case NoCredentialsError() | PartialCredentialsError():
+                return MailboxTrouble(self.address, _NO_KEYS)
+            case ConnectTimeoutError() | ReadTimeoutError() | urllib3.exceptions.TimeoutError() | TimeoutError():
+                return MailboxTrouble(self.address, _SLOW)
+            case EndpointConnectionError() | HTTPClientError() | urllib3.exceptions.HTTPError() | OSError():
+                return MailboxTrouble(self.address, _NOT_REACHED)
+            case BotoCoreError():
+                return MailboxTrouble(self.address, f"cannot be used with these settings ({type(error).__name__})")
+            case _:
+                return None
+
+    def _refused(self, code: str, *, is_read: bool) -> MailboxTrouble:
+        if code in ("NoSuchKey", "404"):
+            return PostTrouble(self.address, "a file is gone; it was read or removed by somebody else")
+        if code == "InvalidRange":
+            return PostTrouble(self.address, "a file is empty; it was left alone")
+        reason = _CODES.get(code, _REFUSED)
+        # Whoever wrote a file can have it refused to all readers: archived, private, or under a key of its own.
+        is_of_one_file = is_read and reason in (_DENIED, _REFUSED)
+        return (PostTrouble if is_of_one_file else MailboxTrouble)(self.address, reason)
+
+
+def _sent(session: Any, request: Any) -> Any:
+    """The answer to a request; boto3 reads all of it, however long, unless it is a file that is read in pieces."""
+    request.stream_output = True
+    answer = session.send(request)
+    whole = answer.raw.stream
+
+    def beginning() -> Iterator[bytes]:
+        try:
+            yield bounded_bytes(whole(), _MOST_ANSWER)
+        finally:
+            answer.raw.close()
+
+    answer.raw.stream = beginning
+    return answer

@@ -1,0 +1,383 @@
+"""A mailbox on an SFTP server, with paramiko: known hosts only, keys only."""
+
+import contextlib
+import getpass
+import logging
+import os
+import secrets
+import stat
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+import paramiko
+from paramiko.hostkeys import InvalidHostKey
+from paramiko.sftp import CMD_CLOSE, CMD_DATA, CMD_EXTENDED, CMD_OPENDIR, CMD_READDIR, SFTPError
+
+from likeset.errors import MailboxTrouble, PostTrouble
+from likeset.transports.stores import (
+    MOST_LISTED,
+    PARTIAL_NAME,
+    PARTIAL_SECONDS,
+    CheckedStore,
+    Listing,
+    Modes,
+    StoredFile,
+    bounded_bytes,
+    bounded_listing,
+    is_file_name,
+)
+
+# Without a handler, the library's complaints would go to the terminal; each of them is a MailboxTrouble here.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+
+_AROUND_DATA = 8  # the number of the request, and the length
+
+
+@dataclass(frozen=True, slots=True)
+class SftpPlace:
+    """Where it is.
+
+    Attributes:
+        host: a name or an address.
+        port: usually 22.
+        user: whose keys are tried.
+        path: the mailbox's folder, absolute.
+    """
+
+    host: str
+    port: int
+    user: str
+    path: str
+
+    @classmethod
+    def of(cls, host: str, path: str, *, port: int | None, user: str | None) -> "SftpPlace":
+        """With the usual port and this machine's user where an address has none."""
+        return cls(host, port or 22, user or getpass.getuser(), path.rstrip("/") or "/")
+
+    @property
+    def address(self) -> str:
+        """As it is written."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"sftp://{self.user}@{host}:{self.port}{self.path}"
+
+
+class _UnknownHostKey(paramiko.SSHException):
+    """The server's key stands in no file; its fingerprint is the text."""
+
+
+class _RefuseUnknown(paramiko.MissingHostKeyPolicy):
+    def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> NoReturn:  # noqa: ARG002 - the library's signature
+        raise _UnknownHostKey(f"{key.get_name()} {key.fingerprint}")
+
+
+class SftpFiles(paramiko.SFTPClient):
+    """The library's client, for a server that is not trusted."""
+
+    def entries(self, path: str) -> Generator[paramiko.SFTPAttributes]:
+        """The entries of a folder; the library's own listing fails at a name that is not UTF-8.
+
+        One request at a time, so that none is under way when a listing without an end is left.
+        """
+        _, answer = self._request(CMD_OPENDIR, path)  # type: ignore[attr-defined] # not in its types
+        handle = answer.get_string()
+        try:
+            while True:
+                _, answer = self._request(CMD_READDIR, handle)  # type: ignore[attr-defined] # not in its types
+                for _ in range(answer.get_int()):
+                    name, _long_name = answer.get_string(), answer.get_string()
+                    yield paramiko.SFTPAttributes._from_msg(answer, name.decode(errors="replace"))  # type: ignore[attr-defined] # not in its types
+        except (EOFError, GeneratorExit):  # its end, or enough was read; a server has only so many handles
+            self._request(CMD_CLOSE, handle)  # type: ignore[attr-defined] # not in its types
+
+    def _read_packet(self) -> tuple[int, bytes]:
+        """The library keeps in memory whatever the server sends, however little was asked for."""
+        kind, data = super()._read_packet()  # type: ignore[misc] # not in its types
+        if kind == CMD_DATA and len(data) > _AROUND_DATA + paramiko.SFTPFile.MAX_REQUEST_SIZE:
+            raise SFTPError("more bytes than were asked for")
+        return kind, data
+
+
+@dataclass(frozen=True, slots=True)
+class SftpConnection:
+    """A session on the server.
+
+    Attributes:
+        files: what can be done there.
+    """
+
+    files: SftpFiles
+    _client: paramiko.SSHClient
+
+    @classmethod
+    def to(cls, place: SftpPlace, *, seconds: float) -> "SftpConnection":
+        """Connect; each step, and each answer later, may take so many seconds.
+
+        Raises:
+            MailboxTrouble: the server is not reached, is not the one that is known, or does not let this user in.
+        """
+        client = paramiko.SSHClient()
+        try:
+            _load_known_hosts(client, place)
+            client.set_missing_host_key_policy(_RefuseUnknown())
+            key = os.environ.get("LIKESET_SFTP_KEY")
+            client.connect(
+                place.host,
+                place.port,
+                place.user,
+                key_filename=key,
+                allow_agent=key is None,
+                look_for_keys=key is None,
+                timeout=seconds,
+                banner_timeout=seconds,
+                auth_timeout=seconds,
+                channel_timeout=seconds,
+            )
+            transport = client.get_transport()
+            assert transport is not None  # noqa: S101 - it is connected
+            channel = transport.open_session(timeout=seconds)
+            channel.settimeout(seconds)
+            ends_waiting = threading.Timer(seconds, client.close)  # the library waits for this answer without an end
+            ends_waiting.start()
+            try:
+                channel.invoke_subsystem("sftp")
+            finally:
+                ends_waiting.cancel()
+            files = SftpFiles(channel)
+        except BaseException as error:
+            client.close()
+            if isinstance(error, MailboxTrouble) or not isinstance(error, Exception):
+                raise
+            raise MailboxTrouble(place.address, _not_connected(error, place)) from error
+        return cls(files, client)
+
+    def is_lost(self) -> bool:
+        """Whether the other side is gone."""
+        transport, channel = self._client.get_transport(), self.files.get_channel()
+        return transport is None or not transport.is_active() or channel is None or channel.closed
+
+    def close(self) -> None:
+        """Leave."""
+        self._client.close()
+
+
+def _known_hosts() -> Path:
+    return Path(os.environ.get("LIKESET_KNOWN_HOSTS", "~/.ssh/known_hosts")).expanduser()
+
+
+def _load_known_hosts(client: paramiko.SSHClient, place: SftpPlace) -> None:
+    path = _known_hosts()
+    try:
+        client.load_system_host_keys(str(path))
+    except FileNotFoundError:
+        return  # every key is unknown then
+    except (OSError, InvalidHostKey) as error:
+        raise MailboxTrouble(place.address, f"{path} cannot be read; repair it") from error
+
+
+def _not_connected(error: Exception, place: SftpPlace) -> str:
+    """What is wrong and what to do; nothing that the server says is repeated."""
+    scan = f"ssh-keyscan -p {place.port} {place.host} >> {_known_hosts()}"
+    match error:
+        case _UnknownHostKey():
+            return f"its host key {error} is not known; compare it with what its keeper tells you, then: {scan}"
+        case paramiko.BadHostKeyException():
+            return (
+                f"its host key is not the known one but {error.key.get_name()} {error.key.fingerprint}; this is "
+                f"another server, unless its keeper says that the key changed: remove the old line then, and {scan}"
+            )
+        case paramiko.PasswordRequiredException():
+            return "the key needs a pass phrase; ssh-add it, or name another one in LIKESET_SFTP_KEY"
+        case paramiko.AuthenticationException():
+            return (
+                f"takes none of your keys for the login {place.user}; give its keeper the public one "
+                "(LIKESET_SFTP_KEY, if set, names the only one that is tried)"
+            )
+        case TimeoutError():
+            return "does not answer in time; see whether its server runs and the network lets you through"
+        case FileNotFoundError():
+            return "LIKESET_SFTP_KEY names a file that is not there"
+        case OSError():
+            return "its server is not reached; see whether host and port are right and the network lets you through"
+        case _:
+            return "its server broke off while connecting; see whether it is an SFTP server that accepts key logins"
+
+
+_Result = TypeVar("_Result")
+
+_PIECE = 1 << 20
+_SECONDS = 30.0  # for each answer of the server, and for each step of connecting
+
+
+class SftpStore(CheckedStore):
+    """A folder on an SFTP server as a mailbox; it has to be there already.
+
+    Args:
+        place: where.
+        seconds: how long to wait for each answer.
+    """
+
+    def __init__(self, place: SftpPlace, *, seconds: float = _SECONDS) -> None:
+        self._place = place
+        self._seconds = seconds
+        self._connection: SftpConnection | None = None
+        self._tidied: set[str] = set()
+
+    @property
+    def address(self) -> str:
+        """``sftp://``, with user and port."""
+        return self._place.address
+
+    def _list(self, folder: str) -> Listing:
+        return self._do(lambda files: self._listed(files, folder))
+
+    def _read(self, folder: str, name: str, most_bytes: int) -> bytes:
+        return self._do(lambda files: self._content(files, self._path(folder, name), most_bytes))
+
+    def _write(self, folder: str, name: str, data: bytes) -> None:
+        self._do(lambda files: self._put(files, folder, name, data))
+
+    def _remove(self, folder: str, name: str) -> None:
+        self._do(lambda files: self._unlink(files, self._path(folder, name)))
+
+    def close(self) -> None:
+        """Leave the server."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _path(self, folder: str, name: str = "") -> str:
+        return "/".join(filter(None, (self._place.path.rstrip("/"), folder, name)))
+
+    def _listed(self, files: SftpFiles, folder: str) -> Listing:
+        try:
+            with contextlib.closing(files.entries(self._path(folder))) as entries:
+                return bounded_listing(map(_described, entries))
+        except FileNotFoundError:
+            if not stat.S_ISDIR(files.stat(self._place.path).st_mode or 0):
+                raise MailboxTrouble(self.address, "is a file on the server; give the address of a folder") from None
+            return []
+
+    def _content(self, files: SftpFiles, path: str, most_bytes: int) -> bytes:
+        status = files.lstat(path)
+        if not stat.S_ISREG(status.st_mode or 0):
+            raise PostTrouble(self.address, "something lies there that is no ordinary file; it was not opened")
+        size = status.st_size or 0
+        with files.open(path, "rb") as file:
+
+            def pieces() -> Iterator[bytes]:
+                file.prefetch(size)
+                yield from iter(lambda: file.read(_PIECE), b"")
+
+            return bounded_bytes(pieces(), most_bytes, announced=size)
+
+    def _put(self, files: SftpFiles, folder: str, name: str, data: bytes) -> None:
+        mailbox_mode = files.stat(self._place.path).st_mode or 0
+        modes = Modes.under(mailbox_mode)
+        self._make(files, self._path(folder), modes.folder)
+        self._tidy(files, folder)
+        partial = self._path(folder, f".{name}.{secrets.token_hex(4)}")
+        try:
+            with files.open(partial, "wx") as file:
+                file.set_pipelined(True)
+                file.write(data)
+                file.flush()
+                _bring_to_disk(files, file)
+            files.chmod(partial, modes.file)
+            if files.stat(partial).st_size != len(data):
+                raise MailboxTrouble(self.address, "kept a part of a file only; it is full or over its quota")
+            files.posix_rename(partial, self._path(folder, name))
+        except (OSError, MailboxTrouble):
+            with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+                files.remove(partial)
+            raise
+
+    def _make(self, files: SftpFiles, path: str, mode: int) -> None:
+        try:
+            status = files.lstat(path)
+        except FileNotFoundError:
+            files.mkdir(path, 0o700)
+            status = files.lstat(path)
+        if not stat.S_ISDIR(status.st_mode or 0):
+            raise PostTrouble(self.address, "something else lies where a folder should be; ask its keeper to remove it")
+        if stat.S_IMODE(status.st_mode or 0) != mode:
+            with contextlib.suppress(PermissionError):  # another user's, or a server that keeps no modes
+                files.chmod(path, mode)
+
+    def _tidy(self, files: SftpFiles, folder: str) -> None:
+        """Once for each folder: remove what a writer that was killed had begun here."""
+        if folder in self._tidied:
+            return
+        oldest = time.time() - PARTIAL_SECONDS
+        with contextlib.closing(files.entries(self._path(folder))) as entries:
+            for entry in islice(entries, MOST_LISTED):
+                if PARTIAL_NAME.fullmatch(entry.filename) and (entry.st_mtime or 0) < oldest:
+                    self._unlink(files, self._path(folder, entry.filename))
+        self._tidied.add(folder)
+
+    def _unlink(self, files: SftpFiles, path: str) -> None:
+        try:
+            files.remove(path)
+        except FileNotFoundError:
+            files.stat(self._place.path)
+
+    def _do(self, action: Callable[[SftpFiles], _Result]) -> _Result:
+        """Over the connection that is there, and once more over a new one if that was lost."""
+        reused = self._connection is not None
+        if self._connection is None:
+            self._connection = SftpConnection.to(self._place, seconds=self._seconds)
+        try:
+            return action(self._connection.files)
+        except (OSError, EOFError, paramiko.SSHException) as error:
+            if not reused or (isinstance(error, OSError) and not self._connection.is_lost()):
+                raise
+        self.close()
+        return self._do(action)
+
+    def _known_trouble(self, error: Exception) -> MailboxTrouble | None:
+        is_lost = self._connection is None or self._connection.is_lost()
+        if isinstance(error, OSError) and not isinstance(error, TimeoutError) and not is_lost:
+            return self._refused(error)
+        self.close()  # an answer that comes later would be taken for another one's
+        if isinstance(error, TimeoutError):
+            return MailboxTrouble(self.address, "does not answer in time; it is tried again later")
+        if isinstance(error, OSError | EOFError | paramiko.SSHException):
+            return MailboxTrouble(self.address, "the connection broke; it is tried again later")
+        return None
+
+    def _refused(self, error: OSError) -> MailboxTrouble:
+        """What the server's short answer comes to, in words; the text of the answer is not repeated."""
+        if isinstance(error, FileNotFoundError) and not self._is_there():
+            return MailboxTrouble(self.address, "there is no such folder on the server; ask its keeper to make it")
+        if isinstance(error, FileNotFoundError):
+            return PostTrouble(self.address, "a file is gone; it was read or removed by somebody else")
+        if isinstance(error, PermissionError):
+            return PostTrouble(self.address, "no permission for a folder or file there; ask its keeper to give it")
+        return MailboxTrouble(
+            self.address, "its server failed; it may be full, over its quota or read-only: ask its keeper"
+        )
+
+    def _is_there(self) -> bool:
+        try:
+            return self._connection is not None and stat.S_ISDIR(
+                self._connection.files.stat(self._place.path).st_mode or 0
+            )
+        except Exception:  # what the server says when it is asked why it failed
+            return False
+
+
+def _described(entry: paramiko.SFTPAttributes) -> StoredFile | None:
+    if not is_file_name(entry.filename) or not stat.S_ISREG(entry.st_mode or 0):
+        return None
+    return StoredFile(entry.filename, entry.st_size or 0, datetime.fromtimestamp(entry.st_mtime or 0, UTC))
+
+
+def _bring_to_disk(files: SftpFiles, file: paramiko.SFTPFile) -> None:
+    # The library has no name for this request; a server that does not know it fails it, and keeps files as it can.
+    with contextlib.suppress(OSError):
+        files._request(CMD_EXTENDED, "fsync@openssh.com", file.handle)  # type: ignore[attr-defined] # not in its types

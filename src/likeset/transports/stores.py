@@ -1,0 +1,472 @@
+"""Where a mailbox can be: list, read, write and remove small files; and a mailbox in a directory."""
+
+import contextlib
+import errno
+import heapq
+import os
+import re
+import secrets
+import stat
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Protocol, TypeVar
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from likeset.errors import InvalidArgument, MailboxTrouble, PostTrouble
+
+MOST_LISTED = 10_000
+"""Files that a listing names at most: those whose names come first, so that everybody sees the same ones."""
+
+PARTIAL_NAME = re.compile(r"\.[0-9a-f]{64}\.[0-9a-f]{8}")
+"""What a file is called while it is written. It is never listed."""
+
+PARTIAL_SECONDS = 3600.0
+"""After so long nobody writes it any more: its writer was killed, and the next one removes it."""
+
+_MOST_LOOKED_AT = 100_000  # entries of one listing, whatever they are
+_MOST_SECONDS = 60.0  # for one listing or one file, and longer for large files:
+_LEAST_RATE = 1 << 16  # bytes per second
+_LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
+_FOLDER = re.compile(r"[a-z2-7]{32}")
+_NAME = re.compile(r"[0-9a-f]{64}")
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file in a mailbox, as the place describes it; the place may lie.
+
+    Attributes:
+        name: 64 hexadecimal digits.
+        size: in bytes.
+        modified: when it was written, by the clock of the place.
+    """
+
+    name: str
+    size: int
+    modified: datetime
+
+
+Listing = list[StoredFile]
+"""By name. (Stores have a method called ``list``, beside which the type cannot be written.)"""
+
+
+class Store(Protocol):
+    """A place with files. One thread at a time.
+
+    Every method raises ``MailboxTrouble`` if the place cannot be used now, and ``PostTrouble``, which is one of
+    these, if it is only this file or this folder: others may be fine.
+    """
+
+    @property
+    def address(self) -> str:
+        """Where it is, in one form, without secrets: the same place has the same address."""
+
+    def list(self, folder: str) -> Listing:
+        """The files of a folder by name, at most ``MOST_LISTED``; a folder that is not there has none."""
+
+    def read(self, folder: str, name: str, *, most_bytes: int) -> bytes:
+        """A whole file.
+
+        Raises:
+            PostTrouble: it is gone, has more than ``most_bytes``, or is no file that may be read.
+        """
+
+    def write(self, folder: str, name: str, data: bytes) -> None:
+        """Put a file there, whole or not at all; one of that name is replaced."""
+
+    def remove(self, folder: str, name: str) -> None:
+        """Take a file away; one that is gone already is fine."""
+
+    def close(self) -> None:
+        """Let go of connections; the next call opens them again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """Permissions of what a writer makes in a mailbox, whatever its umask says.
+
+    Only the writer changes anything in its folder. Whoever may enter the mailbox may read: that is how its keeper says
+    who the others are, and names that nobody can guess say who reads what.
+    """
+
+    folder: int
+    file: int
+
+    @classmethod
+    def under(cls, mailbox_mode: int) -> "Modes":
+        """Those that follow from the mode of the mailbox's own folder."""
+        enter = mailbox_mode & 0o011
+        inherit_group = mailbox_mode & stat.S_ISGID
+        return cls(folder=0o700 | inherit_group | enter | enter << 2, file=0o600 | enter << 2)
+
+
+class CheckedStore(ABC):
+    """Base of all stores: it checks names, and no exception but ``MailboxTrouble`` leaves a call.
+
+    A failure that a store does not know is ``PostTrouble``: it may be the fault of whoever writes to this folder, and
+    must not keep this home from reading the others.
+    """
+
+    @property
+    @abstractmethod
+    def address(self) -> str:
+        """See ``Store.address``."""
+
+    def list(self, folder: str) -> Listing:
+        """See ``Store.list``."""
+        _check_place(folder)
+        with self._converted_errors():
+            return self._list(folder)
+
+    def read(self, folder: str, name: str, *, most_bytes: int) -> bytes:
+        """See ``Store.read``."""
+        _check_place(folder, name)
+        with self._converted_errors():
+            return self._read(folder, name, most_bytes)
+
+    def write(self, folder: str, name: str, data: bytes) -> None:
+        """See ``Store.write``."""
+        _check_place(folder, name)
+        with self._converted_errors():
+            self._write(folder, name, data)
+
+    def remove(self, folder: str, name: str) -> None:
+        """See ``Store.remove``."""
+        _check_place(folder, name)
+        with self._converted_errors():
+            self._remove(folder, name)
+
+    @abstractmethod
+    def _list(self, folder: str) -> Listing: ...
+
+    @abstractmethod
+    def _read(self, folder: str, name: str, most_bytes: int) -> bytes: ...
+
+    @abstractmethod
+    def _write(self, folder: str, name: str, data: bytes) -> None: ...
+
+    @abstractmethod
+    def _remove(self, folder: str, name: str) -> None: ...
+
+    @abstractmethod
+    def _known_trouble(self, error: Exception) -> MailboxTrouble | None:
+        """What an exception of this store's library means; None if it is not known."""
+
+    @contextlib.contextmanager
+    def _converted_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except MailboxTrouble:
+            raise
+        except _OutOfBounds as error:
+            raise PostTrouble(self.address, str(error)) from None
+        except Exception as error:
+            unknown = f"its answer cannot be used ({type(error).__name__}); ask its keeper to look at this folder"
+            raise self._known_trouble(error) or PostTrouble(self.address, unknown) from error
+
+
+class _OutOfBounds(Exception):
+    """A store gave more than was asked for, or took too long; the text says which."""
+
+
+def is_file_name(name: str) -> bool:
+    """Whether likeset would give a file that name."""
+    return _NAME.fullmatch(name) is not None
+
+
+def _check_place(folder: str, name: str | None = None) -> None:
+    """Refuse names that could lead elsewhere.
+
+    Raises:
+        InvalidArgument: not a folder's name, or not a file's.
+    """
+    if _FOLDER.fullmatch(folder) is None:
+        raise InvalidArgument("folder", folder, "the name of a pair's folder has 32 letters of base32")
+    if name is not None and not is_file_name(name):
+        raise InvalidArgument("name", name, "the name of a file is a digest of 64 hexadecimal digits")
+
+
+def bounded_listing(entries: Iterable[StoredFile | None]) -> Listing:
+    """A listing in order, with an end even if the place has none.
+
+    Args:
+        entries: what the place lists, one at a time; None for what is no file of a mailbox.
+    """
+    files = (entry for entry in islice(_in_time(entries), _MOST_LOOKED_AT) if entry is not None)
+    return heapq.nsmallest(MOST_LISTED, files, key=lambda file: file.name)
+
+
+def bounded_bytes(pieces: Iterable[bytes], most_bytes: int, *, announced: int = 0) -> bytes:
+    """The pieces of a file or of an answer together.
+
+    Args:
+        pieces: what the place sends.
+        most_bytes: how much of it is taken; what is longer is refused.
+        announced: how much there is, by the word of the place.
+    """
+    data, too_long = (
+        bytearray(),
+        f"a file or listing has more than the {most_bytes} bytes that are read; it was left alone",
+    )
+    if announced > most_bytes:
+        raise _OutOfBounds(too_long)
+    for piece in _in_time(pieces, seconds=_MOST_SECONDS + most_bytes / _LEAST_RATE):
+        data += piece
+        if len(data) > most_bytes:
+            raise _OutOfBounds(too_long)
+    return bytes(data)
+
+
+def _in_time(items: Iterable[_Item], *, seconds: float = _MOST_SECONDS) -> Iterator[_Item]:
+    end = time.monotonic() + seconds
+    for item in items:
+        if time.monotonic() > end:
+            raise _OutOfBounds(f"an answer takes longer than {seconds:.0f} seconds; it is tried again later")
+        yield item
+
+
+def time_of(stamp: float) -> datetime:
+    """A file's time as the place tells it; one that no calendar has counts as the nearest that there is."""
+    return datetime.fromtimestamp(min(max(stamp, 0.0), _LATEST), UTC)
+
+
+def open_store(url: str) -> Store:
+    """The store at an address; nothing is opened or connected before its first use.
+
+    Args:
+        url: a folder's path or ``file:///folder``, ``sftp://user@host:port/folder`` or ``s3://bucket/prefix``.
+
+    Raises:
+        InvalidArgument: it is none of these, has a password in it, or needs a part that is not installed.
+    """
+    if "://" not in url:
+        return _directory(url, Path(url).expanduser())
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises where it is none
+    except ValueError:
+        raise InvalidArgument("mailbox", url, "is no address; write sftp://user@host:port/folder") from None
+    if parts.password is not None:
+        raise InvalidArgument(
+            "mailbox", url, "has a password in it, and addresses are shown and logged; take it out and use a key"
+        )
+    if parts.query or parts.fragment:
+        raise InvalidArgument("mailbox", url, "may have no ? or # in it; settings come from the environment")
+    if parts.scheme == "file":
+        if parts.hostname not in (None, "localhost"):
+            raise InvalidArgument("mailbox", url, "names a machine; mount its share, and write file:///folder")
+        return _directory(url, Path(unquote(parts.path)))
+    return _distant_store(url, parts)
+
+
+def _directory(url: str, folder: Path) -> Store:
+
+    if "\0" in url or not url:
+        raise InvalidArgument("mailbox", url, "is no folder; write its path")
+    return DirectoryStore(Path(os.path.normpath(folder.absolute())))
+
+
+def _distant_store(url: str, parts: SplitResult) -> Store:
+    if parts.scheme not in ("sftp", "s3"):
+        reason = f"{parts.scheme}:// is not known; use a folder's path, file://, sftp:// or s3://"
+        raise InvalidArgument("mailbox", url, reason)
+    if not parts.hostname:
+        raise InvalidArgument("mailbox", url, "names no host or bucket; write sftp://user@host/folder or s3://bucket")
+    path = unquote(parts.path)
+    try:
+        if parts.scheme == "sftp":
+            from likeset.transports.sftp import SftpPlace, SftpStore
+
+            user = unquote(parts.username) if parts.username else None
+            return SftpStore(SftpPlace.of(parts.hostname, path, port=parts.port, user=user))
+        from likeset.transports.s3 import S3Store
+
+        if parts.username is not None or parts.port is not None:
+            raise InvalidArgument(
+                "mailbox", url, "names more than a bucket; keys and endpoint come from AWS_ variables"
+            )
+        return S3Store(parts.netloc, path.strip("/"))
+    except ModuleNotFoundError:
+        reason = f"needs a part that is not installed: pip install 'likeset[{parts.scheme}]'"
+        raise InvalidArgument("mailbox", url, reason) from None
+
+
+_OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO that took a file's place does not wait
+_PIECE = 1 << 20
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_FULL = "is full; nothing was written: ask its keeper to make room"
+_NO_ANSWER = "does not answer; see whether the share is mounted and its server runs"
+_WHOLE_MAILBOX = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EFBIG: _FULL,
+    errno.EROFS: "is read-only; ask its keeper to let this user write there",
+    errno.EIO: _NO_ANSWER,
+    errno.ESTALE: _NO_ANSWER,
+    errno.ETIMEDOUT: _NO_ANSWER,
+    errno.ENOTCONN: _NO_ANSWER,
+    errno.EHOSTDOWN: _NO_ANSWER,
+    errno.EMFILE: "cannot be used: this process has too many open files",
+}
+_DENIED = "no permission to use it; ask its keeper to let this user in"
+_ONE_PLACE = {
+    errno.EACCES: "no permission for one of its folders or files; its writer or its keeper has to give it",
+    errno.EPERM: "no permission for one of its folders or files; its writer or its keeper has to give it",
+    errno.ENOENT: "a file is gone; it was read or removed by somebody else",
+    errno.ELOOP: "a link lies where a folder or file should be; it was not followed",
+    errno.ENOTDIR: "something else lies where a folder should be; ask its keeper to remove it",
+    errno.EISDIR: "a folder lies where a file should be; ask its keeper to remove it",
+}
+
+
+class DirectoryStore(CheckedStore):
+    """A folder as a mailbox; it has to be there already, since its keeper says who may enter it.
+
+    Args:
+        mailbox: the folder, as an absolute path.
+    """
+
+    def __init__(self, mailbox: Path) -> None:
+        self._mailbox = mailbox
+        self._tidied: set[str] = set()
+
+    @property
+    def address(self) -> str:
+        """``file://`` and the path."""
+        return self._mailbox.as_uri()
+
+    def _list(self, folder: str) -> Listing:
+        with self._opened(folder) as directory:
+            if directory is None:
+                return []
+            with os.scandir(directory) as entries:
+                return bounded_listing(map(_described, entries))
+
+    def _read(self, folder: str, name: str, most_bytes: int) -> bytes:
+        with self._opened(folder) as directory:
+            if directory is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            self._check_ordinary(os.stat(name, dir_fd=directory, follow_symlinks=False))
+            with os.fdopen(os.open(name, _READ, dir_fd=directory), "rb") as file:
+                status = os.fstat(file.fileno())
+                self._check_ordinary(status)
+                return bounded_bytes(iter(lambda: file.read(_PIECE), b""), most_bytes, announced=status.st_size)
+
+    def _write(self, folder: str, name: str, data: bytes) -> None:
+        modes = Modes.under(self._mailbox.stat().st_mode)
+        self._make(folder)
+        with self._opened(folder) as directory:
+            if directory is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            _set_mode(directory, modes.folder)
+            self._tidy(folder, directory)
+            _write_whole(directory, name, data, mode=modes.file)
+
+    def _remove(self, folder: str, name: str) -> None:
+        with self._opened(folder) as directory:
+            if directory is not None:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=directory)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    @contextlib.contextmanager
+    def _opened(self, folder: str) -> Iterator[int | None]:
+        """A pair's folder; None if it is not there, though the mailbox is."""
+        try:
+            directory = os.open(self._mailbox / folder, _OPEN_DIRECTORY)
+        except FileNotFoundError:
+            self._mailbox.stat()
+            yield None
+            return
+        try:
+            yield directory
+        finally:
+            os.close(directory)
+
+    def _make(self, folder: str) -> None:
+        with contextlib.suppress(FileExistsError):
+            try:
+                (self._mailbox / folder).mkdir(mode=0o700)
+            except PermissionError as error:
+                raise MailboxTrouble(self.address, _DENIED) from error
+
+    def _tidy(self, folder: str, directory: int) -> None:
+        """Once for each folder: remove what a writer that was killed had begun here."""
+        if folder in self._tidied:
+            return
+        with os.scandir(directory) as entries:
+            begun = [entry for entry in entries if PARTIAL_NAME.fullmatch(entry.name)]
+        for entry in begun:
+            with contextlib.suppress(FileNotFoundError):
+                written = os.stat(entry.name, dir_fd=directory, follow_symlinks=False).st_mtime
+                if written < time.time() - PARTIAL_SECONDS:
+                    os.unlink(entry.name, dir_fd=directory)
+        self._tidied.add(folder)
+
+    def _check_ordinary(self, status: os.stat_result) -> None:
+        if not stat.S_ISREG(status.st_mode):
+            raise PostTrouble(self.address, "something lies there that is no ordinary file; it was not opened")
+
+    def _known_trouble(self, error: Exception) -> MailboxTrouble | None:
+        if not isinstance(error, OSError):
+            return None
+        number = error.errno or errno.EIO
+        if number in _WHOLE_MAILBOX:
+            return MailboxTrouble(self.address, _WHOLE_MAILBOX[number])
+        try:
+            if not self._mailbox.is_dir():
+                return MailboxTrouble(
+                    self.address, "there is no such folder; see whether the share is mounted, or make the folder"
+                )
+            if not os.access(self._mailbox, os.X_OK):
+                return MailboxTrouble(self.address, _DENIED)
+        except OSError:
+            return MailboxTrouble(self.address, _DENIED if isinstance(error, PermissionError) else _NO_ANSWER)
+        # Whoever writes to this folder may have caused it, for example by a lease on a file, and the others are heard.
+        return PostTrouble(self.address, _ONE_PLACE.get(number, f"a folder or file there: {os.strerror(number)}"))
+
+
+def _described(entry: os.DirEntry[str]) -> StoredFile | None:
+    if not is_file_name(entry.name):
+        return None
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None  # removed in this moment
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return StoredFile(entry.name, status.st_size, time_of(status.st_mtime))
+
+
+def _set_mode(descriptor: int, mode: int) -> None:
+    status = os.fstat(descriptor)
+    if stat.S_IMODE(status.st_mode) != mode and status.st_uid == os.geteuid():
+        # A share that keeps no modes refuses this, and its server says who may read.
+        with contextlib.suppress(PermissionError):
+            os.fchmod(descriptor, mode)
+
+
+def _write_whole(directory: int, name: str, data: bytes, *, mode: int) -> None:
+    partial = f".{name}.{secrets.token_hex(4)}"
+    try:
+        with os.fdopen(os.open(partial, _CREATE, 0o600, dir_fd=directory), "wb") as file:
+            _set_mode(file.fileno(), mode)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(partial, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(partial, dir_fd=directory)
+        raise
+    os.fsync(directory)

@@ -1,0 +1,1224 @@
+"""An owner's offer in a split run: shares of its rows, envelopes with its records, and signed lists that bind them."""
+
+import functools
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar, Literal, Protocol, Self
+
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
+
+from likeset.arguments import Rows
+from likeset.errors import BadDocument, InvalidArgument, OfferRefused
+from likeset.trust.cards import (
+    FINGERPRINT_BYTES,
+    LIST_CONTEXT,
+    ROSTER_CONTEXT,
+    SHARE_RECEIPT_CONTEXT,
+    SIGNATURE_BYTES,
+    Card,
+    CardSecret,
+    fields,
+    fingerprint_bytes,
+    fingerprint_text,
+    read_tagged,
+    signed,
+)
+from likeset.trust.letters import DIGEST_BYTES
+
+ComputeRole = Literal["curator", "consumer", "witness"]
+COMPUTE_ROLES: tuple[ComputeRole, ...] = ("curator", "consumer", "witness")
+"""The compute parties in the order of their ranks."""
+
+FRACTION_BITS = 16
+"""Of an encoded row: an entry x becomes the whole number nearest to x times 2^16."""
+LARGEST_ENTRY = 2.0**20
+"""No entry of a row may be larger in size: a program that looks for larger ones needs room above what is honest."""
+WORD_BYTES = 8
+RANDOM_BYTES = 32
+RANDOM_WORDS = RANDOM_BYTES // WORD_BYTES
+
+Words = NDArray[np.uint64]
+"""One line for each slot; numbers modulo 2^64, negative ones in two's complement."""
+
+_ON_THE_WIRE = np.dtype(">u8")
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLayout:
+    """Which word of a slot means what: row, one-hot label, valid, random.
+
+    Attributes:
+        columns: how many numbers a row has.
+        classes: how many classes a label may be of; 0 where labels are no categories, or none are used.
+
+    Raises:
+        InvalidArgument: there is no such layout.
+    """
+
+    columns: int
+    classes: int
+
+    def __post_init__(self) -> None:
+        if self.columns < 1 or self.classes < 0:
+            raise InvalidArgument("layout", (self.columns, self.classes), "needs a column, and no fewer than 0 classes")
+
+    @property
+    def width(self) -> int:
+        """Words of a slot."""
+        return self.columns + self.classes + 1 + RANDOM_WORDS
+
+    @property
+    def row(self) -> slice:
+        """The encoded row."""
+        return slice(0, self.columns)
+
+    @property
+    def label(self) -> slice:
+        """The one-hot label."""
+        return slice(self.columns, self.columns + self.classes)
+
+    @property
+    def valid(self) -> int:
+        """The bit that says whether the slot has a row."""
+        return self.columns + self.classes
+
+    @property
+    def checked(self) -> slice:
+        """What a checksum is over: everything that selection reads, and not the random words."""
+        return slice(0, self.width - RANDOM_WORDS)
+
+    @property
+    def random(self) -> slice:
+        """The words of the 32 random bytes."""
+        return slice(self.width - RANDOM_WORDS, self.width)
+
+
+def fixed_point(rows: Rows) -> Words:
+    """Numbers as words: the nearest multiple of 2^-16, ties to even.
+
+    Raises:
+        InvalidArgument: a number is larger than any that can be shared, or is none.
+    """
+    numbers = np.asarray(rows, dtype=np.float64)
+    if not _within(numbers).all():
+        reason = f"must be finite and at most {LARGEST_ENTRY:.0f} in size to be shared; declare smaller weights"
+        raise InvalidArgument("rows", f"array of shape {numbers.shape}", reason)
+    return np.rint(numbers * 2.0**FRACTION_BITS).astype(np.int64).view(np.uint64)
+
+
+def are_shareable(rows: Rows) -> NDArray[np.bool_]:
+    """Of each row whether ``fixed_point`` takes all of its numbers."""
+    return np.asarray(_within(np.asarray(rows, dtype=np.float64)).all(axis=1))
+
+
+def _within(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
+    with np.errstate(invalid="ignore"):  # what is no number is not below any
+        return np.asarray(np.abs(numbers) <= LARGEST_ENTRY)
+
+
+def from_fixed_point(words: Words) -> NDArray[np.float64]:
+    """The numbers that words stand for."""
+    return np.ascontiguousarray(words).view(np.int64).astype(np.float64) * 2.0**-FRACTION_BITS
+
+
+def slot_words(layout: SlotLayout, rows: Rows, classes: NDArray[np.int64], *, slots: int) -> Words:
+    """Rows and labels as words, with the random words still zero; slots after the last row are empty, all of them 0.
+
+    Args:
+        layout: of a slot.
+        rows: encoded, one line each.
+        classes: the class of each row's label, from 0; empty where the layout has no classes.
+        slots: how many slots there are.
+
+    Raises:
+        InvalidArgument: there are more rows than slots, or they do not fit the layout.
+    """
+    numbers = np.asarray(rows)
+    if numbers.ndim != 2 or numbers.shape[1] != layout.columns or len(numbers) > slots:
+        reason = f"must have {layout.columns} columns and at most {slots} rows"
+        raise InvalidArgument("rows", f"array of shape {numbers.shape}", reason)
+    if len(classes) != (len(numbers) if layout.classes else 0):
+        raise InvalidArgument("classes", f"array of {len(classes)}", "there must be one for each row, or no classes")
+    if len(classes) and not (classes.min() >= 0 and classes.max() < layout.classes):
+        raise InvalidArgument("classes", f"array of {len(classes)}", f"must lie in 0 to {layout.classes - 1}")
+    words = np.zeros((slots, layout.width), dtype=np.uint64)
+    words[: len(numbers), layout.row] = fixed_point(numbers)
+    if layout.classes:
+        words[np.arange(len(numbers)), layout.columns + np.asarray(classes, dtype=np.int64)] = 1
+    words[: len(numbers), layout.valid] = 1
+    return words
+
+
+def split_words(words: Words) -> tuple[Words, ...]:
+    """Additive shares modulo 2^64, one for each compute party; all but the last are from ``os.urandom``."""
+    drawn = [
+        np.frombuffer(os.urandom(words.nbytes), dtype=np.uint64).reshape(words.shape)  # never a seed, never numpy's
+        for _ in COMPUTE_ROLES[1:]
+    ]
+    last = np.array(words, dtype=np.uint64)
+    for share in drawn:
+        last -= share
+    return (*drawn, last)
+
+
+def joined_shares(shares: Sequence[Words]) -> Words:
+    """What shares add up to."""
+    total = np.array(shares[0], dtype=np.uint64)
+    for share in shares[1:]:
+        total += share
+    return total
+
+
+def secret_order(count: int) -> NDArray[np.int64]:
+    """A permutation that nobody can guess: the order of random words of 64 bits."""
+    return np.argsort(np.frombuffer(os.urandom(WORD_BYTES * count), dtype=np.uint64), kind="stable").astype(np.int64)
+
+
+def checksums(layout: SlotLayout, words: Words, coefficients: Words) -> Words:
+    """For each slot one linear combination, modulo 2^64, of all words but the random ones.
+
+    Two rows that differ have the same one with probability 2^(t - 64) over uniform coefficients, where 2^t is the
+    largest power of two that divides every difference; no row with large words counts in the program, so t is small.
+
+    Args:
+        layout: of a slot.
+        words: of the slots.
+        coefficients: one for each word that is checked, drawn jointly after inputs were fixed.
+
+    Raises:
+        InvalidArgument: there are more or fewer coefficients.
+    """
+    checked = words[:, layout.checked]
+    if coefficients.shape != (checked.shape[1],) or coefficients.dtype != np.uint64:
+        raise InvalidArgument("coefficients", f"array of shape {coefficients.shape}", "need one word for each checked")
+    return np.asarray(checked @ coefficients, dtype=np.uint64)
+
+
+def word_bytes(words: Words) -> bytes:
+    """Words as they travel and are committed to: slot after slot, the most significant byte of a word first."""
+    return words.astype(_ON_THE_WIRE).tobytes()
+
+
+def words_in(data: bytes | memoryview, *, width: int) -> Words:
+    """The words that ``word_bytes`` wrote: so many in a line.
+
+    Raises:
+        BadDocument: they do not fill lines of that width.
+    """
+    if len(data) % (WORD_BYTES * width):
+        raise BadDocument("shares", f"do not consist of lines of {width} words")
+    words: NDArray[Any] = np.frombuffer(data, dtype=_ON_THE_WIRE)
+    return words.astype(np.uint64).reshape(-1, width)
+
+
+KEY_BYTES = 32
+_TAG_BYTES = 16
+_LENGTH_BYTES = 4
+_NONCE = bytes(12)  # a key seals one record and never another: its r is drawn for it
+_ROW_TAG, _OFFER_TAG = b"likeset row", b"likeset offer"
+
+
+@dataclass(frozen=True)
+class OfferContext:
+    """Whose offer it is, under which terms, and who computes on it: bound into every key, commitment and signature.
+
+    Attributes:
+        terms: their digest, 32 bytes; it names the run, too.
+        owner: the fingerprint of the owner's card.
+        parties: those of the compute parties' cards: curator, consumer and witness.
+
+    Raises:
+        BadDocument: a part of it is none.
+    """
+
+    terms: bytes
+    owner: str
+    parties: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.terms) != DIGEST_BYTES or len(self.parties) != len(COMPUTE_ROLES):
+            raise BadDocument("offer", "names no terms, or not three compute parties")
+        everybody = (self.owner, *self.parties)
+        for fingerprint in everybody:
+            fingerprint_bytes(fingerprint)
+        if len(set(everybody)) != len(everybody):
+            raise BadDocument("offer", "has a party in two roles: an owner never computes, and nobody computes twice")
+
+    @property
+    def consumer(self) -> str:
+        """The fingerprint of the consumer's card."""
+        return self.fingerprint_of("consumer")
+
+    def fingerprint_of(self, role: ComputeRole) -> str:
+        """Of the card of a compute party."""
+        return self.parties[COMPUTE_ROLES.index(role)]
+
+    def parts(self) -> tuple[bytes, bytes, bytes]:
+        """Terms, owner and parties, as they stand in documents."""
+        parties = b"".join(map(fingerprint_bytes, self.parties))
+        return self.terms, fingerprint_bytes(self.owner), parties
+
+    @functools.cached_property
+    def row_names(self) -> tuple[bytes, bytes]:
+        """How keys of slots and sealed records begin: tag, terms, owner; and for records also the consumer."""
+        key = fields(_ROW_TAG, self.terms, fingerprint_bytes(self.owner))
+        return key, key + fields(fingerprint_bytes(self.consumer))
+
+    @functools.cached_property
+    def digest(self) -> bytes:
+        """By which commitments and leaves name it: nobody's commitment is another's, nor of another run."""
+        return hashlib.sha256(fields(_OFFER_TAG, *self.parts())).digest()
+
+
+def index_bytes(slot: int) -> bytes:
+    """The number of a slot as it stands in documents."""
+    return slot.to_bytes(8, "big")
+
+
+def envelope_bytes(record_bytes: int) -> int:
+    """How long every envelope is whose record has at most so many bytes."""
+    return _LENGTH_BYTES + record_bytes + _TAG_BYTES
+
+
+def seal_record(
+    record: bytes, *, context: OfferContext, slot: int, key: bytes, random: bytes, record_bytes: int
+) -> bytes:
+    """A record in its envelope; an empty one stands for a slot without a row, and looks like any other.
+
+    Args:
+        record: at most ``record_bytes`` long.
+        context: of the offer.
+        slot: its number.
+        key: K of the offer, 32 bytes.
+        random: r of the slot, 32 bytes, drawn for this record and never used for another.
+        record_bytes: how long a record may be, by the terms.
+
+    Raises:
+        InvalidArgument: the record is longer.
+    """
+    if len(record) > record_bytes:
+        raise InvalidArgument("record", f"{len(record)} bytes", f"must have at most {record_bytes}, as the terms say")
+    plaintext = len(record).to_bytes(_LENGTH_BYTES, "big") + record + bytes(record_bytes - len(record))
+    cipher = ChaCha20Poly1305(_slot_key(context, slot, key, random))
+    return cipher.encrypt(_NONCE, plaintext, _associated(context, slot))
+
+
+def open_envelope(envelope: bytes, *, context: OfferContext, slot: int, key: bytes, random: bytes) -> bytes:
+    """The record in an envelope; empty where the slot has no row.
+
+    Raises:
+        BadDocument: it was not sealed with this key and this random for this slot, or not in the form of a record.
+    """
+    cipher = ChaCha20Poly1305(_slot_key(context, slot, key, random))
+    try:
+        plaintext = cipher.decrypt(_NONCE, envelope, _associated(context, slot))
+    except InvalidTag:
+        raise BadDocument("envelope", "does not open with the key of its slot") from None
+    end = _LENGTH_BYTES + int.from_bytes(plaintext[:_LENGTH_BYTES], "big")
+    if not _LENGTH_BYTES <= end <= len(plaintext) or plaintext.count(0, end) != len(plaintext) - end:
+        raise BadDocument("envelope", "holds no padded record")
+    return plaintext[_LENGTH_BYTES:end]
+
+
+def _slot_key(context: OfferContext, slot: int, key: bytes, random: bytes) -> bytes:
+    if len(key) != KEY_BYTES or len(random) != RANDOM_BYTES:
+        raise InvalidArgument("key", f"{len(key)} and {len(random)} bytes", "K and r must have 32 bytes each")
+    info = context.row_names[0] + fields(index_bytes(slot))
+    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(key + random)
+
+
+def _associated(context: OfferContext, slot: int) -> bytes:
+    return context.row_names[1] + fields(index_bytes(slot))
+
+
+SALT_BYTES = 32
+
+
+def new_salts(count: int) -> list[bytes]:
+    return [os.urandom(SALT_BYTES) for _ in range(count)]
+
+
+MOST_SLOTS = 1 << 20
+_LIST_TAG, _SHARE_TAG, _SLOT_TAG = b"likeset list", b"likeset share", b"likeset slot"
+
+
+class OfferFault(StrEnum):
+    """Why a compute party refuses its part of an offer: one of a fixed set, whatever the part says."""
+
+    FORM = "it does not have the form of a part of an offer"
+    CONTEXT = "its list is of another owner, other terms or other compute parties"
+    SIGNATURE = "the owner's card did not sign its list"
+    ROLE = "it is for another compute party"
+    SIZE = "it has other numbers of slots, words or bytes than the terms say"
+    LEAVES = "its digests are not those that the owner signed"
+    SHARE = "its shares are not those that the owner committed to"
+    KEY = "its key is not the one that the owner committed to"
+    ENVELOPES = "its envelopes are not those that the owner committed to"
+    REPEATED = "it repeats what must be drawn anew for each slot"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotDigests:
+    """What a leaf is made of.
+
+    Attributes:
+        commitments: to the share of each compute party, in their order.
+        random: SHA-256 of r.
+        envelope: SHA-256 of the envelope.
+    """
+
+    SIZE: ClassVar = DIGEST_BYTES * (len(COMPUTE_ROLES) + 2)
+    commitments: tuple[bytes, ...]
+    random: bytes
+    envelope: bytes
+
+    def to_bytes(self) -> bytes:
+        """One digest after another."""
+        return b"".join((*self.commitments, self.random, self.envelope))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The digests that ``to_bytes`` wrote.
+
+        Raises:
+            BadDocument: there are more or fewer.
+        """
+        if len(data) != cls.SIZE:
+            raise BadDocument("digests of a slot", f"must have {cls.SIZE} bytes")
+        digests = [data[start : start + DIGEST_BYTES] for start in range(0, len(data), DIGEST_BYTES)]
+        return cls(tuple(digests[:-2]), digests[-2], digests[-1])
+
+    def leaf(self, context: OfferContext, slot: int) -> bytes:
+        """The digest that the owner signs for the slot."""
+        parts = (context.digest, index_bytes(slot), *self.commitments, self.random, self.envelope)
+        return hashlib.sha256(fields(_SLOT_TAG, *parts)).digest()
+
+
+class ShareCommitments:
+    """Commitments to one party's shares of an offer: the digest of tag, offer, slot, role, salt and share, as fields.
+
+    Args:
+        context: of the offer.
+        role: whose shares they are.
+    """
+
+    def __init__(self, context: OfferContext, role: ComputeRole) -> None:
+        self._begun = hashlib.sha256(fields(_SHARE_TAG, context.digest))
+        self._role = fields(role.encode("ascii"))
+
+    def of(self, slot: int, *, salt: bytes, share: bytes | memoryview) -> bytes:
+        """To the share of a slot; the salt goes to that party only.
+
+        Args:
+            slot: its number.
+            salt: 32 random bytes.
+            share: its words, as they travel.
+        """
+        hashed = self._begun.copy()
+        hashed.update(fields(index_bytes(slot)) + self._role + fields(salt) + len(share).to_bytes(8, "big"))
+        hashed.update(share)  # as of fields, without a copy of it
+        return hashed.digest()
+
+    def of_all(self, salts: bytes, shares: bytes) -> list[bytes]:
+        """To the shares of all slots, as many as there are salts."""
+        slots = len(salts) // SALT_BYTES
+        size, view = len(shares) // slots, memoryview(shares)
+        return [
+            self.of(
+                slot,
+                salt=salts[SALT_BYTES * slot : SALT_BYTES * (slot + 1)],
+                share=view[size * slot : size * (slot + 1)],
+            )
+            for slot in range(slots)
+        ]
+
+
+@dataclass(frozen=True)
+class OfferList:
+    """What an owner signed about its offer; whether it did, ``is_signed_by`` says.
+
+    Attributes:
+        context: whose offer it is, under which terms, and who computes.
+        key_digest: SHA-256 of K.
+        leaves: 32 bytes for each slot.
+        signature: over all of that, by the owner's card.
+
+    Raises:
+        BadDocument: it has not the form of one.
+    """
+
+    context: OfferContext
+    key_digest: bytes
+    leaves: bytes = field(repr=False)
+    signature: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.leaves) % DIGEST_BYTES or not 1 <= self.slots <= MOST_SLOTS:
+            raise BadDocument("list", f"must have leaves of {DIGEST_BYTES} bytes for 1 to {MOST_SLOTS} slots")
+        if len(self.key_digest) != DIGEST_BYTES or len(self.signature) not in (0, SIGNATURE_BYTES):
+            raise BadDocument("list", "has a digest or a signature of another length")
+
+    @property
+    def slots(self) -> int:
+        """How many slots the offer has."""
+        return len(self.leaves) // DIGEST_BYTES
+
+    @functools.cached_property
+    def digest(self) -> bytes:
+        """By which receipts and rosters name it: over what is signed, so another signature of it changes nothing."""
+        return hashlib.sha256(signed(LIST_CONTEXT, *self._parts())).digest()
+
+    def is_signed_by(self, card: Card) -> bool:
+        """Whether the list names this card as its owner, and the card signed it."""
+        named = self.context.owner == card.fingerprint
+        return named and card.verify(LIST_CONTEXT, self._parts(), self.signature)
+
+    def to_bytes(self) -> bytes:
+        """As it travels."""
+        return fields(_LIST_TAG, *self._parts(), self.signature)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The list that ``to_bytes`` wrote; whether it is signed is asked of it.
+
+        Raises:
+            BadDocument: it is none.
+        """
+        terms, owner, parties, key_digest, slots, leaves, signature = read_tagged(_LIST_TAG, data, 7)
+        made = cls(context_in(terms, owner, parties), key_digest, leaves, signature)
+        if slots != index_bytes(made.slots) or not signature:
+            raise BadDocument("likeset list", "has another number of leaves than it says, or no signature")
+        return made
+
+    def _parts(self) -> tuple[bytes, ...]:
+        return *self.context.parts(), self.key_digest, index_bytes(self.slots), self.leaves
+
+
+def sign_list(secret: CardSecret, context: OfferContext, *, key: bytes, leaves: bytes) -> OfferList:
+    """The list of an offer, signed by its owner: once for a run, and never another one.
+
+    Raises:
+        InvalidArgument: the card is another than the context names for the owner.
+    """
+    if secret.card.fingerprint != context.owner:
+        raise InvalidArgument("secret", secret.card.name, "is the card of another party than the offer's owner")
+    unsigned = OfferList(context, hashlib.sha256(key).digest(), leaves, b"")
+    return OfferList(context, unsigned.key_digest, leaves, secret.sign(LIST_CONTEXT, *unsigned._parts()))
+
+
+def context_in(terms: bytes, owner: bytes, parties: bytes) -> OfferContext:
+    """The context that documents name by these parts.
+
+    Raises:
+        BadDocument: they name none.
+    """
+    named = [parties[start : start + FINGERPRINT_BYTES] for start in range(0, len(parties), FINGERPRINT_BYTES)]
+    return OfferContext(terms, fingerprint_text(owner), tuple(map(fingerprint_text, named)))
+
+
+_PART_TAG = b"likeset part"
+
+
+@dataclass(frozen=True, slots=True)
+class OfferShape:
+    """How large an offer is, by the terms: the same for every owner, whatever its rows.
+
+    Attributes:
+        layout: of a slot's words.
+        slots: how many there are.
+        record_bytes: how long a record may be; every envelope has room for as much.
+    """
+
+    layout: SlotLayout
+    slots: int
+    record_bytes: int
+
+    @property
+    def share_bytes(self) -> int:
+        """Of one slot's share."""
+        return WORD_BYTES * self.layout.width
+
+    @property
+    def envelope_bytes(self) -> int:
+        """Of one slot's envelope."""
+        return envelope_bytes(self.record_bytes)
+
+
+@dataclass(frozen=True)
+class OfferPart:
+    """What one compute party gets of an offer, sealed to it alone.
+
+    Attributes:
+        role: whose part it is.
+        offer_list: what the owner signed.
+        digests: of all slots, as ``SlotDigests`` has them, one after another.
+        salts: of the commitments to this party's shares, 32 bytes for each slot.
+        share: this party's words of all slots, as they travel.
+        key: K, for the consumer; empty for others.
+        envelopes: of all slots, one after another, for the curator; empty for others.
+    """
+
+    role: ComputeRole
+    offer_list: OfferList
+    digests: bytes = field(repr=False)
+    salts: bytes = field(repr=False)
+    share: bytes = field(repr=False)
+    key: bytes = field(repr=False)
+    envelopes: bytes = field(repr=False)
+
+    def to_bytes(self) -> bytes:
+        """As it travels in a letter: secret."""
+        listed = self.offer_list.to_bytes()
+        return fields(
+            _PART_TAG,
+            self.role.encode("ascii"),
+            listed,
+            self.digests,
+            self.salts,
+            self.share,
+            self.key,
+            self.envelopes,
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The part that ``to_bytes`` wrote; whether it can be believed, ``check_part`` says.
+
+        Raises:
+            OfferRefused: it is none.
+        """
+        try:
+            role, listed, *rest = read_tagged(_PART_TAG, data, 7)
+            offer_list = OfferList.from_bytes(listed)
+            word = role.decode("ascii")
+        except (BadDocument, UnicodeDecodeError):
+            raise OfferRefused(OfferFault.FORM) from None
+        if word not in COMPUTE_ROLES:
+            raise OfferRefused(OfferFault.FORM)
+        return cls(word, offer_list, *rest)
+
+    def words(self, layout: SlotLayout) -> Words:
+        """This party's share, one line for each slot: what goes into the computation, as it is."""
+        return words_in(self.share, width=layout.width)
+
+    def digests_of(self, slot: int) -> SlotDigests:
+        """What the leaf of a slot is made of."""
+        size = SlotDigests.SIZE
+        return SlotDigests.from_bytes(self.digests[size * slot : size * (slot + 1)])
+
+    def share_of(self, slot: int) -> bytes:
+        """This party's words of one slot, as they travel."""
+        return _piece(self.share, slot, self.offer_list.slots)
+
+    def salt_of(self, slot: int) -> bytes:
+        """The salt of the commitment to them."""
+        return _piece(self.salts, slot, self.offer_list.slots)
+
+    def envelope_of(self, slot: int) -> bytes:
+        """The envelope of a slot, at the curator."""
+        return _piece(self.envelopes, slot, self.offer_list.slots)
+
+
+@dataclass(frozen=True)
+class SharedOffer:
+    """Everything that an owner stores, in one transaction, before a byte of it leaves.
+
+    Attributes:
+        parts: what each compute party gets. All else follows from them: r of a slot is the sum of the last words of
+            all shares, K is in the consumer's part, envelopes are in the curator's.
+        slot_of_row: in which slot each of the given rows lies; secret, and only its owner needs it.
+    """
+
+    parts: Mapping[ComputeRole, OfferPart] = field(repr=False)
+    slot_of_row: NDArray[np.int64] = field(repr=False)
+
+    @property
+    def offer_list(self) -> OfferList:
+        """What the owner signed."""
+        return next(iter(self.parts.values())).offer_list
+
+
+def share_offer(
+    secret: CardSecret,
+    *,
+    context: OfferContext,
+    shape: OfferShape,
+    rows: Rows,
+    classes: NDArray[np.int64],
+    records: Sequence[bytes],
+) -> SharedOffer:
+    """An owner's offer: shares for every compute party, envelopes, the signed list.
+
+    The given rows lie in a secret order among as many slots as the terms say; the others are empty.
+
+    Args:
+        secret: the owner's.
+        context: of the offer.
+        shape: how large it is.
+        rows: encoded, at most one for each slot.
+        classes: the class of each row's label; empty where the layout has none.
+        records: of each row, with the owner's handle inside.
+
+    Raises:
+        InvalidArgument: rows, labels and records do not belong together, or do not fit; nothing was made.
+
+    Privacy contract:
+        Protects:  every row, label, record and how many slots are empty.
+        Reveals:   by what is sent here: to one compute party, and to all but one of them together with any owners,
+                   nothing but the shape. The computation replicates shares among three parties, so from then on two
+                   of them together have everything (docs/proofs/split.md). To the consumer, once a slot's r is opened
+                   to it, that slot's record.
+        Costs:     nothing here; what may be opened is charged by the terms.
+        Assumes:   ``os.urandom`` is uniform; SHA-256, HKDF and ChaCha20-Poly1305 are what they are taken for.
+        Basis:     proven under these assumptions, docs/proofs/envelopes.md
+    """
+    if len(records) != len(rows) or not all(records):
+        raise InvalidArgument("records", f"{len(records)} records", "there must be one for each row, and none empty")
+    words = slot_words(shape.layout, rows, classes, slots=shape.slots)
+    order = secret_order(shape.slots)
+    words = words[order]
+    key, randoms = os.urandom(KEY_BYTES), os.urandom(RANDOM_BYTES * shape.slots)
+    words[:, shape.layout.random] = words_in(randoms, width=RANDOM_WORDS)
+    in_slots = [records[row] if row < len(records) else b"" for row in order.tolist()]
+    envelopes = _sealed(in_slots, context=context, key=key, randoms=randoms, record_bytes=shape.record_bytes)
+    shares = [word_bytes(share) for share in split_words(words)]
+    parts = _parts(secret, context, shape, key=key, randoms=randoms, envelopes=envelopes, shares=shares)
+    return SharedOffer(parts, np.argsort(order)[: len(records)])
+
+
+def _parts(
+    secret: CardSecret,
+    context: OfferContext,
+    shape: OfferShape,
+    *,
+    key: bytes,
+    randoms: bytes,
+    envelopes: Sequence[bytes],
+    shares: Sequence[bytes],
+) -> dict[ComputeRole, OfferPart]:
+    """What each compute party gets, with the list that commits to all of it."""
+    salts = [os.urandom(SALT_BYTES * shape.slots) for _ in COMPUTE_ROLES]
+    commitments = [
+        ShareCommitments(context, role).of_all(salt, share)
+        for role, salt, share in zip(COMPUTE_ROLES, salts, shares, strict=True)
+    ]
+    digests = [
+        SlotDigests(
+            of_slot,
+            hashlib.sha256(_piece(randoms, slot, shape.slots)).digest(),
+            hashlib.sha256(envelopes[slot]).digest(),
+        )
+        for slot, of_slot in enumerate(zip(*commitments, strict=True))
+    ]
+    offer_list = sign_list(secret, context, key=key, leaves=_leaves(context, digests))
+    everything = b"".join(slot_digests.to_bytes() for slot_digests in digests)
+    return {
+        role: OfferPart(
+            role,
+            offer_list,
+            everything,
+            salt,
+            share,
+            key if role == "consumer" else b"",
+            b"".join(envelopes) if role == "curator" else b"",
+        )
+        for role, salt, share in zip(COMPUTE_ROLES, salts, shares, strict=True)
+    }
+
+
+def _leaves(context: OfferContext, digests: Sequence[SlotDigests]) -> bytes:
+    """Of all slots, as the owner signs them."""
+    return b"".join(slot_digests.leaf(context, slot) for slot, slot_digests in enumerate(digests))
+
+
+def _sealed(
+    records: Sequence[bytes], *, context: OfferContext, key: bytes, randoms: bytes, record_bytes: int
+) -> list[bytes]:
+    return [
+        seal_record(
+            record,
+            context=context,
+            slot=slot,
+            key=key,
+            random=_piece(randoms, slot, len(records)),
+            record_bytes=record_bytes,
+        )
+        for slot, record in enumerate(records)
+    ]
+
+
+def check_part(part: OfferPart, *, context: OfferContext, role: ComputeRole, owner: Card, shape: OfferShape) -> None:
+    """A part of an offer belongs to what its owner signed: whoever says so with a receipt can open it later.
+
+    Args:
+        part: from the owner.
+        context: that the terms give this owner's offer.
+        role: of the party that checks.
+        owner: the card that the terms name for the owner.
+        shape: of an offer, by the terms.
+
+    Raises:
+        OfferRefused: it does not; the offer then counts as absent.
+    """
+    listed, slots = part.offer_list, shape.slots
+    if listed.context != context or owner.fingerprint != context.owner:
+        raise OfferRefused(OfferFault.CONTEXT)
+    if not listed.is_signed_by(owner):
+        raise OfferRefused(OfferFault.SIGNATURE)
+    if part.role != role:
+        raise OfferRefused(OfferFault.ROLE)
+    expected = (
+        slots,
+        slots * SlotDigests.SIZE,
+        slots * SALT_BYTES,
+        slots * shape.share_bytes,
+        KEY_BYTES if role == "consumer" else 0,
+        slots * shape.envelope_bytes if role == "curator" else 0,
+    )
+    if expected != (listed.slots, *map(len, (part.digests, part.salts, part.share, part.key, part.envelopes))):
+        raise OfferRefused(OfferFault.SIZE)
+    digests = [part.digests_of(slot) for slot in range(slots)]
+    if _leaves(context, digests) != listed.leaves:
+        raise OfferRefused(OfferFault.LEAVES)
+    _check_secrets(part, digests)
+    randoms = {slot_digests.random for slot_digests in digests}
+    if len(randoms) != slots or len(_random_shares(part, shape)) != slots:
+        raise OfferRefused(OfferFault.REPEATED)
+
+
+def _check_secrets(part: OfferPart, digests: Sequence[SlotDigests]) -> None:
+    """Shares, key and envelopes are those that the digests commit to."""
+    context, role = part.offer_list.context, part.role
+    place = COMPUTE_ROLES.index(role)
+    if ShareCommitments(context, role).of_all(part.salts, part.share) != [one.commitments[place] for one in digests]:
+        raise OfferRefused(OfferFault.SHARE)
+    for slot, slot_digests in enumerate(digests):
+        if role == "curator" and hashlib.sha256(part.envelope_of(slot)).digest() != slot_digests.envelope:
+            raise OfferRefused(OfferFault.ENVELOPES)
+    if role == "consumer" and hashlib.sha256(part.key).digest() != part.offer_list.key_digest:
+        raise OfferRefused(OfferFault.KEY)
+
+
+def repeated_between(parts: Mapping[str, OfferPart], shape: OfferShape) -> tuple[tuple[str, str], ...]:
+    """Pairs of owners of whom one repeats what the other drew: shares of a slot, or the digest of its r.
+
+    By chance that happens with probability below 2^-200. Which of the two copied is not told by it: both offers are
+    to be left out.
+
+    Args:
+        parts: checked ones, one of each owner, by its name.
+        shape: of an offer.
+    """
+    seen: dict[bytes, str] = {}
+    pairs: set[tuple[str, str]] = set()
+    for owner, part in parts.items():
+        randoms = (part.digests_of(slot).random for slot in range(shape.slots))
+        for drawn in {*_random_shares(part, shape), *randoms}:
+            first = seen.setdefault(drawn, owner)
+            if first != owner:
+                pairs.add((first, owner))
+    return tuple(sorted(pairs))
+
+
+def _random_shares(part: OfferPart, shape: OfferShape) -> set[bytes]:
+    """The distinct shares of r among all slots: 32 uniform bytes each, if the owner follows the protocol."""
+    size = shape.share_bytes
+    return {part.share[end - RANDOM_BYTES : end] for end in range(size, len(part.share) + 1, size)}
+
+
+def _piece(data: bytes, slot: int, slots: int) -> bytes:
+    size = len(data) // slots
+    return data[size * slot : size * (slot + 1)]
+
+
+_RECEIPT_TAG, _ROSTER_TAG = b"likeset share receipt", b"likeset roster"
+_ENTRY_BYTES = FINGERPRINT_BYTES + DIGEST_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class ShareReceipt:
+    """A compute party has its part of an offer, checked it against the owner's list, and can open it.
+
+    Attributes:
+        context: of the offer.
+        role: of the party.
+        list_digest: of the owner's list.
+        signature: over all of that, by the party's card.
+    """
+
+    context: OfferContext
+    role: ComputeRole
+    list_digest: bytes
+    signature: bytes = field(repr=False)
+
+    def is_signed_by(self, card: Card) -> bool:
+        """Whether the context names this card for the role, and the card signed the receipt."""
+        named = self.context.fingerprint_of(self.role) == card.fingerprint
+        return named and card.verify(SHARE_RECEIPT_CONTEXT, self._parts(), self.signature)
+
+    def to_bytes(self) -> bytes:
+        """As it travels."""
+        return fields(_RECEIPT_TAG, *self._parts(), self.signature)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The receipt that ``to_bytes`` wrote; whether it is signed is asked of it.
+
+        Raises:
+            BadDocument: it is none.
+        """
+        *named, word, digest, signature = read_tagged(_RECEIPT_TAG, data, 6)
+        context = context_in(*named)
+        role = _role_in(word)
+        if len(digest) != DIGEST_BYTES or len(signature) != SIGNATURE_BYTES:
+            raise BadDocument("share receipt", "has a digest or a signature of another length")
+        return cls(context, role, digest, signature)
+
+    def _parts(self) -> tuple[bytes, ...]:
+        return *self.context.parts(), self.role.encode("ascii"), self.list_digest
+
+
+def sign_receipt(
+    secret: CardSecret, part: OfferPart, *, context: OfferContext, role: ComputeRole, owner: Card, shape: OfferShape
+) -> ShareReceipt:
+    """A compute party's receipt for its part of an offer, once everything in it was checked.
+
+    Args:
+        secret: of the party.
+        part: from the owner.
+        context: that the terms give this owner's offer.
+        role: of the party.
+        owner: the card that the terms name for the owner.
+        shape: of an offer, by the terms.
+
+    Raises:
+        OfferRefused: the part does not belong to what the owner signed; the offer then counts as absent.
+        InvalidArgument: the card is another than the context names for the role.
+    """
+    if secret.card.fingerprint != context.fingerprint_of(role):
+        raise InvalidArgument("secret", secret.card.name, f"is not the card of the {role}")
+    check_part(part, context=context, role=role, owner=owner, shape=shape)
+    unsigned = ShareReceipt(context, role, part.offer_list.digest, b"")
+    signature = secret.sign(SHARE_RECEIPT_CONTEXT, *unsigned._parts())
+    return ShareReceipt(context, role, unsigned.list_digest, signature)
+
+
+@dataclass(frozen=True)
+class Roster:
+    """Whose offers a run computes on.
+
+    Attributes:
+        terms: the digest of the terms.
+        parties: fingerprints of the compute parties, in their order.
+        lists: of each owner, by the fingerprint of its card, the digest of its list.
+
+    Raises:
+        BadDocument: a part of it is none.
+    """
+
+    terms: bytes
+    parties: tuple[str, ...]
+    lists: Mapping[str, bytes]
+
+    def __post_init__(self) -> None:
+        if len(self.terms) != DIGEST_BYTES or len(self.parties) != len(COMPUTE_ROLES):
+            raise BadDocument("roster", "names no terms, or not three compute parties")
+        if not all(len(digest) == DIGEST_BYTES for digest in self.lists.values()):
+            raise BadDocument("roster", "has a digest of another length")
+        for fingerprint in (*self.parties, *self.lists):
+            fingerprint_bytes(fingerprint)
+
+    @functools.cached_property
+    def digest(self) -> bytes:
+        """By which others name it."""
+        return hashlib.sha256(signed(ROSTER_CONTEXT, *self.parts())).digest()
+
+    def parts(self) -> tuple[bytes, ...]:
+        """Terms, parties and the owners' lists, in the order of the owners' fingerprints."""
+        entries = sorted((fingerprint_bytes(owner), digest) for owner, digest in self.lists.items())
+        return self.terms, b"".join(map(fingerprint_bytes, self.parties)), b"".join(map(b"".join, entries))
+
+
+@dataclass(frozen=True, slots=True)
+class SignedRoster:
+    """A roster, as one compute party signed it.
+
+    Attributes:
+        roster: what it says.
+        role: of the party.
+        signature: by its card.
+    """
+
+    roster: Roster
+    role: ComputeRole
+    signature: bytes = field(repr=False)
+
+    def is_signed_by(self, card: Card) -> bool:
+        """Whether the roster names this card for the role, and the card signed it."""
+        named = self.roster.parties[COMPUTE_ROLES.index(self.role)] == card.fingerprint
+        return named and card.verify(ROSTER_CONTEXT, self._parts(), self.signature)
+
+    def to_bytes(self) -> bytes:
+        """As it travels."""
+        return fields(_ROSTER_TAG, *self._parts(), self.signature)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The roster that ``to_bytes`` wrote; whether it is signed is asked of it.
+
+        Raises:
+            BadDocument: it is none.
+        """
+        terms, parties, entries, word, signature = read_tagged(_ROSTER_TAG, data, 5)
+        if len(parties) % FINGERPRINT_BYTES or len(entries) % _ENTRY_BYTES or len(signature) != SIGNATURE_BYTES:
+            raise BadDocument("roster", "has names, entries or a signature of another length")
+        named = [parties[start : start + FINGERPRINT_BYTES] for start in range(0, len(parties), FINGERPRINT_BYTES)]
+        lines = [entries[start : start + _ENTRY_BYTES] for start in range(0, len(entries), _ENTRY_BYTES)]
+        lists = {fingerprint_text(line[:FINGERPRINT_BYTES]): line[FINGERPRINT_BYTES:] for line in lines}
+        roster = Roster(terms, tuple(map(fingerprint_text, named)), lists)
+        if roster.parts()[2] != entries:
+            raise BadDocument("roster", "names an owner twice, or owners out of order")
+        return cls(roster, _role_in(word), signature)
+
+    def _parts(self) -> tuple[bytes, ...]:
+        return *self.roster.parts(), self.role.encode("ascii")
+
+
+def roster_of(receipts: Iterable[ShareReceipt], *, terms: bytes, parties: tuple[str, ...]) -> Roster:
+    """The roster that follows from receipts: every owner of whose one list all compute parties have their part.
+
+    Args:
+        receipts: whose signatures were checked.
+        terms: the digest of the terms.
+        parties: fingerprints of the compute parties, in their order.
+    """
+    signers: dict[tuple[str, bytes], set[ComputeRole]] = {}
+    for receipt in receipts:
+        if (receipt.context.terms, receipt.context.parties) == (terms, parties):
+            signers.setdefault((receipt.context.owner, receipt.list_digest), set()).add(receipt.role)
+    whole = [named for named, roles in signers.items() if roles == set(COMPUTE_ROLES)]
+    contradicting = {owner for owner, _ in signers if sum(owner == other for other, _ in signers) > 1}
+    return Roster(terms, parties, {owner: digest for owner, digest in whole if owner not in contradicting})
+
+
+def sign_roster(secret: CardSecret, roster: Roster, role: ComputeRole) -> SignedRoster:
+    """A compute party's signature under a roster that it found to be the one of the receipts it has.
+
+    Raises:
+        InvalidArgument: the card is another than the roster names for the role.
+    """
+    if roster.parties[COMPUTE_ROLES.index(role)] != secret.card.fingerprint:
+        raise InvalidArgument("secret", secret.card.name, f"is not the card of the roster's {role}")
+    unsigned = SignedRoster(roster, role, b"")
+    return SignedRoster(roster, role, secret.sign(ROSTER_CONTEXT, *unsigned._parts()))
+
+
+def agreed_roster(rosters: Iterable[SignedRoster], cards: Mapping[ComputeRole, Card]) -> Roster:
+    """The one roster that all compute parties signed: before that nobody computes.
+
+    Raises:
+        BadDocument: a party did not sign, or signed another one.
+    """
+    by_role = {signed_roster.role: signed_roster for signed_roster in rosters}
+    for role, card in cards.items():
+        if role not in by_role or not by_role[role].is_signed_by(card):
+            raise BadDocument("roster", f"the {role} did not sign it")
+    digests = {by_role[role].roster.digest for role in cards}
+    if len(digests) != 1:
+        raise BadDocument("roster", "the compute parties signed different ones")
+    roster = next(iter(by_role.values())).roster
+    if roster.parties != tuple(cards[role].fingerprint for role in COMPUTE_ROLES if role in cards):
+        raise BadDocument("roster", "is of other compute parties")
+    return roster
+
+
+def dropped_owners(
+    signed_roster: SignedRoster, receipts: Iterable[ShareReceipt], cards: Mapping[ComputeRole, Card]
+) -> tuple[str, ...]:
+    """Owners, by fingerprint, whose one list all compute parties acknowledged and whom the roster does not name so.
+
+    Somebody who computes told another less than it signed, then. It need not be the signer of the roster: that one
+    follows from the receipts that others showed *it*, and a receipt can be shown later.
+    """
+    roster = signed_roster.roster
+    held = [receipt for receipt in receipts if receipt.role in cards and receipt.is_signed_by(cards[receipt.role])]
+    due = roster_of(held, terms=roster.terms, parties=roster.parties)
+    return tuple(sorted(owner for owner, digest in due.lists.items() if roster.lists.get(owner) != digest))
+
+
+def _role_in(word: bytes) -> ComputeRole:
+    for role in COMPUTE_ROLES:
+        if word == role.encode("ascii"):
+            return role
+    raise BadDocument("compute party", "has a role that nobody has")
+
+
+class ReadRecords(Protocol):
+    """What records say; arrays have an entry for each record, also for those that are none."""
+
+    @property
+    def sound(self) -> NDArray[np.bool_]:
+        """Which of them are records as declared; entries of others say nothing."""
+
+    @property
+    def rows(self) -> Rows:
+        """The encoded row of each."""
+
+    @property
+    def classes(self) -> NDArray[np.int64]:
+        """The class of each one's label; empty where labels are no categories."""
+
+    @property
+    def handles(self) -> NDArray[np.uint64]:
+        """By which its owner finds each row again."""
+
+
+class RecordReader(Protocol):
+    """Reads records by a schema; ``likeset.tables.records`` has one."""
+
+    def read(self, records: Sequence[bytes]) -> ReadRecords:
+        """What they say; never raises for what a stranger wrote."""
+
+
+class PickFault(StrEnum):
+    """Why a pick gives no record."""
+
+    SLOT = "the offer has no such slot"
+    RANDOM = "the r that was opened is not the one of the owner's list"
+    ENVELOPE = "the envelope is missing, or not the one of the owner's list"
+    SEAL = "the envelope does not open"
+    EMPTY = "the slot is empty"
+    RECORD = "the envelope holds no record as declared"
+    CHECKSUM = "the record does not make the row that was computed on"
+    SOLD_TWICE = "a record of the same row was bought already"
+
+
+@dataclass(frozen=True, slots=True)
+class PickedSlot:
+    """What the computation opens to the consumer.
+
+    Attributes:
+        slot: of the owner's offer.
+        random: r, 32 bytes.
+        checksum: the linear combination of the slot's words.
+    """
+
+    slot: int
+    random: bytes = field(repr=False)
+    checksum: int = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedPick:
+    """What came of a pick: a record, or a fault.
+
+    Attributes:
+        slot: of the owner's offer.
+        record: empty where there is a fault before it could be read.
+        fault: None if the record is what was computed on.
+    """
+
+    slot: int
+    record: bytes = field(repr=False)
+    fault: PickFault | None
+
+
+@dataclass(frozen=True, eq=False)
+class RecordWords:
+    """What an honest owner shares for records.
+
+    Attributes:
+        sound: which of them are records that an honest owner could have shared; entries of others mean nothing.
+        words: of each, without random words.
+        handles: by which the owner finds each row again.
+    """
+
+    sound: NDArray[np.bool_]
+    words: Words = field(repr=False)
+    handles: NDArray[np.uint64]
+
+
+def record_words(reader: RecordReader, layout: SlotLayout, records: Sequence[bytes]) -> RecordWords:
+    """The words that an honest owner shares for records; whatever a stranger wrote, it has words or is not sound.
+
+    Raises:
+        InvalidArgument: the reader is of another schema than the layout.
+    """
+    read = reader.read(records)
+    if read.rows.shape != (len(records), layout.columns):
+        raise InvalidArgument("reader", f"rows of shape {read.rows.shape}", f"must make {layout.columns} columns")
+    sound = read.sound & are_shareable(read.rows)
+    words = np.zeros((len(records), layout.width), dtype=np.uint64)
+    classes = read.classes[sound] if layout.classes else np.empty(0, dtype=np.int64)
+    if sound.any():
+        words[sound] = slot_words(layout, read.rows[sound], classes, slots=int(sound.sum()))
+    return RecordWords(sound, words, read.handles)
+
+
+def open_picks(
+    part: OfferPart,
+    picks: Sequence[PickedSlot],
+    *,
+    envelopes: Mapping[int, bytes],
+    layout: SlotLayout,
+    coefficients: Words,
+    reader: RecordReader,
+) -> tuple[OpenedPick, ...]:
+    """What the consumer bought of one owner.
+
+    Args:
+        part: the consumer's, for which it signed a receipt.
+        picks: what the computation opened, in the order of picking.
+        envelopes: of the picked slots at least, by slot, as they came from the curator.
+        layout: of a slot's words.
+        coefficients: of the checksums.
+        reader: of records.
+    """
+    opened = [_record_of(part, pick, envelopes) for pick in picks]
+    whole = [number for number, pick in enumerate(opened) if pick.fault is None]
+    read = record_words(reader, layout, [opened[number].record for number in whole])
+    sums = checksums(layout, read.words, coefficients)
+    seen: set[int] = set()
+    for place, number in enumerate(whole):
+        fault: PickFault | None = None
+        handle = int(read.handles[place])
+        if not read.sound[place]:
+            fault = PickFault.RECORD
+        elif int(sums[place]) != picks[number].checksum:
+            fault = PickFault.CHECKSUM
+        elif handle in seen:
+            fault = PickFault.SOLD_TWICE
+        else:
+            seen.add(handle)
+        opened[number] = OpenedPick(opened[number].slot, opened[number].record, fault)
+    return tuple(opened)
+
+
+def _record_of(part: OfferPart, pick: PickedSlot, envelopes: Mapping[int, bytes]) -> OpenedPick:
+    """The record in the envelope of a pick, not looked into."""
+    listed = part.offer_list
+
+    def failed(fault: PickFault) -> OpenedPick:
+        return OpenedPick(pick.slot, b"", fault)
+
+    if not 0 <= pick.slot < listed.slots:
+        return failed(PickFault.SLOT)
+    digests = part.digests_of(pick.slot)
+    if len(pick.random) != RANDOM_BYTES or hashlib.sha256(pick.random).digest() != digests.random:
+        return failed(PickFault.RANDOM)
+    envelope = envelopes.get(pick.slot)
+    if envelope is None or hashlib.sha256(envelope).digest() != digests.envelope:
+        return failed(PickFault.ENVELOPE)
+    try:
+        record = open_envelope(envelope, context=listed.context, slot=pick.slot, key=part.key, random=pick.random)
+    except BadDocument:
+        return failed(PickFault.SEAL)
+    return OpenedPick(pick.slot, record, None) if record else failed(PickFault.EMPTY)
