@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from likeset.audit.batched_runs import RunsAtOnce, batched_draws
-from likeset.audit.neighbours import opposite_rows
-from likeset.audit.prefetch import PrefetchedNoise
+from likeset.audit.trials import PrefetchedNoise, RunsAtOnce, batched_draws, opposite_rows
 from likeset.privacy import auction, gaussian_mean
 from likeset.privacy.events import ROW, Relation
 from likeset.privacy.noise import SecretNoise, SimulatedNoise

@@ -9,8 +9,16 @@ from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
 from chance import pinned_coins
-from likeset.audit.bounds import ERROR, clopper_pearson, lower_bound, lower_bounds
-from likeset.audit.partitions import Partition, atoms, atoms_apart, quantile_edges
+from likeset.audit.auditor import (
+    ERROR,
+    Partition,
+    atoms,
+    atoms_apart,
+    clopper_pearson,
+    lower_bound,
+    lower_bounds,
+    quantile_edges,
+)
 from likeset.errors import InvalidArgument
 
 

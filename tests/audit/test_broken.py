@@ -13,18 +13,32 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from exact_laws import Law, hockey_stick, pure_epsilon
 
 from chance import PINNED
-from likeset.audit import broken_leaks, broken_noise
+from likeset.audit import broken
 from likeset.audit.broken import BROKEN, broken_trials
-from likeset.audit.broken_auctions import paper_auction_laws, paper_auction_rate
-from likeset.audit.exact import hockey_stick, pure_epsilon
-from likeset.audit.prefetch import PrefetchedNoise
-from likeset.audit.sums import EVENT, PAIR, NoisySum, ResentSum, TracedSum
-from likeset.audit.trials import Channel, Trial, claims, draws, repeated_answers, restarted_answers, run_trial
+from likeset.audit.sound import EVENT, PAIR, NoisySum, ResentSum, TracedSum
+from likeset.audit.trials import (
+    Channel,
+    PrefetchedNoise,
+    Trial,
+    claims,
+    draws,
+    repeated_answers,
+    restarted_answers,
+    run_trial,
+)
 from likeset.privacy import auction
 from likeset.privacy.events import Relation
 from likeset.privacy.noise import SecretNoise, SimulatedNoise
+from likeset.privacy.schedules import auction_epsilon
+
+
+def paper_auction_laws(rate: float) -> tuple[Law[bool], Law[bool]]:
+    """Whether one owner is asked in one round, written out: at rank 1, and at rank 2 behind a rival."""
+    asked = math.exp(-rate)
+    return {True: 1.0}, {True: asked, False: 1 - asked}
 
 
 @pytest.mark.parametrize("build", BROKEN, ids=lambda build: build.__name__)
@@ -42,7 +56,7 @@ def test_the_set_is_complete_and_names_its_channels() -> None:
 
 def test_a_raw_value_of_one_answer_in_500_is_missed_as_the_page_says() -> None:
     """100000 observations are too few: at this claim the page says that about 330/p are needed."""
-    (verdict,) = run_trial(broken_leaks.rare_raw_mean(PINNED))
+    (verdict,) = run_trial(broken.rare_raw_mean(PINNED))
     assert 1 / 500 < verdict.power.leak < 1 / 200
     assert not verdict.violated
 
@@ -59,20 +73,20 @@ def plain(trial: Trial) -> Trial:
 def test_a_redrawn_answer_looks_sound_if_asked_once() -> None:
     noise = SimulatedNoise(1)
     once = replace(
-        plain(broken_noise.redrawn_answer(PINNED)), observe=draws(lambda side: NoisySum(PAIR[side], noise).answer(0))
+        plain(broken.redrawn_answer(PINNED)), observe=draws(lambda side: NoisySum(PAIR[side], noise).answer(0))
     )
     assert not any_violated(once)
 
 
 def test_an_early_exit_looks_sound_without_the_trace() -> None:
-    trial = broken_noise.early_exit(PINNED)
+    trial = broken.early_exit(PINNED)
     answer_only = replace(plain(trial), observe=lambda side, size: np.asarray(trial.observe(side, size))[:, 0])
     assert not any_violated(answer_only)
 
 
 def test_floating_point_noise_looks_sound_without_its_lowest_bits() -> None:
     """They give it away even to somebody who has not heard of Mironov's event."""
-    trial = plain(broken_noise.floating_point_laplace(PINNED))
+    trial = plain(broken.floating_point_laplace(PINNED))
     assert any_violated(trial)
     rounded = replace(trial, observe=lambda side, size: np.rint(np.asarray(trial.observe(side, size)) * 64) / 64)
     assert not any_violated(rounded)
@@ -80,7 +94,7 @@ def test_floating_point_noise_looks_sound_without_its_lowest_bits() -> None:
 
 def test_seeded_noise_looks_sound_while_the_process_runs() -> None:
     processes = [NoisySum(PAIR[side], SimulatedNoise(2019 + side)) for side in (0, 1)]
-    running = replace(plain(broken_noise.seeded_noise(PINNED)), observe=draws(lambda side: processes[side].answer(0)))
+    running = replace(plain(broken.seeded_noise(PINNED)), observe=draws(lambda side: processes[side].answer(0)))
     assert not any_violated(running, samples=20_000)
 
 
@@ -121,8 +135,8 @@ def test_a_resent_answer_is_the_same_and_another_request_gets_another() -> None:
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 10.0, 100.0])
 def test_the_papers_auction_by_exact_enumeration(epsilon: float) -> None:
     """K = 5, claimed (1, 1e-5): eps_auc = 0.01197, and delta is at least 1 - exp(-eps_auc) at every epsilon."""
-    rate = paper_auction_rate(5, epsilon=1.0, delta=1e-5)
-    first, second = paper_auction_laws(5, epsilon=1.0, delta=1e-5)
+    rate = auction_epsilon(owners=5, epsilon=1.0, delta=1e-5)
+    first, second = paper_auction_laws(rate)
     assert rate == pytest.approx(0.01197, abs=5e-6)
     assert pure_epsilon(first, second) == math.inf
     assert hockey_stick(first, second, epsilon=epsilon) >= 1 - math.exp(-rate) - 1e-15
@@ -130,9 +144,9 @@ def test_the_papers_auction_by_exact_enumeration(epsilon: float) -> None:
 
 
 def test_the_enumerated_laws_are_those_of_the_plan() -> None:
-    rate = paper_auction_rate(5, epsilon=1.0, delta=1e-5)
+    rate = auction_epsilon(owners=5, epsilon=1.0, delta=1e-5)
     plan = auction.plan_paper(5, epsilon=rate, patience=3, rounds=1, accept_unproven={auction.PAPER_AUCTION})
-    laws = paper_auction_laws(5, epsilon=1.0, delta=1e-5)
+    laws = paper_auction_laws(rate)
     assert [law[True] for law in laws] == [plan.probability(rank) for rank in (1, 2)]
 
 

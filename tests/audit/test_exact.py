@@ -3,8 +3,8 @@
 import math
 
 import pytest
+from exact_laws import hockey_stick, pure_epsilon
 
-from likeset.audit.exact import hockey_stick, pure_epsilon
 from likeset.errors import InvalidArgument
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from chance import pinned_coins
-from likeset.audit.bounds import lower_bound
-from likeset.audit.floating import reachability, reachable, textbook_laplace
+from likeset.audit.auditor import lower_bound
+from likeset.audit.sound import reachability, reachable, textbook_laplace
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 2.0])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from chance import PINNED
-from likeset.audit.suite import sound_trials
+from likeset.audit.sound import sound_trials
 from likeset.audit.trials import Trial, run_trial
 from likeset.privacy.events import ROW, PairSplit, Relation, RowSum, SelectionSum
 

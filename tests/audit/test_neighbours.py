@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from exact_laws import pure_epsilon
 from numpy.typing import NDArray
 
-from likeset.audit import neighbours
-from likeset.audit.exact import pure_epsilon
-from likeset.audit.neighbours import Neighbours
+from likeset.audit import trials
+from likeset.audit.trials import Neighbours
 from likeset.privacy import width_choice
 from likeset.privacy.accounting import pure_price
 from likeset.privacy.auction import Bids, ThresholdPlan, plan_threshold, ranks
@@ -38,9 +38,9 @@ def heard(threshold: ThresholdPlan, bids: Bids, hears: list[int]) -> dict[tuple[
 @pytest.mark.parametrize(
     ("build", "observer"),
     [
-        (neighbours.owner_is_overtaken, 0),
-        (neighbours.tie_is_lost, OWNERS - 1),
-        (neighbours.absent_owner_appears, 0),
+        (trials.owner_is_overtaken, 0),
+        (trials.tie_is_lost, OWNERS - 1),
+        (trials.absent_owner_appears, 0),
     ],
 )
 def test_one_owner_at_the_offset_loses_the_whole_claim(build: object, observer: int, epsilon: float) -> None:
@@ -56,7 +56,7 @@ def test_one_owner_at_the_offset_loses_the_whole_claim(build: object, observer: 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
 def test_a_coalition_split_below_the_offset_loses_the_whole_claim(epsilon: float) -> None:
     threshold = plan(epsilon)
-    pair = neighbours.coalition_is_split(OWNERS, rank=threshold.offset - 1)
+    pair = trials.coalition_is_split(OWNERS, rank=threshold.offset - 1)
     laws = [heard(threshold, pair[side], [0, 1]) for side in (0, 1)]
     assert pure_epsilon(*laws) == pytest.approx(math.log1p(math.exp(epsilon)))
 
@@ -64,10 +64,10 @@ def test_a_coalition_split_below_the_offset_loses_the_whole_claim(epsilon: float
 @pytest.mark.parametrize(
     "pair",
     [
-        neighbours.owner_is_overtaken(OWNERS, rank=4),
-        neighbours.tie_is_lost(OWNERS, rank=4),
-        neighbours.absent_owner_appears(OWNERS, rank=4),
-        neighbours.coalition_is_split(OWNERS, rank=4),
+        trials.owner_is_overtaken(OWNERS, rank=4),
+        trials.tie_is_lost(OWNERS, rank=4),
+        trials.absent_owner_appears(OWNERS, rank=4),
+        trials.coalition_is_split(OWNERS, rank=4),
     ],
     ids=lambda pair: pair.words,
 )
@@ -79,9 +79,9 @@ def test_exactly_one_bid_differs(pair: Neighbours[Bids]) -> None:
 @pytest.mark.parametrize(
     ("pair", "moved"),
     [
-        (neighbours.opposite_signs(8), 2.0),
-        (neighbours.opposite_rows(4, 6), 2.0),
-        (neighbours.opposite_corners(4, 0.7), 2 * 0.7 * 2),  # every one of 4 coordinates by 1.4
+        (trials.opposite_signs(8), 2.0),
+        (trials.opposite_rows(4, 6), 2.0),
+        (trials.opposite_corners(4, 0.7), 2 * 0.7 * 2),  # every one of 4 coordinates by 1.4
     ],
     ids=["signs", "rows", "corners"],
 )
@@ -96,15 +96,15 @@ def test_one_row_differs_and_moves_the_sum_as_far_as_it_can(
 @pytest.mark.parametrize(
     ("pair", "moved"),
     [
-        (neighbours.opposite_signs(8, 3), 6.0),
-        (neighbours.removed_signs(8), 1.0),
-        (neighbours.removed_signs(8, 3), 3.0),
-        (neighbours.opposite_rows(4, 6, 3), 6.0),
-        (neighbours.opposite_axis_rows(4, 6, 5), 2.0),
-        (neighbours.removed_rows(4, 6), 1.0),
-        (neighbours.removed_rows(4, 6, 3), 3.0),
-        (neighbours.opposite_corners(4, 0.5, 3), 3.0 * 2),  # every one of 4 coordinates by 3
-        (neighbours.removed_corners(4, 0.5, 3), 1.5 * 2),
+        (trials.opposite_signs(8, 3), 6.0),
+        (trials.removed_signs(8), 1.0),
+        (trials.removed_signs(8, 3), 3.0),
+        (trials.opposite_rows(4, 6, 3), 6.0),
+        (trials.opposite_axis_rows(4, 6, 5), 2.0),
+        (trials.removed_rows(4, 6), 1.0),
+        (trials.removed_rows(4, 6, 3), 3.0),
+        (trials.opposite_corners(4, 0.5, 3), 3.0 * 2),  # every one of 4 coordinates by 3
+        (trials.removed_corners(4, 0.5, 3), 1.5 * 2),
     ],
     ids=lambda value: getattr(value, "words", ""),
 )
@@ -119,7 +119,7 @@ def test_a_unit_of_several_rows_moves_the_sum_as_far_as_that_many_can(
 @pytest.mark.parametrize("candidates", [2, 8, 32])
 def test_scores_lose_what_the_docstring_says(candidates: int) -> None:
     rate, sensitivity = 0.25, 2
-    pair = neighbours.opposite_scores(candidates, sensitivity)
+    pair = trials.opposite_scores(candidates, sensitivity)
     laws = []
     for side in (0, 1):
         weights = np.exp(rate * pair[side])
@@ -133,7 +133,7 @@ def test_scores_lose_what_the_docstring_says(candidates: int) -> None:
 
 def test_corners_move_the_folded_sums_one_against_all_others() -> None:
     """MWEM scores are absolute values of sums (before anything was learned): 0 -> 2 in one, 2 -> 0 in others."""
-    pair = neighbours.opposite_corners(4, 1.0)
+    pair = trials.opposite_corners(4, 1.0)
     assert np.abs(pair.first.sum(axis=0)).tolist() == [0, 2, 2, 2]
     assert np.abs(pair.second.sum(axis=0)).tolist() == [2, 0, 0, 0]
 
@@ -141,7 +141,7 @@ def test_corners_move_the_folded_sums_one_against_all_others() -> None:
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("rising", [1, 3, 13])
 def test_a_distance_that_collapses_moves_few_scores_up_and_all_others_down(rising: int, rows: int) -> None:
-    pair = neighbours.distance_collapses(rising, rows)
+    pair = trials.distance_collapses(rising, rows)
     assert (pair.first != pair.second).any(axis=1).sum() == rows
     plan = width_choice.WidthPlan(
         size=8 * rows, unit=PrivacyUnit(rows, ""), rate=0.5 / rows, relation=Relation.REPLACE_ONE

@@ -7,8 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from chance import pinned_coins
-from likeset.audit.bounds import lower_bound
-from likeset.audit.power import power
+from likeset.audit.auditor import lower_bound, power
 
 SAMPLES = 8_000
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from likeset.audit.prefetch import PrefetchedNoise
+from likeset.audit.trials import PrefetchedNoise
 from likeset.privacy.noise import Integers, SecretNoise, SimulatedNoise
 
 

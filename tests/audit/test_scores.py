@@ -11,9 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from chance import pinned_coins
-from likeset.audit.bounds import lower_bound, lower_bounds
-from likeset.audit.partitions import Score
-from likeset.audit.scores import distances, joint_score, lattice_bits
+from likeset.audit.auditor import Score, distances, joint_score, lattice_bits, lower_bound, lower_bounds
 
 SAMPLES = 6_000
 MOST = math.log(SAMPLES / 2 / 22)  # what 3000 observations can show: an event never seen may have probability 22/3000

@@ -10,9 +10,8 @@ from functools import cache
 import pytest
 
 from chance import SEED
-from likeset.audit.bounds import ERROR
-from likeset.audit.power import power
-from likeset.audit.suite import sound_trials
+from likeset.audit.auditor import ERROR, power
+from likeset.audit.sound import sound_trials
 from likeset.audit.trials import SMALL_DELTA, Channel, Trial, run_trial
 from likeset.privacy.events import Relation
 

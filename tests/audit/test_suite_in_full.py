@@ -3,7 +3,7 @@
 import pytest
 
 from chance import SEED
-from likeset.audit.suite import sound_trials
+from likeset.audit.sound import sound_trials
 from likeset.audit.trials import run_trial
 from likeset.privacy.events import Relation, RowSum, SelectionSum
 

@@ -10,12 +10,12 @@ import pytest
 import reference_stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive_twins import kernel_matrix
 from numpy.typing import ArrayLike, NDArray
 
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument, UnreliableArithmetic
 from likeset.geometry.features import TILE_ROWS, FourierFeatures
+from naive_twins import kernel_matrix
 
 Kind = Literal["paper", "paired", "phased"]
 KINDS: tuple[Kind, ...] = ("paper", "paired", "phased")

@@ -2,12 +2,12 @@
 
 import math
 
-import naive_twins
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import naive_twins
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry import kernels

@@ -1,10 +1,10 @@
 """Classes of a target from labelled rows: right where they can be told, unused where they cannot."""
 
-import naive_twins
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import naive_twins
 from chance import pinned_coins, public_coins
 from likeset.geometry.kernels import rbf_kernel
 from likeset.geometry.labels import ClassChances, class_chances, class_codes, joint_rows

@@ -1,11 +1,11 @@
 """Swaps improve a selection until none helps."""
 
-import naive_twins
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import naive_twins
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry.greedy import match, swap

@@ -1,10 +1,10 @@
 """Ridge regression that leaves each row out, against fits that are repeated without it."""
 
-import naive_twins
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import naive_twins
 from chance import public_coins
 from likeset.geometry import labels
 from likeset.geometry.labels import ridge_scores

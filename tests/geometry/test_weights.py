@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive_twins import kkt_violation
 
 from chance import examples, public_coins
 from likeset.geometry.kernels import squared_mmd
 from likeset.geometry.weights import weights
+from naive_twins import kkt_violation
 
 
 @settings(max_examples=examples(40))

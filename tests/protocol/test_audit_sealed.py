@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from protocol_world import CONSUMER, QuickLedger, World, carry, rows, terms
 
 from chance import pinned_coins
-from likeset.audit.bounds import lower_bound
+from likeset.audit.auditor import lower_bound
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Integers, SimulatedNoise
 from likeset.protocol.prices import planned_views

@@ -50,7 +50,7 @@ def audit(
         count("samples", samples, least=_FEWEST)
     # Imported late: the mechanisms bring OpenDP along, and no other command should wait for it.
     from likeset.audit.broken import broken_trials
-    from likeset.audit.suite import sound_trials
+    from likeset.audit.sound import sound_trials
 
     verdicts = _run_all(broken_trials() if use_broken else sound_trials(), samples)
     rows = [_row(verdict, use_broken) for verdict in verdicts]

@@ -9,8 +9,6 @@ from typing import TypeVar
 
 from likeset.errors import InvalidArgument
 
-__all__ = ["Law", "hockey_stick", "pure_epsilon"]
-
 Outcome = TypeVar("Outcome", bound=Hashable)
 Law = Mapping[Outcome, float]
 """Outcome -> probability."""

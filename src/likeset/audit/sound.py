@@ -1,0 +1,712 @@
+"""The sound mechanisms with their claims: no lower bound may exceed a claim.
+
+Every claim is what the accountant says about the event that the plan carries, so the whole way is audited:
+from the plan through the noise and the mechanism to the price, at the delta of the plan and at 1e-5. Trials draw
+secret noise; where that would take too long, simulated noise of the same law goes through the same code, and the table
+says so.
+
+The last trials are the sound twins of ``broken``: the same channels and the same attacks, withstood.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from likeset.audit.auditor import Observations, Score, distances, joint_score, lattice_bits
+from likeset.audit.trials import (
+    SMALL_DELTA,
+    Channel,
+    Claim,
+    Neighbours,
+    Observe,
+    PrefetchedNoise,
+    Rows,
+    Trial,
+    absent_owner_appears,
+    batched_draws,
+    claims,
+    coalition_is_split,
+    distance_collapses,
+    draws,
+    opposite_axis_rows,
+    opposite_corners,
+    opposite_rows,
+    opposite_scores,
+    opposite_signs,
+    owner_is_overtaken,
+    removed_corners,
+    removed_rows,
+    removed_signs,
+    repeated_answers,
+    restarted_answers,
+    tie_is_lost,
+    trial_of,
+)
+from likeset.privacy import auction, gaussian_mean, mwem_mean, width_choice
+from likeset.privacy.auction import Bids
+from likeset.privacy.events import (
+    ROW,
+    Composition,
+    ExponentialChoice,
+    Gaussian,
+    InRange,
+    Laplace,
+    Norm,
+    Observer,
+    PrivacyUnit,
+    Relation,
+    RowSum,
+)
+from likeset.privacy.kept_rows import KeptRows, digests_of_ids
+from likeset.privacy.noise import Integers, Noise, SecretNoise, SimulatedNoise
+
+SCALE = 2.0
+PAIR: Neighbours[Integers] = opposite_signs(8)
+EVENT = Laplace(scale=SCALE, quantity=RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=Relation.REPLACE_ONE))
+"""Epsilon 1 under replace-one: the sum of signs moves by 2, the scale is 2."""
+
+
+def fresh_seed() -> int:
+    """A seed that no two calls share, for simulated noise: repeated audits should not see the same coins."""
+    return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+
+
+class NoisySum:
+    """Answers every request with fresh noise: sound if every request is a new one and is charged."""
+
+    def __init__(self, rows: Integers, noise: Noise) -> None:
+        self.rows = rows
+        self.noise = noise
+
+    def answer(self, request: int) -> tuple[float, ...]:  # noqa: ARG002 - every request is answered alike
+        """The noisy sum."""
+        return (float(self.rows.sum() + self.noise.discrete_laplace(SCALE, 1)[0]),)
+
+
+class ResentSum(NoisySum):
+    """Keeps what it sent, and sends the same again when asked again."""
+
+    def __init__(self, rows: Integers, noise: Noise) -> None:
+        super().__init__(rows, noise)
+        self.sent: dict[int, tuple[float, ...]] = {}
+
+    def answer(self, request: int) -> tuple[float, ...]:
+        """The noisy sum, drawn once per request."""
+        if request not in self.sent:
+            self.sent[request] = super().answer(request)
+        return self.sent[request]
+
+
+class CountedRows:
+    """Rows that count how often they are read: a trace of the time taken that no other load disturbs."""
+
+    def __init__(self, rows: NDArray[np.int64]) -> None:
+        self.rows = rows
+        self.reads = 0
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> int:
+        if index >= len(self.rows):
+            raise IndexError(index)
+        self.reads += 1
+        return int(self.rows[index])
+
+
+class TracedSum(NoisySum):
+    """Reads all rows, whatever they hold; the observer sees the answer and how many rows were read."""
+
+    def answer(self, request: int) -> tuple[float, ...]:  # noqa: ARG002 - every request is answered alike
+        """The noisy sum and the trace."""
+        rows = CountedRows(self.rows)
+        total = self.read(rows)
+        return float(total + self.noise.discrete_laplace(SCALE, 1)[0]), float(rows.reads)
+
+    def read(self, rows: CountedRows) -> int:
+        """The sum of the rows."""
+        return sum(rows[index] for index in range(len(rows)))
+
+
+def sum_trial(
+    mechanism: str,
+    channel: Channel,
+    observe: Observe,
+    noise: Noise,
+    *,
+    samples: int,
+    unseen: str,
+    score: Score | None = None,
+) -> Trial:
+    """A trial of the sum, or of a relative of it, against what the sum claims."""
+    return trial_of(
+        mechanism,
+        PAIR,
+        observe,
+        claims=claims(EVENT, delta=0.0, relation=Relation.REPLACE_ONE),
+        noise=noise,
+        samples=samples,
+        relation=Relation.REPLACE_ONE,
+        channel=channel,
+        unseen=unseen,
+        score=score,
+    )
+
+
+# Textbook Laplace noise in floating point, and Mironov's attack on it (CCS 2012).
+#
+# The textbook draws a uniform double u, a multiple of 2^-53, and returns x - b s log(1 - 2|u - 1/2|), where s
+# is the sign of u - 1/2.
+# The logarithm of a grid is not a grid: only some doubles can come out, and which ones depends on x. An answer
+# that cannot come from x proves that the data were not x, whatever epsilon was claimed. No histogram of the
+# answers shows it, because the reachable doubles of every x lie within a rounding error of each other.
+
+_GRID = 2.0**-52  # 1 - 2|u - 1/2| is exact and a multiple of this
+_REACH = 3  # exp() and log() each err by about one unit in the last place; so many grid steps on either side do
+
+
+def textbook_laplace(value: float, scale: float, size: int, coins: np.random.Generator) -> Observations:
+    """``size`` answers: the value plus Laplace noise, as textbooks write it."""
+    centred = coins.random(size) - 0.5
+    # log(0) needs u = 0, one draw in 2^53; the textbook does not guard against it and neither do we.
+    return _answer(value, scale, np.sign(centred), 1 - 2 * np.abs(centred))
+
+
+def reachable(answers: Observations, value: float, scale: float) -> Observations:
+    """1 where some uniform double takes ``value`` to exactly this answer, else 0."""
+    noise = answers - value
+    nearest = np.rint(np.exp(-np.abs(noise) / scale) / _GRID)
+    hits = np.zeros(len(answers), dtype=np.bool_)
+    for step in range(-_REACH, _REACH + 1):
+        tail = np.clip((nearest + step) * _GRID, _GRID, 1.0)
+        hits |= _answer(value, scale, np.sign(noise), tail) == answers
+    return hits.astype(np.float64)
+
+
+def _answer(value: float, scale: float, sign: Observations, tail: Observations) -> Observations:
+    answer: Observations = value - scale * sign * np.log(tail)
+    return answer
+
+
+def reachability(first: float, second: float, scale: float) -> Score:
+    """Positive where only the first value reaches the answer, negative where only the second does."""
+    return lambda rows: reachable(rows[:, 0], first, scale) - reachable(rows[:, 0], second, scale)
+
+
+# Trials of the bare noise: what every mechanism draws, around sums of signs.
+#
+# Sums are tried under both relations and with one and three rows to a unit. Their noise is fixed, as far as the sum
+# moves on the pair, so that a wrong sensitivity changes the claim and not what is observed.
+
+_ROWS = 8
+
+
+def laplace(noise: Noise, relation: Relation, *, rows_per_unit: int, samples: int) -> Trial:
+    """Discrete Laplace noise of a scale of as much as the sum moves: epsilon 1."""
+    pair = _signs(relation, rows_per_unit)
+    quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=PrivacyUnit(rows_per_unit, ""), relation=relation)
+    event = Laplace(scale=_sum_distance(pair), quantity=quantity)
+    return trial_of(
+        f"discrete Laplace, {_unit_words(rows_per_unit)}",
+        pair,
+        lambda side, size: pair[side].sum() + noise.discrete_laplace(event.scale, size),
+        claims=claims(event, delta=0.0, relation=relation),
+        noise=noise,
+        samples=samples,
+        relation=relation,
+        unseen="draws that depend on one another",
+    )
+
+
+def gaussian(noise: Noise, relation: Relation, *, rows_per_unit: int, samples: int) -> Trial:
+    """Discrete Gaussian noise of as much as the sum moves, but not so little that the lattice matters."""
+    pair = _signs(relation, rows_per_unit)
+    quantity = RowSum(norm=Norm.EUCLIDEAN, radius=1.0, unit=PrivacyUnit(rows_per_unit, ""), relation=relation)
+    event = Gaussian(sigma=max(1.5, _sum_distance(pair)), quantity=quantity, coordinates=1, spacing=1.0)
+    return trial_of(
+        f"discrete Gaussian, {_unit_words(rows_per_unit)}",
+        pair,
+        lambda side, size: pair[side].sum() + noise.discrete_gaussian(event.sigma, size),
+        claims=claims(event, delta=0.05, relation=relation),
+        noise=noise,
+        samples=samples,
+        relation=relation,
+        unseen="draws that depend on one another; tails beyond about 4 sigma",
+    )
+
+
+def choice(noise: Noise, *, samples: int) -> Trial:
+    """The exponential mechanism, scores as far apart as they may be."""
+    pair = opposite_scores(candidates=8, sensitivity=2)
+    event = ExponentialChoice(rate=0.5, quantity=InRange(-1.0, 1.0))
+    return trial_of(
+        "exponential choice",
+        pair,
+        lambda side, size: [noise.exponential_choice(pair[side], event.rate) for _ in range(size)],
+        claims=claims(event, delta=0.0, relation=Relation.REPLACE_ONE),
+        noise=noise,
+        samples=samples,
+        relation=Relation.REPLACE_ONE,
+        unseen="how long a choice takes: it depends on the scores",
+    )
+
+
+def coin(noise: Noise) -> Trial:
+    """Randomised response; the vocabulary of events has no word for it, so the claim is written out."""
+    heads = 1 / (1 + math.exp(-1.0))
+    coins = [np.array([heads]), np.array([1 - heads])]
+    return trial_of(
+        "coin",
+        Neighbours("a bit is flipped", coins[0], coins[1]),
+        draws(lambda side: noise.bernoulli(coins[side])),
+        claims=(Claim(1.0, 0.0), Claim(1.0, SMALL_DELTA)),
+        noise=noise,
+        samples=5_000,
+        relation=Relation.REPLACE_ONE,
+        unseen="coins that depend on one another; probabilities other than 0.73",
+    )
+
+
+def _signs(relation: Relation, rows_per_unit: int) -> Neighbours[Integers]:
+    if relation is Relation.ADD_OR_REMOVE:
+        return removed_signs(_ROWS, rows_per_unit)
+    return opposite_signs(_ROWS, rows_per_unit)
+
+
+def _sum_distance(pair: Neighbours[Integers]) -> float:
+    return float(abs(int(pair.first.sum()) - int(pair.second.sum())))
+
+
+def _unit_words(rows_per_unit: int) -> str:
+    return "a unit is a row" if rows_per_unit == 1 else f"a unit is {rows_per_unit} rows"
+
+
+# Trials of the means: Gaussian and MWEM, of protected rows and of rows that were selected from protected ones.
+#
+# Noise is fixed by how far the sum moves on the pair, not by a sensitivity, wherever a sensitivity is what is audited:
+# a wrong one then changes the claim and is refuted. Other trials go the whole way from a budget to a plan.
+
+_DELTA = 0.05  # large, because small deltas are decided in tails that few observations reach
+_MEAN_UNSEEN = "joint events of three and more coordinates, but for a quadratic score; rows that are refused"
+_MWEM_UNSEEN = "how long its choices take; worse pairs for the later steps"
+_SELECTED = "rows selected for the summary"
+
+
+def gaussian_budget(
+    noise: Noise,
+    *,
+    dimension: int,
+    delta: float,
+    samples: int,
+    rows_per_unit: int = 1,
+    axis: int | None = None,
+) -> Trial:
+    """From a budget of epsilon 1 at ``delta`` to a plan and its mean; the rows along all axes or along one."""
+    pair = opposite_rows(4, dimension, rows_per_unit) if axis is None else opposite_axis_rows(4, dimension, axis)
+    plan = gaussian_mean.plan(
+        gaussian_mean.unit_rows(PrivacyUnit(rows_per_unit, ""), Relation.REPLACE_ONE),
+        size=len(pair.first),
+        dimension=dimension,
+        epsilon=1.0,
+        delta=delta,
+    )
+    name = f"gaussian mean, {dimension} coordinates, budget at delta {delta:g}{_unit(rows_per_unit)}"
+    return _gaussian(name, plan, pair, noise, samples=samples)
+
+
+def gaussian_fixed(noise: Noise, relation: Relation, *, rows_per_unit: int, selected: bool, samples: int) -> Trial:
+    """Noise as large as the sum moves on the pair: the claim is then what that costs, and tight."""
+    if selected:
+        # A row that is added to what is selected from takes another one's place; a replaced one does so twice.
+        given_way = rows_per_unit if relation is Relation.ADD_OR_REMOVE else 2 * rows_per_unit
+        pair = opposite_rows(2 * given_way, 3, given_way)
+    elif relation is Relation.ADD_OR_REMOVE:
+        pair = removed_rows(4, 3, rows_per_unit)
+    else:
+        pair = opposite_rows(4, 3, rows_per_unit)
+    quantity = gaussian_mean.selected_unit_rows if selected else gaussian_mean.unit_rows
+    plan = gaussian_mean.GaussianPlan(
+        quantity=quantity(PrivacyUnit(rows_per_unit, ""), relation),
+        size=len(pair.first),
+        dimension=3,
+        sigma=float(np.linalg.norm(pair.first.sum(axis=0) - pair.second.sum(axis=0))),
+    )
+    name = "gaussian mean" + (f" of {_SELECTED}" if selected else "") + _unit(rows_per_unit)
+    unseen = f"{_MEAN_UNSEEN}; how rows are selected" if selected else _MEAN_UNSEEN
+    return _gaussian(name, plan, pair, noise, samples=samples, unseen=unseen)
+
+
+def _gaussian(
+    name: str,
+    plan: gaussian_mean.GaussianPlan,
+    pair: Neighbours[Rows],
+    noise: Noise,
+    *,
+    samples: int,
+    unseen: str = _MEAN_UNSEEN,
+) -> Trial:
+    return trial_of(
+        name,
+        pair,
+        batched_draws(lambda side, drawn: gaussian_mean.run(plan, pair[side], drawn).value, noise),
+        claims=claims(plan.event, delta=_DELTA, relation=plan.relation),
+        noise=noise,
+        samples=samples,
+        relation=plan.relation,
+        unseen=unseen,
+        score=mean_score(pair, plan.size),
+    )
+
+
+def mean_score(pair: Neighbours[Rows], size: int) -> Score:
+    """How near to either raw mean an answer is, and the lowest bits of its lattice point."""
+    raw = [pair[side].sum(axis=0) / size for side in (0, 1)]
+    return joint_score(distances(raw[0], raw[1]), lattice_bits(gaussian_mean.SPACING / size))
+
+
+def gaussian_twice(noise: Noise) -> Trial:
+    """Two releases with noise of their own, priced as two; the second one is of rows that everybody knows."""
+    pair = opposite_rows(4, 2)
+    plan = gaussian_mean.plan(
+        gaussian_mean.unit_rows(ROW, Relation.REPLACE_ONE), size=4, dimension=2, epsilon=1.0, delta=_DELTA
+    )
+
+    def both(side: int, drawn: Noise) -> Rows:
+        private = gaussian_mean.run(plan, pair[side], drawn).value
+        return np.concatenate([private, gaussian_mean.run(plan, pair.first, drawn).value], axis=1)
+
+    return trial_of(
+        "gaussian mean twice, noise not reused",
+        pair,
+        batched_draws(both, noise),
+        claims=claims(Composition((plan.event, plan.event)), delta=_DELTA, relation=plan.relation),
+        noise=noise,
+        samples=6_000,
+        relation=plan.relation,
+        unseen=f"{_MEAN_UNSEEN}; releases further apart than one after the other",
+    )
+
+
+def mwem(noise: Noise, *, epsilon: float, iterations: int, calls: int, delta: float, samples: int) -> Trial:
+    """The tilts hold all choices and measurements of a call; a second call starts from the first one's."""
+    plan = mwem_mean.plan(
+        size=2, dimension=4, epsilon=epsilon, iterations=iterations, unit=ROW, relation=Relation.REPLACE_ONE
+    )
+    name = f"mwem mean, T = {iterations}" + (", called twice" if calls == 2 else "")
+    return _mwem(name, plan, _corners(1), noise, calls=calls, delta=delta, samples=samples)
+
+
+def mwem_rows(noise: Noise, relation: Relation, *, rows_per_unit: int, selected: bool, samples: int) -> Trial:
+    """One step, its rate such that the claim is 3 if the sensitivity is right: on these pairs all of it is moved."""
+    if selected:
+        given_way = rows_per_unit if relation is Relation.ADD_OR_REMOVE else 2 * rows_per_unit
+        pair, moved = _corners(given_way), 2 * given_way
+    elif relation is Relation.ADD_OR_REMOVE:
+        pair, moved = removed_corners(4, math.sqrt(0.5), rows_per_unit), rows_per_unit
+    else:
+        pair, moved = _corners(rows_per_unit), 2 * rows_per_unit
+    planned = mwem_mean.plan_selection if selected else mwem_mean.plan
+    plan = planned(
+        size=len(pair.first),
+        dimension=4,
+        epsilon=1.0 / moved,
+        iterations=1,
+        unit=PrivacyUnit(rows_per_unit, ""),
+        relation=relation,
+    )
+    name = "mwem mean" + (f" of {_SELECTED}" if selected else "") + ", T = 1" + _unit(rows_per_unit)
+    return _mwem(name, plan, pair, noise, calls=1, delta=0.0, samples=samples, selected=selected)
+
+
+def _mwem(
+    name: str,
+    plan: mwem_mean.MwemPlan,
+    pair: Neighbours[Rows],
+    noise: Noise,
+    *,
+    calls: int,
+    delta: float,
+    samples: int,
+    selected: bool = False,
+) -> Trial:
+    def tilts(side: int) -> Sequence[float]:
+        seen: list[float] = []
+        state = None
+        for _ in range(calls):
+            state = mwem_mean.run(plan, pair[side], noise, start=state).value.state
+            seen += [*state.tilts, *state.mean]
+        return seen
+
+    return trial_of(
+        name,
+        pair,
+        draws(tilts),
+        claims=claims(Composition((plan.event,) * calls), delta=delta, relation=plan.relation),
+        noise=noise,
+        samples=samples,
+        relation=plan.relation,
+        unseen=f"{_MWEM_UNSEEN}; how rows are selected" if selected else _MWEM_UNSEEN,
+    )
+
+
+def _corners(changed: int) -> Neighbours[Rows]:
+    return opposite_corners(4, math.sqrt(0.5), changed)  # sqrt(2/d), as far as a coordinate may be
+
+
+def _unit(rows_per_unit: int) -> str:
+    return "" if rows_per_unit == 1 else f", a unit is {rows_per_unit} rows"
+
+
+# Trials of what owners hear (auctions) and of the choice of the kernel's width.
+
+OWNERS = 12
+_REPLACED = Relation.REPLACE_ONE  # a bid is any function of an owner's rows: both relations mean the same here
+
+
+def threshold_plan(observer: Observer, rounds: int = 1) -> auction.ThresholdPlan:
+    """Twelve owners, epsilon 1."""
+    return auction.plan_threshold(OWNERS, epsilon=1.0, observer=observer, rounds=rounds, summary_released=False)
+
+
+def threshold(noise: Noise, pair: Neighbours[Bids], *, hears: list[int], rounds: int = 1) -> Trial:
+    """Whether the owners in ``hears`` are asked."""
+    observer = Observer.COALITION if len(hears) > 1 else Observer.ONE_OWNER
+    plan = threshold_plan(observer, rounds)
+    return trial_of(
+        f"threshold auction, {observer}" + (f", {rounds} rounds" if rounds > 1 else ""),
+        pair,
+        draws(lambda side: [auction.run(plan, pair[side], noise).value[hears] for _ in range(rounds)]),
+        claims=claims(plan.event, delta=0.0, relation=_REPLACED),
+        noise=noise,
+        samples=20_000,
+        relation=_REPLACED,
+        unseen="bids that react to earlier rounds; coalitions of three and more",
+    )
+
+
+def everyone(noise: Noise) -> Trial:
+    """Even all owners together hear nothing that depends on a bid."""
+    pair = owner_is_overtaken(OWNERS, rank=1)
+    plan = auction.plan_everyone(OWNERS)
+    return trial_of(
+        "everyone is asked, all owners together",
+        pair,
+        draws(lambda side: auction.run(plan, pair[side], noise).value),
+        claims=claims(plan.event, delta=0.0, relation=_REPLACED),
+        noise=noise,
+        samples=2_000,
+        relation=_REPLACED,
+        unseen="other bids than these; an answer that differs less often than shown",
+    )
+
+
+def width(noise: Noise, *, rows_per_unit: int, samples: int) -> Trial:
+    """Replace-one only: an added row would pair all others anew, and the choice has no price for that."""
+    pair = distance_collapses(3, rows_per_unit)
+    plan = width_choice.WidthPlan(
+        size=len(pair.first),
+        unit=PrivacyUnit(rows_per_unit, ""),
+        rate=0.5 / rows_per_unit,
+        relation=Relation.REPLACE_ONE,
+    )
+    return trial_of(
+        "width choice" if rows_per_unit == 1 else f"width choice, a unit is {rows_per_unit} rows",
+        pair,
+        draws(lambda side: width_choice.run(plan, pair[side], noise).value),
+        claims=claims(plan.event, delta=0.0, relation=Relation.REPLACE_ONE),
+        noise=noise,
+        samples=samples,
+        relation=Relation.REPLACE_ONE,
+        unseen="how long the choice takes; under secret noise, pairings of rows other than a random one",
+    )
+
+
+# Trials of ``keep``: sums over a few rows of each id, of which one id has many more.
+#
+# The key is fixed: the claim holds for every key, so that a trial under one may refute it, and its sums are two
+# numbers.
+
+KEEP_KEY = 8
+KEEP_BLOCK = 16
+_OTHERS, _MANY = 64, 12  # ids with two rows, +1 and -1; rows of the one id that is changed
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows of ids, in order.
+
+    Attributes:
+        ids: whose row it is.
+        signs: the row: -1 or +1.
+    """
+
+    ids: tuple[bytes, ...]
+    signs: Integers
+
+
+Keep = Callable[[Table, int], NDArray[np.int64]]
+"""The numbers of the rows that are kept, given how many of each id are to be."""
+
+
+def rows_of_many(relation: Relation) -> Neighbours[Table]:
+    """One id with a dozen rows all over the table, negated or removed; all others have two, one of each sign."""
+    others = [(b"%d" % number, sign) for number in range(_OTHERS) for sign in (1, -1)]
+    step = len(others) // _MANY
+
+    def table(sign: int) -> Table:
+        rows = list(others)
+        for place in reversed(range(_MANY)) if sign else ():
+            rows.insert(place * step, (b"many", sign))
+        return Table(tuple(name for name, _ in rows), np.array([sign for _, sign in rows], dtype=np.int64))
+
+    if relation is Relation.ADD_OR_REMOVE:
+        return Neighbours(f"one id with {_MANY} rows removed", table(1), table(0))
+    return Neighbours(f"one id with {_MANY} rows negated", table(1), table(-1))
+
+
+def kept_sum(noise: Noise, relation: Relation, *, keep: int, samples: int) -> Trial:
+    """A noisy sum over the kept rows, charged for as many rows to a unit as are kept."""
+    return kept_trial(f"sum of kept rows, {keep} of an id", kept_rows, noise, relation, keep=keep, samples=samples)
+
+
+def kept_rows(table: Table, keep: int) -> NDArray[np.int64]:
+    rows = KeptRows(keep)
+    for first in range(0, len(table.ids), KEEP_BLOCK):
+        rows.add(digests_of_ids(table.ids[first : first + KEEP_BLOCK], key=KEEP_KEY), first)
+    return rows.row_numbers()
+
+
+def kept_trial(name: str, kept: Keep, noise: Noise, relation: Relation, *, keep: int, samples: int) -> Trial:
+    pair = rows_of_many(relation)
+    quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=PrivacyUnit(keep, "id"), relation=relation)
+    # As much noise as the sum may move: epsilon 1.
+    event = Laplace(scale=float(keep if relation is Relation.ADD_OR_REMOVE else 2 * keep), quantity=quantity)
+    sums = [int(pair[side].signs[kept(pair[side], keep)].sum()) for side in (0, 1)]
+    return trial_of(
+        name,
+        pair,
+        lambda side, size: sums[side] + noise.discrete_laplace(event.scale, size),
+        claims=claims(event, delta=0.0, relation=relation),
+        noise=noise,
+        samples=samples,
+        relation=relation,
+        unseen="other keys; how ids are read from a table",
+    )
+
+
+# Sound twins of the broken set: the same channels and the same attacks, withstood.
+
+
+def resent_sum(noise: Noise) -> Trial:
+    """A stored answer is sent again."""
+    observe = repeated_answers(lambda side: ResentSum(PAIR[side], noise), times=8)
+    unseen = "requests that differ a little; what a ledger does after a crash"
+    return sum_trial("sum, repeated request resent", Channel.REPEATED, observe, noise, samples=20_000, unseen=unseen)
+
+
+def traced_sum(noise: Noise) -> Trial:
+    """All rows are read, whatever they hold."""
+    observe = draws(lambda side: TracedSum(PAIR[side], noise).answer(0))
+    unseen = "time by the clock: the trace counts rows that are read"
+    return sum_trial("sum, all rows read", Channel.TRACE, observe, noise, samples=20_000, unseen=unseen)
+
+
+def restarted_sum() -> Trial:
+    """Not prefetched: a new process has nothing in store."""
+    observe = restarted_answers(lambda side: NoisySum(PAIR[side], SecretNoise()))
+    unseen = "restarts of a whole machine or of a copied image"
+    name = "sum, secret noise after a restart"
+    return sum_trial(name, Channel.RESTARTED, observe, SecretNoise(), samples=3_000, unseen=unseen)
+
+
+def lattice_sum(noise: Noise) -> Trial:
+    """Mironov's attack finds nothing in integer noise: every integer can be reached from every value."""
+    sums = [float(PAIR[side].sum()) for side in (0, 1)]
+    return sum_trial(
+        "sum, integer noise under attack on doubles",
+        Channel.OUTPUT,
+        lambda side, size: sums[side] + noise.discrete_laplace(EVENT.scale, size),
+        noise,
+        samples=20_000,
+        unseen="attacks on doubles other than which ones can be reached",
+        score=reachability(sums[0], sums[1], EVENT.scale),
+    )
+
+
+_UNITS = tuple((relation, rows) for relation in Relation for rows in (1, 3))
+
+
+def sound_trials(seed: int | None = None) -> list[Trial]:
+    """Every mechanism, the bare noise first, the sound twins of the broken set last.
+
+    Args:
+        seed: of the simulated noise; a fresh one if not given, so that repeated audits see other coins.
+    """
+    secret, simulated = (
+        PrefetchedNoise(SecretNoise()),
+        PrefetchedNoise(SimulatedNoise(fresh_seed() if seed is None else seed)),
+    )
+    return [
+        *_noise(secret, simulated),
+        *_means(secret, simulated),
+        *_selections(simulated),
+        *_owners(secret),
+        width(secret, rows_per_unit=1, samples=5_000),
+        width(simulated, rows_per_unit=3, samples=12_000),
+        resent_sum(secret),
+        traced_sum(secret),
+        restarted_sum(),
+        lattice_sum(secret),
+        gaussian_twice(secret),
+    ]
+
+
+def _noise(secret: Noise, simulated: Noise) -> Iterator[Trial]:
+    for relation, rows in _UNITS:
+        yield laplace(secret, relation, rows_per_unit=rows, samples=20_000)
+    for relation, rows in _UNITS:
+        yield gaussian(secret, relation, rows_per_unit=rows, samples=15_000)
+    for relation, keep in ((relation, keep) for relation in Relation for keep in (1, 2)):
+        yield kept_sum(secret, relation, keep=keep, samples=10_000)
+    yield choice(secret, samples=5_000)
+    yield choice(simulated, samples=40_000)
+    yield coin(secret)
+
+
+def _means(secret: Noise, simulated: Noise) -> Iterator[Trial]:
+    yield gaussian_budget(secret, dimension=2, delta=0.05, samples=10_000)
+    yield gaussian_budget(simulated, dimension=16, delta=0.05, samples=20_000)
+    yield gaussian_budget(simulated, dimension=16, delta=0.05, samples=20_000, axis=15)
+    yield gaussian_budget(simulated, dimension=2, delta=0.05, rows_per_unit=3, samples=40_000)
+    yield gaussian_budget(simulated, dimension=2, delta=1e-5, samples=40_000)
+    for relation, rows in _UNITS:
+        yield gaussian_fixed(simulated, relation, rows_per_unit=rows, selected=False, samples=20_000)
+    yield mwem(secret, epsilon=0.5, iterations=1, calls=1, delta=0.0, samples=4_000)
+    yield mwem(simulated, epsilon=0.5, iterations=1, calls=1, delta=0.0, samples=5_000)
+    yield mwem(simulated, epsilon=0.2, iterations=4, calls=1, delta=0.05, samples=6_000)
+    yield mwem(simulated, epsilon=0.2, iterations=2, calls=2, delta=0.05, samples=6_000)
+    for relation, rows in _UNITS[1:]:
+        yield mwem_rows(simulated, relation, rows_per_unit=rows, selected=False, samples=5_000)
+
+
+def _selections(simulated: Noise) -> Iterator[Trial]:
+    """The summary stream: sums over rows that were selected, of which some give way to others."""
+    for relation, rows in _UNITS:
+        yield gaussian_fixed(simulated, relation, rows_per_unit=rows, selected=True, samples=20_000)
+    for relation in Relation:
+        yield mwem_rows(simulated, relation, rows_per_unit=1, selected=True, samples=5_000)
+
+
+def _owners(secret: Noise) -> Iterator[Trial]:
+    ranked = threshold_plan(Observer.ONE_OWNER).offset  # where one rank decides most
+    owners = OWNERS
+    split = coalition_is_split(owners, rank=ranked - 1)
+    yield threshold(secret, owner_is_overtaken(owners, rank=ranked), hears=[0])
+    yield threshold(secret, tie_is_lost(owners, rank=ranked), hears=[owners - 1])
+    yield threshold(secret, absent_owner_appears(owners, rank=ranked), hears=[0])
+    yield threshold(secret, split, hears=[0, 1])
+    yield threshold(secret, split, hears=[0, 1], rounds=2)
+    yield everyone(secret)
