@@ -136,9 +136,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterat
 @pytest.fixture
 def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports without their drawings, which take longer than small runs; for tests that look at something else."""
-    monkeypatch.setattr("likeset.app.report.match_section.draw_picks", lambda *_, **__: "")
-    for what in ("images", "marginal", "projection"):
-        monkeypatch.setattr(f"likeset.app.report.looks_section.draw_{what}", lambda *_, **__: "")
+    for what in ("images", "marginal", "picks", "projection"):
+        monkeypatch.setattr(f"likeset.app.report.figures.draw_{what}", lambda *_, **__: None)
 
 
 @pytest.fixture

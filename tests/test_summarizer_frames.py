@@ -268,7 +268,7 @@ class TestNotebook:
     def test_a_fitted_summarizer_tells_its_story(self) -> None:
         matched = fitted()
         for page in (matched._repr_html_(), matched._repr_mimebundle_()["text/html"]):
-            assert "<b>20 rows</b> of" in page
+            assert "<b>20 rows</b> from" in page
             assert all(word in page for word in ("south clinic", "MMD²", "Labels: ", "any owners about the target"))
             assert "simulated, not private" in page
 

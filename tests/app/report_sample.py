@@ -75,6 +75,7 @@ def sample_result(
         },
         "in_sample_squared_mmd": 0.00298,
         "gamma": 0.1043,
+        "labels": {"weight": 0.0, "skill": 0.0},
         "comparison": {
             "measure": "estimate",
             "rows": 70,
@@ -96,10 +97,12 @@ def sample_result(
                 "table": f"{name}.csv",
                 "rows": 303 + 97 * place,
                 "disclosed": 200,
+                "disclosed_at_most": 200,
                 "selected": picked[place],
                 "share": shares[place],
                 "shapley": [0.37, 0.29, 0.21, 0.12, 0.01][place],
                 "payment": 100.0,
+                "payment_at_most": 100.0,
                 "heard_bytes": 1240,
                 "sent_bytes": 52311 + 17 * place,
                 "messages": 2,
@@ -130,16 +133,20 @@ def sample_result(
                 "relation": RELATION,
                 "auction": "everyone",
                 "price_per_row": 0.5,
+                "rows_per_unit": 1,
+                "split": None,
             },
         },
         "schema": {
             "digest": "04be71d2" * 8,
+            "id": None,
             "columns": [
                 {"name": name, "kind": "numeric", "unit": "years" if name == "age" else "", "from_data": False}
                 for name in columns
             ],
         },
         "schema_digest": "04be71d2" * 8,
+        "budget": {"in_words": ""},
     }
 
 
@@ -164,8 +171,13 @@ def guarantee(
         "epsilon": epsilon,
         "delta": 0.0 if epsilon == 0.0 else 1e-5,
         "guess": {None: None, 0.0: 0.5}.get(epsilon, 0.55329),
+        "protected_unit": "one row",
+        "parts": [],
         "relation": RELATION,
         "basis": basis,
+        "rows": 200 if epsilon is None else 0,
+        "readable": epsilon is None,
+        "shared": False,
         "in_words": in_words,
     }
 

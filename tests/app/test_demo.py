@@ -134,9 +134,9 @@ def test_over_many_draws_of_the_market_it_is_closer_than_exact_greedy() -> None:
 def test_the_screen_tells_the_story(printed: str, result: dict[str, Any], folder: Path) -> None:
     assert "Five owners hold handwritten digits" in printed
     for words in (
-        "How alike?",
-        "Who gave what?",
-        "Who learned what",
+        "Distance to the target",
+        "Contributions",
+        "Privacy guarantees",
         "uniform sampling",
         "balanced accuracy",
         "AUC",
@@ -158,7 +158,7 @@ def test_the_files_stay_and_can_be_used(folder: Path, capsys: pytest.CaptureFixt
     """As the last line of the screen says: plan with these files."""
     report = (folder / "matched" / "report.html").read_text(encoding="utf-8")
     assert report.startswith("<!DOCTYPE html>")
-    assert "Rows as pictures" in report
+    assert "Rows as images" in report
     schema = Schema.load(folder / "data" / "schema.yaml")
     assert schema.width == 64
     table = pq.read_table(folder / "matched" / "summary.parquet")

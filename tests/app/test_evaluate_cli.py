@@ -57,12 +57,11 @@ def test_models_are_judged_beside_uniform_and_all_rows_and_by_owner(
     assert {line["owner"] for line in document["owners"]} <= set(OWNERS)
     assert sum(line["rows"] for line in document["owners"]) == 3 * 12
     page = (world.out / "report.html").read_text(encoding="utf-8")
-    assert "What models learn from it" in page
-    assert "What models lose without an owner" in page
-    assert "In balanced accuracy. Below 0, a model is better without." in page
+    assert "Models trained on the summary" in page
+    assert "Loss of each model without an owner" in page
     assert json.loads((world.out / "evaluation.json").read_text(encoding="utf-8")) == document
     assert call("report", {}, world.out) == 0
-    assert "What models learn from it" in (world.out / "report.html").read_text(encoding="utf-8")
+    assert "Models trained on the summary" in (world.out / "report.html").read_text(encoding="utf-8")
 
 
 def test_the_screen_shows_a_table(world: World, capsys: pytest.CaptureFixture[str]) -> None:

@@ -141,7 +141,7 @@ def test_what_is_included_by_name_is_warned_of_at_every_later_step(world: Path) 
     result = document("match", *job(world), "--out", world / "out")
     assert columns(suspected(result)) == wanted
     words = "column 'encounter_id' may identify people, and leaves with every record: its name says so (id)"
-    assert words.replace("'", "&#x27;") in (world / "out" / "report.html").read_text(encoding="utf-8")
+    assert words.replace("'", "&#39;") in (world / "out" / "report.html").read_text(encoding="utf-8")
     for step in (
         ["schema", "show", world / "schema.yaml"],
         ["schema", "check", "--schema", world / "schema.yaml", world / "north.csv"],

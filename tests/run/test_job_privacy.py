@@ -24,8 +24,8 @@ from likeset.privacy.guarantee import View
 from likeset.protocol.party import Party
 from likeset.protocol.wire import Message, encode
 from likeset.run.job import Job
-from likeset.run.result_words import guarantee_lines
 from likeset.run.runs import FinishedJob, _kept, plan_job, run_job
+from likeset.run.words import guarantee_lines
 
 Heard = dict[str, list[bytes]]
 
@@ -146,7 +146,7 @@ def test_owners_learn_nothing_about_one_another_in_this_run(world: World) -> Non
     words = [told["in_words"] for told in guarantees if told["observer"] == "owners" and told["epsilon"] == 0.0]
     assert len(words) == len(OWNERS)
     assert all("nothing in this run" in told for told in words)
-    lines = {line[0]: line[1] for line in guarantee_lines(guarantees, owners=list(OWNERS))}
+    lines = {line.cells[0]: line.bound for line in guarantee_lines(guarantees, owners=list(OWNERS))}
     assert lines["any owners about each owner"] == "nothing in this run"
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import job_world
 from job_world import OWNERS, World
-from likeset.app.report.story import protection
+from likeset.app.report.view import protection
 from likeset.arguments import Rows
 from likeset.errors import BadTable
 from likeset.ledger.ledger import Ledger
@@ -211,8 +211,7 @@ def test_a_report_names_as_many_rows_of_a_person_as_take_part(world: World) -> N
     """Also where the table may have more: the price is for those that take part."""
     declare(world, "rows_per_id: 10, keep: 2")
     result = run(job_of(world, offers="tilted", epsilon=40.0)).result
-    told = protection(result)
-    assert "at most 2 take part" in told
+    assert "at most 2 rows per person" in protection(result)
     assert "at most 2 take part" in result["guarantees"][0]["in_words"]
 
 

@@ -84,7 +84,7 @@ def test_an_owner_called_hashes_discloses_rows_like_all_others(
     owners = dict(zip(("hashes", "south", "west"), job_world.OWNERS, strict=True))
     places = [f"{name}={world.place(file)}" for name, file in owners.items()]
     assert job_world.call("plan", world.options(owner=places, out=None)) == 0
-    assert "rows in the open" in capsys.readouterr().out
+    assert "rows in the clear" in capsys.readouterr().out
 
 
 def test_a_failure_is_told_by_the_name_that_the_user_gave(tmp_path: Path) -> None:

@@ -63,15 +63,14 @@ def evaluate(
 
 def _on_two_lines(score: Mapping[str, Any]) -> Text:
     """A score and below it its interval: side by side, three of them do not fit into a row of 80 letters."""
-    from likeset.app.report.evaluation_section import score_in_words
+    from likeset.run.words import score_in_words
 
     value, _, interval = score_in_words(score).partition(" (")
     return Text(f"{value}\n{interval.removesuffix(')')}")
 
 
 def _show(document: Mapping[str, Any]) -> None:
-    from likeset.app.report.evaluation_section import GAINS, score_in_words, test_in_words
-    from likeset.run.result_words import MEASURES
+    from likeset.run.words import GAINS, MEASURES, score_in_words, test_in_words
 
     lines = document["models"]
     measures = list(lines[0]["scores"])

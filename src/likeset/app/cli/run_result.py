@@ -30,8 +30,7 @@ def shares(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
 
     Example: `likeset run shares sepsis-2026-07 --home clinic`
     """
-    from likeset.app.cli.result_screen import known_or_bound
-    from likeset.run.result_words import SHARE_IN_WORDS
+    from likeset.run.words import SHARE, amount, or_bound
 
     told, consumer = ("name", "selected", "share", "payment", "payment_at_most"), opened_home(home)
     result = result_of(consumer, consumer.known(name))
@@ -44,9 +43,9 @@ def shares(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
             owner["name"],
             f"{owner['selected']:,}",
             f"{100 * owner['share']:.1f}%",
-            known_or_bound(owner["payment"], owner["payment_at_most"], "{:,.2f}"),
+            or_bound(owner["payment"], owner["payment_at_most"], amount),
         ]
         for owner in owners
     ]
-    caption = f"{SHARE_IN_WORDS} The payment is by rows disclosed."
+    caption = f"{SHARE} The payment is by rows disclosed."
     show_table("What owners contributed", ["owner", "rows used", "share", "payment"], rows, caption=caption)

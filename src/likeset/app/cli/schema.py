@@ -74,7 +74,7 @@ def draft(
     if out is not None:
         documents.write_text(out, made.text)
     if html is not None:
-        from likeset.app.report.draft_section import draft_page
+        from likeset.app.report import draft_page
 
         keep_private_bytes(html, draft_page(made, shown).encode())
     if as_json:

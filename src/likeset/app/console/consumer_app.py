@@ -20,8 +20,8 @@ from likeset.homes.consumer_home import ConsumerHome, KeptRun
 from likeset.run.evaluate import EVALUATION, read_evaluation
 from likeset.run.kept_runs import ListedRun, listed_run, published
 from likeset.run.plan import guarantee_documents, views_of_run
-from likeset.run.result_words import guarantee_lines, guarantee_meanings
 from likeset.run.runs import read_result, whereabouts
+from likeset.run.words import guarantee_lines, guarantee_meanings
 from likeset.transports.mailbox.memory import MEMORY_FILE
 
 __all__ = ["ConsumerDesk", "consumer_app"]
@@ -92,7 +92,7 @@ def _run(visit: Visit) -> Response:
         "listed": listed,
         "progress": progress,
         "terms": kept.terms,
-        "guarantees": guarantee_lines(guarantees, owners=kept.terms.owners),
+        "guarantees": [line.cells for line in guarantee_lines(guarantees, owners=kept.terms.owners)],
         "meanings": guarantee_meanings(guarantees, owners=kept.terms.owners),
         "result": result,
         "evaluation": evaluation,

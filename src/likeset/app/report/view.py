@@ -1,0 +1,572 @@
+"""``result.json``, ``pictures.json`` and ``evaluation.json`` as what the pages say: plain data for templates."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from likeset.app.report import figures
+from likeset.errors import InvalidArgument
+from likeset.run.words import (
+    DASH,
+    GAINS,
+    GLOSSARY,
+    MEASURES,
+    SHARE,
+    TIMES,
+    GuaranteeLine,
+    amount,
+    bytes_in_words,
+    distance_notes,
+    epsilon_of,
+    guarantee_lines,
+    guess,
+    headline,
+    is_number,
+    labels_in_words,
+    learned,
+    measure_in_words,
+    number,
+    observer_of,
+    or_bound,
+    percent,
+    quantity,
+    score_in_words,
+    setting,
+    short_address,
+    test_in_words,
+    title_of,
+)
+from likeset.text import harmless
+
+_FORMAT = 3
+_MOST_OWNERS = 40
+_MOST_COLUMNS = 60
+_MOST_MARGINALS = 6
+_AROUND = 5  # columns that fit around a drawing of all of them
+_UNNAMED = "run"  # the default name of a run
+
+_PUBLIC_TERMS = frozenset(
+    {
+        "protocol",
+        "consumer",
+        "purpose",
+        "quorum",
+        "size",
+        "target_size",
+        "rows_per_owner",
+        "offers",
+        "auction",
+        "target_budget",
+        "owner_budget",
+        "relation",
+        "rows_per_unit",
+        "summary_release",
+        "price_per_row",
+        "accept_unproven",
+        "version",
+    }
+)
+"""The terms on an owner's page, besides the number of owners."""
+
+Result = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of a table.
+
+    Attributes:
+        text: its content.
+        below: small print.
+        bar: length of a bar before the text, from 0 to 1.
+        kind: a class of the style sheet.
+        title: shown when the pointer is over the small print.
+    """
+
+    text: str
+    below: str = ""
+    bar: float | None = None
+    kind: str = ""
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table; the first column names the rows, and the columns in ``numeric`` are aligned right."""
+
+    caption: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str | Cell]]
+    numeric: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A number that readers ask for first."""
+
+    name: str
+    value: str
+    below: str
+
+
+def report_view(result: Result, pictures: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The consumer's page."""
+    _check_format(result)
+    distance, selected = result["likeness"], result["rows_selected"]
+    owners = sorted(result["owners"], key=lambda owner: -float(owner["share"]))
+    return {
+        "title": f"likeset: {result['run']}",
+        "version": result["version"],
+        "banner": _banner(result, seed=result["seed"]),
+        "run": "" if result["run"] in ("", _UNNAMED) else result["run"],
+        "created": str(result["created"]).replace("T", " ")[:16],
+        "headline": headline(
+            distance,
+            in_sample=result["in_sample_squared_mmd"],
+            target_rows=result["target"]["rows"],
+            selected=selected,
+            size=result["size"],
+            givers=sum(1 for owner in owners if owner["selected"]),
+        ),
+        "verdict": _verdict(result),
+        "protection": protection(result),
+        "cards": _cards(result),
+        "warnings": [warning["text"] for warning in result["warnings"]],
+        "target": {"short": short_address(result["target"]["name"]), "whole": result["target"]["name"]},
+        "request": _request(result),
+        "distance_notes": distance_notes(distance, rows=selected),
+        "picks": figures.draw_picks(result["comparison"]),
+        "comparison": _comparison_table(result["comparison"]),
+        "measure": measure_in_words(result["comparison"])[1],
+        "meanings": [(line["name"], line["meaning"]) for line in result["comparison"]["lines"] if line["meaning"]],
+        "models": _models(evaluation),
+        "looks": _looks(pictures, columns=len(result["schema"]["columns"])),
+        "labels": _labels(pictures.get("labels")),
+        "share_meaning": SHARE,
+        "contributions": _contributions(owners[:_MOST_OWNERS]),
+        "owners_left_out": max(0, len(owners) - _MOST_OWNERS),
+        "guarantees": _guarantee_table(
+            guarantee_lines(result["guarantees"], owners=_names(result), unit=_unit(result))
+        ),
+        "budget": (result.get("budget") or {}).get("in_words", ""),
+        "sent": _sent(result["owners"][:_MOST_OWNERS]),
+        "owners_learn_nothing": _owners_learn_nothing(result),
+        "terms": [(title_of(key), setting(value)) for key, value in result["terms"]["summary"].items()],
+        "terms_digest": result["terms"]["digest"],
+        **_schema(result["schema"], result["schema"]["digest"]),
+        "glossary": GLOSSARY,
+    }
+
+
+def owner_view(result: Result, owner: str) -> dict[str, Any]:
+    """An owner's page: its own messages and the public terms, and nothing that depends on others' rows.
+
+    Every field is named here; a field that is added to ``result.json`` does not appear by itself. The time at which the
+    run ended, its duration, its warnings and its seed are left out: they depend on others' rows, or undo the noise.
+    """
+    _check_format(result)
+    names = _names(result)
+    if owner not in names:
+        raise InvalidArgument(
+            "owner", harmless(owner, most=128), "took no part in this run; result.json lists the owners"
+        )
+    own = next(entry for entry in result["owners"] if entry["name"] == owner)
+    others = [name for name in names if name != owner]
+    terms = result["terms"]["summary"]
+    about_owner = [
+        one
+        for one in result["guarantees"]
+        if one["observer"] in ("owners", "curator", "consumer")
+        and not one["coalition"]
+        and (one["protects"] == owner or (one["protects"] not in names and one["observer"] == "owners"))
+    ]
+    columns = [{key: column[key] for key in ("name", "kind", "unit")} for column in result["schema"]["columns"]]
+    return {
+        "title": f"likeset: {owner}",
+        "version": result["version"],
+        "banner": _banner(result, seed=None),
+        "run": _unless_named(result["run"], others),
+        "owner": owner,
+        "left": _rows_left(own),
+        "held": own["rows"],
+        "cards": _owner_cards(own, terms),
+        "messages": _messages(result, own),
+        "message_count": own["messages"],
+        "guarantees": _guarantee_table(
+            guarantee_lines(about_owner, owners=names, own=owner, unit=_unit(result)), own=True
+        ),
+        "terms": _owner_terms(terms, others),
+        **_schema({"columns": columns}, result["schema"]["digest"]),
+        "glossary": GLOSSARY,
+    }
+
+
+def protection(result: Result) -> str:
+    """What owners learned, in one sentence."""
+    if result["noise"] == "simulated":
+        return "The noise was simulated: this run was not private."
+    names, most, parts, meaning = set(_names(result)), _rows_per_person(result), [], ""
+    heard = [one for one in result["guarantees"] if observer_of(one) == "owners"]
+    about_target = [one for one in heard if one["protects"] not in names]
+    about_owners = [one for one in heard if one["protects"] in names]
+    who = "any row of" if most is None else "any person in"
+    if about_target:
+        each = "" if most is None else f" (at most {quantity(most, 'row')} per person)"
+        parts.append(f"{learned(about_target)} about {who} your target{each}")
+        unit = "one row of your target" if most is None else "one person in your target"
+        meaning = guess(max(about_target, key=epsilon_of), unit)
+    if about_owners:
+        parts.append(f"{learned(about_owners)} about {who} other owners' data")
+    return f"Owners learned {' and '.join(parts)}. {meaning}".strip() if parts else ""
+
+
+def _check_format(result: Result) -> None:
+    if not isinstance(result, Mapping) or result.get("format") != _FORMAT:
+        shown = result.get("format") if isinstance(result, Mapping) else type(result).__name__
+        reason = f"this version reads format {_FORMAT}; use the version that wrote it"
+        raise InvalidArgument("result.format", harmless(str(shown), most=40), reason)
+
+
+def _names(result: Result) -> list[str]:
+    return [owner["name"] for owner in result["owners"]]
+
+
+def _rows_per_person(result: Result) -> int | None:
+    """None if the schema declares no id."""
+    most = result["terms"]["summary"].get("rows_per_unit")
+    return most if result["schema"].get("id") and isinstance(most, int) else None
+
+
+def _unit(result: Result) -> str:
+    return "row" if _rows_per_person(result) is None else "person"
+
+
+def _banner(result: Result, *, seed: int | None) -> tuple[str, str] | None:
+    if result["noise"] == "simulated":
+        known = "" if seed is None else f" (seed {seed})"
+        return (
+            "Simulated, not private.",
+            f"The noise of this run can be recomputed{known}. It is for tests and studies.",
+        )
+    if result["private"] is False:
+        return "Not private.", "At least one party has no guarantee in this run: see the privacy guarantees below."
+    return None
+
+
+def _verdict(result: Result) -> str:
+    """The distance compared with fresh rows of the target's kind, and with random rows."""
+    distance, parts = result["likeness"], []
+    comparison = result["comparison"]
+    same_measure = comparison["measure"] == ("estimate" if distance else "in-sample")
+    known = {line["kind"]: line["squared_mmd"] for line in comparison["lines"] if is_number(line["squared_mmd"])}
+    fresh, chance = (known.get(kind) if same_measure else None for kind in ("fresh", "random"))
+    if distance and fresh is not None:
+        rows = f"{number(result['rows_selected'])} fresh rows of the target's kind"
+        if distance["low"] <= fresh <= distance["high"]:
+            parts.append(f"The interval includes the distance of {rows} ({number(fresh)}).")
+        else:
+            closer = "closer" if distance["high"] < fresh else "not as close"
+            parts.append(f"This is {closer} {'than' if closer == 'closer' else 'as'} {rows} ({number(fresh)}).")
+    if chance is not None:
+        parts.append(f"Random rows among those offered have {number(chance)}.")
+    return " ".join(parts)
+
+
+def _cards(result: Result) -> list[Card]:
+    distance, owners, cards = result["likeness"], result["owners"], []
+    if distance:
+        value, below = max(0.0, distance["squared_mmd"]), f"{number(distance['low'])} to {number(distance['high'])}"
+        cards.append(Card("MMD² to rows like your target", number(value), f"{below}; smaller is closer"))
+    else:
+        cards.append(Card("MMD² to your target", number(result["in_sample_squared_mmd"]), "in-sample"))
+    scores = result["comparison"]["lines"][0]["scores"] if result["comparison"]["lines"] else None
+    if scores:
+        below = f"balanced {percent(scores['balanced_accuracy'])}, AUC {scores['auc']:.3f}; on held-out target rows"
+        cards.append(Card("accuracy of a model", percent(scores["accuracy"]), below))
+    names = set(_names(result))
+    about_target = [one for one in result["guarantees"] if one["observer"] == "owners" and one["protects"] not in names]
+    if about_target:
+        one, private = about_target[0], result["noise"] != "simulated" and about_target[0]["epsilon"] is not None
+        bounded = (f"ε = {one['epsilon']:.3g}", f"δ = {number(one['delta'])}, {one['relation']}")
+        cards.append(Card("owners about your target", *(bounded if private else ("no bound", "not private"))))
+    held = sum(owner["rows"] or 0 for owner in owners)
+    of_all = f"of {quantity(held, 'row')} that owners hold" if held else ""
+    cards.append(Card("rows the curator saw", number(result["rows_seen"]), of_all))
+    if (total := (result["seconds"] or {}).get("total")) is not None:
+        cards.append(Card("time", f"{number(total)}\u00a0s", "from files to result"))
+    return cards
+
+
+def _request(result: Result) -> list[tuple[str, str, str]]:
+    """Name, value and remark."""
+    owners = result["owners"]
+    held, who = sum(owner["rows"] or 0 for owner in owners), quantity(len(owners), "owner")
+    labels = labels_in_words(result["labels"])
+    return [
+        ("rows of the target", number(result["target"]["rows"]), ""),
+        ("rows requested", number(result["size"]), ""),
+        ("from", f"{quantity(held, 'row')} of {who}" if held else who, ""),
+        ("protocol", result["protocol"], ""),
+        ("noise", "simulated, not private" if result["noise"] == "simulated" else "secret", ""),
+        ("gamma of the kernel", number(result["gamma"], 3), "larger: more local"),
+        *([("labels", labels, "")] if labels else []),
+        ("access ratio", number(result["access_ratio"]), "(rows seen + target) / (size + target)"),
+    ]
+
+
+def _comparison_table(comparison: Mapping[str, Any]) -> Table:
+    lines = comparison["lines"]
+    scores = list(lines[0]["scores"]) if lines else []
+    heads = [measure_in_words(comparison)[0], *(MEASURES.get(score, score) for score in scores)]
+    rows = [
+        [
+            Cell(line["name"], kind="mine" if line is lines[0] else ""),
+            number(line["squared_mmd"]),
+            *(f"{line['scores'][score]:.3f}" if score in line["scores"] else "" for score in scores),
+        ]
+        for line in sorted(lines, key=lambda line: float(line["squared_mmd"]))
+    ]
+    return Table("MMD² of this summary and of its alternatives", ["rows", *heads], rows, frozenset(heads))
+
+
+def _models(evaluation: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if not evaluation or not evaluation["models"]:
+        return None
+    lines = evaluation["models"]
+    measures = list(lines[0]["scores"])
+    heads = [MEASURES.get(measure, measure) for measure in measures]
+
+    def scores(kind: str, caption: str) -> Table:
+        rows = [
+            [
+                Cell(line["training_set"], below=quantity(line["rows"], "row")),
+                line["model"],
+                *(score_in_words(line[kind][measure]) for measure in measures),
+            ]
+            for line in lines
+            if line[kind]
+        ]
+        return Table(caption, ["trained on", "model", *heads], rows, frozenset(heads))
+
+    return {
+        "lead": test_in_words(evaluation),
+        "image": figures.draw_scores(lines, measures[0]),
+        "scores": scores("scores", "Models by their training set"),
+        "gains": scores("summary_gains", GAINS),
+        "notes": evaluation["notes"],
+        "owners": _losses(evaluation["owners"] or ()),
+        "measure": heads[0],
+    }
+
+
+def _losses(lines: Sequence[Mapping[str, Any]]) -> Table:
+    models = list(dict.fromkeys(line["model"] for line in lines))
+    by_owner: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for line in lines:
+        by_owner.setdefault(line["owner"], {})[line["model"]] = line
+    rows = [
+        [
+            Cell(owner, below=quantity(losses[models[0]]["rows"], "row")),
+            *(score_in_words(losses[model]["loss"]) for model in models),
+        ]
+        for owner, losses in list(by_owner.items())[:_MOST_OWNERS]
+    ]
+    heads = [f"{model} loses" for model in models]
+    return Table("Loss of each model without an owner's rows", ["without", *heads], rows, frozenset(heads))
+
+
+def _looks(pictures: Mapping[str, Any], *, columns: int) -> dict[str, Any] | None:
+    projection, images = pictures.get("projection") or {}, pictures.get("images") or {}
+    marginals = [marginal for marginal in pictures.get("marginals") or () if marginal["target"]]
+    marginals.sort(key=lambda marginal: -float(marginal["difference_before"] or 0.0))
+    large = [
+        {
+            "title": "All columns together",
+            "image": figures.draw_projection(projection),
+            "caption": "The two directions with the largest variance. Crosses should lie where the circles lie."
+            + (" Rows that were offered and not bought are shown as well." if projection.get("pool") else ""),
+        },
+        {"title": "Rows as images", "image": figures.draw_images(images), "caption": "At even steps over the rows."},
+    ]
+    large = [figure for figure in large if figure["image"]]
+    shown = marginals[: _AROUND if len(large) == 1 else _MOST_MARGINALS]
+    small = [
+        {
+            "title": marginal["column"],
+            "image": image,
+            "before": None if marginal["difference_before"] is None else number(marginal["difference_before"]),
+            "after": None if marginal["difference_after"] is None else number(marginal["difference_after"]),
+            "missing": _missing(marginal),
+        }
+        for marginal in shown
+        if (image := figures.draw_marginal(marginal))
+    ]
+    if not large and not small:
+        return None
+    return {
+        "large": large,
+        "small": small,
+        "around": len(large) == 1,
+        "pool": bool(projection.get("pool")) or any(marginal.get("pool") for marginal in shown),
+        "columns": columns,
+        "before": any(figure["before"] for figure in small),
+    }
+
+
+def _missing(marginal: Mapping[str, Any]) -> str:
+    """Of a histogram; a drawing of values has a line for them."""
+    missing = marginal.get("missing")
+    if not missing or marginal["edges"] is None:
+        return ""
+    return f"missing: {percent(missing['target'])} of the target, {percent(missing['summary'])} of the summary"
+
+
+def _labels(labels: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    rows = list((labels or {}).get("rows") or ())
+    others = (labels or {}).get("others") or {"count": 0, "rows": 0}
+    total = sum(rows) + others["rows"]
+    if labels is None or not total:
+        return None
+    known: dict[str, Any] = {"column": labels["column"], "rows": quantity(total, "selected row")}
+    if labels.get("edges") is not None:
+        return known | {"image": figures.draw_label_numbers(labels), "table": None}
+    lines = list(zip(labels["values"], rows, strict=True))
+    if others["count"]:
+        lines.append((quantity(others["count"], "other label"), others["rows"]))
+    cells = [[value, Cell(percent(count / total), bar=count / total), number(count)] for value, count in lines]
+    table = Table("Labels of the summary", ["label", "share of the rows", "rows"], cells, frozenset({"rows"}))
+    return known | {"image": None, "table": table}
+
+
+def _contributions(owners: Iterable[Mapping[str, Any]]) -> Table:
+    paid = any(owner["payment"] or owner["payment_at_most"] for owner in owners)
+    rows: list[Sequence[str | Cell]] = [
+        [
+            owner["name"],
+            Cell(percent(owner["share"]), bar=owner["share"]),
+            number(owner["selected"]),
+            or_bound(owner["disclosed"], owner["disclosed_at_most"]),
+            *([or_bound(owner["payment"], owner["payment_at_most"], amount)] if paid else []),
+        ]
+        for owner in owners
+    ]
+    counts = ["selected", "offered", *(["payment"] if paid else [])]
+    return Table("Contributions of the owners", ["owner", "share", *counts], rows, frozenset(counts))
+
+
+def _guarantee_table(lines: Iterable[GuaranteeLine], *, own: bool = False) -> Table:
+    rows = [
+        [
+            line.observer,
+            line.protected if own or line.protected == "the target" else f"rows of {line.protected}",
+            line.meaning,
+            Cell(line.bound, below=(f"delta = {line.delta}, " if line.delta else "") + line.relation),
+            Cell(line.basis, kind=f"badge {line.basis if line.basis in ('proven', 'claimed') else 'none'}"),
+        ]
+        for line in lines
+    ]
+    heads = ["observer", "protected", "what the observer learns", "at most", "basis"]
+    return Table("Guarantees by observer", heads, rows)
+
+
+def _sent(owners: Iterable[Mapping[str, Any]]) -> Table:
+    rows = []
+    for owner in owners:
+        held, left = owner["rows"] or 0, owner["disclosed"] or 0
+        shown = (
+            f"{number(left)} of {number(held)}" if held else or_bound(owner["disclosed"], owner["disclosed_at_most"])
+        )
+        source = owner["table"] or ""
+        rows.append(
+            [
+                Cell(owner["name"], below=short_address(source) if source else "", title=source),
+                Cell(shown, bar=left / held if held else 0.0, below=owner["problem"] or "", kind="pool"),
+                bytes_in_words(owner["sent_bytes"]),
+                bytes_in_words(owner["heard_bytes"]),
+                number(owner["messages"]),
+            ]
+        )
+    heads = ["owner", "rows sent, of rows held", "sent", "received", "messages"]
+    return Table("What each owner sent and received", heads, rows, frozenset(heads[2:]))
+
+
+def _owners_learn_nothing(result: Result) -> bool:
+    """Whether no message to an owner depends on another owner's rows."""
+    names = set(_names(result))
+    about = [one for one in result["guarantees"] if observer_of(one) == "owners" and one["protects"] in names]
+    return bool(about) and all(epsilon_of(one) == 0 for one in about)
+
+
+def _schema(schema: Mapping[str, Any], digest: str) -> dict[str, Any]:
+    """The columns that were compared; bounds that came from data are marked, because they may reveal something."""
+    columns = schema["columns"]
+    marked = any(column.get("from_data") for column in columns)
+    doubt = Cell("from data: replace by public knowledge", kind="badge claimed")
+    rows: list[Sequence[str | Cell]] = [
+        [
+            column["name"],
+            column["kind"],
+            column["unit"] or DASH,
+            *([doubt if column.get("from_data") else "declared"] if marked else []),
+        ]
+        for column in columns[:_MOST_COLUMNS]
+    ]
+    heads = ["column", "kind", "unit", *(["bounds and values"] if marked else [])]
+    return {
+        "columns": Table("Columns of the schema", heads, rows),
+        "columns_left_out": max(0, len(columns) - _MOST_COLUMNS),
+        "schema_digest": digest,
+    }
+
+
+def _owner_cards(own: Mapping[str, Any], terms: Mapping[str, Any]) -> list[Card]:
+    cards = [
+        Card("rows sent", _rows_left(own), "to the curator only"),
+        Card("sent", bytes_in_words(own["sent_bytes"]), "encrypted for the curator"),
+        Card("received", bytes_in_words(own["heard_bytes"]), "from the curator"),
+    ]
+    price = terms.get("price_per_row")
+    if isinstance(price, int | float) and price > 0:
+        # Never the payment in the result: that might depend on the value of the rows.
+        payment = _rows_left(own, lambda rows: amount(price * rows) if isinstance(rows, int) else DASH)
+        cards.append(Card("payment", payment, f"price {TIMES} rows sent"))
+    return cards
+
+
+def _rows_left(own: Mapping[str, Any], form: Callable[[object], str] = number) -> str:
+    return or_bound(own["disclosed"], own["disclosed_at_most"], form)
+
+
+def _messages(result: Result, own: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+    """Direction, content, size and digest."""
+    received, sent = bytes_in_words(own["heard_bytes"]), bytes_in_words(own["sent_bytes"])
+    if result["protocol"] == "interactive":
+        request = "The release of the target, and in each round whether a row was requested"
+    elif result["terms"]["summary"].get("offers") == "uniform":
+        request = "The request for random rows; nothing about the target was released"
+    else:
+        request = "One release: a noisy mean of the target's features"
+    rows = _rows_left(own, lambda rows: quantity(rows, "row"))
+    return [
+        ("received", "The terms", "", result["terms"]["digest"]),
+        ("received", request, received, ""),
+        ("sent", "The offer, to the curator only", f"{rows}, {sent}", ""),
+    ]
+
+
+def _owner_terms(terms: Mapping[str, Any], others: Sequence[str]) -> list[tuple[str, str]]:
+    shown = []
+    for key, value in terms.items():
+        if key == "owners":
+            shown.append(("owners invited", number(len(value) if isinstance(value, list | tuple) else value)))
+        elif key in _PUBLIC_TERMS:
+            named = isinstance(value, str)  # a number is no name, even if an owner is called like one
+            shown.append((title_of(key), _unless_named(setting(value), others) if named else setting(value)))
+    return shown
+
+
+def _unless_named(text: str, others: Sequence[str]) -> str:
+    """A dash instead of a text that names another owner."""
+    named = any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) for name in others if name)
+    return DASH if named else text or DASH

@@ -1,0 +1,427 @@
+"""Numbers, distances and guarantees in words: the only place, for the report, the terminal, the console and notebooks.
+
+All functions return plain text; the templates escape it.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from likeset.privacy.guarantee import guess_in_words
+from likeset.run.plan import guess_sentences
+from likeset.text import harmless
+
+DASH, MINUS, TIMES, NO_BREAK = "\u2013", "\u2212", "\u00d7", "\u00a0"
+
+SHARE = (
+    "An owner's share is its Shapley value as a fraction of the total: how much its selected rows reduce the distance "
+    "to the target, averaged over all orders of the owners. Similar rows add little to one another, so a few rows can "
+    "have a large share."
+)
+
+MEASURES = {"balanced_accuracy": "balanced accuracy", "accuracy": "accuracy", "auc": "AUC", "r2": "R²"}
+"""How models are judged, by the names in ``evaluation.json``."""
+
+GAINS = "Score of the summary minus the score of the alternative"
+
+GLOSSARY = (
+    (
+        "MMD²",
+        "Squared maximum mean discrepancy: a distance between two distributions of rows, over all columns together. "
+        "0 means that the kernel sees no difference. Smaller is closer.",
+    ),
+    (
+        "epsilon (ε)",
+        "How much one row can change what an observer sees. 0: not at all; about 1: strong; above 5: weak.",
+    ),
+    (
+        "delta (δ)",
+        "Epsilon is stated at this delta: any message is at most e^ε times as probable as with another row, plus δ. "
+        "Delta is not the probability that the bound fails.",
+    ),
+    (
+        "coin-flip guess",
+        "An attacker knows every other row and two equally likely candidates for one row. (Under add-or-remove: the "
+        "row takes part or does not.) Without the messages of the run, a guess is correct 50% of the time. The number "
+        "is an upper bound for the best guess with the messages of this run. It is computed from the noise itself, "
+        "not from ε and δ alone.",
+    ),
+    (
+        "basis",
+        "Proven: a written proof covers what was done. Claimed: the paper states it, without a proof here. "
+        "None: there is no guarantee.",
+    ),
+    (
+        "replace-one, add-or-remove",
+        "What changes between neighbouring data sets: one row is replaced by another, or one row is added or removed.",
+    ),
+)
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_LEAST_PLAIN, _MOST_PLAIN = 1e-4, 1e6
+_KILO = 1000.0
+_LONGEST_ADDRESS = 32
+_FAR, _TIMES_FRESH = 0.1, 4.0
+_OBSERVERS = {"owners": "any owners", "curator": "the curator", "consumer": "the consumer"}
+
+
+# Numbers and names
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a finite number, and no truth value."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def number(value: object, digits: int = 2) -> str:
+    """With this many significant digits; a power of ten below 0.0001 and above a million; a dash for no number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        return DASH
+    if math.isinf(value):
+        return "∞" if value > 0 else f"{MINUS}∞"
+    if value == 0:
+        return "0"
+    size = abs(value)
+    if isinstance(value, int) or (size >= 10**digits and size < _MOST_PLAIN):
+        text = f"{value:,.0f}"
+    elif _LEAST_PLAIN <= size < _MOST_PLAIN:
+        decimals = max(0, digits - 1 - math.floor(math.log10(size)))
+        text = f"{value:.{decimals}f}"
+        text = text.rstrip("0").rstrip(".") if "." in text and size >= 1 else text
+    else:
+        head, power = f"{value:.{digits - 1}e}".split("e")
+        head = head.rstrip("0").rstrip(".") if "." in head else head
+        raised = f"10{str(int(power)).translate(_SUPERSCRIPTS)}"
+        text = raised if head == "1" else f"{head}{NO_BREAK}{TIMES}{NO_BREAK}{raised}"
+    return text.replace("-", MINUS)
+
+
+def quantity(value: object, noun: str) -> str:
+    """``1 row``, ``2 rows``."""
+    return f"{number(value)} {noun if value == 1 else noun + 's'}"
+
+
+def percent(value: object) -> str:
+    """Of a fraction."""
+    if not is_number(value):
+        return DASH
+    of_hundred = 100 * float(value)  # type: ignore[arg-type]
+    return f"{of_hundred:.1f}%" if abs(of_hundred) < 10 and of_hundred != round(of_hundred) else f"{of_hundred:.0f}%"
+
+
+def amount(value: object) -> str:
+    """Money, in the unit of the price."""
+    return DASH if not is_number(value) else "0" if value == 0 else f"{value:,.2f}"
+
+
+def bytes_in_words(value: object) -> str:
+    """``1.2 kB``."""
+    if not is_number(value):
+        return DASH
+    size = float(value)  # type: ignore[arg-type]
+    for unit in ("bytes", "kB", "MB"):
+        if size < _KILO:
+            return f"{size:.0f}{NO_BREAK}{unit}" if unit == "bytes" or size >= 100 else f"{size:.1f}{NO_BREAK}{unit}"
+        size /= _KILO
+    return f"{size:,.1f}{NO_BREAK}GB"
+
+
+def or_bound(known: object, most: object, form: Callable[[object], str] = number) -> str:
+    """A number as text, or its upper bound if only the owner knows the number."""
+    return f"at most {form(most)}" if known is None and most is not None else form(known)
+
+
+def enumeration(names: Sequence[str], most: int = 6) -> str:
+    """``a, b and c``; beyond ``most`` names, how many more."""
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most} more"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
+
+
+def short_address(address: object) -> str:
+    """The name of a file, or the beginning of a query or an address."""
+    text = harmless(str(address))
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", text):
+        return text if len(text) <= _LONGEST_ADDRESS else f"{text[:_LONGEST_ADDRESS].rstrip()}…"
+    return re.split(r"[\\/]", text.rstrip("\\/"))[-1] or text
+
+
+def title_of(key: object) -> str:
+    """``offer_factor`` as ``offer factor``."""
+    return re.sub(r"[_\s]+", " ", str(key)).strip()
+
+
+def setting(value: object) -> str:
+    """The value of a term."""
+    match value:
+        case None | "":
+            return DASH
+        case bool():
+            return "yes" if value else "no"
+        case int() | float():
+            shown = number(value, 3)
+            return shown.rstrip("0").rstrip(".") if "." in shown and TIMES not in shown else shown
+        case Mapping():
+            return ", ".join(f"{title_of(key)} {setting(inner)}" for key, inner in value.items()) or DASH
+        case list() | tuple():
+            return ", ".join(setting(inner) for inner in value) or "none"
+        case _:
+            return str(value)
+
+
+# The distance to the target
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The result in one sentence: ``{rows} {relation} {distance}{interval}``."""
+
+    rows: str
+    relation: str
+    distance: str
+    interval: str
+
+
+def headline(
+    distance: Mapping[str, Any] | None, *, in_sample: object, target_rows: object, selected: Any, size: Any, givers: int
+) -> Headline:
+    """Reports the estimate for new rows with its interval, or the in-sample distance; never both.
+
+    The in-sample distance includes the sampling error of the target's rows; the estimate does not.
+    """
+    rows = quantity(selected, "row")
+    if isinstance(selected, int) and isinstance(size, int) and selected < size:
+        rows = f"{number(selected)} of the {quantity(size, 'row')} requested"
+    relation = f"from {quantity(givers, 'owner')} {'matches' if selected == 1 else 'match'}"
+    if not distance:
+        return Headline(
+            rows, f"{relation} your {quantity(target_rows, 'row')} with", f"in-sample MMD² {number(in_sample, 3)}", ""
+        )
+    return Headline(
+        rows,
+        f"{relation} rows like your {number(target_rows)} with",
+        f"MMD² {number(max(0.0, distance['squared_mmd']), 3)}",
+        f" ({number(distance['low'], 3)} to {number(distance['high'], 3)})",
+    )
+
+
+def distance_notes(distance: Mapping[str, Any] | None, *, rows: int) -> list[str]:
+    """What the distance does not say, or that it is large."""
+    if not distance:
+        return ["The distance to new rows like the target's is not known."]
+    far = "This is a large distance: few rows like the target's were offered. The report shows the columns that differ."
+    return [far] if is_far(distance["low"], rows=rows) else []
+
+
+def is_far(low: float, *, rows: int) -> bool:
+    """Whether the lower end of an interval is far above the distance of as many fresh rows of the target's kind.
+
+    The expected distance of fresh rows is ``(1 - mean kernel) / rows``, which is at most 1 / rows.
+    """
+    return low > max(_FAR, _TIMES_FRESH / rows)
+
+
+def measure_in_words(comparison: Mapping[str, Any]) -> tuple[str, str]:
+    """What all distances of a comparison are: as the head of a column, and in a sentence."""
+    rows = f"{comparison.get('rows') or 0:,}"
+    if comparison.get("measure") == "held-out":
+        return (
+            "held-out MMD²",
+            f"All lines: MMD² to the same {rows} rows, which no selection used; it includes their sampling error. "
+            "Scores: a linear SVM trained on the rows of each line.",
+        )
+    if comparison.get("measure") == "estimate":
+        return "estimated MMD²", f"All lines: estimates for new rows like the target's, from its {rows} rows."
+    return "in-sample MMD²", f"All lines: MMD² to the target's {rows} rows, which the selection used."
+
+
+def labels_in_words(labels: Any) -> str:
+    """How labels counted in the selection; empty if they did not."""
+    weight, skill = (labels.get(name) if isinstance(labels, Mapping) else None for name in ("weight", "skill"))
+    if not isinstance(weight, int | float) or not isinstance(skill, int | float) or skill <= 0.0:
+        return ""
+    explained = f"rows near the target explain {percent(skill)} of the variance of the labels"
+    if weight <= 0.0:
+        return f"not matched: {explained}, too little to use"
+    return f"matched together with the rows: {explained}. MMD² and shares do not include labels"
+
+
+# Models
+
+
+def test_in_words(evaluation: Mapping[str, Any]) -> str:
+    """What models were tested on, and what the intervals mean."""
+    persons = evaluation.get("test_ids")
+    of_persons = "" if persons is None else f" of {quantity(persons, 'person')}"
+    unit = "rows" if persons is None else "persons"
+    return (
+        f"Tested on {quantity(evaluation.get('test_rows'), 'labelled row')}{of_persons}. The 95% intervals resample "
+        f"the {unit} of the test and not the models. If a training set was drawn several times, the table has the "
+        "mean, and the interval is for one draw."
+    )
+
+
+def score_in_words(score: Mapping[str, Any]) -> str:
+    """A score and its interval."""
+    if score.get("value") is None:
+        return DASH
+    return f"{score['value']:.3f} ({score['low']:.3f} to {score['high']:.3f})"
+
+
+# Guarantees
+
+
+@dataclass(frozen=True, slots=True)
+class GuaranteeLine:
+    """Guarantees that are equal for all of ``protected``."""
+
+    observer: str
+    protected: str
+    bound: str
+    delta: str
+    relation: str
+    basis: str
+    meaning: str
+
+    @property
+    def cells(self) -> tuple[str, str, str, str]:
+        """As in a table with the heads "who may learn about whose rows", "at most", "delta" and "basis"."""
+        return f"{self.observer} about {self.protected}", self.bound, self.delta, self.basis
+
+
+def not_private(noise: object) -> str:
+    """Why a run is not private."""
+    return "simulated, not private" if noise == "simulated" else "not private: at least one part has no proof"
+
+
+def bound(guarantee: Mapping[str, Any]) -> str:
+    """The largest epsilon, or how many rows an observer reads."""
+    if guarantee.get("epsilon") is None and guarantee.get("observer") in ("curator", "consumer"):
+        form = "in secret shares" if guarantee.get("shared") else "in the clear"
+        return f"{quantity(guarantee.get('rows') or 0, 'row')} {form}"
+    if math.isinf(epsilon_of(guarantee)):
+        return "no bound"
+    return f"epsilon = {guarantee['epsilon']:.3g}" if guarantee["epsilon"] else "nothing in this run"
+
+
+def epsilon_of(guarantee: Mapping[str, Any]) -> float:
+    """Infinite where there is no bound, so that the worst is the largest."""
+    value = guarantee.get("epsilon")
+    if guarantee.get("basis") in ("none", "simulated") or not isinstance(value, int | float):
+        return math.inf
+    return float(value)
+
+
+def guarantee_lines(
+    guarantees: Iterable[Mapping[str, Any]], *, owners: Sequence[str], own: str = "", unit: str = "row"
+) -> list[GuaranteeLine]:
+    """One line for all owners with equal guarantees.
+
+    Args:
+        guarantees: as in ``result.json``.
+        owners: all that were invited.
+        own: the owner that is addressed as "you"; the texts of ``result.json``, which may name others, are not used.
+        unit: what is protected, a row or a person.
+    """
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for guarantee in guarantees:
+        epsilon, relation = guarantee.get("epsilon"), str(guarantee.get("relation") or "")
+        bounded = math.isfinite(epsilon_of(guarantee))
+        key = (
+            observer_of(guarantee),
+            tuple(map(str, guarantee.get("coalition") or ())),
+            guarantee.get("protects") in owners,
+            bound(guarantee),
+            f"{guarantee['delta']:g}" if epsilon and bounded and is_number(guarantee.get("delta")) else "",
+            relation if bounded else "",
+            str(guarantee.get("basis") or "none"),
+        )
+        groups.setdefault(key, []).append(guarantee)
+    lines = []
+    for (observer, coalition, of_owner, most, delta, relation, basis), members in groups.items():
+        texts = {str(member.get("in_words") or "") for member in members}
+        text = texts.pop() if len(texts) == 1 and not own else ""
+        lines.append(
+            GuaranteeLine(
+                observer=_observer_in_words(observer, coalition, own=own, of_owner=of_owner),
+                protected=_protected_in_words([str(member.get("protects")) for member in members], owners, own=own),
+                bound=most,
+                delta=delta,
+                relation=relation,
+                basis=basis,
+                meaning=text or _meaning(observer, members[0], of_owner=of_owner, unit=unit),
+            )
+        )
+    return lines
+
+
+def guarantee_meanings(guarantees: Iterable[Mapping[str, Any]], *, owners: Sequence[str]) -> list[str]:
+    """What each epsilon in ``guarantee_lines`` means, to be shown below a table without this column."""
+    bounded = (one for one in guarantees if one["epsilon"] and one.get("guess") is not None)
+    whose = (("each owner" if one["protects"] in owners else "the target", one) for one in bounded)
+    return list(
+        dict.fromkeys(
+            guess_sentences(one, who=" + ".join(one["coalition"]) or _OBSERVERS[one["observer"]], whose=rows)
+            for rows, one in whose
+        )
+    )
+
+
+def guess(guarantee: Mapping[str, Any], unit: str) -> str:
+    """What a proven bound means for a guess about one row or person; empty without one."""
+    right = guarantee.get("guess")
+    if guarantee.get("basis") != "proven" or not guarantee.get("epsilon") or not isinstance(right, int | float):
+        return ""
+    text = guess_in_words(right, relation=guarantee.get("relation", ""), unit=unit)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def observer_of(guarantee: Mapping[str, Any]) -> str:
+    """The observing role; an unknown one counts as owners, to whom the least is shown."""
+    role = guarantee.get("observer")
+    return role if isinstance(role, str) and role in _OBSERVERS else "owners"
+
+
+def learned(guarantees: Sequence[Mapping[str, Any]]) -> str:
+    """The worst of several guarantees, after "Owners learned"."""
+    worst = max(guarantees, key=epsilon_of)
+    if math.isinf(epsilon_of(worst)):
+        return "an unbounded amount"
+    if epsilon_of(worst) == 0:
+        return "nothing in this run"
+    claimed = " (claimed by the paper)" if any(one.get("basis") == "claimed" for one in guarantees) else ""
+    delta = f", delta = {worst['delta']:g}" if worst.get("delta") else ""
+    return f"at most {bound(worst)}{delta}{claimed}"
+
+
+def _observer_in_words(observer: str, coalition: Sequence[str], *, own: str, of_owner: bool) -> str:
+    if coalition:
+        return " + ".join(coalition)
+    if own and observer == "owners":
+        return "the other owners together" if of_owner else "you and all owners together"
+    return _OBSERVERS[observer]
+
+
+def _protected_in_words(protects: Sequence[str], owners: Sequence[str], *, own: str) -> str:
+    if own:
+        return "your rows" if own in protects else "the target"
+    found = list(dict.fromkeys(name for name in protects if name in owners))
+    if not found:
+        return "the target"
+    return "each owner" if len(found) == len(set(owners)) else enumeration(found)
+
+
+def _meaning(observer: str, guarantee: Mapping[str, Any], *, of_owner: bool, unit: str) -> str:
+    if guarantee.get("shared"):
+        return "Computes on secret shares and reads no row."
+    if observer == "curator":
+        return "Reads the rows that were offered." if of_owner else "Reads the target."
+    if observer == "consumer":
+        return "Receives the rows that were selected."
+    if epsilon_of(guarantee) == 0:
+        return "Nothing: no message to an owner depends on these rows."
+    if math.isinf(epsilon_of(guarantee)):
+        return "There is no bound."
+    return guess(guarantee, f"one {unit}") or f"A bounded amount about any single {unit}."

@@ -1,0 +1,135 @@
+"""Numbers, distances and guarantees in words."""
+
+from typing import Any
+
+import pytest
+
+from likeset.run.words import (
+    DASH,
+    bytes_in_words,
+    distance_notes,
+    enumeration,
+    guarantee_lines,
+    guess,
+    headline,
+    is_far,
+    labels_in_words,
+    learned,
+    number,
+    or_bound,
+    percent,
+    setting,
+    short_address,
+)
+
+OWNERS = ("north", "south", "west")
+
+
+def guarantee(observer: str, protects: str, epsilon: float | None, **changed: Any) -> dict[str, Any]:
+    basis = "none" if epsilon is None else "proven"
+    known = {"observer": observer, "coalition": [], "protects": protects, "epsilon": epsilon, "basis": basis}
+    return known | {"delta": 1e-5, "guess": 0.6, "relation": "replace-one", "rows": 9, "shared": False} | changed
+
+
+@pytest.mark.parametrize(
+    ("low", "rows", "far"),
+    [(0.09, 100, False), (0.11, 100, True), (0.75, 5, False), (0.85, 5, True)],  # five fresh rows may have 1/5
+)
+def test_a_distance_is_large_by_the_lower_end_of_its_interval(low: float, rows: int, far: bool) -> None:
+    assert is_far(low, rows=rows) is far
+    assert bool(distance_notes({"low": low}, rows=rows)) is far
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (0.00419, 2, "0.0042"), (1e-5, 2, "10⁻⁵"), (1.3e-5, 2, "1.3\u00a0\u00d7\u00a010⁻⁵"), (0, 2, "0"), (0.0, 2, "0"),
+        (1000, 2, "1,000"), (12345.6, 2, "12,346"), (1.0, 3, "1"), (12.34, 2, "12"), (6.29, 2, "6.3"),
+        (-0.5, 1, "\u22120.5"), (None, 2, DASH), (float("nan"), 2, DASH), (float("inf"), 2, "∞"), (True, 2, DASH),
+        ("7", 2, DASH), (0.1, 2, "0.10"),
+    ],
+)  # fmt: skip
+def test_numbers_have_their_significant_digits(value: object, digits: int, text: str) -> None:
+    assert number(value, digits) == text
+
+
+def test_other_values() -> None:
+    assert [bytes_in_words(size) for size in (999, 52311, 1.5e9)] == ["999\u00a0bytes", "52.3\u00a0kB", "1.5\u00a0GB"]
+    assert [percent(share) for share in (0.041, 0.41, 0.0, None)] == ["4.1%", "41%", "0%", DASH]
+    assert [enumeration(names, 2) for names in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
+        "", "a", "a and b", "a, b and 1 more",
+    ]  # fmt: skip
+    assert [or_bound(known, most) for known, most in ((3, 5), (None, 5), (None, None))] == ["3", "at most 5", DASH]
+    assert setting({"a_b": [1.0, True], "c": None}) == f"a b 1, yes, c {DASH}"
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("/somewhere/deep/target.csv", "target.csv"),
+        ("C:\\rows\\target.csv", "target.csv"),
+        ("target.csv", "target.csv"),
+        ("sql:SELECT age, sex FROM 'a very long name of a file.csv'", "sql:SELECT age, sex FROM 'a very…"),
+        ("sqlite:rows.db?table=a", "sqlite:rows.db?table=a"),
+    ],
+)
+def test_a_long_address_is_shortened(address: str, shown: str) -> None:
+    assert short_address(address) == shown
+
+
+def test_the_headline_has_the_estimate_or_the_in_sample_distance_and_never_both() -> None:
+    run = {"in_sample": 0.00298, "target_rows": 70, "selected": 87, "size": 100, "givers": 1}
+    estimate = headline({"squared_mmd": -0.001, "low": 0.0, "high": 0.0052}, **run)  # type: ignore[arg-type]
+    assert (estimate.distance, estimate.interval) == ("MMD² 0", " (0 to 0.00520)")
+    assert estimate.rows == "87 of the 100 rows requested"
+    in_sample = headline(None, **run)  # type: ignore[arg-type]
+    assert (in_sample.distance, in_sample.interval) == ("in-sample MMD² 0.00298", "")
+    assert distance_notes(None, rows=87)
+
+
+def test_one_line_for_all_owners_with_equal_guarantees() -> None:
+    lines = guarantee_lines([guarantee("owners", name, 0.0) for name in OWNERS], owners=OWNERS)
+    assert [line.cells for line in lines] == [("any owners about each owner", "nothing in this run", "", "proven")]
+    different = [guarantee("curator", name, None, rows=rows) for name, rows in zip(OWNERS, (5, 7, 5), strict=True)]
+    lines = guarantee_lines([guarantee("owners", "new-clinic", 1.0), *different], owners=OWNERS)
+    assert [line.cells for line in lines] == [
+        ("any owners about the target", "epsilon = 1", "1e-05", "proven"),
+        ("the curator about north and west", "5 rows in the clear", "", "none"),
+        ("the curator about south", "7 rows in the clear", "", "none"),
+    ]
+
+
+def test_an_owner_is_addressed_and_hears_no_text_of_the_run() -> None:
+    found = guarantee_lines([guarantee("owners", "north", 0.7, in_words="of south")], owners=OWNERS, own="north")
+    assert [(line.protected, "south" in line.meaning) for line in found] == [("your rows", False)]
+
+
+def test_an_observer_with_an_unknown_role_counts_as_an_owner() -> None:
+    assert guarantee_lines([guarantee("?", "north", 0.7)], owners=OWNERS)[0].observer == "any owners"
+
+
+def test_the_worst_guarantee_counts() -> None:
+    some = [guarantee("owners", "north", 0.0)]
+    assert learned(some) == "nothing in this run"
+    assert "epsilon = 0.7, delta = 1e-05" in learned([*some, guarantee("owners", "south", 0.7)])
+    assert "unbounded" in learned([*some, guarantee("owners", "south", 0.7), guarantee("owners", "west", None)])
+
+
+def test_a_guess_is_explained_for_proven_bounds_only() -> None:
+    assert "55.4%" in guess(guarantee("owners", "c", 1.0, guess=0.55329), "one row")
+    for changed in ({"basis": "claimed"}, {"guess": None}, {"epsilon": 0.0}):
+        assert guess(guarantee("owners", "c", 1.0) | changed, "one row") == ""
+
+
+@pytest.mark.parametrize(
+    ("labels", "start"),
+    [
+        ({"weight": 0.88, "skill": 0.88}, "matched together with the rows: rows near the target explain 88%"),
+        ({"weight": 0.0, "skill": 0.31}, "not matched: rows near the target explain 31%"),
+        *((labels, "") for labels in (None, {}, {"weight": 0.0, "skill": 0.0})),
+    ],
+)
+def test_how_labels_counted(labels: Any, start: str) -> None:
+    text = labels_in_words(labels)
+    assert text.startswith(start)
+    assert bool(text) == bool(start)
