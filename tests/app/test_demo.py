@@ -16,6 +16,7 @@ from likeset.geometry.kernels import squared_mmd
 from likeset.ledger.ledger import Ledger
 from likeset.run.job import Job
 from likeset.run.runs import plan_job
+from likeset.run.words import number
 from likeset.simulation import DIGIT_GROUPS, Task, digits_market, greedy, run_protocol
 from likeset.tables.schema import Schema
 
@@ -143,9 +144,9 @@ def test_the_screen_tells_the_story(printed: str, result: dict[str, Any], folder
         *OWNERS,
     ):
         assert words in printed
-    estimate = max(0.0, result["likeness"]["squared_mmd"])
-    assert printed.count(f"{estimate:.5f}") == 1, "the estimate stands in the sentence, not in the table"
-    assert f"MMD² {estimate:.5f} ({result['likeness']['low']:.5f} to {result['likeness']['high']:.5f})" in printed
+    estimate, low, high = (number(max(0.0, result["likeness"][name]), 3) for name in ("squared_mmd", "low", "high"))
+    assert printed.count(f" {estimate} ") == 1, "the estimate stands in the sentence, not in the table"
+    assert f"MMD² {estimate} ({low} to {high})" in printed
     for line in result["comparison"]["lines"]:
         assert f"{line['squared_mmd']:.5f}" in printed
     assert f"The curator saw {result['rows_seen']:,} rows" in printed

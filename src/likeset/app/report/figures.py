@@ -97,8 +97,8 @@ def draw_picks(comparison: Mapping[str, Any]) -> Image | None:
         axes.plot(kept + 1, np.asarray(values)[kept], color=SUMMARY, linewidth=2.2, label=names[0])
         axes.plot([len(values)], [levels[0]], "o", color=SUMMARY, markersize=6, clip_on=False, zorder=5)
         for index, level in enumerate(levels[1:]):
-            look = {"color": PALETTE[index], "linewidth": 1.5, "linestyle": _DASHES[index]}
-            axes.axhline(level, zorder=1, label=names[1 + index], **look)
+            colour, dashes = PALETTE[index], _DASHES[index]
+            axes.axhline(level, color=colour, linewidth=1.5, linestyle=dashes, zorder=1, label=names[1 + index])
         axes.set_xlim(1, len(values))
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))

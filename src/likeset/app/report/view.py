@@ -91,13 +91,16 @@ class Cell:
     title: str = ""
 
 
+Row = Sequence[str | Cell]
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table; the first column names the rows, and the columns in ``numeric`` are aligned right."""
 
     caption: str
     heads: Sequence[str]
-    rows: Sequence[Sequence[str | Cell]]
+    rows: Sequence[Row]
     numeric: frozenset[str] = frozenset()
 
 
@@ -193,9 +196,7 @@ def owner_view(result: Result, owner: str) -> dict[str, Any]:
         "cards": _owner_cards(own, terms),
         "messages": _messages(result, own),
         "message_count": own["messages"],
-        "guarantees": _guarantee_table(
-            guarantee_lines(about_owner, owners=names, own=owner, unit=_unit(result)), own=True
-        ),
+        "guarantees": _guarantee_table(guarantee_lines(about_owner, owners=names, own=owner, unit=_unit(result))),
         "terms": _owner_terms(terms, others),
         **_schema({"columns": columns}, result["schema"]["digest"]),
         "glossary": GLOSSARY,
@@ -319,7 +320,7 @@ def _comparison_table(comparison: Mapping[str, Any]) -> Table:
     lines = comparison["lines"]
     scores = list(lines[0]["scores"]) if lines else []
     heads = [measure_in_words(comparison)[0], *(MEASURES.get(score, score) for score in scores)]
-    rows = [
+    rows: list[Row] = [
         [
             Cell(line["name"], kind="mine" if line is lines[0] else ""),
             number(line["squared_mmd"]),
@@ -338,7 +339,7 @@ def _models(evaluation: Mapping[str, Any] | None) -> dict[str, Any] | None:
     heads = [MEASURES.get(measure, measure) for measure in measures]
 
     def scores(kind: str, caption: str) -> Table:
-        rows = [
+        rows: list[Row] = [
             [
                 Cell(line["training_set"], below=quantity(line["rows"], "row")),
                 line["model"],
@@ -365,7 +366,7 @@ def _losses(lines: Sequence[Mapping[str, Any]]) -> Table:
     by_owner: dict[str, dict[str, Mapping[str, Any]]] = {}
     for line in lines:
         by_owner.setdefault(line["owner"], {})[line["model"]] = line
-    rows = [
+    rows: list[Row] = [
         [
             Cell(owner, below=quantity(losses[models[0]]["rows"], "row")),
             *(score_in_words(losses[model]["loss"]) for model in models),
@@ -441,7 +442,7 @@ def _labels(labels: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 def _contributions(owners: Iterable[Mapping[str, Any]]) -> Table:
     paid = any(owner["payment"] or owner["payment_at_most"] for owner in owners)
-    rows: list[Sequence[str | Cell]] = [
+    rows: list[Row] = [
         [
             owner["name"],
             Cell(percent(owner["share"]), bar=owner["share"]),
@@ -455,13 +456,13 @@ def _contributions(owners: Iterable[Mapping[str, Any]]) -> Table:
     return Table("Contributions of the owners", ["owner", "share", *counts], rows, frozenset(counts))
 
 
-def _guarantee_table(lines: Iterable[GuaranteeLine], *, own: bool = False) -> Table:
-    rows = [
+def _guarantee_table(lines: Iterable[GuaranteeLine]) -> Table:
+    rows: list[Row] = [
         [
             line.observer,
-            line.protected if own or line.protected == "the target" else f"rows of {line.protected}",
+            line.protected,
             line.meaning,
-            Cell(line.bound, below=(f"delta = {line.delta}, " if line.delta else "") + line.relation),
+            Cell(line.bound, below=(f"delta = {line.delta}, " if line.delta else "") + line.relation, kind="cost"),
             Cell(line.basis, kind=f"badge {line.basis if line.basis in ('proven', 'claimed') else 'none'}"),
         ]
         for line in lines
@@ -471,7 +472,7 @@ def _guarantee_table(lines: Iterable[GuaranteeLine], *, own: bool = False) -> Ta
 
 
 def _sent(owners: Iterable[Mapping[str, Any]]) -> Table:
-    rows = []
+    rows: list[Row] = []
     for owner in owners:
         held, left = owner["rows"] or 0, owner["disclosed"] or 0
         shown = (
@@ -503,7 +504,7 @@ def _schema(schema: Mapping[str, Any], digest: str) -> dict[str, Any]:
     columns = schema["columns"]
     marked = any(column.get("from_data") for column in columns)
     doubt = Cell("from data: replace by public knowledge", kind="badge claimed")
-    rows: list[Sequence[str | Cell]] = [
+    rows: list[Row] = [
         [
             column["name"],
             column["kind"],
