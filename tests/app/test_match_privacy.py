@@ -134,7 +134,7 @@ def test_a_part_without_a_proof_runs_by_name_only_and_is_marked(world: World) ->
     options = world.options(protocol="interactive", auction="paper")
     assert "paper-auction" in refused("match", options)
     assert not world.out.exists()
-    mark = "not private: a part of it has no proof"
+    mark = "not private: at least one part has no proof"
     accepted = options | {"accept_unproven": "paper-auction"}
     assert mark in run("plan", accepted).output
     assert mark in run("match", accepted).output

@@ -78,6 +78,14 @@ class TestWhatThePageSays:
         assert not report_view(result, {}, None)["owners_learn_nothing"]
         assert "epsilon = 0.7, delta = 1e-05 about any row of other owners' data" in view(result)["protection"]
 
+    def test_a_release_without_a_proof_has_no_bound(self) -> None:
+        result = sample_result()
+        assert "ε = 1" in [card.value for card in report_view(result, {}, None)["cards"]]
+        result["guarantees"][0] |= {"epsilon": None, "basis": "none"}
+        found = report_view(result, {}, None)
+        assert "no bound" in [card.value for card in found["cards"]]
+        assert "an unbounded amount about any row of your target" in found["protection"]
+
     @pytest.mark.parametrize("name", ["consumer", "owners", "any owners", "the curator"])
     def test_an_owner_that_is_called_like_a_role_is_an_owner(self, name: str) -> None:
         """Alone in a coalition: what it may learn counts as what owners learn, and others' reports do not show it."""

@@ -145,7 +145,7 @@ def test_draft_shows_a_profile_first_and_asks_for_nothing(tmp_path: Path) -> Non
     assert "█" in run("draft", rows, "--out", tmp_path / "draft.yaml").stdout
     html = page.read_text(encoding="utf-8")
     assert page.stat().st_mode & 0o077 == 0
-    for words in ("Keep this at home.", "numbers with decimals", "<rect", "label: category"):
+    for words in ("Keep this page private.", "numbers with decimals", "<rect", "label: category"):
         assert words in html
     with pytest.raises(BadDocument, match="is there already"):
         CliRunner().invoke(cli.app, ["schema", "draft", str(rows), "--html", str(page)], catch_exceptions=False)

@@ -288,9 +288,10 @@ def _cards(result: Result) -> list[Card]:
     names = set(_names(result))
     about_target = [one for one in result["guarantees"] if one["observer"] == "owners" and one["protects"] not in names]
     if about_target:
-        one, private = about_target[0], result["noise"] != "simulated" and about_target[0]["epsilon"] is not None
-        bounded = (f"ε = {one['epsilon']:.3g}", f"δ = {number(one['delta'])}, {one['relation']}")
-        cards.append(Card("owners about your target", *(bounded if private else ("no bound", "not private"))))
+        one, card = about_target[0], Card("owners about your target", "no bound", "not private")
+        if result["noise"] != "simulated" and one["epsilon"] is not None:
+            card = Card(card.name, f"ε = {one['epsilon']:.3g}", f"δ = {number(one['delta'])}, {one['relation']}")
+        cards.append(card)
     held = sum(owner["rows"] or 0 for owner in owners)
     of_all = f"of {quantity(held, 'row')} that owners hold" if held else ""
     cards.append(Card("rows the curator saw", number(result["rows_seen"]), of_all))
