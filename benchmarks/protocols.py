@@ -42,7 +42,7 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import Consumer, SealedOwner
 from likeset.protocol.terms import Budget, Kernel, Terms, digest_of_rows
 from likeset.protocol.wire import Asked, Body, Message, SummaryRelease, TargetRelease
-from likeset.tables.scan.memory_scan import MemoryScan
+from likeset.tables.scan import MemoryScan
 from likeset.transports import local, pump
 
 _HERE = Path(__file__).parent

@@ -4,6 +4,7 @@ python benchmarks/scale_measures.py pass DIRECTORY --workers 2
 """
 
 import argparse
+import atexit
 import contextlib
 import hashlib
 import json
@@ -37,9 +38,7 @@ from likeset.protocol.split_run import records_of_run
 from likeset.protocol.terms import Budget, Kernel, Terms
 from likeset.protocol.wire import Message, Offer, TargetRelease, decode
 from likeset.tables.records import DeclaredRecords
-from likeset.tables.scan.memory_scan import FetchedRows, MemoryScan
-from likeset.tables.scan.sampled_scan import SampledScan
-from likeset.tables.scan.scan_choice import scan_factory
+from likeset.tables.scan import FetchedRows, MemoryScan, OfferedScan, SourceScan, scan_factory
 from likeset.tables.schema import Schema
 from likeset.tables.sources.source import open_source
 from likeset.trust.cards import CardSecret, SealingSecret
@@ -113,7 +112,10 @@ def _drawings(given: Given, schema: Schema) -> tuple[Drawing, Drawing]:
 def one_pass(given: Given) -> Callable[[], object]:
     """The scoring pass: read, map, check, score, keep the best of two draws; the answer is a digest of the draws."""
     schema = _schema(given)
-    scan = scan_factory(given.scan, workers=given.workers)(open_source(given.place), schema)
+    stack = contextlib.ExitStack()
+    atexit.register(stack.close)
+    open_scan = stack.enter_context(scan_factory(given.scan, workers=given.workers))
+    scan = open_scan(open_source(given.place), schema)
     if given.scan != "local":
         scan.draw(Drawing(1, 1))  # the cluster is there before the clock starts
 
@@ -141,7 +143,7 @@ def _kill_a_worker(killed: list[int]) -> None:
 
 def sample(given: Given) -> Callable[[], object]:
     """The first pass: read and check everything, keep a sample for the fit."""
-    scan = scan_factory("local", workers=given.workers)(open_source(given.place), _schema(given))
+    scan = SourceScan(open_source(given.place), _schema(given), workers=given.workers)
     return lambda: scan.first_pass(sample=foreseen_sample("benchmark", _OWNERS_KEY))
 
 
@@ -151,7 +153,7 @@ def owner(given: Given) -> Callable[[], object]:
     terms = _terms(schema, given)
     folder = Path(tempfile.mkdtemp())
     ledger = _ledger(folder, terms)
-    scan = scan_factory("local", workers=given.workers)(open_source(given.place), schema)
+    scan = SourceScan(open_source(given.place), schema, workers=given.workers)
     # Rows that differ from the owner's in columns, not in classes: so that the weights need the features.
     apart = (pa.compute.field("number_0") > 1.0) & (pa.compute.field("number_5") > 1.0)
     few = scale_data.table_of(given.kind, 1 << 40, 64 * _TARGET).filter(apart).slice(0, _TARGET)
@@ -161,7 +163,7 @@ def owner(given: Given) -> Callable[[], object]:
 
     def work() -> None:
         seen = scan.first_pass(sample=foreseen_sample(terms.run, _OWNERS_KEY))
-        rows = SampledScan(scan, seen.sample)
+        rows = OfferedScan(scan, sample=seen.sample)
         party = Shell(SealedOwner(terms, terms.owners[0], scan=rows, key=_OWNERS_KEY), ledger)
         (reply,) = party.take(message)
         _share_and_seal(terms, decode(reply.data).body)
@@ -200,7 +202,7 @@ def in_memory(given: Given) -> Callable[[], object]:
     schema = _schema(given)
 
     def work() -> None:
-        blocks = list(scan_factory("local")(open_source(given.place), schema).blocks())
+        blocks = list(SourceScan(open_source(given.place), schema).blocks())
         rows = np.concatenate([block.rows for _, block in blocks])
         labels = np.concatenate([block.labels for _, block in blocks])
         MemoryScan(rows, labels, pa.concat_tables([block.table for _, block in blocks])).draw(*_drawings(given, schema))

@@ -27,7 +27,7 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import SealedOwner
 from likeset.protocol.selection import Selection
 from likeset.protocol.wire import Delivery, Message, TargetRelease, decode, encode
-from likeset.tables.scan.memory_scan import MemoryScan
+from likeset.tables.scan import MemoryScan
 
 __all__ = ["RATIOS", "Ratio"]
 

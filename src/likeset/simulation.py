@@ -30,7 +30,7 @@ from likeset.protocol.run_settings import PRESETS, RunSettings
 from likeset.protocol.sealed import Consumer, Curator
 from likeset.protocol.selection import Selection
 from likeset.protocol.terms import RELEASE_SCALE, Terms
-from likeset.tables.scan.memory_scan import MemoryScan
+from likeset.tables.scan import MemoryScan
 from likeset.transports.local import LocalEngine
 
 DIGIT_GROUPS = ((0, 1), (3, 4), (5, 6), (7, 8), (9, 2))

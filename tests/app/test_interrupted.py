@@ -56,7 +56,7 @@ BEFORE = [
     ("while the target is read", "likeset.run.job.open_target", 1),
     ("while an owner's file is opened", "likeset.run.job.open_source", 2),
     ("while ids are counted", "likeset.tables.rows_per_id.IdCount.most_rows", 3),
-    ("while an owner's rows are checked", "likeset.tables.scan.source_scan.SourceScan.first_pass", 3),
+    ("while an owner's rows are checked", "likeset.tables.scan.SourceScan.first_pass", 3),
     ("before the directory is made", "likeset.run.runs._make", 1),
     ("while the job is written down", "likeset.documents.write", 1),
     ("before the ledger is made", "likeset.run.runs.SteadyLedger", 1),
@@ -178,7 +178,7 @@ def test_ctrl_c_waits_for_a_draw_that_was_paid(
     [
         ("likeset.protocol.sealed.draw_offer", 2, "cannot be written: No space left"),
         ("likeset.documents.os.fsync", 6, "terms.yaml: cannot be written: No space left"),
-        ("likeset.documents.os.fsync", 14, "result.json: cannot be written: No space left"),
+        ("likeset.documents.os.fsync", 8, "result.json: cannot be written: No space left"),
         ("likeset.run.runs.pq.write_table", 1, "cannot be written: No space left"),
         ("likeset.run.runs.Path.rename", 1, "cannot be written: No space left"),
     ],

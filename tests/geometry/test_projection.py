@@ -38,16 +38,10 @@ def test_a_block_has_the_bits_of_the_whole(first: int, rows: int, order: Literal
     assert project(block, first_row=first).tobytes() == project(_ROWS)[first : first + rows].tobytes()
 
 
-def test_it_has_the_same_bits_after_a_journey_and_another_fingerprint_for_another_direction() -> None:
+def test_it_has_the_same_bits_after_a_journey() -> None:
     project = Projection(FourierFeatures(12, 40, 0.3, 5), _DIRECTION)
     again = pickle.loads(pickle.dumps(project))  # noqa: S301 - our own bytes
     assert again(_ROWS).tobytes() == project(_ROWS).tobytes()
-    assert again.fingerprint == project.fingerprint
-    others = [
-        Projection(FourierFeatures(12, 40, 0.3, 5), 2.0 * _DIRECTION),
-        Projection(FourierFeatures(12, 40, 0.3, 6), _DIRECTION),
-    ]
-    assert len({project.fingerprint, *(other.fingerprint for other in others)}) == 3
 
 
 def test_a_direction_of_another_length_is_refused() -> None:

@@ -31,9 +31,7 @@ from likeset.homes.owner_node import OwnerNode
 from likeset.homes.review import read_release, rehearse
 from likeset.protocol.terms import Kernel
 from likeset.protocol.wire import Message, TargetRelease, encode
-from likeset.tables.scan.memory_scan import BLOCK_ROWS
-from likeset.tables.scan.source_scan import SourceScan
-from likeset.tables.scan.withheld_rows import WithholdingScan
+from likeset.tables.scan import BLOCK_ROWS, OfferedScan, SourceScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources.source import open_source
 
@@ -174,7 +172,7 @@ def test_a_scan_without_some_rows_is_the_scan_of_a_table_without_them() -> None:
     table, withheld = grouped(rows), np.array([0, 3, 7, BLOCK_ROWS - 1, BLOCK_ROWS, rows - 1])
     stay = np.delete(np.arange(rows), withheld)
     twin = SourceScan(open_source(table.take(pa.array(stay))), GROUPED)
-    guarded = WithholdingScan(SourceScan(open_source(table), GROUPED), GROUPED, withheld)
+    guarded = OfferedScan(SourceScan(open_source(table), GROUPED), excluded=withheld)
     assert guarded.row_count == twin.row_count == rows - 6
     for one, other in zip(
         guarded.draw(Drawing(30, 5), Drawing(7, 6)), twin.draw(Drawing(30, 5), Drawing(7, 6)), strict=True

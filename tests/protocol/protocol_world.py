@@ -27,7 +27,7 @@ from likeset.protocol.selection import Selection
 from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Kernel, Terms, digest_of_rows
 from likeset.protocol.wire import Message, Summary, decode, encode
 from likeset.tables.records import DeclaredRecords
-from likeset.tables.scan.memory_scan import MemoryScan
+from likeset.tables.scan import MemoryScan
 
 CONSUMER = "hospital"
 PAPER_PARTS = ("paper-auction", SUMMARY_RELEASE)

@@ -21,7 +21,7 @@ from likeset.protocol.selection import Selection
 from likeset.protocol.split_run import ComputeInputs, OpenedSlots, SplitConsumer
 from likeset.protocol.terms import Kernel, SplitTerms, Terms
 from likeset.protocol.wire import Message, decode, encode
-from likeset.tables.scan.memory_scan import MemoryScan
+from likeset.tables.scan import MemoryScan
 from likeset.trust.cards import Card, CardSecret
 from likeset.trust.shares import ComputeRole
 

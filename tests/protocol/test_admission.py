@@ -22,7 +22,7 @@ from likeset.protocol.sealed import Admission
 from likeset.protocol.terms import Kernel, Terms, read_foreign
 from likeset.protocol.wire import Message, Summary
 from likeset.tables.records import DeclaredRecords
-from likeset.tables.scan.memory_scan import FetchedRows
+from likeset.tables.scan import FetchedRows
 from likeset.tables.schema import Schema
 
 # Everything that a schema can allow is allowed: whatever a cell is, it is a row wherever that can be declared.

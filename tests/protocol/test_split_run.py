@@ -20,7 +20,7 @@ from likeset.protocol.party import ComputeState
 from likeset.protocol.selection import Selection
 from likeset.protocol.split_run import most_part_bytes, offer_shape
 from likeset.protocol.wire import Message, Summary, decode, encode
-from likeset.tables.scan.memory_scan import MemoryScan
+from likeset.tables.scan import MemoryScan
 
 
 def summary_of(told: Told) -> Summary:

@@ -6,7 +6,7 @@ from protocol_world import KERNEL, CountingNoise, rows, terms
 from likeset.errors import IllegalMessage, InvalidArgument
 from likeset.protocol.parties import make_owner
 from likeset.protocol.sealed import Consumer
-from likeset.tables.scan.memory_scan import MemoryScan
+from likeset.tables.scan import MemoryScan
 
 
 @pytest.mark.parametrize("shape", [(29, KERNEL.columns), (30, KERNEL.columns + 1)])

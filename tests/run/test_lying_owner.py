@@ -16,8 +16,7 @@ from likeset.geometry.offers import Drawing
 from likeset.protocol.sealed import Admission
 from likeset.run.job import Job
 from likeset.run.runs import FinishedJob, run_job
-from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows
-from likeset.tables.scan.source_scan import SourceScan
+from likeset.tables.scan import DrawnRows, FetchedRows, SourceScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources.source import Source
 

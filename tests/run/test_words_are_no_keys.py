@@ -17,8 +17,7 @@ from likeset.protocol.sealed import Admission
 from likeset.run import notices as job_notices
 from likeset.run.job import Job
 from likeset.run.runs import run_job
-from likeset.tables.scan.memory_scan import DrawnRows
-from likeset.tables.scan.source_scan import SourceScan
+from likeset.tables.scan import DrawnRows, SourceScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources.source import Source
 from summarizer_world import OWNERS, TARGET

@@ -13,10 +13,8 @@ from scan_world import SCHEMA, ByFeatures, assert_same, drawings, in_memory, tab
 
 from likeset.errors import BadTable
 from likeset.geometry.offers import Drawing
-from likeset.tables.scan.memory_scan import FetchedRows
-from likeset.tables.scan.ray_cluster import RayCluster
-from likeset.tables.scan.ray_scan import RayScan
-from likeset.tables.scan.scan_choice import Passed, scan_factory
+from likeset.tables.ray_scan import RayCluster, RayScan
+from likeset.tables.scan import FetchedRows, Passed, scan_factory
 from likeset.tables.sources.source import open_source
 
 
@@ -78,13 +76,6 @@ def main(place: Path, broken: Path, work: Path) -> dict[str, object]:
     tilted, uniform = wanted
     assert isinstance(tilted.score, ByFeatures)
     deadly = Drawing(tilted.count, tilted.key, _Deadly(tilted.score.projection, work / "killed"))
-    kept = work / "kept"
-    assert_same(
-        RayScan(open_source(place), SCHEMA, cluster=cluster, unit_rows=1, checkpoints=kept).draw(*wanted), expected
-    )
-    again: list[Passed] = []
-    resumed = RayScan(open_source(place), SCHEMA, cluster=cluster, unit_rows=1, checkpoints=kept, progress=again.append)
-    assert_same(resumed.draw(*wanted), expected)
     assert_same(RayScan(open_source(place), SCHEMA, cluster=cluster, unit_rows=1).draw(deadly, uniform), expected)
     try:
         RayScan(open_source(broken), SCHEMA, cluster=cluster, unit_rows=1).draw(*wanted)
@@ -93,7 +84,6 @@ def main(place: Path, broken: Path, work: Path) -> dict[str, object]:
         error = {"place": caught.place, "column": caught.column}
     return {
         "rows": [one.rows for one in seen],
-        "resumed": [one.resumed for one in again],
         "killed": (work / "killed").exists() and int((work / "killed").read_text()) != os.getpid(),
         "error": error,
         "listening": _listening(_descendants(os.getpid())),

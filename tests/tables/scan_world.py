@@ -12,7 +12,7 @@ from chance import pinned_coins
 from likeset.geometry.features import FourierFeatures, Projection
 from likeset.geometry.offers import Drawing
 from likeset.tables.records import DeclaredRecords
-from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows, MemoryScan
+from likeset.tables.scan import DrawnRows, FetchedRows, MemoryScan
 from likeset.tables.schema import Schema
 
 SCHEMA = Schema.from_text("""
@@ -34,10 +34,6 @@ class ByFeatures:
 
     def __call__(self, block: FetchedRows, first_row: int) -> NDArray[np.float64]:
         return self.projection(block.rows, first_row=first_row).astype(np.float64)
-
-    @property
-    def fingerprint(self) -> str:
-        return self.projection.fingerprint
 
 
 def table(rows: int, *, seed: int = 0) -> pa.Table:

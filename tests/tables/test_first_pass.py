@@ -15,11 +15,7 @@ from likeset.errors import BadTable
 from likeset.geometry.offers import Drawing
 from likeset.homes.data import SmallGroups
 from likeset.tables.records import DeclaredRecords
-from likeset.tables.scan.memory_scan import MemoryScan
-from likeset.tables.scan.pass_progress import Passed
-from likeset.tables.scan.sampled_scan import SampledScan
-from likeset.tables.scan.source_scan import SourceScan
-from likeset.tables.scan.withheld_rows import WithholdingScan
+from likeset.tables.scan import MemoryScan, OfferedScan, Passed, SourceScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources.source import Source, open_source
 
@@ -109,7 +105,7 @@ def test_the_sample_is_the_draw_from_the_same_rows(kind: str, without: bool, tmp
         seen = every.first_pass(sample=SAMPLE, without_too_long=without)
         assert seen.sample is not None
         assert_same([seen.sample.drawn], [expected])
-        kept = WithholdingScan(every, SCHEMA, seen.too_long) if without else every
+        kept = OfferedScan(every, excluded=seen.too_long) if without else every
         assert_same(kept.draw(SAMPLE), [expected])
 
 
@@ -145,7 +141,7 @@ def test_what_is_at_hand_is_not_read_again(kind: str, tmp_path: Path) -> None:
     path = write(tmp_path, table(), kind)
     with open_source(path) as source:
         every = scan_of(source)
-        scan = SampledScan(every, every.first_pass(sample=SAMPLE).sample)
+        scan = OfferedScan(every, sample=every.first_pass(sample=SAMPLE).sample)
         (drawn,) = scan.draw(Drawing(40, 12))
         numbers = drawn.row_numbers[[7, 3, 7, 0]]
         expected = every.fetch(numbers)

@@ -11,9 +11,7 @@ import pytest
 
 from likeset.errors import BadDocument, BadTable, InvalidArgument
 from likeset.geometry.offers import Drawing
-from likeset.tables.scan.first_pass import FirstPass
-from likeset.tables.scan.source_scan import SourceScan
-from likeset.tables.scan.withheld_rows import AbsentRowsScan, KeepingScan, offered_rows
+from likeset.tables.scan import FirstPass, OfferedScan, SourceScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources.source import open_source
 from likeset.tables.table_checks import Inspection
@@ -79,8 +77,7 @@ def test_only_kept_rows_are_drawn_fetched_and_passed_by(tmp_path: Path) -> None:
     assert seen.kept is not None
     assert seen.sample is None
     expected = [row for row in seen.kept.tolist() if row != 3]
-    kept = offered_rows(scan, SCHEMA, seen, withhold=True)
-    assert isinstance(kept, KeepingScan)
+    kept = OfferedScan.after(seen, scan, withhold=True)
     assert kept.row_count == len(expected) == seen.rows_taking_part()
     (drawn,) = kept.draw(Drawing(100, key=5))
     assert sorted((drawn.records.rows[:, 0] * 1000).round().astype(int).tolist()) == expected
@@ -92,8 +89,7 @@ def test_only_kept_rows_are_drawn_fetched_and_passed_by(tmp_path: Path) -> None:
 def test_where_rows_keep_their_numbers_those_that_are_not_kept_are_absent(tmp_path: Path) -> None:
     scan, seen = first_pass(written(tmp_path, table(list(IDS)), "rows.csv"))
     assert seen.kept is not None
-    holed = offered_rows(scan, SCHEMA, seen, withhold=False)
-    assert isinstance(holed, AbsentRowsScan)
+    holed = OfferedScan.after(seen, scan, withhold=False)
     assert sorted([*holed.absent_rows.tolist(), *seen.kept.tolist()]) == list(range(60))
     with pytest.raises(InvalidArgument, match="must be none where some numbers are no rows"):
         holed.draw(Drawing(3, key=5))

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from likeset.errors import InvalidArgument
-from likeset.tables.scan import ray_cluster
-from likeset.tables.scan.ray_cluster import RayCluster
+from likeset.tables import ray_scan
+from likeset.tables.ray_scan import RayCluster
 
 ADDRESS = "127.0.0.1:1"
 
@@ -36,7 +36,7 @@ class PlayedRay:
         self.given: dict[str, Any] = {}
         self.connected = False
         self.fails: BaseException | None = None
-        self.answer: Callable[[], str] = ray_cluster._version
+        self.answer: Callable[[], str] = ray_scan._version
         self.starting: Callable[[], object] = lambda: None
 
     def is_initialized(self) -> bool:
@@ -71,15 +71,15 @@ class PlayedRay:
 def ray(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[PlayedRay]:
     played = PlayedRay()
     monkeypatch.setitem(sys.modules, "ray", played)
-    monkeypatch.setattr(ray_cluster, "_processes_of", lambda _: [])
+    monkeypatch.setattr(ray_scan, "_processes_of", lambda _: [])
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     before = signal.getsignal(signal.SIGTERM)
     yield played
     assert signal.getsignal(signal.SIGTERM) is before
     assert list(tmp_path.iterdir()) == []
-    assert ray_cluster._connection is None
-    assert ray_cluster._members == 0
+    assert ray_scan._connection is None
+    assert ray_scan._members == 0
 
 
 @pytest.fixture

@@ -14,9 +14,8 @@ import pytest
 from scan_world import table, write
 
 from likeset.errors import InvalidArgument
-from likeset.tables.scan.ray_cluster import import_ray
-from likeset.tables.scan.scan_choice import scan_factory
-from likeset.tables.scan.source_scan import SourceScan
+from likeset.tables.ray_scan import import_ray
+from likeset.tables.scan import SourceScan, scan_factory
 
 _HAS_RAY = importlib.util.find_spec("ray") is not None
 needs_ray = pytest.mark.skipif(not _HAS_RAY, reason="Ray is not installed: pip install 'likeset[ray]'")
@@ -66,12 +65,6 @@ def test_a_killed_worker_changes_nothing(trial: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 @needs_ray
-def test_a_finished_pass_is_not_done_again(trial: dict[str, Any]) -> None:
-    assert trial["resumed"] == [9_000]
-
-
-@pytest.mark.slow
-@needs_ray
 def test_the_first_row_that_cannot_be_used_is_named(trial: dict[str, Any]) -> None:
     assert trial["error"] == {"place": "part-001.parquet, row group 1, row 650", "column": "ward"}
 
@@ -89,13 +82,13 @@ def test_without_ray_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPa
     with pytest.raises(InvalidArgument, match=r"likeset\[ray\]"):
         import_ray()
     with pytest.raises(InvalidArgument, match=r"likeset\[ray\]"):
-        scan_factory("ray:127.0.0.1:6379")
+        scan_factory("ray:127.0.0.1:6379").__enter__()
 
 
 @pytest.mark.parametrize("text", ["", "rays", "local:here", "ray:", "spark"])
 def test_a_word_for_no_scan_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgument, match="must be local, ray or ray:ADDRESS"):
-        scan_factory(text)
+        scan_factory(text).__enter__()
 
 
 def test_local_is_the_threads_of_this_machine(tmp_path: Path) -> None:
@@ -105,6 +98,7 @@ def test_local_is_the_threads_of_this_machine(tmp_path: Path) -> None:
 
     rows = table(3_000)
     place = write(tmp_path / "rows", rows, [1_000, 2_000])
-    scan = scan_factory("local", workers=2)(open_source(place), SCHEMA)
+    with scan_factory("local", workers=2) as open_scan:
+        scan = open_scan(open_source(place), SCHEMA)
     assert type(scan) is SourceScan
     assert_same(scan.draw(*drawings(30)), in_memory(rows).draw(*drawings(30)))

@@ -15,7 +15,7 @@ from likeset.protocol.prices import target_plan
 from likeset.protocol.sealed import Scan, SealedOwner
 from likeset.protocol.terms import Kernel, Terms
 from likeset.protocol.wire import Message, TargetRelease, encode
-from likeset.tables.scan.source_scan import SourceScan
+from likeset.tables.scan import SourceScan
 from likeset.tables.sources.source import open_source
 
 _THRESHOLD = {"auction": "threshold", "auction_epsilon": 8.0, "auction_offset": 2}

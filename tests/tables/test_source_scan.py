@@ -1,11 +1,5 @@
-"""The streamed pass: the same draw as in memory, whatever the blocks, files, threads and interruptions."""
+"""The streamed pass: the same draw as in memory, whatever the blocks, files and threads."""
 
-import os
-import signal
-import stat
-import subprocess
-import sys
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,17 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scan_world import SCHEMA, assert_same, drawings, in_memory, table, write
 
 from chance import examples
 from likeset.errors import BadTable, InvalidArgument
 from likeset.geometry.offers import Drawing
-from likeset.tables.scan import row_pass
-from likeset.tables.scan.checkpoint import forget
-from likeset.tables.scan.memory_scan import FetchedRows
-from likeset.tables.scan.pass_progress import Passed
-from likeset.tables.scan.source_scan import SourceScan
+from likeset.tables.ray_scan import units_of
+from likeset.tables.scan import Passed, SourceScan
 from likeset.tables.sources.source import open_source
 
 _ROWS = table(9_000)
@@ -40,7 +30,6 @@ def _scan(place: Path, **options: object) -> SourceScan:
 @given(
     cuts=st.lists(st.integers(0, 9_000), max_size=6),
     block_rows=st.integers(200, 10_000),
-    unit_rows=st.integers(1, 10_000),
     workers=st.integers(1, 4),
     group=st.sampled_from([333, 2048, 9_000]),
 )
@@ -48,16 +37,14 @@ def test_a_streamed_draw_is_the_draw_from_memory(
     tmp_path_factory: pytest.TempPathFactory,
     cuts: list[int],
     block_rows: int,
-    unit_rows: int,
     workers: int,
     group: int,
 ) -> None:
     edges = [0, *sorted(cuts), 9_000]
     sizes = [after - before for before, after in pairwise(edges)]
     place = write(tmp_path_factory.mktemp("rows"), _ROWS, sizes, group=group)
-    for checkpoints in (None, place / ".passes"):
-        scan = _scan(place, block_rows=block_rows, unit_rows=unit_rows, workers=workers, checkpoints=checkpoints)
-        assert_same(scan.draw(*drawings(300)), _EXPECTED)
+    scan = _scan(place, block_rows=block_rows, workers=workers)
+    assert_same(scan.draw(*drawings(300)), _EXPECTED)
 
 
 def test_a_dictionary_of_words_is_drawn_as_words_are(tmp_path: Path) -> None:
@@ -90,110 +77,6 @@ def test_progress_counts_every_row_once(tmp_path: Path) -> None:
     counts = [one.rows for one in seen]
     assert counts == sorted(set(counts))
     assert counts[-1] == seen[-1].total == 9_000
-
-
-class _Interrupted(Exception):
-    """Stands for the death of the process."""
-
-
-def test_an_interrupted_pass_goes_on_and_redoes_at_most_one_file(tmp_path: Path) -> None:
-    place, kept = write(tmp_path / "rows", _ROWS, [1_500] * 6), tmp_path / "kept"
-
-    def die(passed: Passed) -> None:
-        if passed.rows > 5_000:
-            raise _Interrupted
-
-    with pytest.raises(_Interrupted):
-        _scan(place, checkpoints=kept, unit_rows=1, block_rows=500, progress=die).draw(*drawings(300))
-    (file,) = kept.iterdir()
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o700
-    seen: list[Passed] = []
-    scan = _scan(place, checkpoints=kept, unit_rows=1, block_rows=500, progress=seen.append)
-    assert_same(scan.draw(*drawings(300)), _EXPECTED)
-    # Three files of 1,500 rows were done; the fourth had begun and is read again.
-    assert seen[0].resumed == 4_500
-    assert seen[-1].rows == 9_000
-    # A finished pass that was not used yet costs nothing at all.
-    seen.clear()
-    assert_same(scan.draw(*drawings(300)), _EXPECTED)
-    assert [one.resumed for one in seen] == [9_000]
-    forget(kept)
-    assert not kept.exists()
-
-
-_KILLED = """
-import os, signal, sys
-from pathlib import Path
-from scan_world import SCHEMA, drawings
-from likeset.tables.scan.source_scan import SourceScan
-from likeset.tables.sources.source import open_source
-
-def die(passed):
-    if passed.rows > 5_000:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-place, kept = (Path(given) for given in sys.argv[1:])
-options = {"checkpoints": kept, "unit_rows": 1, "block_rows": 500, "workers": 2}
-SourceScan(open_source(place), SCHEMA, progress=die, **options).draw(*drawings(300))
-"""
-
-
-def test_a_process_that_was_killed_leaves_what_another_goes_on_with(tmp_path: Path) -> None:
-    place, kept = write(tmp_path / "rows", _ROWS, [1_500] * 6), tmp_path / "kept"
-    killed = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-c", _KILLED, str(place), str(kept)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        check=False,
-    )
-    assert killed.returncode == -signal.SIGKILL
-    seen: list[Passed] = []
-    scan = _scan(place, checkpoints=kept, unit_rows=1, block_rows=500, progress=seen.append)
-    assert_same(scan.draw(*drawings(300)), _EXPECTED)
-    assert seen[0].resumed == 4_500
-
-
-def test_a_checkpoint_holds_for_its_own_pass_only(tmp_path: Path) -> None:
-    place, kept = write(tmp_path / "rows", _ROWS, [4_500, 4_500]), tmp_path / "kept"
-    _scan(place, checkpoints=kept).draw(*drawings(300))
-    first = set(kept.iterdir())
-    tilted, uniform = drawings(300)
-    for others in ((tilted, replace(uniform, key=99)), (uniform, tilted), drawings(200)):
-        assert_same(_scan(place, checkpoints=kept).draw(*others), in_memory(_ROWS).draw(*others))
-    assert len(set(kept.iterdir()) - first) == 3
-    other = table(9_000, seed=5)
-    write(place, other, [4_500, 4_500])
-    assert_same(_scan(place, checkpoints=kept).draw(*drawings(300)), in_memory(other).draw(*drawings(300)))
-
-
-@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:-3] + b"abc", lambda _: b""])
-def test_a_damaged_checkpoint_is_as_good_as_none(tmp_path: Path, damage: object) -> None:
-    place, kept = write(tmp_path / "rows", _ROWS, [4_500, 4_500]), tmp_path / "kept"
-    _scan(place, checkpoints=kept).draw(*drawings(300))
-    (file,) = kept.iterdir()
-    file.write_bytes(damage(file.read_bytes()))  # type: ignore[operator]
-    seen: list[Passed] = []
-    assert_same(_scan(place, checkpoints=kept, progress=seen.append).draw(*drawings(300)), _EXPECTED)
-    assert seen[0].resumed == 0
-
-
-def test_a_checkpoint_does_not_hold_the_key(tmp_path: Path) -> None:
-    place, kept, key = write(tmp_path / "rows", _ROWS, [9_000]), tmp_path / "kept", 2**255 + 12345
-    _scan(place, checkpoints=kept).draw(Drawing(10, key))
-    (file,) = kept.iterdir()
-    content = file.read_bytes() + file.name.encode()
-    for written in (key.to_bytes(32, "big"), key.to_bytes(32, "little"), str(key).encode(), hex(key)[2:].encode()):
-        assert written not in content
-
-
-def test_weights_that_cannot_be_known_again_leave_no_checkpoint(tmp_path: Path) -> None:
-    def by_age(block: FetchedRows, _first_row: int) -> NDArray[np.float64]:
-        return 3.0 * block.rows[:, 0].astype(np.float64)
-
-    place, kept = write(tmp_path / "rows", _ROWS, [9_000]), tmp_path / "kept"
-    wanted = Drawing(50, 3, by_age)
-    assert_same(_scan(place, checkpoints=kept).draw(wanted), in_memory(_ROWS).draw(wanted))
-    assert not kept.exists()
 
 
 def _broken(directory: Path, file: int, column: str, value: object) -> None:
@@ -258,7 +141,7 @@ def test_a_column_that_the_table_lacks_is_named(tmp_path: Path) -> None:
         _scan(place).draw(Drawing(10, 1))
 
 
-@pytest.mark.parametrize("option", ["workers", "block_rows", "unit_rows"])
+@pytest.mark.parametrize("option", ["workers", "block_rows"])
 def test_a_count_that_is_none_is_refused(tmp_path: Path, option: str) -> None:
     place = write(tmp_path / "rows", _ROWS, [9_000])
     with pytest.raises(InvalidArgument, match=option):
@@ -277,6 +160,5 @@ def test_a_count_that_is_none_is_refused(tmp_path: Path, option: str) -> None:
 def test_units_are_runs_of_parts(tmp_path: Path, rows: int, expected: list[list[int]]) -> None:
     sizes = [10, 20, 5, 100, 1, 1]
     parts = open_source(write(tmp_path / "rows", _ROWS.slice(0, sum(sizes)), sizes)).parts
-    units = row_pass.units_of(parts, rows=rows)
-    assert [[part.row_count for part in unit.parts] for unit in units] == expected
-    assert [unit.number for unit in units] == list(range(len(units)))
+    units = units_of(parts, rows=rows)
+    assert [[part.row_count for part in unit] for unit in units] == expected

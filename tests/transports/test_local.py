@@ -26,7 +26,7 @@ from likeset.ledger.budget import Limit
 from likeset.privacy.guarantee import View
 from likeset.protocol.sealed import Owner, SealedOwner
 from likeset.protocol.wire import Asked, Bid, Body, Message, Misfit, Offer
-from likeset.tables.scan.memory_scan import MemoryScan
+from likeset.tables.scan import MemoryScan
 from likeset.transports.local import LocalEngine, RunResult
 
 OPTIONS: dict[str, dict[str, Any]] = {

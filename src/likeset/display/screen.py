@@ -22,7 +22,7 @@ from likeset.text import harmless, without_secrets
 
 if TYPE_CHECKING:
     from likeset.tables.identifiers import Suspicion
-    from likeset.tables.scan.pass_progress import Passed
+    from likeset.tables.scan import Passed
 
 __all__ = [
     "MOST_IN_A_CELL",

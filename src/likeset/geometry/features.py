@@ -357,11 +357,6 @@ class Projection:
         # The shift is the weight of a column of ones.
         self._frequencies = np.ascontiguousarray(np.column_stack([frequencies, shifts]), dtype=np.float32)
 
-    @property
-    def fingerprint(self) -> str:
-        """A digest of the map and the direction."""
-        return hashlib.sha256(self._heights.tobytes() + self._frequencies.tobytes()).hexdigest()
-
     def __call__(self, rows: Rows, *, first_row: int = 0) -> NDArray[np.float32]:
         """One number for each row; ``first_row`` is the number of the first row in its table."""
         result = np.empty(len(rows), dtype=np.float32)

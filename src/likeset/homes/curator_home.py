@@ -51,7 +51,7 @@ from likeset.protocol.terms import Terms, digest_of_rows, is_digest
 from likeset.protocol.wire import MOST_BYTES
 from likeset.split.host import split_python
 from likeset.tables.records import DeclaredRecords
-from likeset.tables.scan.source_scan import SourceScan
+from likeset.tables.scan import SourceScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources.source import open_source
 from likeset.trust.cards import CardSecret

@@ -32,10 +32,7 @@ from likeset.tables.dead_columns import DeadColumn, dead_columns_of
 from likeset.tables.identifiers import Reason, Suspicion, suspicions_in
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.rows_per_id import check_ids, check_most_rows
-from likeset.tables.scan.row_pass import without_dictionaries
-from likeset.tables.scan.sampled_scan import SampledScan
-from likeset.tables.scan.source_scan import SourceScan
-from likeset.tables.scan.withheld_rows import offered_rows
+from likeset.tables.scan import OfferedScan, SourceScan, without_dictionaries
 from likeset.tables.schema import Declaration, Schema, read_labels
 from likeset.tables.sources.row_blocks import BLOCK_ROWS
 from likeset.tables.sources.source import Block, Source, open_source
@@ -229,7 +226,7 @@ class OpenedData:
         fingerprint: stays the same as long as the data, the schema and the group size do.
     """
 
-    scan: SampledScan
+    scan: OfferedScan
     row_count: int
     withheld: int
     not_kept: int
@@ -312,9 +309,7 @@ class DataSet:
             raise BadTable(source.name, "has no row that may be offered")
         if seen.fault is not None:
             raise seen.fault
-        offered = offered_rows(every, self.schema, seen, withhold=sealed, rare=rare)
-        # Rows of small groups are known at the end only: the numbers of the others, and with them the sample, change.
-        scan = SampledScan(offered, None if len(rare) else seen.sample)
+        scan = OfferedScan.after(seen, every, withhold=sealed, rare=rare)
         fingerprint = _digest(source.fingerprint(), self.schema.digest, str(smallest_group))
         return OpenedData(
             scan=scan,

@@ -59,8 +59,7 @@ from likeset.protocol.wire import (
 )
 from likeset.tables.identifiers import Suspicion, suspicion_documents, suspicion_of
 from likeset.tables.records import DeclaredRecords, EnvelopeRecords
-from likeset.tables.rows_per_id import check_ids, undeclared_id
-from likeset.tables.scan.kept_rows import KeptRowsOfIds
+from likeset.tables.rows_per_id import KeptRowsOfIds, check_ids, undeclared_id
 from likeset.tables.schema import Schema
 from likeset.tables.sources.source import Source
 from likeset.tables.table_checks import Inspection

@@ -34,7 +34,7 @@ from likeset.protocol.wire import (
     decode,
 )
 from likeset.tables.records import DeclaredRecords
-from likeset.tables.scan.memory_scan import DrawnRows
+from likeset.tables.scan import DrawnRows
 
 STEPS = 2.0**20
 """Lattice steps per unit."""

@@ -61,7 +61,7 @@ from likeset.protocol.wire import (
     decode,
 )
 from likeset.tables.records import DeclaredRecords
-from likeset.tables.scan.memory_scan import DrawnRows, FetchedRows
+from likeset.tables.scan import DrawnRows, FetchedRows
 from likeset.tables.schema import narrow, unusable_texts
 
 
@@ -372,13 +372,6 @@ class RowScore:
         if self.strata is not None:
             scores += self.strata.score(block.labels)
         return scores
-
-    @property
-    def fingerprint(self) -> str:
-        """A digest of the weights: another one gives another draw."""
-        known = [] if self.strata is None else [*self.strata.classes.tolist(), *self.strata.log_weights.tolist()]
-        tilted = "" if self.tilt is None else self.tilt.fingerprint
-        return hashlib.sha256(f"{tilted}/{known!r}".encode()).hexdigest()
 
 
 def fit_drawing(key: int) -> Drawing:

@@ -52,7 +52,7 @@ from likeset.protocol.wire import (
     TargetShare,
 )
 from likeset.tables.records import DeclaredRecords, EnvelopeRecords, most_envelope_bytes
-from likeset.tables.scan.memory_scan import FetchedRows
+from likeset.tables.scan import FetchedRows
 from likeset.trust.cards import Card, CardSecret, fields, read_fields, read_tagged
 from likeset.trust.letters import DIGEST_BYTES
 from likeset.trust.shares import (

@@ -32,7 +32,7 @@ from likeset.run.job import Job
 from likeset.run.runs import JOB, SUMMARY, read_result
 from likeset.tables.cells import MissingWords
 from likeset.tables.rows_per_id import written_ids
-from likeset.tables.scan.row_pass import without_dictionaries
+from likeset.tables.scan import without_dictionaries
 from likeset.tables.schema import Schema
 from likeset.tables.sources.declared_frames import DeclaredFrame
 from likeset.tables.sources.frames import column_names, numbers

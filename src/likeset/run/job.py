@@ -43,10 +43,7 @@ from likeset.tables.dead_columns import BoundsUse
 from likeset.tables.identifiers import suspicions_in
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.rows_per_id import check_most_rows, rows_of_each_id, undeclared_id, written_ids
-from likeset.tables.scan.row_pass import without_dictionaries
-from likeset.tables.scan.sampled_scan import SampledScan
-from likeset.tables.scan.source_scan import SourceScan
-from likeset.tables.scan.withheld_rows import offered_rows
+from likeset.tables.scan import OfferedScan, SourceScan, without_dictionaries
 from likeset.tables.schema import Schema
 from likeset.tables.sources.source import Block, Source, open_source
 from likeset.trust.cards import CardSecret, SealingSecret
@@ -360,7 +357,7 @@ def open_job(
             taking_part = seen.rows_taking_part()
             if not taking_part:
                 raise BadTable(source.name, f"owner {name} has no row that may take part; raise keep in the schema")
-            owners[name] = SampledScan(offered_rows(every, schema, seen, withhold=withhold), seen.sample)
+            owners[name] = OfferedScan.after(seen, every, withhold=withhold)
             shown[name] = source.name
             row_counts[name] = taking_part
             check_most_rows(seen.most_rows, source, schema, whose=f"owner {name}")

@@ -87,7 +87,7 @@ from likeset.run.plan import (
 from likeset.run.result import FORMAT, ComparedRows, JobResult, OwnerFacts, Result, RunOutcome, received_rows
 from likeset.split.host import LocalMeeting, SplitParty, computing_party, opened_slots, split_python
 from likeset.tables.identifiers import suspicions_in
-from likeset.tables.scan.source_scan import SourceScan
+from likeset.tables.scan import SourceScan
 from likeset.text import without_secrets
 from likeset.transports.local import LocalEngine, Progress, RunResult
 from likeset.transports.mailbox.progress import PartyState, RunProgress, progress_of
@@ -348,7 +348,6 @@ class JobFolder:
             with SteadyLedger(self.ledger_path) as ledger:
                 opened = True
                 yield ledger
-            shutil.rmtree(passes_folder(self.job), ignore_errors=True)
             partial.rename(self.out)
             _forget_messages(self.job, self.out)
         except BaseException as error:
@@ -396,11 +395,6 @@ class JobFolder:
                 "that spends comes on top"
             )
         return f"what was spent stays spent, and is kept in {self.partial}: go on with --resume"
-
-
-def passes_folder(job: Job) -> Path:
-    """Where owners' passes over many rows may leave what they have while the job runs, for one that is resumed."""
-    return unfinished(Path(job.out)) / "passes"
 
 
 def _check_place(out: Path, partial: Path, *, resume: bool) -> None:

@@ -55,13 +55,13 @@ def match(
     south=south.parquet --size 100 --epsilon 1 --out matched`
     """
     from likeset.app.report import render
-    from likeset.run.runs import passes_folder, run_job
-    from likeset.tables.scan.scan_choice import scan_factory
+    from likeset.run.runs import run_job
+    from likeset.tables.scan import scan_factory
     from likeset.tables.schema import Schema
 
     with (
         Waiting(quiet=json) as waiting,
-        scan_factory(scan, workers=workers, progress=waiting.rows, checkpoints=passes_folder(job)) as open_scan,
+        scan_factory(scan, workers=workers, progress=waiting.rows) as open_scan,
     ):
         done = run_job(job, render=render, resume=resume, progress=waiting.step, scan=open_scan, compare=compare)
     if json:

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from likeset.arguments import Rows
 from likeset.errors import BadTable, InvalidArgument
 from likeset.tables.records import DeclaredRecords
-from likeset.tables.rows_per_id import check_ids, undeclared_id
-from likeset.tables.scan.kept_rows import KeptRowsOfIds
-from likeset.tables.scan.row_pass import without_dictionaries
+from likeset.tables.rows_per_id import KeptRowsOfIds, check_ids, undeclared_id
+from likeset.tables.scan import without_dictionaries
 from likeset.tables.schema import Schema
 from likeset.tables.sources.frames import MarketTables, checked_owners, library_of, safe_names
 from likeset.tables.sources.source import Source, open_source

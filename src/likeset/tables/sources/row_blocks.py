@@ -199,7 +199,7 @@ class Source:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """Shares of the source, in order, for workers and checkpoints: the same ones every time."""
+        """Shares of the source, in order, for workers: the same ones every time."""
         return self._find_parts()
 
     @property

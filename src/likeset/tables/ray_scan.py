@@ -1,7 +1,11 @@
-"""The connection to a Ray cluster.
+"""The owner's second pass on a Ray cluster: workers read the rows where they lie, and only what is kept travels.
 
-Ray has one for the whole process. So all passes share it, whichever thread they run in: the first to come connects,
-the last to leave disconnects. What was started here is ended here; a cluster that somebody else started goes on.
+A worker that is lost takes nothing with it: its unit is read again elsewhere, with the same result. The cluster is the
+owner's own, and its workers see the owner's rows and keys; a cluster that is started here hears this machine only.
+
+Ray has one connection for the whole process. So all passes share it, whichever thread they run in: the first to come
+connects, the last to leave disconnects. What was started here is ended here; a cluster that somebody else started goes
+on.
 """
 
 import atexit
@@ -12,15 +16,24 @@ import socket
 import sys
 import tempfile
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any, Self
 
-from likeset.errors import InvalidArgument
+import pyarrow as pa
 
-__all__ = ["RayCluster", "import_ray"]
+from likeset.errors import BadTable, InvalidArgument
+from likeset.geometry.offers import Drawing
+from likeset.tables.scan import Keeper, Kept, Passed, SourceScan, Work, pass_over
+from likeset.tables.schema import Schema
+from likeset.tables.sources.row_blocks import Part
+from likeset.tables.sources.source import Source
 
+_RETRIES = 5
+_UNITS_A_WORKER = 4  # at least, where there are enough parts: so that all are done at about the same time
+_IN_FLIGHT = 2  # units for each worker that are handed out at a time
 _STORE_BYTES = 256 << 20
 _SECONDS_TO_REACH = 10.0
 _SECONDS_TO_ANSWER = 120.0
@@ -30,6 +43,120 @@ _QUIET = {"log_to_driver": False, "logging_level": logging.ERROR}
 _lock = threading.RLock()
 _members = 0  # that share the connection
 _connection: "_Connection | None" = None
+
+Unit = list[Part]
+"""What one worker does at a time."""
+
+
+class RayScan(SourceScan):
+    """Rows of a source, passed over by the workers of a cluster.
+
+    Args:
+        source: where the rows lie: the workers must see its files under the same paths.
+        schema: what they mean.
+        cluster: whose workers they are; joined here, so that what is wrong with it shows before anything is paid for.
+        labelled: whether the label is read as well.
+        progress: called as units are done.
+        unit_rows: how many rows a worker gets at a time; at least one part.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        schema: Schema,
+        *,
+        cluster: "RayCluster",
+        labelled: bool = True,
+        progress: Callable[[Passed], None] | None = None,
+        unit_rows: int | None = None,
+    ) -> None:
+        super().__init__(
+            source,
+            schema,
+            labelled=labelled,
+            workers=cluster.workers,
+            progress=progress,
+        )
+        self._asked_rows = unit_rows
+        self._ray = cluster.join()
+
+    def _second_pass(self, drawings: Sequence[Drawing], went_by: Callable[[int], None]) -> list[Keeper]:
+        keepers = [Keeper(drawing) for drawing in drawings]
+        rows = self._asked_rows or max(1, self.row_count // (_UNITS_A_WORKER * self._workers))
+        for parts, chosen in self._outcomes(units_of(self._source.parts, rows=rows), keepers):
+            for keeper, kept in zip(keepers, chosen, strict=True):
+                if kept is not None:
+                    keeper.add(kept)
+            went_by(sum(part.row_count for part in parts))
+        return keepers
+
+    def _outcomes(self, units: Sequence[Unit], keepers: Sequence[Keeper]) -> Iterator[tuple[Unit, list[Kept | None]]]:
+        """What each draw keeps of each unit; units may come in any order."""
+        ray = self._ray
+        task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_pass_over_unit)
+        shared = ray.put((self._work, tuple(keeper.drawing for keeper in keepers)))
+        most = _IN_FLIGHT * max(1, int(ray.cluster_resources().get("CPU", 1)))
+        waiting, running = list(reversed(list(enumerate(units)))), dict[Any, tuple[int, Unit]]()
+        failed: list[tuple[int, BadTable]] = []
+        try:
+            while waiting or running:
+                while waiting and len(running) < most:
+                    number, parts = waiting.pop()
+                    running[task.remote(shared, parts, [keeper.least for keeper in keepers])] = number, parts
+                (ready, *_), _ = ray.wait(list(running), num_returns=1)
+                number, parts = running.pop(ready)
+                try:
+                    outcome = ray.get(ready)
+                except (
+                    ray.exceptions.WorkerCrashedError,
+                    ray.exceptions.OutOfMemoryError,
+                    ray.exceptions.NodeDiedError,
+                ):
+                    raise BadTable(
+                        self._source.name,
+                        "the workers that read these rows died again and again; give them more memory",
+                        place=parts[0].place(parts[0].first_row),
+                    ) from None
+                if isinstance(outcome, tuple):
+                    failed.append((number, BadTable(outcome[0], outcome[1], place=outcome[2], column=outcome[3])))
+                    # The first in the order of rows is reported: of the others, only earlier ones are waited for.
+                    first = min(number for number, _ in failed)
+                    waiting = []
+                    for other in [ref for ref, (number, _) in running.items() if number > first]:
+                        ray.cancel(other)
+                        del running[other]
+                elif not failed:
+                    yield parts, outcome
+        finally:
+            for other in running:
+                ray.cancel(other)
+        if failed:
+            raise min(failed, key=lambda failure: failure[0])[1]
+
+
+def units_of(parts: Sequence[Part], *, rows: int) -> list[Unit]:
+    """Parts that follow each other, in units of at most so many rows; a larger part is a unit of its own."""
+    units: list[Unit] = []
+    for part in parts:
+        if units and sum(held.row_count for held in units[-1]) + part.row_count <= rows:
+            units[-1].append(part)
+        else:
+            units.append([part])
+    return units
+
+
+def _pass_over_unit(
+    shared: tuple[Work, tuple[Drawing, ...]], parts: Unit, leasts: list[float]
+) -> list[Kept | None] | tuple[str, str, str, str]:
+    """What a worker does: one unit in one thread. What is wrong with the rows comes back as words."""
+    pa.set_cpu_count(1)
+    work, drawings = shared
+    keepers = [Keeper(drawing, least=least) for drawing, least in zip(drawings, leasts, strict=True)]
+    try:
+        pass_over(parts, work, keepers)
+    except BadTable as error:
+        return error.table, error.reason, error.place, error.column
+    return [keeper.best_rows() for keeper in keepers]
 
 
 class RayCluster:

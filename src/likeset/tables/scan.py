@@ -1,0 +1,740 @@
+"""The owner's two passes over its rows: check and sample all rows, then score them and keep the best.
+
+Rows come in blocks, from files, databases or memory, and are never all held at once. A draw follows from the rows and
+its key alone: the sizes of blocks, the number of threads and the order in which blocks are finished change nothing.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from likeset import arguments
+from likeset.arguments import Rows
+from likeset.errors import BadTable, InvalidArgument
+from likeset.geometry import offers
+from likeset.geometry.features import TILE_ROWS
+from likeset.geometry.offers import Drawing
+from likeset.tables.columns import BooleanColumn, CategoryColumn, DateColumn, OrdinalColumn
+from likeset.tables.records import DeclaredRecords
+from likeset.tables.rows_per_id import IdCount, KeptRowsOfIds
+from likeset.tables.schema import Schema
+from likeset.tables.sources.row_blocks import Block, Part, checked_columns
+from likeset.tables.sources.source import Source
+
+BLOCK_ROWS = 32 * TILE_ROWS  # to look at a block of 30 columns at all takes as long as to map some 5,000 rows of it
+_SLACK = 1e-9  # of a sum of a weight and a perturbation, far beyond its rounding
+_NONE = np.empty(0, dtype=np.int64)
+
+RowNumbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class FetchedRows:
+    """Rows with their labels and, where they come from a table, their records.
+
+    Attributes:
+        rows: what the selection sees of them.
+        labels: one label each, or none at all.
+        table: the columns that may leave; None for bare arrays.
+    """
+
+    rows: Rows
+    labels: NDArray[Any]
+    table: pa.Table | None = None
+
+    def take(self, places: RowNumbers) -> Self:
+        """Some of them, in the order of ``places``."""
+        labels = self.labels[places] if len(self.labels) else self.labels
+        table = None if self.table is None else self.table.take(pa.array(places))
+        # In one layout whatever it was before: products of matrices may round differently with the layout.
+        return type(self)(np.ascontiguousarray(self.rows[places]), labels, table)
+
+    def in_declared_types(self, records: DeclaredRecords) -> Self:
+        """The same rows with records in declared types: done for the few rows that are drawn."""
+        assert self.table is not None  # noqa: S101 - rows of a source have records
+        return type(self)(self.rows, self.labels, records.of(self.table))
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """Parts of one table, one after the other."""
+        tables = [part.table for part in parts if part.table is not None]
+        return cls(
+            rows=np.concatenate([part.rows for part in parts]),
+            labels=np.concatenate([part.labels for part in parts]),
+            table=pa.concat_tables(tables).unify_dictionaries() if tables else None,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnRows:
+    """Rows drawn, best first: their numbers and what they are."""
+
+    row_numbers: RowNumbers
+    records: FetchedRows
+
+    def in_declared_types(self, records: DeclaredRecords) -> Self:
+        """The same with records in declared types."""
+        return type(self)(self.row_numbers, self.records.in_declared_types(records))
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Rows that may be among the best of a draw, with their perturbed scores."""
+
+    row_numbers: RowNumbers
+    scores: NDArray[np.float64]
+    records: FetchedRows
+
+    def __len__(self) -> int:
+        return len(self.row_numbers)
+
+    def plain(self) -> Self:
+        """The same rows without dictionaries, which may hold far more words than are kept."""
+        assert self.records.table is not None  # noqa: S101 - rows of a source have records
+        return replace(self, records=replace(self.records, table=without_dictionaries(self.records.table)))
+
+
+class Keeper:
+    """The best rows of one draw so far, while blocks of rows go by in any order.
+
+    Holds at most about three times as many rows as are drawn.
+
+    Args:
+        drawing: what is wanted.
+        least: a perturbed score that as many rows as are drawn are known to reach; rows below it are out for good.
+    """
+
+    def __init__(self, drawing: Drawing, *, least: float = -np.inf) -> None:
+        self.drawing, self.least = drawing, least
+        self._kept: list[Kept] = []
+        self._held = 0
+
+    def choose(self, block: FetchedRows, first_row: int) -> Kept:
+        """The rows of a block that may be among the best. Changes nothing, so several threads may do it at once."""
+        places, scores = self.best_places(first_row, len(block.rows), block)
+        return Kept(first_row + places, scores, block.take(places))
+
+    def best_places(
+        self, first_row: int, rows: int, block: FetchedRows | None = None
+    ) -> tuple[RowNumbers, NDArray[np.float64]]:
+        """Which rows of a block to choose, and their perturbed scores; an unweighted draw looks at no row for it."""
+        drawing, least = self.drawing, self.least
+        weights = None if drawing.score is None else drawing.score(block, first_row)
+        most = 0.0 if weights is None or not rows else float(weights.max())
+        places, scores = offers.large_perturbations(first_row, rows, key=drawing.key, least=least - most - _SLACK)
+        if weights is not None:
+            scores = scores + weights[places]
+        good = np.flatnonzero(scores >= least)
+        good, scores = places[good], scores[good]
+        if len(good) > drawing.count:
+            best = offers.largest(good, scores, drawing.count)
+            order = np.argsort(best.row_numbers)
+            good, scores = best.row_numbers[order], best.perturbed[order]
+        return good, scores
+
+    def add(self, kept: Kept) -> None:
+        """Rows chosen from a block, or kept by another keeper of the same draw from other rows."""
+        self._kept.append(kept)
+        self._held += len(kept)
+        if self._held > 2 * self.drawing.count + TILE_ROWS:
+            self._prune()
+
+    def best_rows(self) -> Kept | None:
+        """The best rows so far, best first; None if nothing went by."""
+        if self._kept:
+            self._prune()
+        return self._kept[0] if self._kept else None
+
+    def result(self) -> DrawnRows:
+        """The rows drawn from all that went by."""
+        best = self.best_rows()
+        if best is None:
+            raise InvalidArgument("rows", "none", "there must be at least one row to draw from")
+        return DrawnRows(best.row_numbers, best.records)
+
+    def _prune(self) -> None:
+        numbers = np.concatenate([kept.row_numbers for kept in self._kept])
+        scores = np.concatenate([kept.scores for kept in self._kept])
+        best = offers.largest(numbers, scores, self.drawing.count)
+        order = np.argsort(numbers, kind="stable")
+        places = order[np.searchsorted(numbers, best.row_numbers, sorter=order)]
+        records = FetchedRows.concatenate([kept.records for kept in self._kept]).take(places)
+        self._kept = [Kept(best.row_numbers, best.perturbed, records)]
+        self._held = len(best)
+        if self._held == self.drawing.count and self._held:
+            self.least = max(self.least, float(best.perturbed[-1]))
+
+
+def _draw_from(blocks: Iterable[tuple[int, FetchedRows]], drawings: Sequence[Drawing]) -> list[DrawnRows]:
+    keepers = [Keeper(drawing) for drawing in drawings]
+    for first, block in blocks:
+        for keeper in keepers:
+            keeper.add(keeper.choose(block, first))
+    return [keeper.result() for keeper in keepers]
+
+
+class MemoryScan:
+    """Rows that lie in memory.
+
+    Args:
+        rows: one row per record.
+        labels: one label per row, or none.
+        table: the columns that may leave, one line per row; none for bare arrays.
+    """
+
+    def __init__(self, rows: ArrayLike, labels: ArrayLike | None = None, table: pa.Table | None = None) -> None:
+        matrix = arguments.matrix("rows", rows)
+        held = np.empty(0) if labels is None else np.asarray(labels)
+        if labels is not None and held.shape != (len(matrix),):
+            raise InvalidArgument(
+                "labels", f"array of shape {held.shape}", f"must be one label for each of {len(matrix)} rows"
+            )
+        if table is not None and table.num_rows != len(matrix):
+            raise InvalidArgument("table", f"{table.num_rows} records", f"must be one for each of {len(matrix)} rows")
+        self._all = FetchedRows(matrix, held, table)
+
+    @property
+    def row_count(self) -> int:
+        """How many rows there are."""
+        return len(self._all.rows)
+
+    def draw(self, *drawings: Drawing) -> list[DrawnRows]:
+        """All draws in one pass; each the same for the same key."""
+        return _draw_from(self.blocks(), drawings)
+
+    def fetch(self, row_numbers: RowNumbers) -> FetchedRows:
+        """The rows of these numbers, in this order."""
+        return self._all.take(row_numbers)
+
+    def blocks(self) -> Iterator[tuple[int, FetchedRows]]:
+        """All rows, block by block, with the number of each block's first row."""
+        everything = self._all
+        for first in range(0, len(everything.rows), BLOCK_ROWS):
+            part = slice(first, first + BLOCK_ROWS)
+            table = None if everything.table is None else everything.table.slice(first, BLOCK_ROWS)
+            yield first, FetchedRows(everything.rows[part], everything.labels[part], table)
+
+
+@dataclass(frozen=True)
+class Passed:
+    """How far a pass is.
+
+    Attributes:
+        table: the source's name.
+        rows: how many rows went by.
+        total: how many there are; None in a first pass, which finds out.
+    """
+
+    table: str
+    rows: int
+    total: int | None
+
+
+class Fold(Protocol):
+    """Looks at all rows, block by block."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """What it looks at."""
+
+    def add(self, block: Block) -> None:
+        """The next rows, with these columns at least; text may come as dictionaries."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows that were drawn, all with the same weight, while all rows went by."""
+
+    drawing: Drawing
+    drawn: DrawnRows
+
+
+@dataclass(frozen=True, eq=False)
+class FirstPass:
+    """What all rows told.
+
+    Attributes:
+        row_count: how many there are.
+        too_long: numbers of the rows with a cell that is longer than the schema declares.
+        kept: numbers of the rows of which the schema keeps some for each id; None where it keeps all.
+        most_rows: of one id; 1 where the schema declares no ids, or lets them have any number.
+        fault: the first row that cannot be used, and why; None if all can. The caller may have to say something first.
+        sample: what was asked for, if there are rows to draw from.
+    """
+
+    row_count: int
+    too_long: RowNumbers
+    kept: RowNumbers | None
+    most_rows: int
+    fault: BadTable | None
+    sample: Sample | None
+
+    def rows_taking_part(self) -> int:
+        """How many rows are neither too long nor left out of those kept."""
+        if self.kept is None:
+            return self.row_count - len(self.too_long)
+        return len(np.setdiff1d(self.kept, self.too_long, assume_unique=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """How a pass reads and maps blocks; can be pickled.
+
+    Attributes:
+        table: the source's name, for messages.
+        schema: maps and checks the rows.
+        labelled: whether the label is read as well.
+        block_rows: how many rows are read at a time.
+    """
+
+    table: str
+    schema: Schema
+    labelled: bool
+    block_rows: int = BLOCK_ROWS
+
+    @property
+    def columns(self) -> list[str]:
+        """What is read."""
+        return list(self.schema.record_columns if self.labelled else self.schema.columns)
+
+    @property
+    def words(self) -> list[str]:
+        """Columns with few different words."""
+        kinds = (BooleanColumn, CategoryColumn, DateColumn, OrdinalColumn)
+        few = [name for name, declared in self.schema.declared.items() if isinstance(declared, kinds)]
+        label = self.schema.declaration.label
+        return [*few, label.column] if label is not None and label.kind == "category" else few
+
+    def is_sound(self, table: pa.Table) -> bool:
+        """Whether every cell can be used, by a test that is faster than the map and may say no too often."""
+        return self.schema.sound(table, table=self.table, labels=self.labelled)
+
+    def map_rows(self, table: pa.Table, locate: Callable[[int], str]) -> FetchedRows:
+        """Rows as numbers, every cell checked."""
+        mapped = self.schema.map(table, table=self.table, locate=locate, labels=self.labelled, by_columns=True)
+        return FetchedRows(mapped.rows, mapped.labels, table)
+
+    def chosen_unweighted(
+        self, keeper: Keeper, table: pa.Table, first_row: int, stay: RowNumbers | None = None
+    ) -> Kept:
+        """The rows of a sound block that an unweighted draw may keep; only they are mapped.
+
+        Args:
+            keeper: of the draw.
+            table: the block.
+            first_row: the number of its first row.
+            stay: places of the rows that have a number; all if None.
+        """
+        places, scores = keeper.best_places(first_row, table.num_rows if stay is None else len(stay))
+        rows = table.take(pa.array(places if stay is None else stay[places]))
+        return Kept(first_row + places, scores, self.map_rows(rows, str)).plain()
+
+
+class SourceScan:
+    """Rows of a source, mapped by a schema.
+
+    Holds a few blocks and the rows that are drawn, whatever the number of rows. Every pass maps and checks every cell:
+    a row that cannot be used ends it before anything is drawn.
+
+    Args:
+        source: where the rows lie.
+        schema: what they mean.
+        labelled: whether the label is read as well.
+        workers: how many threads read, map and score.
+        progress: called as rows go by.
+        block_rows: how many rows are read at a time.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        schema: Schema,
+        *,
+        labelled: bool = True,
+        workers: int = 1,
+        progress: Callable[[Passed], None] | None = None,
+        block_rows: int = BLOCK_ROWS,
+    ) -> None:
+        self._source = source
+        self._workers = arguments.count("workers", workers)
+        self._progress = progress
+        self._work = Work(source.name, schema, labelled, arguments.count("block_rows", block_rows))
+        self.records = DeclaredRecords(schema)
+
+    @property
+    def row_count(self) -> int:
+        """How many rows there are."""
+        return self._source.row_count
+
+    def first_pass(
+        self,
+        *folds: Fold,
+        sample: Drawing | None = None,
+        without_too_long: bool = False,
+        keep_key: int | None = None,
+    ) -> FirstPass:
+        """Everything that takes all rows to know, by one reading.
+
+        Args:
+            folds: look at the same blocks.
+            sample: an unweighted draw from the rows.
+            without_too_long: whether rows that are too long are left out of that draw, and have no number in it.
+            keep_key: the secret that decides which rows of an id are kept, where the schema keeps a few; then no
+                sample is drawn, since only the end shows which they are.
+
+        Raises:
+            BadTable: the rows cannot be read, or a column is absent.
+        """
+        source, work = self._source, self._work
+        kept = KeptRowsOfIds.of(source, work.schema, key=keep_key)
+        rows = _Checks(work, self.records, None if kept is not None else sample, without_too_long=without_too_long)
+        went_by = self._counter(source.row_count if source.counted else None)
+        with IdCount.of(source, work.schema) or nullcontext() as ids:
+            looking: list[Fold] = [*folds, *(fold for fold in (ids, kept) if fold is not None)]
+            columns = dict.fromkeys([*work.columns, *(column for fold in looking for column in fold.columns)])
+            for block in source.blocks(list(columns), rows=work.block_rows, words=work.words):
+                for fold in looking:
+                    fold.add(block)
+                rows.add(block)
+                went_by(len(block))
+            return FirstPass(
+                row_count=rows.count,
+                too_long=np.concatenate([_NONE, *rows.too_long]),
+                kept=None if kept is None else kept.row_numbers(),
+                most_rows=1 if ids is None else ids.most_rows(),
+                fault=rows.fault,
+                sample=rows.sample(),
+            )
+
+    def draw(self, *drawings: Drawing) -> list[DrawnRows]:
+        """All draws in one pass; each the same for the same key.
+
+        Raises:
+            InvalidArgument: the schema keeps a few rows of each id: then only an ``OfferedScan`` draws.
+        """
+        schema = self._work.schema
+        if schema.keep is not None:
+            raise InvalidArgument("keep", schema.keep, "allows no draw from all rows; draw from those kept")
+        checked_columns(self._work.columns, self._source.schema, table=self._source.name)
+        keepers = self._second_pass(drawings, self._counter(self._source.row_count))
+        return [keeper.result().in_declared_types(self.records) for keeper in keepers]
+
+    def fetch(self, row_numbers: RowNumbers) -> FetchedRows:
+        """The rows of these numbers, in this order."""
+        table = self._source.fetch(row_numbers, self._work.columns)
+        mapped = self._work.map_rows(table, lambda offset: f"row {int(row_numbers[offset]) + 1}")
+        return mapped.in_declared_types(self.records)
+
+    def blocks(self) -> Iterator[tuple[int, FetchedRows]]:
+        """All rows, block by block, with the number of each block's first row."""
+        went_by = self._counter(self._source.row_count)
+        for block in self._source.blocks(self._work.columns, rows=self._work.block_rows):
+            yield block.first_row, self._work.map_rows(block.table, block.locate)
+            went_by(len(block))
+
+    def _second_pass(self, drawings: Sequence[Drawing], went_by: Callable[[int], None]) -> list[Keeper]:
+        keepers = [Keeper(drawing) for drawing in drawings]
+        pass_over(self._source.parts, self._work, keepers, workers=self._workers, went_by=went_by)
+        return keepers
+
+    def _counter(self, total: int | None) -> Callable[[int], None]:
+        rows = 0
+
+        def add(count: int) -> None:
+            nonlocal rows
+            rows += count
+            if self._progress is not None:
+                self._progress(Passed(self._source.name, rows, total))
+
+        return add
+
+
+class _Checks:
+    """Whether rows can be used, and a draw from them."""
+
+    def __init__(
+        self, work: Work, records: DeclaredRecords, drawing: Drawing | None, *, without_too_long: bool
+    ) -> None:
+        self.count = 0
+        self.too_long: list[RowNumbers] = []
+        self.fault: BadTable | None = None
+        self._work, self._records = work, records
+        self._keeper = None if drawing is None else Keeper(drawing)
+        self._without_too_long = without_too_long
+        self._left_out = 0
+
+    def add(self, block: Block) -> None:
+        work, table = self._work, block.table.select(self._work.columns)
+        longer = np.flatnonzero(self._records.too_long(table)) if self._records.open_columns else _NONE
+        self.too_long.append(block.first_row + longer)
+        self.count += len(block)
+        if self.fault is not None:
+            return
+        try:
+            if not work.is_sound(table):
+                work.map_rows(table, block.locate)
+            if self._keeper is not None:
+                stay = np.arange(table.num_rows)
+                if self._without_too_long:
+                    stay = np.delete(stay, longer)
+                self._keeper.add(work.chosen_unweighted(self._keeper, table, block.first_row - self._left_out, stay))
+                self._left_out += table.num_rows - len(stay)
+        except BadTable as fault:
+            self.fault = fault
+
+    def sample(self) -> Sample | None:
+        if self._keeper is None or self.fault is not None or self.count == self._left_out:
+            return None
+        return Sample(self._keeper.drawing, self._keeper.result().in_declared_types(self._records))
+
+
+class OfferedScan:
+    """The rows of a scan that a run may see.
+
+    Rows that stay are numbered anew, in their order: as long as the data and what is left out stay, so do the numbers,
+    and with them every draw. Not for protocols that release something about selected rows: there a row that goes must
+    leave its number empty (docs/proofs/summary-stream.md).
+
+    A sample, and the rows that were drawn last, are not read again.
+
+    Args:
+        scan: all rows.
+        kept: numbers of the rows that take part, rising, each once; None for all.
+        excluded: numbers of rows that take no part, rising, each once; only where ``kept`` is None.
+        renumbered: whether rows are numbered anew; if not, numbers of rows that take no part stay empty.
+        sample: drawn from the rows that take part, in a first pass.
+    """
+
+    def __init__(
+        self,
+        scan: SourceScan,
+        *,
+        kept: RowNumbers | None = None,
+        excluded: RowNumbers = _NONE,
+        renumbered: bool = True,
+        sample: Sample | None = None,
+    ) -> None:
+        self._scan, self._kept, self._excluded = scan, kept, excluded
+        # A scan without any row that is left out is the scan itself.
+        self._renumbered = renumbered and (kept is not None or len(excluded) > 0)
+        self._sample = sample
+        self._drawn: Sequence[DrawnRows] = ()
+
+    @classmethod
+    def after(cls, seen: FirstPass, scan: SourceScan, *, withhold: bool, rare: RowNumbers = _NONE) -> Self:
+        """The rows that a run may see, after a first pass.
+
+        Args:
+            seen: what all rows told.
+            scan: all rows.
+            withhold: whether rows that are too long are left out, and others numbered anew; if not, rows keep their
+                numbers, and whoever bids them leaves out what is too long.
+            rare: numbers of rows that are never offered.
+        """
+        excluded = np.union1d(rare, seen.too_long) if withhold else rare
+        # Rare rows are known at the end only: the numbers of the others, and with them the sample, change.
+        sample = None if len(rare) else seen.sample
+        if seen.kept is None:
+            return cls(scan, excluded=excluded, sample=sample)
+        kept = np.setdiff1d(seen.kept, excluded, assume_unique=True)
+        return cls(scan, kept=kept, renumbered=withhold, sample=sample)
+
+    @property
+    def row_count(self) -> int:
+        """How many numbers there are."""
+        if not self._renumbered:
+            return self._scan.row_count
+        return self._scan.row_count - len(self._excluded) if self._kept is None else len(self._kept)
+
+    @property
+    def absent_rows(self) -> RowNumbers:
+        """Numbers that stay empty."""
+        if self._renumbered or self._kept is None:
+            return _NONE
+        return np.delete(np.arange(self.row_count, dtype=np.int64), self._kept)
+
+    def draw(self, *drawings: Drawing) -> list[DrawnRows]:
+        """All draws in one pass, or in none if the sample is asked for; the same for the same key.
+
+        Raises:
+            InvalidArgument: some numbers are empty: a draw would take them for rows.
+        """
+        if self._sample is not None and drawings == (self._sample.drawing,):
+            return [self._sample.drawn]
+        if self._renumbered:
+            records = self._scan.records
+            drawn = [one.in_declared_types(records) for one in _draw_from(self.blocks(), drawings)]
+        elif self._kept is not None:
+            raise InvalidArgument("drawings", len(drawings), "must be none where some numbers are no rows")
+        else:
+            drawn = self._scan.draw(*drawings)
+        self._drawn = drawn
+        return drawn
+
+    def fetch(self, row_numbers: RowNumbers) -> FetchedRows:
+        """The rows of these numbers, in this order."""
+        numbers = np.concatenate([_NONE, *(drawn.row_numbers for drawn in self._drawn)])
+        held, first = np.unique(numbers, return_index=True)
+        if not len(row_numbers) or not np.isin(row_numbers, held).all():
+            return self._scan.fetch(self.numbers_in_source(row_numbers))
+        places = first[np.searchsorted(held, row_numbers)]
+        return FetchedRows.concatenate([drawn.records for drawn in self._drawn]).take(places)
+
+    def blocks(self) -> Iterator[tuple[int, FetchedRows]]:
+        """All rows, block by block, with the number of each block's first row; also those under absent numbers."""
+        for first, block in self._scan.blocks():
+            if not self._renumbered:
+                yield first, block
+                continue
+            held = self._excluded if self._kept is None else self._kept
+            begin, end = map(int, np.searchsorted(held, [first, first + len(block.rows)]))
+            found = held[begin:end] - first
+            if self._kept is not None:
+                if end > begin:
+                    yield begin, block.take(found)
+            elif end - begin < len(block.rows):
+                stay = np.delete(np.arange(len(block.rows)), found)
+                yield first - begin, block.take(stay) if end > begin else block
+
+    def numbers_in_source(self, row_numbers: RowNumbers) -> RowNumbers:
+        """The numbers of these rows in the source, where all rows are counted."""
+        if not self._renumbered:
+            return row_numbers
+        if self._kept is not None:
+            return self._kept[row_numbers]
+        # How many rows stay before each that is left out: a row's new number is below it, or it comes later.
+        stay_before = self._excluded - np.arange(len(self._excluded))
+        return np.asarray(row_numbers + np.searchsorted(stay_before, row_numbers, side="right"), dtype=np.int64)
+
+
+def pass_over(
+    parts: Sequence[Part],
+    work: Work,
+    keepers: Sequence[Keeper],
+    *,
+    workers: int = 1,
+    went_by: Callable[[int], None] | None = None,
+) -> None:
+    """Read, map, check and score the rows of these parts, and keep the best.
+
+    Whoever has nothing to do reads the next block, one thread at a time, and then maps and scores it while another
+    reads: so reading and computing overlap without a thread too many.
+
+    Args:
+        parts: to pass over.
+        work: how.
+        keepers: of the draws.
+        workers: how many threads.
+        went_by: called with the number of rows of every block that is done, by one thread at a time.
+
+    Raises:
+        BadTable: for the first block, in the order of rows, that cannot be read or mapped.
+    """
+    crew = _Crew(parts, work, keepers, went_by)
+    helpers = [threading.Thread(target=crew.work, name="likeset-pass", daemon=True) for _ in range(workers - 1)]
+    for helper in helpers:
+        helper.start()
+    try:
+        crew.work()
+    finally:
+        crew.stopped = True
+        for helper in helpers:
+            helper.join()
+    if crew.failed:
+        # Every earlier block was read before, and so was finished.
+        raise min(crew.failed, key=lambda failed: failed[0])[1]
+
+
+class _Crew:
+    """Threads that share the blocks of one pass."""
+
+    def __init__(
+        self, parts: Sequence[Part], work: Work, keepers: Sequence[Keeper], went_by: Callable[[int], None] | None
+    ) -> None:
+        self.failed: list[tuple[int, BaseException]] = []
+        self.stopped = False
+        self._work, self._keepers, self._went_by = work, keepers, went_by
+        cut = (part.with_words(work.words).cut(work.columns, work.block_rows) for part in parts)
+        self._blocks = (block for blocks in cut for block in blocks)
+        self._taken = 0
+        self._reading = threading.Lock()
+        self._keeping = threading.Lock()
+
+    def work(self) -> None:
+        """Do block after block until there are none left or something fails."""
+        position = -1
+        try:
+            while True:
+                with self._reading:
+                    if self.stopped:
+                        return
+                    position = self._taken
+                    self._taken += 1
+                    block = next(self._blocks, None)
+                if block is None:
+                    return
+                chosen = self._chosen(block)
+                with self._keeping:
+                    for keeper, kept in zip(self._keepers, chosen, strict=True):
+                        keeper.add(kept)
+                    if self._went_by is not None:
+                        self._went_by(len(block))
+        except BaseException as error:  # raised by the thread that waits for all
+            self.failed.append((position, error))
+            self.stopped = True
+
+    def _chosen(self, block: Block) -> list[Kept]:
+        """What each draw may keep of a block, every cell of which was checked."""
+        work = self._work
+        if any(keeper.drawing.score is not None for keeper in self._keepers) or not work.is_sound(block.table):
+            rows = work.map_rows(block.table, block.locate)
+            return [keeper.choose(rows, block.first_row).plain() for keeper in self._keepers]
+        return [work.chosen_unweighted(keeper, block.table, block.first_row) for keeper in self._keepers]
+
+
+def without_dictionaries(table: pa.Table) -> pa.Table:
+    """The same cells, each with its own words."""
+    kinds = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in table.schema.types]
+    if kinds == table.schema.types:
+        return table
+    return table.cast(pa.schema(list(zip(table.schema.names, kinds, strict=True))))
+
+
+@contextmanager
+def scan_factory(
+    text: str = "local", *, workers: int | None = None, progress: Callable[[Passed], None] | None = None
+) -> Iterator[Callable[[Source, Schema], SourceScan]]:
+    """How scans are opened, from what a user wrote; what was started for them ends with the block.
+
+    Args:
+        text: ``local``: on this machine; ``ray:ADDRESS``: on a Ray cluster that runs; ``ray``: on the one that
+            ``RAY_ADDRESS`` names, or else on one that is started here and hears this machine only.
+        workers: threads on this machine, or workers of the cluster that is started; as many as there are cores if None.
+        progress: called as rows go by.
+
+    Raises:
+        InvalidArgument: the text is none of these, or Ray is not installed.
+    """
+    count = arguments.count("workers", workers) if workers is not None else _cores()
+    kind, _, address = text.partition(":")
+    if kind == "local" and not address:
+        yield lambda source, schema: SourceScan(source, schema, workers=count, progress=progress)
+    elif kind == "ray" and (address or ":" not in text):
+        from likeset.tables.ray_scan import RayCluster, RayScan, import_ray
+
+        import_ray(address or None)
+        with RayCluster(address or None, workers=count) as cluster:
+            yield lambda source, schema: RayScan(source, schema, cluster=cluster, progress=progress)
+    else:
+        raise InvalidArgument("scan", text, "must be local, ray or ray:ADDRESS")
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
