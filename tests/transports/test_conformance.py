@@ -30,7 +30,8 @@ from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
 from likeset.protocol.wire import Summary, decode
 from likeset.transports.local import LocalEngine
-from likeset.transports.nvflare.engine import RunReport, simulate
+from likeset.transports.nvflare.engine import simulate
+from likeset.transports.nvflare.run_report import RunReport
 from likeset.transports.site_reasons import REASONS_FILE
 
 needs_nvflare = pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]")

@@ -61,7 +61,6 @@ class Reach:
     certificate: bytes
 
     def to_bytes(self) -> bytes:
-        """As it travels."""
         words = {"certificate": self.certificate.hex(), "host": self.host, "port": self.port}
         return json.dumps(words, sort_keys=True, separators=(",", ":")).encode("ascii")
 
@@ -86,7 +85,6 @@ class Reach:
 
     @property
     def peer(self) -> TunnelPeer:
-        """As tunnels know it."""
         return TunnelPeer(self.host, self.port, self.certificate)
 
 
@@ -112,17 +110,14 @@ class ComputeFolder:
 
     @property
     def folder(self) -> Path:
-        """Where it is."""
         return self.home / _FOLDER / self.run
 
     @property
     def exists(self) -> bool:
-        """Whether anything of the run is kept."""
         return self.folder.exists()
 
     @property
     def opening(self) -> Opening:
-        """Of the picks."""
         return Opening(self.folder)
 
     def certificate(self, place: TunnelPlace) -> RunCertificate:
@@ -180,13 +175,11 @@ class ComputeFolder:
                 path.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Remove everything, when the run is over."""
         if self.exists:
             shutil.rmtree(self.folder)
 
 
 def _ports_of(home: Path) -> set[int]:
-    """Ports that other runs of this home have told others."""
     files = (home / _FOLDER).glob(f"*/{_TUNNEL}")
     return {int(_document(path.read_bytes()).get("port", 0)) for path in files}
 
@@ -234,11 +227,9 @@ class ComputeResident:
 
     @property
     def failed(self) -> bool:
-        """Whether it says nothing more, and must be made anew."""
         return self.shell is not None and self.shell.failed
 
     def begin(self, cards: Mapping[str, Card]) -> None:
-        """It is known who takes part."""
         if self.shell is None:
             party, charges = self.make(cards), self.charges or _NoCharges()
             if isinstance(party, SplitConsumer):
@@ -247,7 +238,6 @@ class ComputeResident:
                 self.shell = ComputeShell(party, charges)
 
     def take(self, message: Message) -> tuple[Message, ...]:
-        """The replies to a message."""
         return self.made.take(message)
 
     @property
@@ -310,12 +300,10 @@ class ComputeRun(SiteRun):
 
     @property
     def party(self) -> ComputeParty | None:
-        """The party; None before it is known who takes part."""
         return None if self.resident.shell is None else self.resident.shell.party
 
     @property
     def waiting_for(self) -> frozenset[str]:
-        """The owners whose part it still waits for."""
         return frozenset() if self.party is None else self.party.waiting_for
 
     @property
@@ -370,8 +358,6 @@ class SplitConsumerRun(ComputeRun):
     receipts: Callable[[Collection[str]], Mapping[str, bytes]] = field(kw_only=True)
 
     def begin(self, acceptances: Iterable[bytes]) -> tuple[bytes, ...]:
-        """The first letters of the run, once enough others take part."""
-
         def start() -> tuple[Message, ...]:
             self.resident.begin(self.letters.cards)
             return self.resident.consumer.start()
@@ -392,7 +378,6 @@ class SplitConsumerRun(ComputeRun):
 
     @property
     def has_summary(self) -> bool:
-        """Whether any row that was picked held, once they were opened."""
         return self.resident.consumer.party.summary is not None
 
     @property
@@ -480,12 +465,10 @@ class WorkerComputation:
         self._meeting.start(job.peers)
 
     def run(self) -> OpenedSlots | None:
-        """See ``Computation``."""
         picks = self._party.run(progress=self._job.progress, patience=PATIENCE)
         return None if picks is None else opened_slots(picks, self._job.inputs)
 
     def stop(self) -> None:
-        """See ``Computation``."""
         with self._stopping:
             if not self._is_stopped:
                 self._is_stopped = True
@@ -515,7 +498,6 @@ class ComputeStatus:
     reason: str = ""
 
     def __str__(self) -> str:
-        """In words."""
         match self.state:
             case "computing":
                 return f"computing: {self.stage} {self.done:,} of {self.of:,}"
@@ -582,11 +564,9 @@ class ComputeRoom:
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything is computed now, or waited for."""
         return any(task.status.state in ("waiting", "computing") for task in self._tasks.values())
 
     def opened(self, run: str) -> OpenedSlots | None:
-        """What was opened to this party; None at all but the consumer, and before the end."""
         task = self._tasks.get(run)
         return None if task is None else task.result
 
@@ -595,11 +575,9 @@ class ComputeRoom:
         return self._repeats[run]
 
     def end(self, run: str) -> None:
-        """Compute a run no more."""
         self._end(self._tasks.pop(run, None))
 
     def close(self) -> None:
-        """End all computations."""
         for task in list(self._tasks.values()):
             self._end(task)
         self._tasks.clear()
@@ -656,15 +634,11 @@ class ComputeRoom:
 
 
 class ComputingHome(Protocol):
-    """A home that computes."""
+    @property
+    def folder(self) -> Path: ...
 
     @property
-    def folder(self) -> Path:
-        """Its directory."""
-
-    @property
-    def tunnels(self) -> TunnelPlace:
-        """Where its tunnels listen; raises where its settings do not say."""
+    def tunnels(self) -> TunnelPlace: ...
 
 
 def compute_room(home: ComputingHome) -> ComputeRoom | None:

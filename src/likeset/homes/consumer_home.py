@@ -61,7 +61,6 @@ class Connection(Document):
 
     @property
     def patience(self) -> timedelta:
-        """How long owners may take in a split run."""
         return timedelta(hours=self.patience_hours)
 
 
@@ -106,7 +105,6 @@ def named_cards(
 
 
 def _pinned(pins: Mapping[str, Pin], role: Role, name: str, *, field: str = "curator_card") -> str:
-    """The fingerprint of the card that is pinned under a name, in that role."""
     pin = pins.get(name)
     if pin is None:
         hint = near_miss(name, {other for other, pin in pins.items() if pin.role == role})
@@ -162,12 +160,10 @@ class KeptRun:
 
     @property
     def name(self) -> str:
-        """The run's name."""
         return self.folder.name
 
     @property
     def job_path(self) -> Path:
-        """The file of what was asked for."""
         return self.folder / "job.yaml"
 
     @property
@@ -191,17 +187,14 @@ class KeptRun:
 
     @property
     def terms(self) -> Terms:
-        """The terms that were signed."""
         return self.invitation.terms
 
     @property
     def schema_path(self) -> Path:
-        """The schema's file, as it was when the terms were drafted."""
         return self.folder / "schema.yaml"
 
     @property
     def schema(self) -> Schema:
-        """The schema of the terms."""
         schema = Schema.load(self.schema_path)
         if schema.digest != self.terms.schema_digest:
             reason = f"is not the schema of run {self.name}, as it was when its terms were drafted"
@@ -210,13 +203,11 @@ class KeptRun:
 
     @property
     def target(self) -> Rows:
-        """The consumer's rows, as the schema maps them."""
         rows: Rows = np.load(self.folder / "target.npy", allow_pickle=False)
         return rows
 
     @property
     def selection(self) -> Selection:
-        """How the curator is to select."""
         path = self.folder / "selection.json"
         try:
             return Selection(**json.loads(path.read_text(encoding="utf-8")))
@@ -225,7 +216,6 @@ class KeptRun:
 
     @property
     def summary_path(self) -> Path:
-        """The file of what the site received."""
         return self.folder / "summary.bin"
 
     def summary(self) -> Summary:
@@ -248,18 +238,15 @@ class KeptRun:
 
     @property
     def ending(self) -> dict[str, Any]:
-        """What that says; nothing if nobody asked yet."""
         path = self.ending_path
         return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
 
     @property
     def travel_path(self) -> Path:
-        """The file that says that its letters travel by mailbox."""
         return self.folder / "mailbox.json"
 
     @property
     def travel(self) -> Travel | None:
-        """By which mailbox its letters travel; None if by none."""
         return documents.read(self.travel_path, Travel) if self.travel_path.exists() else None
 
     def keep_travel(self, mailbox: str, *, decide_by: datetime | None = None, now: datetime | None = None) -> Travel:
@@ -284,29 +271,24 @@ class KeptRun:
         return (self.folder / _CANCELLED).exists()
 
     def cancel(self) -> None:
-        """Stop it; asked again, as it was."""
         documents.write_text(self.folder / _CANCELLED, "")
 
     @property
     def result(self) -> Path:
-        """The directory of the result."""
         return self.folder / "result"
 
     @property
     def jobs(self) -> list[str]:
-        """The names of the jobs that were submitted for it, oldest first."""
         path = self.folder / "jobs.txt"
         return path.read_text(encoding="utf-8").split() if path.exists() else []
 
     def last_job(self) -> str:
-        """The job that was submitted last."""
         jobs = self.jobs
         if not jobs:
             raise InvalidArgument("RUN", self.name, "was not submitted yet; do so with `likeset run submit`")
         return jobs[-1]
 
     def add_job(self, name: str) -> None:
-        """Note that a job was submitted."""
         documents.write_text(self.folder / "jobs.txt", "".join(f"{job}\n" for job in (*self.jobs, name)))
 
     def keep(
@@ -340,11 +322,9 @@ class ConsumerHome(PartyHome):
 
     @property
     def usual_name(self) -> str:
-        """The consumer's name, as ``consumer.yaml`` has it."""
         return self.connection.name
 
     def check(self) -> None:
-        """Raise unless this is the directory of a consumer."""
         _ = self.connection
 
     @property
@@ -354,7 +334,6 @@ class ConsumerHome(PartyHome):
 
     @property
     def connection(self) -> Connection:
-        """What ``consumer.yaml`` says."""
         path = self.folder / SETTINGS_FILE
         if not path.is_file():
             raise InvalidArgument(
@@ -393,12 +372,10 @@ class ConsumerHome(PartyHome):
                 book.settle(digest)
 
     def runs(self) -> list[KeptRun]:
-        """All runs, by name."""
         paths = sorted((self.folder / "runs").glob(f"*/*{_INVITATION}"))
         return [self.run(path.stem) for path in paths if path.stem == path.parent.name]
 
     def run(self, name: str) -> KeptRun:
-        """A run by its name, known or not."""
         if _FOLDER.fullmatch(name) is None:
             raise InvalidArgument("run", name, "must be letters, digits, . _ and -: it names a folder")
         return KeptRun(self.folder / "runs" / name, self.ledger)

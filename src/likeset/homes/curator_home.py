@@ -82,12 +82,10 @@ class CuratorSettings(Document):
 
     @property
     def patience(self) -> timedelta:
-        """How long it waits for an owner's answer."""
         return timedelta(hours=self.patience_hours)
 
     @property
     def after_auction(self) -> timedelta:
-        """How long after an auction no receipt goes out."""
         return timedelta(hours=self.after_auction_hours)
 
 
@@ -193,7 +191,6 @@ class CuratorHome(PartyHome):
 
     @property
     def usual_name(self) -> str:
-        """A curator's name where nobody gave it another."""
         return CURATOR
 
     def check_knows(self, terms: Terms) -> None:
@@ -211,7 +208,6 @@ class CuratorHome(PartyHome):
 
     @property
     def ledgers(self) -> Path:
-        """The folder of the ledgers."""
         return self.folder / "ledgers"
 
     def ledger(self, terms: Terms) -> Ledger:
@@ -222,7 +218,6 @@ class CuratorHome(PartyHome):
 
     @property
     def schemas(self) -> Path:
-        """The folder of the schemas, each under its digest."""
         return self.folder / "schemas"
 
     def charges(self, terms: Terms) -> Charges:
@@ -231,7 +226,6 @@ class CuratorHome(PartyHome):
 
     @property
     def settings(self) -> CuratorSettings:
-        """What ``curator.yaml`` says; a home that an older likeset made has none."""
         path = self.folder / SETTINGS_FILE
         return documents.read(path, CuratorSettings) if path.exists() else CuratorSettings()
 
@@ -246,16 +240,13 @@ class CuratorHome(PartyHome):
         return TunnelPlace.of(settings.listen, settings.reach_at, file=SETTINGS_FILE)
 
     def schemas_known(self) -> list[Schema]:
-        """The schemas that runs may use."""
         return [Schema.load(path) for path in sorted(self.schemas.glob("*.yaml"))]
 
     @property
     def is_made(self) -> bool:
-        """Whether this is the directory of a curator; its card may be missing while a new one is made."""
         return self.schemas.is_dir() and self.ledgers.is_dir()
 
     def check(self) -> None:
-        """Raise unless this is the directory of a curator."""
         if not self.is_made:
             raise InvalidArgument("DIR", self.folder, "is not the directory of a curator; make one with `curator init`")
 
@@ -279,7 +270,6 @@ class CuratorHome(PartyHome):
 
     @property
     def public_rows(self) -> PublicRows:
-        """The public rows that runs may start from."""
         return PublicRows(self.folder / "seed-rows")
 
     def add_seed_rows(self, place: str) -> tuple[str, ...]:
@@ -322,7 +312,6 @@ class _ChargesOpenedLate:
         return self.open()
 
     def answer(self, *arguments: Any, **options: Any) -> bytes:
-        """As ``Ledger.answer``; what it takes is declared by ``Charges``."""
         return self._ledger.answer(*arguments, **options)
 
 
@@ -412,7 +401,6 @@ def curator_by_mail(
 
 
 def _knowing(invitation: Invitation, name: str, folder: Path) -> CuratorHome:
-    """The home, if the terms are for it."""
     if name != CURATOR:
         raise IllegalMessage("this is the curator's directory")
     home = CuratorHome(folder)

@@ -73,7 +73,6 @@ class SmallGroups:
         self._rows: dict[str, dict[Any, list[int]]] = {name: {} for name in self.columns}
 
     def add(self, block: Block) -> None:
-        """The next rows."""
         self._add(block, None)
 
     def add_some(self, block: Block, kept: NDArray[np.int64]) -> None:
@@ -109,7 +108,6 @@ class SmallGroups:
         return tuple(sorted(groups, key=lambda group: (group.rows, group.column, group.value)))
 
     def rows(self) -> NDArray[np.int64]:
-        """Their numbers, rising, of all rows that went by."""
         rare = (numbers for rows in self._rows.values() for numbers in rows.values())
         return np.unique(np.array([number for numbers in rare for number in numbers], dtype=np.int64))
 
@@ -181,7 +179,6 @@ class Mapping(Document):
     where: str = ""
 
     def query(self, source: str) -> str:
-        """One SELECT over a source."""
         parts = [f"({expression}\n) AS {_quoted(name)}" for name, expression in self.columns.items()]
         condition = f" WHERE ({self.where}\n)" if self.where else ""
         return f"SELECT {', '.join(parts)} FROM {_table(source)}{condition}"  # noqa: S608 (it can only read)
@@ -256,7 +253,6 @@ class DataSet:
     dead_columns: tuple[DeadColumn, ...] = ()
 
     def open_source(self) -> Source:
-        """Its rows, in declared columns."""
         if self.mapping is None:
             return open_source(self.source)
         return open_source("sql:" + self.mapping.query(self.source), name=f"data set {self.name}, mapped")
@@ -323,7 +319,6 @@ class DataSet:
 
     @cached_property
     def declared(self) -> DeclaredRecords:
-        """What leaves with a row."""
         return DeclaredRecords(self.schema)
 
     @property
@@ -349,7 +344,6 @@ class DataSet:
             documents.write(self.folder / _SUSPECTED, content)
 
     def misfits(self, terms: Terms) -> list[str]:
-        """What in the terms does not go with this data set."""
         schema, misfits = self.schema, []
         if not set(schema.columns) <= set(terms.columns):
             misfits.append("the terms name fewer columns than leave with a row")
@@ -386,7 +380,6 @@ class Registry:
         self._read: dict[str, tuple[tuple[bytes | None, ...], DataSet]] = {}
 
     def names(self) -> list[str]:
-        """Of all data sets."""
         return sorted(path.parent.name for path in self._folder.glob(f"*/{_SOURCE}"))
 
     def get(self, name: str) -> DataSet:
@@ -463,7 +456,6 @@ class Registry:
             raise InvalidArgument("data set", name, f"cannot be removed: {error.strerror}") from error
 
     def for_terms(self, terms: Terms) -> list[DataSet]:
-        """The data sets that are declared as the terms say."""
         return [data for name in self.names() if (data := self.get(name)).schema.digest == terms.schema_digest]
 
 
@@ -483,7 +475,6 @@ def _text_of(path: Path) -> bytes | None:
 
 
 def _table(source: str) -> str:
-    """What stands behind FROM."""
     if source.startswith("sql:"):
         return f"(\n{source[len('sql:') :]}\n)"
     kind = "".join(Path(source).suffixes[-2:]).lower()

@@ -38,12 +38,10 @@ class Finding:
 
     @property
     def is_warning(self) -> bool:
-        """Whether somebody should look at it although it is in order."""
         return self.ok and (self.suspicion is not None or self.dead is not None)
 
 
 def guarded(what: str, look: Callable[[], Iterator[Finding]]) -> list[Finding]:
-    """What a look finds; an error of likeset is a finding, too."""
     try:
         return list(look())
     except LikesetError as error:
@@ -138,7 +136,6 @@ class TunnelPorts:
 
     @property
     def ports(self) -> range:
-        """All of them."""
         return range(self.first, self.last + 1)
 
 
@@ -188,7 +185,6 @@ class TunnelPlace:
         return cls(here, there)
 
     def told(self, port: int) -> tuple[str, int]:
-        """Where others reach what listens on a port here."""
         if self.reach_at.first == 0 or self.listen.first == 0:
             return self.reach_at.host, self.reach_at.first or port
         return self.reach_at.host, self.reach_at.first + port - self.listen.first
@@ -231,8 +227,7 @@ class PartyHome(ABC):
 
     @property
     @abstractmethod
-    def usual_name(self) -> str:
-        """What its card is called if nobody says otherwise."""
+    def usual_name(self) -> str: ...
 
     @abstractmethod
     def check(self) -> None:
@@ -240,12 +235,10 @@ class PartyHome(ABC):
 
     @property
     def card_file(self) -> Path:
-        """The file of its own card, to be given away."""
         return self.folder / CARD_FILE
 
     @property
     def cards(self) -> Path:
-        """The folder of the pinned cards."""
         return self.folder / CARDS_FOLDER
 
     @property
@@ -255,7 +248,6 @@ class PartyHome(ABC):
 
     @property
     def identity(self) -> Identity:
-        """Who it is, whom it knows, and its letters; raises as ``card``."""
         return Identity.of(self.folder)
 
     def card(self) -> Card:
@@ -267,7 +259,6 @@ class PartyHome(ABC):
         return self.card_secret().card
 
     def card_secret(self) -> CardSecret:
-        """Its own card with its keys; raises as ``card``."""
         return CardSecret.load(self.folder)
 
     def pins(self, *, note: Callable[[Pin], None] | None = None) -> Pins:

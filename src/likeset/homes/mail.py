@@ -62,7 +62,6 @@ from likeset.trust.letters import (
 
 
 def utc_now() -> datetime:
-    """The time, as terms name it."""
     return datetime.now(UTC)
 
 
@@ -72,7 +71,6 @@ def clock_words(now: datetime) -> str:
 
 
 def check_not_expired(terms: Terms, now: datetime) -> None:
-    """Refuse terms that have ended."""
     if terms.end is not None and now > terms.end:
         end = f"the terms of run {terms.run} ended at {terms.end.isoformat()}"
         raise TermsExpired(f"{end}, and this machine's clock says {clock_words(now)}; agree on new ones, or set it")
@@ -216,7 +214,6 @@ class KeptLetter:
 
     @property
     def signed_header(self) -> Stub:
-        """The stub."""
         return Stub.from_bytes(self.stub)
 
 
@@ -310,7 +307,6 @@ class LetterBook:
         return kept
 
     def run_keys(self, terms: bytes) -> RunKeys | None:
-        """The keys of a run; None if it is not known."""
         with self._store.reading() as connection:
             row = connection.execute(
                 "SELECT key, invitation, acceptance, settled FROM runs WHERE terms = ?", (terms,)
@@ -391,7 +387,6 @@ class LetterBook:
         return None if row is None else Peer(*row)
 
     def introduced(self, terms: bytes) -> frozenset[str]:
-        """The names of all who were introduced in a run."""
         with self._store.reading() as connection:
             rows = connection.execute("SELECT party FROM peers WHERE terms = ?", (terms,))
             return frozenset(party for (party,) in rows)
@@ -399,7 +394,6 @@ class LetterBook:
     # Letters.
 
     def came(self, terms: bytes, peer: str, number: int) -> bytes | None:
-        """The digest of the letter that came under a number; None if none did."""
         with self._store.reading() as connection:
             row = connection.execute(
                 "SELECT digest FROM letters WHERE terms = ? AND peer = ? AND way = ? AND number = ?",
@@ -522,7 +516,6 @@ class LetterBook:
             return tuple(bytes(data) for (data,) in rows)
 
     def letters(self, terms: bytes, peer: str | None = None) -> list[KeptLetter]:
-        """What is kept of the letters of a run (with one peer), in the order in which they were kept."""
         columns = "peer, way, number, digest, stub, bytes, kind, rows, at, opening"
         with self._store.reading() as connection:
             rows = connection.execute(
@@ -532,7 +525,6 @@ class LetterBook:
             return [KeptLetter(*row) for row in rows]
 
     def letter_data(self, terms: bytes, peer: str, way: Way, number: int) -> bytes | None:
-        """The bytes of a letter; None if there is none, or the run is settled."""
         with self._store.reading() as connection:
             row = connection.execute(
                 "SELECT data FROM letters WHERE terms = ? AND peer = ? AND way = ? AND number = ?",
@@ -583,7 +575,6 @@ class LetterBook:
             raise HomeRestored(row[0])
 
     def close(self) -> None:
-        """Let go of the file."""
         self._store.close()
 
     def __enter__(self) -> Self:
@@ -616,13 +607,11 @@ class Identity:
 
     @classmethod
     def of(cls, folder: Path, *, clock: Callable[[], datetime] = utc_now) -> Self:
-        """That of the home in a directory."""
         secret = CardSecret.load(folder)
         return cls(secret, Pins(folder / CARDS_FOLDER), LetterBook(folder / BOOK_FILE, clock=clock))
 
     @property
     def fingerprint(self) -> str:
-        """Of its card."""
         return self.secret.card.fingerprint
 
 
@@ -672,7 +661,6 @@ class Invitation:
         return cls(SignedTerms.from_bytes(kept.invitation), terms)
 
     def to_bytes(self) -> bytes:
-        """As it travels."""
         return self.signed.to_bytes()
 
 
@@ -704,7 +692,6 @@ def unpinned(terms: Terms, party: str, pins: Pins) -> list[str]:
 
 
 def card_fault(role: Role, fingerprint: str, pins: Pins) -> str:
-    """Why the card of this fingerprint does not count here as one of this role, and what to do; empty if it does."""
     pin = pins.by_fingerprint(fingerprint)
     if pin is None:
         return (
@@ -723,7 +710,6 @@ def _a(role: Role) -> str:
 
 
 def role_in(terms: Terms, party: str) -> Role:
-    """What a party of this name is in a run."""
     if party == terms.consumer:
         return "consumer"
     if party in terms.owners:
@@ -792,7 +778,6 @@ class OwnPapers:
 
     @property
     def _named(self) -> tuple[bytes, bytes]:
-        """The run, by id and terms."""
         return bytes.fromhex(self.terms.run_id), bytes.fromhex(self.terms.digest)
 
     def meet_stub(self, data: bytes) -> None:
@@ -1094,11 +1079,9 @@ class Line:
 
     @property
     def slot(self) -> Slot:
-        """Of the letter in the run; no other may stand there."""
         return self.way, self.number
 
     def __str__(self) -> str:
-        """In words."""
         return f"letter {self.number} {self.way} ({self.kind}, round {self.round})"
 
 
@@ -1126,11 +1109,9 @@ class Transcript:
 
     @property
     def rows(self) -> int:
-        """Rows of the owner in all of them."""
         return sum(line.rows for line in self.lines)
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
         lines = [asdict(line) for line in self.lines]
         return {**{name: getattr(self, name) for name in _NAMES}, "lines": lines}
 
@@ -1141,7 +1122,6 @@ def acknowledging_party(terms: Terms) -> str:
 
 
 def signer_in_words(terms: Terms) -> str:
-    """Who signs receipts, in words."""
     return THE_CURATOR if terms.split is None else "the consumer"
 
 
@@ -1201,7 +1181,6 @@ class Difference:
         return self.kind in ("another letter", "never said", "never sent")
 
     def __str__(self) -> str:
-        """In words."""
         return f"{self.line}: {_IN_WORDS[self.kind].format(rows=self.line.rows, signer=self.signer)}"
 
 
@@ -1308,17 +1287,14 @@ class Receipt:
     signature: bytes = field(repr=False)
 
     def document(self) -> dict[str, Any]:
-        """As it stands in a file."""
         card = base64.b64encode(self.card.to_bytes()).decode("ascii")
         return {**_content(self.transcript, self.at), "card": card, "signature": self.signature.hex()}
 
     def to_bytes(self) -> bytes:
-        """As it stands in a file and travels."""
         return (json.dumps(self.document(), indent=1, sort_keys=True) + "\n").encode("ascii")
 
     @property
     def digest(self) -> str:
-        """Of all that it says, with the signature."""
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
     def fault(self, card: Card | None = None) -> str | None:
@@ -1428,7 +1404,6 @@ def _content(transcript: Transcript, at: str) -> dict[str, Any]:
 
 
 def _signed(transcript: Transcript, at: str) -> bytes:
-    """What is signed: equal receipts give equal bytes."""
     return json.dumps(_content(transcript, at), sort_keys=True, separators=(",", ":")).encode("ascii")
 
 
@@ -1492,22 +1467,18 @@ class Correspondence:
 
     @property
     def terms(self) -> Terms:
-        """Of the run."""
         return self.invitation.terms
 
     @cached_property
     def run_id(self) -> bytes:
-        """Of the run."""
         return bytes.fromhex(self.terms.run_id)
 
     @cached_property
     def _digest(self) -> bytes:
-        """Of the terms, by which everything of the run is kept."""
         return bytes.fromhex(self.terms.digest)
 
     @cached_property
     def own(self) -> OwnPapers:
-        """What this home wrote, when it comes back."""
         return OwnPapers(self.identity, self.terms)
 
     @property
@@ -1620,11 +1591,9 @@ class Correspondence:
 
     @property
     def kept(self) -> list[KeptLetter]:
-        """All letters of the run, in the order in which they came and were written."""
         return self._book.letters(self._digest)
 
     def data_of(self, letter: KeptLetter) -> bytes | None:
-        """The bytes of a letter; None if they are not kept."""
         return self._book.letter_data(self._digest, letter.peer, letter.way, letter.number)
 
     def _admitted(self, data: bytes) -> Peer | None:
@@ -1764,7 +1733,6 @@ class Correspondence:
 
     @cached_property
     def _names(self) -> dict[str, str]:
-        """Of the parties, by the fingerprints of their cards."""
         return {fingerprint: name for name, fingerprint in self.terms.cards.items()}
 
     def _writer(self, fingerprint: str) -> Peer:
@@ -1811,7 +1779,6 @@ class Correspondence:
 
 @lru_cache(maxsize=4096)
 def _card(data: bytes) -> Card:
-    """A card that was checked when it came."""
     return Card.from_bytes(data)
 
 
@@ -1837,12 +1804,10 @@ class Resident(Protocol):
     """Whoever answers in a party's name: what transports talk to."""
 
     @property
-    def name(self) -> str:
-        """The party's name in the terms."""
+    def name(self) -> str: ...
 
     @property
-    def failed(self) -> bool:
-        """Whether it says nothing more, and must be made anew."""
+    def failed(self) -> bool: ...
 
     def take(self, message: Message) -> tuple[Message, ...]:
         """The replies to a message; all that they cost is charged.
@@ -1873,7 +1838,6 @@ def carry(step: Step, commit: Callable[[ChargeWanted], bytes]) -> tuple[Message,
 
 
 def request_of(wanted: ChargeWanted) -> Request:
-    """What a ledger knows a draw by."""
     return Request(wanted.run, wanted.round, wanted.kind, content=wanted.content)
 
 
@@ -1891,12 +1855,10 @@ class Shell(Generic[_Party]):
 
     @property
     def name(self) -> str:
-        """The party's name in the terms."""
         return self.party.name
 
     @property
     def terms(self) -> Terms:
-        """Of the run."""
         return self.party.terms
 
     @property
@@ -1913,7 +1875,6 @@ class Shell(Generic[_Party]):
         return carry(self.party.receive(message), self.committed)
 
     def committed(self, wanted: ChargeWanted) -> bytes:
-        """Charge for a draw; the bytes that are kept for it."""
         (view, event), *others = wanted.costs
         return self.charges.answer(
             view,
@@ -1928,8 +1889,6 @@ class Shell(Generic[_Party]):
 
 
 class ConsumerShell(Shell[Consumer]):
-    """The consumer, who speaks first."""
-
     def start(self) -> tuple[Message, ...]:
         """The target and its release; asked again, the same bytes."""
         return carry(self.party.start(), self.committed)
@@ -1940,11 +1899,9 @@ class CuratorShell(Shell[Curator]):
 
     @property
     def waiting_for(self) -> frozenset[str]:
-        """The owners whose answer it still waits for."""
         return self.party.waiting_for
 
     def give_up(self, owner: str) -> tuple[Message, ...]:
-        """What it says when it waits for an owner no longer."""
         return carry(self.party.give_up(owner), self.committed)
 
 
@@ -1956,11 +1913,9 @@ class ComputeShell(Shell[_Computing]):
 
     @property
     def waiting_for(self) -> frozenset[str]:
-        """The owners whose part it still waits for."""
         return self.party.waiting_for
 
     def give_up(self, owner: str) -> tuple[Message, ...]:
-        """What it says when it waits for an owner no longer."""
         return carry(self.party.give_up(owner), self.committed)
 
 
@@ -2035,7 +1990,6 @@ def _begun(asked: tuple[Resident, Message]) -> _Waiting | Answers:
 
 
 def _charge_together(waiting: Sequence[_Waiting], at_once: AtOnce) -> None:
-    """Make the draws of one house and charge for all of them; for none, if one is refused."""
     ledger = waiting[0].ledger
     try:
         if ledger is not None:
@@ -2051,7 +2005,6 @@ def _charge_together(waiting: Sequence[_Waiting], at_once: AtOnce) -> None:
 
 
 def _ended(one: _Waiting | Answers) -> Answers:
-    """What a party says once its step is at its end."""
     if not isinstance(one, _Waiting):
         return one
     try:
@@ -2079,12 +2032,10 @@ class SiteRun:
 
     @property
     def terms(self) -> Terms:
-        """Of the run."""
         return self.letters.terms
 
     @property
     def failed(self) -> bool:
-        """Whether it says nothing more, and must be made anew."""
         return self.resident.failed
 
     def acceptance(self) -> bytes:
@@ -2189,7 +2140,6 @@ class ConsumerRun(SiteRun):
     keep: Callable[[bytes], None] = field(kw_only=True)
 
     def begin(self, acceptances: Iterable[bytes]) -> tuple[bytes, ...]:
-        """The first letters of the run, once enough others take part."""
         return self.letters.begin(acceptances, self.resident.start)
 
     def _replies(self, heard: HeardLetter) -> tuple[Message, ...] | None:
@@ -2212,15 +2162,12 @@ class CuratorRun(SiteRun):
 
     @property
     def waiting_for(self) -> frozenset[str]:
-        """The owners whose answer it still waits for."""
         return self.resident.waiting_for
 
     def give_up(self, owner: str) -> tuple[bytes, ...]:
-        """What it writes when it waits for an owner no longer."""
         return self.letters.write(self.resident.give_up(owner))
 
     def end(self) -> tuple[bytes, ...]:
-        """The receipts, in letters to their owners."""
         return self.letters.write_receipts(dict(self.receipts()))
 
     def _replies(self, heard: HeardLetter) -> tuple[Message, ...] | None:

@@ -97,27 +97,22 @@ class Home(PartyHome):
 
     @property
     def usual_name(self) -> str:
-        """The owner's name, as ``owner.yaml`` has it."""
         return Policy.load(self.policy).name
 
     @property
     def policy(self) -> Path:
-        """The policy's file."""
         return self.folder / "owner.yaml"
 
     @property
     def ledger(self) -> Path:
-        """The file of the ledger and the audit log."""
         return self.folder / "ledger.sqlite"
 
     @property
     def data(self) -> Path:
-        """The folder of the data sets."""
         return self.folder / "data"
 
     @property
     def key_file(self) -> Path:
-        """The file of the sampling key."""
         return self.folder / "key"
 
     def check(self, *, argument: str = "--node") -> None:
@@ -180,11 +175,9 @@ class AskingCard:
     fault: str
 
     def document(self) -> dict[str, Any]:
-        """For machines."""
         return asdict(self)
 
     def in_words(self) -> str:
-        """For a person, without the name."""
         if self.state == "not pinned":
             return f"card {self.fingerprint}, NOT PINNED: {self.fault}"
         known = f"card {self.fingerprint}, {self.state} since {self.since[:10]}"
@@ -376,7 +369,6 @@ def _quoted(
 
 
 def began(ledger: Ledger) -> dict[str, datetime]:
-    """When each run began, by its charge in the ledger."""
     return dict(_charges(ledger).began)
 
 
@@ -402,7 +394,6 @@ class _Charges:
         self._course = _Course({})
 
     def take_in(self) -> None:
-        """What was charged since."""
         for charged in self.state.charges[self._taken :]:
             if BEGIN in charged.key or not charged.charge.free:
                 self._take(charged)
@@ -484,7 +475,6 @@ _DAY = len("2026-01-01")
 
 
 def about_run(run: str) -> str:
-    """The account of an approved run."""
     return f"run {run}"
 
 
@@ -497,7 +487,6 @@ class RefusalCounts:
     alike: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def take(self, run: str, document: dict[str, Any]) -> None:
-        """One more that is written down."""
         if document["at"][:_DAY] > self.day:
             self.day = document["at"][:_DAY]
             self.of_account.clear()
@@ -660,16 +649,13 @@ class RunRecord:
 
     @property
     def latest_digest(self) -> str:
-        """Of the terms that came last."""
         return next(reversed(self.versions))
 
     @property
     def latest(self) -> Terms:
-        """The terms that came last."""
         return self.version(self.latest_digest)
 
     def version(self, digest: str) -> Terms:
-        """The terms of this digest; raises as ``invitation``."""
         return self.invitation(digest).terms
 
     def invitation(self, digest: str) -> Invitation:
@@ -707,14 +693,12 @@ class RunRecord:
 
     @property
     def last_word(self) -> str:
-        """What was decided last, by whom and when; empty if nothing was."""
         if self.withdrawn is not None:
             return f"withdrawn by {self.withdrawn[0]} at {self.withdrawn[1][:19]} (UTC)"
         last = self.decision
         return "" if last is None else f"{last.what} by {last.by} at {last.at[:19]} (UTC)"
 
     def decided(self, digest: str) -> Decision | None:
-        """What was decided about these very terms."""
         return self.decision if self.decision is not None and self.decision.digest == digest else None
 
 
@@ -730,8 +714,6 @@ def _consumer_in(document: dict[str, Any]) -> str:
 
 
 class Runs:
-    """All runs of a node."""
-
     def __init__(self) -> None:
         self.by_name: dict[str, RunRecord] = {}
         self.refusals = RefusalCounts()
@@ -788,7 +770,6 @@ class Runs:
             ]
 
     def know(self, terms: Terms) -> bool:
-        """Whether these very terms came before."""
         return terms.run in self.by_name and terms.digest in self.by_name[terms.run].versions
 
     def waiting(self) -> list[RunRecord]:
@@ -842,7 +823,6 @@ class Exchange:
 
     @property
     def replies(self) -> tuple[bytes, ...]:
-        """The bytes of each reply."""
         return tuple(reply.data for reply in _shared(self.heard, self.kept)) or ((self.kept,) if self.kept else ())
 
 
@@ -965,7 +945,6 @@ def _packed(heard: bytes, reply: bytes) -> bytes:
 
 
 def _unpacked(data: bytes) -> tuple[bytes, bytes]:
-    """What was heard, and the reply; empty if there was none."""
     if len(data) < _HEAD.size:
         raise LedgerUnreadable("journal: a stored exchange is damaged")
     magic, length = _HEAD.unpack_from(data)
@@ -1056,7 +1035,6 @@ class Judge:
         return Verdict.of([*reasons, *verdict(policy, terms, accounts, history).reasons])
 
     def asking(self, policy: Policy, terms: Terms) -> tuple[AskingCard, ...]:
-        """Those of the parties whom this owner must know, and whether it does."""
         return asking_cards(policy, terms, self.pins)
 
     def check_cards(self, terms: Terms) -> None:
@@ -1269,8 +1247,6 @@ Stands = Callable[[RunRecord, Terms], None]
 
 @dataclass(eq=False)
 class _Active:
-    """A run that has begun."""
-
     owner: Owner
     sources: ExitStack = field(default_factory=ExitStack)  # closed when the run is let go
     rows: dict[tuple[int, str], int] = field(default_factory=dict)  # that left, by round and kind of what was heard
@@ -1278,7 +1254,6 @@ class _Active:
     purges: int = 0  # that were on record when it was made
 
     def heard(self, message: Message, rows: int) -> None:
-        """It is on record, with replies in which so many rows are."""
         self.rows[message.round, message.body.kind] = rows
         self.story = hashlib.sha256(self.story + message.data).digest()
 
@@ -1305,7 +1280,6 @@ class RunAnswers:
     def answer(
         self, record: RunRecord, terms: Terms, message: Message, *, permit: Permit, stands: Stands
     ) -> tuple[Message, ...]:
-        """The replies to a message of a run that is approved."""
         active = self._active.get(terms.digest)
         if active is not None and (active.owner.failed or active.rows.keys() != record.heard):
             self._let_go(terms)  # also where another process answered since: what follows depends on that
@@ -1318,17 +1292,14 @@ class RunAnswers:
         return self._answered(record, self._active[terms.digest], message, stands)
 
     def _let_go(self, terms: Terms) -> None:
-        """Of a party: the next one is made from what is on record."""
         self._active.pop(terms.digest).sources.close()
 
     def close(self) -> None:
-        """Let go of the rows."""
         with ExitStack() as stack:
             for active in self._active.values():
                 stack.push(active.sources)
 
     def _begun(self, record: RunRecord, terms: Terms, policy: Policy, stands: Stands) -> _Active:
-        """The run at work; charged, and put where it was before."""
         decision = record.decided(terms.digest)
         assert decision is not None  # noqa: S101 - the node asks only for what is approved
         with ExitStack() as stack:
@@ -1502,7 +1473,6 @@ class OwnerNode:
 
     @property
     def policy(self) -> Policy:
-        """The policy as it is now; to read it changes nothing."""
         return self._judge.policy()
 
     def put_policy_in_force(self, *, by: str = "") -> Policy:
@@ -1514,7 +1484,6 @@ class OwnerNode:
         self._judge.fitting(policy)
 
     def now(self) -> datetime:
-        """The time, as this node tells it."""
         return self._clock()
 
     @cached_property
@@ -1544,7 +1513,6 @@ class OwnerNode:
             self.book.check_running()
 
     def close(self) -> None:
-        """Let go of all files."""
         self._open.close()
 
     def __enter__(self) -> Self:
@@ -1661,7 +1629,6 @@ class OwnerNode:
         return self._judge.judge(self.policy, terms, data=data)
 
     def asking(self, terms: Terms) -> tuple[AskingCard, ...]:
-        """Who asks for a run and who curates it, by their cards, and whether this owner knows them."""
         return self._judge.asking(self.policy, terms)
 
     def record_of(self, run: str) -> RunRecord:
@@ -1817,7 +1784,6 @@ _MOST_ASIDE = 8  # of one run; a flood must not fill the disk
 
 
 def receipt_path(node: OwnerNode, run: str) -> Path:
-    """Where the receipt of a run is kept."""
     return _folder(node) / f"{file_name(run)}.json"
 
 
@@ -1886,7 +1852,6 @@ def _take(node: OwnerNode, receipt: Receipt, terms: Terms) -> bool:
 
 
 def fault_under(receipt: Receipt, terms: Terms) -> str | None:
-    """What is wrong with who signed a receipt under these terms; None if nothing is."""
     who = acknowledging_party(terms)
     signer, reader = receipt.card.fingerprint, terms.cards.get(who)
     if signer != reader:
@@ -1900,7 +1865,6 @@ def _last_kept(record: RunRecord) -> str:
 
 
 def _covers(receipt: Receipt, other: Receipt, own: Transcript) -> bool:
-    """Whether a receipt acknowledges all that another does of what this node knows."""
     return _known_lines(other, own) <= _known_lines(receipt, own)
 
 
@@ -2004,12 +1968,10 @@ class ReceiptVerdict:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is worth knowing."""
         return tuple(words for weight, words in self.findings if weight == "note")
 
 
 def check(node: OwnerNode, run: str) -> ReceiptVerdict:
-    """Whether the receipt of a run holds, and agrees with this node."""
     record, aside = node.record_of(run), _aside(node, run)
     try:
         receipt = kept_receipt(node, run)

@@ -15,8 +15,6 @@ from likeset.homes.owner_node import Home, OwnerNode
 from likeset.homes.witness_home import WitnessHome
 from likeset.trust.cards import Card, CardSecret, Pin, Pins
 
-__all__ = ["MadeCard", "check_not_own", "home_in", "make_own_card", "note_own_card", "pins_to_change"]
-
 _Note = Callable[[dict[str, Any]], None]
 
 

@@ -30,8 +30,6 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class RunLimit(Document):
-    """What a single run may cost."""
-
     epsilon: Epsilon = 0.0
     delta: Delta = 1e-5
     rows: Count = 0
@@ -105,7 +103,6 @@ class Policy(Document):
         return documents.read(path, cls)
 
     def limit_toward_others(self) -> Limit:
-        """What other owners may learn in all, as a limit in the ledger."""
         accepted = (*self.accept_unproven, _UNBOUNDED) if self.accept_unproven else ()
         total = self.total
         return Limit(total.epsilon, total.delta, Relation(total.relation), accept_unproven=accepted)
@@ -181,7 +178,6 @@ class Verdict:
 
     @classmethod
     def of(cls, reasons: Sequence[str]) -> Self:
-        """From all that speaks against a run."""
         return cls(not reasons, tuple(reasons))
 
 
@@ -200,7 +196,6 @@ def plainly_against(policy: Policy, terms: Terms, now: datetime) -> list[str]:
 
 
 def about_month(policy: Policy, run: str, history: History) -> list[str]:
-    """Whether one run more may begin in this calendar month."""
     began = history.this_month(other_than=run)
     if began + 1 <= policy.runs_per_month:
         return []

@@ -90,7 +90,6 @@ class ListedData:
     used_by: tuple[str, ...]
 
     def document(self) -> dict[str, Any]:
-        """For machines."""
         return {
             "data": self.name,
             "source": self.source,
@@ -140,7 +139,6 @@ def remove(node: OwnerNode, name: str, *, by: str) -> None:
 
 
 def listed_data(node: OwnerNode) -> list[ListedData]:
-    """All data sets; no row is read."""
     return [_listed(node, node.registry.get(name)) for name in node.registry.names()]
 
 
@@ -194,11 +192,9 @@ class DataLook:
 
     @property
     def ok(self) -> bool:
-        """Whether everything is in order."""
         return all(finding.ok for finding in self.findings)
 
     def document(self) -> dict[str, Any]:
-        """For machines."""
         return {
             "data": self.name,
             "ok": self.ok,
@@ -318,7 +314,6 @@ class Reader:
     words: str
 
     def document(self) -> dict[str, Any]:
-        """For machines."""
         return asdict(self)
 
 
@@ -467,7 +462,6 @@ class BudgetLine:
         return max(0, self.limit - self.spent)
 
     def shown(self, value: float) -> str:
-        """A number of this budget, for people."""
         return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
@@ -495,18 +489,15 @@ class BudgetOverview:
 
     @property
     def lines(self) -> tuple[BudgetLine, ...]:
-        """All budgets."""
         return self.epsilon, self.rows, self.readable
 
     @property
     def about_delta(self) -> str:
-        """At which delta epsilon holds, for people."""
         if self.limits < 2:
             return f"at delta {self.delta:g}"
         return f"at delta {self.delta:g}, the sum of {self.limits} limits: one raised after a charge adds its delta"
 
     def document(self) -> dict[str, Any]:
-        """For machines."""
         return {
             "rows": {"spent": self.rows.spent, "limit": self.rows.limit},
             "readable": {"spent": self.readable.spent, "limit": self.readable.limit},
@@ -561,11 +552,9 @@ class LogLine:
 
     @property
     def text(self) -> str:
-        """The words, on one line."""
         return ", ".join(f"{name}: {_shown(value)}" for name, value in self.words.items())
 
     def document(self) -> dict[str, Any]:
-        """For machines."""
         about, words = self.about, dict(self.words)
         return {"entry": self.number, "at": self.at, "kind": self.kind, "about": about, "words": words}
 
@@ -668,17 +657,14 @@ class LeftMessage:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of its bytes."""
         return hashlib.sha256(self.data).hexdigest()
 
     @property
     def file_name(self) -> str:
-        """Under which its bytes are handed out."""
         run, held_back = re.sub(r"[^A-Za-z0-9.-]", "_", self.run), "" if self.sent else "-held-back"
         return f"{run}-{self.entry:06d}-{self.kind}{held_back}.bin"
 
     def document(self) -> dict[str, Any]:
-        """For machines."""
         return {
             "run": self.run,
             "entry": self.entry,
@@ -708,7 +694,6 @@ def messages_that_left(node: OwnerNode, run: str | None = None) -> list[LeftMess
 
 
 def messages_with_receipts(node: OwnerNode, run: str | None = None) -> list[LeftMessage]:
-    """The same, with whether the curator acknowledged each."""
     messages = messages_that_left(node, run)
     known = {name: owner_node.acknowledged_letters(node, name) for name in {message.run for message in messages}}
     return [
@@ -879,7 +864,6 @@ class Review:
     readers: tuple[Reader, ...]
 
     def document(self) -> dict[str, Any]:
-        """For machines."""
         return {
             "run": self.terms.run,
             "digest": self.terms.digest,
@@ -1027,7 +1011,6 @@ def status_of(
 
 
 def budget_lines(policy: Policy, accounts: Accounts) -> list[tuple[str, str]]:
-    """Both budgets in words."""
     rows, total = policy.total.rows, policy.total
     most = rows if total.readable is None else total.readable
     verb = "cost" if accounts.charged else "costs"
@@ -1181,14 +1164,12 @@ class InboxRun:
 
     @property
     def consumer_card(self) -> str:
-        """Whether the consumer's card is pinned, in a few words."""
         for party in self.parties:
             if party.role == "consumer":
                 return f"{party.state} since {party.since[:10]}" if party.since else str(party.state)
         return "no card"
 
     def document(self) -> dict[str, Any]:
-        """For machines."""
         return {**asdict(self), "parties": [card.document() for card in self.parties]}
 
 
@@ -1240,12 +1221,10 @@ class LeftRun:
     receipt: str
 
     def document(self) -> dict[str, Any]:
-        """For machines."""
         return asdict(self)
 
 
 def left_records(node: OwnerNode) -> list[RunRecord]:
-    """The runs in which something left, newest last."""
     node.log.refresh()
     return [record for record in node.runs.by_name.values() if record.sent]
 
@@ -1345,7 +1324,6 @@ def find_row(node: OwnerNode, handle: int, *, run: str | None = None) -> FoundRo
 
 
 def _number_of(node: OwnerNode, data: DataSet, run: str, handle: int) -> int | None:
-    """The number of the row among those that the run could see."""
     with data.open_source() as source:
         numbers = range(source.row_count)
     tried: Iterator[int] = row_handles(node.home.key(), run, numbers)
@@ -1417,7 +1395,6 @@ class Rehearsal:
 
     @property
     def exact(self) -> bool:
-        """Whether these are the rows that would leave, and not an example."""
         return self.basis != "a stand-in"
 
 
@@ -1477,7 +1454,6 @@ def read_release(path: Path, terms: Terms) -> NDArray[np.float64]:
 def _release(
     node: OwnerNode, terms: Terms, given: NDArray[np.float64] | None
 ) -> tuple[Basis, NDArray[np.float64], Terms]:
-    """The release to use, what it is, and the terms to use with it."""
     if terms.offers == "uniform":
         return "no release is needed", np.empty(0), terms
     if given is not None:

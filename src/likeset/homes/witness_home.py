@@ -72,7 +72,6 @@ class WitnessSettings(Document):
 
     @property
     def patience(self) -> timedelta:
-        """How long it waits for an owner's shares."""
         return timedelta(hours=self.patience_hours)
 
 
@@ -106,12 +105,10 @@ class WitnessHome(PartyHome):
 
     @property
     def usual_name(self) -> str:
-        """The witness's name, as ``witness.yaml`` has it."""
         return self.settings.name
 
     @property
     def settings(self) -> WitnessSettings:
-        """What ``witness.yaml`` says."""
         path = self.folder / SETTINGS_FILE
         if not path.is_file():
             reason = "is not the directory of a witness; make one with `likeset witness init`"
@@ -140,7 +137,6 @@ class WitnessHome(PartyHome):
             raise NotCurated("the witness has not pinned the cards of consumer and curator; give them to its people")
 
     def check(self) -> None:
-        """Raise unless this is the directory of a witness."""
         _ = self.settings
 
 

@@ -60,7 +60,6 @@ class Limit:
         return other.epsilon <= self.epsilon and other.delta <= self.delta
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -71,7 +70,6 @@ class Limit:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
-        """The limit that ``to_json`` described."""
         relation = document["relation"]
         return cls(
             document["epsilon"],
@@ -110,20 +108,17 @@ class Charge:
         events.Composition(tuple(event for _, event in self.costs))  # one draw is planned under one relation
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
         costs = [{"view": view.to_json(), "event": events.as_json(event)} for view, event in self.costs]
         read = {} if self.readable is None else {"readable": self.readable}
         return {"costs": costs, "rows": self.rows, **read}
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
-        """The charge that ``to_json`` described."""
         costs = ((View.from_json(cost["view"]), events.from_json(cost["event"])) for cost in document["costs"])
         return cls(tuple(costs), document["rows"], document.get("readable"))
 
     @property
     def read_at_most(self) -> int:
-        """Rows that one party may read."""
         return self.rows if self.readable is None else self.readable
 
     @property
@@ -132,7 +127,6 @@ class Charge:
         return not self.rows and all(isinstance(event, events.NoRelease) for _, event in self.costs)
 
     def reaches(self, account: View) -> bool:
-        """Whether the account's observer hears any of it."""
         return any(account.hears(view) for view, _ in self.costs)
 
     def cost_to(self, account: View) -> tuple[Event, ...]:
@@ -181,7 +175,6 @@ def check_account(account: View, limit: Limit, unit: str | None, event: Event) -
 
 
 def unproven_parts(event: Event) -> tuple[tuple[str, str], ...]:
-    """Name and reason of each part of an event that has no proof."""
     parts: dict[str, str] = {}
     for leaf in _leaves(event):
         reasons = accounting.obstacles(leaf)
@@ -191,7 +184,6 @@ def unproven_parts(event: Event) -> tuple[tuple[str, str], ...]:
 
 
 def proven_part(event: Event) -> Event:
-    """The event without the parts that have no proof; whole, if it has none of those."""
     if isinstance(event, events.ThresholdAuction) and not accounting.obstacles(event):
         return event
     if not accounting.obstacles(event):
@@ -217,7 +209,6 @@ def as_followed(event: Event) -> Event:
 
 
 def _leaves(event: Event) -> Iterator[Event]:
-    """The parts of an event that are proven or not each by itself."""
     match event:
         case events.Composition():
             for part in event.events:
@@ -285,7 +276,6 @@ class Account:
 
     @property
     def basis(self) -> Basis:
-        """Whether the limit is a proven guarantee for everything that was charged."""
         return Basis.NONE if self.unproven or self.epsilon is None else Basis.PROVEN
 
 
@@ -307,7 +297,6 @@ class Tally:
         self._limits: tuple[Limit, ...] = (limit,)
 
     def account(self) -> Account:
-        """The sum so far."""
         spent = None if self._filter is None else self._filter.epsilon
         unproven = tuple(sorted(self._unproven))
         return Account(
@@ -371,7 +360,6 @@ class Tally:
         return self._limit.rows if self._limit.readable is None else self._limit.readable
 
     def within_limit(self) -> bool:
-        """Whether what was counted so far is what the limit allows."""
         if self._rows > self._limit.rows or self._readable > self._most_readable:
             return False
         if self._limit.epsilon is None or self._filter is None:

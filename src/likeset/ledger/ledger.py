@@ -64,7 +64,6 @@ class Entry(NamedTuple):
     hash: bytes
 
     def expected_hash(self) -> bytes:
-        """The hash that the other columns call for."""
         number, kind, key, body = str(self.number).encode(), self.kind.encode(), self.key.encode(), self.body.encode()
         # Lengths keep the fields apart: moving a byte from one column to the next changes the hash.
         parts = (_DOMAIN, _size(number), number, _size(kind), kind, _size(key), key, _size(body), body, self.previous)
@@ -95,7 +94,6 @@ class Head:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The head that ``str`` wrote."""
         match = re.fullmatch(r"(\d{1,15}):([0-9a-f]{64})", text.strip().lower())
         if match is None:
             raise InvalidArgument(
@@ -125,7 +123,6 @@ class Problem:
 
 
 def link(head: Head, *, kind: str, key: str, body: str) -> Entry:
-    """The entry that follows ``head``."""
     entry = Entry(head.number + 1, kind, key, body, head.hash, b"")
     return Entry(entry.number, kind, key, body, head.hash, entry.expected_hash())
 
@@ -189,8 +186,7 @@ finally sent would be one that was let live."""
 class Keyed(Protocol):
     """Has a secret for digests that say nothing to others: the journal."""
 
-    def fingerprint(self, content: bytes) -> str:
-        """A digest of the content."""
+    def fingerprint(self, content: bytes) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +214,6 @@ class Request:
 
     @property
     def key(self) -> str:
-        """What the ledger knows it by."""
         return canonical([self.run, self.round, self.kind])
 
     def fingerprint(self, charge: Charge, keyed: "Keyed") -> str:
@@ -324,7 +319,6 @@ _JOURNAL_LAYOUT = Layout(
 
 
 def journal_path(ledger: Path) -> Path:
-    """Where the journal of a ledger lies."""
     return ledger.with_name(ledger.name + ".messages")
 
 
@@ -354,17 +348,14 @@ class StoredMessage:
 
     @property
     def run(self) -> str:
-        """The run that it belongs to."""
         return str(json.loads(self.key)[0])
 
     @property
     def kind(self) -> str:
-        """Of the request."""
         return str(json.loads(self.key)[2])
 
     @property
     def digest(self) -> str:
-        """What the ledger records of the bytes."""
         return hashlib.sha256(b"likeset message 1\n" + self.salt + self.message).hexdigest()
 
 
@@ -413,12 +404,10 @@ class Journal:
                 connection.execute(_INSERT_MESSAGE, (*(getattr(stored, name) for name in _COLUMNS), stored.run))
 
     def find(self, key: str, fingerprint: str) -> StoredMessage | None:
-        """The answer to a request, if it is (still) there."""
         with self._store.reading() as connection:
             return _find(connection, key, fingerprint)
 
     def messages(self, *, run: str | None = None) -> tuple[StoredMessage, ...]:
-        """All stored messages, or those of one run, oldest first."""
         with self._store.reading() as connection:
             which, words = ("", ()) if run is None else ("WHERE run = ?", (run,))
             rows = connection.execute(f"{_SELECT_MESSAGES} {which} ORDER BY rowid", words).fetchall()
@@ -448,7 +437,6 @@ class Journal:
         return removed
 
     def close(self) -> None:
-        """Let go of the file."""
         self._store.close()
 
     def __enter__(self) -> Self:
@@ -565,12 +553,10 @@ class LedgerState:
         return tuple(tally.account() for tally in self._under(limits).values())
 
     def limit(self, view: View) -> Limit | None:
-        """The limit in force for a view, if it has an account."""
         return self._limits.get(view)
 
     @property
     def charges(self) -> Sequence[Charged]:
-        """Every charge, oldest first."""
         return self._charges
 
     def tally(self, view: View, limit: Limit) -> Tally:
@@ -650,7 +636,6 @@ class LedgerState:
                 return Problem(entry.number, "is of no known kind")
 
     def _under(self, limits: Mapping[View, Limit]) -> dict[View, Tally]:
-        """The accounts as they are, but under the limits that are given."""
         other = {view: self.tally(view, limit) for view, limit in limits.items() if limit != self._limits.get(view)}
         return {**self._tallies, **other}
 
@@ -784,7 +769,6 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found."""
         return not self.problems
 
 
@@ -880,7 +864,6 @@ class ChainedLog:
             return append(kind, key, document)
 
     def refresh(self) -> None:
-        """Take in what other processes wrote."""
         with self.reading():
             pass
 
@@ -923,11 +906,9 @@ class ChainedLog:
         return Verification(state.head, tuple(problems))
 
     def now(self) -> str:
-        """The time, as entries carry it."""
         return timestamp(self._clock())
 
     def close(self) -> None:
-        """Let go of the file."""
         self._store.close()
 
     def _catch_up(self, connection: sqlite3.Connection) -> None:
@@ -1003,7 +984,6 @@ def _walk(
 
 
 def _file_problems(connection: sqlite3.Connection) -> list[Problem]:
-    """What is wrong with the file itself."""
     problems = []
     if [row[0] for row in connection.execute("PRAGMA integrity_check(3)")] != ["ok"]:
         problems.append(Problem(0, "the file is damaged (SQLite's own check)"))
@@ -1401,11 +1381,9 @@ class Ledger:
             return state.accounts(limits or {})
 
     def entries(self, *, first: int = 1) -> tuple[Entry, ...]:
-        """Every entry from a number on, oldest first."""
         return self.log.entries(first=first)
 
     def charge_of(self, request: Request) -> Charge | None:
-        """What a request was charged; None if it never was."""
         with self.log.reading() as state:
             known = state.requests.get(request.key)
             return None if known is None else known.charge
@@ -1463,7 +1441,6 @@ class Ledger:
         return verification
 
     def close(self) -> None:
-        """Let go of the files."""
         self.log.close()
         if self._journal is not None:
             self._journal.close()

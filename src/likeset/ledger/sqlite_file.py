@@ -125,7 +125,6 @@ class Store:
             self._connection.execute("VACUUM")
 
     def close(self) -> None:
-        """Let go of the file."""
         with self._lock:
             if self._process == os.getpid():
                 self._connection.close()

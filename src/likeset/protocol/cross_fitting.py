@@ -26,8 +26,6 @@ from likeset.geometry.kernels import KernelColumns, blocks, rbf_kernel
 from likeset.geometry.labels import ClassChances
 from likeset.protocol.selection import Selected, Selection
 
-__all__ = ["FEWEST_ROWS", "HeldOut", "cross_fit"]
-
 FEWEST_ROWS = 20
 """Of a target; folds of fewer say nothing."""
 
@@ -134,7 +132,6 @@ def _levels(pool: Rows, selected: Selected, target: Rows, gamma: float) -> Curve
 
 
 def _mean_kernels(rows: Rows, gamma: float) -> Curve:
-    """For each row its mean kernel with the others."""
     sums = KernelColumns(rows, gamma=gamma, dtype=np.dtype(np.float64)).sums(rows)
     return np.asarray((sums - 1.0) / (len(rows) - 1))
 

@@ -18,8 +18,6 @@ from likeset.protocol.notices import Notice, UniformOffers
 from likeset.protocol.run_settings import RunSettings, settings
 from likeset.protocol.terms import Budget, KernelShape, PlannedTerms, SplitShape, digest_of_rows
 
-__all__ = ["Draft", "Facts", "ReleaseOutlook", "release_outlook"]
-
 _WIDTH_SHARE = 0.15
 """Share of the target's budget (in rho) that goes to the width of the release's kernel, where it must be chosen."""
 
@@ -88,12 +86,10 @@ class ReleaseOutlook:
 
     @property
     def ratio(self) -> float:
-        """Signal to noise."""
         return self.signal / self.noise
 
     @property
     def gain_left(self) -> float:
-        """Which share of the gain of a release without noise is left, in logarithms of MMD²."""
         return 1.0 / (1.0 + self.ratio**-2)
 
     @property
@@ -168,7 +164,6 @@ class Draft:
 
     @property
     def releases_target(self) -> bool:
-        """Whether the target's mean is released at all."""
         return self.offers == "tilted"
 
     def split_for_width(self) -> tuple[width_choice.WidthPlan, Budget]:
@@ -319,7 +314,6 @@ class Draft:
 
 
 def _rho_within(budget: Budget) -> float:
-    """The largest rho of zero-concentrated privacy within a budget."""
     low, high = 0.0, 1.0
     while accounting.epsilon_of_rho(high, budget.delta) <= budget.epsilon:
         high *= 2.0

@@ -162,7 +162,6 @@ class InteractiveOwner(Owner):
         )
 
     def _open_rows(self, release: Vector) -> None:
-        """The features of all rows, and what the target's release makes of them."""
         direction = direction_on_lattice(release)
         features = self.terms.kernel.features()
         lines = np.empty((self.terms.kernel.dimension, self._scan.row_count), dtype=np.float32)
@@ -367,7 +366,6 @@ class InteractiveCurator(Curator):
         self._pool.append(_Row(Held(self.terms.owners.index(owner), offer), features, addend))
 
     def _mismatch(self, bid: Bid, delivery: Delivery) -> str | None:
-        """How a row differs from its bid."""
         if len(delivery.rows) != 1 or delivery.handle != bid.handle:
             return "sent another row than the one it bid"
         if delivery.features.shape != (1, self.terms.kernel.dimension) or not np.isfinite(delivery.features).all():

@@ -11,22 +11,6 @@ from typing import Any, ClassVar
 
 from likeset.protocol.wire import Summary
 
-__all__ = [
-    "CouldNotAnswer",
-    "DidNotTakePart",
-    "FewRows",
-    "LabelsNotMatched",
-    "LeftOut",
-    "LikenessInSample",
-    "NotBelieved",
-    "Notice",
-    "OwnerNotice",
-    "PublicWidth",
-    "SplitCurator",
-    "UniformOffers",
-    "notices_on_owners",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Notice(ABC):
@@ -37,16 +21,13 @@ class Notice(ABC):
 
     @property
     @abstractmethod
-    def text(self) -> str:
-        """The words."""
+    def text(self) -> str: ...
 
     @property
     def concerns(self) -> str | None:
-        """The owner whom it is about; None where it is about the run."""
         return None
 
     def document(self) -> dict[str, Any]:
-        """For machines, and with the words for people."""
         return {"kind": self.kind, "owner": self.concerns, "text": self.text}
 
     def __str__(self) -> str:
@@ -65,7 +46,6 @@ class OwnerNotice(Notice):
 
     @property
     def concerns(self) -> str | None:
-        """The owner."""
         return self.owner
 
 
@@ -82,7 +62,6 @@ class NotBelieved(OwnerNotice):
 
     @property
     def text(self) -> str:
-        """The words."""
         return f"{self.owner} was not believed: {self.reason}"
 
 
@@ -99,7 +78,6 @@ class LeftOut(OwnerNotice):
 
     @property
     def text(self) -> str:
-        """The words."""
         return f"{self.owner}: {self.reason}"
 
 
@@ -116,7 +94,6 @@ class DidNotTakePart(OwnerNotice):
 
     @property
     def text(self) -> str:
-        """The words."""
         return f"{self.owner} did not take part{f' ({self.answer})' if self.answer else ''}"
 
 
@@ -133,7 +110,6 @@ class CouldNotAnswer(OwnerNotice):
 
     @property
     def text(self) -> str:
-        """The words."""
         return f"{self.owner}: {self.reason}"
 
 
@@ -172,7 +148,6 @@ class UniformOffers(Notice):
 
     @property
     def text(self) -> str:
-        """The words."""
         return (
             f"offers are uniform: with {self.target_rows:,} target rows and epsilon = {self.epsilon:g} a release would "
             "be mostly noise, so none is made and nothing of the budget is spent"
@@ -194,7 +169,6 @@ class FewRows(Notice):
 
     @property
     def text(self) -> str:
-        """The words."""
         return f"only {self.offered:,} rows were offered where {self.wanted:,} were wanted"
 
 
@@ -206,7 +180,6 @@ class SplitCurator(Notice):
 
     @property
     def text(self) -> str:
-        """The words."""
         return (
             "curator, consumer and a witness compute on shares: nobody reads a row but its buyer, if all parties "
             "follow the protocol and no two of them work together; public are the program, the width of its kernel and "
@@ -222,7 +195,6 @@ class LabelsNotMatched(Notice):
 
     @property
     def text(self) -> str:
-        """The words."""
         return (
             "labels are not matched: a split curator compares rows only, and look-alikes of other classes may be "
             "bought; labels come with the rows"
@@ -237,7 +209,6 @@ class LikenessInSample(Notice):
 
     @property
     def text(self) -> str:
-        """The words."""
         return (
             "likeness to new rows is not measured: that needs all offers, which nobody reads; only the in-sample "
             "number is known, which is too good"
@@ -252,7 +223,6 @@ class PublicWidth(Notice):
 
     @property
     def text(self) -> str:
-        """The words."""
         return (
             "the width of the selection's kernel is public here: it follows from the release's, and not from the "
             "target's own distances; give gamma as a number for another one"

@@ -14,8 +14,6 @@ from likeset.tables.records import DeclaredRecords
 from likeset.trust.cards import Card, CardSecret
 from likeset.trust.shares import ComputeRole
 
-__all__ = ["make_compute_party", "make_curator", "make_owner"]
-
 
 def make_owner(
     terms: Terms,

@@ -39,8 +39,6 @@ from likeset.trust.shares import ComputeRole
 
 
 class OwnerState(Enum):
-    """What an owner did last."""
-
     INVITED = "heard nothing yet"
     WEIGHED = "told its misfit, and may be asked"
     OPENED = "heard the target's release, or whether it is asked; the next round may begin"
@@ -49,8 +47,6 @@ class OwnerState(Enum):
 
 
 class CuratorState(Enum):
-    """What the curator waits for."""
-
     TARGET = "the target"
     MISFITS = "misfits"
     OFFERS = "offers"
@@ -61,8 +57,6 @@ class CuratorState(Enum):
 
 
 class ConsumerState(Enum):
-    """Whether the consumer has its summary."""
-
     WAITING = "not yet"
     SERVED = "it has"
 
@@ -93,8 +87,6 @@ class Sender(Enum):
 
 
 class RoundRule(Enum):
-    """Of which round a message must be, where it is no fixed one."""
-
     SAME = auto()
     NEXT = auto()  # and no later than the last
 
@@ -191,7 +183,6 @@ class Rules:
 
 
 def title_of_message(message: Message) -> str:
-    """How a message is called in errors."""
     return f"{message.body.kind} message of {message.sender}, round {message.round}"
 
 
@@ -272,7 +263,6 @@ _MOVES_SPLIT: Mapping[tuple[State, State], RoundRule] = {
 
 
 def owner_rules(terms: Terms) -> Rules:
-    """When an owner hears what."""
     interactive = terms.protocol == "interactive"
     sealed = _OWNER_SEALED if terms.auction == "everyone" else _OWNER_AUCTIONED
     return Rules(
@@ -315,7 +305,6 @@ def curator_rules(terms: Terms) -> Rules:
 
 
 def consumer_rules() -> Rules:
-    """When the consumer hears what."""
     return Rules(ConsumerState.WAITING, _CONSUMER, otherwise="the consumer expects nothing but the curator's summary")
 
 
@@ -449,7 +438,6 @@ class Party:
 
     @property
     def position(self) -> Position:
-        """Where it stands."""
         return self._position
 
     @property
@@ -488,7 +476,6 @@ class Party:
         return self._begin_step(self._handle(message), remember)
 
     def _sender(self, message: Message) -> Sender:
-        """Who speaks, as this party sees it."""
         return speaker(self.terms, message)
 
     def _check_content(self, message: Message) -> None:
@@ -499,7 +486,6 @@ class Party:
         raise NotImplementedError
 
     def _begin_step(self, work: Work, at_end: _AtEnd = lambda _replies: None) -> Step:
-        """The first step of some work."""
         self._check_usable()
         return self._advance(work, None, at_end)
 

@@ -103,7 +103,6 @@ def size_event(relation: Relation) -> Event:
 
 
 def auction_plan(terms: PlannedTerms, observer: Observer = Observer.COALITION) -> auction.AuctionPlan:
-    """Who is asked, priced for an observer."""
     rounds = terms.size if terms.protocol == "interactive" else 1
     owners = len(terms.owners)
     if terms.auction == "everyone":
@@ -204,7 +203,6 @@ def _split_epsilon(terms: PlannedTerms) -> float:
 
 
 def _split_steps(terms: PlannedTerms, round_number: int) -> schedules.Steps:
-    """The same epsilon in every step of every round, within the budget."""
     iterations = _first_iterations(terms) if round_number == 1 else _LATER_ITERATIONS
     return schedules.Steps(iterations=iterations, epsilon=_split_epsilon(terms))
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_type_hints
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["MOST_FOLDS", "PRESETS", "Interactive", "RunSettings", "Setting", "settings"]
-
 MOST_FOLDS = 50
 """Of the target; each costs a selection."""
 
@@ -40,7 +38,6 @@ class Setting:
 
     @property
     def is_required(self) -> bool:
-        """Whether it must be given."""
         return self.default is MISSING
 
 
@@ -122,7 +119,6 @@ class Interactive(_Rounds):
         return cls(**{**_AS_PUBLISHED, **changes})
 
     def settings(self) -> dict[str, Any]:
-        """As settings of a run."""
         return {"protocol": "interactive", **{one.name: getattr(self, one.name) for one in fields(_Rounds)}}
 
 

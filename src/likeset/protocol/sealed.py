@@ -109,7 +109,6 @@ class Admission:
             raise InvalidArgument("kernel.largest", terms.kernel.largest, reason)
 
     def admits(self, block: FetchedRows) -> Mask:
-        """Which rows of a block are rows of this run."""
         records = None if self.declared is None or block.table is None else self.declared.of(block.table)
         admitted = np.ones(len(block.rows), dtype=np.bool_)
         with np.errstate(over="ignore"):  # what single precision cannot hold is not admitted
@@ -139,7 +138,6 @@ class Admission:
         return next((reason for reason, bad in faults if bad.any()), None)
 
     def _faults(self, rows: Rows, labels: Labels, records: pa.Table | None) -> Iterator[tuple[str, Mask]]:
-        """Each thing that can be wrong with a row, and with which rows it is."""
         with np.errstate(invalid="ignore"):  # what is no number is not below any
             within: Mask = np.abs(rows) <= self.terms.kernel.largest
         yield "rows with numbers beyond what the terms declare", np.logical_not(within.all(axis=1))
@@ -171,7 +169,6 @@ class Admission:
 
 
 def key_in_run(key: int, run: str, purpose: str) -> int:
-    """An owner's key for one purpose in one run."""
     text = f"likeset/owner/{run}/{purpose}/".encode() + key.to_bytes(32, "big")
     return int.from_bytes(hashlib.sha256(text).digest(), "big")
 
@@ -188,17 +185,14 @@ class Scan(Protocol):
     """How an owner reaches its rows, wherever they lie: in memory, in files, on a cluster."""
 
     @property
-    def row_count(self) -> int:
-        """How many rows there are."""
+    def row_count(self) -> int: ...
 
     def draw(self, *drawings: Drawing) -> list[DrawnRows]:
         """Several draws in one pass over all rows; each the same for the same key."""
 
-    def fetch(self, row_numbers: NDArray[np.int64]) -> FetchedRows:
-        """The rows of these numbers, in this order."""
+    def fetch(self, row_numbers: NDArray[np.int64]) -> FetchedRows: ...
 
-    def blocks(self) -> Iterator[tuple[int, FetchedRows]]:
-        """All rows, block by block, with the number of each block's first row."""
+    def blocks(self) -> Iterator[tuple[int, FetchedRows]]: ...
 
 
 @runtime_checkable
@@ -206,8 +200,7 @@ class HoledScan(Scan, Protocol):
     """A scan in which some numbers are no rows: they stay empty, so that the others keep theirs."""
 
     @property
-    def absent_rows(self) -> NDArray[np.int64]:
-        """The empty numbers."""
+    def absent_rows(self) -> NDArray[np.int64]: ...
 
 
 class Owner(Party):
@@ -265,7 +258,6 @@ class Owner(Party):
 
     @staticmethod
     def _check_release(terms: Terms, message: Message) -> None:
-        """Of the target, if the message is one."""
         body, width = message.body, 0 if terms.offers == "uniform" else terms.kernel.dimension
         if not isinstance(body, TargetRelease):
             return
@@ -277,7 +269,6 @@ class Owner(Party):
         return key_in_run(self._key, self.terms.run, purpose)
 
     def _handles(self, row_numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """Opaque names of rows in this run; remembered for ``row_of``."""
         handles = list(row_handles(self._key, self.terms.run, row_numbers))
         self._rows_by_handle.update(zip(handles, map(int, row_numbers), strict=True))
         return np.array(handles, dtype=np.uint64)
@@ -291,7 +282,6 @@ class Owner(Party):
         return handles[order], drawn.records.take(order)
 
     def _offer(self, drawn: DrawnRows) -> Offer:
-        """Rows as they leave."""
         handles, leaving = self._leaving(drawn)
         rows, labels = np.asarray(leaving.rows, dtype=np.float32), narrow(leaving.labels)
         declared = self._admission.declared
@@ -341,12 +331,10 @@ class Weighing:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all rows weigh the same."""
         return self.strata is None and (self.tilt is None or self.tilt.beta == 0.0)
 
     @cached_property
     def score(self) -> "RowScore":
-        """Log-weights of blocks of rows."""
         if self.features is None or self.tilt is None or self.tilt.beta == 0.0:
             return RowScore(None, self.strata)
         return RowScore(Projection(self.features, self.tilt.beta * self.tilt.direction), self.strata)
@@ -365,7 +353,6 @@ class RowScore:
     strata: Strata | None
 
     def __call__(self, block: FetchedRows, first_row: int) -> NDArray[np.float64]:
-        """Log-weights of a block of rows, given the number of its first row."""
         scores = np.zeros(len(block.rows))
         if self.tilt is not None:
             scores += self.tilt(block.rows, first_row=first_row)
@@ -445,7 +432,6 @@ def draw_offer(terms: Terms, scan: Scan, weighing: Weighing, *, keys: OfferKeys)
 
 
 def _together(first: DrawnRows, second: DrawnRows) -> DrawnRows:
-    """The rows of two draws, those that are in both once."""
     new = np.flatnonzero(~np.isin(second.row_numbers, first.row_numbers))
     return DrawnRows(
         np.concatenate([first.row_numbers, second.row_numbers[new]]),
@@ -650,17 +636,14 @@ class Curator(Party):
 
     @property
     def offered_rows(self) -> Rows | None:
-        """The rows that were offered, where it sees rows and is offered more than it takes."""
         return None
 
     @property
     def waiting_for(self) -> frozenset[str]:
-        """The owners whose answer the current step still waits for."""
         return frozenset(self._waiting)
 
     @property
     def finished(self) -> bool:
-        """Whether the summary is made."""
         return self.position.state is CuratorState.FINISHED
 
     def give_up(self, owner: str) -> Step:
@@ -694,7 +677,6 @@ class Curator(Party):
         return Sender.AWAITED if self._awaits(owner) else Sender.OWNER
 
     def _awaits(self, owner: str) -> bool:
-        """Whether an answer of this owner may come now."""
         return owner in self._waiting
 
     def _is_late(self, message: Message) -> bool:
@@ -732,7 +714,6 @@ class Curator(Party):
         raise NotImplementedError
 
     def _move(self, state: CuratorState) -> None:
-        """On to the next thing to wait for."""
         self._position = self._rules.after_move(self._position, state)
 
     def _charge_to_owners(self, kind: str, event: Event, draw: Draw, *, round_number: int) -> ChargeWanted:
@@ -820,7 +801,6 @@ class Curator(Party):
             )
 
     def _summary(self, held: list[Held], selected: Selected, held_out: HeldOut | None = None) -> Message:
-        """What the consumer gets."""
         rows, owners, handles = _join_offers(held)
         chosen = selected.indices
         places = {name: number for number, name in enumerate(self.terms.owners)}
@@ -877,7 +857,6 @@ def _chosen_labels(held: list[Held], chosen: NDArray[np.int64]) -> Labels:
 
 
 def _usable(rows: Rows) -> bool:
-    """Whether distances between these rows are numbers."""
     try:
         arguments.matrix("rows", rows, allow_empty=True)
     except InvalidArgument:
@@ -893,7 +872,6 @@ def _label_kind(labels: Labels) -> str:
 
 
 def _letters(labels: Labels) -> int:
-    """Of the longest label."""
     return int(np.strings.str_len(labels).max(initial=0)) if labels.dtype.kind == "U" else 0
 
 
@@ -990,7 +968,6 @@ class SealedCurator(Curator):
 
     @property
     def offered_rows(self) -> Rows | None:
-        """The rows that were offered and believed."""
         if not self._held:
             return None
         return np.concatenate([offer.rows for offer in self._held.values()])
@@ -1066,7 +1043,6 @@ class SealedCurator(Curator):
         return self._summary(held, _rounded(selected), self.held_out and self.held_out.rounded)
 
     def _chosen(self, pool: Rows, target: Rows, labels: Labels) -> tuple[Selected, HeldOut | None]:
-        """What is selected of the pool, and how like rows of the target it is that were not seen."""
         chances = self._selection.class_chances(pool, target, labels) if self.terms.labels == "match" else None
         selected = self._selection.select(pool, target, self.terms.size, chances=chances)
         return selected, cross_fit(

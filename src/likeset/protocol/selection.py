@@ -13,8 +13,6 @@ from likeset.geometry.kernels import kernel_means, median_gamma, rbf_kernel
 from likeset.geometry.labels import ClassChances, class_chances, class_codes, joint_rows
 from likeset.geometry.weights import weights
 
-__all__ = ["LARGEST_EXPONENT", "Selected", "Selection", "is_usable_width"]
-
 LARGEST_EXPONENT = 1e37
 """Of a kernel: within what single precision can hold."""
 
@@ -61,7 +59,6 @@ class Selection:
     folds: int = 0
 
     def kernel_width(self, target: Rows) -> float:
-        """The gamma used for this target."""
         if self.gamma is not None:
             return self.gamma
         return median_gamma(target, scale=1.0, coins=np.random.default_rng(0))

@@ -106,7 +106,6 @@ Label = int | float | bool | str | None
 
 
 def bare_record_bytes(columns: int) -> int:
-    """How long a record of so many numbers may be."""
     return _HEAD_BYTES + _ROW.itemsize * columns + LABEL_BYTES
 
 
@@ -176,7 +175,6 @@ class BareRecords:
         return DecodedBareRecords(sound, rows, np.empty(0, dtype=np.int64), handles, tuple(labels))
 
     def _decoded(self, record: bytes) -> Any:
-        """Handle, row and label; None for what is no record."""
         if not self._fixed <= len(record) <= self._fixed + LABEL_BYTES or record[0] != _VERSION:
             return None
         row = np.frombuffer(record, dtype=_ROW, count=self._columns, offset=_HEAD_BYTES).astype(np.float32)
@@ -232,12 +230,10 @@ def split_terms(terms: Terms) -> SplitTerms:
 
 
 def party_name(terms: Terms, role: ComputeRole) -> str:
-    """The name of a compute party in the terms."""
     return {"curator": CURATOR, "consumer": terms.consumer, "witness": WITNESS}[role]
 
 
 def role_of(terms: Terms, name: str) -> ComputeRole | None:
-    """The role of the compute party of this name; None where it is none."""
     return next((role for role in COMPUTE_ROLES if party_name(terms, role) == name), None)
 
 
@@ -310,8 +306,7 @@ class SlotRecords(Protocol):
     def read(self, records: Sequence[bytes]) -> ReadRecords:
         """What records say; never raises for what a stranger wrote."""
 
-    def label_kinds(self, records: Sequence[bytes]) -> list[str]:
-        """Of each sound record what its label is: ``none``, ``numbers`` or ``text``."""
+    def label_kinds(self, records: Sequence[bytes]) -> list[str]: ...
 
     def bought(self, records: Sequence[bytes]) -> BoughtRecords:
         """Sound records whose labels are of one kind, as a summary has them."""
@@ -536,7 +531,6 @@ def _picked(opened: OpenedSlots, number: int, *, slots: int) -> PickedSlot:
 
 
 def _sorted_out(outcomes: Sequence[tuple[int, OpenedPick]], records: SlotRecords, lost: int) -> Bought:
-    """Those that hold, and of the others whose they are and why they do not."""
     faults: dict[int, Counter[str]] = {}
 
     def leave_out(place: int, reason: str) -> None:
@@ -565,7 +559,6 @@ def kept_offer(shared: SharedOffer) -> bytes:
 
 
 def is_kept_offer(kept: bytes) -> bool:
-    """Whether ``kept_offer`` wrote this; no message begins so."""
     return kept.startswith(fields(_TAG))
 
 
@@ -700,7 +693,6 @@ class ComputeParty(Party):
 
     @property
     def is_ready(self) -> bool:
-        """Whether all compute parties signed one roster, so that it may compute."""
         return self.position.state is ComputeState.READY
 
     @property
@@ -848,13 +840,11 @@ class ComputeParty(Party):
         self._signed.pop(owner, None)
 
     def _has_collected(self) -> bool:
-        """Whether it can tell which parts it has."""
         if self.role != "consumer" and "consumer" not in self._receipts:
             return False
         return self._target is not None and not self._waiting
 
     def _go_on(self) -> list[Message]:
-        """Every step that is due."""
         replies: list[Message] = []
         if self.position.state is ComputeState.COLLECTING and self._has_collected():
             replies += self._tell_receipts()
@@ -875,7 +865,6 @@ class ComputeParty(Party):
         return self._to_peers(RECEIPTS_ROUND, ShareReceipts(receipts=np.frombuffer(told, dtype=np.uint8)))
 
     def _vote(self) -> list[Message]:
-        """Sign the roster that follows from all receipts."""
         roster = roster_of(self.receipts, terms=bytes.fromhex(self.terms.digest), parties=self._parties)
         if len(roster.lists) < self.terms.quorum:
             raise QuorumMissed(

@@ -79,7 +79,6 @@ class KernelShape:
             raise InvalidArgument("dimension", self.dimension, f"is too long for {self.columns} columns")
 
     def drawn(self, *, gamma: float, seed: int, largest: float) -> "Kernel":
-        """The kernel of this shape, with what was drawn for it."""
         return Kernel(self.columns, self.dimension, gamma, seed, kind=self.kind, largest=largest)
 
 
@@ -176,7 +175,6 @@ class Fingerprints(Mapping[str, str]):
 
 
 def is_run_id(text: object) -> bool:
-    """Whether a text is written as the number of a run is."""
     return isinstance(text, str) and _RUN_ID.fullmatch(text) is not None
 
 
@@ -472,7 +470,6 @@ class PlannedTerms:
                 raise UnprovenPart(name, reason)
 
     def _check_split(self) -> None:
-        """What the public program cannot do, or is not made for."""
         split = self.split
         if split is None:
             return
@@ -492,7 +489,6 @@ class PlannedTerms:
             raise InvalidArgument("offer_factor", self.offer_factor, reason)
 
     def unproven_parts(self) -> tuple[tuple[str, str], ...]:
-        """The parts of these terms that have no proof, with the reason."""
         parts = []
         if self.auction == "paper":
             parts.append((PAPER_AUCTION, "who is not asked knows that somebody bid more"))
@@ -501,7 +497,6 @@ class PlannedTerms:
         return tuple(parts)
 
     def document(self) -> dict[str, Any]:
-        """As plain data."""
         values = ((declared.name, getattr(self, declared.name)) for declared in fields(self))
         # One level at a time: a copy of all that is below takes longer the more owners there are.
         return {
@@ -511,12 +506,10 @@ class PlannedTerms:
 
     @property
     def unit(self) -> PrivacyUnit:
-        """The unit of privacy."""
         return PrivacyUnit(self.rows_per_unit, self.id_column)
 
     @property
     def asked_owners(self) -> int:
-        """About how many owners are asked, as a public number."""
         return min(self.auction_offset, len(self.owners)) if self.auction == "threshold" else len(self.owners)
 
     @property
@@ -628,7 +621,6 @@ class Terms(PlannedTerms):
 
     @property
     def end(self) -> datetime | None:
-        """When the terms end; None if they do not."""
         if not self.expires:
             return None
         try:
@@ -647,7 +639,6 @@ class Terms(PlannedTerms):
 
     @property
     def digest(self) -> str:
-        """What parties compare, and what an owner approves."""
         return _digest_of(_ThisOne(self))
 
     def to_json(self) -> str:
@@ -709,7 +700,6 @@ def plain_data(text: str) -> Any:
 
 
 def canonical_text(document: dict[str, Any]) -> str:
-    """The one text of plain data."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -730,7 +720,6 @@ class _ThisOne:
 
 @lru_cache(maxsize=64)
 def _digest_of(this: _ThisOne) -> str:
-    """Kept: a party asks for every message."""
     return _digest(this.terms)
 
 

@@ -339,7 +339,6 @@ class Message:
 
     @cached_property
     def data(self) -> bytes:
-        """Its bytes: those that it came in, or else those that ``encode`` writes."""
         return encode(self)
 
 

@@ -58,7 +58,6 @@ class TrainingRows:
     weights: NDArray[np.float64] | None = None
 
     def part(self, kept: NDArray[np.bool_]) -> "TrainingRows":
-        """Some of them."""
         return TrainingRows(self.rows[kept], self.labels[kept], None if self.weights is None else self.weights[kept])
 
 
@@ -77,7 +76,6 @@ class Predicted:
 
 
 def train(model: str, training: TrainingRows, test: TrainingRows, *, seed: int) -> Predicted:
-    """Fit a model, and let it predict the test rows."""
     with _threads_for(len(training.labels)):
         return _trained(model, training, test, seed=seed)
 
@@ -190,7 +188,6 @@ class Evaluation:
     notes: tuple[str, ...]
 
     def document(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
         return asdict(self)
 
 
@@ -276,7 +273,6 @@ class _Known:
     def rows(
         self, argument: str, table: Any, label_argument: str, labels: Any, weights: ArrayLike | None = None
     ) -> TrainingRows:
-        """A table with its labels, or an error that names the argument."""
         if self.schema is None:
             if labels is None:
                 raise InvalidArgument(label_argument, "missing", "give a label for each row; models learn by them")
@@ -419,7 +415,6 @@ def _notes(summary: TrainingRows, test: TrainingRows, task: str, persons: int | 
 
 
 def _rows_in(rows: Rows, others: Rows) -> int:
-    """How many rows are among others, number for number."""
     known = {row.tobytes() for row in others.astype(np.float64) + 0.0}  # -0.0 is 0.0
     return sum(row.tobytes() in known for row in rows.astype(np.float64) + 0.0)
 
@@ -531,7 +526,6 @@ def evaluate_job(
 
 
 def _schema_of(folder: Path) -> str:
-    """The schema that a job names in its own directory."""
     path = folder / JOB
     named = Job.load(path).schema_file if path.exists() else None
     if named is None or not Path(named).exists():
@@ -548,7 +542,6 @@ def write_evaluation(folder: Path, evaluation: Evaluation) -> dict[str, Any]:
 
 
 def read_evaluation(folder: Path) -> dict[str, Any] | None:
-    """What was kept; None where nobody evaluated."""
     path = folder / EVALUATION
     if not path.exists():
         return None
@@ -569,7 +562,6 @@ def _summary_table(folder: Path) -> pa.Table:
 
 
 def _labelled(address: str, schema: Schema) -> TrainingRows:
-    """All rows of a file, as the schema maps them, with their labels."""
     blocks = []
     with open_source(address) as source:
         for block in source.blocks(tuple(dict.fromkeys((*schema.columns, str(schema.label_column))))):

@@ -160,7 +160,6 @@ class Job(_Settings):  # type: ignore[misc]  # likewise
         return RunSettings(**{field.name: getattr(self, field.name) for field in fields(RunSettings)})
 
     def document(self) -> dict[str, Any]:
-        """As it stands in a ``job.yaml``."""
         return self.model_dump(by_alias=True, mode="json")
 
 
@@ -267,7 +266,6 @@ class OwnFiles:
     fingerprints: Mapping[str, str]
 
     def inputs(self) -> Inputs:
-        """The same for a plan."""
         return Inputs.declared_by(
             self.schema,
             target=self.target.rows,
@@ -382,7 +380,6 @@ def _extra_rows(job: Job, schema: Schema) -> tuple[dict[str, Rows], dict[str, st
 
 
 def _check_some_fit(too_long: int, rows: int, source: Source, schema: Schema) -> None:
-    """Some row of an owner must be as long as the schema declares, or shorter."""
     if too_long == rows:
         most = schema.declaration.text_bytes
         raise BadTable(source.name, f"every row has a text of more than {most:,} bytes; raise text_bytes in the schema")
@@ -439,7 +436,6 @@ class _FewRows:
         self._name = name
 
     def add(self, block: Block) -> None:
-        """The next rows."""
         if block.first_row + len(block) > _MOST_TARGET_ROWS:
             raise BadTable(self._name, f"has more than {_MOST_TARGET_ROWS:,} rows; a sample of them will do")
         self.tables.append(without_dictionaries(block.table.select(self.columns)))
@@ -566,7 +562,6 @@ class RunSecrets:
         return {"run_id": f"{self._derived('run id') >> 128:032x}", "cards": cards}
 
     def owner_key(self, name: str) -> int:
-        """An owner's private sampling key."""
         return self._derived(f"owner/{name}")
 
     def owner_keep_key(self, name: str) -> int:

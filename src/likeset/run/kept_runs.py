@@ -6,8 +6,6 @@ from typing import Any
 from likeset.homes.consumer_home import ConsumerHome, KeptRun
 from likeset.run.runs import Render, collect, conclude, read_result
 
-__all__ = ["ListedRun", "listed_run", "published"]
-
 
 @dataclass(frozen=True, slots=True)
 class ListedRun:
@@ -35,7 +33,6 @@ class ListedRun:
 
     @property
     def way(self) -> str:
-        """How it travels, in a word or two."""
         if self.cancelled:
             return "cancelled"
         if self.mailbox is not None:
@@ -44,7 +41,6 @@ class ListedRun:
 
 
 def listed_run(run: KeptRun) -> ListedRun:
-    """A run, as a list shows it; nobody is asked."""
     terms, travel = run.terms, run.travel
     return ListedRun(
         run=run.name,

@@ -9,23 +9,6 @@ from likeset.protocol.notices import Notice, OwnerNotice
 from likeset.tables.dead_columns import DeadColumn
 from likeset.tables.identifiers import Suspicion
 
-__all__ = [
-    "BoundsFromData",
-    "ColumnHardlyCounts",
-    "LargeOffer",
-    "LikesetWarning",
-    "NoiseIsSimulated",
-    "RepeatedPersons",
-    "RoundsAreLooks",
-    "SeedRowsNeeded",
-    "SelectionIsTold",
-    "SuspectedIdentifier",
-    "TooLongRows",
-    "WeakPromise",
-    "notice_documents",
-    "warn_of",
-]
-
 
 class LikesetWarning(UserWarning):
     """A notice as Python's own warning; ``warnings.filterwarnings("error", category=...)`` makes it stop a program.
@@ -58,7 +41,6 @@ class NoiseIsSimulated(Notice):
 
     @property
     def text(self) -> str:
-        """The words."""
         return "simulated, not private: whoever knows the seed knows the noise; use it for trials only"
 
 
@@ -75,7 +57,6 @@ class WeakPromise(Notice):
 
     @property
     def text(self) -> str:
-        """The words."""
         return f"epsilon = {self.epsilon:g} promises next to nothing; values from 0.1 to 10 are usual"
 
 
@@ -94,7 +75,6 @@ class BoundsFromData(Notice):
 
     @property
     def text(self) -> str:
-        """The words."""
         return (
             f"column {self.column}: its {self.what} were drafted from data; replace them by public knowledge, or they "
             "leak"
@@ -114,11 +94,9 @@ class ColumnHardlyCounts(Notice):
 
     @property
     def text(self) -> str:
-        """The words."""
         return f"in the target, {self.dead.warning}"
 
     def document(self) -> dict[str, Any]:
-        """For machines, and with the words for people."""
         return {"kind": self.kind, "owner": None, "text": self.text, "column": self.dead.column}
 
 
@@ -135,11 +113,9 @@ class SuspectedIdentifier(Notice):
 
     @property
     def text(self) -> str:
-        """The words."""
         return self.suspicion.warning
 
     def document(self) -> dict[str, Any]:
-        """For machines, and with the words for people."""
         told = self.suspicion.document()
         return {"kind": self.kind, "owner": None, "text": told.pop("warning"), **told}
 
@@ -157,7 +133,6 @@ class RepeatedPersons(Notice):
 
     @property
     def text(self) -> str:
-        """The words."""
         return (
             f"column {self.column!r} of the target says whose row it is, and its values repeat, but the schema "
             "declares no id: this protects single rows, not persons with several; declare in the schema "
@@ -165,7 +140,6 @@ class RepeatedPersons(Notice):
         )
 
     def document(self) -> dict[str, Any]:
-        """For machines, and with the words for people."""
         return {"kind": self.kind, "owner": None, "text": self.text, "column": self.column}
 
 
@@ -184,7 +158,6 @@ class TooLongRows(OwnerNotice):
 
     @property
     def text(self) -> str:
-        """The words."""
         longest = f"{self.text_bytes:,} bytes (text_bytes of the schema)"
         return f"owner {self.owner}: rows with a text of more than {longest} take no part: {self.rows:,}"
 
@@ -202,7 +175,6 @@ class SelectionIsTold(Notice):
 
     @property
     def text(self) -> str:
-        """The words."""
         wished = ", ".join(f"{name} = {value}" for name, value in self.wishes)
         return f"the curator hears, with your rows, how to select: {wished}; no owner does"
 
@@ -215,7 +187,6 @@ class SeedRowsNeeded(Notice):
 
     @property
     def text(self) -> str:
-        """The words."""
         return "the curator must have the same public seed rows: `likeset site curator ... --seed-rows FILE`"
 
 
@@ -232,7 +203,6 @@ class RoundsAreLooks(Notice):
 
     @property
     def text(self) -> str:
-        """The words."""
         return (
             f"interactive has {self.rounds:,} rounds, one for each row; by mailbox each of them waits until curator "
             f"and owners have looked: with a look every hour, {self.rounds:,} hours or more; sealed needs a few looks"
@@ -254,7 +224,6 @@ class LargeOffer(Notice):
 
     @property
     def text(self) -> str:
-        """The words."""
         return (
             f"an owner's offer may have {self.size / 2**20:,.0f} MiB, and a curator's site takes "
             f"{self.most / 2**20:,.0f} MiB unless it was settled otherwise: such an offer is paid for by its owner and "

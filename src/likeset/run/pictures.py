@@ -16,8 +16,6 @@ from likeset.arguments import Rows
 from likeset.tables.columns import BooleanColumn, CategoryColumn, DateColumn, NumericColumn, OrdinalColumn
 from likeset.tables.schema import Schema
 
-__all__ = ["Images", "pictures_document"]
-
 _POINTS = 400
 _BARS = 12
 _LARGEST_WHOLE = 1e9  # beyond it a half more or less makes no difference to a bar
@@ -49,7 +47,6 @@ def pictures_document(
     offered: Rows | None,
     images: Images | None,
 ) -> dict[str, Any]:
-    """``pictures.json``."""
     coins = np.random.default_rng(0)
     return {
         "labels": _labels(str(schema.label_column), labels) if len(labels) else None,
@@ -164,7 +161,6 @@ def _most_frequent(shares: dict[Any, tuple[float, float]], missing: dict[str, fl
 
 
 def _labels(column: str, labels: NDArray[Any]) -> dict[str, Any]:
-    """How the selected rows' labels are distributed."""
     if labels.dtype.kind == "f" and len(np.unique(labels)) > _BARS:
         counts, edges = np.histogram(labels, bins=_BARS)
         return {"column": column, "edges": [round(float(edge), 6) for edge in edges], "rows": counts.tolist()}
@@ -180,7 +176,6 @@ def _labels(column: str, labels: NDArray[Any]) -> dict[str, Any]:
 
 
 def _together(target: float, summary: float) -> dict[str, float] | None:
-    """Two shares; None where both are nothing."""
     return {"target": target, "summary": summary} if target or summary else None
 
 

@@ -255,7 +255,6 @@ def draws_of_run(wishes: RunSettings, ledger_path: Path, *, run: str) -> RunDraw
 
 
 def public_coins(wishes: RunSettings) -> np.random.Generator:
-    """Coins that anybody may know."""
     return np.random.default_rng(None if wishes.seed is None else arguments.count("seed", wishes.seed, least=0))
 
 
@@ -473,7 +472,6 @@ class Plan:
 
     @property
     def simulated(self) -> bool:
-        """Whether the noise is simulated: then nothing is private."""
         return self.wishes.noise == "simulated"
 
     @cached_property
@@ -501,7 +499,6 @@ class Plan:
 
     @property
     def kernel_width(self) -> float:
-        """Gamma of the selection's kernel."""
         return self.selection.kernel_width(self.inputs.target)
 
     def check_enough_rows(self, owners_rows: Iterable[int]) -> None:
@@ -756,7 +753,6 @@ class ManyRowsOfIds(Notice):
 
     @property
     def text(self) -> str:
-        """The words."""
         now = "mostly noise" if self.ratio < 1.0 else "noisy"
         rows = f"{self.rows_per_id:,} rows"
         return (
@@ -870,13 +866,11 @@ def _shared_traffic(terms: PlannedTerms) -> MostTraffic:
 
 
 def _length(terms: PlannedTerms, body: Body, number: int) -> int:
-    """Of a message to an owner; one to the curator is as long."""
     sender = terms.consumer if isinstance(body, TargetRelease) else CURATOR
     return len(encode(Message(terms.run, _ANY_DIGEST, sender, max(terms.owners, key=len), number, body)))
 
 
 def _labels(schema: Schema, rows: int) -> NDArray[Any] | None:
-    """Labels of the largest size; None if they have no declared length."""
     label = schema.declaration.label
     if label is None:
         return np.zeros(0)
@@ -889,5 +883,4 @@ def _labels(schema: Schema, rows: int) -> NDArray[Any] | None:
 
 
 def _records(schema: Schema, rows: int) -> NDArray[np.uint8]:
-    """Room for the largest records."""
     return np.zeros(DeclaredRecords(schema).most_bytes(rows), dtype=np.uint8)

@@ -78,7 +78,6 @@ class RunOutcome:
 
     @property
     def picks(self) -> tuple[tuple[str, int], ...]:
-        """For each selected row its owner and its number there."""
         names = self.terms.owners
         return tuple((names[owner], row) for owner, row in zip(self.summary.owners, self.row_numbers, strict=True))
 
@@ -191,7 +190,6 @@ class Result:
 
     @property
     def likeness(self) -> Likeness | None:
-        """To the target's population; None where nobody measured it."""
         summary = self.outcome.summary
         if math.isnan(summary.held_out_error):
             return None
@@ -200,12 +198,10 @@ class Result:
 
     @property
     def access_ratio(self) -> float:
-        """(rows seen + m) / (size + m)."""
         return (self.outcome.summary.rows_seen + len(self.target)) / (self.outcome.terms.size + len(self.target))
 
     @property
     def history(self) -> tuple[Pick, ...]:
-        """The selected rows, in order of selection."""
         summary = self.outcome.summary
         return tuple(
             Pick(owner, row, float(gain), float(value))
@@ -231,7 +227,6 @@ class Result:
 
     @property
     def owners(self) -> tuple[OwnerResult, ...]:
-        """Each owner's part, in the order of the terms."""
         problems = {notice.concerns: notice for notice in reversed(self.outcome.warnings)}
         return tuple(
             OwnerResult(line, self.outcome.owners[line.owner], problems.get(line.owner))
@@ -322,7 +317,6 @@ class JobResult:
     created: datetime = field(default_factory=_now)
 
     def document(self) -> dict[str, Any]:
-        """``result.json``."""
         job, outcome, result, schema = self.files.job, self.result.outcome, self.result, self.files.schema
         terms, owners, simulated = outcome.terms, result.owners, job.noise == "simulated"
         return {
@@ -363,7 +357,6 @@ class JobResult:
         }
 
     def pictures(self) -> dict[str, Any]:
-        """``pictures.json``."""
         target = self.files.target
         return pictures_document(
             self.files.schema,
@@ -433,7 +426,6 @@ def _schema_document(schema: Schema) -> dict[str, Any]:
 
 
 def _terms_summary(terms: Terms, about_target: PlannedView) -> dict[str, Any]:
-    """The terms that a reader asks about first, by their names in ``Terms``."""
     release = f"epsilon = {terms.target_budget.epsilon:.4g}, delta = {terms.target_budget.delta:g}"
     if about_target.width_choice is not None:
         total = about_target.guarantee.epsilon

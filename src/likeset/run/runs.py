@@ -102,7 +102,6 @@ class SteadyLedger(Ledger):
     """Ctrl-C waits until a charge has its answer: a draw that was paid for is kept, and can be sent again."""
 
     def answer(self, *given: Any, **options: Any) -> bytes:
-        """As in any ledger."""
         with _interrupts_wait():
             return super().answer(*given, **options)
 
@@ -146,12 +145,10 @@ class FinishedJob:
 
     @property
     def summary(self) -> pa.Table:
-        """The selected rows, each with label, owner and weight."""
         return pq.read_table(self.out / SUMMARY)
 
     @property
     def report(self) -> Path:
-        """The page with the whole story."""
         return self.out / REPORT
 
 
@@ -232,11 +229,9 @@ class AccountOutlook:
 
     @property
     def left(self) -> float | None:
-        """What the run would leave; None where that is not known."""
         return None if self.after is None or self.limit is None else max(0.0, self.limit - self.after)
 
     def document(self) -> dict[str, Any]:
-        """For machines."""
         return {**asdict(self), "left": self.left}
 
 
@@ -323,12 +318,10 @@ class JobFolder:
 
     @property
     def partial(self) -> Path:
-        """The directory while the job runs."""
         return unfinished(self.out)
 
     @property
     def ledger_path(self) -> Path:
-        """The ledger's file."""
         return Path(self.job.ledger) if self.job.ledger else self.partial / _LEDGER
 
     @contextmanager
@@ -370,7 +363,6 @@ class JobFolder:
         documents.write(path, {"digest": terms.digest, "terms": json.loads(terms.to_json())})
 
     def _told(self, error: BaseException) -> BaseException:
-        """The error as the user should hear it."""
         job, partial = self.job, self.partial
         if isinstance(error, OSError) and not isinstance(error, LikesetError):
             return InvalidArgument(
@@ -388,7 +380,6 @@ class JobFolder:
         return error
 
     def _how_to_go_on(self, error: BaseException) -> str:
-        """What a user does where something was charged."""
         if isinstance(error, DifferentRequest | UnfinishedRequest):
             return (
                 f"what was spent stays spent; this run cannot go on: remove {self.partial} and start a new one; what "
@@ -466,7 +457,6 @@ def _make(partial: Path) -> None:
 
 
 def _kept(job: Job) -> dict[str, Any]:
-    """The job as it is kept with its results: an address may hold a password."""
     document = job.document()
     document["owners"] = {name: without_secrets(source) for name, source in document["owners"].items()}
     for name in ("target", "public_rows", "seed_rows"):
@@ -540,17 +530,14 @@ class JobPlan:
 
     @property
     def job(self) -> Job:
-        """What is asked for."""
         return self.files.job
 
     @property
     def terms(self) -> PlannedTerms:
-        """What is fixed of them before anything is drawn."""
         return self.plan.terms
 
     @property
     def warnings(self) -> tuple[Notice, ...]:
-        """What the user should know."""
         target = self.files.target
         return tuple(
             job_warnings(self.job, self.files.schema, target.table, target.rows, undeclared_id=target.undeclared_id)
@@ -558,7 +545,6 @@ class JobPlan:
 
     @property
     def rows_seen(self) -> int:
-        """How many rows the curator will see, at most."""
         return self.terms.rows_per_owner * len(self.terms.owners)
 
     @property
@@ -569,7 +555,6 @@ class JobPlan:
 
     @property
     def traffic(self) -> MostTraffic:
-        """What one owner hears and sends, at most."""
         return most_traffic(self.terms, self.files.schema)
 
     @property
@@ -579,7 +564,6 @@ class JobPlan:
 
     @property
     def advice(self) -> Advice:
-        """About the release; it names ids where they are the reason."""
         advice, ids = _advice(self.plan), self.advice_on_ids
         return advice if ids is None else replace(advice, text=f"{advice.text} Ids are the reason: {ids.text}.")
 
@@ -596,7 +580,6 @@ class JobPlan:
         return ""
 
     def document(self) -> dict[str, Any]:
-        """For machines."""
         terms, simulated = self.terms, self.plan.simulated
         traffic, advice = self.traffic, self.advice
         return {
@@ -705,7 +688,6 @@ def _advice(plan: Plan) -> Advice:
 
 
 def _least(good_enough: Callable[[float], bool], low: float, high: float) -> float | None:
-    """The least value above ``low`` that is good enough, to within 5%; None if none up to ``high`` is."""
     if not good_enough(high):
         return None
     while high / low > 1.05:
@@ -715,7 +697,6 @@ def _least(good_enough: Callable[[float], bool], low: float, high: float) -> flo
 
 
 def _up(value: float) -> float:
-    """Rounded up to one decimal."""
     return math.ceil(value * 10.0 - 1e-9) / 10.0
 
 
@@ -965,12 +946,10 @@ def run_here(
 
 
 def _selection_width(plan: Plan, terms: Terms) -> float:
-    """Gamma of the selection's kernel: where it is public, the terms have it."""
     return plan.kernel_width if terms.split is None else terms.split.gamma
 
 
 def _parties(plan: Plan, settled: SettledRun, scans: Mapping[str, Scan]) -> tuple[Curator, dict[str, Owner], Consumer]:
-    """The curator, the owners by name, and the consumer."""
     terms, declared = settled.terms, plan.inputs.declared
     owners = {
         name: make_owner(terms, name, scan=scan, key=settled.secrets.owner_key(name), declared=declared)
@@ -1055,7 +1034,6 @@ class SignedTogether(Notice):
 
     @property
     def text(self) -> str:
-        """The words."""
         return (
             f"runs {', '.join(self.runs)} are signed and have released nothing yet; together they come to epsilon = "
             f"{self.epsilon:.3g}, and the limit is {self.limit:.3g}: the last of them will be refused when it is to be "
@@ -1215,7 +1193,6 @@ def _sign(home: ConsumerHome, run: KeptRun, job: Job, *, identity: Identity, exp
 
 
 def job_of(run: KeptRun) -> Job:
-    """What was asked for."""
     return documents.read(run.job_path, Job)
 
 
@@ -1295,7 +1272,6 @@ def _remote_warnings(run: KeptRun, summary: Summary) -> tuple[Notice, ...]:
 
 
 def expiry(days: int, *, now: datetime | None = None) -> str:
-    """The day that is so many days from now."""
     moment = now or datetime.now(UTC)
     return datetime.fromordinal(moment.toordinal() + days).date().isoformat()
 

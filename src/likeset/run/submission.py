@@ -15,8 +15,6 @@ from likeset.run.plan import views_of_run
 from likeset.transports.nvflare.run_report import News, RunReport
 from likeset.transports.outcomes import Ending, SiteState
 
-__all__ = ["Engine", "Obstacle", "Stage", "StoppedParty", "Whereabouts", "ending_of", "look", "obstacle", "submit"]
-
 _FINISHED = "FINISHED"
 _AGAIN = (
     "Give the job another name (run: in job.yaml) and invite owners anew; that is paid once more, if the budget allows."
@@ -26,29 +24,23 @@ _AGAIN = (
 class Engine(Protocol):
     """How jobs are submitted and followed: ``likeset.transports.nvflare.engine.NvflareEngine``."""
 
-    def __enter__(self) -> Self:
-        """Keep the connection over several calls."""
+    def __enter__(self) -> Self: ...
 
-    def __exit__(self, *_: object) -> None:
-        """Let it go."""
+    def __exit__(self, *_: object) -> None: ...
 
     def submit(self, *invitations: Invitation) -> str:
         """Submit runs; returns the job's name."""
 
-    def state(self, job: str) -> str:
-        """Where a job is."""
+    def state(self, job: str) -> str: ...
 
     def news(self, job: str) -> News | None:
         """Where it is, site by site, while it runs."""
 
-    def cancel(self, job: str) -> None:
-        """Stop it."""
+    def cancel(self, job: str) -> None: ...
 
-    def report(self, job: str) -> list[RunReport]:
-        """How its runs ended."""
+    def report(self, job: str) -> list[RunReport]: ...
 
-    def connected_sites(self) -> list[str]:
-        """Sites that are connected."""
+    def connected_sites(self) -> list[str]: ...
 
 
 class Stage(StrEnum):
@@ -88,32 +80,26 @@ class Whereabouts:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has not ended."""
         return isinstance(self.stage, Stage) and self.stage is not Stage.INTERRUPTED
 
     @property
     def is_done(self) -> bool:
-        """Whether the consumer has its summary."""
         return self.stage is Ending.DONE
 
     @property
     def ending(self) -> Ending | None:
-        """How it ended by the curator's word; None where there is no such word."""
         return self.stage if isinstance(self.stage, Ending) else None
 
     @property
     def text(self) -> str:
-        """The words."""
         return f"{self.stage}: {self.detail}" if self.detail else str(self.stage)
 
     @property
     def is_resumable(self) -> bool:
-        """Whether it is worth resuming as it is."""
         return self.stage in _BEFORE_RESUMING
 
     @property
     def before_resuming(self) -> str:
-        """What to do first, in words; empty where there is nothing to do."""
         return _BEFORE_RESUMING.get(self.stage, "")
 
 
@@ -129,7 +115,6 @@ def submit(run: KeptRun, engine: Engine) -> str:
 
 
 def look(run: KeptRun, engine: Engine) -> Whereabouts:
-    """Where a run is, and what was last heard of each site."""
     job = run.last_job()
     if engine.state(job).startswith(_FINISHED):
         report = ending_of(run, engine)
@@ -156,8 +141,6 @@ def ending_of(run: KeptRun, engine: Engine) -> RunReport | None:
 
 
 class StoppedParty(StrEnum):
-    """Who was stopped between a charge and what it was for."""
-
     CONSUMER = "consumer"
     CURATOR = "curator"
 
@@ -178,7 +161,6 @@ class Obstacle:
 
     @property
     def text(self) -> str:
-        """The words."""
         spent = f"epsilon = {self.epsilon:.3g} of your budget"
         if self.stopped is StoppedParty.CONSUMER:
             return (
@@ -192,7 +174,6 @@ class Obstacle:
         )
 
     def document(self) -> dict[str, Any]:
-        """For machines, and with the words for people."""
         return {"stopped": self.stopped, "epsilon": self.epsilon, "text": self.text}
 
 
@@ -230,5 +211,4 @@ def _is_of(key: str, run: KeptRun) -> bool:
 
 
 def _spent(run: KeptRun) -> float:
-    """What the run cost the target's budget."""
     return views_of_run(run)[0].guarantee.epsilon

@@ -83,7 +83,6 @@ def split_python() -> Path:
 
 
 def environment_folder() -> Path:
-    """Where that environment is, or would be."""
     named = os.environ.get(PYTHON_VARIABLE)
     if named:
         return Path(named).parent.parent
@@ -148,7 +147,6 @@ def make_environment(folder: Path, *, python: str = sys.executable) -> Path:
 
 
 def locked_versions() -> dict[str, str]:
-    """Every package of the lock file and its version."""
     lines = LOCK_FILE.read_text(encoding="ascii").splitlines()
     return {match[1]: match[2] for line in lines if (match := re.match(r"([\w.-]+)==([\w.]+)", line))}
 
@@ -201,7 +199,6 @@ class Opening:
 
     @property
     def began(self) -> bool:
-        """Whether this party has sent its share of the picks, or was about to."""
         return self.record.exists()
 
     def share(self) -> bytes:
@@ -233,12 +230,10 @@ class Opening:
         return self._picks.read_bytes() if self._picks.exists() else None
 
     def keep_picks(self, frame: bytes) -> None:
-        """On disk when this returns."""
         if self.picks() is None:
             keep_private_bytes(self._picks, frame)
 
     def forget_share(self) -> None:
-        """The record stays."""
         if self.began:
             keep_private_bytes(self.record, b"")
 
@@ -300,11 +295,9 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
         return self._process.pid
 
     def kill(self) -> None:
-        """End it at once."""
         self._process.kill()
 
     def close(self) -> None:
@@ -456,8 +449,7 @@ class Meeting(Protocol):
             how: ``done``, ``failed`` or ``refused``, as the worker said.
         """
 
-    def was_refused(self, attempt: Attempt) -> bool:
-        """Whether a party refused this attempt, which would happen again."""
+    def was_refused(self, attempt: Attempt) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -575,7 +567,6 @@ class SplitParty:
 
     @property
     def opened(self) -> OpenedPicks | None:
-        """What was opened to this party; None at all but the consumer, and before the end."""
         data = self._opening.picks()
         if data is None or self.rank != CONSUMER:
             return None
@@ -584,7 +575,6 @@ class SplitParty:
         return OpenedPicks(payloads[:, 0] - 1, payloads[:, 1:-1], payloads[:, -1], seed)
 
     def stop(self) -> None:
-        """End the worker."""
         if self.worker is not None:
             self.worker.close()
             self.worker = None
@@ -688,15 +678,12 @@ class LocalMeeting:
         self._folder = tempfile.TemporaryDirectory(prefix="likeset-")
 
     def at(self, rank: int) -> "LocalSeat":
-        """The meeting as one party has it."""
         return LocalSeat(self, rank)
 
     def close(self) -> None:
-        """Remove the sockets."""
         self._folder.cleanup()
 
     def join(self, rank: int, timeout: float, worker: WorkerProcess) -> Attempt:
-        """See ``Meeting``."""
         with self._turn:
             self._here[rank] = worker
             if len(self._here) == PARTIES:
@@ -710,7 +697,6 @@ class LocalMeeting:
             return Attempt(folder.name, tuple(f"unix:{folder}/{number}" for number in range(PARTIES)))
 
     def leave(self, attempt: Attempt, *, how: str) -> None:
-        """See ``Meeting``."""
         with self._turn:
             if how != "done" and self._attempt is not None and self._attempt.name == attempt.name:
                 self._refused |= {attempt.name} if how == "refused" else set()
@@ -718,7 +704,6 @@ class LocalMeeting:
                     worker.kill()
 
     def was_refused(self, attempt: Attempt) -> bool:
-        """See ``Meeting``."""
         with self._turn:
             return attempt.name in self._refused
 
@@ -730,13 +715,10 @@ class LocalSeat:
         self._meeting, self._rank = meeting, rank
 
     def join(self, timeout: float, worker: WorkerProcess) -> Attempt:
-        """See ``Meeting``."""
         return self._meeting.join(self._rank, timeout, worker)
 
     def leave(self, attempt: Attempt, *, how: str) -> None:
-        """See ``Meeting``."""
         self._meeting.leave(attempt, how=how)
 
     def was_refused(self, attempt: Attempt) -> bool:
-        """See ``Meeting``."""
         return self._meeting.was_refused(attempt)

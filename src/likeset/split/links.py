@@ -42,7 +42,6 @@ class RunCertificate:
 
     @classmethod
     def generate(cls) -> Self:
-        """A new one, with a new key."""
         key = Ed25519PrivateKey.generate()
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "likeset split")])
         built = (
@@ -141,7 +140,6 @@ class TlsStream:
                 await self._flush()
 
     async def read(self) -> bytes:
-        """Some bytes; none at the end."""
         while True:
             try:
                 return self._connection.recv(_PIECE)
@@ -155,14 +153,12 @@ class TlsStream:
                 return b""
 
     async def write(self, data: bytes) -> None:
-        """All of them."""
         view = memoryview(data)
         for first in range(0, len(view), _RECORD):
             self._connection.sendall(view[first : first + _RECORD])
         await self._flush()
 
     async def tell(self, kind: str, *parts: bytes) -> None:
-        """A small frame."""
         frame = pack(kind, *parts)
         await self.write(len(frame).to_bytes(4, "big") + frame)
 
@@ -188,7 +184,6 @@ class TlsStream:
         return unpack(data[4:end], most=_MOST_TOLD), data[end:]
 
     def close(self) -> None:
-        """At once."""
         self._writer.close()
 
     async def _more(self) -> None:
@@ -218,7 +213,6 @@ def tls_client(
 def tls_server(
     own: RunCertificate, expected: Collection[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> TlsStream:
-    """The end that was connected to."""
     connection = SSL.Connection(_context(own, frozenset(expected)), None)
     connection.set_accept_state()
     return TlsStream(reader, writer, connection)
@@ -440,7 +434,6 @@ class TunnelMeeting:
             self._loop.call_soon_threadsafe(self._spawn, self._follow())
 
     def join(self, timeout: float, worker: WorkerProcess) -> Attempt:
-        """See ``Meeting``."""
         try:
             return self._do(asyncio.wait_for(self._join(worker), timeout))
         except TimeoutError:
@@ -448,15 +441,12 @@ class TunnelMeeting:
             raise NoAnswer(f"another compute party did not come in time{why}") from None
 
     def leave(self, attempt: Attempt, *, how: str) -> None:
-        """See ``Meeting``."""
         self._do(self._say_done() if how == "done" else self._fail(attempt.name, refused=how == "refused"))
 
     def was_refused(self, attempt: Attempt) -> bool:
-        """See ``Meeting``."""
         return attempt.name in self._refused
 
     def stop(self) -> None:
-        """Close everything."""
         self._do(self._stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -483,7 +473,6 @@ class TunnelMeeting:
         return await self._begun
 
     async def _is_ready(self, rank: int) -> None:
-        """At the leader: begin when the last one is."""
         self._ready.add(rank)
         if self._ready == {_LEADER, *self._peers} and self._begun is not None and not self._begun.done():
             self._ready.clear()
@@ -606,7 +595,6 @@ class TunnelMeeting:
                     await self._fail(self._attempt)
 
     async def _follow(self) -> None:
-        """Stay connected to the leader."""
         greeting = Greeting(self._session, self.rank, _LEADER, CONTROL)
         while True:
             try:

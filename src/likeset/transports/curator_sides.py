@@ -11,8 +11,6 @@ from likeset.transports.home_socket.machine_users import uid_of
 from likeset.transports.letter_parcels import CuratorLetters
 from likeset.transports.sites import SiteSettings, SocketSettings, file_of_invitation
 
-__all__ = ["curator_made", "curator_side", "line_to"]
-
 
 def line_to(settings: SocketSettings, files: Sequence[tuple[str, bytes]]) -> HomeLine:
     """To the home of a site, for a job with these files of signed terms."""

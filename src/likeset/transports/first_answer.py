@@ -3,13 +3,10 @@
 import contextlib
 import importlib
 
-__all__ = ["load_libraries"]
-
 _LIBRARIES = ("dp_accounting.pld", "dp_accounting.rdp", "pandas", "pyarrow.parquet")
 
 
 def load_libraries() -> None:
-    """All that are there."""
     for name in _LIBRARIES:
         with contextlib.suppress(ImportError):  # pandas is there or not
             importlib.import_module(name)

@@ -9,8 +9,6 @@ from likeset.protocol.terms import Terms
 from likeset.transports.pump import Parcel
 from likeset.trust.letters import Acceptance, Stub, is_acceptance, is_stub, letter_in
 
-__all__ = ["CuratorLetters", "LetterCurator", "parcel_reader"]
-
 
 def parcel_reader(terms: Terms, *, most_bytes: int) -> Callable[[bytes], Parcel]:
     """Reads off a letter from whom it says it is and for whom, by the names in the terms.
@@ -55,24 +53,18 @@ class CuratorLetters(Protocol):
     """The curator's side of a run, wherever it is."""
 
     @property
-    def terms(self) -> Terms:
-        """Of the run."""
+    def terms(self) -> Terms: ...
 
     @property
-    def waiting_for(self) -> frozenset[str]:
-        """The owners whose answer it still waits for."""
+    def waiting_for(self) -> frozenset[str]: ...
 
-    def acceptance(self) -> bytes:
-        """What it signs to take part."""
+    def acceptance(self) -> bytes: ...
 
-    def hear(self, data: bytes) -> Sequence[bytes]:
-        """What it writes to a letter."""
+    def hear(self, data: bytes) -> Sequence[bytes]: ...
 
-    def give_up(self, owner: str) -> Sequence[bytes]:
-        """What it writes when it waits for an owner no longer."""
+    def give_up(self, owner: str) -> Sequence[bytes]: ...
 
-    def end(self) -> Sequence[bytes]:
-        """The receipts, in letters to their owners."""
+    def end(self) -> Sequence[bytes]: ...
 
 
 @dataclass(frozen=True)
@@ -89,18 +81,14 @@ class LetterCurator:
 
     @property
     def terms(self) -> Terms:
-        """Of the run."""
         return self.run.terms
 
     @property
     def waiting_for(self) -> frozenset[str]:
-        """The owners whose answer it still waits for."""
         return self.run.waiting_for
 
     def take(self, data: bytes) -> list[Parcel]:
-        """What it writes to a letter."""
         return [self.parcel(reply) for reply in self.run.hear(data)]
 
     def give_up(self, owner: str) -> list[Parcel]:
-        """What it writes when it waits for an owner no longer."""
         return [self.parcel(letter) for letter in self.run.give_up(owner)]

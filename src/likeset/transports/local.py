@@ -14,9 +14,8 @@ from likeset.errors import LikesetError, RunCancelled
 from likeset.homes.mail import Answers, AtOnce, ConsumerShell, CuratorShell, Resident, take_together, utc_now
 from likeset.protocol.wire import Summary, decode
 from likeset.transports.plain_messages import PlainCurator
-from likeset.transports.pump import Parcel, Progress, Pump, Replies
-
-__all__ = ["LocalEngine", "Progress", "RunResult"]
+from likeset.transports.pump import Parcel, Pump, Replies
+from likeset.transports.pump import Progress as Progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +78,6 @@ class LocalEngine:
 
 @dataclass(frozen=True)
 class _InProcess:
-    """A call of a function."""
-
     parties: Mapping[str, Resident]
     consumer: ConsumerShell
 
@@ -102,8 +99,7 @@ class _InProcess:
     def hand_over(self, data: bytes) -> Sequence[bytes]:
         return [reply.data for reply in self.consumer.take(decode(data))]
 
-    def give_back(self, writer: str, data: bytes) -> None:
-        """Nobody writes twice here."""
+    def give_back(self, writer: str, data: bytes) -> None: ...
 
 
 def _bytes_of(answers: Answers) -> Replies:

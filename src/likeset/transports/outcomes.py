@@ -2,8 +2,6 @@
 
 from enum import StrEnum
 
-__all__ = ["Ending", "SiteState"]
-
 
 class Ending(StrEnum):
     """How a run ended; its value is what people read."""
@@ -28,8 +26,6 @@ class Ending(StrEnum):
 
 
 class SiteState(StrEnum):
-    """What was last heard of a site."""
-
     READY = "ready"
     WAITING = "waiting"
     """For a person's decision."""

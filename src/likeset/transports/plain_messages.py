@@ -8,8 +8,6 @@ from likeset.protocol.terms import Terms
 from likeset.protocol.wire import Message, decode
 from likeset.transports.pump import Parcel
 
-__all__ = ["PlainCurator", "read_parcel"]
-
 
 @dataclass(frozen=True)
 class PlainCurator:
@@ -24,21 +22,17 @@ class PlainCurator:
 
     @property
     def terms(self) -> Terms:
-        """Of the run."""
         return self.shell.terms
 
     @property
     def waiting_for(self) -> frozenset[str]:
-        """The owners whose answer it still waits for."""
         return self.shell.waiting_for
 
     def take(self, data: bytes) -> list[Parcel]:
-        """What it says to a message."""
         message = self._read.pop(data, None) or decode(data)
         return [_parcel(reply) for reply in self.shell.take(message)]
 
     def give_up(self, owner: str) -> list[Parcel]:
-        """What it says when it waits for an owner no longer."""
         return [_parcel(message) for message in self.shell.give_up(owner)]
 
     def read(self, data: bytes) -> Parcel:

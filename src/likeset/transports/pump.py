@@ -33,8 +33,6 @@ from likeset.protocol.terms import Terms
 from likeset.protocol.wire import MOST_BYTES
 from likeset.transports.refused_letters import AS_IF_NOT_COME
 
-__all__ = ["CuratorSide", "EachAlone", "Parcel", "Progress", "Pump", "Replies", "Transport"]
-
 Progress = Callable[[str, int, int], None]
 """Called with (what is being waited for, how many are done, how many there are)."""
 
@@ -63,12 +61,10 @@ class CuratorSide(Protocol):
     """The curator of one run, as whoever carries its parcels sees it."""
 
     @property
-    def terms(self) -> Terms:
-        """Of the run."""
+    def terms(self) -> Terms: ...
 
     @property
-    def waiting_for(self) -> frozenset[str]:
-        """The owners whose answer it still waits for."""
+    def waiting_for(self) -> frozenset[str]: ...
 
     def take(self, data: bytes) -> Sequence[Parcel]:
         """What it says to bytes that came for it.
@@ -78,23 +74,19 @@ class CuratorSide(Protocol):
             LikesetError: the run cannot go on.
         """
 
-    def give_up(self, owner: str) -> Sequence[Parcel]:
-        """What it says when it waits for an owner no longer."""
+    def give_up(self, owner: str) -> Sequence[Parcel]: ...
 
 
 class Transport(Protocol):
     """How the curator reaches the other parties; only bytes go either way."""
 
     @property
-    def owners(self) -> Collection[str]:
-        """Owners who can be reached; the others will be given up."""
+    def owners(self) -> Collection[str]: ...
 
     @property
-    def done(self) -> bool:
-        """Whether the consumer has its summary."""
+    def done(self) -> bool: ...
 
-    def start(self) -> Sequence[bytes]:
-        """What the consumer has to say first."""
+    def start(self) -> Sequence[bytes]: ...
 
     def ask_all(self, parcels: Sequence[Parcel], at_once: AtOnce) -> Iterable[Replies]:
         """The replies of different owners, in the order of the parcels; ``at_once`` asks them side by side."""
@@ -114,8 +106,6 @@ class EachAlone:
         raise NotImplementedError
 
     def ask_all(self, parcels: Sequence[Parcel], at_once: AtOnce) -> Iterable[Replies]:
-        """The replies of different owners, in the order of the parcels."""
-
         def answer(parcel: Parcel) -> Replies:
             try:
                 return self.ask(parcel.recipient, parcel.data)
@@ -209,7 +199,6 @@ class Pump:
         return self._counted(sorted(parcels, key=lambda parcel: parcel.recipient != CURATOR))
 
     def _arrived(self, replies: Sequence[bytes], sender: str) -> list[Parcel]:
-        """A party's replies, all of which are for the curator: all of them, or none if one may not come."""
         if len(replies) > _MOST_REPLIES:
             raise IllegalMessage(f"{sender} sent {len(replies)} messages where at most {_MOST_REPLIES} may come")
         parcels = self._addressed(replies, sender)
@@ -252,7 +241,6 @@ class Pump:
         return list(parcels)
 
     def _taken(self, owner: str, replies: Replies) -> list[Parcel]:
-        """An owner's parcels, or what the curator says when it is given up."""
         try:
             if isinstance(replies, LikesetError):
                 raise IllegalMessage(str(replies)) from replies

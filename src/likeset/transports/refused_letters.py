@@ -2,6 +2,4 @@
 
 from likeset.errors import BadMessage, IllegalMessage, LetterContradicts, LetterRefused
 
-__all__ = ["AS_IF_NOT_COME"]
-
 AS_IF_NOT_COME = (BadMessage, IllegalMessage, LetterRefused, LetterContradicts)

@@ -67,7 +67,6 @@ class S3Store(CheckedStore):
 
     @property
     def address(self) -> str:
-        """``s3://`` with bucket and prefix."""
         return "/".join(filter(None, (f"s3://{self._bucket}", self._prefix)))
 
     def _list(self, folder: str) -> Listing:
@@ -89,7 +88,6 @@ class S3Store(CheckedStore):
         self._opened().delete_object(Bucket=self._bucket, Key=self._key(folder, name))
 
     def close(self) -> None:
-        """Close the connections."""
         if self._client is not None:
             self._client.close()
             self._client = None

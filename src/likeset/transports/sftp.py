@@ -62,7 +62,6 @@ class SftpPlace:
 
     @property
     def address(self) -> str:
-        """As it is written."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"sftp://{self.user}@{host}:{self.port}{self.path}"
 
@@ -157,12 +156,10 @@ class SftpConnection:
         return cls(files, client)
 
     def is_lost(self) -> bool:
-        """Whether the other side is gone."""
         transport, channel = self._client.get_transport(), self.files.get_channel()
         return transport is None or not transport.is_active() or channel is None or channel.closed
 
     def close(self) -> None:
-        """Leave."""
         self._client.close()
 
 
@@ -230,7 +227,6 @@ class SftpStore(CheckedStore):
 
     @property
     def address(self) -> str:
-        """``sftp://``, with user and port."""
         return self._place.address
 
     def _list(self, folder: str) -> Listing:
@@ -246,7 +242,6 @@ class SftpStore(CheckedStore):
         self._do(lambda files: self._unlink(files, self._path(folder, name)))
 
     def close(self) -> None:
-        """Leave the server."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -310,7 +305,6 @@ class SftpStore(CheckedStore):
                 files.chmod(path, mode)
 
     def _tidy(self, files: SftpFiles, folder: str) -> None:
-        """Once for each folder: remove what a writer that was killed had begun here."""
         if folder in self._tidied:
             return
         oldest = time.time() - PARTIAL_SECONDS

@@ -9,8 +9,6 @@ from pathlib import Path
 from likeset.files import make_private_folder
 from likeset.homes.mail import utc_now
 
-__all__ = ["REASONS_FILE", "note_reason"]
-
 REASONS_FILE = "abstentions.jsonl"
 _MOST_REASONS = 1 << 23  # bytes in the file of reasons and in the one before it: a flood must not fill the disk
 

@@ -59,22 +59,6 @@ from likeset.trust.letters import (
     letter_in,
 )
 
-__all__ = [
-    "CALLS_AFTER_AUCTION",
-    "MOST_RUNS",
-    "SETTINGS_FILE",
-    "SiteLimits",
-    "SiteParties",
-    "SiteSettings",
-    "SocketSettings",
-    "file_of_invitation",
-    "invitation_files",
-    "load_invitations",
-    "load_settings",
-    "open_invitations",
-    "site_functions",
-]
-
 SETTINGS_FILE = "likeset_site.json"
 
 _Answer = TypeVar("_Answer")
@@ -137,7 +121,6 @@ class SocketSettings(SiteLimits):
 
 
 def load_settings(place: Path, site: str) -> SiteSettings | SocketSettings:
-    """The settings of a site, from ``likeset_site.json`` in its own folder of settings."""
     path = place / SETTINGS_FILE
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -273,8 +256,6 @@ class SiteParties:
         return self._quietly(look)
 
     def start(self, digest: str, acceptances: Sequence[bytes]) -> list[bytes] | Abstains:
-        """What the consumer writes first, given what others signed."""
-
         def say() -> list[bytes]:
             consumer = self._taken(digest)
             if not isinstance(consumer, ConsumerRun):
@@ -285,8 +266,6 @@ class SiteParties:
         return self._quietly(say)
 
     def hear(self, data: bytes) -> list[bytes] | Abstains:
-        """The letters that answer a letter."""
-
         def answer() -> list[bytes]:
             run = self._hearing(self._digest_of(data))
             return list(self._asked(lambda: run.hear(data)))

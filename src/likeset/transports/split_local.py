@@ -19,8 +19,6 @@ from likeset.transports.local import RunResult
 from likeset.transports.pump import Progress
 from likeset.trust.shares import ComputeRole
 
-__all__ = ["LocalComputation", "LocalSplitEngine"]
-
 LocalComputation = Callable[[Mapping[ComputeRole, ComputeInputs]], OpenedSlots]
 """Computes with all parties' inputs; returns what is opened to the consumer."""
 
@@ -78,8 +76,6 @@ class LocalSplitEngine:
 
 @dataclass
 class _Delivery:
-    """Messages on their way."""
-
     consumer: SplitConsumerShell
     others: Mapping[ComputeRole, ComputeShell[Any]]
     owners: Mapping[str, Resident]
@@ -90,7 +86,6 @@ class _Delivery:
     failures: dict[str, str] = field(default_factory=dict, init=False)
 
     def send(self, said: Collection[Message]) -> None:
-        """Queue what somebody said."""
         self.messages += len(said)
         self.bytes_sent += sum(len(message.data) for message in said)
         self.queue.extend(said)
@@ -122,7 +117,6 @@ class _Delivery:
             return error
 
     def _take(self, owner: str, replies: tuple[Message, ...] | LikesetError) -> None:
-        """An owner who cannot answer abstains."""
         if isinstance(replies, LikesetError):
             self.failures.setdefault(owner, str(replies))
             self.send(self.consumer.give_up(owner))

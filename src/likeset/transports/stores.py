@@ -100,7 +100,6 @@ class Modes:
 
     @classmethod
     def under(cls, mailbox_mode: int) -> "Modes":
-        """Those that follow from the mode of the mailbox's own folder."""
         enter = mailbox_mode & 0o011
         inherit_group = mailbox_mode & stat.S_ISGID
         return cls(folder=0o700 | inherit_group | enter | enter << 2, file=0o600 | enter << 2)
@@ -115,29 +114,24 @@ class CheckedStore(ABC):
 
     @property
     @abstractmethod
-    def address(self) -> str:
-        """See ``Store.address``."""
+    def address(self) -> str: ...
 
     def list(self, folder: str) -> Listing:
-        """See ``Store.list``."""
         _check_place(folder)
         with self._converted_errors():
             return self._list(folder)
 
     def read(self, folder: str, name: str, *, most_bytes: int) -> bytes:
-        """See ``Store.read``."""
         _check_place(folder, name)
         with self._converted_errors():
             return self._read(folder, name, most_bytes)
 
     def write(self, folder: str, name: str, data: bytes) -> None:
-        """See ``Store.write``."""
         _check_place(folder, name)
         with self._converted_errors():
             self._write(folder, name, data)
 
     def remove(self, folder: str, name: str) -> None:
-        """See ``Store.remove``."""
         _check_place(folder, name)
         with self._converted_errors():
             self._remove(folder, name)
@@ -155,8 +149,7 @@ class CheckedStore(ABC):
     def _remove(self, folder: str, name: str) -> None: ...
 
     @abstractmethod
-    def _known_trouble(self, error: Exception) -> MailboxTrouble | None:
-        """What an exception of this store's library means; None if it is not known."""
+    def _known_trouble(self, error: Exception) -> MailboxTrouble | None: ...
 
     @contextlib.contextmanager
     def _converted_errors(self) -> Iterator[None]:
@@ -176,7 +169,6 @@ class _OutOfBounds(Exception):
 
 
 def is_file_name(name: str) -> bool:
-    """Whether likeset would give a file that name."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -340,7 +332,6 @@ class DirectoryStore(CheckedStore):
 
     @property
     def address(self) -> str:
-        """``file://`` and the path."""
         return self._mailbox.as_uri()
 
     def _list(self, folder: str) -> Listing:
@@ -376,12 +367,10 @@ class DirectoryStore(CheckedStore):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=directory)
 
-    def close(self) -> None:
-        """There is nothing to let go of."""
+    def close(self) -> None: ...
 
     @contextlib.contextmanager
     def _opened(self, folder: str) -> Iterator[int | None]:
-        """A pair's folder; None if it is not there, though the mailbox is."""
         try:
             directory = os.open(self._mailbox / folder, _OPEN_DIRECTORY)
         except FileNotFoundError:
@@ -401,7 +390,6 @@ class DirectoryStore(CheckedStore):
                 raise MailboxTrouble(self.address, _DENIED) from error
 
     def _tidy(self, folder: str, directory: int) -> None:
-        """Once for each folder: remove what a writer that was killed had begun here."""
         if folder in self._tidied:
             return
         with os.scandir(directory) as entries:

@@ -141,7 +141,6 @@ def check_signing_key(public: bytes, *, what: str) -> bytes:
 
 
 def holds(public: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether the holder of the key signed the message."""
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
     except (InvalidSignature, ValueError):
@@ -161,13 +160,11 @@ _SEVERAL = 4  # so many wrong letters are no slip of the pen
 
 
 def fingerprint_of(data: bytes) -> str:
-    """Of the bytes of a card."""
     return fingerprint_text(hashlib.sha256(data).digest()[:FINGERPRINT_BYTES])
 
 
 @functools.lru_cache(_REMEMBERED)
 def fingerprint_text(data: bytes) -> str:
-    """The 25 bytes of a fingerprint as people read them."""
     if len(data) != FINGERPRINT_BYTES:
         raise BadDocument("fingerprint", f"has {len(data)} bytes; {FINGERPRINT_BYTES} are needed")
     return _grouped(base64.b32encode(data).decode("ascii"))
@@ -285,7 +282,6 @@ class SealingSecret:
 
     @property
     def public(self) -> bytes:
-        """The public half, 1216 bytes."""
         return self._public
 
     def exchange_with(self, public: bytes) -> bytes:
@@ -388,7 +384,6 @@ class Card:
             raise BadDocument("card", "its signature does not hold: something in it was changed")
 
     def to_bytes(self) -> bytes:
-        """As it travels, and as its fingerprint is taken of."""
         return fields(_TAG, *_signed_parts(self.name, self.signing, self.sealing), self.signature)
 
     @classmethod
@@ -418,7 +413,6 @@ class Card:
         return f"{_TITLE}\nname: {self.name}\nfingerprint: {self.fingerprint}\n{_armoured(self.to_bytes())}"
 
     def verify(self, context: str, parts: Sequence[bytes], signature: bytes) -> bool:
-        """Whether the holder of the card signed these parts as what the context says."""
         return holds(self.signing, signed(context, *parts), signature)
 
 
@@ -487,7 +481,6 @@ class CardSecret:
         return cls(name, Ed25519PrivateKey.generate(), SealingSecret.generate())
 
     def sign(self, context: str, *parts: bytes) -> bytes:
-        """The signature of the parts as what the context says: 64 bytes."""
         return self._signing.sign(signed(context, *parts))
 
     def write(self, folder: Path) -> None:
@@ -605,8 +598,6 @@ class Pin:
 
 
 class _PinFile(Document):
-    """A pin as it stands in its file."""
-
     likeset: Literal["pin"] = "pin"
     version: Literal[1] = 1
     role: Role
@@ -669,7 +660,6 @@ class Pins:
         return None
 
     def get(self, name: str) -> Pin | None:
-        """The pinned card of a name; None if there is none."""
         pinned = (pin for pin in self._each() if pin.state == "pinned" and pin.card.name == name)
         return min(pinned, key=_age, default=None)  # there is one, unless somebody put an old file back
 
@@ -761,7 +751,6 @@ class Pins:
             return None
 
     def _each(self) -> list[Pin]:
-        """Every card that was ever pinned, in no order."""
         if not self.folder.is_dir():
             return []
         try:

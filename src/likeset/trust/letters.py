@@ -101,7 +101,6 @@ class Header:
         fingerprint_bytes(self.recipient)
 
     def to_bytes(self) -> bytes:
-        """The one way to write it: 182 bytes."""
         return _LAYOUT.pack(
             _VERSION,
             _SUITE_NUMBER,
@@ -155,12 +154,10 @@ class Stub:
     signature: bytes
 
     def to_bytes(self) -> bytes:
-        """As it stands in files."""
         return fields(_STUB_TAG, self.header.to_bytes(), self.ciphertext_digest, self.signature)
 
     @property
     def digest(self) -> bytes:
-        """By which others name the letter."""
         return hashlib.sha256(self.to_bytes()).digest()
 
     @classmethod
@@ -202,7 +199,6 @@ class LetterContent:
 
     @property
     def body(self) -> bytes:
-        """Message and enclosures as they were sealed, with their padding."""
         return b"".join(_body(self.message, self.enclosures, self.padding))
 
 
@@ -231,7 +227,6 @@ class Letter:
 
     @functools.cached_property
     def stub(self) -> Stub:
-        """What can be checked without what is sealed."""
         return Stub(self.header, hashlib.sha256(self.ciphertext).digest(), self.signature)
 
 
@@ -397,7 +392,6 @@ class SignedTerms:
     signature: bytes = field(repr=False)
 
     def to_bytes(self) -> bytes:
-        """As it travels."""
         return fields(_TERMS_TAG, *self._parts(), self.signature)
 
     @classmethod
@@ -467,7 +461,6 @@ class Acceptance:
     signature: bytes = field(repr=False)
 
     def to_bytes(self) -> bytes:
-        """As it travels."""
         return fields(_ACCEPTANCE_TAG, *self._parts(), self.signature)
 
     @classmethod
@@ -589,8 +582,6 @@ class Post:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """One direction of a pair."""
-
     folder: str
     cipher: AESSIV = field(repr=False)
     associated: list[bytes] = field(repr=False)
@@ -621,16 +612,13 @@ class PairKeys:
 
     @property
     def outgoing_folder(self) -> str:
-        """Where this home writes."""
         return self._outgoing.folder
 
     @property
     def incoming_folder(self) -> str:
-        """Where the other one writes."""
         return self._incoming.folder
 
     def wrap(self, post: Post) -> bytes:
-        """A post for the other one; the same post always has the same bytes."""
         return _wrap(self._outgoing, post)
 
     def unwrap(self, data: bytes) -> Post:
@@ -651,7 +639,6 @@ class PairKeys:
 
 
 def file_name(data: bytes) -> str:
-    """What a file with these bytes is called: their SHA-256."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -663,7 +650,6 @@ def size_of_post(document_bytes: int) -> int:
 
 
 def is_post_size(size: int) -> bool:
-    """Whether a file of so many bytes can be a post."""
     return size > _TAG_BYTES and (size - _TAG_BYTES) % POST_STEP == 0
 
 

@@ -72,22 +72,18 @@ class SlotLayout:
 
     @property
     def width(self) -> int:
-        """Words of a slot."""
         return self.columns + self.classes + 1 + RANDOM_WORDS
 
     @property
     def row(self) -> slice:
-        """The encoded row."""
         return slice(0, self.columns)
 
     @property
     def label(self) -> slice:
-        """The one-hot label."""
         return slice(self.columns, self.columns + self.classes)
 
     @property
     def valid(self) -> int:
-        """The bit that says whether the slot has a row."""
         return self.columns + self.classes
 
     @property
@@ -97,7 +93,6 @@ class SlotLayout:
 
     @property
     def random(self) -> slice:
-        """The words of the 32 random bytes."""
         return slice(self.width - RANDOM_WORDS, self.width)
 
 
@@ -125,7 +120,6 @@ def _within(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def from_fixed_point(words: Words) -> NDArray[np.float64]:
-    """The numbers that words stand for."""
     return np.ascontiguousarray(words).view(np.int64).astype(np.float64) * 2.0**-FRACTION_BITS
 
 
@@ -170,7 +164,6 @@ def split_words(words: Words) -> tuple[Words, ...]:
 
 
 def joined_shares(shares: Sequence[Words]) -> Words:
-    """What shares add up to."""
     total = np.array(shares[0], dtype=np.uint64)
     for share in shares[1:]:
         total += share
@@ -254,11 +247,9 @@ class OfferContext:
 
     @property
     def consumer(self) -> str:
-        """The fingerprint of the consumer's card."""
         return self.fingerprint_of("consumer")
 
     def fingerprint_of(self, role: ComputeRole) -> str:
-        """Of the card of a compute party."""
         return self.parties[COMPUTE_ROLES.index(role)]
 
     def parts(self) -> tuple[bytes, bytes, bytes]:
@@ -279,12 +270,10 @@ class OfferContext:
 
 
 def index_bytes(slot: int) -> bytes:
-    """The number of a slot as it stands in documents."""
     return slot.to_bytes(8, "big")
 
 
 def envelope_bytes(record_bytes: int) -> int:
-    """How long every envelope is whose record has at most so many bytes."""
     return _LENGTH_BYTES + record_bytes + _TAG_BYTES
 
 
@@ -381,7 +370,6 @@ class SlotDigests:
     envelope: bytes
 
     def to_bytes(self) -> bytes:
-        """One digest after another."""
         return b"".join((*self.commitments, self.random, self.envelope))
 
     @classmethod
@@ -397,7 +385,6 @@ class SlotDigests:
         return cls(tuple(digests[:-2]), digests[-2], digests[-1])
 
     def leaf(self, context: OfferContext, slot: int) -> bytes:
-        """The digest that the owner signs for the slot."""
         parts = (context.digest, index_bytes(slot), *self.commitments, self.random, self.envelope)
         return hashlib.sha256(fields(_SLOT_TAG, *parts)).digest()
 
@@ -428,7 +415,6 @@ class ShareCommitments:
         return hashed.digest()
 
     def of_all(self, salts: bytes, shares: bytes) -> list[bytes]:
-        """To the shares of all slots, as many as there are salts."""
         slots = len(salts) // SALT_BYTES
         size, view = len(shares) // slots, memoryview(shares)
         return [
@@ -468,7 +454,6 @@ class OfferList:
 
     @property
     def slots(self) -> int:
-        """How many slots the offer has."""
         return len(self.leaves) // DIGEST_BYTES
 
     @functools.cached_property
@@ -477,12 +462,10 @@ class OfferList:
         return hashlib.sha256(signed(LIST_CONTEXT, *self._parts())).digest()
 
     def is_signed_by(self, card: Card) -> bool:
-        """Whether the list names this card as its owner, and the card signed it."""
         named = self.context.owner == card.fingerprint
         return named and card.verify(LIST_CONTEXT, self._parts(), self.signature)
 
     def to_bytes(self) -> bytes:
-        """As it travels."""
         return fields(_LIST_TAG, *self._parts(), self.signature)
 
     @classmethod
@@ -543,12 +526,10 @@ class OfferShape:
 
     @property
     def share_bytes(self) -> int:
-        """Of one slot's share."""
         return WORD_BYTES * self.layout.width
 
     @property
     def envelope_bytes(self) -> int:
-        """Of one slot's envelope."""
         return envelope_bytes(self.record_bytes)
 
 
@@ -575,7 +556,6 @@ class OfferPart:
     envelopes: bytes = field(repr=False)
 
     def to_bytes(self) -> bytes:
-        """As it travels in a letter: secret."""
         listed = self.offer_list.to_bytes()
         return fields(
             _PART_TAG,
@@ -610,7 +590,6 @@ class OfferPart:
         return words_in(self.share, width=layout.width)
 
     def digests_of(self, slot: int) -> SlotDigests:
-        """What the leaf of a slot is made of."""
         size = SlotDigests.SIZE
         return SlotDigests.from_bytes(self.digests[size * slot : size * (slot + 1)])
 
@@ -619,11 +598,9 @@ class OfferPart:
         return _piece(self.share, slot, self.offer_list.slots)
 
     def salt_of(self, slot: int) -> bytes:
-        """The salt of the commitment to them."""
         return _piece(self.salts, slot, self.offer_list.slots)
 
     def envelope_of(self, slot: int) -> bytes:
-        """The envelope of a slot, at the curator."""
         return _piece(self.envelopes, slot, self.offer_list.slots)
 
 
@@ -642,7 +619,6 @@ class SharedOffer:
 
     @property
     def offer_list(self) -> OfferList:
-        """What the owner signed."""
         return next(iter(self.parts.values())).offer_list
 
 
@@ -704,7 +680,6 @@ def _parts(
     envelopes: Sequence[bytes],
     shares: Sequence[bytes],
 ) -> dict[ComputeRole, OfferPart]:
-    """What each compute party gets, with the list that commits to all of it."""
     salts = [os.urandom(SALT_BYTES * shape.slots) for _ in COMPUTE_ROLES]
     commitments = [
         ShareCommitments(context, role).of_all(salt, share)
@@ -735,7 +710,6 @@ def _parts(
 
 
 def _leaves(context: OfferContext, digests: Sequence[SlotDigests]) -> bytes:
-    """Of all slots, as the owner signs them."""
     return b"".join(slot_digests.leaf(context, slot) for slot, slot_digests in enumerate(digests))
 
 
@@ -795,7 +769,6 @@ def check_part(part: OfferPart, *, context: OfferContext, role: ComputeRole, own
 
 
 def _check_secrets(part: OfferPart, digests: Sequence[SlotDigests]) -> None:
-    """Shares, key and envelopes are those that the digests commit to."""
     context, role = part.offer_list.context, part.role
     place = COMPUTE_ROLES.index(role)
     if ShareCommitments(context, role).of_all(part.salts, part.share) != [one.commitments[place] for one in digests]:
@@ -860,12 +833,10 @@ class ShareReceipt:
     signature: bytes = field(repr=False)
 
     def is_signed_by(self, card: Card) -> bool:
-        """Whether the context names this card for the role, and the card signed the receipt."""
         named = self.context.fingerprint_of(self.role) == card.fingerprint
         return named and card.verify(SHARE_RECEIPT_CONTEXT, self._parts(), self.signature)
 
     def to_bytes(self) -> bytes:
-        """As it travels."""
         return fields(_RECEIPT_TAG, *self._parts(), self.signature)
 
     @classmethod
@@ -938,7 +909,6 @@ class Roster:
 
     @functools.cached_property
     def digest(self) -> bytes:
-        """By which others name it."""
         return hashlib.sha256(signed(ROSTER_CONTEXT, *self.parts())).digest()
 
     def parts(self) -> tuple[bytes, ...]:
@@ -962,12 +932,10 @@ class SignedRoster:
     signature: bytes = field(repr=False)
 
     def is_signed_by(self, card: Card) -> bool:
-        """Whether the roster names this card for the role, and the card signed it."""
         named = self.roster.parties[COMPUTE_ROLES.index(self.role)] == card.fingerprint
         return named and card.verify(ROSTER_CONTEXT, self._parts(), self.signature)
 
     def to_bytes(self) -> bytes:
-        """As it travels."""
         return fields(_ROSTER_TAG, *self._parts(), self.signature)
 
     @classmethod
@@ -1065,20 +1033,17 @@ class ReadRecords(Protocol):
     """What records say; arrays have an entry for each record, also for those that are none."""
 
     @property
-    def sound(self) -> NDArray[np.bool_]:
-        """Which of them are records as declared; entries of others say nothing."""
+    def sound(self) -> NDArray[np.bool_]: ...
 
     @property
-    def rows(self) -> Rows:
-        """The encoded row of each."""
+    def rows(self) -> Rows: ...
 
     @property
     def classes(self) -> NDArray[np.int64]:
         """The class of each one's label; empty where labels are no categories."""
 
     @property
-    def handles(self) -> NDArray[np.uint64]:
-        """By which its owner finds each row again."""
+    def handles(self) -> NDArray[np.uint64]: ...
 
 
 class RecordReader(Protocol):
@@ -1203,7 +1168,6 @@ def open_picks(
 
 
 def _record_of(part: OfferPart, pick: PickedSlot, envelopes: Mapping[int, bytes]) -> OpenedPick:
-    """The record in the envelope of a pick, not looked into."""
     listed = part.offer_list
 
     def failed(fault: PickFault) -> OpenedPick:

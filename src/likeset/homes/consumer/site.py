@@ -30,8 +30,6 @@ from likeset.split.host import split_python
 from likeset.tables.records import DeclaredRecords
 from likeset.trust.cards import Card
 
-__all__ = ["consumer", "consumer_by_mail"]
-
 
 def consumer(invitation: Invitation, name: str, folder: Path, *, identity: Identity | None = None) -> ConsumerRun:
     """The consumer's side of a run whose curator is trusted.
@@ -65,7 +63,6 @@ def consumer(invitation: Invitation, name: str, folder: Path, *, identity: Ident
 def _signed_run(
     invitation: Invitation, name: str, folder: Path, identity: Identity | None
 ) -> tuple[ConsumerHome, KeptRun, Correspondence]:
-    """The home, its run of these very terms, and the run's letters."""
     home, terms = ConsumerHome(folder), invitation.terms
     if home.connection.name != name:
         raise IllegalMessage(f"the consumer of this directory is {home.connection.name}, not {name}")

@@ -14,8 +14,6 @@ from likeset.protocol.party import last_call
 from likeset.protocol.wire import Message
 from likeset.trust.letters import is_acceptance, is_stub
 
-__all__ = ["NodeRun", "owner", "owner_run", "refused"]
-
 _nodes: dict[tuple[Path, int], OwnerNode] = {}
 _opening = threading.Lock()
 
@@ -106,7 +104,6 @@ def owner(invitation: Invitation, name: str, folder: Path) -> OwnerRun | None:
 
 
 def owner_run(node: OwnerNode, invitation: Invitation) -> NodeRun | None:
-    """As ``owner``, for a node that is open."""
     terms = invitation.terms
     standing = node.take_invitation(invitation.to_bytes())
     if standing == WAITING:

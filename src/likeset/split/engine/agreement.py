@@ -35,7 +35,6 @@ class Frame:
 
 
 def pack(kind: str, *parts: bytes) -> bytes:
-    """A frame as bytes."""
     name = kind.encode("ascii")
     if not 0 < len(name) < 256 or len(parts) > _MOST_PARTS:
         raise BadFrame("a kind has 1 to 255 letters, and a frame at most 65536 parts")
@@ -173,7 +172,6 @@ class ProgramSettings:
 
     @property
     def columns(self) -> int:
-        """Of a row, without its label."""
         return len(self.lows)
 
     @property
@@ -189,11 +187,9 @@ class ProgramSettings:
 
     @property
     def target_words(self) -> int:
-        """Words that are shared of a row of the target: the row, and the chance of each class."""
         return self.columns + self.classes
 
     def to_bytes(self) -> bytes:
-        """In their one form."""
         return json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":")).encode("ascii")
 
     @classmethod
@@ -232,7 +228,6 @@ Words = NDArray[np.int64]
 
 
 def slot_order(offers: int) -> Words:
-    """Which slot stands where: by hashes of their numbers."""
     hashes = [hashlib.sha256(b"likeset slot %d" % slot).digest() for slot in range(offers)]
     return np.array(sorted(range(offers), key=hashes.__getitem__), dtype=np.int64)
 
@@ -298,7 +293,6 @@ def _at_once(size: int) -> int:
 
 
 def _strips(size: int) -> tuple[int, int]:
-    """How many there are, and positions of each, at most."""
     count = -(-size // max(1, min(_STRIP, size // _FEWEST_STRIPS)))
     return count, -(-size // count)
 
@@ -328,7 +322,6 @@ def range_tests(seed: bytes, settings: ProgramSettings) -> Words:
 
 
 def _blocks(settings: ProgramSettings) -> Words:
-    """Where each block begins, and the end of the last: as few of them as can be."""
     halves = (np.array(settings.highs) - np.array(settings.lows) + 1) / 2 / (1 << WORD_BITS)
     sums = np.concatenate([[0.0], np.cumsum(halves)])
     count = 1
@@ -427,7 +420,6 @@ class Offer:
     keeps: bool
 
     def to_text(self) -> str:
-        """As it travels."""
         return json.dumps([self.program, self.settings, self.inputs, self.commitment, self.keeps])
 
     @classmethod
@@ -520,7 +512,6 @@ class Task:
     timeout: int
 
     def to_bytes(self) -> bytes:
-        """As it goes through the pipe."""
         plain = [self.rank, self.program, self.inputs, self.attempt, list(self.addresses), self.timeout]
         return json.dumps([self.settings.to_bytes().decode("ascii"), *plain]).encode("ascii")
 
@@ -553,5 +544,4 @@ class Keeper(Protocol):
     def give(self, seed: bytes, payloads: Words) -> None:
         """Return when what was opened is on disk; the consumer's only."""
 
-    def tell(self, stage: str, done: int, of: int) -> None:
-        """How far it is."""
+    def tell(self, stage: str, done: int, of: int) -> None: ...

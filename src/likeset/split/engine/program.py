@@ -92,7 +92,6 @@ def _largest(fields: Sequence[Array]) -> list[Array]:
 
 
 def _pairs(rivals: Array) -> tuple[Array, Array]:
-    """Each with the next one, each with the second after it, and so on."""
     count = rivals.shape[-1]
     shifts = range(1, count)
     if not shifts:
@@ -348,7 +347,6 @@ class Program:
         return jnp.concatenate([jnp.sum(table, axis=2), jnp.sum(table, axis=1)], axis=1)
 
     def _from_grid(self, spot: Array) -> Array:
-        """A spot as a one-hot row over slots."""
         height = self._grid[0]
         return (spot[:height, None] * spot[None, height:]).reshape(self._slots)
 
@@ -388,7 +386,6 @@ class Program:
         return power
 
     def _agreeing(self, kernel: Array, classes: Array, others: Array) -> Array:
-        """The kernel of rows times that of labels."""
         weight = self._settings.label_weight
         return kernel * ((1.0 - weight) + weight * (classes @ others)) if weight else kernel
 

@@ -115,7 +115,6 @@ def joined(shares: Sequence[engine.Share]) -> engine.Share:
 
 
 def public_value(io: spu.Io, value: NDArray[np.int64]) -> engine.Share:
-    """A value that all parties know."""
     return io.make_shares(value, spu.Visibility.VIS_PUBLIC)[0]
 
 
@@ -327,7 +326,6 @@ def compute(task: Task, keeper: Keeper) -> None:
 
 
 def _opened(sent: dict[int, bytes], shape: tuple[int, ...]) -> tuple[bytes, Words]:
-    """The seed of the checksums, and the payloads of all picks."""
     contents, seeds = {}, set()
     try:
         for rank, data in sent.items():
@@ -443,7 +441,6 @@ class _Attempt:
         self._machine.run(self._program.swaps, self._shapes("rows", *_SWAPPING, *told), _SWAPPING)
 
     def _set_steps(self, name: str, steps: list[Words]) -> None:
-        """What each step of a round is told; zeros for steps that a round does not have."""
         missing = [np.zeros_like(steps[0])] * (ROUND_STEPS - len(steps))
         self._set_public(name, np.stack([*steps, *missing]))
 
@@ -451,7 +448,6 @@ class _Attempt:
         self._machine.variables.set_var(name, public_value(self._machine.io, value))
 
     def _shapes(self, *names: str) -> dict[str, Array]:
-        """For each variable any array of its shape and type."""
         settings, slots = self._settings, self._slots
         words, decimals, one = np.int64, np.float32, strip(settings.size, 0)
         arrays: dict[str, Array] = {
@@ -471,7 +467,6 @@ class _Attempt:
         return {name: arrays[name] for name in names}
 
     def share_of_picks(self) -> bytes:
-        """This party's share of what will be opened."""
         self._machine.run(self._program.finish, self._shapes("payload", "spots"), ("picks",))
         return content_of(self._machine.variables.get_var("picks"))
 

@@ -29,8 +29,6 @@ from likeset.transports.home_socket.verbs import (
 )
 from likeset.transports.site_reasons import note_reason
 
-__all__ = ["CuratorClient", "HomeLine", "SiteClient"]
-
 _SECONDS_BETWEEN_TRIES = 0.2
 _MOST_BYTES = MOST_BYTES + SLACK
 _Said = TypeVar("_Said")
@@ -107,7 +105,6 @@ class HomeLine:
             self._first.append((verb, parts))
 
     def close(self) -> None:
-        """Hang up."""
         with self._lock:
             line, self._line = self._line, None
             if line is not None:
@@ -172,8 +169,6 @@ class SiteClient:
         return self._quietly(look)
 
     def start(self, digest: str, acceptances: Sequence[bytes]) -> list[bytes] | Abstains:
-        """What the consumer writes first, given what others signed."""
-
         def say() -> list[bytes] | Abstains:
             request = (digest.encode(), *acceptances)
             said = _letters(self.line.ask(Verb.START, *request))
@@ -183,7 +178,6 @@ class SiteClient:
         return self._quietly(say)
 
     def hear(self, data: bytes) -> list[bytes] | Abstains:
-        """The letters that answer a letter."""
         return self._quietly(lambda: _letters(self.line.ask(Verb.HEAR, data)))
 
     def refuse_caller(self) -> Abstains:
@@ -228,19 +222,15 @@ class CuratorClient:
 
     @property
     def waiting_for(self) -> frozenset[str]:
-        """The owners whose answer it still waits for."""
         return names_in(self._ask(Verb.WAITING_FOR, again=False))
 
     def acceptance(self) -> bytes:
-        """What the curator signs to take part."""
         return signed_in(self._ask(Verb.ACCEPTANCE))
 
     def hear(self, data: bytes) -> list[bytes]:
-        """What it writes to a letter."""
         return letters_in(self._ask(Verb.TAKE, data, again=False))
 
     def give_up(self, owner: str) -> list[bytes]:
-        """What it writes when it waits for an owner no longer."""
         return letters_in(self._ask(Verb.GIVE_UP, owner.encode(), again=False))
 
     def end(self) -> list[bytes]:

@@ -18,8 +18,6 @@ from likeset.homes.owner_node import Home
 from likeset.transports.home_socket.machine_users import group_of, groups_of, name_of, owner_of, uid_of
 from likeset.transports.sites import SocketSettings, load_settings
 
-__all__ = ["Exposure", "exposures"]
-
 _MOST_NAMED = 3
 _KEYS = ("card.secret", "key")
 
@@ -39,7 +37,6 @@ class Exposure:
     words: str
 
     def document(self) -> dict[str, Any]:
-        """For machines."""
         return asdict(self)
 
 
@@ -140,7 +137,6 @@ def _readable(uid: int, paths: Iterable[Path]) -> set[Path]:
 
 
 def _allowed(uid: int, paths: list[Path], right: int) -> set[Path]:
-    """Those of some paths to which a user has a right."""
     absolute = {str(path.absolute()): path for path in paths}
     if os.geteuid() == 0:
         return {absolute[name] for name in _tried(uid, list(absolute), right)}
@@ -148,7 +144,6 @@ def _allowed(uid: int, paths: list[Path], right: int) -> set[Path]:
 
 
 def _tried(uid: int, names: list[str], right: int) -> list[str]:
-    """In a process of that user."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

@@ -14,8 +14,6 @@ from pathlib import Path
 from likeset.errors import BadDocument, BadMessage, NoAnswer
 from likeset.trust.cards import fields, read_fields
 
-__all__ = ["SLACK", "SocketLine", "address_in"]
-
 SLACK = 1 << 20
 """Bytes of a frame around what it carries."""
 
@@ -77,7 +75,6 @@ class SocketLine:
         return parts
 
     def close(self) -> None:
-        """Hang up."""
         self.connection.close()
 
     def _all(self, count: int, end: float) -> bytes:

@@ -11,8 +11,6 @@ from likeset.files import keep_private_bytes
 from likeset.transports.home_socket.machine_users import name_of, owner_of, uid_of
 from likeset.transports.sites import SiteSettings, site_functions
 
-__all__ = ["HOME_FILE", "SOCKET_NAME", "HomeSettings", "usual_socket"]
-
 HOME_FILE = "nvflare_site.json"
 SOCKET_NAME = "home.sock"
 _FIELDS = ("factory", "party", "socket", "nvflare_user", "most_bytes")
@@ -40,16 +38,13 @@ class HomeSettings:
 
     @property
     def nvflare_uid(self) -> int:
-        """The number of the only user whom it hears."""
         return uid_of(self.nvflare_user)
 
     @property
     def is_cage(self) -> bool:
-        """Whether NVFlare runs as somebody else."""
         return self.nvflare_uid != owner_of(self.folder)
 
     def write(self) -> None:
-        """Into the home, for its user alone."""
         document = {name: getattr(self, name) for name in _FIELDS} | {"socket": str(self.socket)}
         text = json.dumps(document, indent=2, sort_keys=True)
         keep_private_bytes(self.folder / HOME_FILE, text.encode())
@@ -78,12 +73,10 @@ class HomeSettings:
         return cls(folder, **{**document, "socket": Path(document["socket"])})
 
     def site_settings(self) -> SiteSettings:
-        """For the parties of this home."""
         factory, refused = site_functions(self.folder / HOME_FILE, self.factory)
         return SiteSettings(factory, self.folder, refused, most_bytes=self.most_bytes)
 
     def document(self) -> dict[str, Any]:
-        """For people and machines."""
         return {
             "party": self.party,
             "socket": str(self.socket),

@@ -16,20 +16,14 @@ from likeset.transports.home_socket.home_settings import HomeSettings
 from likeset.transports.home_socket.verbs import AnswerKind, Verb, error_parts
 from likeset.transports.sites import SiteParties, SiteSettings, open_invitations
 
-__all__ = ["CuratorAnswers", "JobAnswers", "SiteAnswers", "answers_to_job"]
-
 _SAID_NO = (AnswerKind.WORD.encode(), ABSTAINS.encode())
 _MOST_REASON = 200  # characters of what a guard in NVFlare's process refused
 
 
 class JobAnswers(Protocol):
-    """Where the requests of one job are answered."""
+    def answer(self, verb: Verb, parts: Sequence[bytes]) -> tuple[bytes, ...]: ...
 
-    def answer(self, verb: Verb, parts: Sequence[bytes]) -> tuple[bytes, ...]:
-        """The answer to a request."""
-
-    def refuse(self, reason: str) -> tuple[bytes, ...]:
-        """The one word, and the reason into the home's own files."""
+    def refuse(self, reason: str) -> tuple[bytes, ...]: ...
 
 
 def answers_to_job(home: HomeSettings, parts: Sequence[bytes]) -> JobAnswers:
@@ -61,7 +55,6 @@ class SiteAnswers:
     parties: SiteParties
 
     def answer(self, verb: Verb, parts: Sequence[bytes]) -> tuple[bytes, ...]:
-        """The answer to a request."""
         match verb, *parts:
             case Verb.STANDING, bytes(digest):
                 said = self.parties.standing(_text(digest))
@@ -81,7 +74,6 @@ class SiteAnswers:
                 return self.refuse(f"the NVFlare process asked for {verb} in a form that there is not")
 
     def refuse(self, reason: str) -> tuple[bytes, ...]:
-        """The one word, and the reason into the home's own files."""
         self.parties.refuse(reason)
         return _SAID_NO
 
@@ -102,7 +94,6 @@ class CuratorAnswers:
     _runs: dict[str, CuratorRun] = field(default_factory=dict, init=False)
 
     def answer(self, verb: Verb, parts: Sequence[bytes]) -> tuple[bytes, ...]:
-        """The answer to a request, or the kind of error that there was."""
         try:
             return self._answer(verb, parts)
         except Exception as error:

@@ -20,8 +20,6 @@ from likeset.transports.home_socket.home_settings import HomeSettings
 from likeset.transports.home_socket.machine_users import ReadPeer, group_of, name_of, name_of_group, owner_of, peer_of
 from likeset.transports.sites import SiteParties
 
-__all__ = ["MOST_CONNECTIONS", "HomeListener"]
-
 MOST_CONNECTIONS = 32
 """At once, each of which is a job; others are hung up on, and come again."""
 
@@ -155,7 +153,6 @@ class HomeListener:
 
 
 def _hang_up(worker: subprocess.Popen[bytes]) -> None:
-    """It ends when its standard input does."""
     if worker.stdin is not None:
         worker.stdin.close()
 

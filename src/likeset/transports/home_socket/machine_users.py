@@ -12,19 +12,6 @@ from pathlib import Path
 
 from likeset.errors import InvalidArgument
 
-__all__ = [
-    "ReadPeer",
-    "SocketPeer",
-    "acting_for_owner_of",
-    "group_of",
-    "groups_of",
-    "name_of",
-    "name_of_group",
-    "owner_of",
-    "peer_of",
-    "uid_of",
-]
-
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -73,7 +60,6 @@ def uid_of(user: str | int) -> int:
 
 
 def name_of(uid: int) -> str:
-    """The name of a user; the number of one who has none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -89,7 +75,6 @@ def group_of(uid: int) -> int:
 
 
 def groups_of(uid: int) -> list[int]:
-    """All groups of a user."""
     try:
         entry = pwd.getpwuid(uid)
     except KeyError:
@@ -98,7 +83,6 @@ def groups_of(uid: int) -> list[int]:
 
 
 def name_of_group(gid: int) -> str:
-    """The name of a group; the number of one that has none."""
     try:
         return grp.getgrgid(gid).gr_name
     except KeyError:
@@ -106,7 +90,6 @@ def name_of_group(gid: int) -> str:
 
 
 def owner_of(folder: Path) -> int:
-    """The user whose a folder is; of one that is not there yet, whose the folder is in which it would be made."""
     for place in (folder.resolve(), *folder.resolve().parents):
         if place.exists():
             return place.stat().st_uid

@@ -16,19 +16,6 @@ from likeset.errors import (
 from likeset.homes.home import ABSTAINS, READY, WAITING, Standing
 from likeset.transports.refused_letters import AS_IF_NOT_COME
 
-__all__ = [
-    "AnswerKind",
-    "HomeFailed",
-    "HomeRefused",
-    "Verb",
-    "error_in",
-    "error_parts",
-    "letters_in",
-    "names_in",
-    "signed_in",
-    "standing_in",
-]
-
 _MOST_WORDS = 1000  # characters of an error that whoever submitted a run may read
 
 
@@ -49,8 +36,6 @@ class Verb(StrEnum):
 
 
 class AnswerKind(StrEnum):
-    """What an answer is."""
-
     WORD = "word"
     SIGNED = "signed"
     LETTERS = "letters"
@@ -101,7 +86,6 @@ def error_parts(error: Exception) -> tuple[bytes, ...]:
 
 
 def error_in(parts: Sequence[bytes]) -> LikesetError:
-    """The error in an answer, to be raised."""
     group, kind, words = (_text(part) for part in _parts(parts, AnswerKind.ERROR, count=3))
     kind = kind if kind.isidentifier() else "Exception"
     if group in _ENDS:
@@ -118,17 +102,14 @@ def standing_in(parts: Sequence[bytes]) -> Standing:
 
 
 def signed_in(parts: Sequence[bytes]) -> bytes:
-    """What a home signed."""
     return _parts(parts, AnswerKind.SIGNED, count=1)[0]
 
 
 def letters_in(parts: Sequence[bytes]) -> list[bytes]:
-    """Letters."""
     return list(_parts(parts, AnswerKind.LETTERS))
 
 
 def names_in(parts: Sequence[bytes]) -> frozenset[str]:
-    """Names of parties."""
     return frozenset(map(_text, _parts(parts, AnswerKind.NAMES)))
 
 

@@ -21,8 +21,6 @@ from likeset.transports.home_socket.verbs import AnswerKind, Verb
 from likeset.transports.sites import MOST_RUNS, SiteParties
 from likeset.trust.letters import MOST_TERMS_BYTES
 
-__all__ = ["answer_line", "main"]
-
 _SECONDS_FOR_JOB = 30.0
 _SECONDS_IDLE = 3600.0
 _MOST_JOB_BYTES = MOST_RUNS * MOST_TERMS_BYTES + SLACK

@@ -12,8 +12,6 @@ from likeset.transports.mailbox.postman import Arrived
 from likeset.transports.mailbox.split_runs import SplitRuns
 from likeset.transports.outcomes import Ending
 
-__all__ = ["ComputingDesk"]
-
 
 @dataclass(eq=False)
 class ComputingDesk(MailDesk):
@@ -54,8 +52,7 @@ class ComputingDesk(MailDesk):
         super()._clean_up()
 
     @abstractmethod
-    def _end(self, run: KnownRun, ending: Ending, detail: str = "") -> None:
-        """Note how a run ended; the first word counts."""
+    def _end(self, run: KnownRun, ending: Ending, detail: str = "") -> None: ...
 
     def _take_share_letter(self, run: KnownRun, party: str, arrived: Arrived) -> None:
         """Hear a letter of a split run, or leave it for the next look."""

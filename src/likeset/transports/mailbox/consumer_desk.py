@@ -33,8 +33,6 @@ from likeset.transports.stores import Store
 from likeset.trust.cards import Card
 from likeset.trust.letters import MOST_ACCEPTANCE_BYTES, PostKind
 
-__all__ = ["ConsumerDesk", "TravellingRun", "consumer_desk"]
-
 
 @dataclass(frozen=True, slots=True)
 class TravellingRun:
@@ -95,7 +93,6 @@ class ConsumerDesk(ComputingDesk):
             self._end(run, Ending.CANCELLED)
 
     def _peers(self, runs: Iterable[KnownRun]) -> dict[str, Card]:
-        """All who take part in runs, by fingerprint."""
         peers: dict[str, Card] = {}
         for run in runs:
             for party in self.terms(run).cards:
@@ -258,7 +255,6 @@ class ConsumerDesk(ComputingDesk):
                 self.memory.set_due(run.terms, decide_by if now < decide_by else None)
 
     def _go_on_split(self, run: KnownRun) -> None:
-        """What is wrong with one run keeps no other from going on."""
         try:
             self.split.go_on(run)
         except (HomeRestored, *TRANSIENT):

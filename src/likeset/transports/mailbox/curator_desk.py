@@ -34,8 +34,6 @@ from likeset.transports.stores import Store
 from likeset.trust.cards import Card
 from likeset.trust.letters import PostKind
 
-__all__ = ["CuratorDesk", "curator_desk"]
-
 _OWN = ""  # in the place of a party: what this home said itself
 
 
@@ -185,7 +183,6 @@ class CuratorDesk(CuratorSteps):
             self._close(run)
 
     def _again(self, run: KnownRun) -> KnownRun:
-        """A run as it is remembered now."""
         self.runs[run.terms] = next(known for known in self.memory.runs() if known.terms == run.terms)
         return self.runs[run.terms]
 
@@ -232,7 +229,6 @@ class CuratorDesk(CuratorSteps):
         self.memory.set_due(run.terms, until)
 
     def _end(self, run: KnownRun, ending: Ending, detail: str = "") -> None:
-        """How a run ended; the first word counts."""
         self.memory.end_run(run.terms, ending.value, detail)
         self.memory.set_due(run.terms, None)
 
@@ -326,5 +322,4 @@ def curator_desk(
 
 
 def _stamps(*paths: Path) -> list[int]:
-    """What changes whenever one of these does."""
     return [path.stat().st_mtime_ns for path in paths if path.exists()]

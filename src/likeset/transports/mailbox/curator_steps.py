@@ -19,20 +19,15 @@ from likeset.transports.outcomes import Ending
 from likeset.transports.refused_letters import AS_IF_NOT_COME
 from likeset.trust.letters import is_stub, letter_in
 
-__all__ = ["CuratorSteps"]
-
 
 @dataclass(eq=False)
 class CuratorSteps(ComputingDesk):
-    """The steps of a curator in its runs."""
-
     _reached: dict[bytes, int] = field(default_factory=dict, init=False)  # the last step of a side that is made
     _stuck: set[bytes] = field(default_factory=set, init=False)  # runs that wait for something in this look
     _lacking: set[bytes] = field(default_factory=set, init=False)  # of these, for a letter that somebody removed
 
     @abstractmethod
-    def _end(self, run: KnownRun, ending: Ending, detail: str = "") -> None:
-        """How a run ended; the first word counts."""
+    def _end(self, run: KnownRun, ending: Ending, detail: str = "") -> None: ...
 
     def _carry(self, run: KnownRun, step: RunStep, data: bytes | None = None) -> None:
         """Carry a step to its end that was written down; first those before it that this process did not see."""
@@ -104,7 +99,6 @@ class CuratorSteps(ComputingDesk):
             self._end(run, Ending.DONE)
 
     def _follow(self, run: KnownRun, step: RunStep, replies: tuple[bytes, ...] | Exception, data: bytes | None) -> None:
-        """What follows from a step that is carried out for the first time."""
         is_of_owner = step.party in self.terms(run).owners
         match replies:
             case QuorumMissed():

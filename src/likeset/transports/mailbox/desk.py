@@ -26,8 +26,6 @@ from likeset.trust.letters import (
     size_of_post,
 )
 
-__all__ = ["MOST_RUNS_OF_ONE", "REMEMBERED", "TRANSIENT", "MailDesk"]
-
 REMEMBERED: Final = timedelta(days=14)
 """How long a run is remembered after its terms have ended, so that nobody makes it new by bringing old files back."""
 
@@ -83,7 +81,6 @@ class MailDesk(ABC):
             return self.postman.tally.look(self._next_deadline())
 
     def close(self) -> None:
-        """Let go of the home's files."""
         self.memory.close()
         self.identity.book.close()
 
@@ -94,8 +91,7 @@ class MailDesk(ABC):
         self.close()
 
     @abstractmethod
-    def _visit(self) -> None:
-        """Go round: what came, and what it is time for."""
+    def _visit(self) -> None: ...
 
     def _next_deadline(self) -> datetime | None:
         """When to look again although nothing comes."""
@@ -141,7 +137,6 @@ class MailDesk(ABC):
                 self.postman.note(f"a post of {card.name} cannot be dealt with ({type(error).__name__})")
 
     def most_letter(self, terms: Terms, party: str) -> int:
-        """How long a letter of this party to this home can be, by the terms."""
         return most_bytes_from(terms, party)
 
     # Runs.
@@ -150,13 +145,11 @@ class MailDesk(ABC):
         self.runs = {run.terms: run for run in self.memory.runs()}
 
     def invitation(self, run: KnownRun) -> Invitation:
-        """The signed terms of a run."""
         if run.terms not in self._invitations:
             self._invitations[run.terms] = Invitation.read(run.invitation)
         return self._invitations[run.terms]
 
     def terms(self, run: KnownRun) -> Terms:
-        """The terms of a run."""
         return self.invitation(run).terms
 
     def party(self, terms: Terms) -> str:
@@ -220,13 +213,11 @@ class MailDesk(ABC):
         return made
 
     def forget_side(self, run: KnownRun) -> None:
-        """Make it anew when it is needed."""
         self._sides.pop(run.terms, None)
 
     # Posts.
 
     def card_of(self, run: KnownRun, party: str) -> Card | None:
-        """The card of a party of a run; None if it is not known here, or does not count any more."""
         terms = self.terms(run)
         pin = self.identity.pins.by_fingerprint(terms.cards[party])
         if pin is not None:
@@ -304,7 +295,6 @@ class MailDesk(ABC):
         return self.identity.book.is_settled(run.terms)
 
     def memory_says_ended(self, run: KnownRun) -> bool:
-        """Whether the run has ended since this look began."""
         return any(known.ended for known in self.memory.runs() if known.terms == run.terms)
 
     def heard(self, work: Callable[[], tuple[bytes, ...]]) -> tuple[bytes, ...] | Exception:
@@ -324,5 +314,4 @@ class MailDesk(ABC):
 
 @lru_cache(maxsize=4096)
 def _card(data: bytes) -> Card:
-    """A card that was checked when it came."""
     return Card.from_bytes(data)

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, Self
 
-__all__ = ["NOTHING_NEW", "Desk", "Look"]
-
 NOTHING_NEW = "nothing new"
 
 
@@ -41,7 +39,6 @@ class Look:
 
     @property
     def words(self) -> str:
-        """What came of it, on one line."""
         if not (self.taken or self.sent or self.left or self.strangers):
             return NOTHING_NEW
         words = [f"{_letters(self.taken)} came", f"{_letters(self.sent)} went"]
@@ -52,7 +49,6 @@ class Look:
 
     @classmethod
     def all_of(cls, looks: Iterable["Look"]) -> "Look":
-        """Several looks as one."""
         listed = list(looks)
         deadlines = [look.next_deadline for look in listed if look.next_deadline is not None]
         return cls(

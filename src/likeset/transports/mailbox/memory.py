@@ -18,8 +18,6 @@ from likeset.homes.mail import utc_now
 from likeset.ledger.sqlite_file import Layout, Store
 from likeset.trust.letters import PostKind
 
-__all__ = ["MEMORY_FILE", "Answer", "Fate", "KnownRun", "MailMemory", "PostedFile", "RunStep", "StepKind"]
-
 MEMORY_FILE = "mail.sqlite"
 _LOCK_FILE = "mail.lock"
 _PATIENCE = 30.0  # seconds: another process of this home looks at a mailbox
@@ -161,7 +159,6 @@ class MailMemory:
         self._clock = clock
 
     def close(self) -> None:
-        """Let go of the file."""
         self._store.close()
 
     @contextmanager
@@ -183,11 +180,9 @@ class MailMemory:
         return dict(self._rows("SELECT name, fate FROM taken WHERE mailbox = ? AND folder = ?", folder))
 
     def take(self, folder: str, name: str, *, terms: bytes, fate: Fate) -> None:
-        """Deal with a file no more."""
         self._write("INSERT OR REPLACE INTO taken VALUES (?, ?, ?, ?, ?, ?)", folder, name, terms, fate, self._now())
 
     def forget_files(self, folder: str, names: Iterable[str]) -> None:
-        """Forget files that were dealt with and are gone."""
         with self._store.writing() as connection:
             connection.executemany(
                 "DELETE FROM taken WHERE mailbox = ? AND folder = ? AND name = ?",
@@ -195,7 +190,6 @@ class MailMemory:
             )
 
     def count_strangers(self, folder: str) -> int:
-        """How many files of strangers are remembered in a folder."""
         query = "SELECT count(*) FROM taken WHERE mailbox = ? AND folder = ? AND fate = 'stranger'"
         return int(self._rows(query, folder)[0][0])
 
@@ -227,7 +221,6 @@ class MailMemory:
         return frozenset(bytes(paper) for (paper,) in self._rows(query, terms))
 
     def post(self, file: PostedFile) -> None:
-        """Remember a file that was just left."""
         row = (file.folder, file.name, file.terms, file.kind, file.party, file.number, file.paper, file.document)
         self._write(
             f"INSERT OR REPLACE INTO posted VALUES ({', '.join('?' * 12)})",  # noqa: S608
@@ -250,13 +243,11 @@ class MailMemory:
     # Runs.
 
     def add_run(self, terms: bytes, *, invitation: bytes, ends: datetime) -> None:
-        """Remember a run; one that is known stays as it is."""
         self._write(
             "INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, '', '', NULL, 0, 0)", terms, invitation, ends.timestamp()
         )
 
     def runs(self) -> list[KnownRun]:
-        """All runs that are remembered."""
         query = "SELECT terms, invitation, ends, ended, detail, due, applied, closed FROM runs WHERE mailbox = ?"
         return [
             KnownRun(terms, invitation, _time(ends), ended, detail, _maybe(due), applied, bool(closed))
@@ -264,12 +255,10 @@ class MailMemory:
         ]
 
     def end_run(self, terms: bytes, word: str, detail: str = "") -> None:
-        """How a run ended; the first word counts."""
         query = "UPDATE runs SET ended = ?2, detail = ?3 WHERE mailbox = ?1 AND terms = ?4 AND ended = ''"
         self._write(query, word, detail, terms)
 
     def close_run(self, terms: bytes) -> None:
-        """All was said."""
         self._write("UPDATE runs SET closed = 1 WHERE mailbox = ? AND terms = ?", terms)
 
     def set_due(self, terms: bytes, due: datetime | None) -> None:
@@ -278,7 +267,6 @@ class MailMemory:
         self._write("UPDATE runs SET due = ?2 WHERE mailbox = ?1 AND terms = ?3 AND due IS NOT ?2", stamp, terms)
 
     def forget_run(self, terms: bytes) -> None:
-        """Forget all of a run."""
         with self._store.writing() as connection:
             for table in ("runs", "answers", "steps", "posted", "taken"):
                 connection.execute(
@@ -303,7 +291,6 @@ class MailMemory:
     # What a curator did.
 
     def steps(self, terms: bytes, *, after: int = 0) -> list[RunStep]:
-        """What was done in a run, in order."""
         query = (
             "SELECT number, what, party, folder, name FROM steps WHERE mailbox = ? AND terms = ? AND number > ? "
             "ORDER BY number"
@@ -337,7 +324,6 @@ class MailMemory:
         return int(rows[0][0]) if rows else 0
 
     def apply(self, terms: bytes, number: int) -> None:
-        """A step was carried to its end."""
         self._write("UPDATE runs SET applied = max(applied, ?2) WHERE mailbox = ?1 AND terms = ?3", number, terms)
 
     def _rows(self, query: str, *values: object) -> list[Any]:

@@ -33,8 +33,6 @@ from likeset.transports.stores import Store
 from likeset.trust.cards import Pin
 from likeset.trust.letters import PostKind, is_acceptance, is_stub
 
-__all__ = ["OwnerDesk", "owner_desk"]
-
 _OWN = ""  # in the place of a party: what this home said itself
 
 
@@ -56,7 +54,6 @@ class OwnerDesk(MailDesk):
     _over: set[bytes] = field(default_factory=set, init=False)
 
     def close(self) -> None:
-        """Let go of the home's files."""
         super().close()
         self.on_close()
 
@@ -80,7 +77,6 @@ class OwnerDesk(MailDesk):
     # What may come.
 
     def most_letter(self, terms: Terms, party: str) -> int:  # noqa: ARG002 - it is the same for all
-        """See ``MailDesk.most_letter``."""
         return most_bytes_to_owner(terms)
 
     def _wanted(self, pin: Pin, kind: PostKind, terms: bytes) -> bool:
@@ -124,7 +120,6 @@ class OwnerDesk(MailDesk):
         return True
 
     def _take_letter(self, pin: Pin, arrived: Arrived) -> bool:
-        """Whether a letter was not refused."""
         run = self.runs[arrived.post.terms]
         data, writer = arrived.post.document, self._writer(pin, run)
         if writer is None:
@@ -147,7 +142,6 @@ class OwnerDesk(MailDesk):
         return party if terms.cards[party] == pin.card.fingerprint else None  # no witness writes to an owner
 
     def _hearing(self, run: KnownRun) -> SiteRun:
-        """This owner's side of a run, to hear a letter."""
         try:
             check_not_expired(self.terms(run), self.clock())
         except TermsExpired as error:
@@ -190,7 +184,6 @@ class OwnerDesk(MailDesk):
         self.memory.answer(run.terms, _OWN, Answer(word, self._stamp() if word == ABSTAINS else before))
 
     def _tell(self, run: KnownRun, word: str, document: bytes) -> bool:
-        """Whether it could be left for the consumer."""
         terms = self.terms(run)
         if word == WAITING:
             how = f"likeset owner review {terms.run}"
@@ -255,8 +248,6 @@ def owner_desk(folder: Path, store: Store, *, clock: Callable[[], datetime] = ut
 
 @dataclass(eq=False)
 class _NodeOpenedLate:
-    """A node that is opened when it is first needed."""
-
     folder: Path
     clock: Callable[[], datetime]
 

@@ -20,8 +20,6 @@ from likeset.transports.stores import Store, StoredFile
 from likeset.trust.cards import Card
 from likeset.trust.letters import PairKeys, Post, PostKind, file_name, is_post_size, size_of_post
 
-__all__ = ["MOST_OPENED", "MOST_UNREAD", "OLDEST", "Arrived", "Postman", "Tally"]
-
 MOST_UNREAD = 512
 """Posts that one sender may leave unread; what is newer is left alone until those are read."""
 
@@ -67,7 +65,6 @@ class Tally:
     notes: list[str] = field(default_factory=list)
 
     def look(self, next_deadline: datetime | None) -> Look:
-        """The whole of it."""
         counts = (self.taken, self.left, self.sent, self.put_back, self.strangers, self.refused)
         return Look(*counts, tuple(self.notes), next_deadline)
 
@@ -105,11 +102,9 @@ class Postman:
     _checked: set[str] = field(default_factory=set, init=False)  # outgoing folders, once in each process
 
     def pair(self, card: Card) -> PairKeys:
-        """What this home shares with the holder of a card."""
         return PairKeys.between(self.identity.secret, card)
 
     def note(self, words: str) -> None:
-        """Say something once."""
         if words not in self._said:
             self._said.add(words)
             self.tally.notes.append(words)
@@ -153,7 +148,6 @@ class Postman:
         return any(place == folder for place, _ in self._halves) or self.memory.count_strangers(folder) > 0
 
     def _unread(self, card: Card, folder: str, most_bytes: int) -> list[StoredFile]:
-        """The files that may be opened, the oldest first."""
         try:
             listed = self.store.list(folder)
         except PostTrouble as error:  # whoever spoils its own folder keeps no other from being heard
@@ -218,7 +212,6 @@ class Postman:
             return None
 
     def read_again(self, card: Card, name: str, *, most_bytes: int) -> Post | None:
-        """A post that was taken before; None if it is not there, or not whole."""
         folder = self.pair(card).incoming_folder
         try:
             data = self.store.read(folder, name, most_bytes=size_of_post(most_bytes))
@@ -227,7 +220,6 @@ class Postman:
             return None
 
     def take(self, arrived: Arrived, fate: Fate) -> None:
-        """Deal with a post no more."""
         self.memory.take(arrived.folder, arrived.name, terms=arrived.post.terms, fate=fate)
         self._labels.pop((arrived.folder, arrived.name), None)
         self.tally.taken += 1

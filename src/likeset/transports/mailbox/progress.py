@@ -18,8 +18,6 @@ from likeset.transports.mailbox.split_runs import COMPUTING, PROGRESS
 from likeset.transports.mailbox.words import ProgressWords
 from likeset.transports.outcomes import Ending
 
-__all__ = ["PartyState", "RunProgress", "progress_of"]
-
 
 class PartyState(StrEnum):
     """Where somebody stands; its value is what people read."""
@@ -64,19 +62,16 @@ class RunProgress:
 
     @property
     def done(self) -> bool:
-        """Whether the summary is here."""
         return self.ended is Ending.DONE
 
     @property
     def headline(self) -> str:
-        """Where it is, in a few words."""
         if self.ended is not None:
             return f"{self.ended}: {self.detail}" if self.detail else str(self.ended)
         return "running" if self.began else "waiting for answers"
 
     @property
     def outlook(self) -> str:
-        """What is waited for, and until when; empty if it has ended."""
         end = f"the terms end on {_moment(self.terms_end)}"
         if self.ended is not None:
             return ""
@@ -90,7 +85,6 @@ class RunProgress:
         return f"waiting for the curator; {end}"
 
     def stands(self, name: str) -> str:
-        """Where somebody stands, in words."""
         state = self.parties[name]
         if self.waited_for and state is PartyState.TAKES_PART and name not in (CURATOR, WITNESS):
             waits = "its shares are waited for" if self.split else "the curator waits for it"
@@ -98,7 +92,6 @@ class RunProgress:
         return state.value
 
     def document(self) -> dict[str, Any]:
-        """As plain data, for ``--json``."""
         return {
             "run": self.run,
             "parties": {party: state.value for party, state in self.parties.items()},

@@ -11,8 +11,6 @@ from likeset.homes.mail import utc_now
 from likeset.transports.mailbox.looks import Desk, Look
 from likeset.transports.stores import Store, open_store
 
-__all__ = ["LONGEST", "SHORTEST", "Stop", "Tell", "desks_at", "look_once", "serve"]
-
 SHORTEST = 1.0
 """Seconds between two looks while letters come."""
 
@@ -26,10 +24,7 @@ Tell = Callable[[str], None]
 
 
 class Stop(Protocol):
-    """Whether to stop; ``threading.Event`` is one."""
-
-    def is_set(self) -> bool:
-        """Whether somebody said so."""
+    def is_set(self) -> bool: ...
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until somebody says so, or so many seconds; returns whether somebody did."""

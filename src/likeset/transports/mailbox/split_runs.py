@@ -22,8 +22,6 @@ from likeset.transports.mailbox.words import EndingWords, ProgressWords, last_ti
 from likeset.transports.outcomes import Ending
 from likeset.trust.letters import letter_in
 
-__all__ = ["COMPUTING", "PROGRESS", "SplitRuns"]
-
 PROGRESS: Final = "@progress"
 """In the place of a party: whom a run waits for, by the last word of whoever waits."""
 COMPUTING: Final = "@computing"
@@ -55,7 +53,6 @@ class SplitRuns:
     _faults: set[str] = field(default_factory=set, init=False)
 
     def is_split(self, run: KnownRun) -> bool:
-        """Whether a run is one."""
         return self.desk.terms(run).split is not None
 
     def side(self, run: KnownRun) -> ComputeRun:
@@ -305,7 +302,6 @@ class SplitRuns:
 
 
 def _number(data: bytes) -> int:
-    """Of a letter; 0 for whatever is none, which is refused when it is heard."""
     try:
         return letter_in(data, most_bytes=len(data)).header.number
     except LikesetError:
@@ -313,7 +309,6 @@ def _number(data: bytes) -> int:
 
 
 def _first(letters: list[KeptLetter], way: str, peer: str | None, kind: str | None) -> datetime | None:
-    """When the first letter of a kind came or was written."""
     for letter in letters:
         if letter.way == way and letter.peer == (peer or letter.peer) and letter.kind == (kind or letter.kind):
             return datetime.fromisoformat(letter.at)

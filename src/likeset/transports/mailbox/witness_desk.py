@@ -28,8 +28,6 @@ from likeset.transports.stores import Store
 from likeset.trust.cards import Card
 from likeset.trust.letters import PostKind
 
-__all__ = ["WitnessDesk", "witness_desk"]
-
 _OWN = ""  # in the place of a party: what this home said itself
 
 
@@ -57,7 +55,6 @@ class WitnessDesk(ComputingDesk):
             self.postman.look_after(card)
 
     def _introduced(self, *, not_ended: bool) -> Iterable[Card]:
-        """Curators and owners whom consumers introduced."""
         cards: dict[str, Card] = {}
         for run in self.runs.values():
             if not_ended and run.ended:

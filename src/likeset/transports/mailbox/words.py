@@ -8,8 +8,6 @@ from typing import Any, Final, Self
 from likeset.text import harmless
 from likeset.transports.outcomes import Ending
 
-__all__ = ["BEFORE_END", "EndingWords", "ProgressWords", "last_time"]
-
 BEFORE_END: Final = timedelta(hours=24)
 """Nobody is waited for during the last day of the terms, or the last quarter of what was left of them when the run
 began: with the terms their keys go, and nobody could read a summary or a receipt any more."""
@@ -31,13 +29,11 @@ class ProgressWords:
     until: datetime | None
 
     def to_bytes(self) -> bytes:
-        """As they travel."""
         until = None if self.until is None else self.until.isoformat()
         return json.dumps({"until": until, "waiting_for": self.waiting_for}).encode("ascii")
 
     @classmethod
     def read(cls, data: bytes) -> Self | None:
-        """What ``to_bytes`` wrote; None if it is something else."""
         document = _document(data)
         match document:
             case {"waiting_for": [*names], "until": str() | None as until} if all(isinstance(n, str) for n in names):
@@ -60,12 +56,10 @@ class EndingWords:
     detail: str = ""
 
     def to_bytes(self) -> bytes:
-        """As they travel."""
         return json.dumps({"detail": self.detail, "ended": self.ended.value}).encode("ascii")
 
     @classmethod
     def read(cls, data: bytes) -> Self | None:
-        """What ``to_bytes`` wrote; None if it is something else."""
         match _document(data):
             case {"ended": str() as ended, "detail": str() as detail} if ended in {known.value for known in Ending}:
                 return cls(Ending(ended), harmless(detail, most=_MOST_DETAIL))

@@ -16,8 +16,6 @@ from likeset.transports.nvflare.job import CLIENT_CONFIG, SERVER_CONFIG
 from likeset.transports.sites import MOST_RUNS
 from likeset.trust.letters import MOST_TERMS_BYTES
 
-__all__ = ["is_job_id", "why_folder_refused", "why_zip_refused"]
-
 _CONFIGS: Mapping[str, Mapping[str, Any]] = {
     "config/config_fed_client.json": CLIENT_CONFIG,
     "config/config_fed_server.json": SERVER_CONFIG,
@@ -58,7 +56,6 @@ def why_zip_refused(data: object) -> str | None:
 
 
 def why_folder_refused(folder: Path) -> str | None:
-    """The same, of an app that lies in a folder."""
     names: list[str] = []
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()

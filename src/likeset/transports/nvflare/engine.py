@@ -27,11 +27,9 @@ from typing import IO, Any, Self
 
 from likeset.errors import InvalidArgument, LikesetError, NoAnswer, RunCancelled
 from likeset.homes.mail import Invitation
-from likeset.transports.nvflare.job import CLASSES, settle, write_job, write_settings
+from likeset.transports.nvflare.job import CLASSES, write_job, write_settings
 from likeset.transports.nvflare.run_report import NEWS_TOPIC, REPORT_FILE, News, RunReport, read_report
 from likeset.transports.outcomes import Ending
-
-__all__ = ["CLASSES", "News", "NvflareEngine", "RunReport", "settle", "simulate", "write_job"]
 
 _SECONDS_BETWEEN_LOOKS = 1.0
 _UNDER_WAY = ("DISPATCHED", "RUNNING")
@@ -106,7 +104,6 @@ class NvflareEngine:
             return self._submit(session, invitations)
 
     def state(self, job: str) -> str:
-        """NVFlare's word for where a job is."""
         with self._session() as session:
             return _state(session, job)
 
@@ -135,7 +132,6 @@ class NvflareEngine:
             return self._report(session, job)
 
     def connected_sites(self) -> list[str]:
-        """Names of the sites that are connected to the server."""
         with self._session() as session:
             return sorted(str(client.name) for client in session.get_connected_client_list())
 

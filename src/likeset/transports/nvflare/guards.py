@@ -36,8 +36,6 @@ from likeset.transports.nvflare.app_rules import is_job_id, why_folder_refused, 
 from likeset.transports.nvflare.message_rules import SERVER, CellRequest, Passage, why_dropped, why_not_asked
 from likeset.transports.sites import SiteParties, SocketSettings, load_settings
 
-__all__ = ["JobValidator", "ServerGuard", "SiteGuard"]
-
 _OF_SERVER = frozenset(
     {
         TrainingTopic.CHECK_RESOURCE,
@@ -62,7 +60,6 @@ class JobValidator(AppValidator):  # type: ignore[misc]
     """Refuses every job that brings something else than signed terms, whatever its submitter's role."""
 
     def validate(self, app_folder: str) -> tuple[str, dict[str, Any]]:
-        """The reason for which a job is refused, or nothing."""
         return why_folder_refused(Path(app_folder)) or "", {}
 
 
@@ -108,7 +105,6 @@ class _HomeTold:
         threading.Thread(target=self._work, name="likeset-guard", daemon=True).start()
 
     def tell(self, why: str) -> None:
-        """Soon; in a flood not each time."""
         with contextlib.suppress(queue.Full):
             self._waiting.put_nowait(why)
 

@@ -14,8 +14,6 @@ from likeset.homes.mail import Invitation
 from likeset.protocol.terms import PlannedTerms, check_meant
 from likeset.transports.sites import MOST_RUNS, SETTINGS_FILE, SiteLimits, file_of_invitation
 
-__all__ = ["CLASSES", "CLIENT_CONFIG", "SERVER_CONFIG", "check_sendable", "settle", "write_job", "write_settings"]
-
 CLASSES = (
     "likeset.transports.nvflare.parts.Controller",
     "likeset.transports.nvflare.parts.Curation",

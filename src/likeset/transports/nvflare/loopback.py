@@ -24,8 +24,6 @@ from likeset.transports.home_socket.home_settings import SOCKET_NAME, HomeSettin
 from likeset.transports.nvflare.engine import NvflareEngine
 from likeset.transports.nvflare.job import settle
 
-__all__ = ["LoopbackNetwork"]
-
 _HOST = "localhost"  # a server of this name listens on loopback only
 _PROJECT = "likeset"
 _PRIVATE = 0o077  # a umask
@@ -64,7 +62,6 @@ class LoopbackNetwork:
 
     @property
     def server(self) -> str:
-        """The name of the curator's site."""
         return _HOST
 
     def provision(self) -> None:
@@ -93,7 +90,6 @@ class LoopbackNetwork:
             raise LikesetError(f"nvflare provision ended with {done.returncode}; see {path}")
 
     def kit(self, site: str) -> Path:
-        """A site's start-up kit."""
         return self.folder / "kits" / _PROJECT / "prod_00" / site
 
     def settle(self, site: str, *, factory: str, folder: Path | str, **limits: float) -> None:
@@ -168,7 +164,6 @@ class LoopbackNetwork:
         _kill(self._serving.pop(site, None))
 
     def engine(self) -> NvflareEngine:
-        """For somebody who may submit jobs here."""
         return NvflareEngine(self.kit(_LEAD), _LEAD)
 
     def wait_until_connected(self, *sites: str, seconds: float = 60.0) -> None:
@@ -202,7 +197,6 @@ class LoopbackNetwork:
 
 
 def _kill(process: subprocess.Popen[bytes] | None) -> None:
-    """A process and its group."""
     if process is not None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, 9)

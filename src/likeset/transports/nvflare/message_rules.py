@@ -7,8 +7,6 @@ and NVFlare believes it. What is known is the cell at the other end of the conne
 
 from dataclasses import dataclass
 
-__all__ = ["SERVER", "CellRequest", "Passage", "why_dropped", "why_not_asked"]
-
 SERVER = "server"
 _ADMIN_PREFIX = "_admin_"  # of the cells of people who submit jobs
 _ADMINISTRATION = "admin"

@@ -46,8 +46,6 @@ from likeset.transports.sites import (
 )
 from likeset.trust.letters import is_acceptance
 
-__all__ = ["Controller", "Curation", "Site"]
-
 _SERVER = "server"  # NVFlare's word for the place where the curator works
 _SECONDS_BETWEEN_LOOKS = 1.0
 _SECONDS_FOR_RECEIPTS = 30.0
@@ -66,12 +64,10 @@ class Site:
 
     @collab.publish  # type: ignore[untyped-decorator]
     def start(self, terms: str, acceptances: list[bytes], context: Any = None) -> object:
-        """What the consumer writes first."""
         return self._answer(context, lambda table: table.start(terms, acceptances))
 
     @collab.publish  # type: ignore[untyped-decorator]
     def hear(self, data: bytes, context: Any = None) -> object:
-        """The letters that answer a letter."""
         return self._answer(context, lambda table: table.hear(data))
 
     @collab.init  # type: ignore[untyped-decorator]
@@ -243,7 +239,6 @@ class _Calls(EachAlone):
         self.seconds = 0.0
 
     def take_limits(self, settings: SiteLimits) -> None:
-        """Of the curator's site."""
         self.seconds_per_call = settings.seconds_per_call
         self.seconds_after_auction = settings.seconds_after_auction
         self.parcel = parcel_reader(self._terms, most_bytes=settings.most_bytes)

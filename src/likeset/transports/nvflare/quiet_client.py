@@ -7,8 +7,6 @@ from typing import Any
 
 from likeset.transports.nvflare.engine import NvflareEngine
 
-__all__ = ["QuietEngine", "quiet_output"]
-
 
 @contextmanager
 def quiet_output() -> Iterator[None]:

@@ -10,8 +10,6 @@ from likeset import documents
 from likeset.errors import BadDocument
 from likeset.transports.outcomes import Ending, SiteState
 
-__all__ = ["NEWS_TOPIC", "REPORT_FILE", "News", "RunReport", "read_report", "write_report"]
-
 REPORT_FILE = "likeset_report.json"
 NEWS_TOPIC = "likeset"
 
@@ -42,7 +40,6 @@ class News:
         return cls(**{**document, "sites": {site: SiteState(said) for site, said in document["sites"].items()}})
 
     def count_answers(self, done: int, total: int) -> None:
-        """Called as answers come in."""
         self.owners_done, self.owners = done, total
 
 
@@ -78,7 +75,6 @@ class RunReport:
 
     @property
     def done(self) -> bool:
-        """Whether the consumer has its summary."""
         return self.outcome is Ending.DONE
 
 
