@@ -69,7 +69,6 @@ class LabelledMarket:
 
     @property
     def pool_labels(self) -> NDArray[np.int64]:
-        """The labels of ``pool``."""
         return np.concatenate(list(self.labels.values()))
 
 
@@ -210,7 +209,6 @@ class _Unlimited:
         request: Request,
         **charged: Any,  # noqa: ARG002
     ) -> bytes:
-        """The bytes of a request, drawn once."""
         if request.key not in self.answers:
             self.answers[request.key], _ = run()
         return self.answers[request.key]

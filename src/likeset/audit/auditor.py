@@ -129,7 +129,6 @@ class Candidate:
 
     @classmethod
     def of(cls, partition: Partition, p: Observations, q: Observations) -> Self:
-        """From the partition and the choosing half."""
         first, second = (np.bincount(partition.cells(rows), minlength=partition.size) for rows in (p, q))
         return cls(partition, (first, second))
 

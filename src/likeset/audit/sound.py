@@ -82,7 +82,6 @@ class NoisySum:
         self.noise = noise
 
     def answer(self, request: int) -> tuple[float, ...]:  # noqa: ARG002 - every request is answered alike
-        """The noisy sum."""
         return (float(self.rows.sum() + self.noise.discrete_laplace(SCALE, 1)[0]),)
 
 
@@ -94,7 +93,6 @@ class ResentSum(NoisySum):
         self.sent: dict[int, tuple[float, ...]] = {}
 
     def answer(self, request: int) -> tuple[float, ...]:
-        """The noisy sum, drawn once per request."""
         if request not in self.sent:
             self.sent[request] = super().answer(request)
         return self.sent[request]
@@ -121,13 +119,11 @@ class TracedSum(NoisySum):
     """Reads all rows, whatever they hold; the observer sees the answer and how many rows were read."""
 
     def answer(self, request: int) -> tuple[float, ...]:  # noqa: ARG002 - every request is answered alike
-        """The noisy sum and the trace."""
         rows = CountedRows(self.rows)
         total = self.read(rows)
         return float(total + self.noise.discrete_laplace(SCALE, 1)[0]), float(rows.reads)
 
     def read(self, rows: CountedRows) -> int:
-        """The sum of the rows."""
         return sum(rows[index] for index in range(len(rows)))
 
 

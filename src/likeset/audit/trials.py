@@ -44,7 +44,6 @@ class Neighbours(Generic[Data]):
     second: Data
 
     def __getitem__(self, side: int) -> Data:
-        """Input 0 or input 1."""
         return (self.first, self.second)[side]
 
 
@@ -195,8 +194,6 @@ SMALL_DELTA = 1e-5
 
 
 class Channel(StrEnum):
-    """What the observer sees."""
-
     OUTPUT = "output"
     TRACE = "output and timing trace"
     REPEATED = "repeated request"
@@ -315,7 +312,6 @@ def trial_of(
 
 
 def claim_at(delta: float, event: Event, relation: Relation) -> Claim:
-    """What the accountant says about an event."""
     return Claim(guarantee(event, relation=relation, delta=delta).epsilon, delta)
 
 

@@ -223,7 +223,6 @@ class FourierFeatures:
         return bound if self.kind == "paper" else np.hstack([bound, bound])
 
     def mean(self, rows: ArrayLike) -> NDArray[np.float64]:
-        """The mean feature vector of ``rows``."""
         array = arguments.matrix("rows", rows)
         total = np.zeros(self.dimension)
         for _, features in self.blocks(array):

@@ -74,21 +74,17 @@ class Picks:
         self._report(self.made, len(self.indices))
 
     def result(self) -> Match:
-        """The picks as they are now."""
         return Match(indices=self.indices, gains=self.gains, objectives=self.objectives)
 
 
 class Similarity(Protocol):
     """How alike the rows of a set are."""
 
-    def row(self, position: int) -> NDArray[Any]:
-        """Similarity of every row with one of them."""
+    def row(self, position: int) -> NDArray[Any]: ...
 
-    def sums(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Summed similarity of every row with some of them."""
+    def sums(self, positions: NDArray[np.int64]) -> NDArray[np.float64]: ...
 
-    def subset(self, positions: NDArray[np.int64]) -> Self:
-        """The same among some of the rows."""
+    def subset(self, positions: NDArray[np.int64]) -> Self: ...
 
 
 @dataclass
@@ -321,8 +317,7 @@ def pick_among_all(picks: Picks, last: int, rows: Candidates) -> NDArray[np.int6
     return np.array(positions)
 
 
-def _silent(_made: int, _wanted: int) -> None:
-    """Report nothing."""
+def _silent(_made: int, _wanted: int) -> None: ...
 
 
 # Swap refinement: replace selected rows, one at a time, wherever another row of the pool does better.

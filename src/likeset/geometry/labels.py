@@ -118,7 +118,6 @@ class ClassChances:
     weight: float
 
     def part(self, rows: NDArray[np.int64]) -> "ClassChances":
-        """The same for some rows of the target."""
         return replace(self, chances=self.chances[rows])
 
     def mixed(self, size: int) -> tuple[Chances, Chances, float]:
@@ -221,5 +220,4 @@ def _soft(scores: Chances, scale: float) -> Chances:
 
 
 def _scaled(rows: Chances) -> Chances:
-    """Each row summing to 1."""
     return np.asarray(rows / np.maximum(rows.sum(axis=1, keepdims=True), _SMALLEST))

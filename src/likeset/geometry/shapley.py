@@ -30,18 +30,6 @@ from likeset import arguments
 from likeset.errors import InvalidArgument
 from likeset.geometry.kernels import KernelColumns, blocks
 
-__all__ = [
-    "MOST_EXACT",
-    "Game",
-    "SelectionGame",
-    "Shapley",
-    "exact_shapley",
-    "owner_numbers",
-    "sampled_shapley",
-    "selection_game",
-    "shapley",
-]
-
 MOST_EXACT = 15
 """Owners up to which every coalition is looked at."""
 
@@ -53,8 +41,7 @@ class Game(Protocol):
     """What every coalition of owners is worth; the empty one is worth 0."""
 
     @property
-    def owner_count(self) -> int:
-        """How many owners there are."""
+    def owner_count(self) -> int: ...
 
     def coalitions(self, members: NDArray[np.bool_]) -> NDArray[np.float64]:
         """The worth of coalitions, each a line of ``members`` that says who is in it."""
@@ -86,7 +73,6 @@ class SelectionGame:
 
     @property
     def owner_count(self) -> int:
-        """How many owners there are."""
         return len(self.attraction)
 
     def coalitions(self, members: NDArray[np.bool_]) -> NDArray[np.float64]:

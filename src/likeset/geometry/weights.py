@@ -6,8 +6,6 @@ from numpy.typing import ArrayLike, NDArray
 from likeset import arguments
 from likeset.geometry.kernels import KernelColumns, rbf_kernel
 
-__all__ = ["weights"]
-
 JITTER = 1e-9
 """Added to the kernel's diagonal: equal rows make it singular; the squared MMD changes by at most this much."""
 

@@ -559,7 +559,6 @@ class Filter:
 
     @classmethod
     def empty(cls, *, relation: Relation, delta: float) -> Self:
-        """An account on which nothing was spent."""
         return cls(
             relation=relation,
             delta=checked_delta(delta),
@@ -570,7 +569,6 @@ class Filter:
         )
 
     def add(self, event: ev.Event) -> Self:
-        """The account after one more charge."""
         rho, epsilon = concentrated_price(event, self.relation), pure_price(event, self.relation)
         if rho == 0.0:
             return self

@@ -22,20 +22,6 @@ from likeset.errors import InvalidArgument, UnprovenPart
 from likeset.privacy.events import NoRelease, Observer, PaperAuction, Release, ThresholdAuction
 from likeset.privacy.noise import Noise, make_release
 
-__all__ = [
-    "PAPER_AUCTION",
-    "AuctionPlan",
-    "Bids",
-    "EveryonePlan",
-    "PaperPlan",
-    "ThresholdPlan",
-    "plan_everyone",
-    "plan_paper",
-    "plan_threshold",
-    "ranks",
-    "run",
-]
-
 PAPER_AUCTION = "paper-auction"
 """The name under which the paper's auction must be accepted."""
 
@@ -62,14 +48,11 @@ class Bids:
 
     @property
     def present(self) -> NDArray[np.bool_]:
-        """Who bid at all."""
         return np.array([value is not None and not math.isnan(value) for value in self.values], dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
 class EveryonePlan:
-    """Every present owner is asked."""
-
     owners: int
 
     @property
@@ -109,7 +92,6 @@ class ThresholdPlan:
         )
 
     def probability(self, rank: int) -> float:
-        """That an owner of this rank is asked."""
         return _laplace_at_least(rank - self.offset, self.epsilon)
 
 

@@ -90,7 +90,6 @@ class RowSum:
 
     @property
     def rows(self) -> int:
-        """How many of the summed rows one unit can change."""
         return self.unit.rows
 
     @property
@@ -164,7 +163,6 @@ class PairSplit:
 
     @property
     def rows(self) -> int:
-        """How many rows one unit can change."""
         return self.unit.rows
 
     @property

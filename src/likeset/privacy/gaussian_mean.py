@@ -16,8 +16,6 @@ from likeset.privacy.accounting import gaussian_sigma
 from likeset.privacy.events import Gaussian, Norm, PrivacyUnit, Relation, Release, RowSum, SelectionSum
 from likeset.privacy.noise import Integers, Noise, make_release
 
-__all__ = ["SPACING", "GaussianPlan", "plan", "run", "selected_unit_rows", "unit_rows"]
-
 _STEPS = 2**30  # lattice steps per unit: squares of a row's coordinates still add up within 64 bits
 SPACING = 1.0 / _STEPS
 """Distance between neighbouring lattice points: far below any useful noise."""
@@ -54,12 +52,10 @@ class GaussianPlan:
 
     @property
     def relation(self) -> Relation:
-        """What neighbouring data are."""
         return self.quantity.relation
 
     @property
     def event(self) -> Gaussian:
-        """What it is, for the accountant."""
         return Gaussian(sigma=self.sigma, quantity=self.quantity, coordinates=self.dimension, spacing=SPACING)
 
     @property

@@ -131,12 +131,10 @@ class View:
 
     @classmethod
     def curator(cls, protected: str) -> Self:
-        """The curator."""
         return cls("curator", protected)
 
     @classmethod
     def consumer(cls, protected: str) -> Self:
-        """The consumer."""
         return cls("consumer", protected)
 
     def covers(self, other: "View") -> bool:
@@ -152,12 +150,10 @@ class View:
         return not (self.coalition and other.coalition) or bool(set(self.coalition) & set(other.coalition))
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
         return {"observer": self.observer, "protected": self.protected, "coalition": list(self.coalition)}
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
-        """The view that ``to_json`` described."""
         return cls(document["observer"], document["protected"], tuple(document["coalition"]))
 
     def __str__(self) -> str:

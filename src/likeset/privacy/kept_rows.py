@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from likeset import arguments
 
-__all__ = ["KeptRows", "digests_of_ids", "keep_key"]
-
 Digests = NDArray[np.bytes_]
 """Keyed digests of ids, 16 bytes each."""
 

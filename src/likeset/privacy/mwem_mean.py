@@ -31,8 +31,6 @@ from likeset.privacy.events import (
 )
 from likeset.privacy.noise import Integers, Noise, make_release
 
-__all__ = ["MwemMean", "MwemPlan", "State", "grid_mean", "grid_points", "plan", "plan_selection", "run"]
-
 Vector = NDArray[np.float64]
 
 _TOLERANCE = 1e-6  # by how much a float32 cosine may miss [-1, 1] before it is a mistake rather than rounding
@@ -68,7 +66,6 @@ class MwemPlan:
 
     @property
     def relation(self) -> Relation:
-        """What neighbouring data are."""
         return self.quantity.relation
 
     @property
@@ -126,7 +123,6 @@ def plan(
 def plan_selection(
     *, size: int, dimension: int, epsilon: float, iterations: int, unit: PrivacyUnit, relation: Relation
 ) -> MwemPlan:
-    """Plan a mean over selected rows."""
     quantity = SelectionSum(norm=Norm.COORDINATE, radius=1.0, unit=unit, relation=relation)
     return MwemPlan(size, dimension, epsilon, iterations, quantity)
 

@@ -17,8 +17,6 @@ from likeset.arguments import count, positive
 from likeset.errors import EntropyMissing, InvalidArgument
 from likeset.privacy.events import Event, Release, Simulated
 
-__all__ = ["Integers", "Noise", "SecretNoise", "SimulatedNoise", "make_release", "random_order"]
-
 Integers = NDArray[np.int64]
 Value = TypeVar("Value")
 
@@ -29,8 +27,7 @@ class Noise(Protocol):
     """What mechanisms draw from."""
 
     @property
-    def private(self) -> bool:
-        """Whether what is drawn is secret."""
+    def private(self) -> bool: ...
 
     def discrete_laplace(self, scale: float, size: int) -> Integers:
         """Integers k with probability proportional to exp(-|k| / scale)."""
@@ -63,25 +60,20 @@ class SecretNoise:
 
     @property
     def private(self) -> bool:
-        """What is drawn here is secret."""
         return True
 
     def discrete_laplace(self, scale: float, size: int) -> Integers:
-        """Integers k with probability proportional to exp(-|k| / scale)."""
         sampler = _laplace(positive("scale", scale))
         return np.asarray(_draw(sampler, [0] * count("size", size)), dtype=np.int64)
 
     def discrete_gaussian(self, sigma: float, size: int) -> Integers:
-        """Integers k with probability proportional to exp(-k² / (2 sigma²))."""
         sampler = _gaussian(positive("sigma", sigma))
         return np.asarray(_draw(sampler, [0] * count("size", size)), dtype=np.int64)
 
     def exponential_choice(self, scores: Integers, rate: float) -> int:
-        """A place i with probability proportional to exp(rate * scores[i])."""
         return int(_draw(_choice(1.0 / positive("rate", rate)), _checked_scores(scores).tolist()))
 
     def bernoulli(self, probabilities: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Independent coins, each true with its probability."""
         flat = _checked_probabilities(probabilities).ravel().tolist()
         # The sampler keeps an answer with a probability of at least one half: ask it about the likelier side.
         coins = [_draw(_response(max(p, 1.0 - p)), p >= 0.5) for p in flat]
@@ -138,12 +130,10 @@ class SimulatedNoise:
         return np.concatenate(kept)
 
     def exponential_choice(self, scores: Integers, rate: float) -> int:
-        """A place i with probability proportional to exp(rate * scores[i])."""
         checked = _checked_scores(scores)
         return int(np.argmax(positive("rate", rate) * checked + self._coins.gumbel(size=len(checked))))
 
     def bernoulli(self, probabilities: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Independent coins, each true with its probability."""
         checked = _checked_probabilities(probabilities)
         below: NDArray[np.bool_] = self._coins.random(checked.shape) < checked
         return below

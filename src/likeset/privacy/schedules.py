@@ -12,18 +12,6 @@ from likeset.arguments import count, one_of, positive
 from likeset.errors import InvalidArgument
 from likeset.privacy.events import Composition, Event, ExponentialChoice, Laplace, Quantity, Repeated
 
-__all__ = [
-    "CHANGING",
-    "DIMENSION",
-    "GAMMA",
-    "NAMES",
-    "Schedule",
-    "Steps",
-    "auction_epsilon",
-    "auction_patience",
-    "schedule",
-]
-
 NAMES = ("theorem", "proof", "experiment")
 CHANGING = ("theorem", "proof")
 """Schedules whose releases of the summary differ from round to round, each with a price of its own."""
@@ -45,7 +33,6 @@ class Steps:
     epsilon: float
 
     def event(self, quantity: Quantity) -> Event:
-        """What the run does to a bounded quantity."""
         choice = ExponentialChoice(rate=self.epsilon, quantity=quantity)
         measurement = Laplace(scale=1.0 / self.epsilon, quantity=quantity)
         return Repeated(Composition((choice, measurement)), self.iterations)

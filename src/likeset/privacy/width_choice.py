@@ -15,8 +15,6 @@ from likeset.errors import InvalidArgument
 from likeset.privacy.events import ExponentialChoice, PairSplit, PrivacyUnit, Relation, Release
 from likeset.privacy.noise import Noise, make_release, random_order
 
-__all__ = ["WidthPlan", "grid", "plan", "run"]
-
 _HALVINGS = range(-20, 7)  # in half powers of two
 
 
