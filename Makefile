@@ -66,7 +66,7 @@ slow: $(DEVELOPED) ## run the slow tests: networks of processes with certificate
 
 browser: $(DEVELOPED) ## the console in the system's Chromium (Debian: chromium); skips where there is none. IMAGES=1 keeps pictures in docs/images
 	@command -v chromium chromium-browser >/dev/null || echo "there is no Chromium here (Debian: apt-get install chromium): skipped"
-	$(if $(IMAGES),LIKESET_REWRITE_IMAGES=1 )$(BIN)/python -m pytest -m slow tests/app/test_console_browser.py tests/app/test_console_browser_pages.py
+	$(if $(IMAGES),LIKESET_REWRITE_IMAGES=1 )$(BIN)/python -m pytest -m slow tests/app/test_console_browser.py
 
 soak: $(DEVELOPED) ## the tests with other coins each time and EXAMPLES times the examples, then KILLS kills of parties (long)
 	@echo "LIKESET_SEED=$(SEED) repeats it"

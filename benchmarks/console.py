@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/console.py --runs 1000 --entries 100000 [--out benchmarks/results/console.md]
 
 CPU time, which does not depend on what else the machine does; pages do nothing else for long. ``--place`` keeps the
-homes, and uses them again. Pages are asked for as a browser does, through the guard, without a socket: the first time,
+homes, and uses them again. Pages are asked for as a browser does, through all checks, without a socket: the first time,
 and the median of several after that. The log is as ``long_home`` says. What is done once for the whole console
 (libraries, the log) comes before, and is told apart.
 """
@@ -19,11 +19,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from likeset.app.console.owner_desk import OwnerDesk
 from likeset.homes.owner_node import OwnerNode
 from long_home import long_home
 
-from console_world import Browser, opened_console, signed_in  # isort: skip - long_home knows where the tests' worlds are
+from console_world import Browser, signed_in  # isort: skip - long_home knows where the tests' worlds are
 
 _WAITING, _DONE = "run-8", "run-1"
 _PAGES = (
@@ -80,14 +79,12 @@ def _home(place: Path, *, runs: int, entries: int) -> Path:
 
 
 def _measured(small: Path, large: Path, *, runs: int) -> str:
-    with opened_console(small) as few:
-        few.warm()  # loads libraries
+    with OwnerNode(small) as few:
+        signed_in(few).get("/")  # loads libraries
     opening_small, opening = _seconds(lambda: OwnerNode(small).close()), _seconds(lambda: OwnerNode(large).close())
     lines = []
-    with opened_console(large) as many, opened_console(small) as few:
-        warming = _seconds(many.warm)
-        few.warm()
-        entries, fewer = int(many.version()), int(few.version())
+    with OwnerNode(large) as many, OwnerNode(small) as few:
+        entries, fewer = many.ledger.head().number, few.ledger.head().number
         lines = [_line(name, page, few=signed_in(few), many=signed_in(many)) for name, page in _PAGES]
     slowest = max(lines, key=lambda line: line[2])
     return "\n".join(
@@ -106,15 +103,14 @@ def _measured(small: Path, large: Path, *, runs: int) -> str:
             f"\nThe slowest is {slowest[0]}: {slowest[2]:.0f} ms; of first looks the slowest takes "
             f"{max(line[1] for line in lines):.0f} ms.",
             f"Once, before the link is shown: opening the home, which checks every link of its chain, {opening:.2f} s "
-            f"({opening_small:.2f} s with 8 runs). While it is shown: judging the first page and adding up what was "
-            f"spent, {warming:.2f} s.",
+            f"({opening_small:.2f} s with 8 runs).",
         ]
     )
 
 
 def _checked(small: Path, large: Path) -> str:
-    with opened_console(large) as many, opened_console(small) as few:
-        seconds = [_seconds(lambda desk=desk: _check(desk)) for desk in (few, many)]  # type: ignore[misc]
+    with OwnerNode(large) as many, OwnerNode(small) as few:
+        seconds = [_seconds(lambda node=node: _check(node)) for node in (few, many)]  # type: ignore[misc]
     return (
         "The button that checks the whole chain, what left and the receipts takes "
         f"{seconds[1]:.1f} s ({seconds[0]:.2f} s).\n"
@@ -143,8 +139,8 @@ def _milliseconds(browser: Browser, page: str) -> tuple[float, float]:
     return times[0], statistics.median(times[1:])
 
 
-def _check(desk: OwnerDesk) -> None:
-    answer = signed_in(desk).post("/log", {})
+def _check(node: OwnerNode) -> None:
+    answer = signed_in(node).post("/log")
     if "It holds" not in answer.words:
         raise SystemExit(answer.words)
 

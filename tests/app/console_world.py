@@ -1,32 +1,28 @@
-"""A console in this process and a browser that is none: requests go to the application, without a socket."""
+"""A browser that sends requests to a console's application without a socket."""
 
 import asyncio
 import html
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
 from starlette.types import ASGIApp
 
-from likeset.app.console.guard import Doors
-from likeset.app.console.links import Links
-from likeset.app.console.owner_app import owner_app
-from likeset.app.console.owner_desk import OwnerDesk
+from likeset.app.console.owner import owner_site
+from likeset.app.console.server import Links, Site, application
+from likeset.homes.owner_node import OwnerNode
 
-__all__ = ["ADDRESS", "Answer", "Browser", "opened_console", "signed_in"]
+__all__ = ["ADDRESS", "COOKIE", "Answer", "Browser", "signed_in", "signed_in_at"]
 
 ADDRESS = "http://127.0.0.1:8000"
+COOKIE = "likeset_console_8000"
 BOUNDARY = "a-boundary-of-a-test"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back."""
-
     status: int
     headers: list[tuple[str, str]]
     body: bytes
@@ -50,17 +46,10 @@ class Answer:
 
 @dataclass
 class Browser:
-    """Sends requests as a browser does that is at a page of the console.
-
-    Attributes:
-        app: the console.
-        cookie: of its session.
-        headers: that it sends with every request; None leaves a usual one out.
-    """
+    """Sends requests as a browser at a page of the console; a header that is None is left out."""
 
     app: ASGIApp
     cookie: str = ""
-    headers: dict[str, str | None] = field(default_factory=dict)
 
     def get(self, path: str, **headers: str | None) -> Answer:
         return self.request("GET", path, headers=headers)
@@ -68,38 +57,41 @@ class Browser:
     def post(
         self,
         path: str,
-        fields: Mapping[str, str],
+        fields: Mapping[str, str] | None = None,
         *,
         files: Mapping[str, bytes] | None = None,
-        token: str | None = "",
         headers: Mapping[str, str | None] | None = None,
     ) -> Answer:
-        """Send a form; with the token of the session unless another, or none, is given."""
-        words = dict(fields)
-        if token is not None:
-            words["form_token"] = token or self.token()
-        body, kind = (
-            (_multipart(words, files), f"multipart/form-data; boundary={BOUNDARY}")
-            if files
-            else (urlencode(words).encode(), "application/x-www-form-urlencoded")
-        )
+        body, kind = urlencode(fields or {}).encode(), "application/x-www-form-urlencoded"
+        if files:
+            body, kind = _multipart(fields or {}, files), f"multipart/form-data; boundary={BOUNDARY}"
         return self.request("POST", path, body, {"origin": ADDRESS, "content-type": kind, **(headers or {})})
 
-    def token(self) -> str:
-        """The token that every form of this session carries."""
-        return self.get("/check").field("form_token")
+    def decide(self, choice: str, **more: str) -> Answer:
+        """Both looks at a decision about run-1, as somebody who reads the page sends them."""
+        page = self.get("/run?name=run-1")
+        form = {
+            "run": "run-1",
+            "choice": choice,
+            "by": "Ada",
+            **{name: page.field(name) for name in ("digest", "seen")},
+        }
+        look = self.post("/decide", {**form, **more})
+        assert (look.status, "A second look" in look.words) == (200, True), look.words
+        return self.post("/decide", {**form, **more, "sure": "yes"})
 
     def request(
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str | None] | None = None
     ) -> Answer:
-        usual: dict[str, str | None] = {"host": ADDRESS.partition("://")[2], "content-length": str(len(body))}
-        usual |= {"cookie": f"likeset_console_8000={self.cookie}"} if self.cookie else {}
-        sent = {**usual, **self.headers, **(headers or {})}
-        lines = [(name.encode(), value.encode()) for name, value in sent.items() if value is not None]
+        usual = {"host": ADDRESS.partition("://")[2], "content-length": str(len(body))}
+        usual |= {"cookie": f"{COOKIE}={self.cookie}"} if self.cookie else {}
+        lines = [
+            (name.encode(), value.encode()) for name, value in {**usual, **(headers or {})}.items() if value is not None
+        ]
         answer = asyncio.run(_asked(self.app, method, path, lines, body))
         for name, value in answer.headers:
-            if name == "set-cookie" and value.startswith("likeset_console_8000="):
-                self.cookie = value.partition("=")[2].partition(";")[0].strip('"')
+            if name == "set-cookie" and value.startswith(f"{COOKIE}="):
+                self.cookie = value.partition("=")[2].partition(";")[0]
         return answer
 
 
@@ -132,36 +124,28 @@ async def _asked(app: ASGIApp, method: str, path: str, headers: list[tuple[bytes
         sent.append(message)
 
     await app(scope, receive, send)
-    first = sent[0]
-    told = [(name.decode(), value.decode()) for name, value in first["headers"]]
-    return Answer(first["status"], told, b"".join(message.get("body", b"") for message in sent[1:]))
+    told = [(name.decode(), value.decode()) for name, value in sent[0]["headers"]]
+    return Answer(sent[0]["status"], told, b"".join(message.get("body", b"") for message in sent[1:]))
 
 
-def _multipart(fields: Mapping[str, str], files: Mapping[str, bytes] | None) -> bytes:
+def _multipart(fields: Mapping[str, str], files: Mapping[str, bytes]) -> bytes:
     parts = [
         f'--{BOUNDARY}\r\ncontent-disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
         for name, value in fields.items()
     ]
-    for name, content in (files or {}).items():
+    for name, content in files.items():
         head = f'--{BOUNDARY}\r\ncontent-disposition: form-data; name="{name}"; filename="../../{name}"\r\n\r\n'
         parts.append(head.encode() + content + b"\r\n")
     return b"".join([*parts, f"--{BOUNDARY}--\r\n".encode()])
 
 
-@contextmanager
-def opened_console(folder: Path) -> Iterator[OwnerDesk]:
-    """A steward's console of a node."""
-    desk = OwnerDesk(folder)
-    try:
-        yield desk
-    finally:
-        desk.close()
-
-
-def signed_in(desk: OwnerDesk, person: str = "Ada") -> Browser:
-    """Somebody who used a link."""
-    app = owner_app(desk, doors=Doors.of(ADDRESS), person=person)
+def signed_in_at(app: ASGIApp, site: Site) -> Browser:
     browser = Browser(app)
-    token = Links(desk.node.home.folder).make()
-    assert browser.get(f"/enter?token={token}").status == 303
+    assert browser.get(f"/enter?token={Links(site.folder).make()}").status == 303
     return browser
+
+
+def signed_in(node: OwnerNode) -> Browser:
+    """Somebody who used a link into a console of their own; sessions are per console."""
+    site = owner_site(node)
+    return signed_in_at(application(site, ADDRESS), site)

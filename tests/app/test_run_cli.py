@@ -15,14 +15,13 @@ from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
 
-from console_world import ADDRESS, Browser
+from console_world import ADDRESS, signed_in_at
 from node_world import rows_text
 from remote_world import HereEngine, make_world, write_job
 
 from likeset.app.cli import app, follow, run_setup
-from likeset.app.console.consumer_app import ConsumerDesk, consumer_app
-from likeset.app.console.guard import Doors
-from likeset.app.console.links import Links
+from likeset.app.console.consumer import consumer_site
+from likeset.app.console.server import application
 from likeset.errors import (
     BadDocument,
     BudgetExceeded,
@@ -101,9 +100,8 @@ def test_every_screen_shows_one_price_and_one_share(world: World) -> None:
     job, home = world.folder / "job.yaml", ConsumerHome(world.folder / "home")
 
     def told() -> list[str]:
-        browser = Browser(consumer_app(ConsumerDesk(home), doors=Doors.of(ADDRESS), person="Ada"))
-        assert browser.get(f"/enter?token={Links(home.folder).make()}").status == 303
-        console = browser.get("/run?name=run-1").words
+        site = consumer_site(home)
+        console = signed_in_at(application(site, ADDRESS), site).get("/run?name=run-1").words
         return re.findall(r"epsilon = (\S+) ", console) + re.findall(r"becomes correct at most (\S+)%", console)
 
     planned = world.say("plan", job)["guarantees"]

@@ -4,7 +4,6 @@ import webbrowser
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,7 +15,7 @@ from likeset.display.screen import JsonFlag, literal, show_json, stdout
 from likeset.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from likeset.app.console.starting import ConsoleWishes, StartedConsole
+    from likeset.app.console.server import RunningConsole
 
 __all__ = ["ConsoleFlag", "PortOption", "console_beside", "of_consumer", "of_owner"]
 
@@ -24,8 +23,6 @@ PortOption = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 tak
 ConsoleFlag = Annotated[bool, typer.Option("--console", help="Also open the steward's console, on this machine alone.")]
 _Listen = Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen; others than loopback need --public.")]
 _Public = Annotated[str, typer.Option(metavar="URL", help="The address that people type, of a proxy before it.")]
-_UserHeader = Annotated[str, typer.Option(metavar="NAME", help="The header in which that proxy says who somebody is.")]
-_ProxySecret = Annotated[Path | None, typer.Option(metavar="FILE", help="What the proxy proves itself with.")]
 _Link = Annotated[bool, typer.Option("--link", help="Only make a new link into the console that runs already.")]
 _Open = Annotated[bool, typer.Option("--open", help="Open the link in this machine's browser.")]
 
@@ -35,8 +32,6 @@ def of_owner(
     port: PortOption = 0,
     listen: _Listen = "127.0.0.1",
     public: _Public = "",
-    user_header: _UserHeader = "",
-    proxy_secret: _ProxySecret = None,
     link: _Link = False,
     open_it: _Open = False,
     node: NodePath = HERE,
@@ -48,12 +43,13 @@ def of_owner(
 
     Example: `likeset owner console --node st-mary`
     """
-    starting = _starting()
+    with _needing_extra():
+        from likeset.app.console import owner, server
     if link:
-        _show_link(starting.new_link(node), as_json=as_json)
+        _show_link(server.new_link(node), as_json=as_json)
         return
-    wishes = starting.ConsoleWishes(listen, port, public.rstrip("/"), user_header, proxy_secret)
-    _run(starting.owner_console(node, wishes), open_it=open_it, as_json=as_json)
+    where = server.Listen(listen, port, public.rstrip("/"))
+    _run(owner.owner_console(node, where), open_it=open_it, as_json=as_json)
 
 
 def of_consumer(
@@ -68,15 +64,13 @@ def of_consumer(
 
     Example: `likeset run console --home clinic`
     """
-    starting = _starting()
+    with _needing_extra():
+        from likeset.app.console import consumer, server
     if link:
-        _show_link(starting.new_link(home), as_json=as_json)
+        _show_link(server.new_link(home), as_json=as_json)
         return
-    _run(
-        starting.consumer_console(opened_home(home), starting.ConsoleWishes(port=port)),
-        open_it=open_it,
-        as_json=as_json,
-    )
+    where = server.Listen(port=port)
+    _run(consumer.consumer_console(opened_home(home), where), open_it=open_it, as_json=as_json)
 
 
 @contextmanager
@@ -85,34 +79,31 @@ def console_beside(node: Path, *, port: int, wanted: bool, as_json: bool) -> "It
     if not wanted:
         yield
         return
-    starting = _starting()
-    wishes: ConsoleWishes = starting.ConsoleWishes(port=port)
-    with starting.owner_console(node, wishes) as started:
+    with _needing_extra():
+        from likeset.app.console import owner, server
+    with owner.owner_console(node, server.Listen(port=port)) as started:
         if not as_json:
             _tell(started)
         yield
 
 
-def _run(console: "AbstractContextManager[StartedConsole]", *, open_it: bool, as_json: bool) -> None:
+def _run(console: "AbstractContextManager[RunningConsole]", *, open_it: bool, as_json: bool) -> None:
     with stopping_by_signals() as stop, console as started:
         if as_json:
-            show_json({"address": started.address, "link": started.link or None})
+            show_json({"address": started.address, "link": started.link})
         else:
             _tell(started)
             stdout.print("Ctrl-C ends it.")
         stdout.file.flush()
-        if open_it and started.link:
+        if open_it:
             webbrowser.open(started.page_to_open())
-        while started.console.is_running and not stop.wait(1.0):
+        while started.is_running and not stop.wait(1.0):
             pass
 
 
-def _tell(started: "StartedConsole") -> None:
-    if started.link:
-        stdout.print("This link signs in once, within a quarter of an hour:")
-        stdout.print(f"[bold]{literal(started.link)}[/]", soft_wrap=True)
-    else:
-        stdout.print(f"behind [bold]{literal(started.address)}[/], whose proxy says who is there", soft_wrap=True)
+def _tell(started: "RunningConsole") -> None:
+    stdout.print("This link signs in once, within a quarter of an hour:")
+    stdout.print(f"[bold]{literal(started.link)}[/]", soft_wrap=True)
 
 
 def _show_link(link: str, *, as_json: bool) -> None:
@@ -122,11 +113,11 @@ def _show_link(link: str, *, as_json: bool) -> None:
         stdout.print(f"[bold]{literal(link)}[/]", soft_wrap=True)
 
 
-def _starting() -> ModuleType:
-    """What starts consoles; it needs packages that the command line does without."""
+@contextmanager
+def _needing_extra() -> Iterator[None]:
+    """Name the extra if its packages are missing."""
     try:
-        from likeset.app.console import starting
+        yield
     except ModuleNotFoundError as error:
         reason = "needs the packages of likeset[console]: pip install 'likeset[console]'"
         raise InvalidArgument("console", str(error.name), reason) from error
-    return starting

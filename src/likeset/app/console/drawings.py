@@ -9,8 +9,6 @@ from likeset.homes.policy import Accounts, TotalLimit
 from likeset.privacy.guarantee import bound_in_words
 from likeset.protocol.prices import PlannedView
 
-__all__ = ["budget_bar", "budget_bars", "learned", "over_time"]
-
 _WIDTH = 400
 _MOST_POINTS = 200
 _NOTHING = 1e-9

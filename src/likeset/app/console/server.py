@@ -1,0 +1,621 @@
+"""The console's server: one-time sign-in links, sessions, protection against other sites, forms, pages and uvicorn."""
+
+import contextlib
+import fcntl
+import hashlib
+import ipaddress
+import os
+import re
+import secrets
+import shutil
+import socket
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+import uvicorn
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders, UploadFile
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException
+from starlette.middleware.sessions import SessionMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from likeset.display.screen import complain
+from likeset.errors import DecidedMeanwhile, InvalidArgument, LikesetError
+from likeset.files import keep_private_bytes, make_private_folder
+from likeset.text import harmless
+
+FOLDER = "console"  # in the home: unused links, the address, uploads while they are read
+UPLOAD = "upload-"  # prefix of the upload folders
+LONGEST_SESSION = 8 * 3600
+IDLE_SECONDS = 3600
+LINK_SECONDS = 15 * 60
+MOST_FORM = 2 << 20  # bytes, files included
+MOST_CONNECTIONS = 100
+_MOST_FIELDS, _MOST_FILES, _MOST_NAME, _MOST_SHOWN = 100, 4, 128, 2000
+_PAGE_LENGTH = 15
+_FILES = {"console.css": "text/css", "icon.svg": "image/svg+xml"}
+_WITHOUT_SESSION = ("/enter", *(f"/static/{name}" for name in _FILES))
+_HEADERS = {
+    "content-security-policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cache-control": "no-store",
+}
+_NOT_SIGNED_IN = (
+    "You are not signed in, or your session has ended.\n"
+    "Ask for a new link at the machine where this console runs: add --link to the command that started it.\n"
+)
+_CLOSE = {"connection": "close"}  # the rest of a refused form is not read
+
+Item = TypeVar("Item")
+
+
+# ---- templates
+
+
+@cache
+def environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("likeset.app.console", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+        finalize=_shown,
+    )
+    made.filters.update(
+        lines=_lines,
+        when=lambda moment: moment[:16].replace("T", " "),
+        groups=lambda fingerprint: fingerprint.split("-"),
+        count=lambda number: f"{number:,}" if isinstance(number, int) else f"{number:,.4g}",
+    )
+    made.globals["link"] = link
+    return made
+
+
+def _shown(value: Any) -> Any:
+    """Remove control and direction characters from every text; jinja2 escapes the result."""
+    return harmless(value, most=_MOST_SHOWN) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _lines(text: str) -> Markup:
+    return Markup("\n").join(escape(harmless(line)) for line in text.splitlines())
+
+
+def link(path: str, **words: object) -> str:
+    """The address of a page, with its query."""
+    query = urlencode({name: value for name, value in words.items() if value not in ("", None)})
+    return f"{path}?{query}" if query else path
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Which page of a long list is shown: its number from 1, the last number, and the length of the list."""
+
+    number: int
+    last: int
+    items: int
+
+    @classmethod
+    def of(cls, items: int, number: int) -> "Pages":
+        last = max(1, -(-items // _PAGE_LENGTH))
+        return cls(min(max(1, number), last), last, items)
+
+    def part(self, items: Sequence[Item]) -> Sequence[Item]:
+        first = (self.number - 1) * _PAGE_LENGTH
+        return items[first : first + _PAGE_LENGTH]
+
+
+def download(content: bytes, name: str, *, kind: str) -> Response:
+    """A file to save. A stranger may have chosen its name, so only plain characters stay."""
+    plain = re.sub(r"[^A-Za-z0-9._-]", "_", name)[-100:]
+    return Response(content, media_type=kind, headers={"content-disposition": f'attachment; filename="{plain}"'})
+
+
+# ---- sessions, visits and the pages of a site
+
+
+@dataclass(eq=False)
+class Session:
+    """One signed-in browser: when it signed in, the name that was typed last, and messages for the next page."""
+
+    began: float
+    person: str = ""
+    notices: list[str] = field(default_factory=list)
+
+
+class Sessions:
+    """Sessions by the random id in their signed cookie; signing out deletes the id here, so a copied cookie ends too.
+
+    The middleware refuses a cookie that was not used for ``IDLE_SECONDS``.
+    """
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, Session] = {}
+
+    def begin(self, cookie: dict[str, Any]) -> None:
+        self.end(cookie)
+        self._by_id = {name: one for name, one in self._by_id.items() if not _is_over(one)}
+        cookie["id"] = secrets.token_urlsafe(32)
+        self._by_id[cookie["id"]] = Session(time.time())
+
+    def find(self, cookie: dict[str, Any]) -> Session | None:
+        session = self._by_id.get(cookie.get("id", ""))
+        if session is None or _is_over(session):
+            return None
+        cookie["used"] = int(time.time())  # a changed cookie is signed anew
+        return session
+
+    def end(self, cookie: dict[str, Any]) -> None:
+        self._by_id.pop(cookie.get("id", ""), None)
+        cookie.clear()
+
+
+def _is_over(session: Session) -> bool:
+    return time.time() - session.began > LONGEST_SESSION
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request of a signed-in person: the query of the address, or the fields and files of a form."""
+
+    site: "Site"
+    session: Session
+    path: str
+    query: Mapping[str, str]
+    fields: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def by(self) -> str:
+        """The name of the person who decides, from the form; the next form of this browser contains it."""
+        name = self.text("by", most=_MOST_NAME)
+        if not name:
+            raise InvalidArgument("Your name", "nothing", "must stand in the form: the log says who decided")
+        if not name.isprintable():
+            raise InvalidArgument("Your name", "this one", "has letters that cannot be shown, or several lines")
+        self.session.person = name
+        return name
+
+    def text(self, name: str, *, most: int = 1000) -> str:
+        words = self.fields.get(name, "").strip()
+        if len(words) > most:
+            raise InvalidArgument(name, f"{len(words)} characters", f"must have at most {most}")
+        return words
+
+    def file(self, name: str) -> bytes:
+        if name not in self.files:
+            raise InvalidArgument(name, "nothing", "no file was chosen")
+        return self.files[name]
+
+    def number(self, name: str, usual: int) -> int:
+        text = self.query.get(name, "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else usual
+
+    def render(self, template: str, *, status: int = 200, **words: Any) -> Response:
+        addresses = [address for address, _ in self.site.menu]
+        below = (address for address in addresses[1:] if f"{self.path}/".startswith(f"{address}/"))
+        told, self.session.notices = self.session.notices, []
+        shared = {
+            "menu": self.site.menu,
+            "here": next(below, addresses[0]),
+            "house": self.site.name,
+            "stopped": self.site.stopped(),
+            "is_form": bool(self.fields),
+            "person": self.session.person,
+            "notices": told,
+        }
+        return HTMLResponse(environment().get_template(template).render(**shared, **words), status)
+
+    def redirect(self, address: str, *notices: str) -> Response:
+        """Go to another page, which shows the notices."""
+        self.session.notices.extend(notices)
+        return RedirectResponse(address, 303)
+
+
+Page = Callable[[Visit], Response]
+
+
+@dataclass(frozen=True)
+class Site:
+    """The pages of one home's console.
+
+    Attributes:
+        folder: the home.
+        name: of its party.
+        menu: addresses and titles at the top of each page; other addresses belong to the first.
+        pages: answer GET, by path, and write nothing.
+        actions: answer POST, by path.
+        stopped: why the home answers nobody any more, or "".
+    """
+
+    folder: Path
+    name: str
+    menu: Sequence[tuple[str, str]]
+    pages: Mapping[str, Page]
+    actions: Mapping[str, Page]
+    stopped: Callable[[], str] = lambda: ""
+
+
+def application(site: Site, *addresses: str) -> ASGIApp:
+    """All pages of a console behind its checks.
+
+    Args:
+        site: the pages.
+        *addresses: under which it is reached, such as ``http://127.0.0.1:8000``; people use the last one.
+    """
+    sessions, links = Sessions(), Links(site.folder)
+
+    def show(page: Page) -> Callable[[Request], Any]:
+        async def endpoint(request: Request) -> Response:
+            fields, files = dict[str, str](), dict[str, bytes]()
+            try:
+                limits = {"max_files": _MOST_FILES, "max_fields": _MOST_FIELDS, "max_part_size": MOST_FORM}
+                async with request.form(**limits) as form:
+                    for name, value in form.multi_items():
+                        if not isinstance(value, UploadFile):
+                            fields[name] = value.replace("\r\n", "\n")
+                        elif data := await value.read():
+                            files[name] = data
+            except (MultiPartException, ValueError):
+                return PlainTextResponse("The form cannot be read.\n", 400)
+            visit = Visit(site, request.state.visitor, request.url.path, dict(request.query_params), fields, files)
+            return await run_in_threadpool(_answer, page, visit)
+
+        return endpoint
+
+    def enter(request: Request) -> Response:
+        if request.method != "GET" or "sec-purpose" in request.headers:
+            return Response(status_code=403)  # a mail scanner or a prefetch: the link stays valid for the person
+        if not links.use(request.query_params.get("token", "")):
+            return HTMLResponse(environment().get_template("used.html").render(), 403)
+        sessions.begin(request.session)
+        # After a link on another site, browsers withhold the new strict cookie from a redirect, but not from a refresh.
+        if request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+            return HTMLResponse(environment().get_template("entered.html").render())
+        return RedirectResponse("/", 303)
+
+    def leave(request: Request) -> Response:
+        sessions.end(request.session)
+        return RedirectResponse("/", 303)
+
+    routes = [
+        *(Route(path, show(page), methods=["GET"]) for path, page in site.pages.items()),
+        *(Route(path, show(page), methods=["POST"]) for path, page in site.actions.items()),
+        Route("/enter", enter, methods=["GET"]),
+        Route("/leave", leave, methods=["POST"]),
+        *(Route(f"/static/{name}", _static(name, kind), methods=["GET"]) for name, kind in _FILES.items()),
+    ]
+    pages = Starlette(routes=routes)
+    pages.router.redirect_slashes = False  # such a redirect would repeat a stranger's address
+    is_secure = addresses[-1].startswith("https://")
+    # Cookies ignore ports, so the name contains the port. Browsers accept a __Host- cookie from this host only.
+    cookie = f"{'__Host-' if is_secure else ''}likeset_console_{addresses[0].rpartition(':')[2]}"
+    origins = frozenset(map(_origin, addresses))
+    with_sessions = SessionMiddleware(
+        Guard(pages, origins=origins, sessions=sessions),
+        secrets.token_hex(32),
+        session_cookie=cookie,
+        max_age=IDLE_SECONDS,
+        same_site="strict",
+        https_only=is_secure,
+    )
+    hosts = [re.sub(r":\d+$", "", origin.partition("://")[2]) for origin in origins]
+    return TrustedHostMiddleware(with_sessions, hosts, www_redirect=False)
+
+
+def _static(name: str, kind: str) -> Callable[[Request], Response]:
+    content = resources.files(__package__).joinpath("static", name).read_bytes()
+    return lambda _: Response(content, media_type=kind, headers={"cache-control": "private, max-age=300"})
+
+
+def _origin(address: str) -> str:
+    """An address as browsers write it: lower case, without the default port."""
+    small = address.lower()
+    return small.removesuffix(":443" if small.startswith("https:") else ":80")
+
+
+def _answer(page: Page, visit: Visit) -> Response:
+    try:
+        return page(visit)
+    except LikesetError as error:
+        words = "; ".join([str(error), *getattr(error, "__notes__", ())])
+        back = f"/{visit.path.split('/')[1]}" if visit.path.count("/") > 1 else "/"
+        status = 409 if isinstance(error, DecidedMeanwhile) else 400
+        return visit.render("trouble.html", status=status, words=words, back=back)
+
+
+class Guard:
+    """Checks every request before any page sees it: origin, size and session; and adds the security headers."""
+
+    def __init__(self, app: ASGIApp, *, origins: frozenset[str], sessions: Sessions) -> None:
+        self._app = app
+        self._origins = origins
+        self._sessions = sessions
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        app = self._refusal(scope, Headers(scope=scope)) or self._app
+        try:
+            await app(scope, _bounded(receive), send_with_headers)
+        except Exception as error:
+            # The text of an error may quote rows: name only the place. Starlette has answered with status 500.
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            complain(f"console: {type(error).__name__} at {place.filename}, line {place.lineno}")
+
+    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        if scope["method"] not in ("GET", "HEAD", "POST"):
+            return _refused(405, "Only GET and POST are used here.")
+        if not self._is_own(scope["method"], headers):
+            return _refused(403, "This was not sent from a page of this console.")
+        if "transfer-encoding" in headers and "content-length" in headers:  # a proxy may read the other one
+            return _refused(400, "The length of this form is ambiguous.")
+        length = headers.get("content-length", "0")
+        if not length.isascii() or not length.isdigit() or len(length) > 12 or int(length) > MOST_FORM:
+            return _refused(413, _TOO_LARGE)
+        session = self._sessions.find(scope["session"])
+        if session is None and scope["path"] not in _WITHOUT_SESSION:
+            return PlainTextResponse(_NOT_SIGNED_IN, 401)
+        scope.setdefault("state", {})["visitor"] = session
+        return None
+
+    def _is_own(self, method: str, headers: Headers) -> bool:
+        """Whether a page of this console asks. Other sites may only link here.
+
+        Browsers always send Origin with POST, and no page can forge it. SameSite cookies alone do not suffice: to a
+        browser, other ports of this host are the same site.
+        """
+        site = headers.get("sec-fetch-site", "same-origin")
+        if method == "POST":
+            return headers.get("origin") in self._origins and site == "same-origin"
+        is_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+        return site in ("same-origin", "none") or is_link
+
+
+_TOO_LARGE = f"A form may have at most {MOST_FORM >> 20} MB, files included."
+
+
+def _refused(status: int, words: str) -> Response:
+    return PlainTextResponse(words + "\n", status, headers=_CLOSE)
+
+
+def _bounded(receive: Receive) -> Receive:
+    """Refuse a form that turns out larger than its header said."""
+    size = 0
+
+    async def read() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > MOST_FORM:
+            raise HTTPException(413, _TOO_LARGE, _CLOSE)
+        return message
+
+    return read
+
+
+# ---- links
+
+
+class Links:
+    """One-time sign-in links of a home.
+
+    The home contains the hash of each token as the name of a file, and using a token removes that file. So a link works
+    once, and another process can make one for a running console.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._folder = home / FOLDER
+
+    def make(self) -> str:
+        make_private_folder(self._folder)
+        self._remove(older_than=LINK_SECONDS)
+        token = secrets.token_urlsafe(32)
+        keep_private_bytes(self._path(token), b"")
+        return token
+
+    def use(self, token: str) -> bool:
+        """Whether a token is valid; it is not valid again."""
+        path = self._path(token)
+        try:
+            made = path.stat().st_mtime
+            path.unlink()  # of two simultaneous requests only one gets here
+        except OSError:
+            return False
+        return 0.0 <= time.time() - made <= LINK_SECONDS
+
+    def page_for(self, address: str) -> Path:
+        """A private page that redirects to a link: other users can read the arguments of a browser's process."""
+        path = self._folder / "open.html"
+        head = f'<meta charset="utf-8"><meta http-equiv="refresh" content="0; url={quote(address, safe=":/?=&%[]")}">'
+        keep_private_bytes(path, f'<!DOCTYPE html>\n<html lang="en">{head}<title>likeset</title></html>\n'.encode())
+        return path
+
+    @contextmanager
+    def valid_at(self, address: str) -> Iterator[None]:
+        """Record where the console listens while the block runs; hold the lock that says that it runs.
+
+        The first console to start removes links and uploads that an earlier one left.
+        """
+        make_private_folder(self._folder)
+        with self._lock_file() as lock:
+            if _can_lock(lock):
+                self._remove(older_than=0.0)
+                for upload in self._folder.glob(f"{UPLOAD}*"):
+                    shutil.rmtree(upload, ignore_errors=True)
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            keep_private_bytes(self._folder / "address", address.encode())
+            try:
+                yield
+            finally:
+                for name in ("address", "open.html"):
+                    (self._folder / name).unlink(missing_ok=True)
+
+    def address(self) -> str:
+        """Where the home's console listens. The port of a console that was killed may belong to another program now."""
+        with contextlib.suppress(OSError, UnicodeDecodeError), self._lock_file() as lock:
+            if not _can_lock(lock):
+                return (self._folder / "address").read_text(encoding="ascii")
+        raise InvalidArgument("--link", "none", "no console of this home is running; start one first")
+
+    def _path(self, token: str) -> Path:
+        return self._folder / f"{hashlib.sha256(token.encode('utf-8', 'replace')).hexdigest()}.link"
+
+    def _remove(self, *, older_than: float) -> None:
+        for path in self._folder.glob("*.link"):
+            with contextlib.suppress(OSError):
+                if not older_than or time.time() - path.stat().st_mtime > older_than:
+                    path.unlink()
+
+    @contextmanager
+    def _lock_file(self) -> Iterator[int]:
+        descriptor = os.open(self._folder / "running", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+def _can_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def new_link(home: Path) -> str:
+    """A link into the running console of a home.
+
+    Raises:
+        InvalidArgument: no console runs.
+    """
+    links = Links(home)
+    return f"{links.address()}/enter?token={links.make()}"
+
+
+# ---- the server
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Where a console listens.
+
+    Attributes:
+        host: an address of this machine.
+        port: 0 takes a free one.
+        public: the address that people type if a proxy with TLS stands before the console.
+
+    Raises:
+        InvalidArgument: others could read what is sent.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    public: str = ""
+
+    def __post_init__(self) -> None:
+        try:
+            is_loopback = ipaddress.ip_address(self.host).is_loopback
+        except ValueError as error:
+            raise InvalidArgument("--listen", self.host, "must be an address of this machine, in numbers") from error
+        if self.public and re.fullmatch(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?", self.public) is None:
+            raise InvalidArgument("--public", self.public, "must be like https://console.example.org, without a path")
+        if not is_loopback and not self.public.startswith("https://"):
+            reason = "others could read along: put a proxy with TLS before it, and name it with --public https://..."
+            raise InvalidArgument("--listen", self.host, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningConsole:
+    """A console that people can reach, its address and the link for the first of them."""
+
+    address: str
+    link: str
+    links: Links
+    thread: threading.Thread
+
+    @property
+    def is_running(self) -> bool:
+        return self.thread.is_alive()
+
+    def page_to_open(self) -> str:
+        return self.links.page_for(self.link).resolve().as_uri()
+
+
+@contextmanager
+def serving(site: Site, listen: Listen) -> Iterator[RunningConsole]:
+    """Serve a site in a thread until the block ends; decisions under way are finished first."""
+    with _bound_socket(listen.host, listen.port) as listener:
+        port: int = listener.getsockname()[1]
+        host = f"[{listen.host}]" if ":" in listen.host else listen.host
+        own = (f"http://{host}:{port}", f"http://localhost:{port}")
+        config = uvicorn.Config(
+            application(site, *own, *([listen.public] if listen.public else [])),
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="critical",  # tracebacks may quote rows
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=MOST_CONNECTIONS,
+            timeout_keep_alive=10,
+            timeout_graceful_shutdown=3,
+            h11_max_incomplete_event_size=32 << 10,
+        )
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, args=([listener],), name="console", daemon=True)
+        thread.start()
+        address, links = listen.public or own[0], Links(site.folder)
+        try:
+            while not server.started and thread.is_alive():
+                time.sleep(0.01)
+            with links.valid_at(address):
+                yield RunningConsole(address, f"{address}/enter?token={links.make()}", links, thread)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def _bound_socket(host: str, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(256)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidArgument("--port", f"{host}:{port}", f"cannot be listened at: {reason}") from error
+    return listener

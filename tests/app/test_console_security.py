@@ -1,0 +1,540 @@
+"""What strangers, other sites and other programs could send to a console: refused, and the home's log is unchanged."""
+
+import contextlib
+import html
+import http.client
+import re
+import socket
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from email.message import Message
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from card_world import introduce, secret_of, signed_terms
+from console_houses import PATIENCE, served
+from console_world import ADDRESS, COOKIE, Browser, signed_in, signed_in_at
+from node_world import SCHEMA, logged, make_node, rows_text, terms
+
+from likeset.app.cli import consoles
+from likeset.app.console import owner, server
+from likeset.app.console.drawings import over_time
+from likeset.app.console.owner import owner_console, owner_site
+from likeset.app.console.server import Links, Listen, RunningConsole, application, download, new_link
+from likeset.errors import InvalidArgument
+from likeset.homes import review
+from likeset.homes.owner_node import OwnerNode
+
+MARKUP = '"><script>alert(1)</script><img src=x onerror=alert(1)>{{7*7}}\x1b[31m\u202e'
+SHOWN = MARKUP.partition("\x1b")[0]
+FAR: dict[str, Any] = {"expires": "2099-01-01"}
+RUN = terms(**FAR)
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnerNode]:
+    """One home for all attacks: none of them changes anything."""
+    folder = make_node(tmp_path_factory.mktemp("node"))
+    introduce(folder, RUN)
+    with OwnerNode(folder) as opened:
+        opened.take_invitation(signed_terms(RUN))
+        yield opened
+
+
+@pytest.fixture
+def ada(node: OwnerNode) -> Iterator[Browser]:
+    """Somebody signed in; whatever is tried, the log has no new entry."""
+    before = node.ledger.head()
+    yield signed_in(node)
+    assert node.ledger.head() == before
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A home of its own, with a run in its inbox."""
+    made = make_node(tmp_path)
+    introduce(made, RUN)
+    with OwnerNode(made) as opened:
+        opened.take_invitation(signed_terms(RUN))
+    return made
+
+
+def denial(browser: Browser) -> dict[str, str]:
+    """A form that would deny the run if a page of the console sent it."""
+    page = browser.get("/run?name=run-1")
+    form = {"run": "run-1", "choice": "deny", "reason": "x", "by": "Ada", "sure": "yes"}
+    return form | {name: page.field(name) for name in ("digest", "seen")}
+
+
+def test_nothing_is_shown_or_done_without_a_session(node: OwnerNode, ada: Browser) -> None:
+    for cookie in ("", "guessed", "x" * 5000, ada.cookie[:-1], signed_in(node).cookie):
+        stranger = Browser(ada.app, cookie=cookie)
+        for path in (*owner.PAGES, "/run?name=run-1", "/nowhere"):
+            answer = stranger.get(path)
+            assert (answer.status, b"run-1" in answer.body) == (401, False), path
+        for path in (*owner.ACTIONS, "/leave"):
+            assert stranger.post(path, {"run": "run-1"}).status == 401, path
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": None},
+        {"origin": "null"},
+        {"origin": ""},
+        {"origin": "http://evil.example"},
+        {"origin": "http://127.0.0.1:8001"},
+        {"origin": "https://127.0.0.1:8000"},
+        {"origin": "http://127.0.0.1:8000.evil.example"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "none"},
+    ],
+)
+def test_a_form_of_another_page_does_nothing(ada: Browser, headers: dict[str, str | None]) -> None:
+    """A page at another port of this host is same-site, so its forms carry the cookie: only the origin tells."""
+    form = denial(ada)
+    for path in (*owner.ACTIONS, "/leave"):
+        assert ada.post(path, form, headers=headers).status == 403, path
+
+
+def test_a_decision_is_made_by_post_alone(ada: Browser) -> None:
+    form = urlencode(denial(ada))
+    for method in ("GET", "HEAD"):
+        assert ada.request(method, f"/decide?{form}").status == 405
+    for method in ("PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"):
+        assert ada.request(method, f"/decide?{form}", headers={"origin": ADDRESS}).status == 405
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_another_page_may_link_here_and_not_embed(ada: Browser, site: str) -> None:
+    for path in ("/", "/run?name=run-1", "/static/console.css", "/left/bytes?run=run-1"):
+        for mode, dest in (("no-cors", "image"), ("no-cors", "script"), ("cors", "empty"), ("navigate", "iframe")):
+            sent = {"sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": dest}
+            assert ada.get(path, **sent).status == 403, (path, dest)
+    assert (
+        ada.get("/", **{"sec-fetch-site": site, "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}).status
+        == 200
+    )
+    own = {"sec-fetch-site": "same-origin", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "style"}
+    assert ada.get("/static/console.css", **own).status == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8000", "localhost.evil:8000", "127.0.0.1:8000.evil.example",
+             "evil@127.0.0.1:8000", "127.0.0.1:8000, evil.example", "www.127.0.0.1:8000", "*", "", None],
+)  # fmt: skip
+def test_another_host_is_refused(ada: Browser, host: str | None) -> None:
+    """A page whose name was rebound to 127.0.0.1 has this origin for its browser, but sends its own name."""
+    for answer in (ada.get("/", host=host), ada.post("/decide", denial(ada), headers={"host": host})):
+        assert (answer.status, b"run-1" in answer.body) == (400, False)
+
+
+def test_addresses_are_compared_as_browsers_write_them(node: OwnerNode) -> None:
+    site = owner_site(node)
+    app = application(site, "http://[::1]:8000", "http://localhost:8000", "https://Console.Example.org:443")
+    for host in ("[::1]:8000", "localhost:8000", "console.example.org"):
+        assert Browser(app).get("/static/icon.svg", host=host).status == 200
+    assert Browser(app).get("/static/icon.svg").status == 400
+    own = {"host": "console.example.org", "origin": "https://console.example.org"}
+    assert Browser(app).post("/leave", headers=own).status == 401
+    assert Browser(app).post("/leave", headers={**own, "origin": "http://console.example.org"}).status == 403
+
+
+def test_a_link_counts_once_and_for_a_quarter_of_an_hour(node: OwnerNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    app, links = application(owner_site(node), ADDRESS), Links(node.home.folder)
+    token = links.make()
+    for ahead in ({"sec-purpose": "prefetch"}, {"sec-purpose": "prefetch;prerender"}):
+        assert Browser(app).get(f"/enter?token={token}", **ahead).status == 403, "who only looks ahead uses nothing up"
+    assert Browser(app).request("HEAD", f"/enter?token={token}").status == 403
+    assert Browser(app).get(f"/enter?token={token}").status == 303
+    second = Browser(app)
+    for guess in (token, "", "../../card.secret", "a" * 43, "\x00", "%2e%2e%2f"):
+        assert second.get(f"/enter?token={guess}").status == 403
+    assert second.cookie == ""
+    token, now = links.make(), time.time()
+    assert token not in "".join(path.name for path in (node.home.folder / "console").iterdir()), "only its hash"
+    monkeypatch.setattr(time, "time", lambda: now + 901)
+    assert second.get(f"/enter?token={token}").status == 403
+
+
+def test_of_many_who_use_a_link_at_once_one_gets_in(node: OwnerNode) -> None:
+    app, links = application(owner_site(node), ADDRESS), Links(node.home.folder)
+    for _ in range(10):
+        link = f"/enter?token={links.make()}"
+        assert sorted(_at_once([lambda link=link: Browser(app).get(link).status] * 6)) == [303, 403, 403, 403, 403, 403]
+
+
+def _at_once(calls: list[Any]) -> list[int]:
+    ready, answers = threading.Barrier(len(calls)), list[int]()
+
+    def run(call: Any) -> None:
+        ready.wait()
+        answers.append(call())
+
+    threads = [threading.Thread(target=run, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
+
+
+def test_the_cookie_is_out_of_reach_of_scripts_other_sites_and_other_consoles(node: OwnerNode) -> None:
+    def cookie(*addresses: str, **headers: str) -> tuple[str, str]:
+        link = f"/enter?token={Links(node.home.folder).make()}"
+        name, _, rest = (
+            Browser(application(owner_site(node), *addresses)).get(link, **headers).header("set-cookie").partition("=")
+        )
+        return name, rest.lower()
+
+    name, rest = cookie(ADDRESS)
+    assert name == COOKIE
+    assert {"httponly", "samesite=strict", "path=/"} <= {word.strip() for word in rest.split(";")}
+    assert "secure" not in rest, "on loopback there is no TLS"
+    assert cookie("http://127.0.0.1:8001")[0] != COOKIE, "cookies know no ports"
+    name, rest = cookie(ADDRESS, "https://console.example.org", host="console.example.org")
+    assert name == f"__Host-{COOKIE}", "no other host of the domain can set it"
+    assert {"httponly", "samesite=strict", "path=/", "secure"} <= {word.strip() for word in rest.split(";")}
+    assert "domain" not in rest
+
+
+def test_a_session_ends_for_every_copy_of_its_cookie(node: OwnerNode) -> None:
+    site = owner_site(node)
+    app = application(site, ADDRESS)
+    ada, bob = signed_in_at(app, site), signed_in_at(app, site)
+    copies = [ada.cookie, (ada.get("/"), ada.cookie)[1]]
+    assert ada.post("/leave").status == 303
+    for copy in copies:
+        assert Browser(app, cookie=copy).get("/").status == 401
+    assert ada.get("/").status == 401
+    copy = bob.cookie
+    assert bob.get(f"/enter?token={Links(site.folder).make()}").status == 303
+    assert Browser(app, cookie=copy).get("/").status == 401, "who signs in anew leaves no open session behind"
+    assert bob.get("/").status == 200
+    assert Browser(application(site, ADDRESS), cookie=bob.cookie).get("/").status == 401, "it ends with the process"
+
+
+def test_a_session_ends_when_left_alone_and_after_eight_hours(ada: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    start, idle = time.time(), Browser(ada.app, cookie=ada.cookie)
+    now = [start]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    for _ in range(8):
+        now[0] += 3590
+        assert ada.get("/check").status == 200
+    assert idle.get("/check").status == 401, "nobody used this copy of the cookie for an hour"
+    now[0] = start + 8 * 3600 + 5
+    assert ada.get("/check").status == 401, "although it was used a moment ago"
+
+
+def test_a_link_in_a_mail_leads_to_a_page_that_leads_on(node: OwnerNode) -> None:
+    """After a link on another site, a browser withholds the strict cookie from a redirect."""
+    browser = Browser(application(owner_site(node), ADDRESS))
+    led = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    answer = browser.get(f"/enter?token={Links(node.home.folder).make()}", **led)
+    assert (answer.status, 'content="0; url=/"' in answer.text) == (200, True)
+    assert browser.get("/").status == 200
+
+
+def test_every_answer_forbids_scripts_frames_and_caches(ada: Browser) -> None:
+    for path in (*owner.PAGES, "/run?name=run-1", "/nowhere", "/enter?token=x"):
+        answer = ada.get(path)
+        policy = dict(part.strip().split(" ", 1) for part in answer.header("content-security-policy").split(";"))
+        assert policy["default-src"] == "'none'"
+        assert "script-src" not in policy, "pages have no script"
+        assert policy["frame-ancestors"] == policy["base-uri"] == "'none'"
+        assert policy["form-action"] == "'self'"
+        assert "unsafe" not in str(policy)
+        assert answer.header("cache-control") == "no-store"
+        assert answer.header("x-frame-options") == "DENY"
+        assert answer.header("x-content-type-options") == "nosniff"
+        assert answer.header("referrer-policy") == "same-origin"
+        assert answer.header("cross-origin-resource-policy") == "same-origin"
+        assert "<script" not in answer.text
+
+
+@pytest.mark.parametrize("path", ["/static/../server.py", "/static/%2e%2e/server.py", "/../../etc/passwd", "//evil/"])
+def test_tricks_with_paths_lead_nowhere(ada: Browser, path: str) -> None:
+    assert ada.get(path).status == 404
+    assert ada.get(f"/run?name={path}").status == 400
+    assert ada.get(f"/left?run={path}").status == 400
+    for slashed in ("/run/", "//evil.example/", "/log/?about=x", "/enter/"):
+        answer = ada.get(slashed)
+        assert (answer.status, answer.header("location")) == (404, ""), "no address redirects to a stranger's words"
+
+
+def test_an_upload_never_leaves_its_folder(ada: Browser, node: OwnerNode, tmp_path: Path) -> None:
+    """The test browser calls its file ../../schema; nothing but the name of the data set is wrong."""
+    home = node.home.folder
+    (tmp_path / "more.csv").write_text(rows_text(2))
+    before = {path for path in home.parent.rglob("*") if "console" not in path.parts}
+    for name in ("../out", "/out", "a/b", "..", "a/../../../out", "x" * 129, "a\\b", "a\x00b"):
+        fields = {"name": name, "source": str(tmp_path / "more.csv"), "by": "Ada"}
+        assert ada.post("/data/add", fields, files={"schema": SCHEMA.encode()}).status == 400, name
+    assert {path for path in home.parent.rglob("*") if "console" not in path.parts} == before
+
+
+@pytest.mark.parametrize("name", ['a"; filename="b', "a\r\nset-cookie: x=1", "../../etc/passwd", "ä" * 300])
+def test_a_name_of_a_file_adds_nothing_to_the_answer(name: str) -> None:
+    headers = download(b"", name, kind="text/plain").headers
+    assert re.fullmatch(r'attachment; filename="[A-Za-z0-9._-]{1,100}"', headers["content-disposition"])
+    assert "set-cookie" not in headers
+
+
+def test_ten_megabytes_of_form_are_refused(ada: Browser) -> None:
+    assert ada.post("/rules", {"text": "x" * (10 << 20), "how": "text", "by": "Ada"}).status == 413
+    assert ada.post("/add", files={"invitation": b"x" * (10 << 20)}).status == 413
+    body, kind = b"text=" + b"x" * (10 << 20), "application/x-www-form-urlencoded"
+    told = {"content-type": kind, "origin": ADDRESS, "content-length": None, "transfer-encoding": "chunked"}
+    assert ada.request("POST", "/rules", body, told).status == 413, "also where nobody says how long it is"
+    lying = {**told, "content-length": "10"}
+    assert ada.request("POST", "/rules", body, {**lying, "transfer-encoding": None}).status == 413
+    assert ada.request("POST", "/rules", body, lying).status == 400, "two lengths: a proxy may believe the other one"
+    for length in ("-1", "1e3", "²", "9" * 30):
+        assert (
+            ada.request("POST", "/rules", b"", {**told, "content-length": length, "transfer-encoding": None}).status
+            == 413
+        )
+    many = "&".join(f"f{number}=1" for number in range(100_000)).encode()
+    assert len(many) < server.MOST_FORM
+    assert ada.request("POST", "/rules", many, {**told, "content-length": str(len(many))}).status == 400
+
+
+def test_nothing_of_a_strangers_text_is_markup(tmp_path: Path) -> None:
+    """Names, purposes, columns, labels and reasons: all that a stranger, or a colleague, may fill in."""
+    folder = make_node(tmp_path)
+    hostile = terms(**FAR, purpose=MARKUP, columns=("age", MARKUP, "sex"), run="run-2")
+    introduce(folder, hostile)
+    with OwnerNode(folder) as node:
+        ada = signed_in(node)
+        for run in (hostile, RUN):
+            node.take_invitation(signed_terms(run))
+        form = denial(ada) | {"by": SHOWN, "reason": MARKUP}
+        pages = [ada.post("/decide", {**form, "sure": ""}), ada.post("/decide", form)]
+        card = secret_of("new-clinic").card
+        pages.append(ada.post("/cards/revoke", {"fingerprint": card.fingerprint, "reason": MARKUP, "by": SHOWN}))
+        pages.append(ada.post("/rules", {"how": "text", "text": f"likeset: owner\n{MARKUP}: 1\n", "by": SHOWN}))
+        pages.append(ada.post("/data/add", {"name": MARKUP, "source": MARKUP, "by": SHOWN}, files={"schema": b"x"}))
+        paths = ("/", "/?show=all", "/run?name=run-1", "/run?name=run-2", "/log", "/budgets", "/rules", "/cards")
+        pages += [ada.get(path) for path in (*paths, "/log?about=<script>")]
+        for answer in pages:
+            assert not [bad for bad in ("<script", "<img", "\x1b", "\u202e") if bad in answer.text]
+            assert "49" not in answer.text.partition("onerror")[2][:40], "it is no template either"
+        assert sum("&lt;script&gt;alert(1)" in answer.text for answer in pages) >= 6, "they are shown, as text"
+    drawn = over_time(MARKUP, [("2026-01-01T00:00:00+00:00", 1.0)], 2.0)
+    assert drawn is not None
+    assert "<script>" not in drawn
+
+
+def test_an_error_tells_its_place_and_no_value(
+    ada: Browser, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a row: 4711")
+
+    monkeypatch.setattr(owner, "checkup", broken)
+    answer = ada.post("/check")
+    assert answer.status == 500
+    assert "4711" not in answer.text + "".join(capsys.readouterr())
+
+
+def test_of_many_who_decide_in_the_same_moment_exactly_one_wins(folder: Path) -> None:
+    with OwnerNode(folder) as node:
+        people = [signed_in(node) for _ in range(4)]
+        form = denial(people[0])
+
+        def decide(place: int) -> int:
+            return people[place].post("/decide", form | {"choice": "approve" if place % 2 else "deny"}).status
+
+        calls = [lambda place=place: decide(place) for place in range(4)]
+        assert sorted(_at_once(calls)) == [303, 409, 409, 409]
+        assert len(logged(node, "approved") + logged(node, "denied")) == 1
+
+
+@pytest.mark.parametrize(
+    "listen",
+    [
+        {"host": "0.0.0.0"},  # noqa: S104
+        {"host": "::"},
+        {"host": "0.0.0.0", "public": "http://console.example.org"},  # noqa: S104
+        {"host": "a name"},
+        {"public": "console.example.org/path"},
+        {"public": "https://console.example.org/path"},
+    ],
+)
+def test_a_console_listens_on_loopback_unless_a_proxy_with_tls_stands_before_it(listen: dict[str, str]) -> None:
+    assert Listen().host == "127.0.0.1"
+    with pytest.raises(InvalidArgument):
+        Listen(**listen)  # type: ignore[arg-type]
+
+
+def test_links_belong_to_a_console_that_runs(folder: Path) -> None:
+    """A console that was killed leaves its address behind: whoever listens there now must not get a link."""
+    links, old = Links(folder), Links(folder).make()
+    (folder / "console" / "upload-1").mkdir()
+    with owner_console(folder, Listen()) as first:
+        assert first.address.startswith("http://127.0.0.1:")
+        assert not links.use(old), "links of an earlier console do not count"
+        assert not (folder / "console" / "upload-1").exists()
+        assert Visitor(new_link(folder)).ask("GET", "/").status == 200
+        with owner_console(folder, Listen()):
+            assert links.use(first.link.partition("token=")[2]), "those of one beside do"
+        with (
+            pytest.raises(InvalidArgument, match="cannot be listened at"),
+            owner_console(folder, Listen(port=int(first.address.rpartition(":")[2]))),
+        ):
+            pass
+    (folder / "console" / "address").write_text(first.address)
+    with pytest.raises(InvalidArgument, match="no console of this home is running"):
+        new_link(folder)
+
+
+def test_a_browser_is_started_with_a_page_that_only_this_user_can_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every user of the machine can read what a program is started with."""
+    opened, links = list[tuple[str, str, int]](), list[str]()
+
+    def note(address: str) -> None:
+        path = Path(address.removeprefix("file://"))
+        opened.append((address, path.read_text(), stat.S_IMODE(path.stat().st_mode)))
+
+    @contextlib.contextmanager
+    def ended() -> Iterator[RunningConsole]:
+        with owner_console(folder, Listen()) as running:
+            links.append(running.link)
+            yield RunningConsole(running.address, running.link, running.links, threading.Thread())
+
+    monkeypatch.setattr("webbrowser.open", note)
+    consoles._run(ended(), open_it=True, as_json=True)
+    ((address, page, mode),) = opened
+    assert "token" not in address
+    assert f"url={links[0]}" in page
+    assert mode == 0o600
+    assert not (folder / "console" / "open.html").exists(), "it goes with the console"
+
+
+# ---- with real connections
+
+
+@dataclass(frozen=True)
+class Told:
+    status: int
+    headers: Message
+    text: str
+
+
+class Visitor:
+    """Somebody with a cookie who speaks HTTP."""
+
+    def __init__(self, link: str) -> None:
+        self.origin, _, path = link.partition("/enter")
+        self.host = self.origin.partition("://")[2]
+        self.cookie = ""
+        self.cookie = str(self.ask("GET", f"/enter{path}").headers["set-cookie"]).partition(";")[0]
+
+    def ask(self, method: str, path: str, **fields: str) -> Told:
+        with closing(http.client.HTTPConnection(self.host, timeout=PATIENCE)) as connection:
+            headers = {"cookie": self.cookie, "origin": self.origin}
+            headers["content-type"] = "application/x-www-form-urlencoded"
+            connection.request(method, path, urlencode(fields) if fields else None, headers)
+            answer = connection.getresponse()
+            return Told(answer.status, answer.headers, answer.read().decode())
+
+    def connected(self) -> socket.socket:
+        host, _, port = self.host.partition(":")
+        return socket.create_connection((host, int(port)), timeout=PATIENCE)
+
+
+@pytest.fixture
+def visitor(folder: Path) -> Iterator[Visitor]:
+    with owner_console(folder, Listen()) as running:
+        yield Visitor(running.link)
+
+
+def test_connections_are_limited_and_the_console_outlives_too_many(visitor: Visitor) -> None:
+    silent = [visitor.connected() for _ in range(server.MOST_CONNECTIONS + 20)]
+    for connection in silent:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: ")
+    assert visitor.ask("GET", "/").status == 503
+    for connection in silent:
+        connection.close()
+    end = time.monotonic() + PATIENCE
+    while visitor.ask("GET", "/").status != 200:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n",
+        "Content-Length: 4\r\nContent-Length: 400\r\n",
+        "Content-Length: 4, 400\r\n",
+        "Content-Length: +4\r\n",
+        "Transfer-Encoding: xchunked\r\n",
+        "Transfer-Encoding: chunked, identity\r\n",
+        "Host: evil.example\r\nContent-Length: 4\r\n",
+        "Host : evil.example\r\nContent-Length: 4\r\n",
+        "X: y\nHost: evil.example\r\nContent-Length: 400\r\n",
+    ],
+)
+def test_what_a_proxy_could_read_as_two_requests_is_answered_as_one_refusal(visitor: Visitor, head: str) -> None:
+    """A second request is hidden behind the first, where one who reads lengths otherwise would find it."""
+    common = f"Host: {visitor.host}\r\nOrigin: {visitor.origin}\r\nCookie: {visitor.cookie}\r\n"
+    hidden = f"POST /leave HTTP/1.1\r\n{common}Content-Length: 0\r\n\r\n"
+    told = b""
+    with visitor.connected() as connection:
+        connection.sendall(f"POST /mail HTTP/1.1\r\n{common}{head}\r\n0\r\n\r\n{hidden}".encode())
+        with suppress(ConnectionResetError):
+            while part := connection.recv(4096):
+                told += part
+    assert told.count(b"HTTP/1.1 ") <= 1, told
+    assert told[:10] in (b"", b"HTTP/1.1 4", b"HTTP/1.1 5"), told
+    assert visitor.ask("GET", "/").status == 200, "the hidden request signed nobody out"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.0, 0.02, PATIENCE])
+def test_killing_it_loses_no_decision_and_makes_none(folder: Path, tmp_path: Path, seconds: float) -> None:
+    """Killed before, while and after a decision is made: what was answered is in the log, and the log holds."""
+    answers: list[int] = []
+
+    def decide(visitor: Visitor, fields: dict[str, str]) -> None:
+        with suppress(OSError, http.client.HTTPException):
+            answers.append(visitor.ask("POST", "/decide", **fields).status)
+
+    with served("owner", "console", "--node", folder, log=tmp_path / "log") as (process, link):
+        visitor = Visitor(link)
+        hidden = re.findall(r'name="(digest|seen)" value="([^"]*)"', visitor.ask("GET", "/run?name=run-1").text)
+        fields = {name: html.unescape(value) for name, value in hidden}
+        fields |= {"run": "run-1", "choice": "approve", "by": "Ada", "sure": "yes"}
+        thread = threading.Thread(target=decide, args=(visitor, fields))
+        if seconds:
+            thread.start()
+            thread.join(seconds)  # until it is answered, with the last
+        process.kill()
+        process.wait(PATIENCE)
+        if seconds:
+            thread.join(PATIENCE)
+    with OwnerNode(folder) as node:
+        approved = logged(node, "approved")
+        assert len(approved) <= 1
+        assert answers != [303] or len(approved) == 1, "what was answered is in the log"
+        assert seconds or not approved, "nobody decided"
+        assert seconds < PATIENCE or len(approved) == 1, "what was waited for is decided"
+        assert review.verify(node)[0] == []
+
+
+@pytest.mark.slow
+def test_signals_end_it_with_exit_code_0_and_json_tells_the_link(folder: Path, tmp_path: Path) -> None:
+    with served("owner", "console", "--json", "--node", folder, log=tmp_path / "log") as (process, link):
+        assert Visitor(link).ask("GET", "/").status == 200
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
