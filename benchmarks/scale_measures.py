@@ -40,7 +40,7 @@ from likeset.protocol.wire import Message, Offer, TargetRelease, decode
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan import FetchedRows, MemoryScan, OfferedScan, SourceScan, scan_factory
 from likeset.tables.schema import Schema
-from likeset.tables.sources.source import open_source
+from likeset.tables.sources import open_source
 from likeset.trust.cards import CardSecret, SealingSecret
 from likeset.trust.letters import write_letter
 from likeset.trust.shares import OfferContext, OfferShape, SlotLayout, share_offer

@@ -82,6 +82,7 @@ __all__ = [
     "UnknownEvent",
     "UnprovenPart",
     "UnreliableArithmetic",
+    "missing_extra",
 ]
 
 _MOST_SHOWN = 1000
@@ -148,6 +149,11 @@ class BadTable(LikesetError, ValueError):
     def __str__(self) -> str:
         words = (self.table, self.place, f"column {self.column!r}" if self.column else "")
         return f"{', '.join(word for word in words if word)}: {self.reason}"
+
+
+def missing_extra(extra: str) -> str:
+    """What to do where packages of an optional part are not installed."""
+    return f"needs packages that are not installed: pip install 'likeset[{extra}]'"
 
 
 class DecidedMeanwhile(LikesetError):

@@ -25,10 +25,9 @@ from likeset.run.notices import LikesetWarning, TooLongRows, warn_of
 from likeset.run.plan import RunDraws, draws_of_run, make_plan, new_draws
 from likeset.run.result import Pick, Result, summary_table
 from likeset.run.runs import check_workers_here, run_here
+from likeset.tables.frames import DeclaredFrame, DeclaredTables, MarketTables, column_names, gather, in_kind_of
 from likeset.tables.scan import MemoryScan
 from likeset.tables.schema import Schema
-from likeset.tables.sources.declared_frames import DeclaredFrame, DeclaredTables
-from likeset.tables.sources.frames import MarketTables, column_names, gather, in_kind_of
 from likeset.transports.local import Progress
 
 __all__ = ["LikesetWarning", "Pick", "Summarizer"]

@@ -19,9 +19,8 @@ from job_world import World, arguments
 from likeset.app import cli
 from likeset.homes.data import Registry
 from likeset.run.job import Job
-from likeset.tables.sources import postgres
-from likeset.tables.sources.row_blocks import Source
-from likeset.tables.sources.source import open_source
+from likeset.tables import databases
+from likeset.tables.sources import Source, open_source
 
 CANARY = "c4nary"
 FORMS: dict[str, Callable[[str], str]] = {
@@ -34,11 +33,12 @@ FORMS: dict[str, Callable[[str], str]] = {
 def server(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Postgres server whose tables are files."""
 
-    def opened(address: str, *, name: str) -> Source:
+    def opened(scheme: str, address: str, *, name: str) -> Source:
+        assert scheme == "postgres"
         assert CANARY in address, "a connection is made with the password"
         return open_source(Path(address.split("table=")[1]), name=name)
 
-    monkeypatch.setattr(postgres, "open_postgres", opened)
+    monkeypatch.setattr(databases, "open_database", opened)
 
 
 def said(*given: object) -> str:

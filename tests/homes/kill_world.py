@@ -124,8 +124,8 @@ def note_keys(place: Path) -> None:
 def warm_up(run: Terms) -> None:
     """Load and compute here what every process that is forked from here would."""
     ciphers = "cryptography.hazmat.primitives.asymmetric.ed25519"
-    tables = ("duckdb", "pandas", "pyarrow.csv", "pyarrow.parquet", "likeset.tables.sources.delimited")
-    for name in (*tables, "dp_accounting.pld", "dp_accounting.rdp", "likeset.tables.sources.records_in_text", ciphers):
+    tables = ("duckdb", "pandas", "pyarrow.csv", "pyarrow.parquet", "likeset.tables.databases")
+    for name in (*tables, "dp_accounting.pld", "dp_accounting.rdp", ciphers):
         importlib.import_module(name)
     planned_views(run, width_choice=None)
     SecretNoise()

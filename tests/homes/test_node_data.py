@@ -33,7 +33,7 @@ from likeset.protocol.terms import Kernel
 from likeset.protocol.wire import Message, TargetRelease, encode
 from likeset.tables.scan import BLOCK_ROWS, OfferedScan, SourceScan
 from likeset.tables.schema import Schema
-from likeset.tables.sources.source import open_source
+from likeset.tables.sources import open_source
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from likeset.protocol.sealed import foreseen_sample
 from likeset.protocol.terms import Terms
 from likeset.protocol.wire import encode
 from likeset.tables.schema import Schema
-from likeset.tables.sources.source import Block, Source
+from likeset.tables.sources import Block, Source
 
 WITH_IDS = SCHEMA + "id: {column: patient, rows_per_id: 2}\n"
 SAID = "it has 3 rows of one id, or without one, where the schema declares at most 2"

@@ -23,7 +23,7 @@ import pytest
 
 import job_world
 from chance import pinned_coins
-from likeset.tables.sources.source import open_source
+from likeset.tables.sources import open_source
 
 pytestmark = [
     pytest.mark.slow,  # these files are large

@@ -18,7 +18,7 @@ from likeset.run.job import Job
 from likeset.run.runs import FinishedJob, run_job
 from likeset.tables.scan import DrawnRows, FetchedRows, SourceScan
 from likeset.tables.schema import Schema
-from likeset.tables.sources.source import Source
+from likeset.tables.sources import Source
 
 Lie = Callable[[FetchedRows], FetchedRows]
 

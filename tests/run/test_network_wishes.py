@@ -26,7 +26,7 @@ from likeset.run.job import Job
 from likeset.run.runs import collect, invite, publish
 from likeset.run.submission import look, submit
 from likeset.tables.records import DeclaredRecords
-from likeset.tables.sources.source import open_source
+from likeset.tables.sources import open_source
 
 pytestmark = pytest.mark.usefixtures("without_figures")
 

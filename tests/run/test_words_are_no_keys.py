@@ -19,7 +19,7 @@ from likeset.run.job import Job
 from likeset.run.runs import run_job
 from likeset.tables.scan import DrawnRows, SourceScan
 from likeset.tables.schema import Schema
-from likeset.tables.sources.source import Source
+from likeset.tables.sources import Source
 from summarizer_world import OWNERS, TARGET
 
 

@@ -15,7 +15,7 @@ from likeset.errors import BadTable
 from likeset.geometry.offers import Drawing
 from likeset.tables.ray_scan import RayCluster, RayScan
 from likeset.tables.scan import FetchedRows, Passed, scan_factory
-from likeset.tables.sources.source import open_source
+from likeset.tables.sources import open_source
 
 
 @dataclass(frozen=True, eq=False)

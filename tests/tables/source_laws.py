@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pyarrow as pa
 
-from likeset.tables.sources.source import Source
+from likeset.tables.sources import Source
 
 
 def whole(source: Source, *, rows: int, columns: list[str]) -> pa.Table:

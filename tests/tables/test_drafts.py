@@ -17,7 +17,7 @@ from likeset.tables.draft import SchemaDraft, draft
 from likeset.tables.drafted_kinds import rounded_outward
 from likeset.tables.identifiers import Reason
 from likeset.tables.schema import Schema
-from likeset.tables.sources.source import open_source
+from likeset.tables.sources import open_source
 from likeset.tables.table_checks import Inspection
 
 WHOLE_CODES = [str(code) for code in range(1, 28)]

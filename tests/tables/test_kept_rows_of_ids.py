@@ -13,7 +13,7 @@ from likeset.errors import BadDocument, BadTable, InvalidArgument
 from likeset.geometry.offers import Drawing
 from likeset.tables.scan import FirstPass, OfferedScan, SourceScan
 from likeset.tables.schema import Schema
-from likeset.tables.sources.source import open_source
+from likeset.tables.sources import open_source
 from likeset.tables.table_checks import Inspection
 
 TEXT = """

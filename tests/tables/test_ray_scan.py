@@ -94,7 +94,7 @@ def test_a_word_for_no_scan_is_refused(text: str) -> None:
 def test_local_is_the_threads_of_this_machine(tmp_path: Path) -> None:
     from scan_world import SCHEMA, assert_same, drawings, in_memory
 
-    from likeset.tables.sources.source import open_source
+    from likeset.tables.sources import open_source
 
     rows = table(3_000)
     place = write(tmp_path / "rows", rows, [1_000, 2_000])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from chance import examples
 from likeset.errors import BadTable
 from likeset.tables import rows_per_id
-from likeset.tables.sources.source import Source, open_source
+from likeset.tables.sources import Source, open_source
 
 IDS = ["a", "b", "a", " a ", None, "NA", "", "c", "c"]
 KINDS: dict[str, tuple[list[Any], pa.DataType, int]] = {

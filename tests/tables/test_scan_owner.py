@@ -16,7 +16,7 @@ from likeset.protocol.sealed import Scan, SealedOwner
 from likeset.protocol.terms import Kernel, Terms
 from likeset.protocol.wire import Message, TargetRelease, encode
 from likeset.tables.scan import SourceScan
-from likeset.tables.sources.source import open_source
+from likeset.tables.sources import open_source
 
 _THRESHOLD = {"auction": "threshold", "auction_epsilon": 8.0, "auction_offset": 2}
 

@@ -12,7 +12,7 @@ from likeset.errors import BadTable
 from likeset.tables.columns import Trouble
 from likeset.tables.draft import MARK, draft
 from likeset.tables.schema import Schema
-from likeset.tables.sources.source import open_source
+from likeset.tables.sources import open_source
 from likeset.tables.table_checks import Inspection
 
 TEXT = """

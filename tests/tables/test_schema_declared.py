@@ -10,7 +10,7 @@ import likeset
 from likeset.errors import BadDocument
 from likeset.tables.columns import Trouble
 from likeset.tables.schema import Schema
-from likeset.tables.sources.source import open_source
+from likeset.tables.sources import open_source
 from likeset.tables.table_checks import Inspection
 
 ROOT = Path(__file__).resolve().parents[2]

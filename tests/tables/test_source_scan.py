@@ -16,7 +16,7 @@ from likeset.errors import BadTable, InvalidArgument
 from likeset.geometry.offers import Drawing
 from likeset.tables.ray_scan import units_of
 from likeset.tables.scan import Passed, SourceScan
-from likeset.tables.sources.source import open_source
+from likeset.tables.sources import open_source
 
 _ROWS = table(9_000)
 _EXPECTED = in_memory(_ROWS).draw(*drawings(300))

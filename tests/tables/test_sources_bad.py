@@ -3,7 +3,7 @@
 import io
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from likeset.errors import BadTable, InvalidArgument
-from likeset.tables.sources.row_blocks import ahead
-from likeset.tables.sources.source import open_source
+from likeset.tables.sources import open_source
 
 CANARY = "canary-7319"
 CHANGED = "changed while it was being read|no such file"
@@ -41,7 +40,7 @@ BAD_TEXTS: dict[str, tuple[bytes, str]] = {
     "only blank lines": (b"\n\r\n\n", "the file is empty; a header"),
     "only a byte order mark": (b"\xef\xbb\xbf", "the file is empty; a header"),
     "long line": (b"a,b\n1,2\n3,%s,5\n" % CANARY_BYTES, "line 3: 3 fields where the header has 2; a field that"),
-    "short line": (b"a,b\n1,2\n\n%s\n" % CANARY_BYTES, "line 4: 1 fields where the header has 2"),
+    "short line": (b"a,b\n1,2\n\n%s\n" % CANARY_BYTES, "record 2: 1 fields where the header has 2"),
     "short last line": (b'a,b\n"1\n1",2\n%s' % CANARY_BYTES, "line 4: 1 fields where the header has 2"),
     "ragged far down": (b"a,b\n" + MANY_LINES + b"1,%s,3\n" % CANARY_BYTES, "line 30002: 3 fields"),
     "semicolons": (
@@ -56,13 +55,15 @@ BAD_TEXTS: dict[str, tuple[bytes, str]] = {
     "UTF-16 without a mark": ("a,b\n1,2\n".encode("utf-16-le"), "line 1: has a NUL byte"),
     "NUL": (b"a,b\n1,2\n3,%s\0\n" % CANARY_BYTES, "line 3: has a NUL byte; it is damaged"),
     "unclosed quote": (b'a,b\n1,2\n3,"%s\n5,6\n' % CANARY_BYTES, "line 3: a quotation mark opens a field here and"),
-    "unclosed quote before a quoted field": (b'a,b\n1,"%s\n5,"x"\n' % CANARY_BYTES, "line 2: the quotation mark that"),
+    "unclosed quote before a quoted field": (
+        b'a,b\n1,"%s\n5,"x"\n' % CANARY_BYTES,
+        "line 2: a quotation mark stands in",
+    ),
     "unclosed quote far up": (b'a,b\n1,"%s\n' % CANARY_BYTES + 20 * MANY_LINES, "line 2: a quotation mark opens"),
     "unclosed quote in the header": (b'a,"%s\n1,2\n' % CANARY_BYTES, "line 1: the header does not end"),
-    "text after a quote": (b'a,b\n1,"2"%s\n' % CANARY_BYTES, "line 2: the quotation mark that opens a field here"),
+    "text after a quote": (b'a,b\n1,"2"%s\n' % CANARY_BYTES, "line 2: a quotation mark stands in"),
     "quote in the middle": (b'a,b\n1,2\n%s" pipe,2\n4,5" pipe\n' % CANARY_BYTES, "line 3: a quotation mark stands in"),
-    "lone carriage return": (b"a,b\n1,2\r3,%s\n" % CANARY_BYTES, "line 2: a carriage return stands alone"),
-    "old line ends": (b"a,b\r1,2\r3,%s\r" % CANARY_BYTES, "line 1: a carriage return stands alone"),
+    "lone carriage return": (b"a,b\n1,2\r3,%s,4\n" % CANARY_BYTES, "line 3: 3 fields where the header has 2"),
     "same name twice": (b"a,b,a\n1,2,3\n", "line 1, column 'a': columns 1 and 3 have the same name"),
     "no header": (b"1,2.5,-3\n4,5,6\n", "line 1: 3 of 3 names of columns are numbers; put a line with the names"),
     "gzip": (b"\x1f\x8b\x08\0", "is compressed; name it .csv.gz"),
@@ -95,6 +96,8 @@ def test_bad_text(tmp_path: Path, content: bytes, expected: str) -> None:
         ("größe\nä\n".encode(), {"größe": ["ä"]}),
         (b'a,b\n1,"line\r\nend"\r\n2,x\r\n', {"a": ["1", "2"], "b": ["line\r\nend", "x"]}),
         (b"\n\na,b\n1,2\n", {"a": ["1"], "b": ["2"]}),
+        (b"a,b\r1,2\r3,4\r", {"a": ["1", "3"], "b": ["2", "4"]}),
+        (b"a;b\n1,5;-0,25\n", {"a": ["1,5"], "b": ["-0,25"]}),
     ],
 )
 def test_good_text(tmp_path: Path, content: bytes, expected: dict[str, list[str]]) -> None:
@@ -106,14 +109,20 @@ def test_good_text(tmp_path: Path, content: bytes, expected: dict[str, list[str]
         assert source.schema.names == list(expected)
 
 
-def test_lines_after_blank_ones_and_quoted_line_ends(tmp_path: Path) -> None:
+def test_places_are_lines_unless_records_have_several(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
-    file.write_bytes(b'\na,b\n1,x\n\n2,"y\n\ny"\n3,z\n')
-    with open_source(file) as source:
-        (block,) = source.blocks(["a"])
-    assert [block.locate(offset) for offset in range(3)] == ["line 3", "line 5", "line 8"]
-    with pytest.raises(InvalidArgument, match="offset = 3"):
-        block.locate(3)
+    for content, places in [
+        (b"\na,b\n1,x\n2,y\n3,z", ["line 3", "line 4", "line 5"]),
+        (b'a,b\n1,x\n\n2,"y\n\ny"\n3,z\n', ["record 1", "record 2", "record 3"]),
+        (b'a,b\n1,x\n2,"y\ny"\n3,z', ["record 1", "record 2", "line 5"]),
+    ]:
+        file.write_bytes(content)
+        with open_source(file) as source:
+            (block,) = source.blocks(["a"])
+            assert [block.locate(offset) for offset in range(3)] == places
+            assert [source.place(row) for row in range(3)] == places
+        with pytest.raises(InvalidArgument, match="offset = 3"):
+            block.locate(3)
 
 
 def test_names_of_files(tmp_path: Path) -> None:
@@ -361,29 +370,11 @@ def test_asked_columns(tmp_path: Path) -> None:
             source.fetch([-1], ["Age"])
 
 
-def interrupted(items: Iterator[int]) -> None:
-    for _ in items:
-        raise KeyboardInterrupt
-
-
-def test_reading_ahead_passes_errors_on_and_ends_with_the_caller() -> None:
-    made: list[int] = []
-
-    def count(last: int) -> Iterator[int]:
-        for number in range(last):
-            made.append(number)
-            yield number
-        raise KeyError("the end")
-
-    items = ahead(count(3))
-    assert [next(items), next(items), next(items)] == [0, 1, 2]
-    with pytest.raises(KeyError, match="the end"):
-        next(items)
-    made.clear()
-    items = ahead(count(1000))
-    next(items)
-    items.close()  # type: ignore[attr-defined]
-    assert len(made) <= 5
-    with pytest.raises(KeyboardInterrupt):
-        interrupted(ahead(count(1000)))
-    assert "likeset-reader" not in [thread.name for thread in threading.enumerate()]
+def test_a_reader_that_stops_early_leaves_no_thread_behind(tmp_path: Path) -> None:
+    change_csv(tmp_path / "t.csv")
+    with open_source(tmp_path / "t.csv") as source:
+        blocks = source.blocks(["a"], rows=1000)
+        next(blocks)
+        assert [thread for thread in threading.enumerate() if thread.name.startswith("likeset-reader")]
+        blocks.close()  # type: ignore[attr-defined]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("likeset-reader")]

@@ -14,7 +14,7 @@ import pytest
 from source_laws import check_laws
 
 from likeset.errors import BadTable
-from likeset.tables.sources.source import open_source
+from likeset.tables.sources import open_source
 
 CANARY = "canary-7319"
 USUAL_PLACES = [*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True), Path("/usr/local/bin")]
@@ -134,6 +134,30 @@ def test_bad_queries_on_a_server(server: str, what: str, complaint: str) -> None
         assert source.row_count == 100
 
 
+def test_types_that_arrow_has_no_name_for(server: str) -> None:
+    """Exact numbers come as numbers, everything else as the server writes it."""
+    columns = {
+        "price": ("CASE WHEN i = 1 THEN NULL ELSE i + 0.25::NUMERIC(10, 2) END", [0.25, None, 2.25]),
+        "who": ("'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::UUID", ["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"] * 3),
+        "stay": ("i * INTERVAL '1 day 2 hours'", ["00:00:00", "1 day 02:00:00", "2 days 04:00:00"]),
+        "note": ("jsonb_build_object('i', i)", [f'{{"i": {i}}}' for i in range(3)]),
+        "address": ("('10.0.0.' || i)::INET", [f"10.0.0.{i}/32" for i in range(3)]),
+        "doses": ("ARRAY[i, 0.5::NUMERIC]", [[float(i), 0.5] for i in range(3)]),
+        "Plain": ("i", [0, 1, 2]),
+    }
+    asked = ", ".join(f'{expression} AS "{name}"' for name, (expression, _) in columns.items())
+    query = f"SELECT {asked} FROM generate_series(0, 2) AS i ORDER BY i -- in order"  # noqa: S608
+    with open_source(f"{server}&query={query}") as source:
+        assert source.fetch([0, 1, 2], list(columns)).to_pydict() == {
+            name: cells for name, (_, cells) in columns.items()
+        }
+        assert source.schema.field("price").type == pa.float64()
+        with open_source(f"{server}&query={query}") as again:
+            assert again.fingerprint() == source.fingerprint()
+    with open_source(f"{server}&query=SELECT 1.5 AS n, 2 AS m ORDER BY 2 DESC") as source:
+        assert source.fetch([0], ["n", "m"]).to_pylist() == [{"n": 1.5, "m": 2}]
+
+
 def test_a_server_that_refuses_and_one_that_is_not_there(server: str, tmp_path: Path) -> None:
     socket = server.split("host=")[1]
     for address, complaint in [
@@ -150,5 +174,5 @@ def test_a_server_that_refuses_and_one_that_is_not_there(server: str, tmp_path: 
 
 def test_a_server_without_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "adbc_driver_postgresql", None)
-    with pytest.raises(BadTable, match=r"install it with: pip install 'likeset\[postgres\]'"):
+    with pytest.raises(BadTable, match=r"not installed: pip install 'likeset\[postgres\]'"):
         open_source("postgres://eva:hunter2@host/db?table=patients")

@@ -15,8 +15,8 @@ from source_laws import check_laws, frame
 
 from chance import public_coins
 from likeset.errors import BadTable
-from likeset.tables.sources import sqlite
-from likeset.tables.sources.source import open_source
+from likeset.tables import databases
+from likeset.tables.sources import open_source
 
 CANARY = "canary-7319"
 
@@ -70,7 +70,7 @@ def expected_patients() -> pa.Table:
 def test_sqlite(
     database: Path, spool_directory: Path, what: str, fetched: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("likeset.tables.sources.sqlite._FETCHED_ROWS", fetched)
+    monkeypatch.setattr("likeset.tables.databases._FETCHED_ROWS", fetched)
     with open_source(f"sqlite:{database}?{what}") as source:
         assert source.schema == expected_patients().schema
         check_laws(source, expected_patients(), rows=8, numbers=[49, 3, 3, 0])
@@ -106,7 +106,8 @@ def test_the_order_of_a_query_is_kept(database: Path) -> None:
         ("?query=SELECT nope FROM patients", "no such column: nope"),
         ("?query=SELECT age, word AS age FROM patients", "column 'age': columns 1 and 2 have the same name"),
         ("?query=DELETE FROM patients", "(it must be one SELECT): near"),
-        ("?query=SELECT 1; DELETE FROM patients", "(it must be one SELECT): near"),
+        ("?query=SELECT 1; DELETE FROM patients", "must be one SELECT, and nothing may follow it"),
+        ("?query=SELECT age FROM patients; SELECT 2", "must be one SELECT, and nothing may follow it"),
         ("?query=SELECT age FROM patients) ; DELETE FROM patients; --", "must be one SELECT"),
         ("?query=SELECT age FROM patients \0", "must be one SELECT"),
         ("?query=PRAGMA writable_schema = 1", "(it must be one SELECT): near"),
@@ -245,7 +246,7 @@ def test_compressed_text(tmp_path: Path, spool_directory: Path) -> None:
     file.write_bytes(gzip.compress(b'a,b\n1,"x\ny"\n\n2,z\n'))
     with open_source(file) as source:
         check_laws(source, pa.table({"a": ["1", "2"], "b": ["x\ny", "z"]}), rows=1, numbers=[1, 1, 0])
-        assert [block.locate(0) for block in source.blocks(["a"], rows=1)] == ["line 2", "line 5"]
+        assert [block.locate(0) for block in source.blocks(["a"], rows=1)] == ["record 1", "record 2"]
         assert len(list(spool_directory.iterdir())) == 1
 
 
@@ -285,6 +286,6 @@ def test_an_interrupt_while_the_copy_is_made_leaves_nothing(database: Path, monk
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(sqlite._CONVERSIONS, pa.int64(), interrupted)
+    monkeypatch.setitem(databases._CONVERSIONS, pa.int64(), interrupted)
     with pytest.raises(KeyboardInterrupt):
         open_source(f"sqlite:{database}?table=patients")

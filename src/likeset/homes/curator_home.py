@@ -53,7 +53,7 @@ from likeset.split.host import split_python
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan import SourceScan
 from likeset.tables.schema import Schema
-from likeset.tables.sources.source import open_source
+from likeset.tables.sources import open_source
 from likeset.trust.cards import CardSecret
 
 SETTINGS_FILE = "curator.yaml"

@@ -34,8 +34,7 @@ from likeset.tables.records import DeclaredRecords
 from likeset.tables.rows_per_id import check_ids, check_most_rows
 from likeset.tables.scan import OfferedScan, SourceScan, without_dictionaries
 from likeset.tables.schema import Declaration, Schema, read_labels
-from likeset.tables.sources.row_blocks import BLOCK_ROWS
-from likeset.tables.sources.source import Block, Source, open_source
+from likeset.tables.sources import BLOCK_ROWS, Block, Source, open_source
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ from likeset.tables.identifiers import Suspicion, suspicion_documents, suspicion
 from likeset.tables.records import DeclaredRecords, EnvelopeRecords
 from likeset.tables.rows_per_id import KeptRowsOfIds, check_ids, undeclared_id
 from likeset.tables.schema import Schema
-from likeset.tables.sources.source import Source
+from likeset.tables.sources import Source
 from likeset.tables.table_checks import Inspection
 from likeset.text import harmless, without_secrets
 from likeset.trust.cards import Role

@@ -31,13 +31,11 @@ from likeset.geometry.offers import uniform
 from likeset.run.job import Job
 from likeset.run.runs import JOB, SUMMARY, read_result
 from likeset.tables.cells import MissingWords
+from likeset.tables.frames import DeclaredFrame, column_names, numbers
 from likeset.tables.rows_per_id import written_ids
 from likeset.tables.scan import without_dictionaries
 from likeset.tables.schema import Schema
-from likeset.tables.sources.declared_frames import DeclaredFrame
-from likeset.tables.sources.frames import column_names, numbers
-from likeset.tables.sources.row_blocks import checked_columns
-from likeset.tables.sources.source import open_source
+from likeset.tables.sources import checked_columns, open_source
 
 MODELS = ("linear", "forest", "boosting")
 

@@ -45,7 +45,7 @@ from likeset.tables.records import DeclaredRecords
 from likeset.tables.rows_per_id import check_most_rows, rows_of_each_id, undeclared_id, written_ids
 from likeset.tables.scan import OfferedScan, SourceScan, without_dictionaries
 from likeset.tables.schema import Schema
-from likeset.tables.sources.source import Block, Source, open_source
+from likeset.tables.sources import Block, Source, open_source
 from likeset.trust.cards import CardSecret, SealingSecret
 
 _FORM = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")  # sql:, sqlite:, postgres: and what else is no path

@@ -20,7 +20,7 @@ from likeset.tables.drafted_kinds import Proposal, proposal
 from likeset.tables.identifiers import Reason, Suspicion, id_that_repeats, suspicion_of
 from likeset.tables.rows_per_id import IdCount
 from likeset.tables.schema import MISSING_WORDS
-from likeset.tables.sources.row_blocks import Source
+from likeset.tables.sources import Source
 
 __all__ = ["MARK", "ColumnProfile", "SchemaDraft", "draft"]
 

@@ -24,12 +24,11 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from likeset.errors import BadTable, InvalidArgument
+from likeset.errors import BadTable, InvalidArgument, missing_extra
 from likeset.geometry.offers import Drawing
 from likeset.tables.scan import Keeper, Kept, Passed, SourceScan, Work, pass_over
 from likeset.tables.schema import Schema
-from likeset.tables.sources.row_blocks import Part
-from likeset.tables.sources.source import Source
+from likeset.tables.sources import Part, Source
 
 _RETRIES = 5
 _UNITS_A_WORKER = 4  # at least, where there are enough parts: so that all are done at about the same time
@@ -221,7 +220,7 @@ def import_ray(address: str | None = None) -> Any:
     try:
         import ray
     except ImportError:
-        raise InvalidArgument("scan", "ray", "needs Ray: pip install 'likeset[ray]'") from None
+        raise InvalidArgument("scan", "ray", missing_extra("ray")) from None
     return ray
 
 

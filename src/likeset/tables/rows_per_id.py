@@ -17,8 +17,7 @@ from likeset.tables.cells import MissingWords, is_text, plain_array
 from likeset.tables.column_looks import TableLook
 from likeset.tables.identifiers import id_that_repeats, names_person
 from likeset.tables.schema import Schema
-from likeset.tables.sources.row_blocks import checked_columns
-from likeset.tables.sources.source import Block, Source
+from likeset.tables.sources import Block, Source, checked_columns
 
 if TYPE_CHECKING:
     import duckdb

@@ -25,8 +25,7 @@ from likeset.tables.columns import BooleanColumn, CategoryColumn, DateColumn, Or
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.rows_per_id import IdCount, KeptRowsOfIds
 from likeset.tables.schema import Schema
-from likeset.tables.sources.row_blocks import Block, Part, checked_columns
-from likeset.tables.sources.source import Source
+from likeset.tables.sources import Block, Part, Source, checked_columns
 
 BLOCK_ROWS = 32 * TILE_ROWS  # to look at a block of 30 columns at all takes as long as to map some 5,000 rows of it
 _SLACK = 1e-9  # of a sum of a weight and a perturbation, far beyond its rounding

@@ -202,7 +202,7 @@ class Schema:
             ('age', 'sex')
         """
         from likeset.tables.draft import draft
-        from likeset.tables.sources.source import open_source
+        from likeset.tables.sources import open_source
 
         sources = [open_source(frame, name=f"frame {number + 1}") for number, frame in enumerate(frames)]
         return draft(sources, label=label, ids=id).text

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from likeset.errors import InvalidArgument, MailboxTrouble, PostTrouble
+from likeset.errors import InvalidArgument, MailboxTrouble, PostTrouble, missing_extra
 
 MOST_LISTED = 10_000
 """Files that a listing names at most: those whose names come first, so that everybody sees the same ones."""
@@ -285,7 +285,7 @@ def _distant_store(url: str, parts: SplitResult) -> Store:
             )
         return S3Store(parts.netloc, path.strip("/"))
     except ModuleNotFoundError:
-        reason = f"needs a part that is not installed: pip install 'likeset[{parts.scheme}]'"
+        reason = missing_extra(parts.scheme)
         raise InvalidArgument("mailbox", url, reason) from None
 
 

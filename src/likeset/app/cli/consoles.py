@@ -12,7 +12,7 @@ from likeset.app.cli.mailbox import stopping_by_signals
 from likeset.app.cli.owner_setup import HERE, NodePath
 from likeset.app.cli.run_setup import HomePath, opened_home
 from likeset.display.screen import JsonFlag, literal, show_json, stdout
-from likeset.errors import InvalidArgument
+from likeset.errors import InvalidArgument, missing_extra
 
 if TYPE_CHECKING:
     from likeset.app.console.server import RunningConsole
@@ -119,5 +119,5 @@ def _needing_extra() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        reason = "needs the packages of likeset[console]: pip install 'likeset[console]'"
+        reason = missing_extra("console")
         raise InvalidArgument("console", str(error.name), reason) from error

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from likeset.tables.draft import SchemaDraft
     from likeset.tables.schema import Schema
-    from likeset.tables.sources.row_blocks import Source
+    from likeset.tables.sources import Source
     from likeset.tables.table_checks import ColumnCount, Inspection
 
 __all__ = ["schema"]
@@ -64,7 +64,7 @@ def draft(
     from likeset.errors import BadDocument
     from likeset.tables.draft import draft as propose
     from likeset.tables.schema import Schema
-    from likeset.tables.sources.source import open_source
+    from likeset.tables.sources import open_source
 
     for path in (out, html):
         if path is not None and path.exists():
@@ -212,7 +212,7 @@ def check(
 def _inspected(files: "Sequence[str]", schema: "Schema") -> "tuple[dict[str, Inspection], list[str], dict[str, str]]":
     """What is in each file, by its name; the files without labels; undeclared id columns that repeat, by file."""
     from likeset.tables.rows_per_id import undeclared_id
-    from likeset.tables.sources.source import open_source
+    from likeset.tables.sources import open_source
     from likeset.tables.table_checks import Inspection
 
     inspections: dict[str, Inspection] = {}

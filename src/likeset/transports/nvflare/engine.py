@@ -25,7 +25,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, Self
 
-from likeset.errors import InvalidArgument, LikesetError, NoAnswer, RunCancelled
+from likeset.errors import InvalidArgument, LikesetError, NoAnswer, RunCancelled, missing_extra
 from likeset.homes.mail import Invitation
 from likeset.transports.nvflare.job import CLASSES, write_job, write_settings
 from likeset.transports.nvflare.run_report import NEWS_TOPIC, REPORT_FILE, News, RunReport, read_report
@@ -38,7 +38,7 @@ _ABANDONED = "FINISHED:ABANDONED"
 
 def _need_nvflare() -> None:
     if importlib.util.find_spec("nvflare") is None:
-        raise InvalidArgument("engine", "nvflare", "is not installed; install it with: pip install 'likeset[nvflare]'")
+        raise InvalidArgument("engine", "nvflare", missing_extra("nvflare"))
 
 
 @dataclass

@@ -1,0 +1,403 @@
+"""Queries, databases and compressed text, read once into a private copy.
+
+The copy lies in a directory of its own below the system's place for temporary files (``TMPDIR``), which nobody else may
+enter. It is removed when the source is closed or forgotten, or the program ends.
+"""
+
+import difflib
+import glob
+import gzip
+import os
+import re
+import shutil
+import sqlite3
+import tempfile
+import weakref
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import duckdb
+import pyarrow as pa
+
+from likeset.errors import BadTable, missing_extra
+from likeset.tables.sources import BLOCK_ROWS, Source, Stamp, ValueDigest, check_names, in_blocks, open_arrow, open_text
+
+_COPIED_BYTES = 1 << 20
+_BATCH_BYTES = 1 << 20  # of a copy, about: who fetches a single row reads so many
+_NO_ROOM = "its temporary copy cannot be written: {why}; make room, or set TMPDIR to a directory with more of it"
+
+
+def open_database(scheme: str, address: str, *, name: str) -> Source:
+    """The rows of ``sql:``, ``sqlite:`` or ``postgres:``."""
+    spool = _Spool(name)
+    try:
+        if scheme == "sql":
+            return _open_query(address[len("sql:") :], name=name, spool=spool)
+        if scheme == "sqlite":
+            return _open_sqlite(address[len("sqlite:") :], name=name, spool=spool)
+        return _open_postgres(address, name=name, spool=spool)
+    except BaseException:
+        spool.remove()
+        raise
+
+
+def open_packed(file: Path, *, name: str, tabs: bool) -> Source:
+    """A CSV or TSV file that gzip compressed: unpacked once, then read as any other."""
+    Stamp.of(file, table=name)
+    spool = _Spool(name)
+    try:
+        text = spool.new_file("rows.csv")
+        with gzip.open(file) as packed, text.open("wb") as copy:
+            while piece := _unpacked(packed, name=name):
+                spool.write(copy, piece)
+        return open_text(text, name=name, tabs=tabs, close=spool.remove)
+    except BaseException:
+        spool.remove()
+        raise
+
+
+def _unpacked(packed: Any, *, name: str) -> bytes:
+    try:
+        return bytes(packed.read(_COPIED_BYTES))
+    except gzip.BadGzipFile:
+        raise BadTable(name, "is not compressed by gzip, or damaged; pack it again") from None
+    except (EOFError, OSError, zlib.error):
+        raise BadTable(name, "the compressed file is damaged or was cut short; pack it again") from None
+
+
+class _Spool:
+    """A private directory that is removed with the source."""
+
+    def __init__(self, table: str) -> None:
+        self._table = table
+        try:
+            self.directory = Path(tempfile.mkdtemp(prefix="likeset-"))
+        except OSError as error:
+            raise self._no_room(error) from None
+        self._end = weakref.finalize(self, _remove, self.directory, os.getpid())
+
+    def remove(self) -> None:
+        """Remove it with everything in it. Harmless when repeated."""
+        self._end()
+
+    def new_file(self, name: str) -> Path:
+        """An empty file that only this user may read and write."""
+        path = self.directory / name
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        return path
+
+    def write(self, file: Any, piece: bytes) -> None:
+        try:
+            file.write(piece)
+        except OSError as error:
+            raise self._no_room(error) from None
+
+    def keep(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Source:
+        """A source of the rows that these batches bring."""
+        check_names(schema.names, table=self._table)
+        file, digest = self.new_file("rows.arrow"), ValueDigest(schema)
+        tables = (pa.Table.from_batches([batch]) for batch in batches)
+        try:
+            with (
+                pa.OSFile(str(file), "wb") as sink,
+                pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer,
+            ):
+                for table in in_blocks(tables, BLOCK_ROWS):
+                    digest.update(table)
+                    rows = max(1, table.num_rows * _BATCH_BYTES // max(table.nbytes, 1))
+                    writer.write_table(table.combine_chunks(), max_chunksize=rows)
+        except OSError as error:
+            raise self._no_room(error) from None
+        return open_arrow(file, name=self._table, close=self.remove, digest=digest.hexdigest())
+
+    def _no_room(self, error: OSError) -> BadTable:
+        why = os.strerror(error.errno) if error.errno else "the disk refused it"
+        return BadTable(self._table, _NO_ROOM.format(why=why))
+
+
+def _remove(directory: Path, process: int) -> None:
+    """Only by the process that made it: children of it end earlier."""
+    if os.getpid() == process:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _split_address(address: str, *, name: str) -> tuple[str, str, str]:
+    """``FILE?query=SELECT ...`` as place, ``query`` or ``table``, and what follows it up to the end, as written."""
+    found = re.search(r"[?&](query|table)=", address)
+    if found is None:
+        raise BadTable(name, "says not what to read; end it with ?table=NAME or ?query=SELECT ...")
+    what = address[found.end() :].strip().rstrip("; \n")
+    if not what:
+        raise BadTable(name, f"nothing stands after {found.group(1) + '='!r}; give a name or a SELECT")
+    return address[: found.start()], found.group(1), what
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+# sql: one SELECT by DuckDB, on the files that it names or matches by a pattern; no network, extensions or variables.
+# It runs in one thread, so that the same files give the same rows in the same order.
+
+_QUOTED = re.compile(r"'((?:[^']|'')*)'|\"((?:[^\"]|\"\")*)\"")
+_GLOB = re.compile(r"[*?\[]")
+_DATA_FILE = re.compile(r"(?i)\.(csv|tsv|parquet|pq|json|jsonl|ndjson)(\.gz|\.zst)?$")
+_MEMORY = "512MB"
+_ABOUT_THE_QUERY = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.SyntaxException)
+
+
+def _open_query(query: str, *, name: str, spool: _Spool) -> Source:
+    try:
+        query.encode()
+    except UnicodeEncodeError:
+        raise BadTable(name, "the query is not in UTF-8; rename files whose names are not") from None
+    settings: dict[str, Any] = {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "python_enable_replacements": "false",
+        "threads": "1",
+        "memory_limit": _MEMORY,
+        "temp_directory": str(spool.directory / "spill"),
+    }
+    names: list[str] = []
+    with duckdb.connect(":memory:", config=settings) as connection:
+        connection.execute("SET allowed_paths = $1", [_named_files(query)])
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        try:
+            statements = connection.extract_statements(query)
+            if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+                raise BadTable(name, "must be exactly one SELECT; nothing else is run")
+            # A SELECT may write too, by a COPY in its WITH clause; below another SELECT the database refuses that.
+            connection.execute("SELECT * FROM query($1) LIMIT 0", [query])
+            relation = connection.sql(query)
+            names = list(relation.columns)
+            reader = relation.to_arrow_reader(BLOCK_ROWS)
+            return spool.keep(_batches(reader, (duckdb.Error,)), reader.schema)
+        except _ABOUT_THE_QUERY as error:
+            raise BadTable(name, f"the query is refused: {str(error).strip().splitlines()[0]}") from None
+        except (duckdb.Error, _Failed) as error:
+            raise BadTable(name, _query_fault(str(error), names)) from None
+
+
+def _named_files(query: str) -> list[str]:
+    """Files that stand in quotation marks in the query, and patterns with the files that they match."""
+    files: list[str] = []
+    for single, double in _QUOTED.findall(query):
+        text = single.replace("''", "'") or double.replace('""', '"')
+        if not _DATA_FILE.search(text) or "://" in text:
+            continue
+        if _GLOB.search(text):
+            matched = glob.iglob(text, recursive=True, include_hidden=True)  # noqa: PTH207 - names as DuckDB makes them
+            files += [text, *(path for path in matched if Path(path).is_file())]
+        elif Path(text).is_file():
+            files.append(text)
+    return files
+
+
+def _query_fault(said: str, columns: Sequence[str]) -> str:
+    """What kind of thing went wrong; the database's own words may show values of rows."""
+    kind = said.split(":")[0].strip().lower()
+    if kind == "permission error":
+        return (
+            "the query may read only files that exist and that it names in quotation marks, and no network address; "
+            "check their names"
+        )
+    if kind == "conversion error":
+        # Of the database's words only a name that the query's own columns have: the others may be a row's.
+        about = next((f" of column {column}" for column in columns if f'converting column "{column}"' in said), "")
+        return (
+            f"the query failed: a value{about} cannot be converted to the type that the query asks for, or that was "
+            "guessed from the first rows; use TRY_CAST, and for a text file read_csv('FILE', all_varchar=true)"
+        )
+    if kind == "out of memory error":
+        return f"the query needs more than {_MEMORY} of memory or too much disk; ask for less at once"
+    if kind == "io error" and "No files found" in said:
+        return "no file matches a pattern that the query names; check its path"
+    return f"the query failed ({kind}); check the files and types that it names"
+
+
+class _Failed(Exception):
+    """A query failed while it ran. Not shown: its words may hold values."""
+
+
+def _batches(reader: pa.RecordBatchReader, failures: tuple[type[Exception], ...]) -> Iterator[pa.RecordBatch]:
+    while True:
+        try:
+            batch = reader.read_next_batch()
+        except StopIteration:
+            return
+        except (*failures, pa.ArrowException, OSError) as error:
+            raise _Failed(str(error)) from None
+        yield batch
+
+
+# sqlite: opened for reading only. SQLite types values, not columns: a column has whole numbers, numbers, text or bytes
+# if all its values have; text and numbers together come as text.
+
+_FETCHED_ROWS = 16384
+_READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+_KINDS = ("text", "blob", "real", "integer")
+_SEVERAL = "the query is refused: it must be one SELECT, and nothing may follow it"
+
+
+class _Text(bytes):
+    """Text as it lies in the database: text that is no UTF-8 would otherwise show up in a message."""
+
+
+def _open_sqlite(address: str, *, name: str, spool: _Spool) -> Source:
+    file, kind, what = _split_address(address, name=name)
+    Stamp.of(Path(file), table=name)
+    connection = None
+    try:
+        connection = sqlite3.connect(
+            f"file:{quote(str(Path(file).absolute()))}?mode=ro", uri=True, isolation_level=None
+        )
+        connection.text_factory = _Text
+        connection.execute("BEGIN")  # the second reading sees the same rows
+        query = _table_query(connection, what, name=name) if kind == "table" else what
+        connection.set_authorizer(lambda action, *_: int(action not in _READING))
+        schema = _sqlite_schema(connection, query, name=name)
+        return spool.keep(_sqlite_batches(connection.execute(query), schema, name=name), schema)
+    except sqlite3.Error as error:
+        ran = getattr(error, "sqlite_errorname", "") == "SQLITE_ERROR"
+        broken = "cannot be read as an SQLite database; it is damaged, locked, or none"
+        raise BadTable(
+            name, "the query failed while it ran; check its functions and casts" if ran else broken
+        ) from None
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+def _table_query(connection: sqlite3.Connection, table: str, *, name: str) -> str:
+    rows = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name")
+    tables = [row[0].decode(errors="replace") for row in rows]
+    if table not in tables:
+        near = difflib.get_close_matches(table, tables, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(tables[:10]) or 'none'}"
+        raise BadTable(name, f"there is no table {table!r} in the database; {hint}")
+    return f"SELECT * FROM {_identifier(table)}"  # noqa: S608 (a table that exists)
+
+
+def _sqlite_schema(connection: sqlite3.Connection, query: str, *, name: str) -> pa.Schema:
+    """Names of the columns, and the types that go with all their values."""
+    try:
+        # No row is looked at here, so that the database's words are about the query alone.
+        connection.execute(f"SELECT * FROM (\n{query}\n) LIMIT 0")  # noqa: S608 (the connection can only read)
+    except (sqlite3.Warning, sqlite3.ProgrammingError, ValueError):
+        raise BadTable(name, _SEVERAL) from None
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorname not in ("SQLITE_ERROR", "SQLITE_AUTH"):
+            raise
+        several = 'near ";"' in str(error)
+        raise BadTable(
+            name, _SEVERAL if several else f"the query is refused (it must be one SELECT): {error}"
+        ) from None
+    # Of the query itself: within another one, SQLite would rename columns of the same name.
+    names = [column[0] for column in connection.execute(query).description]
+    check_names(names, table=name)
+    columns = [f"c{place}" for place in range(len(names))]
+    asked = ", ".join(f"max(typeof({column}) = '{kind}')" for column in columns for kind in _KINDS)
+    seen = iter(*connection.execute(f"WITH q({', '.join(columns)}) AS (\n{query}\n) SELECT {asked} FROM q"))  # noqa: S608
+    fields = []
+    for column in names:
+        kinds = {kind for kind in _KINDS if next(seen)}
+        if "blob" in kinds and len(kinds) > 1:
+            raise BadTable(name, "holds bytes in some rows and text or numbers in others; use one kind", column=column)
+        plain = pa.float64() if "real" in kinds else pa.int64() if kinds else pa.string()
+        fields.append((column, pa.binary() if "blob" in kinds else pa.string() if "text" in kinds else plain))
+    return pa.schema(fields)
+
+
+def _sqlite_batches(cursor: sqlite3.Cursor, schema: pa.Schema, *, name: str) -> Iterator[pa.RecordBatch]:
+    first = 0
+    while rows := cursor.fetchmany(_FETCHED_ROWS):
+        arrays = []
+        for values, field in zip(zip(*rows, strict=True), schema, strict=True):
+            convert = _CONVERSIONS[field.type]
+            cells: list[Any] = []
+            try:
+                cells.extend(None if value is None else convert(value) for value in values)
+            except UnicodeDecodeError:
+                raise BadTable(name, "is not in UTF-8", place=f"row {first + len(cells)}", column=field.name) from None
+            arrays.append(pa.array(cells, field.type))
+        yield pa.record_batch(arrays, schema=schema)
+        first += len(rows)
+
+
+_CONVERSIONS: dict[pa.DataType, Callable[[Any], Any]] = {
+    pa.string(): lambda value: value.decode() if isinstance(value, bytes) else str(value),
+    pa.float64(): float,
+    pa.int64(): int,
+    pa.binary(): bytes,
+}
+
+
+# postgres: by the extra likeset[postgres], in a transaction that can only read. A password stands in no name and no
+# message; better still, keep it in ~/.pgpass or PGPASSWORD, out of the address.
+
+_ONLY_READS = re.compile(r"(?is)^\s*(select|with|values|table)\b")
+_WAIT_SECONDS = 15
+
+
+def _open_postgres(address: str, *, name: str, spool: _Spool) -> Source:
+    uri, kind, what = _split_address(address, name=name)
+    query = f"TABLE {'.'.join(map(_identifier, what.split('.')))}" if kind == "table" else what
+    if not _ONLY_READS.match(query):
+        raise BadTable(name, "must be exactly one SELECT; nothing else is run")
+    try:
+        from adbc_driver_postgresql import dbapi
+    except ImportError:
+        raise BadTable(name, missing_extra("postgres")) from None
+    if "connect_timeout=" not in uri:
+        uri += f"{'&' if '?' in uri else '?'}connect_timeout={_WAIT_SECONDS}"
+    try:
+        with dbapi.connect(uri) as connection, connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION READ ONLY")
+            schema = cursor.adbc_execute_schema(query)
+            check_names(schema.names, table=name)
+            casts = [_cast(field.type) for field in schema]
+            if any(casts):
+                columns = (_identifier(column) + cast for column, cast in zip(schema.names, casts, strict=True))
+                query = f"SELECT {', '.join(columns)} FROM (\n{query}\n) AS q"  # noqa: S608 (can only read)
+            cursor.execute(query)
+            reader = cursor.fetch_record_batch()
+            return spool.keep(_batches(reader, (dbapi.Error,)), reader.schema.remove_metadata())
+    except _Failed:  # the server's words may show a value
+        reason = "the query failed while it ran, or the server broke off; check its casts and arithmetic"
+        raise BadTable(name, reason) from None
+    except dbapi.Error as error:
+        raise BadTable(name, _server_fault(error)) from None
+
+
+def _cast(kind: pa.DataType) -> str:
+    """How the server converts what Arrow has no type for: exact numbers to numbers, everything else to text."""
+    if pa.types.is_list(kind):
+        inner = _cast(kind.value_type)
+        return f"{inner}[]" if inner else ""
+    if isinstance(kind, pa.OpaqueType) and kind.type_name == "numeric":
+        return "::float8"
+    return "::text" if isinstance(kind, pa.BaseExtensionType) or pa.types.is_interval(kind) else ""
+
+
+def _server_fault(error: Any) -> str:
+    """What went wrong, by the server's code; its own words only where they are about the query, never about rows."""
+    code, said = getattr(error, "sqlstate", None) or "", str(error)
+    if code.startswith("42"):
+        words = re.search(r"ERROR:\s*([^\n]*)", said)
+        return f"the query is refused: {words.group(1)}" if words else "the query is refused by the server"
+    if code == "25006":
+        return "the query would write; only reading is allowed"
+    if code.startswith("22"):
+        return f"the query failed on a value (code {code}); check its casts and arithmetic"
+    if code:
+        return f"the query failed (code {code})"
+    if re.search(r'database "[^"]*" does not exist', said):
+        return "there is no such database on the server"
+    if re.search(r'authentication failed|role "[^"]*" does not exist|no password supplied|pg_hba', said):
+        return "the server refused the user or the password; check both, and ~/.pgpass"
+    return "the server cannot be reached; check host, port and whether it runs"

@@ -1,0 +1,410 @@
+"""Arrays and data frames: numbers and records in, the selected rows out in the form that they came in."""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from likeset import arguments
+from likeset.arguments import Rows
+from likeset.errors import BadTable, InvalidArgument
+from likeset.tables.records import DeclaredRecords
+from likeset.tables.rows_per_id import KeptRowsOfIds, check_ids, undeclared_id
+from likeset.tables.scan import without_dictionaries
+from likeset.tables.schema import MOST_LETTERS, Schema
+from likeset.tables.sources import Source, arrow_table, open_source
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._:/@-]+")
+_HOW_TO_GET_A_SCHEMA = (
+    'declare its columns: Summarizer(..., schema="schema.yaml"); Schema.draft(frame) drafts such a file, as `likeset '
+    "schema draft FILE --out schema.yaml` does"
+)
+
+
+def library_of(table: Any) -> str:
+    """Whose kind of table it is: pandas, polars, pyarrow, numpy and so on."""
+    return type(table).__module__.split(".")[0]
+
+
+def column_names(table: Any) -> tuple[str, ...] | None:
+    """The names of a data frame's columns; None for an array."""
+    if isinstance(table, pa.Table | pa.RecordBatch):
+        return tuple(table.schema.names)
+    names = getattr(table, "columns", None)
+    return None if names is None else tuple(str(name) for name in names)
+
+
+def numbers(argument: str, table: Any, *, columns: tuple[str, ...] | None) -> Rows:
+    """A table as an array of numbers, its columns checked against those that are expected (None: an array)."""
+    names = column_names(table)
+    if names != columns:
+        if names is None or columns is None:
+            held = "an array" if names is None else "a data frame"
+            raise InvalidArgument(argument, held, "must be of the same kind as the target")
+        missing = [name for name in columns if name not in names]
+        extra = [name for name in names if name not in columns]
+        problem = f"lacks {missing}" if missing else f"also has {extra}" if extra else "has them in another order"
+        raise InvalidArgument(argument, f"columns {list(names)}", f"must have the target's columns; it {problem}")
+    if names is None:
+        return arguments.matrix(argument, table, in_single=True)
+    held = arrow_table(table, name=argument)
+    cells = [np.asarray(column.to_numpy(zero_copy_only=False)) for column in held.itercolumns()]
+    wordy = [name for name, column in zip(names, cells, strict=True) if column.dtype.kind not in "fiub"]
+    if wordy:
+        raise InvalidArgument(argument, f"columns {wordy}", f"do not hold numbers; {_HOW_TO_GET_A_SCHEMA}")
+    return arguments.matrix(argument, np.column_stack(cells), in_single=True)
+
+
+def gather(tables: Mapping[str, Any], picks: Sequence[tuple[str, int]]) -> Any:
+    """The picked rows, in order, as the kind of table that they came from: array, pandas, polars or Arrow frame.
+
+    Built from the cells of the columns alone: an index, ``attrs`` or metadata of a frame may hold anything.
+    """
+    like = next(iter(tables.values()))
+    if column_names(like) is None:
+        arrays = {owner: np.asarray(tables[owner]) for owner, _ in picks}
+        return np.stack([arrays[owner][row] for owner, row in picks])
+    frames = {owner: arrow_table(tables[owner], name=owner) for owner, _ in picks}
+    rows = pa.concat_tables([frames[owner].slice(row, 1) for owner, row in picks], promote_options="permissive")
+    picked = in_kind_of(like, rows.take(pa.array(range(len(picks)))))  # a copy: a slice holds the other rows too
+    if library_of(like) == "pandas":
+        picked.columns = list(like.columns)  # which need not be text
+    return picked
+
+
+def in_kind_of(like: Any, table: pa.Table) -> Any:
+    """A table as a frame of the library of another."""
+    if library_of(like) == "pandas":
+        return table.to_pandas()
+    if library_of(like) == "polars":
+        import polars  # type: ignore[import-not-found,unused-ignore]  # whoever passes its frames has it
+
+        return polars.from_arrow(table)
+    return table
+
+
+@dataclass(frozen=True, eq=False)
+class MarketTables:
+    """The tables of a target and of owners in one process, checked.
+
+    Attributes:
+        target: its rows as numbers.
+        owners: each owner's rows as numbers.
+        tables: each owner's table as it was given.
+        labels: each owner's labels, or None.
+        public_rows: rows that anybody may see, or None.
+        safe_names: for each owner a name that may stand in records and messages.
+    """
+
+    target: Rows
+    owners: dict[str, Rows]
+    tables: Mapping[str, Any]
+    labels: dict[str, NDArray[Any]] | None
+    public_rows: Rows | None
+    safe_names: dict[str, str]
+
+    @property
+    def largest_squared_norm(self) -> float:
+        """Of all rows of the target and the owners."""
+        tables = (self.target, *self.owners.values())
+        return max(float(np.einsum("ij,ij->i", table, table).max()) for table in tables)
+
+    @property
+    def largest_squared_distance(self) -> float:
+        """Of a row of the target or an owner from the target's middle."""
+        middle = self.target.mean(axis=0, dtype=np.float64)
+        moved = (table - middle for table in (self.target, *self.owners.values()))
+        return max(float(np.einsum("ij,ij->i", table, table).max()) for table in moved)
+
+    def digest(self) -> bytes:
+        """Of everything in them: the same tables again have the same digest."""
+        digest = hashlib.sha256()
+        for name, table in (("", self.target), *self.owners.items()):
+            digest.update(f"{name!r}/{table.dtype.str}/{table.shape}/".encode())
+            digest.update(np.ascontiguousarray(table).data)
+        for name, labels in (self.labels or {}).items():
+            digest.update(f"{name!r}/{labels.dtype.str}/".encode() + labels.tobytes())
+        return digest.digest()
+
+    def row_number(self, owner: str, row: int) -> int:  # noqa: ARG002 (every row of a table takes part here)
+        """The number in its owner's table of a row that took part."""
+        return row
+
+    @classmethod
+    def checked(
+        cls,
+        target: Any,
+        owners: Mapping[str, Any],
+        labels: Mapping[str, ArrayLike] | None,
+        public_rows: ArrayLike | None,
+    ) -> Self:
+        """What a caller gave, or an error that says what is wrong with it."""
+        columns = column_names(target)
+        rows = numbers("target", target, columns=columns)
+        given = checked_owners(owners)
+        owner_rows = {name: numbers(f"owners[{name!r}]", table, columns=columns) for name, table in given.items()}
+        for name, table in owner_rows.items():
+            arguments.same_columns("target", rows, f"owners[{name!r}]", table)
+        own_labels = None if labels is None else _checked_labels(labels, owner_rows)
+        public = None
+        if public_rows is not None:
+            public = numbers("public_rows", public_rows, columns=columns if column_names(public_rows) else None)
+            arguments.same_columns("target", rows, "public_rows", public)
+        return cls(rows, owner_rows, given, own_labels, public, safe_names(given))
+
+
+def checked_owners(owners: Any) -> dict[str, Any]:
+    """Each owner's table by its name."""
+    if not isinstance(owners, Mapping) or not owners:
+        raise InvalidArgument("owners", type(owners).__name__, "must map at least one owner's name to its rows")
+    named = {str(name): table for name, table in owners.items()}
+    if len(named) != len(owners):
+        raise InvalidArgument("owners", [str(name) for name in owners], "need names that differ as text")
+    return named
+
+
+def safe_names(owners: Iterable[str]) -> dict[str, str]:
+    """For each owner a name that may stand in records and messages."""
+    safe = {name: _safe_name(name, number) for number, name in enumerate(owners)}
+    if len(set(safe.values())) != len(safe):
+        raise InvalidArgument("owners", list(safe), "need names that differ by letters and digits")
+    return safe
+
+
+def _checked_labels(labels: Any, owners: Mapping[str, Rows]) -> dict[str, NDArray[Any]]:
+    """Labels of each owner, in its order: numbers for all owners, or text for all."""
+    if not isinstance(labels, Mapping):
+        raise InvalidArgument("labels", type(labels).__name__, "must map each owner's name to the labels of its rows")
+    named = {str(name): values for name, values in labels.items()}
+    if set(named) != set(owners):
+        odd = sorted(set(named) ^ set(owners))
+        raise InvalidArgument("labels", f"names {odd}", "must have labels for exactly the owners")
+    checked = {name: _label_array(f"labels[{name!r}]", named[name], length=len(owners[name])) for name in owners}
+    first, *others = checked
+    for name in others:
+        if (checked[name].dtype.kind == "U") != (checked[first].dtype.kind == "U"):
+            kinds = ["text" if checked[owner].dtype.kind == "U" else "numbers" for owner in (name, first)]
+            raise InvalidArgument(f"labels[{name!r}]", kinds[0], f"must be {kinds[1]}, as those of {first!r}")
+    return checked
+
+
+def _label_array(argument: str, values: Any, *, length: int) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind == "O":
+            # Data frames keep text as objects; what is text or numbers throughout becomes that.
+            array = np.asarray(array.tolist())
+    except ValueError as error:
+        raise InvalidArgument(argument, type(values).__name__, "must be one label for each row") from error
+    if array.shape != (length,):
+        raise InvalidArgument(argument, f"array of shape {array.shape}", f"must be one label for each of {length} rows")
+    if array.dtype.kind not in "biufU" or (array.dtype.kind == "U" and not _is_text(values)):
+        raise InvalidArgument(argument, f"array of {array.dtype}", "must hold numbers throughout or text throughout")
+    if array.dtype.kind == "U":
+        longest = int(np.strings.str_len(array).max(initial=1))
+        if longest > MOST_LETTERS:
+            raise InvalidArgument(argument, f"a text of {longest} letters", f"must have at most {MOST_LETTERS}")
+        array = array.astype(f"<U{longest}")  # without room that nothing needs
+    return array
+
+
+def _is_text(values: Any) -> bool:
+    """Whether an array of text came from text alone: numbers among words would have become words too."""
+    return all(isinstance(value, str) for value in np.asarray(values, dtype=object).tolist())
+
+
+def _safe_name(name: str, number: int) -> str:
+    """A name without blanks and odd signs, which starts with a letter or digit."""
+    cleaned = re.sub(r"^[^A-Za-z0-9]+", "", _UNSAFE.sub("_", name))
+    return cleaned[:128] or f"owner-{number}"
+
+
+_LIBRARIES = ("pandas", "polars", "pyarrow")
+
+
+@dataclass(frozen=True, eq=False)
+class DeclaredFrame:
+    """One frame, read as a schema says.
+
+    Attributes:
+        rows: what the selection sees of them.
+        labels: one for each row; empty where none were asked for.
+        table: the columns that matching uses, as they are in the frame.
+        numbers: of the rows that take part, in the frame.
+        fingerprint: of all of it.
+        undeclared_id: the column that says whose row it is, where the schema declares none and it repeats.
+    """
+
+    rows: Rows
+    labels: NDArray[Any]
+    table: pa.Table
+    numbers: NDArray[np.int64]
+    fingerprint: str
+    undeclared_id: str = ""
+
+    @classmethod
+    def read(
+        cls, argument: str, frame: Any, schema: Schema, *, labelled: bool, keep_key: int | None, by_id: bool = True
+    ) -> "DeclaredFrame":
+        """Read a frame.
+
+        Args:
+            argument: how errors call it.
+            frame: of pandas, polars or pyarrow.
+            schema: declares its columns.
+            labelled: whether labels are read; a target may have none.
+            keep_key: the secret that decides which rows of an id take part, where the schema keeps a few; None for
+                rows that protect nobody, of which all take part.
+            by_id: whether nobody may have more rows in it than declared.
+
+        Raises:
+            BadTable: a row or column that cannot be used.
+        """
+        if library_of(frame) not in _LIBRARIES:
+            reason = (
+                "must be a data frame of pandas, polars or pyarrow where a schema is given; of files, likeset.match"
+            )
+            raise InvalidArgument(argument, type(frame).__name__, reason)
+        wanted = schema.record_columns if labelled else schema.columns
+        with open_source(frame, name=argument) as source:
+            if by_id:
+                check_ids(source, schema)
+            blocks = [without_dictionaries(block.table) for block in source.blocks(wanted)]
+            if not sum(block.num_rows for block in blocks):
+                raise BadTable(argument, "has no rows; at least one is needed")
+            table = pa.concat_tables(blocks).combine_chunks()
+            mapped = schema.map(table, table=argument, locate=lambda row: f"row {row}", labels=labelled)
+            numbers = np.arange(table.num_rows)
+            shared = "" if labelled or keep_key is None else undeclared_id(source, schema)
+            whole = cls(mapped.rows, mapped.labels, table.select(schema.columns), numbers, source.fingerprint(), shared)
+            return whole if keep_key is None else whole.part(_kept_rows(source, schema, whole, key=keep_key))
+
+    def part(self, places: NDArray[np.int64]) -> "DeclaredFrame":
+        """Some of its rows."""
+        labels = self.labels[places] if len(self.labels) else self.labels
+        table = self.table.take(pa.array(places))
+        return DeclaredFrame(
+            self.rows[places], labels, table, self.numbers[places], self.fingerprint, self.undeclared_id
+        )
+
+
+def _kept_rows(source: Source, schema: Schema, whole: DeclaredFrame, *, key: int) -> NDArray[np.int64]:
+    """Which rows take part: of each id as many as the schema keeps, all where it says nothing of that."""
+    kept = KeptRowsOfIds.of(source, schema, key=key)
+    if kept is None:
+        return whole.numbers
+    for block in source.blocks(kept.columns):
+        kept.add(block)
+    return kept.row_numbers()
+
+
+@dataclass(frozen=True, eq=False)
+class DeclaredTables(MarketTables):
+    """A target and owners whose frames a schema declares.
+
+    Attributes:
+        schema: what is declared.
+        target_table: the target in the declared columns.
+        records: each owner's rows as they may leave.
+        row_numbers: for each owner, which rows of its frame take part: of each id as many as the schema keeps, and none
+            with a text that is too long.
+        too_long: how many rows of an owner take no part, where there are any.
+        fingerprints: of the frames, by whose they are.
+        undeclared_id: of the target.
+    """
+
+    schema: Schema
+    target_table: pa.Table
+    records: Mapping[str, pa.Table]
+    row_numbers: Mapping[str, NDArray[np.int64]]
+    too_long: Mapping[str, int]
+    fingerprints: Mapping[str, str]
+    undeclared_id: str
+
+    def digest(self) -> bytes:
+        """Of everything in them: the same frames again have the same digest."""
+        lines = [self.schema.digest, *(f"{name!r}: {value}" for name, value in self.fingerprints.items())]
+        return hashlib.sha256("\n".join(lines).encode()).digest()
+
+    def row_number(self, owner: str, row: int) -> int:
+        """The number in its frame of a row that took part."""
+        return int(self.row_numbers[owner][row])
+
+    @classmethod
+    def read(
+        cls,
+        schema: Schema,
+        target: Any,
+        owners: Any,
+        *,
+        target_key: int,
+        owner_key: Callable[[str], int],
+        public_rows: Any = None,
+    ) -> "DeclaredTables":
+        """What a caller gave, or an error that says what is wrong with it.
+
+        Args:
+            schema: declares the columns.
+            target: rows to match.
+            owners: rows of each.
+            target_key: the secret that decides which rows of an id of the target take part.
+            owner_key: the same for an owner, by the name that may stand in records.
+            public_rows: rows that anybody may see.
+        """
+        given, records = checked_owners(owners), DeclaredRecords(schema)
+        safe = safe_names(given)
+        wanted = DeclaredFrame.read("target", target, schema, labelled=False, keep_key=target_key)
+        if len(wanted.rows) < 2 and schema.keep is not None:
+            reason = "has one row that takes part; at least 2 are needed; rows without an id count as rows of one id"
+            raise BadTable("target", reason)
+        frames = {
+            name: _owners_frame(name, table, schema, like=target, key=owner_key(safe[name]))
+            for name, table in given.items()
+        }
+        kept = {name: _short_enough(name, frame, records, schema) for name, frame in frames.items()}
+        parts = {name: frame.part(kept[name]) for name, frame in frames.items()}
+        public = None
+        if public_rows is not None:
+            public = DeclaredFrame.read("public_rows", public_rows, schema, labelled=False, keep_key=None)
+        return cls(
+            target=wanted.rows,
+            owners={name: part.rows for name, part in parts.items()},
+            tables=given,
+            labels={name: part.labels for name, part in parts.items()} if schema.label_column is not None else None,
+            public_rows=None if public is None else public.rows,
+            safe_names=safe,
+            schema=schema,
+            target_table=wanted.table,
+            records={name: records.of(part.table) for name, part in parts.items()},
+            row_numbers={name: part.numbers for name, part in parts.items()},
+            too_long={
+                name: len(frame.rows) - len(kept[name])
+                for name, frame in frames.items()
+                if len(frame.rows) > len(kept[name])
+            },
+            fingerprints={"": wanted.fingerprint, **{name: frame.fingerprint for name, frame in frames.items()}},
+            undeclared_id=wanted.undeclared_id,
+        )
+
+
+def _owners_frame(name: str, table: Any, schema: Schema, *, like: Any, key: int) -> DeclaredFrame:
+    argument = f"owners[{name!r}]"
+    if library_of(table) != library_of(like):
+        reason = f"must be of the same kind as the target, a frame of {library_of(like)}"
+        raise InvalidArgument(argument, f"a frame of {library_of(table)}", reason)
+    return DeclaredFrame.read(argument, table, schema, labelled=True, keep_key=key)
+
+
+def _short_enough(name: str, frame: DeclaredFrame, records: DeclaredRecords, schema: Schema) -> NDArray[np.int64]:
+    """The rows of an owner without a text that is longer than declared: others are no rows of a run."""
+    kept = np.flatnonzero(~records.too_long(frame.table))
+    if not len(kept):
+        most = schema.declaration.text_bytes
+        reason = f"every row has a text of more than {most:,} bytes; raise text_bytes in the schema"
+        raise BadTable(f"owners[{name!r}]", reason)
+    return kept

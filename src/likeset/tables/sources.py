@@ -1,0 +1,1077 @@
+"""Tables of any size: rows in blocks, rows by number, and a fingerprint.
+
+A source consists of parts, and a part of pieces that can be read on their own: about one megabyte of a text file, a row
+group of Parquet, a record batch of Arrow. pyarrow decodes them. ``pyarrow.dataset`` is not used: it decodes whole row
+groups ahead (2.4 times the memory for a million rows) and reads a text file from its start for every row asked for.
+"""
+
+import csv
+import difflib
+import hashlib
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+from numpy.typing import ArrayLike, NDArray
+
+from likeset import arguments
+from likeset.errors import BadTable, InvalidArgument
+from likeset.text import without_secrets
+
+BLOCK_ROWS = 65536
+UNCOUNTED = -1
+
+_FORMS = (
+    "give a .csv, .tsv, .parquet, .arrow or .feather file, a directory of Parquet files, sql:SELECT ..., "
+    "sqlite:FILE?table=NAME or postgres://HOST/DATABASE?query=SELECT ..."
+)
+_SCHEMES = ("sql", "sqlite", "postgres", "postgresql")
+_NETWORKS = ("http", "https", "s3", "gs", "ftp", "hdfs", "az", "abfs")
+_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):(?![\\])")
+_TEXT, _PACKED_TEXT = (".csv", ".tsv"), (".csv.gz", ".tsv.gz")
+_PARQUET, _ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
+_ELSEWHERE = {
+    **dict.fromkeys((".xls", ".xlsx"), "save the sheet as CSV in UTF-8"),
+    **dict.fromkeys((".json", ".jsonl"), "convert it to CSV or Parquet"),
+    **dict.fromkeys((".sas7bdat", ".sav", ".dta", ".rds"), "export it as CSV or Parquet"),
+    **dict.fromkeys((".db", ".sqlite", ".sqlite3"), "write sqlite:FILE?table=NAME"),
+    ".zip": "unpack it",
+}
+_OTHER_KINDS = {
+    b"\x1f\x8b": "is compressed; name it .csv.gz",
+    b"PK\x03\x04": "is an archive or an Excel workbook; save the sheet as CSV in UTF-8",
+    b"PAR1": "is a Parquet file; name it .parquet",
+    b"ARROW1": "is an Arrow file; name it .arrow",
+    b"SQLite format 3": "is an SQLite database; write sqlite:FILE?table=NAME",
+    b"\xff\xfe": "is in UTF-16; convert it to UTF-8",
+    b"\xfe\xff": "is in UTF-16; convert it to UTF-8",
+}
+_NOT_ARROW = {
+    b"FEA1": "is a Feather file of the first version; write it again with a current library",
+    b"\xff\xff\xff\xff": "is an Arrow stream; write it as an Arrow file (pyarrow.ipc.new_file)",
+    b"PAR1": "is a Parquet file; name it .parquet",
+    b"": "the file is empty",
+}
+_DAMAGED = "cannot be decoded; the file is damaged or was cut short, write it again"
+
+_NAMES_SHOWN = 5
+_PIECE_BYTES = 1 << 20  # of a text file
+_HEADER_BYTES = 1 << 20
+_RECORD_BYTES = 1 << 24  # a longer record is an error
+_PART_ROWS = 1 << 20  # of a large Parquet file
+_LEAST_BATCH = 8192
+_BUFFER_BYTES = 1 << 20
+_DIGESTED_BYTES = 1 << 26  # larger Parquet and Arrow files are known by size, time of change and footer
+_FOOTER_BYTES = 1 << 16
+
+
+def open_source(given: Any, *, name: str | None = None) -> "Source":
+    """Open a table.
+
+    Args:
+        given: a path, one of the text forms of ``docs/sources.md``, or a pandas, polars or pyarrow frame.
+        name: how messages call it; as it was given if None, without passwords.
+
+    Raises:
+        BadTable: it cannot be read, or is not what its name says.
+
+    Example:
+        >>> with open_source("patients.csv") as source:  # doctest: +SKIP
+        ...     for block in source.blocks(["age", "sex"]):
+        ...         print(block.first_row, block.table.num_rows)
+    """
+    if isinstance(given, Path):
+        return _open_path(given, name=name or str(given))
+    if not isinstance(given, str):
+        return _open_frame(given, name=name or "data frame")
+    shown = name or without_secrets(given)
+    if not given.strip():
+        raise BadTable("table", f"an empty name; {_FORMS}")
+    scheme = _SCHEME.match(given)
+    if scheme is None or Path(given).exists():
+        return _open_path(Path(given), name=shown)
+    word = scheme.group(1).lower()
+    if word in _SCHEMES:
+        from likeset.tables import databases  # loads DuckDB
+
+        return databases.open_database(word, given, name=shown)
+    if word in _NETWORKS:
+        raise BadTable(shown, "likeset reads no network addresses; download the file and give its path")
+    near = difflib.get_close_matches(word, _SCHEMES, n=1, cutoff=0.8)
+    raise BadTable(shown, f"{word!r} is not known; did you mean {near[0]!r}?" if near else f"unknown form; {_FORMS}")
+
+
+def _open_path(path: Path, *, name: str) -> "Source":
+    if path.is_dir():
+        return _open_directory(path, name=name)
+    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+    suffix = "".join(suffixes) if suffixes[-1:] == [".gz"] else "".join(suffixes[-1:])
+    if not path.exists():
+        raise BadTable(name, _missing(path))
+    if suffix not in _TEXT + _PACKED_TEXT + _PARQUET + _ARROW:
+        raise BadTable(name, _unknown_kind(suffix))
+    if not path.is_file():
+        raise BadTable(name, "is no ordinary file; save the rows to one")
+    if suffix in _TEXT:
+        return open_text(path, name=name, tabs=suffix == ".tsv")
+    if suffix in _PACKED_TEXT:
+        from likeset.tables import databases  # loads DuckDB
+
+        return databases.open_packed(path, name=name, tabs=suffix == ".tsv.gz")
+    return _open_parquet([(path, "")], name=name) if suffix in _PARQUET else open_arrow(path, name=name)
+
+
+def _missing(path: Path) -> str:
+    try:
+        beside = [each.name for each in path.parent.iterdir()]
+    except OSError:
+        return "there is no such file; the directory cannot be read either"
+    near = difflib.get_close_matches(path.name, beside, n=1, cutoff=0.7)
+    return f"there is no such file; did you mean {near[0]!r}?" if near else f"there is no such file; {_FORMS}"
+
+
+def _unknown_kind(suffix: str) -> str:
+    if suffix in _ELSEWHERE:
+        return f"files of the kind {suffix} are not read; {_ELSEWHERE[suffix]}"
+    known = _TEXT + _PACKED_TEXT + _PARQUET + _ARROW
+    near = difflib.get_close_matches(suffix, known, n=1, cutoff=0.6) if suffix else []
+    kind = f"the kind {suffix!r} is not known" if suffix else "the name does not say the kind of file"
+    return f"{kind}; did you mean {near[0]!r}?" if near else f"{kind}; {_FORMS}"
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Rows that follow each other: the asked columns in the asked order; rows are counted from 0."""
+
+    first_row: int
+    table: pa.Table
+    place: Callable[[int], str] = field(repr=False)
+
+    def __len__(self) -> int:
+        rows: int = self.table.num_rows
+        return rows
+
+    def locate(self, offset: int) -> str:
+        """The place of the row at this offset of the block, for a message: ``line 17``."""
+        if not 0 <= offset < len(self):
+            raise InvalidArgument("offset", offset, f"must be a row of this block: 0 to {len(self) - 1}")
+        return self.place(self.first_row + int(offset))
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """Size and time of change of a file."""
+
+    size: int
+    modified: int
+
+    @classmethod
+    def of(cls, file: Path, *, table: str, place: str = "") -> Self:
+        """The stamp of a file that can be read."""
+        try:
+            with file.open("rb"):
+                status = file.stat()
+        except OSError as error:
+            raise unreadable(table, error, place=place) from None
+        return cls(status.st_size, status.st_mtime_ns)
+
+    def check(self, file: Path, *, table: str, place: str = "") -> None:
+        """Raise an error if the file was changed."""
+        try:
+            status = file.stat()
+            same = (status.st_size, status.st_mtime_ns) == (self.size, self.modified)
+        except OSError:
+            same = False
+        if not same:
+            reason = "the file was changed while it was being read; start again when nothing writes to it any more"
+            raise BadTable(table, reason, place=place)
+
+
+@dataclass(frozen=True, eq=False)
+class Part(ABC):
+    """A share of a source that can be pickled and read by another process.
+
+    Attributes:
+        table: the source's name, for messages.
+        path: the file that holds the rows; None for rows in memory.
+        schema: names and types of all columns.
+        first_row: the number of its first row in the whole source.
+        row_count: how many rows it has; ``UNCOUNTED`` before a text file was read for the first time.
+    """
+
+    table: str
+    path: Path | None
+    schema: pa.Schema
+    first_row: int
+    row_count: int
+
+    def blocks(self, columns: Sequence[str], *, rows: int = BLOCK_ROWS) -> Iterator[Block]:
+        """Its rows in order, ``rows`` at a time; the last block has what is left."""
+        names = checked_columns(columns, self.schema, table=self.table)
+        return _ahead(self.cut(names, arguments.count("rows", rows)))
+
+    def cut(self, columns: list[str], rows: int) -> Iterator[Block]:
+        """As ``blocks``, in the caller's own thread and without checks."""
+        first = self.first_row
+        for table in in_blocks(self.read(columns, rows), rows):
+            yield Block(first, table, self.place)
+            first += table.num_rows
+        if self.row_count not in (first - self.first_row, UNCOUNTED):
+            raise BadTable(self.table, f"{first - self.first_row} rows came where {self.row_count} were announced")
+
+    def with_words(self, columns: Iterable[str]) -> "Part":  # noqa: ARG002 - for Parquet
+        """The same part; these columns of text come as dictionaries where that is cheaper."""
+        return self
+
+    def read(self, columns: list[str], rows: int) -> Iterator[pa.Table]:
+        """Its rows in order, about ``rows`` at a time."""
+        with self.opened(columns) as file:
+            for number in range(len(self.starts) - 1):
+                yield from self.piece(file, number, columns, rows)
+
+    def pick(self, numbers: NDArray[np.int64], columns: list[str]) -> Iterator[pa.Table]:
+        """Rows of these numbers, which count from the part's first row, rise, and occur once."""
+        starts = np.asarray(self.starts)
+        pieces = np.searchsorted(starts, numbers, side="right") - 1
+        with self.opened(columns) as file:
+            for number in np.unique(pieces):
+                wanted, first = numbers[pieces == number] - starts[number], 0
+                for table in self.piece(file, int(number), columns, BLOCK_ROWS):
+                    here = wanted[(wanted >= first) & (wanted < first + table.num_rows)] - first
+                    first += table.num_rows
+                    if len(here):
+                        yield table.take(pa.array(here))
+                    if first > wanted[-1]:
+                        break
+
+    def place(self, row: int) -> str:
+        """Where a row lies, by its number in the whole source."""
+        return f"row {row}"
+
+    @property
+    @abstractmethod
+    def starts(self) -> Sequence[int]:
+        """The first row of each piece, counted from the part's first row, and the end of the last piece."""
+
+    @abstractmethod
+    def opened(self, columns: list[str]) -> AbstractContextManager[Any]:
+        """What ``piece`` reads from."""
+
+    @abstractmethod
+    def piece(self, file: Any, number: int, columns: list[str], rows: int) -> Iterator[pa.Table]:
+        """The rows of one piece, in tables of about ``rows`` where the format allows it."""
+
+
+class Source:
+    """A table that is read in blocks, by the number of its rows, or part by part.
+
+    Args:
+        name: as the user wrote it, without secrets.
+        schema: names and types of its columns.
+        parts: returns the parts.
+        fingerprint: computes the digest of the data.
+        unread: returns a part that counts the rows while it is read; None once they are counted.
+        close: removes what was made for this source.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        schema: pa.Schema,
+        *,
+        parts: Callable[[], tuple[Part, ...]],
+        fingerprint: Callable[[], str],
+        unread: Callable[[], Part | None] = lambda: None,
+        close: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.name = name
+        self.schema = schema
+        self._find_parts = parts
+        self._find_fingerprint = fingerprint
+        self._unread = unread
+        self._close = close
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"Source({self.name!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove what was written for this source; it cannot be read afterwards. Harmless when repeated."""
+        self._closed = True
+        self._close()
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """Shares of the source, in order, for workers: the same ones every time."""
+        return self._find_parts()
+
+    @property
+    def counted(self) -> bool:
+        """Whether the number of rows is known without reading them."""
+        return self._unread() is None
+
+    @cached_property
+    def row_count(self) -> int:
+        """How many rows there are; 0 is possible."""
+        return sum(part.row_count for part in self.parts)
+
+    def blocks(self, columns: Sequence[str], *, rows: int = BLOCK_ROWS, words: Sequence[str] = ()) -> Iterator[Block]:
+        """All rows in order, at most ``rows`` at a time; no block reaches over the end of a part.
+
+        Args:
+            columns: what is read.
+            rows: of a block.
+            words: columns of text that come as dictionaries where that is cheaper.
+        """
+        names = self._checked(columns)
+        rows = arguments.count("rows", rows)
+        unread = self._unread()
+        return _ahead(self._cut(self.parts if unread is None else (unread,), names, rows, words))
+
+    def _cut(self, parts: Iterable[Part], names: list[str], rows: int, words: Sequence[str]) -> Iterator[Block]:
+        """Hold the source, and so the private copy of a query's answer, until the last block was taken."""
+        for part in parts:
+            yield from part.with_words(words).cut(names, rows)
+
+    def fetch(self, row_numbers: ArrayLike, columns: Sequence[str]) -> pa.Table:
+        """The rows of these numbers in this order, as often as they are named; reads only what is needed for them."""
+        names = self._checked(columns)
+        wanted = arguments.row_numbers("row_numbers", row_numbers)
+        if len(wanted) and int(wanted.max()) >= self.row_count:
+            raise InvalidArgument("row_numbers", int(wanted.max()), f"must be below {self.row_count}, the row count")
+        numbers, places = np.unique(wanted, return_inverse=True)
+        tables = [pa.schema([self.schema.field(name) for name in names]).empty_table()]
+        for part in self.parts:
+            inside = numbers[(numbers >= part.first_row) & (numbers < part.first_row + part.row_count)]
+            if len(inside):
+                tables.extend(part.pick(inside - part.first_row, names))
+        return pa.concat_tables(tables).unify_dictionaries().combine_chunks().take(pa.array(places))
+
+    def _checked(self, columns: Sequence[str]) -> list[str]:
+        if self._closed:
+            raise BadTable(self.name, "the source was closed; open it again")
+        return checked_columns(columns, self.schema, table=self.name)
+
+    def place(self, row: int) -> str:
+        """Where the row of this number lies, in words: ``line 17``.
+
+        Raises:
+            InvalidArgument: there is no such row.
+        """
+        for part in self.parts:
+            if part.first_row <= row < part.first_row + part.row_count:
+                return part.place(row)
+        raise InvalidArgument("row", row, f"must be one of 0 to {self.row_count - 1}")
+
+    def fingerprint(self) -> str:
+        """A digest that stays the same as long as the data do; it holds no value, but is the owner's own business."""
+        return self._find_fingerprint()
+
+
+def in_blocks(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """The same rows, cut after every ``rows`` of them, wherever the given tables begin and end."""
+    held: list[pa.Table] = []
+    count = 0
+    for table in tables:
+        start = 0
+        while table.num_rows - start >= rows - count:
+            held.append(table.slice(start, rows - count))
+            start += rows - count
+            yield pa.concat_tables(held)
+            held, count = [], 0
+        if start < table.num_rows:
+            held.append(table.slice(start))
+            count += table.num_rows - start
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _ahead(blocks: Iterator[Block]) -> Iterator[Block]:
+    """The same blocks; a thread reads the next one while the caller uses one."""
+    with ThreadPoolExecutor(1, thread_name_prefix="likeset-reader") as reader:
+        following = reader.submit(next, blocks, None)
+        while (block := following.result()) is not None:
+            following = reader.submit(next, blocks, None)
+            yield block
+
+
+def checked_columns(columns: Sequence[str], schema: pa.Schema, *, table: str) -> list[str]:
+    """The asked columns if the table has all of them and none is asked for twice."""
+    if isinstance(columns, str):
+        raise InvalidArgument("columns", repr(columns), f"must be a list of names: [{columns!r}]")
+    names = list(columns)
+    for name in names:
+        if name not in schema.names:
+            raise BadTable(table, _no_such_column(str(name), schema.names), column=str(name))
+    if len(set(names)) != len(names):
+        raise InvalidArgument("columns", names, "must name each column once")
+    if not names:
+        raise InvalidArgument("columns", names, "must name at least one column")
+    return names
+
+
+def _no_such_column(name: str, names: Sequence[str]) -> str:
+    by_small_letters = {other.strip().casefold(): other for other in names}
+    near = difflib.get_close_matches(name.strip().casefold(), by_small_letters, n=3, cutoff=0.6)
+    if near:
+        return f"there is no such column; nearest names: {', '.join(repr(by_small_letters[other]) for other in near)}"
+    shown = ", ".join(repr(other) for other in names[:_NAMES_SHOWN])
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return f"there is no such column; the table has {shown}{more}"
+
+
+def check_names(names: Sequence[str], *, table: str, place: str = "") -> None:
+    """Raise an error if there is no column, or two have one name."""
+    if not names:
+        raise BadTable(table, "has no columns", place=place)
+    for number, name in enumerate(names, start=1):
+        if (first := names.index(name) + 1) != number:
+            reason = f"columns {first} and {number} have the same name; rename one of them"
+            raise BadTable(table, reason, place=place, column=name)
+
+
+def unreadable(table: str, error: OSError, *, place: str = "") -> BadTable:
+    """What the operating system says about a file, with what to do."""
+    if isinstance(error, FileNotFoundError):
+        reason = "there is no such file; check the spelling and the directory"
+    elif isinstance(error, PermissionError):
+        reason = "permission denied; ask its owner to let you read it"
+    else:
+        reason = f"cannot be read: {os.strerror(error.errno) if error.errno else 'the system gave no reason'}"
+    return BadTable(table, reason, place=place)
+
+
+def _fingerprint(files: Sequence[tuple[Path, Stamp, str]], *, table: str) -> str:
+    """Of the content of all files if that is little; otherwise of sizes, times of change and the files' ends."""
+    little = sum(stamp.size for _, stamp, _ in files) <= _DIGESTED_BYTES
+    digest = hashlib.sha256()
+    for path, stamp, label in files:
+        stamp.check(path, table=table, place=label)
+        try:
+            with path.open("rb") as file:
+                if not little:
+                    digest.update(f"{stamp}".encode())
+                    file.seek(-min(_FOOTER_BYTES, stamp.size), os.SEEK_END)
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        except OSError as error:
+            raise unreadable(table, error, place=label) from None
+    return digest.hexdigest()
+
+
+# Text: CSV and TSV in UTF-8 with a header; all columns come as text.
+
+
+@dataclass(eq=False)
+class _TextIndex:
+    """Where pieces of whole records begin (byte, row, line), noted by a first pass; the digest is set at its end."""
+
+    offsets: list[int]
+    rows: list[int]
+    lines: list[int]
+    digest: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class _TextPart(Part):
+    """All rows of a text file.
+
+    Attributes:
+        file: where it lies.
+        stamp: by which it is known again.
+        delimiter: the sign between fields.
+        index: filled by the first pass over the file, which checks everything.
+    """
+
+    file: Path
+    stamp: Stamp
+    delimiter: str
+    index: _TextIndex
+
+    @property
+    def starts(self) -> Sequence[int]:
+        return self.index.rows
+
+    @contextmanager
+    def opened(self, columns: list[str]) -> Iterator[BinaryIO]:  # noqa: ARG002
+        try:
+            file = self.file.open("rb")
+        except OSError as error:
+            raise unreadable(self.table, error) from None
+        with file:
+            yield file
+
+    def read(self, columns: list[str], rows: int) -> Iterator[pa.Table]:
+        return super().read(columns, rows) if self.index.digest else self._first_read(columns)
+
+    def piece(self, file: BinaryIO, number: int, columns: list[str], rows: int) -> Iterator[pa.Table]:  # noqa: ARG002
+        start, end = self.index.offsets[number : number + 2]
+        file.seek(start)
+        chunk = file.read(end - start)
+        line = self.index.lines[number]
+        self.stamp.check(self.file, table=self.table, place=f"line {line}")
+        table = self._parse(chunk, columns, row=self.index.rows[number], line=line)
+        if table.num_rows != self.index.rows[number + 1] - self.index.rows[number]:
+            raise BadTable(self.table, "has other records than in the first pass over it", place=f"from line {line} on")
+        yield table
+
+    def place(self, row: int) -> str:
+        """A line where every record of the piece is one line; otherwise the number of the record."""
+        index = self.index
+        piece = int(np.searchsorted(index.rows, row, side="right")) - 1
+        known = piece + 1 < len(index.rows)
+        if known and index.lines[piece + 1] - index.lines[piece] == index.rows[piece + 1] - index.rows[piece]:
+            return f"line {index.lines[piece] + row - index.rows[piece]}"
+        return f"record {row + 1}"
+
+    def _first_read(self, columns: list[str]) -> Iterator[pa.Table]:
+        index, digest, rest = self.index, hashlib.sha256(f"{self.schema.names}".encode()), b""
+        with self.opened(columns) as file:
+            file.seek(index.offsets[0])
+            last = False
+            while not last:
+                read = file.read(_PIECE_BYTES)
+                digest.update(read)
+                chunk, last, line = rest + read, not read, index.lines[-1]
+                end = _end_of_records(chunk, self.delimiter, last=last, table=self.table, line=line)
+                whole, rest = chunk[:end], chunk[end:]
+                if not whole:
+                    continue
+                _check_text(whole, table=self.table, line=line)
+                table = self._parse(whole, columns, row=index.rows[-1], line=line)
+                index.lines.append(line + whole.count(b"\n") + (not whole.endswith(b"\n")))
+                index.offsets.append(index.offsets[-1] + end)
+                index.rows.append(index.rows[-1] + table.num_rows)  # last: another thread may look for a place
+                yield table
+        self.stamp.check(self.file, table=self.table)
+        index.digest = digest.hexdigest()
+
+    def _parse(self, chunk: bytes, columns: list[str], *, row: int, line: int) -> pa.Table:
+        """Whole records as columns of text."""
+        ragged: list[pyarrow.csv.InvalidRow] = []
+
+        def refuse(record: pyarrow.csv.InvalidRow) -> str:
+            ragged.append(record)
+            return "error"
+
+        try:
+            return pyarrow.csv.read_csv(
+                pa.BufferReader(chunk),
+                read_options=pyarrow.csv.ReadOptions(
+                    column_names=self.schema.names, use_threads=False, block_size=max(len(chunk) + 1, 1024)
+                ),
+                parse_options=pyarrow.csv.ParseOptions(
+                    delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=refuse
+                ),
+                convert_options=pyarrow.csv.ConvertOptions(
+                    column_types=dict.fromkeys(columns, pa.string()), include_columns=columns, strings_can_be_null=False
+                ),
+            )
+        except pa.ArrowInvalid:  # its message quotes the record
+            pass
+        if not ragged:
+            if not chunk.strip(b"\r\n"):
+                return pa.schema([self.schema.field(name) for name in columns]).empty_table()
+            raise BadTable(self.table, "cannot be read as delimited text", place=f"from line {line} on")
+        before = ragged[0].number - 1
+        plain = not re.search(rb'"|\n\r?\n|^\r?\n', chunk)
+        spoken = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}[self.delimiter]
+        reason = (
+            f"{ragged[0].actual_columns} fields where the header has {len(self.schema.names)}; a field that contains "
+            f"{spoken} must stand in quotation marks"
+        )
+        raise BadTable(self.table, reason, place=f"line {line + before}" if plain else f"record {row + before + 1}")
+
+
+def open_text(file: Path, *, name: str, tabs: bool = False, close: Callable[[], None] = lambda: None) -> Source:
+    """A CSV or TSV file; ``tabs`` if its name says that tabs separate the fields."""
+    stamp = Stamp.of(file, table=name)
+    with file.open("rb") as opened:
+        names, delimiter, start, line = _header(opened.read(_HEADER_BYTES), table=name, tabs=tabs)
+    schema = pa.schema([(column, pa.string()) for column in names])
+    passes: list[_TextPart] = []
+
+    def unread() -> Part | None:
+        if any(part.index.digest for part in passes):
+            return None
+        index = _TextIndex([start], [0], [line])  # of its own, so that two first passes may run side by side
+        part = _TextPart(name, file, schema, 0, UNCOUNTED, file=file, stamp=stamp, delimiter=delimiter, index=index)
+        passes[:] = [*passes[-3:], part]
+        return part
+
+    def whole() -> _TextPart:
+        part = unread()
+        for _ in () if part is None else part.read(names[:1], BLOCK_ROWS):
+            pass
+        found = next(part for part in passes if part.index.digest)
+        return replace(found, row_count=found.index.rows[-1])
+
+    return Source(
+        name, schema, parts=lambda: (whole(),), fingerprint=lambda: whole().index.digest, unread=unread, close=close
+    )
+
+
+def _header(chunk: bytes, *, table: str, tabs: bool) -> tuple[list[str], str, int, int]:
+    """Names of the columns, delimiter, and the byte and line where records begin."""
+    for magic, reason in _OTHER_KINDS.items():
+        if chunk.startswith(magic):
+            raise BadTable(table, reason)
+    text = chunk.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
+    if not text.strip():
+        raise BadTable(table, "the file is empty; a header with the names of the columns is needed")
+    line = 1 + chunk[: len(chunk) - len(text)].count(b"\n")
+    found = re.match(rb'((?:[^"\r\n]|"[^"]*")*)(\r?\n|\r|\Z)', text)
+    if found is None or len(text) == found.end() == _HEADER_BYTES:
+        raise BadTable(table, "the header does not end; is a quotation mark not closed?", place=f"line {line}")
+    header = found.group(1)
+    _check_text(header, table=table, line=line)
+    outside = b"".join(header.split(b'"')[0::2])
+    delimiter = "\t" if tabs and b"\t" in outside else max(",;\t|", key=lambda sign: outside.count(sign.encode()))
+    _end_of_records(header, delimiter, last=True, table=table, line=line)
+    try:
+        (names,) = csv.reader([header.decode()], delimiter=delimiter, strict=True)
+    except (csv.Error, ValueError):
+        raise BadTable(table, "the header cannot be read", place=f"line {line}") from None
+    numbers = sum(_is_number(name) for name in names)
+    if 2 * numbers > len(names):  # without a header, messages would show the first record
+        reason = f"{numbers} of {len(names)} names of columns are numbers; put a line with the names first"
+        raise BadTable(table, reason, place=f"line {line}")
+    check_names(names, table=table, place=f"line {line}")
+    return names, delimiter, len(chunk) - len(text) + found.end(), line + text[: found.end()].count(b"\n")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text.strip().replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _end_of_records(chunk: bytes, delimiter: str, *, last: bool, table: str, line: int) -> int:
+    """The end of the last whole record of a chunk that begins with one: a line end after an even number of marks."""
+    signs = np.frombuffer(chunk, dtype=np.uint8)
+    marks = np.flatnonzero(signs == ord('"')) if b'"' in chunk else np.empty(0, dtype=np.int64)
+    if len(marks):
+        _check_marks(chunk, signs, marks, delimiter, table=table, line=line)
+    end, before = len(chunk), len(marks)
+    while before % 2 or not (last or end == 0 or chunk[end - 1] == ord("\n")):
+        end = chunk.rfind(b"\n", 0, max(end - 1, 0)) + 1
+        before = int(np.searchsorted(marks, end))
+    if len(chunk) - end > (0 if last else _RECORD_BYTES):
+        if len(marks) % 2:
+            reason = "a quotation mark opens a field here and nothing closes it"
+            raise BadTable(table, reason, place=_line(chunk, int(marks[-1]), line))
+        raise BadTable(table, f"a record is longer than {_RECORD_BYTES >> 20} megabytes", place=f"line {line}")
+    return end
+
+
+def _check_marks(
+    chunk: bytes, signs: NDArray[np.uint8], marks: NDArray[np.int64], delimiter: str, *, table: str, line: int
+) -> None:
+    """Each opening mark begins a field, each closing one ends it; two together stand for one inside a field."""
+    edge = np.frombuffer(f'{delimiter}\n\r"'.encode(), dtype=np.uint8)
+    opening, closing = marks[0::2], marks[1::2]
+    inside = opening[(opening > 0) & ~np.isin(signs[opening - 1], edge)]
+    after = opening[: len(closing)][~np.isin(signs[np.minimum(closing + 1, len(signs) - 1)], edge)]
+    if len(inside) or len(after):
+        first = int(min([*inside[:1], *after[:1]]))
+        reason = (
+            "a quotation mark stands in the middle of a field, is not closed, or text follows the closing one; put the "
+            "whole field into quotation marks and write a mark inside of it twice"
+        )
+        raise BadTable(table, reason, place=_line(chunk, first, line))
+
+
+def _line(chunk: bytes, offset: int, first: int) -> str:
+    line = first + chunk.count(b"\n", 0, offset)
+    return f"line {line}"
+
+
+def _check_text(chunk: bytes, *, table: str, line: int) -> None:
+    reason = "has a NUL byte; it is damaged, no text, or in UTF-16"
+    start = chunk.find(b"\0")
+    if start < 0:
+        try:
+            chunk.decode()
+        except UnicodeDecodeError as error:
+            start, reason = error.start, "is not in UTF-8; convert it, or save it as 'CSV UTF-8'"
+    if start >= 0:
+        raise BadTable(table, reason, place=_line(chunk, start, line))
+
+
+# Parquet: one file, or all files of a directory in the order of their paths, with the same columns.
+
+
+@dataclass(frozen=True, eq=False)
+class _ParquetFile:
+    """What the footer of a file says, and by what the file is known again."""
+
+    path: Path
+    label: str
+    stamp: Stamp
+    schema: pa.Schema
+    group_rows: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _ParquetPart(Part):
+    """A run of row groups of one file."""
+
+    file: _ParquetFile
+    first_group: int
+    groups: int
+    words: frozenset[str] = frozenset()
+
+    @property
+    def starts(self) -> Sequence[int]:
+        counts = self.file.group_rows[self.first_group : self.first_group + self.groups]
+        return [0, *np.cumsum(counts, dtype=np.int64).tolist()]
+
+    def with_words(self, columns: Iterable[str]) -> Part:
+        texts = {field.name for field in self.schema if pa.types.is_string(field.type)}
+        return replace(self, words=frozenset(texts.intersection(columns)))
+
+    def place(self, row: int) -> str:
+        inside = row - self.first_row + sum(self.file.group_rows[: self.first_group])
+        group = int(np.searchsorted(np.cumsum(self.file.group_rows), inside, side="right"))
+        return _labelled(self.file.label, f"row group {group}, row {inside}")
+
+    def opened(self, columns: list[str]) -> AbstractContextManager[pq.ParquetFile]:  # noqa: ARG002
+        self.file.stamp.check(self.file.path, table=self.table, place=self.file.label)
+        return _parquet(self.file.path, table=self.table, label=self.file.label, words=self.words)
+
+    def piece(self, file: pq.ParquetFile, number: int, columns: list[str], rows: int) -> Iterator[pa.Table]:
+        """The rows of a row group; what cannot be decoded, or was changed in the meantime, is an error."""
+        group = self.first_group + number
+        types = [pa.dictionary(pa.int32(), pa.string()) if name in self.words else None for name in columns]
+        fields = [self.schema.field(name) for name in columns]
+        wanted = pa.schema([pa.field(own.name, kind or own.type) for own, kind in zip(fields, types, strict=True)])
+        size, count = min(max(rows, _LEAST_BATCH), BLOCK_ROWS), 0
+        batches = file.iter_batches(batch_size=size, row_groups=[group], columns=columns)
+        while True:
+            try:
+                batch = next(batches, None)
+                table = None if batch is None else pa.Table.from_batches([batch]).select(columns).cast(wanted)
+            except (pa.ArrowException, OSError, ValueError, KeyError):
+                table, count = None, -1
+            if table is None:
+                break
+            count += table.num_rows
+            yield table
+        place = _labelled(self.file.label, f"row group {group}")
+        self.file.stamp.check(self.file.path, table=self.table, place=place)
+        if count != self.file.group_rows[group]:
+            raise BadTable(self.table, _DAMAGED, place=place)
+
+
+def _open_directory(directory: Path, *, name: str) -> Source:
+    """All Parquet files below a directory; names that begin with a dot or an underscore are no data."""
+    try:
+        labels = sorted(_files_below(directory, table=name))
+    except OSError as error:
+        raise unreadable(name, error) from None
+    if not labels:
+        raise BadTable(name, "the directory has no .parquet file; give one with Parquet files, or a single file")
+    return _open_parquet([(directory / label, label) for label in labels], name=name)
+
+
+def _files_below(directory: Path, *, table: str) -> Iterator[str]:
+    def fail(error: OSError) -> None:
+        raise error
+
+    for parent, directories, files in os.walk(directory, onerror=fail, followlinks=False):
+        if "_delta_log" in directories:
+            reason = (
+                "is a Delta table, whose files also hold rows that were deleted; export the current rows as Parquet"
+            )
+            raise BadTable(table, reason)
+        directories[:] = [each for each in directories if not each.startswith((".", "_"))]
+        for file in files:
+            if file.endswith(_PARQUET) and not file.startswith((".", "_")):
+                yield (Path(parent) / file).relative_to(directory).as_posix()
+
+
+def _open_parquet(paths: Sequence[tuple[Path, str]], *, name: str) -> Source:
+    files = [_footer(path, table=name, label=label) for path, label in paths]
+    schema = _common_schema(files, table=name)
+    parts: list[Part] = []
+    first_row = 0
+    for file in files:
+        for first, groups in _runs(file.group_rows):
+            rows = sum(file.group_rows[first : first + groups])
+            parts.append(
+                _ParquetPart(name, file.path, schema, first_row, rows, file=file, first_group=first, groups=groups)
+            )
+            first_row += rows
+    known = [(file.path, file.stamp, file.label) for file in files]
+    return Source(name, schema, parts=lambda: tuple(parts), fingerprint=lambda: _fingerprint(known, table=name))
+
+
+def _runs(group_rows: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+    """First row group and number of row groups of each part: at least so many rows each, whatever the machine."""
+    first, rows = 0, 0
+    for group, count in enumerate(group_rows):
+        rows += count
+        if rows >= _PART_ROWS:
+            yield first, group + 1 - first
+            first, rows = group + 1, 0
+    if first < len(group_rows) or not group_rows:
+        yield first, len(group_rows) - first
+
+
+def _labelled(label: str, words: str) -> str:
+    return f"{label}, {words}" if label else words
+
+
+@contextmanager
+def _parquet(path: Path, *, table: str, label: str, words: frozenset[str] = frozenset()) -> Iterator[pq.ParquetFile]:
+    try:
+        # Without memory mapping: a file that is cut short in the meantime must end in an error, not in a crash.
+        file = pq.ParquetFile(
+            path, memory_map=False, pre_buffer=False, buffer_size=_BUFFER_BYTES, read_dictionary=sorted(words)
+        )
+    except (pa.ArrowException, OSError, ValueError):
+        raise BadTable(table, _no_parquet(path), place=label) from None
+    with file:
+        yield file
+
+
+def _no_parquet(path: Path) -> str:
+    with path.open("rb") as file:
+        content = file.read(4) + b"..." + file.read()[-4:]
+    if content == b"...":
+        return "the file is empty"
+    if not content.startswith(b"PAR1"):
+        return "is no Parquet file"
+    return "its footer is damaged; write it again" if content.endswith(b"PAR1") else "was cut short; write it again"
+
+
+def _footer(path: Path, *, table: str, label: str) -> _ParquetFile:
+    stamp = Stamp.of(path, table=table, place=label)
+    with _parquet(path, table=table, label=label) as file:
+        schema = file.schema_arrow.remove_metadata()
+        rows = tuple(file.metadata.row_group(group).num_rows for group in range(file.num_row_groups))
+    check_names(schema.names, table=table, place=label)
+    return _ParquetFile(path, label, stamp, schema, rows)
+
+
+def _common_schema(files: list[_ParquetFile], *, table: str) -> pa.Schema:
+    """The columns of all files, which must have the same names and types.
+
+    Files that only encode a column differently (dictionaries, or no values at all in one of them) go together.
+    """
+    fields = {field.name: field for field in files[0].schema}
+    for file in files[1:]:
+        others = {field.name: field for field in file.schema}
+        differ = sorted(fields.keys() ^ others.keys())
+        for name in fields.keys() & others.keys():
+            kind = _wider(fields[name].type, others[name].type)
+            if kind is None:
+                differ.append(f"{name} ({others[name].type} where the first file has {fields[name].type})")
+            else:
+                fields[name] = pa.field(name, kind)
+        if differ:
+            raise BadTable(
+                table,
+                f"its columns differ from those of {files[0].label}: {', '.join(sorted(differ))}; "
+                "all files of a directory need the same columns and types",
+                place=file.label,
+            )
+    return pa.schema(list(fields.values()))
+
+
+def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+    """The type as which both can be read; None if there is no such type."""
+    if a == b:
+        return a
+    if pa.types.is_null(a) or pa.types.is_null(b):
+        return b if pa.types.is_null(a) else a
+    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (a, b)]
+    plain = [pa.string() if pa.types.is_large_string(kind) else kind for kind in plain]
+    return plain[0] if plain[0] == plain[1] else None
+
+
+# Arrow files (Feather, IPC), and rows in memory.
+
+
+@dataclass(frozen=True, eq=False)
+class _ArrowPart(Part):
+    """All rows of an Arrow file."""
+
+    file: Path
+    stamp: Stamp
+    batch_starts: tuple[int, ...]
+
+    @property
+    def starts(self) -> Sequence[int]:
+        return self.batch_starts
+
+    def opened(self, columns: list[str]) -> AbstractContextManager[pa.ipc.RecordBatchFileReader]:
+        self.stamp.check(self.file, table=self.table)
+        fields = sorted(self.schema.get_field_index(name) for name in columns)
+        return _arrow(self.file, table=self.table, fields=fields)
+
+    def piece(
+        self,
+        file: pa.ipc.RecordBatchFileReader,
+        number: int,
+        columns: list[str],
+        rows: int,  # noqa: ARG002
+    ) -> Iterator[pa.Table]:
+        try:
+            batch = file.get_batch(number)
+            batch.validate(full=True)  # its inner references could point anywhere
+        except (pa.ArrowException, OSError, ValueError):
+            batch = None
+        self.stamp.check(self.file, table=self.table, place=f"record batch {number}")
+        if batch is None or batch.num_rows != self.batch_starts[number + 1] - self.batch_starts[number]:
+            raise BadTable(self.table, _DAMAGED, place=f"record batch {number}")
+        yield pa.Table.from_batches([batch]).select(columns).replace_schema_metadata(None)
+
+
+def open_arrow(file: Path, *, name: str, close: Callable[[], None] = lambda: None, digest: str = "") -> Source:
+    """An Arrow file; ``digest`` is its fingerprint if that is known."""
+    stamp = Stamp.of(file, table=name)
+    with _arrow(file, table=name, fields=[0]) as reader, pa.OSFile(str(file), "rb") as again:
+        schema = pa.ipc.open_file(again).schema.remove_metadata()
+        check_names(schema.names, table=name)
+        starts = [0]
+        for number in range(reader.num_record_batches):
+            try:
+                starts.append(starts[-1] + reader.get_batch(number).num_rows)
+            except (pa.ArrowException, OSError, ValueError):
+                raise BadTable(name, _DAMAGED, place=f"record batch {number}") from None
+    part = _ArrowPart(name, file, schema, 0, starts[-1], file=file, stamp=stamp, batch_starts=tuple(starts))
+    return Source(
+        name,
+        schema,
+        parts=lambda: (part,),
+        fingerprint=lambda: digest or _fingerprint([(file, stamp, "")], table=name),
+        close=close,
+    )
+
+
+@contextmanager
+def _arrow(file: Path, *, table: str, fields: list[int]) -> Iterator[pa.ipc.RecordBatchFileReader]:
+    with file.open("rb") as opened:
+        start = opened.read(6)
+    if start != b"ARROW1":
+        raise BadTable(table, _NOT_ARROW.get(start[:4], "is no Arrow file"))
+    # Without memory mapping: a file that is cut short in the meantime must end in an error, not in a crash.
+    with pa.OSFile(str(file), "rb") as source:
+        try:
+            reader = pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=fields))
+        except (pa.ArrowException, OSError, ValueError):
+            raise BadTable(table, "its footer is damaged, or the file was cut short; write it again") from None
+        yield reader
+
+
+@dataclass(frozen=True, eq=False)
+class _FramePart(Part):
+    """All rows of a frame; pickled with them."""
+
+    rows: pa.Table
+
+    @property
+    def starts(self) -> Sequence[int]:
+        return [0, self.row_count]
+
+    @contextmanager
+    def opened(self, columns: list[str]) -> Iterator[pa.Table]:
+        yield self.rows.select(columns)
+
+    def piece(self, file: pa.Table, number: int, columns: list[str], rows: int) -> Iterator[pa.Table]:  # noqa: ARG002
+        yield file
+
+
+def _open_frame(frame: Any, *, name: str) -> Source:
+    table = arrow_table(frame, name=name)
+    part = _FramePart(name, None, table.schema, 0, table.num_rows, rows=table)
+
+    def fingerprint() -> str:
+        digest = ValueDigest(table.schema)
+        for block in in_blocks([table], BLOCK_ROWS):
+            digest.update(block)
+        return digest.hexdigest()
+
+    return Source(name, table.schema, parts=lambda: (part,), fingerprint=fingerprint)
+
+
+def arrow_table(frame: Any, *, name: str) -> pa.Table:
+    """A frame of pandas, or of any library that exports Arrow data, without index and metadata."""
+    if type(frame).__module__.split(".")[0] == "pandas" and type(frame).__name__ == "DataFrame":
+        return _from_pandas(frame, name=name)  # its Arrow export has the index among the columns
+    if hasattr(frame, "collect") and not hasattr(frame, "__arrow_c_stream__"):
+        raise BadTable(name, f"is a {type(frame).__name__}; call .collect() on it first")
+    if not hasattr(frame, "__arrow_c_stream__") and not isinstance(frame, pa.RecordBatch):
+        kind = type(frame).__name__
+        raise BadTable(
+            name, f"a table cannot be made from a {kind}; give a path, or a frame of pandas, polars or pyarrow"
+        )
+    table = pa.table(frame)
+    check_names(table.schema.names, table=name)
+    kinds = [_without_views(kind) for kind in table.schema.types]
+    return table.cast(pa.schema(list(zip(table.schema.names, kinds, strict=True))))
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    """Texts with offsets: not everything computes with the views that polars exports."""
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, _without_views(kind.value_type), kind.ordered)
+    return pa.large_string() if pa.types.is_string_view(kind) else kind
+
+
+def _from_pandas(frame: Any, *, name: str) -> pa.Table:
+    """Column by column, so that an error can name the column; the library's own message would show a value."""
+    names = [str(column) for column in frame.columns]
+    check_names(names, table=name)
+    arrays = []
+    for position, column in enumerate(names):
+        try:
+            arrays.append(pa.Array.from_pandas(frame.iloc[:, position]))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            reason = "holds values of several kinds, or objects; make it numbers, text or dates throughout"
+            raise BadTable(name, reason, column=column) from None
+    return pa.table(arrays, names=names)
+
+
+class ValueDigest:
+    """Of names, types and values of tables that come one after the other, however they lie in memory.
+
+    The bytes under a missing value are left to chance, so only which values are missing and the others are digested.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._digest = hashlib.sha256(str(schema.remove_metadata()).encode())
+
+    def update(self, table: pa.Table) -> None:
+        """Take in the next rows; where one table ends and the next begins makes a difference."""
+        for column in table.columns:
+            plain = column.combine_chunks()
+            if isinstance(plain, pa.ChunkedArray):
+                plain = pa.concat_arrays(plain.chunks) if plain.num_chunks else pa.array([], plain.type)
+            if pa.types.is_dictionary(plain.type):
+                plain = plain.dictionary_decode()
+            present = plain.is_valid()
+            for array in (present, plain.filter(present)):
+                self._digest.update(pa.record_batch([array], names=[""]).serialize())
+
+    def hexdigest(self) -> str:
+        return self._digest.hexdigest()

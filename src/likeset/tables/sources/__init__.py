@@ -1,1 +1,0 @@
-"""Where rows come from: files, databases, queries, frames; all read in blocks."""
