@@ -28,9 +28,10 @@ PUBLIC = [
 
 SIGNATURES = {
     "likeset.evaluate": (
-        "(rows, labels, *, test_rows, test_labels, test_ids, weights, owners, compare, schema, resamples, random_state)"
+        "(rows, labels, *, test_rows, test_labels, test_ids, weights, owners, compare, schema, resamples, "
+        "random_state, progress)"
     ),
-    "likeset.match": "(target, owners, *, schema, size, out, resume, compare, progress, wishes)",
+    "likeset.match": "(target, owners, *, schema, size, out, resume, compare, progress, settings)",
     "likeset.squared_mmd": "(a, b, *, gamma, weights)",
     "likeset.geometry.features.FourierFeatures": "(columns, dimension, gamma, seed, kind)",
     "likeset.geometry.greedy.match": ("(pool, target, size, *, gamma, method, progress, target_weights)"),

@@ -1,56 +1,56 @@
-"""The front door: everything in one process, in the style of scikit-learn."""
+"""``Summarizer``: a whole run in one process, in the style of scikit-learn."""
 
 import inspect
 import re
 import tempfile
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has no types
 
 from likeset import arguments
+from likeset.arguments import Rows
+from likeset.documents import near_miss
 from likeset.errors import InvalidArgument
 from likeset.ledger.ledger import Ledger
 from likeset.protocol.notices import Notice
-from likeset.protocol.run_settings import Interactive, RunSettings, settings
+from likeset.protocol.run_settings import Interactive, RunSettings, Setting, settings
 from likeset.run.job import Inputs, RunSecrets, job_warnings
 from likeset.run.notebooks import notebook_progress, story
-from likeset.run.notices import LikesetWarning, TooLongRows, warn_of
+from likeset.run.notices import DifferentScales, NotRepeatable, TooLongRows, warn_of
 from likeset.run.plan import RunDraws, draws_of_run, make_plan, new_draws
-from likeset.run.result import Pick, Result, summary_table
+from likeset.run.result import Result, summary_table
 from likeset.run.runs import check_workers_here, run_here
-from likeset.tables.frames import DeclaredFrame, DeclaredTables, MarketTables, column_names, gather, in_kind_of
+from likeset.tables.frames import DeclaredFrame, DeclaredTables, MarketTables, column_names, gather, in_kind_of, library_of
 from likeset.tables.scan import MemoryScan
 from likeset.tables.schema import Schema
 from likeset.transports.local import Progress
 
-__all__ = ["LikesetWarning", "Pick", "Summarizer"]
+_SPREAD = 3.0  # a factor between the scales of two tables of one kind that needs an explanation
 
 
 class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Collect rows from owners that together look like a target, with all parties in this process.
 
-    Data frames with columns of all kinds go with a schema, which says what a unit of each column is. Without one,
-    columns are numbers on one scale: a unit of distance means the same in each. Bring scales from public knowledge; a
-    scaler fitted on the data would leak. Rows that lie hundreds of units apart are refused.
+    Data frames with columns of all kinds need a schema, which defines the unit of each column. Without a schema,
+    columns are numbers on one scale: a unit of distance means the same in each. Take scales from public knowledge; a
+    scaler fitted on the data leaks. Scale the target and all owners alike: in ``make_pipeline(StandardScaler(),
+    Summarizer(...))`` the scaler sees the target only. Rows that lie hundreds of units apart are refused.
 
-    The paper's protocol has settings of its own: ``protocol`` also takes an ``Interactive``.
+    Other settings are keyword arguments too; they come last below. The paper's protocol has settings of its own:
+    ``protocol=Interactive(...)``.
 
-    In a notebook a bar shows the progress, and a fitted summarizer tells its story in one screen.
+    In a notebook a bar shows the progress, and a fitted summarizer is shown on one page.
 
     Args:
-        SETTINGS: of ``likeset.protocol.run_settings``, described there and in ``help(Summarizer)``.
-        schema: declares the columns of data frames: a ``Schema``, or the path of its file.
-        rows_per_unit: the unit of privacy: at most so many rows belong to one person; a schema says it by its id.
-        ledger: file of the budgets, kept across runs; a temporary one if not given.
-        run: name of the run in that ledger.
-        progress: called as answers come in; a bar of its own in a notebook if not given.
+        SETTINGS: replaced below.
 
     Attributes:
         summary_: the selected rows, as the kind of table that the owners gave, without its index and metadata. With a
@@ -106,64 +106,74 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         *,
         epsilon: float = 1.0,
         delta: float = 1e-5,
-        protocol: Literal["sealed", "interactive"] | Interactive = "sealed",
-        gamma: float | Literal["median"] = "median",
-        gamma_scale: float = 1.0,
-        release_gamma: float | None = None,
-        dimension: int | Literal["auto"] = "auto",
-        offer_factor: float = 10.0,
-        allow_fewer: bool = False,
-        offers: Literal["auto", "tilted", "uniform"] = "auto",
-        thinning: bool = True,
-        curator: Literal["auto", "trusted", "split"] = "auto",
-        weights: bool = False,
-        labels: Literal["match", "ignore"] = "match",
-        folds: int = 5,
-        relation: Literal["replace-one", "add-or-remove"] = "replace-one",
-        declared_size: int | None = None,
-        rows_per_unit: int = 1,
-        price_per_row: float = 0.0,
-        quorum: int = 1,
-        noise: Literal["secret", "simulated"] = "secret",
-        random_state: int | None = None,
-        auction: Literal["auto", "everyone", "threshold", "paper"] = "auto",
-        auction_epsilon: float | None = None,
-        owner_epsilon: float | None = None,
         schema: Schema | str | Path | None = None,
+        labels: Literal["match", "ignore"] = "match",
+        weights: bool = False,
+        offers: Literal["auto", "tilted", "uniform"] = "auto",
+        offer_factor: float = 10.0,
+        gamma: float | Literal["median"] = "median",
+        curator: Literal["auto", "trusted", "split"] = "auto",
         ledger: str | Path | None = None,
+        random_state: int | None = None,
+        protocol: Literal["sealed", "interactive"] | Interactive = "sealed",
+        rows_per_unit: int = 1,
         run: str = "run",
         progress: Progress | None = None,
+        **others: Any,
     ) -> None:
-        given = dict(locals())  # each argument becomes an attribute of its name, as scikit-learn expects
-        del given["self"]
-        self.__dict__.update(given)
+        given = dict(locals())  # each argument becomes an attribute of the same name, as scikit-learn expects
+        del given["self"], given["others"]
+        for name in others:
+            if name not in _OTHERS:
+                raise TypeError(
+                    f"Summarizer() got an unexpected keyword argument {name!r}{near_miss(name, [*given, *_OTHERS])}"
+                )
+        self.__dict__.update(given | {name: setting.default for name, setting in _OTHERS.items()} | others)
 
     def fit(
         self,
         target: Any,
-        owners: Mapping[str, Any],
-        labels: Mapping[str, ArrayLike] | None = None,
+        owners: Any,
+        labels: Any = None,
         *,
+        groups: ArrayLike | None = None,
         public_rows: ArrayLike | None = None,
     ) -> Self:
-        """Run the protocol among a consumer, its curator and the owners.
+        """Run the protocol among a consumer, its curator and the owners: ``fit(target, owners, labels)``.
+
+        Rows of all owners may also come as one table: ``fit(target, X, y, groups=owner_of_each_row)``.
 
         Args:
             target: rows to match; an array or a data frame of numbers, or with a schema a data frame of pandas,
                 polars or pyarrow with the declared columns.
-            owners: rows of each owner, of the same kind and with the same columns; with a schema also the label's.
-            labels: labels of each owner's rows, where no schema declares them; they are handed on. Unless
+            owners: rows by owner's name, of the same kind and with the same columns; with a schema also the label's.
+                With ``groups``, one table with the rows of all owners.
+            labels: labels by owner's name, where no schema declares them; they come with the selected rows. Unless
                 the setting ``labels`` is ``ignore``, they help their owner and the curator to find rows of the right
-                classes.
+                classes. With ``groups``, one label for each row.
+            groups: the owner of each row. Row numbers in the result are then those of the one table.
             public_rows: rows that anybody may see, on the same scale: they give the width of the release's kernel.
         """
+        with threadpool_limits(limits=1, user_api="blas"):  # products are small: more threads mostly wait
+            if groups is None:
+                self._run(target, owners, labels, public_rows, _own_number)
+            else:
+                parts = _rows_of_groups(owners, groups)
+                tables = {name: _taken(owners, rows) for name, rows in parts.items()}
+                if labels is not None:
+                    labels = {name: _labels_of(labels, rows, len(np.asarray(groups))) for name, rows in parts.items()}
+                self._run(target, tables, labels, public_rows, lambda owner, row: int(parts[owner][row]))
+        warn_of(self.warnings_, stacklevel=2)
+        return self
+
+    def _run(self, target: Any, owners: Any, labels: Any, public_rows: Any, number: Callable[[str, int], int]) -> None:
         wishes = self._wishes()
         draws = self._draws(wishes)
         tables = self._tables(target, owners, labels, public_rows, draws.secrets)
         if self.progress is not None and not callable(self.progress):
             raise InvalidArgument("progress", type(self.progress).__name__, "must be a function")
         plan = make_plan(wishes, self._inputs(tables))
-        _ = plan.guarantees  # what is wrong with the wishes shows before a ledger is made
+        _ = plan.guarantees  # reject bad settings before a ledger is made
         plan.check_enough_rows(map(len, tables.owners.values()))
         check_workers_here(plan)
         shown = {safe: name for name, safe in tables.safe_names.items()}
@@ -171,12 +181,10 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             settled = plan.settle(ledger, draws, content=None if self.ledger is None else tables.digest())
             outcome = run_here(plan, settled, _scans(tables), ledger=ledger, shown_names=shown, progress=progress)
         rows = np.stack([tables.owners[shown[owner]][row] for owner, row in outcome.picks])
-        self._tell(Result(outcome, rows, tables.target), tables)
-        warn_of(self.warnings_, stacklevel=2)
-        return self
+        self._set_results(Result(outcome, rows, tables.target), tables, number)
 
     def _draws(self, wishes: RunSettings) -> RunDraws:
-        """New ones, or those that a run in the ledger began with: which rows of an id take part follows from them."""
+        # A run in the ledger goes on with its own draws: they decide which rows of an id take part.
         if isinstance(self.ledger, str | Path):
             return draws_of_run(wishes, Path(self.ledger), run=self.run)
         return new_draws(wishes)
@@ -208,15 +216,14 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
     def _wishes(self) -> RunSettings:
         if self.random_state is not None:
             arguments.count("random_state", self.random_state, least=0)
-        own = [setting for setting in settings() if setting.argument in self.get_params(deep=False)]
+        own = [setting for setting in settings() if not setting.is_of_interactive]
         given = {setting.name: getattr(self, setting.argument) for setting in own}
         if isinstance(self.protocol, Interactive):
             of_protocol = self.protocol.settings()
             for setting in own:
                 if setting.name in of_protocol and given[setting.name] not in (setting.default, self.protocol):
-                    raise InvalidArgument(
-                        setting.name, given[setting.name], "goes into Interactive(...) with its others"
-                    )
+                    reason = "goes into Interactive(...) with its others"
+                    raise InvalidArgument(setting.name, given[setting.name], reason)
             given |= of_protocol
         return RunSettings(**given)
 
@@ -245,8 +252,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             **known,
         )
 
-    def _tell(self, result: Result, tables: MarketTables) -> None:
-        """Everything about the result, in terms of the rows that the caller gave."""
+    def _set_results(self, result: Result, tables: MarketTables, number: Callable[[str, int], int]) -> None:
         shown = {safe: name for name, safe in tables.safe_names.items()}
         outcome, summary = result.outcome, result.outcome.summary
         self.terms_ = outcome.terms
@@ -254,13 +260,14 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         self.label_weight_ = summary.label_weight
         self.label_skill_ = summary.label_skill
         self.guarantees_ = outcome.guarantees
-        self.indices_ = [(shown[owner], tables.row_number(shown[owner], row)) for owner, row in outcome.picks]
+        picks = [(shown[owner], tables.row_number(shown[owner], row)) for owner, row in outcome.picks]
+        self.indices_ = [(owner, number(owner, row)) for owner, row in picks]
         self.weights_ = summary.weights
         if isinstance(tables, DeclaredTables):
-            delivered = summary_table(outcome, tables.schema, [owner for owner, _ in self.indices_])
+            delivered = summary_table(outcome, tables.schema, [owner for owner, _ in picks])
             self.summary_ = in_kind_of(next(iter(tables.tables.values())), delivered)
         else:
-            self.summary_ = gather(tables.tables, self.indices_)
+            self.summary_ = gather(tables.tables, picks)
         self.labels_ = summary.labels if tables.labels is not None else None
         self.likeness_ = result.likeness
         self.in_sample_squared_mmd_ = result.in_sample_squared_mmd
@@ -272,7 +279,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         )
         self.attribution_ = result.attribution
         self.shares_ = {shown[line.owner]: line.share for line in self.attribution_.owners}
-        self.warnings_ = (*_table_warnings(self._wishes(), tables), *outcome.warnings)
+        self.warnings_ = (*_warnings(self._wishes(), tables), *outcome.warnings)
         self.story_ = story(
             result,
             labels=self.labels_,
@@ -282,7 +289,6 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         )
 
     def _repr_html_inner(self) -> str:
-        """What a notebook shows: the story of a fitted summarizer, scikit-learn's drawing of one that is not."""
         fitted: str | None = getattr(self, "story_", None)
         return str(super()._repr_html_inner()) if fitted is None else fitted
 
@@ -302,6 +308,41 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             yield passing
 
 
+def _own_number(owner: str, row: int) -> int:  # noqa: ARG001
+    return row
+
+
+def _rows_of_groups(table: Any, groups: ArrayLike) -> dict[str, NDArray[np.intp]]:
+    """For each group the numbers of its rows, in order."""
+    if isinstance(table, Mapping):
+        raise InvalidArgument("groups", "given", "needs one table with the rows of all owners")
+    names = np.asarray(groups)
+    rows = table.num_rows if hasattr(table, "num_rows") else len(table)
+    if names.shape != (rows,):
+        raise InvalidArgument("groups", f"array of shape {names.shape}", f"must be one owner for each of {rows} rows")
+    if any(name is None or name != name for name in names.tolist()):
+        raise InvalidArgument("groups", "some are missing", "must name the owner of every row")
+    words = names.astype(np.str_)
+    return {str(name): np.flatnonzero(words == name) for name in np.unique(words)}
+
+
+def _labels_of(labels: Any, rows: NDArray[np.intp], count: int) -> NDArray[Any]:
+    values = np.asarray(labels)
+    if values.shape != (count,):
+        raise InvalidArgument("labels", f"array of shape {values.shape}", f"must be one label for each of {count} rows")
+    return values[rows]
+
+
+def _taken(table: Any, rows: NDArray[np.intp]) -> Any:
+    """Some rows of a table of any kind."""
+    library = library_of(table)
+    if library == "pandas":
+        return table.iloc[rows]
+    if library == "pyarrow":
+        return table.take(rows)
+    return table[rows] if library == "polars" else np.asarray(table)[rows]
+
+
 def _scans(tables: MarketTables) -> dict[str, MemoryScan]:
     """How owners reach their rows, by the names that may stand in records."""
     labels, records = tables.labels, tables.records if isinstance(tables, DeclaredTables) else {}
@@ -311,27 +352,78 @@ def _scans(tables: MarketTables) -> dict[str, MemoryScan]:
     }
 
 
-def _table_warnings(wishes: RunSettings, tables: MarketTables) -> list[Notice]:
-    """What the user should know of frames with a schema, as of files."""
+def _warnings(wishes: RunSettings, tables: MarketTables) -> list[Notice]:
     if not isinstance(tables, DeclaredTables):
-        return []
+        odd = _columns_on_another_scale(tables.target, list(tables.owners.values()))
+        names = column_names(next(iter(tables.tables.values()))) or range(tables.target.shape[1])
+        warnings: list[Notice] = [DifferentScales(tuple(str(names[place]) for place in odd))] if odd else []
+        return warnings + ([NotRepeatable()] if wishes.seed is not None and wishes.noise == "secret" else [])
     most = tables.schema.declaration.text_bytes
     shorter = [TooLongRows(name, rows, most) for name, rows in tables.too_long.items()]
-    warnings = job_warnings(
-        wishes, tables.schema, tables.target_table, tables.target, undeclared_id=tables.undeclared_id
-    )
-    return [*warnings, *shorter]
+    known = job_warnings(wishes, tables.schema, tables.target_table, tables.target, undeclared_id=tables.undeclared_id)
+    return [*known, *shorter]
+
+
+def _columns_on_another_scale(target: Rows, owners: list[Rows]) -> list[int]:
+    """Columns in which the target cannot be on the owners' scale, if they are most of the columns that vary.
+
+    A target may be a narrow part of the owners' rows, but not much wider than all of them, nor entirely outside. If
+    each column of the target has mean 0 and deviation 1, or minimum 0 and maximum 1, a scaler was fitted on it; then
+    the owners' rows, passed through the same scaler, have about the same middle and spread.
+    """
+    wide = target.astype(np.float64)
+    low, high = wide.min(axis=0), wide.max(axis=0)
+    least = np.min([rows.min(axis=0) for rows in owners], axis=0).astype(np.float64)
+    most = np.max([rows.max(axis=0) for rows in owners], axis=0).astype(np.float64)
+    varies = (high > low) & (most > least)
+    if not varies.any():
+        return []
+    mean, spread = wide.mean(axis=0), wide.std(axis=0)
+    count = sum(map(len, owners))
+    middle = sum(rows.sum(axis=0, dtype=np.float64) for rows in owners) / count
+    around = np.sqrt(sum(((rows - middle) ** 2).sum(axis=0) for rows in owners) / count)
+    off = (high < least) | (low > most) | (spread > _SPREAD * around)
+    standard = np.allclose(mean[varies], 0.0, atol=1e-6) and np.allclose(spread[varies], 1.0, atol=1e-3)
+    unit = np.allclose(low[varies], 0.0, atol=1e-9) and np.allclose(high[varies], 1.0, atol=1e-9)
+    if standard or unit:
+        off |= (np.abs(middle - mean) > _SPREAD * spread) | (around > _SPREAD * spread)
+    found = np.flatnonzero(off & varies)
+    return found.tolist() if 2 * len(found) > np.count_nonzero(varies) else []
+
+
+# The runtime signature and the docstring are made from the declaration of settings.
+_SHOWN = inspect.signature(Summarizer.__init__)
+_OTHERS: dict[str, Setting] = {
+    setting.argument: setting
+    for setting in settings()
+    if setting.argument not in _SHOWN.parameters and not setting.is_of_interactive
+}
+_MEANINGS = {setting.argument: setting.meaning for setting in settings()} | {
+    "schema": "declares the columns of data frames: a ``Schema``, or the path of its file",
+    "ledger": "file of the budgets, kept across runs; a temporary one if not given",
+    "rows_per_unit": "the unit of privacy: at most so many rows belong to one person; a schema says it by its id",
+    "run": "name of the run in the ledger",
+    "progress": "called as answers come in; a bar in a notebook if not given",
+}
+
+
+def _signature() -> inspect.Signature:
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    others = [
+        inspect.Parameter(name, keyword, default=setting.default, annotation=setting.type)
+        for name, setting in _OTHERS.items()
+    ]
+    return _SHOWN.replace(parameters=[*list(_SHOWN.parameters.values())[:-1], *others])
 
 
 def _described() -> str:
-    """The settings for a docstring, one after the other."""
-    own = inspect.signature(Summarizer).parameters
-    lines = [f"{setting.argument}: {setting.meaning}." for setting in settings() if setting.argument in own]
+    lines = [f"{name}: {_MEANINGS[name]}." for name in list(_signature().parameters)[1:]]
     wrapped = (textwrap.wrap(line, 112, subsequent_indent="    ", break_on_hyphens=False) for line in lines)
     return "\n".join(line for lines in wrapped for line in lines)
 
 
-if Summarizer.__doc__:  # Python can be told to leave docstrings out
+Summarizer.__init__.__signature__ = _signature()  # type: ignore[attr-defined]  # scikit-learn reads it
+if Summarizer.__doc__:  # python -OO removes docstrings
     # Python 3.13 and later remove the indentation of the class.
     Summarizer.__doc__ = re.sub(
         r"(?m)^( +)SETTINGS: .*$", lambda found: textwrap.indent(_described(), found[1]), Summarizer.__doc__

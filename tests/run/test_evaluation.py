@@ -156,6 +156,23 @@ def test_number_labels_are_judged_by_r2_and_weights_count() -> None:
 
 
 @pytest.mark.usefixtures("few_trees")
+def test_progress_counts_all_models_that_are_trained() -> None:
+    """Three models on each of two training sets, and three without each of two owners."""
+    coins, steps = np.random.default_rng(8), list[tuple[str, int, int]]()
+    rows, labels, owners = coins.normal(size=(40, 2)), np.arange(40) % 2, ["a", "b"] * 20
+    likeset.evaluate(
+        rows,
+        labels,
+        test_rows=coins.normal(size=(30, 2)),
+        test_labels=np.arange(30) % 2,
+        owners=owners,
+        compare={"others": (coins.normal(size=(20, 2)), np.arange(20) % 2)},
+        progress=lambda *step: steps.append(step),
+    )
+    assert [step[1:] for step in steps] == [(done, 12) for done in range(1, 13)]
+
+
+@pytest.mark.usefixtures("few_trees")
 def test_test_rows_that_models_were_trained_on_are_counted() -> None:
     rows, labels = labelled(60, seed=11)
     found = likeset.evaluate(rows[:30], labels[:30], test_rows=rows[25:], test_labels=labels[25:])

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from os import PathLike, fspath
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any
 
 from likeset.app.report import render
 from likeset.errors import InvalidArgument
@@ -10,49 +10,6 @@ from likeset.run.job import Job
 from likeset.run.notices import warn_of
 from likeset.run.runs import FinishedJob, run_job
 from likeset.transports.local import Progress
-
-__all__ = ["JobWishes", "match"]
-
-
-class JobWishes(TypedDict, total=False):
-    """All that a job may say beside its files and its size; ``likeset match --help`` says what each means."""
-
-    epsilon: float
-    delta: float
-    protocol: Literal["sealed", "interactive"]
-    gamma: float | Literal["median"]
-    gamma_scale: float
-    release_gamma: float | None
-    dimension: int | Literal["auto"]
-    offer_factor: float
-    allow_fewer: bool
-    offers: Literal["auto", "tilted", "uniform"]
-    thinning: bool
-    curator: Literal["auto", "trusted", "split"]
-    weights: bool
-    labels: Literal["match", "ignore"]
-    folds: int
-    relation: Literal["replace-one", "add-or-remove"]
-    declared_size: int | None
-    price_per_row: float
-    quorum: int
-    noise: Literal["secret", "simulated"]
-    seed: int | None
-    auction: Literal["auto", "everyone", "threshold", "paper"]
-    auction_epsilon: float | None
-    patience: int | None
-    summary_release: Literal["none", "gaussian", "mwem"]
-    schedule: str
-    promised_epsilon: float
-    owner_epsilon: float | None
-    accept_unproven: tuple[str, ...]
-    preset: Literal["paper"] | None
-    public_rows: str | None
-    seed_rows: str | None
-    consumer: str
-    purpose: str
-    ledger: str | None
-    run: str | None
 
 
 def match(
@@ -65,7 +22,7 @@ def match(
     resume: bool = False,
     compare: bool = False,
     progress: Progress | None = None,
-    **wishes: Unpack[JobWishes],
+    **settings: Any,
 ) -> FinishedJob:
     """Collect rows from owners' files that together look like a target's; data frames go to ``Summarizer``.
 
@@ -81,7 +38,7 @@ def match(
         resume: go on with a run that was interrupted.
         compare: add what uniform sampling would have given; it looks at all rows: only if they are yours.
         progress: called as answers come in.
-        wishes: the other fields of a job, such as ``epsilon``.
+        settings: the other fields of a job, such as ``epsilon``; ``likeset match --help`` describes each.
 
     Returns:
         Where all of it lies, what ``result.json`` says, and the rows as ``summary``, an Arrow table.
@@ -117,7 +74,7 @@ def match(
         schema=_address("schema", schema),
         size=size,
         out=_address("out", out),
-        **wishes,
+        **settings,
     )
     finished = run_job(job, render=render, resume=resume, compare=compare, progress=progress)
     warn_of(finished.warnings, stacklevel=2)

@@ -259,11 +259,12 @@ class Draft:
             raise InvalidArgument(
                 "offers", "'uniform'", "is of the sealed protocol; interactive needs a target release"
             )
-        if interactive and self.budget.epsilon == 0.0:
-            raise InvalidArgument("epsilon", 0.0, "allows no release of the target, which interactive needs")
         if wished == "uniform":
             return "uniform"
-        if self.budget.delta == 0.0 and self.budget.epsilon > 0.0:
+        if self.budget.epsilon == 0.0:
+            without = "" if interactive else ", or set offers to uniform, which makes no release"
+            raise InvalidArgument("epsilon", 0.0, f"allows no release of the target: raise it{without}")
+        if self.budget.delta == 0.0:
             raise InvalidArgument(
                 "delta", 0.0, "must be above 0 for a release of the target; offers='uniform' needs none"
             )
@@ -271,7 +272,7 @@ class Draft:
 
     def _pays(self) -> bool:
         """Whether a release can be expected to pay: a matter of the budget and the target's size alone."""
-        return self.budget.epsilon > 0.0 and self._outlook(self.dimension).pays
+        return self._outlook(self.dimension).pays
 
     def _fall_back(self) -> None:
         """Offers without a release, and a word about it."""

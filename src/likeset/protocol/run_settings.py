@@ -1,7 +1,7 @@
-"""Every setting of a run, declared once: name, type, default, what it means, and where it goes.
+"""Every setting of a run, declared once: name, type, default, meaning, and where it goes.
 
-``job.yaml``, the options of ``likeset match`` and ``likeset plan``, the arguments of ``likeset.Summarizer`` and the
-terms are made from it, or held against it by a test.
+``job.yaml``, the options of ``likeset match`` and ``likeset plan``, the arguments of ``likeset.match`` and of
+``likeset.Summarizer``, and the terms are made from it.
 """
 
 from dataclasses import MISSING, dataclass, field, fields
@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_type_hints
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-MOST_FOLDS = 50
-"""Of the target; each costs a selection."""
+MOST_FOLDS = 50  # of the target; each costs a selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,33 +18,32 @@ class Setting:
     """One setting, as it is declared.
 
     Attributes:
-        name: in a job; its option on the command line is called alike.
+        name: in a job; its option on the command line has the same name.
         type: of its value.
-        default: its value if nobody says otherwise; ``dataclasses.MISSING`` where it must be given.
-        meaning: what it is, in a sentence; ``words to type`` are marked so.
+        default: its value if none is given; ``dataclasses.MISSING`` where it must be given.
+        meaning: one sentence, without a full stop; ``words to type`` are marked.
         argument: its name as an argument of ``Summarizer``.
-        in_terms: whether it stands in the terms as it is wished.
+        in_terms: whether the terms contain it as given.
         is_fine: whether few people ever change it.
+        is_of_interactive: whether it has a meaning for the protocol ``interactive`` only.
     """
 
     name: str
     type: Any
     default: Any
     meaning: str
-    argument: str
-    in_terms: bool
-    is_fine: bool
+    argument: str = ""
+    in_terms: bool = False
+    is_fine: bool = False
+    is_of_interactive: bool = False
 
     @property
     def is_required(self) -> bool:
         return self.default is MISSING
 
 
-def _setting(
-    meaning: str, default: Any = MISSING, *, argument: str = "", in_terms: bool = False, is_fine: bool = False
-) -> Any:
-    metadata = {"meaning": meaning, "argument": argument, "in_terms": in_terms, "is_fine": is_fine}
-    return field(default=default, metadata=metadata)
+def _setting(meaning: str, default: Any = MISSING, **properties: Any) -> Any:
+    return field(default=default, metadata={"meaning": meaning, **properties})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +64,14 @@ class _Rounds:
         "given, the paper's K^(2/3) with K owners",
         None,
         is_fine=True,
+        is_of_interactive=True,
     )
     summary_release: Literal["none", "gaussian", "mwem"] = _setting(
         "what ``interactive`` releases about the summary each round: ``none``, ``gaussian``, ``mwem``",
         "none",
         in_terms=True,
         is_fine=True,
+        is_of_interactive=True,
     )
     schedule: str = _setting(
         "the paper's schedule for ``mwem``: ``theorem``, ``proof``, or ``experiment`` (with its own length and kernel "
@@ -79,12 +79,14 @@ class _Rounds:
         "",
         in_terms=True,
         is_fine=True,
+        is_of_interactive=True,
     )
     promised_epsilon: float = _setting(
         "the epsilon that the paper's theorem promises, from which its schedules and its auction's epsilon follow; "
         "what a run really costs must stay within epsilon and owner_epsilon",
         1.0,
         is_fine=True,
+        is_of_interactive=True,
     )
     owner_epsilon: float | None = _setting(
         "what owners may learn about one another's rows; if not given, what a threshold auction needs; 0 is nothing: "
@@ -92,7 +94,9 @@ class _Rounds:
         None,
         is_fine=True,
     )
-    accept_unproven: tuple[str, ...] = _setting("names of parts without a proof that are accepted", ())
+    accept_unproven: tuple[str, ...] = _setting(
+        "names of parts without a proof that are accepted", (), is_of_interactive=True
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +137,7 @@ class RunSettings(_Rounds):
 
     size: int = _setting("how many rows to collect", in_terms=True)
     epsilon: float = _setting(
-        "what owners may learn about a row of the target; 0 tells them nothing, and goes with uniform offers", 1.0
+        "what owners may learn about a row of the target; 0 tells them nothing, and needs uniform offers", 1.0
     )
     delta: float = _setting("the delta at which epsilon is stated", 1e-5)
     protocol: Literal["sealed", "interactive"] = _setting(
@@ -206,24 +210,16 @@ class RunSettings(_Rounds):
         "kind of noise: ``secret``, or ``simulated`` (repeatable with a seed, and NOT private)", "secret"
     )
     seed: int | None = _setting(
-        "seed of the public coins and, with simulated noise, of everything", None, argument="random_state"
+        "seed of the public coins and, with simulated noise, of everything; a run with secret noise cannot be repeated",
+        None,
+        argument="random_state",
     )
 
 
 def settings() -> tuple[Setting, ...]:
     """All settings: those of every run, then those of auctions and the paper's protocol."""
-    types = get_type_hints(RunSettings)
-    of_rounds = len(fields(_Rounds))
-    declared_fields = fields(RunSettings)
+    types, declared, of_rounds = get_type_hints(RunSettings), fields(RunSettings), len(fields(_Rounds))
     return tuple(
-        Setting(
-            name=declared.name,
-            type=types[declared.name],
-            default=declared.default,
-            meaning=declared.metadata["meaning"],
-            argument=declared.metadata["argument"] or declared.name,
-            in_terms=declared.metadata["in_terms"],
-            is_fine=declared.metadata["is_fine"],
-        )
-        for declared in (*declared_fields[of_rounds:], *declared_fields[:of_rounds])
+        Setting(one.name, types[one.name], one.default, **{"argument": one.name, **one.metadata})
+        for one in (*declared[of_rounds:], *declared[:of_rounds])
     )

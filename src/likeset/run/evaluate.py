@@ -1,8 +1,9 @@
 """What a training set is worth: models trained on it, judged on labelled test rows of the target's kind."""
 
+import itertools
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ from likeset.arguments import Rows
 from likeset.errors import BadDocument, BadTable, InvalidArgument
 from likeset.geometry.offers import uniform
 from likeset.run.job import Job
+from likeset.run.notebooks import notebook_progress
 from likeset.run.runs import JOB, SUMMARY, read_result
 from likeset.tables.cells import MissingWords
 from likeset.tables.frames import DeclaredFrame, column_names, numbers
@@ -36,6 +38,7 @@ from likeset.tables.rows_per_id import written_ids
 from likeset.tables.scan import without_dictionaries
 from likeset.tables.schema import Schema
 from likeset.tables.sources import checked_columns, open_source
+from likeset.transports.local import Progress
 
 MODELS = ("linear", "forest", "boosting")
 
@@ -202,6 +205,7 @@ def evaluate(
     schema: Schema | None = None,
     resamples: int = 1000,
     random_state: int = 0,
+    progress: Progress | None = None,
 ) -> Evaluation:
     """Train models on a summary, and judge them on test rows that nobody selected by.
 
@@ -219,6 +223,7 @@ def evaluate(
         schema: declares the columns of data frames.
         resamples: how often the test is resampled for the intervals.
         random_state: seed of the models and of the resamples.
+        progress: called as models are trained; a bar in a notebook if not given.
 
     Example:
         >>> from sklearn.datasets import load_iris
@@ -239,7 +244,8 @@ def evaluate(
     if schema is not None and schema.id_column is not None:
         ids = read_ids(test_rows, schema, name="test_rows")
     whose = None if owners is None else np.array([str(owner) for owner in owners])
-    return evaluate_sets(sets, test, ids=ids, owners=whose, resamples=resamples, seed=random_state)
+    with notebook_progress(progress) as told:
+        return evaluate_sets(sets, test, ids=ids, owners=whose, resamples=resamples, seed=random_state, progress=told)
 
 
 def read_ids(table: Any, schema: Schema, *, name: str | None = None) -> NDArray[np.str_] | None:
@@ -290,6 +296,7 @@ def evaluate_sets(
     owners: NDArray[np.str_] | None = None,
     resamples: int = 1000,
     seed: int = 0,
+    progress: Progress | None = None,
 ) -> Evaluation:
     """The same for training sets that may have been drawn several times.
 
@@ -300,22 +307,46 @@ def evaluate_sets(
         owners: for each row of the summary its owner, if they are to be judged.
         resamples: how often the test is resampled.
         seed: of models and resamples.
+        progress: called as models are trained.
     """
+    with threadpool_limits(limits=1, user_api="blas"):  # products are small: more threads mostly wait
+        return _evaluated(sets, test, ids, owners, resamples=resamples, seed=seed, progress=progress)
+
+
+def _evaluated(
+    sets: Mapping[str, Sequence[TrainingRows]],
+    test: TrainingRows,
+    ids: NDArray[np.str_] | None,
+    owners: NDArray[np.str_] | None,
+    *,
+    resamples: int,
+    seed: int,
+    progress: Progress | None,
+) -> Evaluation:
     arguments.count("resamples", resamples, least=100)
     first, (summary, *_) = next(iter(sets.items()))
     task: Literal["classes", "numbers"] = "numbers" if summary.labels.dtype.kind == "f" else "classes"
     _check(sets, test, task, owners)
     counts = _draws(len(test.labels), resamples, arguments.count("random_state", seed, least=0), ids)
-    lines, main = [], dict[str, dict[str, Draws]]()
+    parts = 0 if owners is None else len(np.unique(owners))
+    count = len(MODELS) * (sum(map(len, sets.values())) + (parts if parts > 1 else 0))
+    lines, main, trained = [], dict[str, dict[str, Draws]](), itertools.count(1)
+
+    def measured(model: str, rows: TrainingRows) -> dict[str, Draws]:
+        measures = _measures(train(model, rows, test, seed=seed), test.labels, counts, task)
+        if progress is not None:
+            progress("models trained", next(trained), count)
+        return measures
+
     for name, draws in sets.items():
         for model in MODELS:
-            each = [_measures(train(model, drawn, test, seed=seed), test.labels, counts, task) for drawn in draws]
+            each = [measured(model, drawn) for drawn in draws]
             means = {measure: np.stack([values[measure] for values in each]) for measure in _MEASURES[task]}
             scores = {measure: _score(values) for measure, values in means.items()}
             own = main.setdefault(model, each[0])
             gains = {} if name == first else {measure: _score(own[measure] - means[measure]) for measure in means}
             lines.append(TrainedOn(name, len(draws[0].labels), model, scores, gains))
-    losses = [] if owners is None else _losses(summary, test, owners, main, counts=counts, seed=seed, task=task)
+    losses = [] if owners is None else _losses(summary, owners, main, measured, measure=_MEASURES[task][0])
     persons = None if ids is None else len(np.unique(ids))
     notes = _notes(summary, test, task, persons)
     if task == "classes" and any(line.scores["accuracy"].low == 1.0 for line in lines):
@@ -330,23 +361,20 @@ def evaluate_sets(
 
 def _losses(
     summary: TrainingRows,
-    test: TrainingRows,
     owners: NDArray[np.str_],
     whole: Mapping[str, Mapping[str, Draws]],
+    measured: Callable[[str, TrainingRows], Mapping[str, Draws]],
     *,
-    counts: Draws,
-    seed: int,
-    task: Literal["classes", "numbers"],
+    measure: str,
 ) -> list[OwnerLoss]:
     """Each owner's rows left out in turn; an owner of all rows has nothing to be compared with."""
-    losses, main = [], _MEASURES[task][0]
+    losses = []
     for owner in np.unique(owners):
         rest = owners != owner
         for model, values in whole.items():
             loss = Score(None, None, None)
             if rest.any():
-                without = train(model, summary.part(rest), test, seed=seed)
-                loss = _score(values[main] - _measures(without, test.labels, counts, task)[main])
+                loss = _score(values[measure] - measured(model, summary.part(rest))[measure])
             losses.append(OwnerLoss(str(owner), int(np.count_nonzero(~rest)), model, loss))
     return losses
 
@@ -490,6 +518,7 @@ def evaluate_job(
     schema_file: str | None = None,
     owners: Mapping[str, str] | None = None,
     by_owner: bool = False,
+    progress: Progress | None = None,
 ) -> Evaluation:
     """Train models on the summary in a job's directory, and judge them on a test file.
 
@@ -500,6 +529,7 @@ def evaluate_job(
         owners: files of all owners, where the caller has them: all their rows, and as many drawn at random, are trained
             on as well.
         by_owner: whether to say what models lose without each owner's rows.
+        progress: called as models are trained.
 
     Raises:
         LikesetError: with what is wrong and what to do.
@@ -520,7 +550,8 @@ def evaluate_job(
         sets |= _all_rows({name: _labelled(address, schema) for name, address in owners.items()}, len(mapped.rows))
     whose = table.column("likeset_owner" if "likeset_owner" in table.column_names else "owner")
     names = np.array(whose.to_pylist(), dtype=np.str_) if by_owner else None
-    return evaluate_sets(sets, _labelled(test, schema), ids=read_ids(test, schema), owners=names)
+    ids = read_ids(test, schema)
+    return evaluate_sets(sets, _labelled(test, schema), ids=ids, owners=names, progress=progress)
 
 
 def _schema_of(folder: Path) -> str:

@@ -32,6 +32,7 @@ from likeset.run.notices import (
     BoundsFromData,
     ColumnHardlyCounts,
     NoiseIsSimulated,
+    NotRepeatable,
     RepeatedPersons,
     SuspectedIdentifier,
     TooLongRows,
@@ -149,12 +150,6 @@ class Job(_Settings):  # type: ignore[misc]  # likewise
 
     def wishes(self) -> RunSettings:
         """What it asks for, beside files and names."""
-        if self.epsilon == 0.0 and self.offers != "uniform":
-            raise InvalidArgument(
-                "epsilon",
-                0,
-                "allows no release of the target; raise it, or use --offers uniform (offers: uniform), without one",
-            )
         if self.seed is not None:
             arguments.count("seed", self.seed, least=0)
         return RunSettings(**{field.name: getattr(self, field.name) for field in fields(RunSettings)})
@@ -483,6 +478,8 @@ def job_warnings(
         warnings.append(RepeatedPersons(undeclared_id))
     if wishes.noise == "simulated":
         warnings.append(NoiseIsSimulated())
+    elif wishes.seed is not None:
+        warnings.append(NotRepeatable())
     if wishes.epsilon > _LARGEST_USUAL_EPSILON and wishes.offers != "uniform":
         warnings.append(WeakPromise(wishes.epsilon))
     use = BoundsUse(schema)

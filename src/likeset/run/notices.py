@@ -45,6 +45,42 @@ class NoiseIsSimulated(Notice):
 
 
 @dataclass(frozen=True, slots=True)
+class NotRepeatable(Notice):
+    """A seed was given, but the noise is secret."""
+
+    kind = "not-repeatable"
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return (
+            "the seed fixes public coins only: noise and draws are secret, so another run selects other rows; for "
+            "trials, simulated noise can be repeated, and is not private"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DifferentScales(Notice):
+    """The target and the owners' rows cannot be on one scale.
+
+    Attributes:
+        columns: that differ.
+    """
+
+    kind = "different-scales"
+    columns: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        few = ", ".join(self.columns[:5]) + (" and others" if len(self.columns) > 5 else "")
+        return (
+            f"target and owners are not on one scale (columns {few}): scale all of them alike, by public knowledge; a "
+            "scaler in a pipeline sees the target only"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class WeakPromise(Notice):
     """The budget is so large that it bounds next to nothing.
 

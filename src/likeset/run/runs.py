@@ -21,6 +21,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has no types
 
 from likeset import documents
 from likeset.arguments import Rows
@@ -850,6 +851,13 @@ def job_running(
     The job is planned once, before owners' files are read: what is wrong with the wishes shows then, and reading may
     take long.
     """
+    with threadpool_limits(limits=1, user_api="blas"):  # products are small: more threads mostly wait
+        yield from _job_running(job, resume=resume, progress=progress, scan=scan, compare=compare)
+
+
+def _job_running(
+    job: Job, *, resume: bool, progress: Progress | None, scan: OpenScan, compare: bool
+) -> Iterator[tuple[Path, JobResult]]:
     start = time.perf_counter()
     folder = JobFolder.checked(job, resume=resume)
     draws = draws_of_run(folder.job.wishes(), folder.ledger_path, run=str(folder.job.run))

@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from likeset.app.cli.job_options import owner_files
-from likeset.display.screen import JsonFlag, literal, show_json, show_notes, show_table, stdout
+from likeset.display.screen import JsonFlag, Waiting, literal, show_json, show_notes, show_table, stdout
 from likeset.errors import InvalidArgument
 from likeset.text import harmless
 
@@ -51,7 +51,10 @@ def evaluate(
         reason = "give a labelled file of your target's kind: without one nobody can say how good a model is there"
         raise InvalidArgument("--test", "missing", reason)
     files = owner_files(owner or [])
-    evaluation = evaluate_job(folder, test, schema_file=schema, owners=files, by_owner=by_owner)
+    with Waiting(quiet=json) as waiting:
+        evaluation = evaluate_job(
+            folder, test, schema_file=schema, owners=files, by_owner=by_owner, progress=waiting.step
+        )
     document = write_evaluation(folder, evaluation)
     documents.write_text(folder / REPORT, render(*read_result(folder), document))
     if json:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from likeset import documents
 from likeset.arguments import Rows
-from likeset.geometry.kernels import kernel_means, one_thread_a_product, rbf_kernel, squared_mmd
+from likeset.geometry.kernels import kernel_means, rbf_kernel, squared_mmd
 from likeset.run.job import Job
 from likeset.run.pictures import Images
 from likeset.run.result import ComparedRows, Comparison, JobResult
@@ -92,8 +92,7 @@ def run_showcase(
         purpose="to recognise handwritten 3s and 4s",
         out=str(out / "matched"),
     )
-    # Products are small here: threads of a library would wait for each other longer than they work.
-    with one_thread_a_product(), job_running(job, progress=progress) as (folder, result):
+    with job_running(job, progress=progress) as (folder, result):
         document = write_files(folder, with_baselines(result, market, tell=tell), render=render)
     return FinishedJob(Path(job.out), document)
 

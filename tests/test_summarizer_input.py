@@ -1,0 +1,316 @@
+"""What is given to the Summarizer: groups, scales, and bad input, which is refused by name before anything is spent."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import polars as pl
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+from likeset import Interactive, Schema, Summarizer
+from likeset.errors import BudgetExceeded, InvalidArgument, LikesetError, QuorumMissed
+from likeset.run.notices import DifferentScales
+from likeset.simulation import digits_market
+from summarizer_world import LABELS, OWNERS, PAPER, PAPER_PARTS, TARGET, rows, simulated
+
+Tables = tuple[NDArray[Any], dict[str, NDArray[Any]]]
+
+ALL_ROWS = np.concatenate(list(OWNERS.values()))
+ALL_LABELS = np.concatenate(list(LABELS.values()))
+GROUPS = np.repeat(list(OWNERS), [len(table) for table in OWNERS.values()])
+SHUFFLED = np.random.default_rng(4).permutation(len(ALL_ROWS))
+
+
+class TestGroups:
+    """One table with the rows of all owners, and the owner of each row."""
+
+    def test_it_is_the_same_run_with_row_numbers_of_the_one_table(self) -> None:
+        """Owners come in the order of their names there."""
+        apart = simulated().fit(TARGET, dict(sorted(OWNERS.items())), LABELS)
+        together = simulated().fit(TARGET, ALL_ROWS, ALL_LABELS, groups=GROUPS)
+        starts = dict(zip(OWNERS, (0, 70, 120), strict=True))
+        assert together.indices_ == [(owner, starts[owner] + row) for owner, row in apart.indices_]
+        assert [(pick.owner, pick.row) for pick in together.history_] == together.indices_
+        np.testing.assert_array_equal(together.summary_, apart.summary_)
+        assert together.labels_ is not None
+        np.testing.assert_array_equal(together.labels_, apart.labels_)
+
+    @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+    def test_rows_may_be_in_any_order_and_any_kind_of_table(self, make: Any) -> None:
+        own, whose = ALL_ROWS[SHUFFLED], GROUPS[SHUFFLED]
+        given, target = (make({"a": table[:, 0], "b": table[:, 1]}) for table in (own, TARGET))
+        found = simulated(4).fit(target, given, ALL_LABELS[SHUFFLED].tolist(), groups=whose.tolist())
+        numbers = [row for _, row in found.indices_]
+        assert [owner for owner, _ in found.indices_] == whose[numbers].tolist()
+        assert isinstance(found.summary_, type(given))
+        for place, name in enumerate("ab"):
+            np.testing.assert_array_equal(found.summary_[name], own[numbers, place])
+
+    def test_frames_with_a_schema(self) -> None:
+        schema = Schema.from_text("{likeset: schema, version: 1, columns: {age: {kind: numeric, bounds: [0, 100]}}}")
+        frame = pd.DataFrame({"age": np.arange(90.0), "clinic": ["north", "south", "west"] * 30})
+        found = Summarizer(9, schema=schema, offers="uniform").fit(frame[60:], frame, groups=frame.clinic)
+        assert found.summary_.age.tolist() == [frame.age[row] for _, row in found.indices_]
+        assert found.summary_.owner.tolist() == [frame.clinic[row] for _, row in found.indices_]
+
+    @pytest.mark.parametrize(
+        ("argument", "changes"),
+        [
+            ("groups", {"owners": OWNERS}),
+            ("groups", {"groups": GROUPS[1:]}),
+            ("groups", {"groups": np.array([None, *GROUPS[1:]], dtype=object)}),
+            ("groups", {"groups": [float("nan"), *[1.0] * (len(GROUPS) - 1)]}),
+            ("labels", {"labels": ALL_LABELS[1:]}),
+            ("owners", {"groups": None, "labels": None}),
+        ],
+    )
+    def test_what_does_not_fit_is_refused_by_name(self, argument: str, changes: dict[str, Any]) -> None:
+        given = {"target": TARGET, "owners": ALL_ROWS, "labels": ALL_LABELS, "groups": GROUPS, **changes}
+        with pytest.raises(InvalidArgument) as refused:
+            simulated().fit(**given)
+        assert refused.value.argument == argument
+
+
+class TestScales:
+    @pytest.mark.parametrize("scaler", [StandardScaler(), MinMaxScaler()])
+    def test_a_scaler_that_saw_the_target_only_is_noticed(self, scaler: Any) -> None:
+        market = digits_market(coins=np.random.default_rng(3))
+        raw = {name: 16.0 * table for name, table in market.owners.items()}
+        wishes: dict[str, Any] = {"offers": "uniform", "noise": "simulated", "random_state": 1, "release_gamma": 0.05}
+        pipeline = make_pipeline(scaler, Summarizer(20, **wishes)).fit(16.0 * market.target, raw)
+        (told,) = [one for one in pipeline[-1].warnings_ if isinstance(one, DifferentScales)]
+        assert len(told.columns) > 30
+        alike = {name: scaler.transform(table) for name, table in raw.items()}
+        for target, owners in (
+            (market.target, market.owners),
+            (16.0 * market.target, raw),
+            (scaler.transform(16.0 * market.target), alike),
+        ):
+            assert Summarizer(20, **wishes).fit(target, owners).warnings_ == ()
+
+    def test_a_target_that_is_wider_than_all_owners_or_beside_them_is_noticed(self) -> None:
+        narrow = {name: table / 10.0 for name, table in OWNERS.items()}
+        for owners in (narrow, {name: table + 20.0 for name, table in OWNERS.items()}):
+            found = simulated(3, offers="uniform").fit(TARGET, owners)
+            assert found.warnings_ == (DifferentScales(("0", "1", "2")),)
+        assert simulated(3, offers="uniform").fit(TARGET / 10.0, OWNERS).warnings_ == ()
+
+
+def with_nan() -> dict[str, NDArray[np.float64]]:
+    spoiled = OWNERS["south"].copy()
+    spoiled[17, 2] = np.nan
+    return {**OWNERS, "south": spoiled}
+
+
+BAD_DATA: list[tuple[str, dict[str, Any]]] = [
+    (r"owners", {"owners": {}}),
+    (r"owners", {"owners": list(OWNERS.values())}),
+    (r"owners", {"owners": None}),
+    (r"owners\['south'\].*2 columns where target has 3", {"owners": {**OWNERS, "south": rows(2, 9)[:, :2]}}),
+    (r"owners\['south'\].*NaN in row 17, column 2", {"owners": with_nan()}),
+    (r"owners\['south'\].*no rows", {"owners": {**OWNERS, "south": rows(2, 9)[:0]}}),
+    (r"owners\['south'\].*text", {"owners": {"south": [["a", "b", "c"]]}}),
+    (r"owners", {"owners": {"a b": rows(1, 9), "a_b": rows(2, 9)}}),
+    (r"owners", {"owners": {1: rows(1, 9), "1": rows(2, 9)}}),
+    (r"owners.*curator", {"owners": {"curator": rows(1, 9)}}),
+    (r"labels.*west/2", {"labels": {name: LABELS[name] for name in ("north clinic", "south")}}),
+    (r"labels\['south'\].*50 rows", {"labels": {**LABELS, "south": LABELS["west/2"]}}),
+    (r"labels", {"labels": [1, 2, 3]}),
+    (r"labels\['south'\]", {"labels": {**LABELS, "south": np.array(["word"] * 50)}}),
+    (r"1001 letters", {"labels": {name: ["x" * 1001] * len(LABELS[name]) for name in LABELS}}),
+    (r"labels\['south'\]", {"labels": {**LABELS, "south": [[1], [2, 3]]}}),
+    (r"labels\['south'\]", {"labels": {**LABELS, "south": np.array([None] * 50)}}),
+    (r"labels\['south'\]", {"labels": {**LABELS, "south": np.array(["word", 1] * 25, dtype=object)}}),
+    (r"labels\['south'\]", {"labels": {**LABELS, "south": np.full(50, "2020-01-01", dtype="M8[D]")}}),
+    (r"target", {"target": rows(0, 30)[0]}),
+    (r"target.*no rows", {"target": rows(0, 30)[:0]}),
+    (r"target.*two rows", {"target": rows(0, 1)}),
+    (r"target.*equal", {"target": np.ones((30, 3))}),
+    (r"target", {"target": None}),
+    (r"public_rows.*2 columns", {"public_rows": rows(0, 30)[:, :2]}),
+]
+
+
+@pytest.mark.parametrize(("words", "changes"), BAD_DATA)
+def test_bad_data_are_refused_by_name(words: str, changes: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    data: dict[str, Any] = {"target": TARGET, "owners": OWNERS, "labels": None, **changes}
+    with pytest.raises(InvalidArgument, match=words):
+        simulated(ledger=path).fit(**data)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("argument", "words", "settings"),
+    [
+        ("size", "180 rows that all owners have", {"size": 10**6}),
+        ("size", "180 rows that all owners have", {"size": 181, "protocol": "interactive", "dimension": 32}),
+        ("size", "170 rows that owners can offer, each 60 at most", {"size": 180, "offer_factor": 1.0}),
+        ("offer_factor", "6 rows where 50 are wanted", {"size": 50, "offer_factor": 0.1}),
+    ],
+)
+def test_too_few_rows_are_refused_before_anything_is_spent(
+    argument: str, words: str, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    """70, 50 and 60 rows; 0.1 rows for each of 50 are 5, so 2 of each owner."""
+    path = tmp_path / "ledger.sqlite"
+    with pytest.raises(InvalidArgument, match=words) as refused:
+        simulated(ledger=path, **settings).fit(TARGET, OWNERS)
+    assert refused.value.argument == argument
+    assert "--allow-fewer" in str(refused.value)
+    assert not path.exists()
+
+
+BAD_SETTINGS: list[tuple[str, dict[str, Any]]] = [
+    *(("size", {"size": value}) for value in (0, 2.5, "5", True, 10**30)),
+    *(("epsilon", {"epsilon": value}) for value in (-1.0, float("nan"), 1e300, "x", None)),
+    *((name, {name: -1.0}) for name in ("owner_epsilon", "auction_epsilon", "delta", "gamma", "release_gamma")),
+    *((name, {name: "x"}) for name in ("owner_epsilon", "delta", "gamma", "gamma_scale", "release_gamma")),
+    *((name, {name: 1e300}) for name in ("auction_epsilon", "gamma", "gamma_scale", "release_gamma", "offer_factor")),
+    *((name, {name: 3}) for name in ("protocol", "offers", "auction", "noise", "relation", "progress")),
+    *((name, {name: "unheard-of"}) for name in ("protocol", "offers", "auction", "noise", "relation", "curator")),
+    *((name, {name: "no"}) for name in ("weights", "labels", "thinning", "allow_fewer")),
+    *(("dimension", {"dimension": value}) for value in (0, 7, 10**9, 2.0)),
+    *(("quorum", {"quorum": value}) for value in (0, 4)),
+    *((name, {name: 1.5}) for name in ("rows_per_unit", "random_state", "folds", "quorum")),
+    ("delta", {"delta": 0}),
+    ("delta", {"delta": 1.0}),
+    ("offer_factor", {"offer_factor": 0.0}),
+    ("price_per_row", {"price_per_row": -1.0}),
+    ("epsilon", {"epsilon": 0.0}),
+    ("epsilon", {"epsilon": 0.0, "protocol": "interactive"}),
+    ("owner_epsilon", {"auction": "threshold", "owner_epsilon": 0.0}),
+    *((name, {"protocol": "interactive", name: "unheard-of"}) for name in ("auction", "summary_release", "schedule")),
+    *(("patience", {"protocol": "interactive", "patience": value}) for value in (0, 1.5)),
+    *(("promised_epsilon", {"protocol": "interactive", "promised_epsilon": value}) for value in (0.0, None)),
+    *(("accept_unproven", {"protocol": "interactive", "accept_unproven": value}) for value in ("paper-auction", (1,))),
+    ("auction", {"protocol": Interactive(auction="everyone"), "auction": "threshold"}),
+    ("seed_rows", {"protocol": Interactive.as_published(accept_unproven=PAPER_PARTS)}),
+    ("seed_rows", {"seed_rows": np.zeros((2, 4)), "protocol": "interactive"}),
+    ("seed_rows", {"seed_rows": np.full((2, 3), np.nan), "protocol": "interactive"}),
+    ("weights", {"weights": True, "protocol": "interactive"}),
+    ("offers", {"offers": "uniform", "protocol": "interactive"}),
+    ("protocol", {"auction": "paper"}),
+    ("size", {**PAPER, "accept_unproven": PAPER_PARTS, "size": 1}),
+    ("run", {"run": "two words"}),
+]
+
+
+@pytest.mark.parametrize(("argument", "settings"), BAD_SETTINGS)
+def test_bad_settings_are_refused_by_name(argument: str, settings: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with pytest.raises(InvalidArgument) as caught:
+        simulated(**{"size": 4, "ledger": path, **settings}).fit(TARGET, OWNERS)
+    assert caught.value.argument == argument
+    assert not path.exists()
+
+
+def test_rows_that_are_far_too_small_are_not_blamed_on_a_number_that_nobody_gave() -> None:
+    tiny = {name: np.asarray(rows) * 1e-30 for name, rows in OWNERS.items()}
+    with pytest.raises(InvalidArgument, match=r"gamma_scale = 1: makes gamma .* scale them to about 1"):
+        simulated(size=4).fit(np.asarray(TARGET) * 1e-30, tiny)
+
+
+def test_rows_that_a_release_could_not_tell_apart_are_refused_unless_a_width_is_given() -> None:
+    """The public grid begins at a thousandth for each column, squared: rows of a thousandth in all are one point to it.
+
+    Without a release, or with a width of their own, they are as good as others.
+    """
+    few = 1e-3 / np.abs(TARGET).max()
+    target, owners = np.asarray(TARGET) * few, {name: np.asarray(rows) * few for name, rows in OWNERS.items()}
+    with pytest.raises(InvalidArgument, match="within a few hundredths of a unit") as refused:
+        simulated(size=4, epsilon=4.0, release_gamma=None).fit(target, owners)
+    assert refused.value.argument == "target"
+    for settings in ({"release_gamma": 1e6}, {"release_gamma": None, "offers": "uniform"}):
+        simulated(size=4, epsilon=4.0, **settings).fit(target, owners)
+
+
+@pytest.mark.parametrize("place", [3, Path(), Path("no-such-folder") / "ledger.sqlite"])
+def test_a_ledger_must_be_a_file(place: Any, tmp_path: Path) -> None:
+    path = tmp_path / place if isinstance(place, Path) else place
+    with pytest.raises(LikesetError):
+        simulated(ledger=path).fit(TARGET, OWNERS)
+
+
+def test_a_quorum_that_is_missed_is_an_error(tmp_path: Path) -> None:
+    """One of three owners may disclose nothing more, and all three must take part."""
+    path = tmp_path / "ledger.sqlite"
+    Summarizer(4, offers="uniform", ledger=path, run="first").fit(TARGET, {"south": OWNERS["south"]})
+    with pytest.raises((BudgetExceeded, QuorumMissed)):
+        Summarizer(4, offers="uniform", ledger=path, run="second", quorum=3).fit(TARGET, OWNERS)
+
+
+_KINDS: list[dict[str, Any]] = [{}, {"weights": True}, {"offers": "uniform"}]
+_KINDS += [{"protocol": "interactive", "dimension": 16}, {"release_gamma": 1e-9}]
+
+
+def market(seed: int, *, rows: int = 24) -> Tables:
+    coins = np.random.default_rng(seed)
+    return coins.normal(size=(rows, 3)), {"a": coins.normal(size=(15, 3)), "b": coins.normal(0.5, 1.0, size=(12, 3))}
+
+
+def scaled(tables: Tables, kind: str, scale: float) -> Tables:
+    target, owners = tables
+    if kind == "owner":
+        return target, {**owners, "b": owners["b"] * scale}
+    if kind == "offset":
+        return target + scale, {name: rows + scale for name, rows in owners.items()}
+    factors = np.array([1.0, 1.0, scale]) if kind == "column" else np.full(3, scale)
+    return target * factors, {name: rows * factors for name, rows in owners.items()}
+
+
+def outcome(tables: Tables, **settings: Any) -> str:
+    target, owners = tables
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            summarizer = Summarizer(3, **{"epsilon": 8.0, "noise": "simulated", "random_state": 1, **settings})
+            fitted = summarizer.fit(target, owners)
+        except InvalidArgument as refused:
+            return refused.argument
+    assert np.isfinite([fitted.in_sample_squared_mmd_, *fitted.weights_, *fitted.shares_.values()]).all()
+    return "fitted"
+
+
+@pytest.mark.parametrize("kind", ["all", "owner", "column", "offset"])
+@pytest.mark.parametrize("power", [-30, -8, 2, 7, 19, 30])
+def test_rows_on_any_scale_give_numbers_or_a_refusal(kind: str, power: int) -> None:
+    tables = scaled(market(power % 3), kind, 10.0**power)
+    settings = _KINDS[(power + len(kind)) % len(_KINDS)]
+    assert outcome(tables, **settings) in {"fitted", "target", "owners['a']", "owners['b']", "gamma_scale", "gamma"} | (
+        {"release_gamma"} if "release_gamma" in settings else set()
+    )
+
+
+@pytest.mark.parametrize("settings", _KINDS[:3])
+def test_rows_ten_thousand_times_too_wide_are_refused_with_a_word(settings: dict[str, Any]) -> None:
+    target, owners = scaled(market(0), "all", 1e4)
+    with pytest.raises(InvalidArgument, match=r"not scaled.*public knowledge") as refused:
+        Summarizer(3, epsilon=8.0, **settings).fit(target, owners)
+    assert refused.value.argument == "target"
+    assert outcome((target, owners), release_gamma=1e-9) == "fitted"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_odd_columns_and_few_rows_give_numbers_or_a_refusal(dtype: type) -> None:
+    target, owners = market(1)
+    target, owners = target.astype(dtype), {name: rows.astype(dtype) for name, rows in owners.items()}
+    for value, whose in ((np.nan, "owners['b']"), (np.inf, "owners['b']"), (-np.inf, "owners['b']")):
+        spoiled = owners["b"].copy()
+        spoiled[:, 1] = value
+        assert outcome((target, {**owners, "b": spoiled})) == whose
+        wrong = target.copy()
+        wrong[:, 2] = value
+        assert outcome((wrong, owners)) == "target"
+    level = target.copy()
+    level[:, 0] = 7.0
+    assert outcome((level, owners)) == "fitted"
+    assert outcome((np.ones_like(target), owners)) == "target"
+    assert outcome((target[:1], owners)) == "target"
+    assert outcome((target, {"a": owners["a"], "b": owners["b"][:1]})) == "fitted"
