@@ -27,7 +27,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, roc_auc_sco
 from sklearn.model_selection import cross_val_predict
 
 from likeset import LikesetWarning, Summarizer, squared_mmd
-from likeset.geometry.greedy import match
+from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.kernels import median_gamma
 from likeset.geometry.offers import uniform
 from likeset.simulation import LabelledMarket, digits_market
@@ -89,7 +89,7 @@ def uniform_rows(market: LabelledMarket, seed: int) -> Training:
 
 def exact_greedy(market: LabelledMarket, _seed: int) -> Training:
     """Greedy selection on the exact kernel, from all rows."""
-    picked = match(market.pool, market.target, _SIZE, gamma=_gamma(market), method="exact").indices
+    picked = exact_greedy(market.pool, market.target, _SIZE, gamma=_gamma(market), method="exact").indices
     return Training(market.pool[picked], market.pool_labels[picked], len(market.pool))
 
 
@@ -198,7 +198,7 @@ def copied(setting: Setting, copied_tables: dict[str, Codes]) -> Iterator[tuple[
     parts = [(setting.indicators(codes[:, :-1]), classes[codes[:, -1]]) for codes, classes in found]
     rows, labels = (np.concatenate(column) for column in zip(*parts[:-1], strict=True))
     yield "DP copy by each owner", Training(rows, labels, 0), market
-    picked = match(rows, target, _SIZE, gamma=_gamma(market), method="exact").indices
+    picked = exact_greedy(rows, target, _SIZE, gamma=_gamma(market), method="exact").indices
     yield "DP copy by each owner, greedy", Training(rows[picked], labels[picked], 0), market
     yield "DP copy of the pool", Training(*parts[-1], len(own.pool)), market
 

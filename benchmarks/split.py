@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from delayed_links import DelayedLink
-from likeset.geometry.greedy import match
+from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.kernels import squared_mmd
 from likeset.split.engine.agreement import PARTIES, ProgramSettings
 from likeset.split.host import LocalMeeting, Meeting, OpenedPicks, SplitParty, program_digest, worker_python
@@ -175,7 +175,7 @@ def measure(arguments: argparse.Namespace, columns: int) -> dict[str, object]:
     after, own = resource.getrusage(resource.RUSAGE_CHILDREN), time.process_time() - own_before
     if run.opened is None:
         raise SystemExit("nothing was opened")
-    picks, clear = run.opened.numbers, match(rows, target, arguments.size, gamma=gamma, method="exact").indices
+    picks, clear = run.opened.numbers, exact_greedy(rows, target, arguments.size, gamma=gamma, method="exact").indices
     return {
         "rows": "mnist" if shown else "mixture",
         "tunnels": joined["tunnels"],

@@ -110,7 +110,7 @@ def quality(arguments: argparse.Namespace) -> None:
 
 def _selected(market: Any, gamma: float, rank: int) -> NDArray[np.int64]:
     """Rows matched with the classes that shares would find; these count by their skill and by the pool's supply."""
-    from likeset.geometry.greedy import match, swap
+    from likeset.geometry.greedy import exact_greedy, swap
     from likeset.geometry.labels import ClassChances, joint_rows
 
     classes = int(market.labels.max()) + 1
@@ -123,7 +123,7 @@ def _selected(market: Any, gamma: float, rank: int) -> NDArray[np.int64]:
     found = np.asarray(chances)
     told = ClassChances(market.labels, found.mean(axis=0), found, skill=float(skill), weight=weight)
     rows, wanted, shares, _ = joint_rows(market.pool, market.target, told, size=market.size, gamma=gamma)
-    matched = match(rows, wanted, market.size, gamma=gamma, target_weights=shares)
+    matched = exact_greedy(rows, wanted, market.size, gamma=gamma, target_weights=shares)
     return swap(rows, wanted, matched.indices, gamma=gamma, passes=2, target_weights=shares)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.svm import LinearSVC
 
 from likeset.errors import InvalidArgument
-from likeset.geometry.greedy import match
+from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.geometry.weights import weights
 from likeset.simulation import LabelledMarket, Task, run_protocol, svm_scores
@@ -87,7 +87,7 @@ class JointAxes:
 def _picks(cell: Cell, market: LabelledMarket, gamma: float) -> Any:
     size = int(cell["size"])
     if cell["method"] == "exact":
-        return match(market.pool, market.target, size, gamma=gamma, method="exact").indices
+        return exact_greedy(market.pool, market.target, size, gamma=gamma, method="exact").indices
     task = Task(
         market=market,
         size=size,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.errors import InvalidArgument
-from likeset.geometry.greedy import match
+from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.kernels import squared_mmd
 from likeset.protocol.selection import Selection
 from studies.contract import Cell, Options, Presentation, RecordLine
@@ -50,7 +50,7 @@ class JointFamilies:
         selected = {
             "match": told.indices,
             "ignore": Selection(gamma=gamma).select(market.pool, market.target, market.size).indices,
-            "exact": match(market.pool, market.target, market.size, gamma=gamma, method="exact").indices,
+            "exact": exact_greedy(market.pool, market.target, market.size, gamma=gamma, method="exact").indices,
         }
         results = {name: judge_selection(market, indices, gamma) for name, indices in selected.items()}
         return {**results, "label_weight": told.label_weight, "label_skill": told.label_skill}

@@ -13,7 +13,7 @@ import numpy as np
 
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
-from likeset.geometry.greedy import match
+from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.privacy import auction
 from likeset.privacy.noise import SimulatedNoise
@@ -85,7 +85,7 @@ class Parsimony:
         )
         market, unseen = replace(market, target=market.target[:_TARGET]), market.target[_TARGET:]
         gamma = median_gamma(market.target, scale=1.0, coins=np.random.default_rng(0))
-        exact = match(market.pool, market.target, size, gamma=gamma, method="exact").indices
+        exact = exact_greedy(market.pool, market.target, size, gamma=gamma, method="exact").indices
         yardstick = squared_mmd(market.pool[exact], unseen, gamma=gamma)
         if cell["method"] in ASKING_METHODS[:2]:
             plan = _plan(cell)

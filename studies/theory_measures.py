@@ -16,7 +16,7 @@ from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.geometry.features import FourierFeatures
-from likeset.geometry.greedy import match
+from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.kernels import blocks, rbf_kernel
 from likeset.privacy import mwem_mean
 from likeset.privacy.events import ROW, Relation
@@ -232,7 +232,7 @@ def subset_values(
     kernel, attraction = _kernels(pool, target, gamma)
     coins = np.random.default_rng(seed)
     numbers: Numbers = {
-        "greedy": _value(kernel, attraction, match(pool, target, size, gamma=gamma, method="exact").indices)
+        "greedy": _value(kernel, attraction, exact_greedy(pool, target, size, gamma=gamma, method="exact").indices)
     }
     for name, among in (("any", np.arange(len(pool))), ("right", np.flatnonzero(right))):
         if len(among) < size:
@@ -250,7 +250,7 @@ def small_optimum(pool: Rows, target: Rows, *, size: int, gamma: float) -> Numbe
     subsets = np.array(list(itertools.combinations(range(len(pool)), size)))
     within = kernel[subsets[:, :, None], subsets[:, None, :]].mean(axis=(1, 2))
     best = float((2.0 * attraction[subsets].mean(axis=1) - within).max())
-    greedy = match(pool, target, size, gamma=gamma, method="exact").indices
+    greedy = exact_greedy(pool, target, size, gamma=gamma, method="exact").indices
     return {"greedy": _value(kernel, attraction, greedy), "best": best}
 
 

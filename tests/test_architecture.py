@@ -71,7 +71,7 @@ def imported_names(tree: ast.AST, module: str, *, is_package: bool) -> Iterator[
 
 
 def part_of(name: str) -> str | None:
-    """``likeset.geometry`` of ``likeset.geometry.greedy.match``; ``studies`` of any study; None of others."""
+    """``likeset.geometry`` of ``likeset.geometry.greedy.exact_greedy``; ``studies`` of any study; None of others."""
     words = name.split(".")
     if words[0] == "studies":
         return "studies"
@@ -197,7 +197,10 @@ def test_a_bad_import_or_a_module_without_a_layer_is_caught(
             "likeset/geometry/good.py",
             "from likeset import arguments, errors\nfrom .kernels import blocks\nimport numpy",
         ),
-        ("likeset/app/cli/good.py", "from likeset.display import screen\nfrom likeset.geometry.greedy import match"),
+        (
+            "likeset/app/cli/good.py",
+            "from likeset.display import screen\nfrom likeset.geometry.greedy import exact_greedy",
+        ),
         ("likeset/__init__.py", "from likeset.app import cli\nfrom likeset.geometry import greedy"),
         (
             "studies/good.py",

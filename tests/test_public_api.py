@@ -22,6 +22,7 @@ PUBLIC = [
     "Terms",
     "errors",
     "evaluate",
+    "exact_greedy",
     "match",
     "squared_mmd",
 ]
@@ -34,7 +35,7 @@ SIGNATURES = {
     "likeset.match": "(target, owners, *, schema, size, out, resume, compare, progress, settings)",
     "likeset.squared_mmd": "(a, b, *, gamma, weights)",
     "likeset.geometry.features.FourierFeatures": "(columns, dimension, gamma, seed, kind)",
-    "likeset.geometry.greedy.match": ("(pool, target, size, *, gamma, method, progress, target_weights)"),
+    "likeset.geometry.greedy.exact_greedy": ("(pool, target, size, *, gamma, method, progress, target_weights)"),
     "likeset.geometry.offers.uniform": "(owner_sizes, size, *, coins)",
     "likeset.geometry.kernels.median_gamma": "(rows, *, scale, coins, sample)",
     "likeset.geometry.greedy.swap": "(pool, target, selected, *, gamma, passes, target_weights)",

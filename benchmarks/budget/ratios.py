@@ -16,7 +16,7 @@ import labels as label_market
 import letters
 import protocols
 from budget.measure import Sides
-from likeset.geometry.greedy import match
+from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.kernels import squared_mmd
 from likeset.homes.mail import Shell
 from likeset.ledger.budget import Limit
@@ -86,7 +86,7 @@ def _one_pass(pool: np.ndarray, target: np.ndarray) -> None:
 @contextmanager
 def _greedy() -> Iterator[Sides]:
     pool, target = _pool()
-    yield lambda: match(pool, target, _PICKED, gamma=_GAMMA), lambda: _one_pass(pool, target)
+    yield lambda: exact_greedy(pool, target, _PICKED, gamma=_GAMMA), lambda: _one_pass(pool, target)
 
 
 @contextmanager

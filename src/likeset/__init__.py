@@ -7,6 +7,7 @@ from likeset import errors
 
 if TYPE_CHECKING:
     from likeset.app.file_matching import match
+    from likeset.geometry.greedy import exact_greedy
     from likeset.geometry.kernels import squared_mmd
     from likeset.protocol.run_settings import Interactive
     from likeset.protocol.terms import Terms
@@ -24,6 +25,7 @@ __all__ = [
     "Terms",
     "errors",
     "evaluate",
+    "exact_greedy",
     "match",
     "squared_mmd",
 ]
@@ -35,18 +37,18 @@ _HOMES = {
     "Summarizer": "likeset.summarizer",
     "Terms": "likeset.protocol.terms",
     "evaluate": "likeset.run.evaluate",
+    "exact_greedy": "likeset.geometry.greedy",
     "match": "likeset.app.file_matching",
     "squared_mmd": "likeset.geometry.kernels",
 }
 
 
 def __dir__() -> list[str]:
-    """What users may rely on, whether or not it was loaded yet."""
     return sorted([*__all__, "__version__"])
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used: the command line would wait two seconds for what it may not need."""
+    # Load a public name when it is first used: the command line would wait two seconds for what it may not need.
     if name not in _HOMES:
         raise AttributeError(f"module 'likeset' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.arguments import Rows
-from likeset.geometry.greedy import match
+from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.offers import uniform
 from likeset.homes.mail import ConsumerShell, CuratorShell, Shell
 from likeset.ledger.ledger import Request
@@ -346,7 +346,7 @@ _ACCEPTED = ("paper-auction", "summary-release")
 def greedy(task: Task) -> MethodPicks:
     """Greedy selection by somebody who sees all rows."""
     pool = task.market.pool
-    selected = match(pool, task.market.target, task.size, gamma=task.gamma, method="exact")
+    selected = exact_greedy(pool, task.market.target, task.size, gamma=task.gamma, method="exact")
     return MethodPicks(selected.indices, len(pool), target=POOLED, owners=POOLED)
 
 

@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 
 import job_world
 from likeset.app.demo import showcase
-from likeset.geometry.greedy import match
+from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.kernels import squared_mmd
 from likeset.ledger.ledger import Ledger
 from likeset.run.job import Job
@@ -83,7 +83,7 @@ def test_every_line_is_measured_against_the_same_held_out_rows(result: dict[str,
     assert (result["comparison"]["measure"], result["comparison"]["rows"]) == ("held-out", len(held_out))
     pool = np.concatenate([rows_in(f"data/{name}.parquet") for name in OWNERS])
     target = rows_in("data/target.parquet")
-    exact = pool[match(pool, target, showcase.SIZE, gamma=gamma, method="exact").indices]
+    exact = pool[exact_greedy(pool, target, showcase.SIZE, gamma=gamma, method="exact").indices]
     lines = _lines(result)
     for name, rows in (
         ("this summary", rows_in("matched/summary.parquet")),

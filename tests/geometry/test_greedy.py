@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import naive_twins
 from chance import examples, public_coins
 from likeset.geometry import greedy
-from likeset.geometry.greedy import Match, MatchMethod, match
+from likeset.geometry.greedy import Match, MatchMethod, exact_greedy
 from likeset.geometry.kernels import median_gamma, squared_mmd
 from naive_twins import marginal_gain, objective
 
@@ -40,7 +40,7 @@ def pinned_coins() -> np.random.Generator:
 def test_exact_picks_what_brute_force_picks(seed: int) -> None:
     pool, target = points(seed, 40, 1 + seed % 3), points(seed + 100, 9, 1 + seed % 3, mean=0.5)
     gamma = [0.1, 0.7, 4.0][seed % 3]
-    found = match(pool, target, 12, gamma=gamma, method="exact")
+    found = exact_greedy(pool, target, 12, gamma=gamma, method="exact")
     assert found.indices.tolist() == naive_twins.greedy(pool, target, 12, gamma=gamma)
 
 
@@ -52,14 +52,14 @@ def test_equal_rows_are_picked_in_order_of_their_index(seed: int) -> None:
     target = coins.integers(0, 3, size=(5, 2)).astype(float)
     expected = naive_twins.greedy(pool, target, 15, gamma=0.6)
     for method in ("exact", "block"):
-        assert match(pool, target, 15, gamma=0.6, method=method).indices.tolist() == expected
+        assert exact_greedy(pool, target, 15, gamma=0.6, method=method).indices.tolist() == expected
 
 
 @settings(max_examples=examples(25))
 @given(seed=st.integers(0, 2**32), rows=st.integers(1, 25), columns=st.integers(1, 3), gamma=st.floats(0.05, 5))
 def test_every_pick_of_exact_has_the_largest_gain_there_is(seed: int, rows: int, columns: int, gamma: float) -> None:
     pool, target = points(seed, rows, columns), points(seed + 1, 6, columns)
-    found = match(pool, target, rows, gamma=gamma, method="exact")
+    found = exact_greedy(pool, target, rows, gamma=gamma, method="exact")
     for made, (pick, gain) in enumerate(zip(found.indices, found.gains, strict=True)):
         chosen = found.indices[:made]
         gains = marginal_gain(pool, pool[chosen], target, gamma=gamma)
@@ -70,7 +70,7 @@ def test_every_pick_of_exact_has_the_largest_gain_there_is(seed: int, rows: int,
 
 def test_identical_rows_are_picked_from_the_first_to_the_last() -> None:
     pool = np.ones((50, 2))
-    assert match(pool, pool[:1], 50, gamma=1.0, method="exact").indices.tolist() == list(range(50))
+    assert exact_greedy(pool, pool[:1], 50, gamma=1.0, method="exact").indices.tolist() == list(range(50))
 
 
 # What a match says of itself is true.
@@ -99,13 +99,13 @@ def test_gains_and_objectives_are_those_of_the_rows(
     """An offset of 1000 costs three of float32's seven digits, whether the pool holds them or we compute them."""
     pool = (points(1, 21_000, 3) + offset).astype(dtype)
     target = (points(2, 50, 3, mean=0.6, scale=0.5) + offset).astype(dtype)
-    found = match(pool, target, 60, gamma=0.5, method=method)
+    found = exact_greedy(pool, target, 60, gamma=0.5, method=method)
     assert_true_of_itself(found, pool, target, gamma=0.5, tolerance=tolerance if offset == 0 else max(tolerance, 1e-9))
 
 
 def test_the_squared_mmd_is_the_targets_own_mean_kernel_less_the_objective() -> None:
     pool, target = points(3, 300, 2), points(4, 20, 2)
-    found = match(pool, target, 25, gamma=0.9)
+    found = exact_greedy(pool, target, 25, gamma=0.9)
     own = naive_twins.mean_kernel(target, target, gamma=0.9)
     assert squared_mmd(pool[found.indices], target, gamma=0.9) == pytest.approx(own - found.objectives[-1], abs=1e-12)
 
@@ -187,7 +187,7 @@ def test_block_is_never_much_worse_than_exact(data: Any, width: float, dtype: ty
     pool, target = pool.astype(dtype), target.astype(dtype)
     left = {}
     for method in ("exact", "block"):
-        found = match(pool, target, size, gamma=gamma, method=method)
+        found = exact_greedy(pool, target, size, gamma=gamma, method=method)
         assert len(np.unique(found.indices)) == size
         left[method] = squared_mmd(pool[found.indices], target, gamma=gamma)
     own = target[:400]
@@ -199,7 +199,9 @@ def test_block_with_active_sets_is_exact_where_the_right_rows_are_few() -> None:
     """240 right rows among 12,000: every active set holds them all, so picks and order must be the same."""
     pool, target = _two_per_cent_right_rows(public_coins(5))
     gamma = median_gamma(target, scale=1.0, coins=public_coins(0))
-    exact, block = (match(pool, target, 100, gamma=gamma, method=method).indices for method in ("exact", "block"))
+    exact, block = (
+        exact_greedy(pool, target, 100, gamma=gamma, method=method).indices for method in ("exact", "block")
+    )
     assert exact.tolist() == block.tolist()
 
 
@@ -212,7 +214,7 @@ def test_block_looks_at_part_of_the_pool_only() -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_the_same_arguments_give_the_same_match(method: MatchMethod) -> None:
     pool, target = points(6, 21_000, 3), points(7, 40, 3)
-    runs = [match(pool.copy(), target, 30, gamma=0.5, method=method) for _ in range(2)]
+    runs = [exact_greedy(pool.copy(), target, 30, gamma=0.5, method=method) for _ in range(2)]
     np.testing.assert_array_equal(runs[0].indices, runs[1].indices)
     np.testing.assert_array_equal(runs[0].gains, runs[1].gains)
     np.testing.assert_array_equal(runs[0].objectives, runs[1].objectives)
@@ -221,14 +223,14 @@ def test_the_same_arguments_give_the_same_match(method: MatchMethod) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_a_pool_can_be_matched_down_to_its_last_row(method: MatchMethod) -> None:
     pool, target = points(8, 1500, 2), points(9, 30, 2)
-    found = match(pool, target, 1500, gamma=0.5, method=method)
+    found = exact_greedy(pool, target, 1500, gamma=0.5, method=method)
     np.testing.assert_array_equal(np.sort(found.indices), np.arange(1500))
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_one_row_of_one_row_is_that_row(method: MatchMethod) -> None:
     """J({0}) against a target at 1: 2e^-1 - 1."""
-    found = match([[0.0]], [[1.0]], 1, gamma=1.0, method=method)
+    found = exact_greedy([[0.0]], [[1.0]], 1, gamma=1.0, method=method)
     assert found.indices.tolist() == [0]
     assert len(found) == 1
     assert found.objectives[0] == pytest.approx(2 * np.exp(-1) - 1, abs=1e-12)
@@ -237,12 +239,12 @@ def test_one_row_of_one_row_is_that_row(method: MatchMethod) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_the_arguments_are_read_only_and_any_memory_order_will_do(method: MatchMethod) -> None:
     pool, target = points(10, 5000, 3), points(11, 40, 3)
-    expected = match(pool, target, 25, gamma=0.5, method=method)
+    expected = exact_greedy(pool, target, 25, gamma=0.5, method=method)
     strided = np.repeat(pool, 2, axis=1)[:, ::2]
     for same in (np.asfortranarray(pool), strided):
         kept = same.copy()
         same.flags.writeable = False
-        found = match(same, target, 25, gamma=0.5, method=method)
+        found = exact_greedy(same, target, 25, gamma=0.5, method=method)
         np.testing.assert_array_equal(found.indices, expected.indices)
         np.testing.assert_array_equal(same, kept)
 
@@ -250,7 +252,9 @@ def test_the_arguments_are_read_only_and_any_memory_order_will_do(method: MatchM
 @pytest.mark.parametrize("method", METHODS)
 def test_progress_counts_up_to_the_size(method: MatchMethod) -> None:
     seen: list[tuple[int, int]] = []
-    match(points(12, 5000, 2), points(13, 20, 2), 40, gamma=0.5, method=method, progress=lambda *at: seen.append(at))
+    exact_greedy(
+        points(12, 5000, 2), points(13, 20, 2), 40, gamma=0.5, method=method, progress=lambda *at: seen.append(at)
+    )
     assert seen[-1] == (40, 40)
     assert [made for made, _ in seen] == sorted({made for made, _ in seen})
     assert {wanted for _, wanted in seen} == {40}
@@ -260,7 +264,7 @@ def test_float32_and_float64_pools_match_equally_well() -> None:
     pool, target = _mixture(public_coins(1))
     left = []
     for dtype in (np.float32, np.float64):
-        found = match(pool.astype(dtype), target.astype(dtype), 100, gamma=0.05)
+        found = exact_greedy(pool.astype(dtype), target.astype(dtype), 100, gamma=0.05)
         left.append(squared_mmd(pool[found.indices], target, gamma=0.05))
     assert left[0] == pytest.approx(left[1], rel=0.1)
 
@@ -271,7 +275,7 @@ def test_float32_and_float64_pools_match_equally_well() -> None:
 _MEASURE = """
 from pathlib import Path
 import numpy as np
-from likeset.geometry.greedy import match
+from likeset.geometry.greedy import exact_greedy
 
 def peak():
     # getrusage would also count what the parent held when it started us.
@@ -285,10 +289,10 @@ def rows(seed, count):
         coins.standard_normal(out=made[first : first + 5000], dtype=np.float32)
     return made
 
-warm = match(rows(1, 6000), rows(2, 100), 20, gamma=0.02)
+warm = exact_greedy(rows(1, 6000), rows(2, 100), 20, gamma=0.02)
 before = peak()
 pool, target = rows(3, 200_000), rows(4, 500)
-match(pool, target, 100, gamma=0.01)
+exact_greedy(pool, target, 100, gamma=0.01)
 print((peak() - before) / pool.nbytes)
 """
 
@@ -333,7 +337,9 @@ def test_block_is_never_much_worse_than_exact_where_rows_are_plenty(data: Any, w
     size = 80
     gamma = median_gamma(target, scale=width, coins=pinned_coins())
     left = {
-        method: squared_mmd(pool[match(pool, target, size, gamma=gamma, method=method).indices], target, gamma=gamma)
+        method: squared_mmd(
+            pool[exact_greedy(pool, target, size, gamma=gamma, method=method).indices], target, gamma=gamma
+        )
         for method in ("exact", "block")
     }
     luck = (1.0 - objective(target, target, gamma=gamma)) / size
@@ -342,7 +348,7 @@ def test_block_is_never_much_worse_than_exact_where_rows_are_plenty(data: Any, w
 
 def test_equal_rows_are_picked_in_order_of_their_index_by_block_too() -> None:
     """More equal rows than an active set holds: those that it leaves out must not be the first."""
-    found = match(np.zeros((GROUPED, 2)), [[0.0, 0.0]], 300, gamma=1.0, method="block")
+    found = exact_greedy(np.zeros((GROUPED, 2)), [[0.0, 0.0]], 300, gamma=1.0, method="block")
     assert found.indices.tolist() == list(range(300))
 
 
@@ -350,7 +356,7 @@ def test_of_copies_the_first_is_picked_first_also_where_a_sample_of_the_rows_com
     """Copies far apart in the pool: a sample that held a later one only would break the order."""
     different = GROUPED // 3
     pool, target = np.tile(points(21, different, 4), (3, 1)), points(22, 100, 4, mean=0.3)
-    picked = match(pool, target, 300, gamma=0.2).indices
+    picked = exact_greedy(pool, target, 300, gamma=0.2).indices
     for place, row in enumerate(picked):
         assert set(range(row % different, row, different)) <= set(picked[:place].tolist())
 
@@ -377,7 +383,7 @@ def test_two_groups_of_rows_far_apart_are_matched_as_well_in_float32_as_in_float
     pool, target = (rows.astype(np.float32).astype(np.float64) for rows in (pool, target))
     left = []
     for dtype in (np.float32, np.float64):
-        found = match(pool.astype(dtype), target.astype(dtype), 100, gamma=0.2, method=method)
+        found = exact_greedy(pool.astype(dtype), target.astype(dtype), 100, gamma=0.2, method=method)
         left.append(squared_mmd(pool[found.indices], target, gamma=0.2))
         assert found.objectives[-1] == pytest.approx(objective(pool[found.indices], target, gamma=0.2), abs=1e-3)
     assert left[0] <= 1.5 * left[1]

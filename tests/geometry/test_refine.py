@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import naive_twins
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
-from likeset.geometry.greedy import match, swap
+from likeset.geometry.greedy import exact_greedy, swap
 from likeset.geometry.kernels import squared_mmd
 
 
@@ -80,7 +80,7 @@ def test_a_pool_larger_than_the_active_set_improves_as_well(
 def test_swapping_improves_on_greedy() -> None:
     coins = public_coins(3)
     pool, target = coins.normal(size=(500, 2)), coins.normal(0.3, 0.8, size=(40, 2))
-    greedy = match(pool, target, 12, gamma=0.8).indices
+    greedy = exact_greedy(pool, target, 12, gamma=0.8).indices
     refined = swap(pool, target, greedy, gamma=0.8, passes=5)
     assert squared_mmd(pool[refined], target, gamma=0.8) < squared_mmd(pool[greedy], target, gamma=0.8)
 

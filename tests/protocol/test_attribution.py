@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from chance import public_coins
 from likeset.errors import InvalidArgument
-from likeset.geometry.greedy import match
+from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.shapley import SelectionGame, selection_game
 from likeset.protocol.attribution import Attribution, attribute, payments, shares
 
@@ -64,7 +64,7 @@ def summary(owner_count: int, size: int = 25) -> tuple[NDArray[np.int64], Select
     centres[0], centres[1] = (-0.5, 0.0), (0.5, 0.0)
     pool = centres[owners] + 0.4 * coins.normal(size=(len(owners), 2))
     target = 0.6 * coins.normal(size=(40, 2))
-    found = match(pool, target, size, gamma=0.8)
+    found = exact_greedy(pool, target, size, gamma=0.8)
     chosen = owners[found.indices]
     return chosen, selection_game(pool[found.indices], chosen, owner_count, target, gamma=0.8)
 

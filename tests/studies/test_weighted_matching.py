@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 import naive_twins
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
-from likeset.geometry.greedy import match
+from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.geometry.weights import weights
 from naive_twins import kkt_violation
@@ -178,7 +178,7 @@ def test_it_matches_at_least_as_well_as_weights_put_on_the_rows_of_block(data: A
     gamma = median_gamma(target, scale=width, coins=coins)
     found = match_weighted(pool, target, 100, gamma=gamma)
     assert len(np.unique(found.indices)) == 100
-    block = match(pool, target, 100, gamma=gamma).indices
+    block = exact_greedy(pool, target, 100, gamma=gamma).indices
     afterwards = weights(pool[block], target, gamma=gamma)
     left = squared_mmd(pool[found.indices], target, gamma=gamma, weights=found.weights)
     assert left <= 1.01 * squared_mmd(pool[block], target, gamma=gamma, weights=afterwards) + 1e-7

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from measure import SelectionTask, ToolPicks, measure_selection
 
-from likeset.geometry.greedy import match
+from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.weights import weights
 
 sys.path.append(str(Path(__file__).parents[3]))
@@ -22,7 +22,7 @@ def prepare(task: SelectionTask) -> Callable[[], ToolPicks]:
         if method == "weighted":
             both = match_weighted(task.pool, task.target, task.size, gamma=task.gamma)
             return ToolPicks(both.indices, both.weights)
-        indices = match(task.pool, task.target, task.size, gamma=task.gamma, method=method).indices
+        indices = exact_greedy(task.pool, task.target, task.size, gamma=task.gamma, method=method).indices
         if not extra:
             return ToolPicks(indices)
         return ToolPicks(indices, weights(task.pool[indices], task.target, gamma=task.gamma))

@@ -203,7 +203,7 @@ _PLENTY_PER_PICK = 60  # ... if that leaves so many rows for each pick
 _TIE = 1e-7
 
 
-def match(
+def exact_greedy(
     pool: ArrayLike,
     target: ArrayLike,
     size: int,
@@ -213,7 +213,7 @@ def match(
     progress: PickProgress | None = None,
     target_weights: ArrayLike | None = None,
 ) -> Match:
-    """Select ``size`` rows of the pool that together look like the target.
+    """Select ``size`` rows of the pool that together look like the target, with full sight of all rows: not private.
 
     Args:
         pool: candidate rows; float32 halves the memory and doubles the speed.
