@@ -27,7 +27,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, roc_auc_sco
 from sklearn.model_selection import cross_val_predict
 
 from likeset import LikesetWarning, Summarizer, squared_mmd
-from likeset.geometry.greedy import exact_greedy
+from likeset.geometry import greedy
 from likeset.geometry.kernels import median_gamma
 from likeset.geometry.offers import uniform
 from likeset.simulation import LabelledMarket, digits_market
@@ -89,7 +89,7 @@ def uniform_rows(market: LabelledMarket, seed: int) -> Training:
 
 def exact_greedy(market: LabelledMarket, _seed: int) -> Training:
     """Greedy selection on the exact kernel, from all rows."""
-    picked = exact_greedy(market.pool, market.target, _SIZE, gamma=_gamma(market), method="exact").indices
+    picked = greedy.exact_greedy(market.pool, market.target, _SIZE, gamma=_gamma(market), method="exact").indices
     return Training(market.pool[picked], market.pool_labels[picked], len(market.pool))
 
 

@@ -8,15 +8,13 @@
     ├── BudgetExceeded                        a charge would pass an account's limit; nothing was charged
     ├── UnknownEvent                          a record of a release that the accountant does not know; refused
     ├── UnprovenPart                          a part without a proof that was not accepted by name
-    ├── EntropyMissing                        the secure generator gave nothing; no noise was drawn
-    ├── UnreliableArithmetic                  this machine rounds as no proof allows; nothing was drawn
+    ├── NoiseUnavailable                      no secure generator, or arithmetic that no proof allows; nothing was drawn
     ├── MailboxTrouble                        a mailbox cannot be used now; names it, says why and what to do
     │   └── PostTrouble                       one file or folder of a mailbox cannot; the others may
     ├── ProtocolError                         a party got what the terms do not foresee; its state is unchanged
     │   ├── BadMessage                        bytes that are no message of the set, or break its form
-    │   ├── Refused                           something that came, and counts as if it had not
-    │   │   ├── LetterRefused                 bytes that are no letter from that sender to this reader
-    │   │   └── OfferRefused                  a part of an offer that does not belong to its owner's signed list
+    │   ├── LetterRefused                     bytes that are no letter from that sender to this reader
+    │   ├── OfferRefused                      a part of an offer that does not belong to its owner's signed list
     │   ├── LetterContradicts                 another letter came under that number; both are kept as evidence
     │   ├── HomeRestored                      this home signed what it does not remember: it is an old copy, and stops
     │   ├── IllegalMessage                    a message that may not come now, from there, or with that content
@@ -44,46 +42,6 @@ size, an epsilon) and places (row 17, column 3), never the content of a data row
 import os
 
 from likeset.text import harmless, without_secrets
-
-__all__ = [
-    "BadDocument",
-    "BadMessage",
-    "BadTable",
-    "BudgetExceeded",
-    "ChargeRefused",
-    "DecidedMeanwhile",
-    "DifferentRequest",
-    "EntropyMissing",
-    "HomeRestored",
-    "IllegalMessage",
-    "InvalidArgument",
-    "LedgerError",
-    "LedgerTampered",
-    "LedgerUnavailable",
-    "LedgerUnreadable",
-    "LetterContradicts",
-    "LetterRefused",
-    "LikesetError",
-    "MailboxTrouble",
-    "MessagePurged",
-    "NoAnswer",
-    "NotCurated",
-    "OfferRefused",
-    "OtherRelation",
-    "OtherUnit",
-    "PartyFailed",
-    "PostTrouble",
-    "ProtocolError",
-    "QuorumMissed",
-    "Refused",
-    "RunCancelled",
-    "TermsExpired",
-    "UnfinishedRequest",
-    "UnknownEvent",
-    "UnprovenPart",
-    "UnreliableArithmetic",
-    "missing_extra",
-]
 
 _MOST_SHOWN = 1000
 
@@ -302,12 +260,8 @@ class UnprovenPart(LikesetError):
         return f"{self.part} is not proven private: {self.reason}; to run it anyway, name it in accept_unproven"
 
 
-class EntropyMissing(LikesetError):
-    """The secure generator of the system gave nothing, so no noise was drawn and nothing was released."""
-
-
-class UnreliableArithmetic(LikesetError):
-    """This machine rounds in a way that a proof does not allow; nothing was drawn or released."""
+class NoiseUnavailable(LikesetError):
+    """There is no secure generator, or this machine rounds in a way that a proof does not allow; nothing was drawn."""
 
 
 class MailboxTrouble(LikesetError):
@@ -342,37 +296,28 @@ class BadMessage(ProtocolError, ValueError):
         super().__init__(f"not a message: {reason}")
 
 
-class Refused(ProtocolError, ValueError):
-    """Something that came, by what it is called, and a word on why it counts as if it had not come."""
-
-    what = ""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"{self.what} refused: {self.reason}"
-
-
-class LetterRefused(Refused):
+class LetterRefused(ProtocolError, ValueError):
     """Bytes that are no letter from that sender to this reader; nothing in them was believed.
 
     Attributes:
         reason: a word of ``likeset.trust.letters.Refusal``; never anything that the letter says.
     """
 
-    what = "letter"
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"letter refused: {reason}")
+        self.reason = reason
 
 
-class OfferRefused(Refused):
+class OfferRefused(ProtocolError, ValueError):
     """What an owner sent to a compute party does not belong to its signed list: the offer counts as absent.
 
     Attributes:
         reason: a word of ``likeset.trust.shares.OfferFault``; never anything that the offer says.
     """
 
-    what = "offer"
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"offer refused: {reason}")
+        self.reason = reason
 
 
 class LetterContradicts(ProtocolError):

@@ -28,7 +28,15 @@ from likeset.run.notices import DifferentScales, NotRepeatable, TooLongRows, war
 from likeset.run.plan import RunDraws, draws_of_run, make_plan, new_draws
 from likeset.run.result import Result, summary_table
 from likeset.run.runs import check_workers_here, run_here
-from likeset.tables.frames import DeclaredFrame, DeclaredTables, MarketTables, column_names, gather, in_kind_of, library_of
+from likeset.tables.frames import (
+    DeclaredFrame,
+    DeclaredTables,
+    MarketTables,
+    column_names,
+    gather,
+    in_kind_of,
+    library_of,
+)
 from likeset.tables.scan import MemoryScan
 from likeset.tables.schema import Schema
 from likeset.transports.local import Progress

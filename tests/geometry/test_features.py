@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
 from chance import examples, public_coins
-from likeset.errors import InvalidArgument, UnreliableArithmetic
+from likeset.errors import InvalidArgument, NoiseUnavailable
 from likeset.geometry.features import TILE_ROWS, FourierFeatures
 from naive_twins import kernel_matrix
 
@@ -360,5 +360,5 @@ def test_a_machine_on_which_one_place_rounds_otherwise_is_found_out(
 
     features = FourierFeatures(5, 16, 0.2, seed=3)
     monkeypatch.setattr(np, "cos", cosines)
-    with pytest.raises(UnreliableArithmetic, match="replace-one"):
+    with pytest.raises(NoiseUnavailable, match="replace-one"):
         features.check_places()

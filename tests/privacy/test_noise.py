@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare, norm
 
-from likeset.errors import EntropyMissing, InvalidArgument
+from likeset.errors import InvalidArgument, NoiseUnavailable
 from likeset.privacy import gaussian_mean
 from likeset.privacy import noise as noise_module
 from likeset.privacy.events import ROW, NoRelease, Relation, Simulated
@@ -169,7 +169,7 @@ def test_without_a_secure_generator_nothing_is_drawn(monkeypatch: pytest.MonkeyP
         raise NotImplementedError
 
     monkeypatch.setattr(os, "urandom", missing)
-    with pytest.raises(EntropyMissing):
+    with pytest.raises(NoiseUnavailable):
         SecretNoise()
 
 
@@ -184,7 +184,7 @@ def test_a_sampler_that_fails_is_told_as_missing_entropy(monkeypatch: pytest.Mon
 
     noise = SecretNoise()
     monkeypatch.setattr(noise_module, "_laplace", failing)
-    with pytest.raises(EntropyMissing, match="nothing was drawn"):
+    with pytest.raises(NoiseUnavailable, match="nothing was drawn"):
         noise.discrete_laplace(1.0, 1)
 
 

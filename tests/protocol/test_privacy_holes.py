@@ -27,7 +27,7 @@ from protocol_world import (
 )
 
 from chance import examples, pinned_coins, public_coins
-from likeset.errors import DifferentRequest, IllegalMessage, QuorumMissed, UnreliableArithmetic
+from likeset.errors import DifferentRequest, IllegalMessage, NoiseUnavailable, QuorumMissed
 from likeset.privacy import gaussian_mean, mwem_mean
 from likeset.privacy.events import Relation
 from likeset.privacy.noise import Integers
@@ -291,7 +291,7 @@ def test_under_add_or_remove_a_consumer_starts_only_where_no_place_rounds_otherw
     made = world(terms(relation=Relation.ADD_OR_REMOVE))
     made.consumer()
     monkeypatch.setattr(np, "cos", cosines)
-    with pytest.raises(UnreliableArithmetic):
+    with pytest.raises(NoiseUnavailable):
         made.consumer()
     assert made.noise.calls == 0
     world(terms(relation=Relation.REPLACE_ONE)).consumer()

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from likeset import arguments
 from likeset.arguments import Rows
-from likeset.errors import InvalidArgument, UnreliableArithmetic
+from likeset.errors import InvalidArgument, NoiseUnavailable
 from likeset.geometry.kernels import one_thread_a_product
 
 # Public random numbers that are the same everywhere: Philox4x64-10 (Salmon et al., 2011), addressed by position.
@@ -238,7 +238,7 @@ class FourierFeatures:
         bit. A few of them are large, for which cosines are computed another way.
 
         Raises:
-            UnreliableArithmetic: it does not.
+            NoiseUnavailable: it does not.
         """
         probe = Stream("probe/places", 0).normals(0, TILE_ROWS * self.columns).reshape(TILE_ROWS, self.columns)
         probe /= np.sqrt(2.0 * self.gamma * self.columns)
@@ -248,7 +248,7 @@ class FourierFeatures:
         positions = np.arange(TILE_ROWS)
         for order in (np.roll(positions, 1), positions[::-1]):
             if not np.array_equal(self.of_each(rows[order]), features[order]):
-                raise UnreliableArithmetic(
+                raise NoiseUnavailable(
                     "on this machine the features of a row depend on where it stands among others, so that nothing is "
                     "proven under add-or-remove; use another machine or another build of numpy, or relation replace-one"
                 )

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.arguments import count, positive
-from likeset.errors import EntropyMissing, InvalidArgument
+from likeset.errors import InvalidArgument, NoiseUnavailable
 from likeset.privacy.events import Event, Release, Simulated
 
 Integers = NDArray[np.int64]
@@ -49,7 +49,7 @@ class SecretNoise:
     """Noise from OpenDP's exact samplers. It takes no seed and keeps no state.
 
     Raises:
-        EntropyMissing: here or at any draw, if the secure generator gives nothing.
+        NoiseUnavailable: here or at any draw, if the secure generator gives nothing.
     """
 
     __slots__ = ()
@@ -89,7 +89,7 @@ class SecretNoise:
         try:
             bits = np.frombuffer(os.urandom(8 * wanted.size), dtype=np.uint64) >> np.uint64(64 - _COIN_BITS)
         except (NotImplementedError, OSError) as error:
-            raise EntropyMissing("the system has no secure generator") from error
+            raise NoiseUnavailable("the system has no secure generator") from error
         below: NDArray[np.bool_] = bits.reshape(wanted.shape).astype(np.float64) < wanted * 2.0**_COIN_BITS
         return below
 
@@ -154,7 +154,7 @@ def random_order(size: int, noise: Noise) -> Integers:
     try:
         keys = np.frombuffer(os.urandom(16 * size), dtype=np.uint64).reshape(2, size)
     except (NotImplementedError, OSError) as error:
-        raise EntropyMissing("the system has no secure generator") from error
+        raise NoiseUnavailable("the system has no secure generator") from error
     return np.lexsort(tuple(keys)).astype(np.int64)
 
 
@@ -182,7 +182,7 @@ def _draw(sampler: Callable[[Any], Any], argument: Any) -> Any:
     try:
         return sampler(argument)
     except OpenDPException as error:
-        raise EntropyMissing(f"the sampler failed ({error.variant}); nothing was drawn") from error
+        raise NoiseUnavailable(f"the sampler failed ({error.variant}); nothing was drawn") from error
 
 
 @lru_cache(maxsize=64)
