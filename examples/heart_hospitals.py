@@ -116,8 +116,8 @@ target, held_out, held_out_ill = rows["va"][::2], rows["va"][1::2], ill["va"][1:
 matched = Summarizer(size=60, epsilon=4.0, offer_factor=3.0).fit(
     target, {name: rows[name] for name in OWNERS}, {name: ill[name] for name in OWNERS}
 )
-likeness = matched.likeness_
-print(f"{len(matched.labels_)} patients, MMD² to new ones of the target's kind {likeness.squared_mmd:.3f}")
+distance = matched.distance_
+print(f"{len(matched.labels_)} patients, MMD² to new ones of the target's kind {distance.squared_mmd:.3f}")
 for name in OWNERS:
     print(f"  {name}: {sum(owner == name for owner, _ in matched.indices_)} of them")
 for planned in matched.guarantees_[:2]:

@@ -14,7 +14,7 @@ from likeset.protocol.selection import Selection
 from studies.contract import Cell, Options, Presentation, RecordLine
 from studies.judged_families import JUDGEMENT, market_of
 from studies.label_families import LabelMarket
-from studies.label_judging import MEASURES, comparison_table, judge_training, likeness_table, shares_table
+from studies.label_judging import MEASURES, comparison_table, distance_table, judge_training, shares_table
 
 __all__ = ["STUDY", "JointFamilies", "judge_selection"]
 
@@ -67,7 +67,7 @@ class JointFamilies:
         )
         tables = [comparison_table(name[0].upper() + name[1:], done, measure) for measure, name in MEASURES.items()]
         tables.append(shares_table(done))
-        tables.append(likeness_table(done, (("match", "exact"), ("ignore", "exact"))))
+        tables.append(distance_table(done, (("match", "exact"), ("ignore", "exact"))))
         return Presentation("Labels matched, on generated and small real tasks", words, tables)
 
 

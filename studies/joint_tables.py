@@ -16,7 +16,7 @@ from studies.data.adult import LEFT_OUT
 from studies.data.heart import HOSPITALS
 from studies.data.sources import SOURCES, cached_market
 from studies.data.weak_labels import RELATIONS, weak_label_market
-from studies.label_judging import MEASURES, comparison_table, judge_training, likeness_table, shares_table
+from studies.label_judging import MEASURES, comparison_table, distance_table, judge_training, shares_table
 from studies.methods import METHODS
 
 __all__ = ["STUDY", "JointTables"]
@@ -79,7 +79,7 @@ class JointTables:
             for measure, name in MEASURES.items()
         ]
         tables.append(shares_table(done))
-        tables.append(likeness_table(done, (("match", "ignore"), ("match", "exact"), ("ignore", "exact"))))
+        tables.append(distance_table(done, (("match", "ignore"), ("match", "exact"), ("ignore", "exact"))))
         return Presentation("Labels matched, on people and patients", words, tables)
 
 

@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 from likeset.arguments import Rows
 from studies.contract import RecordLine, Table
 
-__all__ = ["MEASURES", "comparison_table", "judge_training", "likeness_table", "shares_table"]
+__all__ = ["MEASURES", "comparison_table", "distance_table", "judge_training", "shares_table"]
 
 MEASURES = {"accuracy": "accuracy", "balanced": "balanced accuracy", "auc": "AUC", "rare": "recall of the rarest class"}
 
@@ -115,7 +115,7 @@ def shares_table(lines: Sequence[RecordLine]) -> Table:
     return Table(title, columns, rows, caption="Means over seeds; differences ± their standard error.")
 
 
-def likeness_table(lines: Sequence[RecordLine], pairs: Sequence[tuple[str, str]]) -> Table:
+def distance_table(lines: Sequence[RecordLine], pairs: Sequence[tuple[str, str]]) -> Table:
     """MMD² to test rows in one way over that in another: the mean of ratios, by family."""
     rows = []
     for family in dict.fromkeys(line["family"] for line in lines):

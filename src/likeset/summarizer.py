@@ -67,11 +67,11 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         indices_: for each of them (owner, row number).
         labels_: their labels, or None.
         weights_: their weights, summing to 1.
-        likeness_: squared MMD of the (weighted) summary to the target's population, by cross-fitting, as a
-            ``Likeness`` with an interval; None where it is not known: with ``folds=0``, fewer than 20 rows of a target,
+        distance_: squared MMD of the (weighted) summary to the target's population, by cross-fitting, as a
+            ``Distance`` with an interval; None where it is not known: with ``folds=0``, fewer than 20 rows of a target,
             ``interactive``, a split curator.
         in_sample_squared_mmd_: squared MMD of the (weighted) summary to the very rows of the target that it was
-            selected by. Do not compare it with ``likeness_``: it is too good, as the selection saw these rows, and it
+            selected by. Do not compare it with ``distance_``: it is too good, as the selection saw these rows, and it
             includes their sampling spread.
         guarantees_: for each view what it costs, with its basis.
         shares_: each owner's part of all Shapley values; telling it to an owner would be a release of its own.
@@ -277,7 +277,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         else:
             self.summary_ = gather(tables.tables, picks)
         self.labels_ = summary.labels if tables.labels is not None else None
-        self.likeness_ = result.likeness
+        self.distance_ = result.distance
         self.in_sample_squared_mmd_ = result.in_sample_squared_mmd
         self.rows_seen_ = summary.rows_seen
         self.access_ratio_ = result.access_ratio

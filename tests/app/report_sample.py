@@ -57,7 +57,7 @@ def sample_result(
     picked = [41, 27, 20, 12, 0][: len(owners)]
     curve = 0.00419 * (size / np.arange(1, size + 1)) ** 1.05
     return {
-        "format": 3,
+        "format": 4,
         "run": "heart-2031",
         "created": "2031-01-31T09:26:53+00:00",
         "version": "0.5.0",
@@ -67,7 +67,7 @@ def sample_result(
         "protocol": "sealed",
         "size": size,
         "rows_selected": size,
-        "likeness": {
+        "distance": {
             "squared_mmd": 0.00419,
             "low": 0.00322,
             "high": 0.00501,

@@ -144,7 +144,7 @@ def test_the_screen_tells_the_story(printed: str, result: dict[str, Any], folder
         *OWNERS,
     ):
         assert words in printed
-    estimate, low, high = (number(max(0.0, result["likeness"][name]), 3) for name in ("squared_mmd", "low", "high"))
+    estimate, low, high = (number(max(0.0, result["distance"][name]), 3) for name in ("squared_mmd", "low", "high"))
     assert printed.count(f" {estimate} ") == 1, "the estimate stands in the sentence, not in the table"
     assert f"MMD² {estimate} ({low} to {high})" in printed
     for line in result["comparison"]["lines"]:

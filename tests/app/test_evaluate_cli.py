@@ -37,7 +37,7 @@ def test_compare_adds_what_uniform_sampling_would_have_given(world: World) -> No
     result = json.loads((world.out / "result.json").read_text(encoding="utf-8"))
     assert (result["comparison"]["measure"], result["comparison"]["rows"]) == ("estimate", result["target"]["rows"])
     kinds = {line["kind"]: line["squared_mmd"] for line in result["comparison"]["lines"]}
-    assert kinds["summary"] == max(0.0, result["likeness"]["squared_mmd"]) < kinds["uniform"]
+    assert kinds["summary"] == max(0.0, result["distance"]["squared_mmd"]) < kinds["uniform"]
 
 
 def test_models_are_judged_beside_uniform_and_all_rows_and_by_owner(

@@ -67,7 +67,7 @@ class TestWhatThePageSays:
         result = sample_result() | {"in_sample_squared_mmd": 0.00717}
         assert "0.0072" not in (words := Page(render(result, {})).text)
         assert "0.00717" not in words
-        result = result | {"likeness": None}
+        result = result | {"distance": None}
         result["comparison"]["measure"] = "in-sample"
         assert "in-sample MMD² 0.00717" in Page(render(result, {})).text
 
@@ -159,13 +159,6 @@ class TestWhatThePageSays:
         assert ("2019" in page) == (owner is None)  # with the seed, an owner could remove the noise
         private = render_for_owner(sample_result(), owner) if owner else render(sample_result(), {})
         assert "not private" not in Page(private).text.lower()
-
-    def test_a_result_of_another_format_is_refused(self) -> None:
-        newer = sample_result() | {"format": 4}
-        with pytest.raises(InvalidArgument, match=r"result\.format = 4"):
-            render(newer, {})
-        with pytest.raises(InvalidArgument, match=r"result\.format = 4"):
-            render_for_owner(newer, OWNERS[0])
 
 
 class TestFigures:

@@ -1,4 +1,4 @@
-"""Likeness by cross-fitting: without bias, with an interval that covers, and nothing that owners hear."""
+"""The distance by cross-fitting: without bias, with an interval that covers, and nothing that owners hear."""
 
 import functools
 
@@ -63,13 +63,13 @@ def coverage(
         coins = np.random.default_rng(seed)
         target, pool = coins.choice(POPULATION, target_rows), offers(coins, pool_rows)
         selected = selection.select(pool, target, size)
-        likeness = cross_fit(selection, pool, target, selected, fold_key=1_000_000 + seed)
-        assert likeness is not None
-        likeness = likeness.rounded if told == "rounded" else likeness
+        distance = cross_fit(selection, pool, target, selected, fold_key=1_000_000 + seed)
+        assert distance is not None
+        distance = distance.rounded if told == "rounded" else distance
         rows = pool[selected.indices]
         in_sample = squared_mmd(rows, target, gamma=GAMMA, weights=selected.weights)
         truth = distance_to_population(rows, selected.weights)
-        lines.append((truth, likeness.squared_mmd, likeness.error, in_sample))
+        lines.append((truth, distance.squared_mmd, distance.error, in_sample))
     return np.array(lines)
 
 
@@ -112,13 +112,13 @@ def test_the_curve_ends_at_the_estimate_and_follows_from_the_same_rows() -> None
     target, pool = of_the_kind(coins, 50), offers(coins, 150)
     selection = Selection(gamma=GAMMA, folds=5)
     selected = selection.select(pool, target, 20)
-    likeness = cross_fit(selection, pool, target, selected)
+    distance = cross_fit(selection, pool, target, selected)
     again = cross_fit(selection, pool, target, selected)
-    assert likeness is not None
+    assert distance is not None
     assert again is not None
-    assert len(likeness.curve) == 20
-    assert likeness.curve[-1] == pytest.approx(likeness.squared_mmd, abs=1e-12)
-    assert again.squared_mmd == likeness.squared_mmd
+    assert len(distance.curve) == 20
+    assert distance.curve[-1] == pytest.approx(distance.squared_mmd, abs=1e-12)
+    assert again.squared_mmd == distance.squared_mmd
 
 
 def test_in_a_small_pool_the_curve_turns_where_right_rows_run_out() -> None:
@@ -128,10 +128,10 @@ def test_in_a_small_pool_the_curve_turns_where_right_rows_run_out() -> None:
     far = (coins.normal(size=(90, COLUMNS)) + 4.0).astype(np.float32)
     pool = np.concatenate([of_the_kind(coins, 30), far])
     selection = Selection(gamma=GAMMA, folds=5, swaps=0)
-    likeness = cross_fit(selection, pool, target, selection.select(pool, target, 100))
-    assert likeness is not None
-    assert 10 <= np.argmin(likeness.curve) + 1 <= 40
-    assert likeness.squared_mmd > 2.0 * likeness.curve.min()
+    distance = cross_fit(selection, pool, target, selection.select(pool, target, 100))
+    assert distance is not None
+    assert 10 <= np.argmin(distance.curve) + 1 <= 40
+    assert distance.squared_mmd > 2.0 * distance.curve.min()
 
 
 @pytest.mark.parametrize(
@@ -160,11 +160,11 @@ def test_labels_are_matched_in_folds_as_they_are_in_the_run() -> None:
     selected = selection.select(pool, target, 30, labels=labels)
     assert selected.label_weight > 0.0
     chances = selection.class_chances(pool, target, labels)
-    likeness = cross_fit(selection, pool, target, selected, chances=chances)
+    distance = cross_fit(selection, pool, target, selected, chances=chances)
     alone = cross_fit(selection, pool, target, selected)
-    assert likeness is not None
+    assert distance is not None
     assert alone is not None
-    assert likeness.squared_mmd != alone.squared_mmd
+    assert distance.squared_mmd != alone.squared_mmd
 
 
 @pytest.mark.parametrize(("folds", "rows"), [(0, 60), (5, FEWEST_ROWS - 1)])

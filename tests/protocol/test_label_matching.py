@@ -175,7 +175,7 @@ def _run(selection: Selection = SELECTION, **options: Any) -> Outcome:
     return carry(made)
 
 
-def test_owners_hear_and_say_the_same_whether_likeness_is_measured_and_the_same_rows_are_bought() -> None:
+def test_owners_hear_and_say_the_same_whether_distance_is_measured_and_the_same_rows_are_bought() -> None:
     plain, measured = (_run(replace(SELECTION, folds=folds)) for folds in (0, 5))
     for name in ("a", "b"):
         assert measured.heard[name] == plain.heard[name]
@@ -213,7 +213,7 @@ def test_numbers_that_depend_on_all_offers_have_few_digits() -> None:
         {"held_out_error": 0.1},
     ],
 )
-def test_a_summary_with_impossible_numbers_about_labels_or_likeness_is_refused(changes: dict[str, Any]) -> None:
+def test_a_summary_with_impossible_numbers_about_labels_or_distance_is_refused(changes: dict[str, Any]) -> None:
     made = world(terms())
     (sent,) = (decode(data) for data in carry(made).heard[CONSUMER])
     consumer = made.consumer()

@@ -331,7 +331,7 @@ def _pairs_that_fit(made: World, *, fold_key: int) -> tuple[int, bool]:
 
 
 @pytest.mark.parametrize("in_one_process", [True, False])
-def test_the_estimate_of_likeness_does_not_give_away_rows_that_nobody_bought(*, in_one_process: bool) -> None:
+def test_the_estimate_of_distance_does_not_give_away_rows_that_nobody_bought(*, in_one_process: bool) -> None:
     """In one process the numbers are exact, and a pair of rows out of 920,000 can be read from one of them."""
     agreed = terms(
         owners=("a", "b"),

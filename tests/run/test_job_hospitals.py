@@ -54,7 +54,7 @@ def test_from_the_files_of_four_hospitals_to_a_report(tmp_path: Path) -> None:
     assert found["target"]["rows"] == len(hospitals["va"])
     assert found["rows_selected"] == 60
     chance = next(one for one in found["comparison"]["lines"] if one["kind"] == "random")
-    assert found["likeness"]["high"] < chance["squared_mmd"]
+    assert found["distance"]["high"] < chance["squared_mmd"]
     table = pq.read_table(tmp_path / "out" / "summary.parquet")
     assert table.num_rows == 60
     assert set(table["owner"].to_pylist()) <= set(owners)

@@ -56,7 +56,7 @@ def test_the_directory_holds_what_was_promised(secret: Path) -> None:
     assert not secret.with_name("secret.partial").exists()
     found = result(secret)
     assert {
-        "likeness", "comparison",
+        "distance", "comparison",
         "in_sample_squared_mmd", "access_ratio", "rows_seen", "guarantees", "shares", "seconds", "warnings"
     } <= set(found)  # fmt: skip
     for guarantee in found["guarantees"]:
@@ -185,7 +185,7 @@ def test_a_report_needs_a_finished_job(simulated: Path, tmp_path: Path, capsys: 
     assert "name the output directory of a finished job" in capsys.readouterr().err
     copy = tmp_path / "copy"
     shutil.copytree(simulated, copy)
-    for text, words in (("{", "cannot be read"), ("[]", "no result"), ('{"format": 4}', "another version")):
+    for text, words in (("{", "cannot be read"), ("[]", "no result"), ('{"format": 3}', "another version")):
         (copy / "result.json").write_text(text, encoding="utf-8")
         with pytest.raises(BadDocument, match=words):
             read_result(copy)

@@ -49,10 +49,10 @@ def test_what_a_split_curator_loses_is_said() -> None:
     assert [note.kind for note in fitted.warnings_] == [
         "split-curator",
         "labels-not-matched",
-        "likeness-in-sample",
+        "distance-in-sample",
         "public-width",
     ]
-    assert fitted.likeness_ is None
+    assert fitted.distance_ is None
     assert fitted.label_weight_ == 0.0
     assert fitted.gamma_ == pytest.approx(3 * 0.1)  # of the release's width, and not of the target's distances
     shared = [planned for planned in fitted.guarantees_ if planned.shared]

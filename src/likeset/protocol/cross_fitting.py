@@ -70,7 +70,7 @@ def cross_fit(
     fold_key: int = 0,
     chances: ClassChances | None = None,
 ) -> HeldOut | None:
-    """Estimate the likeness of what was selected; None where that is not wanted, or the target has too few rows.
+    """Estimate the distance of what was selected; None where that is not wanted, or the target has too few rows.
 
     Args:
         selection: how it was selected, and in how many folds to do it again.

@@ -202,15 +202,15 @@ class LabelsNotMatched(Notice):
 
 
 @dataclass(frozen=True, slots=True)
-class LikenessInSample(Notice):
-    """Likeness on rows that the selection did not see needs all offers, and nobody reads those."""
+class DistanceInSample(Notice):
+    """The distance to rows that the selection did not see needs all offers, and nobody reads those."""
 
-    kind = "likeness-in-sample"
+    kind = "distance-in-sample"
 
     @property
     def text(self) -> str:
         return (
-            "likeness to new rows is not measured: that needs all offers, which nobody reads; only the in-sample "
+            "the distance to new rows is not measured: that needs all offers, which nobody reads; only the in-sample "
             "number is known, which is too good"
         )
 

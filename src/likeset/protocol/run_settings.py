@@ -176,7 +176,7 @@ class RunSettings(_Rounds):
     curator: Literal["auto", "trusted", "split"] = _setting(
         "who selects: ``trusted``, a curator who reads every offered row; ``split``, three parties who compute on "
         "shares, so that nobody reads a row but its buyer (with ``sealed``; labels are then not matched, and "
-        "likeness on new rows is not measured); or ``auto``: split between organisations where a witness is named, "
+        "the distance to new rows is not measured); or ``auto``: split between organisations where a witness is named, "
         "else trusted",
         "auto",
     )
@@ -191,8 +191,8 @@ class RunSettings(_Rounds):
         in_terms=True,
     )
     folds: int = _setting(
-        "in how many parts the curator splits the target, to measure likeness on rows that a selection did not see; "
-        "each part costs a selection, 0 leaves likeness on new rows unknown",
+        "in how many parts the curator splits the target, to measure the distance to rows that no selection has seen; "
+        "each part costs a selection, 0 leaves the distance to new rows unknown",
         5,
         is_fine=True,
     )

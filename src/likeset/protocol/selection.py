@@ -50,7 +50,7 @@ class Selection:
             target because no owner ever hears it.
         weighted: whether to weigh the selected rows so that they match better still.
         swaps: how many times to go through the selected rows and replace those for which there is a better one.
-        folds: of the target, on which likeness is measured (``cross_fitting``); 0 for not at all.
+        folds: of the target, on which the distance is measured (``cross_fitting``); 0 for not at all.
     """
 
     gamma: float | None = None

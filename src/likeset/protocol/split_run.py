@@ -1111,7 +1111,7 @@ class SplitConsumer(ComputeParty):
         return self._to_peers(OPENED_ROUND, PicksOpened(openings=self._picks))
 
     def _summary(self, bought: Bought) -> Summary:
-        """As a trusted curator would have sent it; likeness on new rows stays unknown: that needs all offers."""
+        """As a trusted curator would have sent it; the distance to new rows stays unknown: that needs all offers."""
         held = self._records.bought(bought.records)
         selection = Selection(gamma=split_terms(self.terms).gamma)
         judged, rows = selection.judge(held.rows, self._rows), np.asarray(held.rows, dtype=np.float32)

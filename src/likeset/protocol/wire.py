@@ -183,7 +183,7 @@ class Target:
         release: what owners hear, where they bid under it, and by which bids are checked; empty in ``sealed``.
         gamma: width of the selection's kernel.
         weighted: whether to weigh the selected rows.
-        folds: of the target, on which to measure likeness; 0 for not at all.
+        folds: of the target, on which to measure the distance; 0 for not at all.
     """
 
     kind: ClassVar[str] = "target"

@@ -58,7 +58,7 @@ def story(
         simulated: whether the noise is.
     """
     terms, contributions = result.outcome.terms, [owner.contribution for owner in result.owners]
-    distance = None if result.likeness is None else asdict(result.likeness)
+    distance = None if result.distance is None else asdict(result.distance)
     documents = guarantee_documents(result.outcome.guarantees, simulated=simulated, unit=terms.unit)
     private = is_private(result.outcome.guarantees, simulated=simulated)
     return (

@@ -22,11 +22,11 @@ from likeset.ledger.budget import Account, Limit
 from likeset.ledger.ledger import Ledger, Request
 from likeset.privacy import accounting, width_choice
 from likeset.privacy.events import ROW, Composition, Event, PrivacyUnit, Release, Simulated
-from likeset.privacy.guarantee import Basis, View, bound_in_words
+from likeset.privacy.guarantee import Basis, View
 from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise
 from likeset.privacy.schedules import GAMMA
 from likeset.protocol.draft import Draft, Facts, release_outlook
-from likeset.protocol.notices import LabelsNotMatched, LikenessInSample, Notice, PublicWidth, SplitCurator
+from likeset.protocol.notices import DistanceInSample, LabelsNotMatched, Notice, PublicWidth, SplitCurator
 from likeset.protocol.party import CURATOR, RELEASE_ROUND
 from likeset.protocol.prices import PlannedView, auction_plan, planned_views, size_event, summary_event
 from likeset.protocol.run_settings import MOST_FOLDS, RunSettings
@@ -56,6 +56,7 @@ from likeset.protocol.wire import (
     encode,
 )
 from likeset.run.job import Inputs, Job, RunSecrets
+from likeset.run.words import guess_sentences
 from likeset.split.engine.agreement import MOST_COLUMNS
 from likeset.split.host import program_digest
 from likeset.tables.records import DeclaredRecords
@@ -130,7 +131,7 @@ def split_notes(wishes: RunSettings, split: SplitShape | None) -> tuple[Notice, 
         return ()
     lost = [
         *([LabelsNotMatched()] if wishes.labels == "match" else []),
-        *([LikenessInSample()] if wishes.folds else []),
+        *([DistanceInSample()] if wishes.folds else []),
         *([PublicWidth()] if wishes.gamma == "median" else []),
     ]
     return (SplitCurator(), *lost)
@@ -403,26 +404,6 @@ def _parts(planned: PlannedView) -> list[dict[str, Any]]:
     named = zip(("width choice", "release"), event.events, strict=True)
     priced = {what: accounting.guarantee(part, relation=about.relation, delta=about.delta) for what, part in named}
     return [{"what": what, "epsilon": priced[what].epsilon} for what in ("release", "width choice")]
-
-
-def guess_sentences(guarantee: Mapping[str, Any], *, who: str, whose: str) -> str:
-    """What a proven bound means, from its document: for a guess about one unit, and as a sum of parts."""
-    epsilon = guarantee["epsilon"]
-    guess = bound_in_words(
-        guarantee["guess"],
-        epsilon=epsilon,
-        delta=guarantee["delta"],
-        relation=guarantee["relation"],
-        unit=f"{guarantee['protected_unit']} of {whose}",
-    )
-    told = f"By what {who} hear together in this run, {guess}."
-    if guarantee["parts"]:
-        release, width = (part["epsilon"] for part in guarantee["parts"])
-        told += (
-            f" Epsilon {epsilon:.4g} is for the release ({release:.4g} alone) and the private choice of its "
-            f"kernel width ({width:.4g} alone) together; the two do not simply add up."
-        )
-    return told
 
 
 _ALLOW_FEWER = "take what there is (--allow-fewer, or allow_fewer in a job and in Python)"

@@ -93,7 +93,7 @@ class Pick:
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
+class Distance:
     """Squared MMD between a summary and the population that the target was drawn from, by cross-fitting.
 
     Attributes:
@@ -189,12 +189,12 @@ class Result:
         return squared_mmd(self.rows, self.target, gamma=self.outcome.gamma, weights=self.outcome.summary.weights)
 
     @property
-    def likeness(self) -> Likeness | None:
+    def distance(self) -> Distance | None:
         summary = self.outcome.summary
         if math.isnan(summary.held_out_error):
             return None
         value, margin = summary.held_out_squared_mmd, _QUANTILE * summary.held_out_error
-        return Likeness(value, max(0.0, value - margin), max(0.0, value + margin), self.outcome.held_out_curve)
+        return Distance(value, max(0.0, value - margin), max(0.0, value + margin), self.outcome.held_out_curve)
 
     @property
     def access_ratio(self) -> float:
@@ -240,10 +240,10 @@ class Result:
             more: further lines; each gets the mean over its samples, which were drawn without a look at the target.
         """
         size, count = len(self.rows), len(self.target)
-        likeness, spread = self.likeness, 1.0 - self._kernel_within_target
-        own = self.in_sample_squared_mmd if likeness is None else likeness.squared_mmd
+        distance, spread = self.distance, 1.0 - self._kernel_within_target
+        own = self.in_sample_squared_mmd if distance is None else distance.squared_mmd
         # Rows that were drawn without a look at the target lie closer to its population than to its rows, by this.
-        excess = 0.0 if likeness is None else spread / count
+        excess = 0.0 if distance is None else spread / count
         lines = [
             ComparedRows("summary", "this summary", own),
             ComparedRows(
@@ -263,10 +263,10 @@ class Result:
             mean = np.mean([squared_mmd(rows, self.target, gamma=self.outcome.gamma) for rows in each])
             lines.append(replace(line, squared_mmd=float(mean) - excess))
         return Comparison(
-            measure="in-sample" if likeness is None else "estimate",
+            measure="in-sample" if distance is None else "estimate",
             rows=count,
             lines=tuple(replace(line, squared_mmd=max(0.0, line.squared_mmd)) for line in lines),
-            curve=tuple(map(float, self.outcome.summary.squared_mmds)) if likeness is None else likeness.curve,
+            curve=tuple(map(float, self.outcome.summary.squared_mmds)) if distance is None else distance.curve,
         )
 
     @cached_property
@@ -277,7 +277,7 @@ class Result:
         return float((float(kernel.sum()) - count) / (count * (count - 1)))
 
 
-FORMAT = 3
+FORMAT = 4
 HANDLE = "likeset_handle"
 """A column of the summary between organisations: by it an owner finds its row again."""
 
@@ -330,7 +330,7 @@ class JobResult:
             "protocol": terms.protocol,
             "size": job.size,
             "rows_selected": len(result.rows),
-            "likeness": None if result.likeness is None else asdict(result.likeness),
+            "distance": None if result.distance is None else asdict(result.distance),
             "in_sample_squared_mmd": result.in_sample_squared_mmd,
             "gamma": outcome.gamma,
             "labels": {"weight": outcome.summary.label_weight, "skill": outcome.summary.label_skill},

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from likeset.privacy.guarantee import guess_in_words
-from likeset.run.plan import guess_sentences
+from likeset.privacy.guarantee import bound_in_words, guess_in_words
 from likeset.text import harmless
 
 DASH, MINUS, TIMES, NO_BREAK = "\u2013", "\u2212", "\u00d7", "\u00a0"
@@ -367,6 +366,26 @@ def guarantee_meanings(guarantees: Iterable[Mapping[str, Any]], *, owners: Seque
             for rows, one in whose
         )
     )
+
+
+def guess_sentences(guarantee: Mapping[str, Any], *, who: str, whose: str) -> str:
+    """What a proven bound means for a guess about one unit, and the parts of its epsilon."""
+    epsilon = guarantee["epsilon"]
+    meaning = bound_in_words(
+        guarantee["guess"],
+        epsilon=epsilon,
+        delta=guarantee["delta"],
+        relation=guarantee["relation"],
+        unit=f"{guarantee['protected_unit']} of {whose}",
+    )
+    text = f"By what {who} hear together in this run, {meaning}."
+    if guarantee["parts"]:
+        release, width = (part["epsilon"] for part in guarantee["parts"])
+        text += (
+            f" Epsilon {epsilon:.4g} is for the release ({release:.4g} alone) and the private choice of its "
+            f"kernel width ({width:.4g} alone) together; the two do not simply add up."
+        )
+    return text
 
 
 def guess(guarantee: Mapping[str, Any], unit: str) -> str:

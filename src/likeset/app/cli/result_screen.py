@@ -29,14 +29,14 @@ def _show_headline(result: Mapping[str, Any]) -> None:
     from likeset.run.words import distance_notes, headline
 
     head = headline(
-        result["likeness"],
+        result["distance"],
         in_sample=result["in_sample_squared_mmd"],
         target_rows=result["target"]["rows"],
         selected=result["rows_selected"],
         size=result["size"],
         givers=sum(1 for owner in result["owners"] if owner["selected"]),
     )
-    notes = distance_notes(result["likeness"], rows=result["rows_selected"])
+    notes = distance_notes(result["distance"], rows=result["rows_selected"])
     sentence = f"[bold]{head.rows}[/] {head.relation} [bold]{head.distance}[/]{head.interval}."
     stdout.print(f"\n{' '.join([sentence, *notes])}\n", soft_wrap=True)
 

@@ -39,7 +39,6 @@ from likeset.run.words import (
 )
 from likeset.text import harmless
 
-_FORMAT = 3
 _MOST_OWNERS = 40
 _MOST_COLUMNS = 60
 _MOST_MARGINALS = 6
@@ -115,8 +114,7 @@ class Card:
 
 def report_view(result: Result, pictures: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> dict[str, Any]:
     """The consumer's page."""
-    _check_format(result)
-    distance, selected = result["likeness"], result["rows_selected"]
+    distance, selected = result["distance"], result["rows_selected"]
     owners = sorted(result["owners"], key=lambda owner: -float(owner["share"]))
     return {
         "title": f"likeset: {result['run']}",
@@ -168,7 +166,6 @@ def owner_view(result: Result, owner: str) -> dict[str, Any]:
     Every field is named here; a field that is added to ``result.json`` does not appear by itself. The time at which the
     run ended, its duration, its warnings and its seed are left out: they depend on others' rows, or undo the noise.
     """
-    _check_format(result)
     names = _names(result)
     if owner not in names:
         raise InvalidArgument(
@@ -222,13 +219,6 @@ def protection(result: Result) -> str:
     return f"Owners learned {' and '.join(parts)}. {meaning}".strip() if parts else ""
 
 
-def _check_format(result: Result) -> None:
-    if not isinstance(result, Mapping) or result.get("format") != _FORMAT:
-        shown = result.get("format") if isinstance(result, Mapping) else type(result).__name__
-        reason = f"this version reads format {_FORMAT}; use the version that wrote it"
-        raise InvalidArgument("result.format", harmless(str(shown), most=40), reason)
-
-
 def _names(result: Result) -> list[str]:
     return [owner["name"] for owner in result["owners"]]
 
@@ -257,7 +247,7 @@ def _banner(result: Result, *, seed: int | None) -> tuple[str, str] | None:
 
 def _verdict(result: Result) -> str:
     """The distance compared with fresh rows of the target's kind, and with random rows."""
-    distance, parts = result["likeness"], []
+    distance, parts = result["distance"], []
     comparison = result["comparison"]
     same_measure = comparison["measure"] == ("estimate" if distance else "in-sample")
     known = {line["kind"]: line["squared_mmd"] for line in comparison["lines"] if is_number(line["squared_mmd"])}
@@ -275,7 +265,7 @@ def _verdict(result: Result) -> str:
 
 
 def _cards(result: Result) -> list[Card]:
-    distance, owners, cards = result["likeness"], result["owners"], []
+    distance, owners, cards = result["distance"], result["owners"], []
     if distance:
         value, below = max(0.0, distance["squared_mmd"]), f"{number(distance['low'])} to {number(distance['high'])}"
         cards.append(Card("MMD² to rows like your target", number(value), f"{below}; smaller is closer"))
