@@ -12,7 +12,7 @@ from likeset.app.report import draft_page, render, render_for_owner
 from likeset.app.report.figures import Image, draw_marginal, draw_picks
 from likeset.app.report.view import Cell, Table, owner_view, report_view
 from likeset.errors import InvalidArgument
-from likeset.tables.draft import draft
+from likeset.tables.profile import draft
 from likeset.tables.sources import open_source
 
 HOSTILE = '<script>alert("x")</script>$\\frac{&\'--> id="figure_1" \x1b[31m\u202e'

@@ -206,7 +206,7 @@ def test_draft_says_what_comes_next_and_which_columns_a_file_lacks(tmp_path: Pat
     rows, target = file(tmp_path, GOOD), file(tmp_path, "age,site\n30,north\n40,south\n", "target.csv")
     out = tmp_path / "draft.yaml"
     shown = run("draft", rows, target, "--label", "ill", "--out", out).stdout
-    assert f"left out, for not all files have them: more (not in {target})" in shown
+    assert document("draft", rows, target, "--label", "ill")["absent"] == {"more": str(target)}
     assert f"likeset schema check --schema {out} {rows} {target}" in shown
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from likeset.errors import BadDocument, BadTable, InvalidArgument
 from likeset.geometry.offers import Drawing
+from likeset.tables.profile import Inspection
 from likeset.tables.scan import FirstPass, OfferedScan, SourceScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources import open_source
-from likeset.tables.table_checks import Inspection
 
 TEXT = """
 likeset: schema

@@ -10,10 +10,9 @@ from schema_samples import SCHEMA, as_text, typed
 
 from likeset.errors import BadTable
 from likeset.tables.columns import Trouble
-from likeset.tables.draft import MARK, draft
+from likeset.tables.profile import MARK, Inspection, draft
 from likeset.tables.schema import Schema
 from likeset.tables.sources import open_source
-from likeset.tables.table_checks import Inspection
 
 TEXT = """
 likeset: schema
@@ -49,7 +48,7 @@ def test_every_trouble_is_counted_with_its_first_places_over_blocks() -> None:
     assert set(b.complaints) == {Trouble.MISSING}
     assert (y.kind, y.counts[Trouble.UNKNOWN], y.first[Trouble.UNKNOWN]) == ("label", 1, ["row 3"])
     assert not inspection.ok
-    ids = inspection.id_count()
+    ids = inspection.id_summary()
     assert ids is not None
     assert (ids.ids, ids.most_rows, ids.over, ids.missing) == (4, 3, 1, 1)
 

@@ -9,9 +9,9 @@ from schema_samples import SCHEMA, TEXT, typed
 import likeset
 from likeset.errors import BadDocument
 from likeset.tables.columns import Trouble
+from likeset.tables.profile import Inspection
 from likeset.tables.schema import Schema
 from likeset.tables.sources import open_source
-from likeset.tables.table_checks import Inspection
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE = "columns: {x: {kind: boolean}}\n"

@@ -21,7 +21,7 @@ from likeset.files import make_private_folder
 from likeset.text import harmless, without_secrets
 
 if TYPE_CHECKING:
-    from likeset.tables.identifiers import Suspicion
+    from likeset.tables.profile import Suspicion
     from likeset.tables.scan import Passed
 
 __all__ = [

@@ -26,10 +26,8 @@ from likeset.privacy.kept_rows import keep_key
 from likeset.protocol.sealed import Admission, foreseen_sample
 from likeset.protocol.terms import Terms
 from likeset.tables.cells import MissingWords, plain_array
-from likeset.tables.column_looks import TableLook
 from likeset.tables.columns import BooleanColumn, CategoryColumn, OrdinalColumn
-from likeset.tables.dead_columns import DeadColumn, dead_columns_of
-from likeset.tables.identifiers import Reason, Suspicion, suspicions_in
+from likeset.tables.profile import DeadColumn, Reason, Suspicion, TableProfile, dead_columns_of, suspicions_in
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.rows_per_id import check_ids, check_most_rows
 from likeset.tables.scan import OfferedScan, SourceScan, without_dictionaries
@@ -461,9 +459,9 @@ class Registry:
 def _first_look(source: Source, schema: Schema) -> tuple[tuple[Suspicion, ...], tuple[DeadColumn, ...]]:
     """Columns that may identify people and columns that hardly count, by the first rows: enough to see either."""
     rows = source.fetch(np.arange(min(source.row_count, BLOCK_ROWS)), schema.record_columns)
-    look = TableLook(schema.record_columns, schema.declaration.missing_words)
-    look.add(rows)
-    return suspicions_in(schema, look.summary()), dead_columns_of(schema, rows, table_name=source.name)
+    profile = TableProfile(schema.record_columns, schema.declaration.missing_words)
+    profile.add(rows)
+    return suspicions_in(schema, profile.columns), dead_columns_of(schema, rows, table_name=source.name)
 
 
 def _text_of(path: Path) -> bytes | None:

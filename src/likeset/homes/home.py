@@ -12,8 +12,7 @@ from pydantic import AfterValidator
 
 from likeset.errors import BadDocument, InvalidArgument, LikesetError
 from likeset.homes.mail import BOOK_FILE, CARDS_FOLDER, Identity, utc_now
-from likeset.tables.dead_columns import DeadColumn
-from likeset.tables.identifiers import Suspicion
+from likeset.tables.profile import DeadColumn, Suspicion
 from likeset.text import without_secrets
 from likeset.trust.cards import CARD_FILE, SECRET_FILE, Card, CardSecret, Pin, Pins, read_card
 

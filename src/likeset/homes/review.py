@@ -57,12 +57,11 @@ from likeset.protocol.wire import (
     TargetRelease,
     decode,
 )
-from likeset.tables.identifiers import Suspicion, suspicion_documents, suspicion_of
+from likeset.tables.profile import Inspection, Suspicion, documents_of, suspicion_of, undeclared_id
 from likeset.tables.records import DeclaredRecords, EnvelopeRecords
-from likeset.tables.rows_per_id import KeptRowsOfIds, check_ids, undeclared_id
+from likeset.tables.rows_per_id import KeptRowsOfIds, check_ids
 from likeset.tables.schema import Schema
 from likeset.tables.sources import Source
-from likeset.tables.table_checks import Inspection
 from likeset.text import harmless, without_secrets
 from likeset.trust.cards import Role
 
@@ -96,7 +95,7 @@ class ListedData:
             "schema": self.schema,
             "columns": dict(self.columns),
             "mapped": self.mapped,
-            "suspected_identifiers": suspicion_documents(self.suspicions),
+            "suspected_identifiers": documents_of(self.suspicions),
             "used_by": list(self.used_by),
         }
 
@@ -287,7 +286,7 @@ def _complaints(inspection: Inspection) -> Iterator[str]:
             yield f"column {column.name!r}: {column.counts[trouble]:,} {trouble}, first at {places}: {complaint}"
     for name, complaint in inspection.numbers_as_words().items():
         yield f"column {name!r}: {complaint}"
-    ids = inspection.id_count()
+    ids = inspection.id_summary()
     if ids is not None and ids.missing:
         yield f"{ids.missing:,} rows do not say whose they are"
 
@@ -873,7 +872,7 @@ class Review:
             "budgets": budget_document(self.accounts),
             "accepted": self.verdict.accepted,
             "reasons": list(self.verdict.reasons),
-            "suspected_identifiers": suspicion_documents(self.suspicions),
+            "suspected_identifiers": documents_of(self.suspicions),
             "readers": [reader.document() for reader in self.readers],
             "history": [asdict(run) for run in self.past],
         }

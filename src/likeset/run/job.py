@@ -39,11 +39,9 @@ from likeset.run.notices import (
     WeakPromise,
 )
 from likeset.tables.cells import MissingWords
-from likeset.tables.column_looks import TableLook
-from likeset.tables.dead_columns import BoundsUse
-from likeset.tables.identifiers import suspicions_in
+from likeset.tables.profile import BoundsUse, TableProfile, suspicions_in, undeclared_id
 from likeset.tables.records import DeclaredRecords
-from likeset.tables.rows_per_id import check_most_rows, rows_of_each_id, undeclared_id, written_ids
+from likeset.tables.rows_per_id import check_most_rows, rows_of_each_id, written_ids
 from likeset.tables.scan import OfferedScan, SourceScan, without_dictionaries
 from likeset.tables.schema import Schema
 from likeset.tables.sources import Block, Source, open_source
@@ -471,9 +469,9 @@ def job_warnings(
         rows: the same, as the schema maps them.
         undeclared_id: the column that says whose row it is, where the schema declares none and it repeats.
     """
-    look = TableLook(target.column_names, schema.declaration.missing_words)
-    look.add(target)
-    warnings: list[Notice] = [SuspectedIdentifier(suspicion) for suspicion in suspicions_in(schema, look.summary())]
+    profile = TableProfile(target.column_names, schema.declaration.missing_words)
+    profile.add(target)
+    warnings: list[Notice] = [SuspectedIdentifier(suspicion) for suspicion in suspicions_in(schema, profile.columns)]
     if undeclared_id and wishes.offers != "uniform":
         warnings.append(RepeatedPersons(undeclared_id))
     if wishes.noise == "simulated":

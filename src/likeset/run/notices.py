@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from likeset.protocol.notices import Notice, OwnerNotice
-from likeset.tables.dead_columns import DeadColumn
-from likeset.tables.identifiers import Suspicion
+from likeset.tables.profile import DeadColumn, Suspicion
 
 
 class LikesetWarning(UserWarning):

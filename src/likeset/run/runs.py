@@ -87,7 +87,7 @@ from likeset.run.plan import (
 )
 from likeset.run.result import FORMAT, ComparedRows, JobResult, OwnerFacts, Result, RunOutcome, received_rows
 from likeset.split.host import LocalMeeting, SplitParty, computing_party, opened_slots, split_python
-from likeset.tables.identifiers import suspicions_in
+from likeset.tables.profile import suspicions_in
 from likeset.tables.scan import SourceScan
 from likeset.text import without_secrets
 from likeset.transports.local import LocalEngine, Progress, RunResult

@@ -9,7 +9,7 @@ another, and a file does not say which.
 
 import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, overload
@@ -297,7 +297,7 @@ def _not_null(cells: Any) -> Mask | None:
 _WITH_COMMA = r"^[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)(,[0-9]+)?([eE][+-]?[0-9]+)?$"
 
 
-def remedy(columns: Mapping[str, bool]) -> str:
+def comma_remedy(columns: Mapping[str, bool]) -> str:
     """What whoever holds a file can do about its columns with decimal commas, in one query for all of them.
 
     Args:
@@ -333,6 +333,16 @@ class CommaWatch:
 
     def __init__(self) -> None:
         self._possible, self._some, self._thousands = True, False, False
+
+    @classmethod
+    def union(cls, parts: Iterable["CommaWatch"]) -> "CommaWatch":
+        """Of the same column in several tables."""
+        whole = cls()
+        for part in parts:
+            whole._possible &= part._possible
+            whole._some |= part._some
+            whole._thousands |= part._thousands
+        return whole
 
     def add(self, texts: Any) -> None:
         """The next texts, without blanks around them; null where there is none."""

@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import BadTable, InvalidArgument
+from likeset.tables.profile import undeclared_id
 from likeset.tables.records import DeclaredRecords
-from likeset.tables.rows_per_id import KeptRowsOfIds, check_ids, undeclared_id
+from likeset.tables.rows_per_id import KeptRowsOfIds, check_ids
 from likeset.tables.scan import without_dictionaries
 from likeset.tables.schema import MOST_LETTERS, Schema
 from likeset.tables.sources import Source, arrow_table, open_source

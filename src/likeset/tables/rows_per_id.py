@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from likeset.errors import BadTable, InvalidArgument
 from likeset.privacy.kept_rows import KeptRows, digests_of_ids
 from likeset.tables.cells import MissingWords, is_text, plain_array
-from likeset.tables.column_looks import TableLook
-from likeset.tables.identifiers import id_that_repeats, names_person
 from likeset.tables.schema import Schema
 from likeset.tables.sources import Block, Source, checked_columns
 
@@ -55,20 +53,6 @@ def check_most_rows(most: int, source: Source, schema: Schema, *, whose: str = "
             "rows_per_id, or declare keep in its place: so many rows of each id, drawn in secret, then take part",
             column=schema.id_column,
         )
-
-
-def undeclared_id(source: Source, schema: Schema) -> str:
-    """The column that says whose row it is, where the schema declares no id and somebody has several rows.
-
-    By its name and its first rows; empty if there is none.
-    """
-    names = [name for name in source.schema.names if name not in schema.record_columns and names_person(name)]
-    if schema.id_column is not None or not names:
-        return ""
-    look = TableLook(names, schema.declaration.missing_words)
-    for block in source.blocks(names):
-        look.add(block.table)
-    return id_that_repeats([look.summary()])
 
 
 class IdCount:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 MOST_LETTERS = 1000
 """Of a label that is text. Arrays of texts take as much room for each as for the longest."""
 MOST_TEXT_BYTES = 1 << 20
+_MOST_NAMED = 10
 MISSING_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
 
 
@@ -160,10 +161,12 @@ class Schema:
 
     Args:
         declaration: what a schema file says, checked.
+        text: of the file, with its comments; written anew if it is not given.
     """
 
-    def __init__(self, declaration: Declaration) -> None:
+    def __init__(self, declaration: Declaration, *, text: str = "") -> None:
         self.declaration = declaration
+        self._text = text
         self._missing = MissingWords.of(declaration.missing_words)
         declared: dict[str, Any] = dict(declaration.columns)
         label = declaration.label
@@ -184,11 +187,14 @@ class Schema:
     @classmethod
     def from_text(cls, text: str, *, name: str = "schema") -> Self:
         """The schema in a text; ``name`` stands for the file in errors."""
-        return cls(documents.read_text(text, Declaration, name=name))
+        return cls(documents.read_text(text, Declaration, name=name), text=text)
 
-    @staticmethod
-    def draft(*frames: Any, label: str | None = None, id: str | None = None) -> str:  # noqa: A002 - as in the file
-        """The text of a schema file to look at and complete, from data frames; as ``likeset schema draft`` of files.
+    @classmethod
+    def draft(cls, *frames: Any, label: str | None = None, id: str | None = None) -> Self:  # noqa: A002 - as in the file
+        """A schema to look at and complete, from data frames; as ``likeset schema draft`` of files.
+
+        ``from_data`` names the columns whose bounds or values to replace by public knowledge. ``text`` is the file to
+        edit: its comments say what to look at, and which columns were left out because they may identify people.
 
         Args:
             frames: of pandas, polars or pyarrow.
@@ -197,15 +203,20 @@ class Schema:
 
         Example:
             >>> import pyarrow as pa
-            >>> text = Schema.draft(pa.table({"age": [31, 42.5, 78], "sex": ["f", "m", "f"]}), label="sex")
-            >>> Schema.from_text(text).from_data  # replace these by public knowledge
+            >>> drafted = Schema.draft(pa.table({"age": [31, 42.5, 78], "sex": ["f", "m", "f"]}), label="sex")
+            >>> drafted.from_data  # replace these by public knowledge, in drafted.text
             ('age', 'sex')
         """
-        from likeset.tables.draft import draft
+        from likeset.tables.profile import draft  # late: a profile is made by a schema
         from likeset.tables.sources import open_source
 
         sources = [open_source(frame, name=f"frame {number + 1}") for number, frame in enumerate(frames)]
-        return draft(sources, label=label, ids=id).text
+        return cls.from_text(draft(sources, label=label, ids=id).text, name="draft")
+
+    @property
+    def text(self) -> str:
+        """The text of the schema file; with comments if the schema was drafted or made from text."""
+        return self._text or self.to_yaml()
 
     def to_yaml(self) -> str:
         """The text of a schema file; comments are not kept."""
@@ -353,7 +364,8 @@ class Schema:
             problems += [(int(mask.argmax()), last, name, complaint) for _, complaint, mask in bad]
         if problems:
             offset, _, column, complaint = min(problems)
-            raise BadTable(table, complaint, place=locate(offset), column=column)
+            others = dict.fromkeys(name for _, _, name, _ in problems if name != column)
+            raise BadTable(table, complaint + _also(list(others)), place=locate(offset), column=column)
         return Mapped(out, read)
 
     def sound(self, block: pa.Table | pa.RecordBatch, *, table: str, labels: bool = True) -> bool:
@@ -409,6 +421,15 @@ class Schema:
 
     def _feature_names_out(self, *_: Any) -> NDArray[Any]:
         return np.array(self.feature_names, dtype=object)
+
+
+def _also(columns: Sequence[str]) -> str:
+    """The other columns of the same rows in which something is wrong, at most ten by name."""
+    if not columns:
+        return ""
+    more = f" and {len(columns) - _MOST_NAMED} more" if len(columns) > _MOST_NAMED else ""
+    named = ", ".join(map(repr, columns[:_MOST_NAMED]))
+    return f"; other columns have values that cannot be used, too: {named}{more}; likeset schema check counts them"
 
 
 def _arrow(frame: Any, columns: Sequence[str]) -> Any:

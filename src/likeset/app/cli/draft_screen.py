@@ -8,7 +8,7 @@ from rich.table import Table
 from likeset.display.screen import literal, stderr, stdout
 
 if TYPE_CHECKING:
-    from likeset.tables.draft import ColumnProfile, SchemaDraft
+    from likeset.tables.profile import DraftColumn, SchemaDraft
 
 __all__ = ["blocks", "show_profile"]
 
@@ -51,9 +51,9 @@ def show_profile(made: "SchemaDraft", files: Sequence[str], *, beside: bool) -> 
     screen.print(table)
     if made.absent:
         words = ", ".join(f"{name} (not in {file})" for name, file in made.absent.items())
-        screen.print(f"[yellow]note:[/] left out, for not all files have them: {literal(words)}", soft_wrap=True)
-    if made.comma_remedy:
-        screen.print(f"[yellow]note:[/] {literal(made.comma_remedy)}", soft_wrap=True)
+        screen.print(f"[yellow]note:[/] left out, because not all files have them: {literal(words)}", soft_wrap=True)
+    for note in filter(None, (made.comma_remedy, made.wide_note)):
+        screen.print(f"[yellow]note:[/] {literal(note)}", soft_wrap=True)
     screen.print("[dim]This profile shows your own rows: keep it at home. A schema is public.[/]", soft_wrap=True)
     if made.left_out:
         screen.print("[dim]--include COLUMN declares one that was left out all the same[/]", soft_wrap=True)
@@ -64,7 +64,7 @@ def show_profile(made: "SchemaDraft", files: Sequence[str], *, beside: bool) -> 
         screen.print(f"[yellow]note:[/] {literal(words)}", soft_wrap=True)
 
 
-def _kind(column: "ColumnProfile") -> str:
+def _kind(column: "DraftColumn") -> str:
     if column.role == "left out":
         return "[dim]left out[/]"
     return "id" if column.role == "id" else f"label: {column.kind}" if column.role == "label" else column.kind

@@ -78,16 +78,15 @@ def add(
     Example: `likeset owner data add patients patients.csv --schema schema.yaml --mapping mapping.yaml`
     """
     from likeset.homes.review import register
-    from likeset.tables.dead_columns import dead_column_documents
-    from likeset.tables.identifiers import suspicion_documents
+    from likeset.tables.profile import documents_of
 
     with opened_node(node) as opened:
         data = register(opened, name, source, schema=schema, mapping=mapping)
     shown, digest = without_secrets(data.source), data.schema.digest
     if as_json:
         document = {"data": name, "source": shown, "schema": digest, "columns": list(data.schema.record_columns)}
-        dead = dead_column_documents(data.dead_columns)
-        show_json({**document, "suspected_identifiers": suspicion_documents(data.suspicions), "dead_columns": dead})
+        dead = documents_of(data.dead_columns)
+        show_json({**document, "suspected_identifiers": documents_of(data.suspicions), "dead_columns": dead})
     else:
         stdout.print(f"[bold green]added[/]  {literal(name)}: {literal(shown)}", soft_wrap=True)
         show_suspicions(data.suspicions)
@@ -105,17 +104,16 @@ def check(
     Example: `likeset owner check --node st-mary`
     """
     from likeset.homes.review import checkup
-    from likeset.tables.dead_columns import dead_column_documents
-    from likeset.tables.identifiers import suspicion_documents
+    from likeset.tables.profile import documents_of
 
     certificates = tuple(sorted((kit / "startup").glob("*.crt"))) if kit else ()
     with opened_node(node) as opened:
         findings = checkup(opened, certificates=certificates)
     ok = all(finding.ok for finding in findings)
     if as_json:
-        suspected = suspicion_documents(finding.suspicion for finding in findings if finding.suspicion is not None)
+        suspected = documents_of(finding.suspicion for finding in findings if finding.suspicion is not None)
         documents = [{"what": finding.what, "ok": finding.ok, "words": finding.words} for finding in findings]
-        dead = dead_column_documents(finding.dead for finding in findings if finding.dead is not None)
+        dead = documents_of(finding.dead for finding in findings if finding.dead is not None)
         show_json({"ok": ok, "findings": documents, "suspected_identifiers": suspected, "dead_columns": dead})
     else:
         table = Table(show_header=False, box=None)

@@ -14,10 +14,9 @@ from likeset.text import without_secrets
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from likeset.tables.draft import SchemaDraft
+    from likeset.tables.profile import ColumnCount, Inspection, SchemaDraft
     from likeset.tables.schema import Schema
     from likeset.tables.sources import Source
-    from likeset.tables.table_checks import ColumnCount, Inspection
 
 __all__ = ["schema"]
 
@@ -62,7 +61,7 @@ def draft(
     from likeset import documents
     from likeset.app.cli.draft_screen import show_profile
     from likeset.errors import BadDocument
-    from likeset.tables.draft import draft as propose
+    from likeset.tables.profile import draft as propose
     from likeset.tables.schema import Schema
     from likeset.tables.sources import open_source
 
@@ -93,16 +92,17 @@ def draft(
 
 def _draft_document(made: "SchemaDraft", loaded: "Schema") -> dict[str, Any]:
     """A draft, for machines."""
-    from likeset.tables.identifiers import suspicion_documents
+    from likeset.tables.profile import documents_of
 
     return {
         "schema": made.text,
         "from_data": list(loaded.from_data),
         "columns": list(loaded.columns),
-        "left_out": suspicion_documents(made.left_out),
-        "suspected_identifiers": suspicion_documents(made.included),
+        "left_out": documents_of(made.left_out),
+        "suspected_identifiers": documents_of(made.included),
         "absent": dict(made.absent),
         "comma_remedy": made.comma_remedy,
+        "wide_note": made.wide_note,
         "profile": [column.document() for column in made.profile],
     }
 
@@ -120,7 +120,7 @@ def show(
 
     Example: `likeset schema show schema.yaml`
     """
-    from likeset.tables.identifiers import suspicions_in
+    from likeset.tables.profile import suspicions_in
     from likeset.tables.schema import Schema
 
     path = _one_schema(path, named)
@@ -167,6 +167,7 @@ def check(
 
     Example: `likeset schema check --schema schema.yaml hospital-a.csv hospital-b.parquet`
     """
+    from likeset.tables.profile import wide_note
     from likeset.tables.schema import Schema
 
     first = Path(files[0]) if Path(files[0]).suffix in _SCHEMA_ENDINGS else None
@@ -177,6 +178,7 @@ def check(
         raise InvalidArgument("FILES", "missing", "name the files to check")
     inspections, unlabelled, repeated = _inspected(files, loaded)
     ok = all(inspection.ok for inspection in inspections.values())
+    wide = wide_note(sum(column.kind == "numeric" for column in loaded.describe()))
     if as_json:
         file_documents = [_inspection_document(name, inspection) for name, inspection in inspections.items()]
         show_json(
@@ -186,6 +188,7 @@ def check(
                 "from_data": list(loaded.from_data),
                 "unlabelled": unlabelled,
                 "undeclared_ids": repeated,
+                "wide_note": wide,
                 "files": file_documents,
             }
         )
@@ -199,6 +202,7 @@ def check(
             f"not persons; declare id: {{column: {column}, keep: 1}}"
             for name, column in repeated.items()
         )
+        show_notes(filter(None, [wide]))
         _warn_of_data(loaded)
         stdout.print("[bold green]fits[/]" if ok else "[bold red]does not fit[/]")
         if ok:
@@ -211,9 +215,8 @@ def check(
 
 def _inspected(files: "Sequence[str]", schema: "Schema") -> "tuple[dict[str, Inspection], list[str], dict[str, str]]":
     """What is in each file, by its name; the files without labels; undeclared id columns that repeat, by file."""
-    from likeset.tables.rows_per_id import undeclared_id
+    from likeset.tables.profile import Inspection, undeclared_id
     from likeset.tables.sources import open_source
-    from likeset.tables.table_checks import Inspection
 
     inspections: dict[str, Inspection] = {}
     unlabelled: list[str] = []
@@ -285,13 +288,17 @@ def _show_inspection(name: str, inspection: "Inspection") -> None:
         stdout.print(f"[red]{literal(', '.join(columns))}[/] {kind}: {literal(complaint)}", soft_wrap=True)
     if inspection.comma_remedy():
         stdout.print(f"[red]{literal(inspection.comma_remedy())}[/]", soft_wrap=True)
-    ids = inspection.id_count()
+    ids = inspection.id_summary()
     if ids is not None:
         line = f"{ids.ids:,} ids, at most {ids.most_rows:,} rows each; {ids.over:,} with more than declared"
         stdout.print(f"{line}; {ids.missing:,} rows without an id" if ids.missing else line, soft_wrap=True)
+        if (taking := inspection.taking_part()) is not None:
+            keep = inspection.schema.keep
+            words = f"{taking:,} of {inspection.rows:,} rows take part: keep: {keep} draws at most {keep} of each id"
+            stdout.print(words, soft_wrap=True)
         if ids.over:
             remedy = "raise rows_per_id, or declare keep in its place: so many rows of each id then take part"
-            stdout.print(f"[red]{literal(str(inspection.id_column))}[/]: {remedy}", soft_wrap=True)
+            stdout.print(f"[red]{literal(str(inspection.schema.id_column))}[/]: {remedy}", soft_wrap=True)
     if inspection.too_long:
         words = "rows have a text that is longer than text_bytes of the schema: as an owner's they take no part"
         stdout.print(f"[yellow]note:[/] {inspection.too_long:,} {words}", soft_wrap=True)
@@ -315,18 +322,18 @@ def _first_positions(column: "ColumnCount") -> str:
 
 
 def _inspection_document(name: str, inspection: "Inspection") -> dict[str, Any]:
-    from likeset.tables.dead_columns import dead_column_documents
-    from likeset.tables.identifiers import suspicion_documents
+    from likeset.tables.profile import documents_of
 
-    ids = inspection.id_count()
+    ids = inspection.id_summary()
     return {
         "file": name,
         "ok": inspection.ok,
         "rows": inspection.rows,
         "too_long": inspection.too_long,
         "ids": None if ids is None else vars(ids),
-        "suspected_identifiers": suspicion_documents(inspection.suspicions()),
-        "dead_columns": dead_column_documents(inspection.dead_columns()),
+        "taking_part": inspection.taking_part(),
+        "suspected_identifiers": documents_of(inspection.suspicions()),
+        "dead_columns": documents_of(inspection.dead_columns()),
         "numbers_as_words": inspection.numbers_as_words(),
         "comma_remedy": inspection.comma_remedy(),
         "columns": [
@@ -344,7 +351,7 @@ def _inspection_document(name: str, inspection: "Inspection") -> dict[str, Any]:
 
 
 def _schema_document(loaded: "Schema", path: Path) -> dict[str, Any]:
-    from likeset.tables.identifiers import suspicion_documents, suspicions_in
+    from likeset.tables.profile import documents_of, suspicions_in
 
     return {
         "path": str(path),
@@ -357,7 +364,7 @@ def _schema_document(loaded: "Schema", path: Path) -> dict[str, Any]:
         "rows_per_unit": loaded.rows_per_unit,
         "keep": loaded.keep,
         "from_data": list(loaded.from_data),
-        "suspected_identifiers": suspicion_documents(suspicions_in(loaded)),
+        "suspected_identifiers": documents_of(suspicions_in(loaded)),
     }
 
 

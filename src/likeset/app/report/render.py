@@ -10,7 +10,7 @@ from likeset.app.report.view import owner_view, report_view
 from likeset.run.pages import environment
 
 if TYPE_CHECKING:
-    from likeset.tables.draft import SchemaDraft
+    from likeset.tables.profile import SchemaDraft
 
 
 def render(result: Mapping[str, Any], pictures: Mapping[str, Any], evaluation: Mapping[str, Any] | None = None) -> str:
