@@ -1,6 +1,6 @@
 """The console in Chromium: a steward's whole story with real homes, axe on every page, keys alone, and hostile pages.
 
-``LIKESET_REWRITE_IMAGES=1`` keeps the screenshots in docs/images; ``LIKESET_LOOKS=DIR`` keeps all of them there.
+``LIKESET_REWRITE_IMAGES=1`` makes the pictures in docs/images anew; ``LIKESET_LOOKS=DIR`` keeps one of every page.
 """
 
 import json
@@ -32,7 +32,6 @@ from likeset.homes.owner_node import OwnerNode, kept_receipt
 from likeset.protocol.wire import Offer, decode
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DOCUMENTED = ("inbox", "run", "second-look", "rules", "left", "budgets-over-time", "log", "consumer-run")
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 WIDE, NARROW = {"width": 1200, "height": 900}, {"width": 400, "height": 860}
 RUN = terms(expires="2099-01-01")
@@ -78,7 +77,18 @@ def visited(chromium: Browser, folder: Path, **how: Any) -> Iterator[tuple[Page,
 
 
 def looked_at(page: Page, name: str) -> None:
-    """A page is accessible, light and dark, and fits a telephone; with pictures of it where they are asked for."""
+    """A page is accessible, light and dark, folded open, and fits a telephone; with pictures where they are wanted."""
+    for size in (NARROW, WIDE):
+        page.set_viewport_size(size)  # type: ignore[arg-type]
+        page.evaluate("scrollTo(0, 0)")
+        if folder := os.environ.get("LIKESET_LOOKS"):
+            page.screenshot(path=Path(folder) / f"{name}-{size['width']}.png", full_page=True)
+    if os.environ.get("LIKESET_REWRITE_IMAGES") and name in ("inbox", "run"):
+        path = IMAGES / f"console-{name}-1200.png"
+        page.screenshot(path=path)
+        with Image.open(path) as picture:
+            fewer = picture.quantize(64)
+        fewer.save(path, optimize=True)
     page.evaluate(UNFOLD)
     for size in (NARROW, WIDE):
         page.set_viewport_size(size)  # type: ignore[arg-type]
@@ -87,24 +97,6 @@ def looked_at(page: Page, name: str) -> None:
             found = Axe().run(page)
             assert found.violations_count == 0, (name, scheme, size, found.generate_report())
         fits(page, name, size["width"])
-
-
-def pictured(page: Page, name: str) -> None:
-    """Looked at, and a picture in the documentation if it is to be made anew."""
-    all_looks = os.environ.get("LIKESET_LOOKS")
-    for size in (NARROW, WIDE):
-        page.set_viewport_size(size)  # type: ignore[arg-type]
-        page.evaluate("scrollTo(0, 0)")
-        if all_looks:
-            page.screenshot(path=Path(all_looks) / f"{name}-{size['width']}.png", full_page=True)
-        if os.environ.get("LIKESET_REWRITE_IMAGES") and name in DOCUMENTED:
-            path = IMAGES / f"console-{name}-{size['width']}.png"
-            page.screenshot(path=path)
-            with Image.open(path) as picture:
-                fewer = picture.quantize(64)
-            fewer.save(path, optimize=True)
-            assert path.stat().st_size < 150_000, path.name
-    looked_at(page, name)
 
 
 def fits(page: Page, name: str, width: int) -> None:
@@ -132,14 +124,14 @@ def test_a_stewards_whole_story(chromium: Browser, houses: Houses, tmp_path: Pat
         page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: troubles.append(str(error)))
         page.goto(link)
-        pictured(page, "first-start")
+        looked_at(page, "first-start")
         _set_up(page, houses)
         _one_is_denied(page, houses, others_look)
         _one_is_approved(page, houses, others_look)
         _records(page, houses)
         page.goto(page.url.split("/log")[0] + "/run?name=sepsis-2026-07")
         decided(page, "Withdraw")
-        pictured(page, "withdraw")
+        looked_at(page, "withdraw")
         page.get_by_role("button", name="Yes, withdraw").click()
         expect(page.get_by_role("heading", name="Run sepsis-2026-07 withdrawn")).to_be_visible()
         assert troubles == [], "the content policy forbids nothing that pages need"
@@ -163,7 +155,7 @@ def _set_up(page: Page, houses: Houses) -> None:
     expect(page.get_by_role("row", name="total.rows 0 200")).to_be_visible()
     page.get_by_role("button", name="Yes, put them in force").click()
     expect(page.get_by_text("The rules are in force")).to_be_visible()
-    pictured(page, "rules")
+    looked_at(page, "rules")
     page.get_by_role("link", name="Data sets", exact=True).click()
     page.get_by_label("What you call it").fill("patients")
     page.get_by_label("Where its rows lie").fill(str(houses.place / "st-mary.csv"))
@@ -172,22 +164,22 @@ def _set_up(page: Page, houses: Houses) -> None:
     page.get_by_role("button", name="Look at the rows of patients").click()
     expect(page.get_by_text("all 400 rows are as the schema declares")).to_be_visible()
     expect(page.get_by_role("region", name="Small groups of patients")).to_be_visible()
-    pictured(page, "data")
+    looked_at(page, "data")
     for party, role in (("clinic", "consumer"), ("curator", "curator")):
         file, fingerprint = houses.card_of(party)
         page.get_by_role("link", name="Cards", exact=True).click()
         page.get_by_label("The party's card").set_input_files(file)
         page.get_by_label("As what").select_option(role)
         page.get_by_role("button", name="Compare it").click()
-        pictured(page, f"compare-{role}")
+        looked_at(page, f"compare-{role}")
         page.get_by_label("What was read out").fill(fingerprint.lower())
         page.get_by_role("button", name=f"Pin it as {role}").click()
         expect(page.get_by_text("is pinned, by Ada Lovelace")).to_be_visible()
-    pictured(page, "cards")
+    looked_at(page, "cards")
     page.get_by_role("link", name="Check", exact=True).click()
     page.get_by_role("button", name="Look now").click()
     expect(page.get_by_role("heading", name="Ready", exact=True)).to_be_visible()
-    pictured(page, "check")
+    looked_at(page, "check")
     page.get_by_role("link", name="Inbox").click()
     expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
 
@@ -206,7 +198,7 @@ def _one_is_denied(page: Page, houses: Houses, others_look: Callable[[], None]) 
     _arrived(page, "billing-2026-06")
     page.get_by_role("link", name="billing-2026-06").click()
     decided(page, "Deny", reason="no contract yet")
-    pictured(page, "second-look")
+    looked_at(page, "second-look")
     page.get_by_role("button", name="Yes, deny it").click()
     expect(page.get_by_text("Run billing-2026-06 is denied")).to_be_visible()
     page.get_by_role("link", name="Inbox").click()
@@ -216,14 +208,12 @@ def _one_is_approved(page: Page, houses: Houses, others_look: Callable[[], None]
     run = houses.asks("sepsis-2026-07", "Research on sepsis")
     others_look()
     _arrived(page, "sepsis-2026-07")
-    pictured(page, "inbox")
+    looked_at(page, "inbox")
     page.get_by_role("link", name="sepsis-2026-07").click()
-    pictured(page, "run")
+    looked_at(page, "run")
     page.get_by_role("button", name="Show rows as they would leave").click()
     expect(page.get_by_text("Nothing was sent or charged.")).to_be_visible()
-    pictured(page, "trial")
-    if os.environ.get("LIKESET_REWRITE_IMAGES"):
-        page.locator("details:has(#leaves)").screenshot(path=IMAGES / "console-leaves.png")
+    looked_at(page, "trial")
     decided(page, "Approve")
     page.get_by_role("button", name="Yes, approve it").click()
     expect(page.get_by_text("Run sepsis-2026-07 is approved, by Ada Lovelace")).to_be_visible()
@@ -239,10 +229,10 @@ def _one_is_approved(page: Page, houses: Houses, others_look: Callable[[], None]
 def _records(page: Page, houses: Houses) -> None:
     page.get_by_role("link", name="What left", exact=True).click()
     expect(page.get_by_role("row", name="sepsis-2026-07")).to_contain_text("yes")
-    pictured(page, "left-runs")
+    looked_at(page, "left-runs")
     page.get_by_role("link", name="sepsis-2026-07").click()
     expect(page.get_by_text("rows left.")).to_be_visible()
-    pictured(page, "left")
+    looked_at(page, "left")
     with OwnerNode(houses.steward) as node:
         (offer,) = (decode(message.data).body for message in review.messages_that_left(node, "sepsis-2026-07"))
     assert isinstance(offer, Offer)
@@ -250,16 +240,16 @@ def _records(page: Page, houses: Houses) -> None:
     page.get_by_label("Its handle").fill(str(int(offer.handles[0])))
     page.get_by_role("button", name="Find it").click()
     expect(page.get_by_role("heading", name="Where it lies")).to_be_visible()
-    pictured(page, "left-row")
+    looked_at(page, "left-row")
     page.get_by_role("link", name="Budgets", exact=True).click()
     expect(page.get_by_role("heading", name="Spent over time")).to_be_visible()
-    pictured(page, "budgets-over-time")
+    looked_at(page, "budgets-over-time")
     page.get_by_role("link", name="Log", exact=True).click()
     head = page.get_by_label("Its head now").input_value()
     page.get_by_label("A head that you kept elsewhere").fill(head)
     page.get_by_role("button", name="Check the whole chain").click()
     expect(page.get_by_text("It holds")).to_be_visible()
-    pictured(page, "log")
+    looked_at(page, "log")
 
 
 def test_a_consumer_follows_its_runs(chromium: Browser, houses: Houses) -> None:
@@ -272,7 +262,7 @@ def test_a_consumer_follows_its_runs(chromium: Browser, houses: Houses) -> None:
     ):
         page = context.new_page()
         page.goto(running.link)
-        pictured(page, "consumer")
+        looked_at(page, "consumer")
         page.get_by_role("link", name="sepsis-2026-07").click()
         expect(page.get_by_role("heading", name="Who has answered")).to_be_visible()
         if houses.is_done(houses.consumer.known("sepsis-2026-07")):
@@ -281,7 +271,7 @@ def test_a_consumer_follows_its_runs(chromium: Browser, houses: Houses) -> None:
             page.get_by_role("link", name="The whole report").click()
             expect(page.get_by_role("heading", level=1)).to_be_visible()
             page.go_back()
-        pictured(page, "consumer-run")
+        looked_at(page, "consumer-run")
 
 
 def _same_as_commands(page: Page, houses: Houses) -> None:
@@ -305,42 +295,42 @@ def test_pages_beside_the_story_are_accessible(chromium: Browser, folder: Path, 
     with visited(chromium, folder) as (page, running):
         for path in ("/?show=all", "/budgets", "/left", "/log?about=run-1", "/run?name=none"):
             page.goto(f"{running.address}{path}")
-            pictured(page, path.strip("/").replace("?", "-"))
+            looked_at(page, path.strip("/").replace("?", "-"))
         page.goto(f"{running.address}/rules")
         page.locator('[name="total.rows"]').fill("50")
         page.get_by_label("Your name").first.fill("Ada")
         page.get_by_role("button", name="See what would change").first.click()
-        pictured(page, "rules-change")
+        looked_at(page, "rules-change")
         page.goto(f"{running.address}/rules")
         page.get_by_label("owner.yaml").fill("likeset: owner\nversion: 9\n")
         page.get_by_role("button", name="See what would change").last.click()
         expect(page.get_by_role("alert")).to_contain_text("owner.yaml, line 1")
-        pictured(page, "rules-wrong")
+        looked_at(page, "rules-wrong")
         page.goto(f"{running.address}/data")
         page.get_by_text("Remove patients from the list").click()
         page.get_by_role("button", name="Remove patients …").click()
-        pictured(page, "remove-data")
+        looked_at(page, "remove-data")
         page.goto(f"{running.address}/cards")
         page.get_by_text("It does not count any more").first.click()
         page.get_by_label("Why").first.fill("stolen")
         page.get_by_role("button", name="Revoke …").first.click()
         expect(page.get_by_text("It never counts again")).to_be_visible()
-        pictured(page, "revoke")
+        looked_at(page, "revoke")
         for purposes, name in ((["*"], "rules-allow"), (["billing"], "rules-refuse")):
             write_policy(folder, "a", purposes=purposes)
             page.goto(f"{running.address}/rules")
             page.get_by_label("A signed invitation").set_input_files(invitation)
             page.get_by_role("button", name="Try it").click()
             expect(page.get_by_role("heading", name="Would run run-1 be allowed?")).to_be_visible()
-            pictured(page, name)
+            looked_at(page, name)
         page.goto(f"{running.address}/run?name=run-1")
         decided(page, "Approve")
         page.get_by_role("button", name="Yes, approve it").click()
         expect(page.get_by_role("heading", name="Run run-1 was not approved")).to_be_visible()
-        pictured(page, "refused")
+        looked_at(page, "refused")
         page.goto(running.link)
         expect(page.get_by_role("heading", name="This link does not count")).to_be_visible()
-        pictured(page, "used")
+        looked_at(page, "used")
         page.goto("about:blank")
         page.set_content(f'<a href="{new_link(folder)}">in</a>')
         page.get_by_role("link", name="in").click()

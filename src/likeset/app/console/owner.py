@@ -31,37 +31,13 @@ from likeset.app.console.server import (
 from likeset.errors import BadDocument, HomeRestored, IllegalMessage, InvalidArgument, LikesetError
 from likeset.files import PRIVATE_FOLDER
 from likeset.homes import owner_node
-from likeset.homes import review as home_review
+from likeset.homes import review as reviews
 from likeset.homes.home import checked_addresses
 from likeset.homes.mail import Invitation
 from likeset.homes.owner_node import OwnerNode, RunRecord, accounts_for
 from likeset.homes.pinning import check_not_own, pins_to_change
 from likeset.homes.policy import Policy, policy_text
-from likeset.homes.review import (
-    Choice,
-    DataLook,
-    Rehearsal,
-    Review,
-    budget_lines,
-    budget_overview,
-    checkup,
-    find_row,
-    handle_in,
-    inbox_records,
-    inbox_run,
-    left_records,
-    left_run,
-    log_page,
-    look_at_data,
-    open_decisions,
-    other_trust,
-    read_release,
-    rehearse,
-    review,
-    status_of,
-    steps_left,
-    unit_of,
-)
+from likeset.homes.review import Choice, DataLook, Rehearsal, Review
 from likeset.ledger.ledger import Head
 from likeset.transports.mailbox.owner_desk import owner_desk
 from likeset.transports.mailbox.serving import desks_at, look_once
@@ -129,10 +105,10 @@ def _uploaded(node: OwnerNode, ending: str = ".yaml", /, **files: bytes | None) 
 
 def inbox(node: OwnerNode, visit: Visit) -> Response:
     every = visit.query.get("show") == "all"
-    records = inbox_records(node, every=every)
+    records = reviews.inbox_records(node, every=every)
     pages = Pages.of(len(records), visit.number("page", 1))
-    runs = [inbox_run(node, record) for record in pages.part(list(reversed(records)) if every else records)]
-    words: dict[str, Any] = {"steps": steps_left(node), "mailboxes": len(node.policy.mailboxes)}
+    runs = [reviews.inbox_run(node, record) for record in pages.part(list(reversed(records)) if every else records)]
+    words: dict[str, Any] = {"steps": reviews.steps_left(node), "mailboxes": len(node.policy.mailboxes)}
     return visit.render("inbox.html", runs=runs, every=every, pages=pages, **words)
 
 
@@ -163,8 +139,8 @@ def try_run(node: OwnerNode, visit: Visit) -> Response:
     terms, content, by = record.latest, visit.files.get("release"), visit.by
     ending = ".npy" if content is not None and content.startswith(b"\x93NUMPY") else ".txt"
     with _uploaded(node, ending, release=content) as paths:
-        release = read_release(paths["release"], terms) if paths else None
-    rehearsed = rehearse(node, terms, release=release, data=visit.text("data"))
+        release = reviews.read_release(paths["release"], terms) if paths else None
+    rehearsed = reviews.rehearse(node, terms, release=release, data=visit.text("data"))
     words: dict[str, str] = {"digest": terms.digest, "by": by, "basis": rehearsed.basis}
     node.note("rehearsed", record.run, **words)
     return _run_page(node, visit, record, rehearsed=rehearsed)
@@ -209,19 +185,19 @@ def _second_look(node: OwnerNode, visit: Visit, record: RunRecord, choice: Choic
 
 def _run_page(node: OwnerNode, visit: Visit, record: RunRecord, *, rehearsed: Rehearsal | None = None) -> Response:
     reviewed = _review(node, record)
-    choices = open_decisions(node, record)
+    choices = reviews.open_decisions(node, record)
     words: dict[str, Any] = {"record": record, "review": reviewed, "rehearsed": rehearsed, "fitting": []}
     if reviewed is None:
-        words |= {"state": status_of(node, record.run), "choices": [one for one in choices if one != "approve"]}
+        words |= {"state": reviews.status_of(node, record.run), "choices": [one for one in choices if one != "approve"]}
         return visit.render("run.html", **words)
     words |= {
         "state": reviewed.status,
         "choices": choices,
         "fitting": [data.name for data in node.registry.for_terms(reviewed.terms)],
-        "other": other_trust(reviewed.terms),
+        "other": reviews.other_trust(reviewed.terms),
         "examples": {} if rehearsed is None else _examples(rehearsed),
         "bars": drawings.budget_bars(reviewed.accounts, node.policy.total),
-        "learned": drawings.learned(reviewed.others, unit=unit_of(reviewed.terms)),
+        "learned": drawings.learned(reviewed.others, unit=reviews.unit_of(reviewed.terms)),
     }
     return visit.render("run.html", **words)
 
@@ -229,7 +205,7 @@ def _run_page(node: OwnerNode, visit: Visit, record: RunRecord, *, rehearsed: Re
 def _review(node: OwnerNode, record: RunRecord) -> Review | None:
     """The review; None if the terms cannot be read here."""
     try:
-        return review(node, record.run)
+        return reviews.review(node, record.run)
     except IllegalMessage:
         return None
 
@@ -245,7 +221,7 @@ def _examples(rehearsed: Rehearsal) -> dict[str, list[str]]:
 
 
 def budgets(node: OwnerNode, visit: Visit) -> Response:
-    overview = budget_overview(node)
+    overview = reviews.budget_overview(node)
     history = list(reversed(overview.history))
     pages = Pages.of(len(history), visit.number("page", 1))
     curves = {
@@ -268,32 +244,34 @@ def left(node: OwnerNode, visit: Visit) -> Response:
     run = visit.query.get("run", "")
     if run:
         node.record_of(run)
-        rows = home_review.rows_that_left(node, run)
+        rows = reviews.rows_that_left(node, run)
         shown = [] if rows.table is None else rows.table.slice(0, _ROWS_SHOWN).to_pylist()
-        messages = home_review.messages_with_receipts(node, run)
+        messages = reviews.messages_with_receipts(node, run)
         return visit.render("left_run.html", run=run, messages=messages, rows=rows, shown=shown)
-    records = list(reversed(left_records(node)))
+    records = list(reversed(reviews.left_records(node)))
     pages = Pages.of(len(records), visit.number("page", 1))
-    return visit.render("left.html", runs=[left_run(node, record) for record in pages.part(records)], pages=pages)
+    return visit.render(
+        "left.html", runs=[reviews.left_run(node, record) for record in pages.part(records)], pages=pages
+    )
 
 
 def literal_bytes(node: OwnerNode, visit: Visit) -> Response:
     run = node.record_of(visit.query.get("run", "")).run
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        for message in home_review.messages_that_left(node, run):
+        for message in reviews.messages_that_left(node, run):
             archive.writestr(zipfile.ZipInfo(message.file_name), message.data)
     return download(packed.getvalue(), f"{run}.zip", kind="application/zip")
 
 
 def row_by_handle(node: OwnerNode, visit: Visit) -> Response:
-    handle = handle_in(visit.text("handle", most=40))
-    return visit.render("left_row.html", found=find_row(node, handle, run=visit.text("run", most=200) or None))
+    handle = reviews.handle_in(visit.text("handle", most=40))
+    return visit.render("left_row.html", found=reviews.find_row(node, handle, run=visit.text("run", most=200) or None))
 
 
 def log(node: OwnerNode, visit: Visit, **words: Any) -> Response:
     about, before = visit.query.get("about", "").strip(), visit.number("before", 0)
-    page = log_page(node, before=before or None, run=about)
+    page = reviews.log_page(node, before=before or None, run=about)
     words = {"checked": False, "problems": [], "remarks": [], **words}
     return visit.render("log.html", page=page, about=about, head=str(node.ledger.head()), **words)
 
@@ -301,7 +279,7 @@ def log(node: OwnerNode, visit: Visit, **words: Any) -> Response:
 def verify_log(node: OwnerNode, visit: Visit) -> Response:
     """Check the chain, what left and the receipts, and the head that the steward saved elsewhere."""
     head = visit.text("head", most=100)
-    problems, notes = home_review.verify(node, head=Head.parse(head) if head else None)
+    problems, notes = reviews.verify(node, head=Head.parse(head) if head else None)
     return log(node, visit, checked=True, problems=[str(problem) for problem in problems], remarks=notes)
 
 
@@ -369,7 +347,7 @@ def try_rules(node: OwnerNode, visit: Visit) -> Response:
     if node.name in terms.owners:
         accounts = accounts_for(node.ledger, terms, node.policy)
         words["bars"] = drawings.budget_bars(accounts, node.policy.total)
-        words["lines"] = budget_lines(node.policy, accounts)
+        words["lines"] = reviews.budget_lines(node.policy, accounts)
     return visit.render("rules_try.html", **words)
 
 
@@ -379,7 +357,7 @@ def try_rules(node: OwnerNode, visit: Visit) -> Response:
 def data(node: OwnerNode, visit: Visit, looked: DataLook | None = None) -> Response:
     policy = node.policy
     words: dict[str, Any] = {"allowed": policy.columns, "smallest": policy.smallest_group, "looked": looked}
-    return visit.render("data.html", listed=home_review.listed_data(node), **words)
+    return visit.render("data.html", listed=reviews.listed_data(node), **words)
 
 
 def add_data(node: OwnerNode, visit: Visit) -> Response:
@@ -388,12 +366,12 @@ def add_data(node: OwnerNode, visit: Visit) -> Response:
     if not name or not source:
         raise InvalidArgument("data set", name or "without a name", "needs a name and a source")
     with _uploaded(node, schema=visit.file("schema"), mapping=visit.files.get("mapping")) as paths:
-        home_review.register(node, name, source, schema=paths["schema"], mapping=paths.get("mapping"), by=by)
+        reviews.register(node, name, source, schema=paths["schema"], mapping=paths.get("mapping"), by=by)
     return visit.redirect("/data", f"Data set {name} was added, by {by}.")
 
 
 def check_data(node: OwnerNode, visit: Visit) -> Response:
-    return data(node, visit, look_at_data(node, visit.text("name", most=128)))
+    return data(node, visit, reviews.look_at_data(node, visit.text("name", most=128)))
 
 
 def remove_data(node: OwnerNode, visit: Visit) -> Response:
@@ -401,7 +379,7 @@ def remove_data(node: OwnerNode, visit: Visit) -> Response:
     node.registry.get(name)
     if visit.text("sure") != "yes":
         return visit.render("data_look.html", name=name, by=by)
-    home_review.remove(node, name, by=by)
+    reviews.remove(node, name, by=by)
     return visit.redirect("/data", f"Data set {name} was removed, by {by}; its rows stay where they are.")
 
 
@@ -411,7 +389,7 @@ def check(_: OwnerNode, visit: Visit) -> Response:
 
 def check_all(node: OwnerNode, visit: Visit) -> Response:
     """Check rules, files, cards, every row of every data set, disk and clock."""
-    return visit.render("check.html", findings=checkup(node))
+    return visit.render("check.html", findings=reviews.checkup(node))
 
 
 # ---- cards

@@ -150,7 +150,7 @@ class Session:
 class Sessions:
     """Sessions by the random id in their signed cookie; signing out deletes the id here, so a copied cookie ends too.
 
-    The middleware refuses a cookie that was not used for ``IDLE_SECONDS``.
+    The middleware refuses a cookie that was not used for ``IDLE_SECONDS``. Only the event loop's thread calls this.
     """
 
     def __init__(self) -> None:
@@ -287,7 +287,7 @@ def application(site: Site, *addresses: str) -> ASGIApp:
 
         return endpoint
 
-    def enter(request: Request) -> Response:
+    async def enter(request: Request) -> Response:
         if request.method != "GET" or "sec-purpose" in request.headers:
             return Response(status_code=403)  # a mail scanner or a prefetch: the link stays valid for the person
         if not links.use(request.query_params.get("token", "")):
@@ -298,7 +298,7 @@ def application(site: Site, *addresses: str) -> ASGIApp:
             return HTMLResponse(environment().get_template("entered.html").render())
         return RedirectResponse("/", 303)
 
-    def leave(request: Request) -> Response:
+    async def leave(request: Request) -> Response:
         sessions.end(request.session)
         return RedirectResponse("/", 303)
 
