@@ -41,7 +41,6 @@ SIGNATURES = {
     "likeset.geometry.greedy.swap": "(pool, target, selected, *, gamma, passes, target_weights)",
     "likeset.geometry.offers.draw": "(scores, row_numbers, count, *, key)",
     "likeset.geometry.offers.fit": "(features, released, *, noise_energy, wanted, population, log_weights)",
-    "likeset.geometry.offers.fit_blocks": "(feature_blocks, released, *, own_mean, noise_energy, wanted, population)",
     "likeset.geometry.offers.merge": "(draws, count)",
     "likeset.geometry.weights.weights": "(selected, target, *, gamma, target_weights)",
 }

@@ -16,7 +16,7 @@ from chance import examples, public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry import offers
 from likeset.geometry.features import FourierFeatures
-from likeset.geometry.offers import Draw, draw, fit, fit_blocks, merge
+from likeset.geometry.offers import Draw, draw, fit, merge
 
 FEATURES = FourierFeatures(columns=3, dimension=60, gamma=0.2, seed=4)
 
@@ -74,13 +74,12 @@ def test_the_noise_correction_is_right_on_average() -> None:
 
     Without the correction it would be off by d sigma² = 0.15, which is more than a hundred of them.
     """
-    rows, sigma = hashed(1, 500), 0.05
-    mean = rows.astype(np.float64).mean(axis=0)
+    rows, sigma = hashed(1, 50), 0.05
     coins = public_coins(7)
     errors = []
     for _ in range(4000):
         released = TARGET + coins.normal(0, sigma, size=60)
-        fitted = fit_blocks([rows[:2]], released, own_mean=mean, noise_energy=60 * sigma**2, wanted=2)
+        fitted = fit(rows, released, noise_energy=60 * sigma**2, wanted=2)
         errors.append(fitted.target_score - fitted.direction @ TARGET)
     deviation = np.std(errors) / math.sqrt(len(errors))
     assert abs(np.mean(errors)) < 6.2 * deviation
@@ -162,15 +161,6 @@ def test_an_owner_that_already_looks_like_the_release_is_not_tilted() -> None:
     fitted = fit(rows, rows.astype(np.float64).mean(axis=0), noise_energy=0.0, wanted=10)
     assert fitted.beta == pytest.approx(0.0, abs=1e-3)
     assert fitted.effective_rows == pytest.approx(100)
-
-
-def test_a_fit_on_blocks_is_the_fit_on_all_rows_and_reads_them_once() -> None:
-    rows = owner_that_can()
-    whole = fit(rows, TARGET, noise_energy=0.01, wanted=100)
-    blocks = (rows[first : first + 333] for first in range(0, len(rows), 333))
-    parts = fit_blocks(blocks, TARGET, own_mean=rows.mean(axis=0, dtype=np.float64), noise_energy=0.01, wanted=100)
-    assert (parts.beta, parts.mean_score) == pytest.approx((whole.beta, whole.mean_score), rel=1e-9)
-    np.testing.assert_array_equal(parts.direction, whole.direction)
 
 
 def test_a_subsample_stands_for_its_population() -> None:
@@ -380,28 +370,25 @@ def test_a_key_that_is_no_256_bit_number_is_refused(key: int) -> None:
     [
         ({"released": [1.0]}, "released"),
         ({"released": [1.0, math.nan]}, "released"),
-        ({"own_mean": [[1.0, 2.0]]}, "own_mean"),
         ({"noise_energy": -0.1}, "noise_energy"),
         ({"noise_energy": math.inf}, "noise_energy"),
         ({"wanted": 0}, "wanted"),
         ({"population": 2}, "population"),
-        ({"feature_blocks": []}, "feature_blocks"),
-        ({"feature_blocks": [np.zeros((0, 2))]}, "feature_blocks"),
-        ({"feature_blocks": [np.zeros((3, 5))]}, "feature_blocks"),
-        ({"feature_blocks": [np.zeros(2)]}, "feature_blocks"),
-        ({"feature_blocks": [[["a", "b"]]]}, "feature_blocks"),
-        ({"feature_blocks": [[[math.nan, 0.0]]]}, "feature_blocks"),
+        ({"features": np.zeros((0, 2))}, "features"),
+        ({"features": np.zeros((3, 5))}, "released"),
+        ({"features": np.zeros(2)}, "features"),
+        ({"features": [["a", "b"]]}, "features"),
+        ({"features": [[math.nan, 0.0]]}, "features"),
     ],
 )
 def test_a_fit_on_impossible_arguments_is_refused(changed: dict[str, object], argument: str) -> None:
     good: dict[str, object] = {
-        "feature_blocks": [np.eye(2), np.zeros((1, 2))],
+        "features": [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]],
         "released": [1.0, 0.0],
-        "own_mean": [0.3, 0.3],
         "noise_energy": 0.0,
         "wanted": 2,
     }
-    fit_blocks(**good)  # type: ignore[arg-type]
+    fit(**good)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgument) as caught:
-        fit_blocks(**(good | changed))  # type: ignore[arg-type]
+        fit(**(good | changed))  # type: ignore[arg-type]
     assert caught.value.argument == argument

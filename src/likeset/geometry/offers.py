@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from likeset import arguments
-from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.geometry.features import MAX_SEED, Stream, open_unit
 
@@ -105,69 +104,24 @@ def fit(
     if log_weights is not None:
         base = arguments.vector("log_weights", log_weights, length=len(rows))
     weights = np.exp(base - base.max())
-    return _fit_tilt(
-        [rows],
-        released,
-        own_mean=weights @ rows.astype(np.float64) / weights.sum(),
-        noise_energy=noise_energy,
-        wanted=wanted,
-        population=population,
-        base=base,
-    )
-
-
-def fit_blocks(
-    feature_blocks: Iterable[ArrayLike],
-    released: ArrayLike,
-    *,
-    own_mean: ArrayLike,
-    noise_energy: float,
-    wanted: int,
-    population: int | None = None,
-) -> Tilt:
-    """The same from blocks of feature rows whose mean is known; only one number per row is held."""
-    return _fit_tilt(
-        feature_blocks,
-        released,
-        own_mean=own_mean,
-        noise_energy=noise_energy,
-        wanted=wanted,
-        population=population,
-        base=None,
-    )
-
-
-def _fit_tilt(
-    feature_blocks: Iterable[ArrayLike],
-    released: ArrayLike,
-    *,
-    own_mean: ArrayLike,
-    noise_energy: float,
-    wanted: int,
-    population: int | None,
-    base: NDArray[np.float64] | None,
-) -> Tilt:
-    mean = arguments.vector("own_mean", own_mean)
+    mean = weights @ rows.astype(np.float64) / weights.sum()
     goal = arguments.vector("released", released, length=len(mean))
     arguments.positive("noise_energy", noise_energy, zero=True)
     arguments.count("wanted", wanted)
+    whole = arguments.count("population", len(rows) if population is None else population, least=len(rows))
     direction = goal - mean
-    scores = np.concatenate([np.empty(0), *(_feature_rows(block, len(mean)) @ direction for block in feature_blocks)])
-    if len(scores) == 0:
-        raise InvalidArgument("feature_blocks", "no rows", "at least one row is needed to fit a tilt")
-    rows = arguments.count("population", len(scores) if population is None else population, least=len(scores))
-    base = np.zeros(len(scores)) if base is None else base
+    scores = rows @ direction
     # The target's own score along the direction: ||released||² overstates its part by the noise, the rest is unbiased.
     target_score = float(goal @ goal) - noise_energy - float(goal @ mean)
-    fewest = min(wanted / 2.0, float(rows))
-    beta, reached = _strength(scores, base, target_score, fewest_share=fewest / rows)
+    fewest = min(wanted / 2.0, float(whole))
+    beta, reached = _strength(scores, base, target_score, fewest_share=fewest / whole)
     mean_score, effective_share = _moments(scores, base, beta)
     return Tilt(
         direction=direction,
         beta=beta,
         mean_score=mean_score,
         target_score=target_score,
-        effective_rows=effective_share * rows,
+        effective_rows=effective_share * whole,
         reached=reached,
     )
 
@@ -232,15 +186,6 @@ def merge(draws: Iterable[Draw], count: int) -> Draw:
     if len(np.unique(numbers)) != len(numbers):
         raise InvalidArgument("draws", "overlapping parts", "each row may be in one part only")
     return largest(numbers, np.concatenate([part.perturbed for part in parts]), count)
-
-
-def _feature_rows(block: ArrayLike, dimension: int) -> Rows:
-    rows = arguments.matrix("feature_blocks", block, allow_empty=True)
-    if rows.shape[1] != dimension:
-        raise InvalidArgument(
-            "feature_blocks", f"array of shape {rows.shape}", f"must have {dimension} columns, as own_mean has"
-        )
-    return rows
 
 
 def _strength(
