@@ -210,12 +210,6 @@ def test_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
         documents.write(tmp_path / "none" / "out.yaml", {"a": 1})
 
 
-def test_a_near_miss_is_near() -> None:
-    assert documents.near_miss("Age", ["age", "sex"]) == "; did you mean age?"
-    assert documents.near_miss("bonds", ["bounds", "kind"]) == "; did you mean bounds?"
-    assert documents.near_miss("x", ["age", "sex"]) == ""
-
-
 def test_a_required_field_that_is_misspelt_is_told_by_its_near_miss() -> None:
     """That ``bounds`` is missing would be true, and would not help."""
     text = "likeset: schema\nversion: 1\ncolumns:\n  age:\n    kind: numeric\n    bonds: [0, 1]\n"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from likeset.errors import BadDocument, BadTable, InvalidArgument
-from likeset.text import harmless, without_secrets
+from likeset.text import harmless, near_miss, without_secrets
 
 CANARY = "c4nary"
 ADDRESSES = {
@@ -114,3 +114,9 @@ def test_piled_up_accents_are_written_out_and_those_of_languages_stay() -> None:
     shown = harmless(pile)
     assert shown.startswith("a\u0336\u0489\u20dd\u0336\u0489\\u20dd\\u0336")
     assert max(map(ord, shown[6:])) < 128
+
+
+def test_a_near_miss_is_near() -> None:
+    assert near_miss("Age", ["age", "sex"]) == "; did you mean age?"
+    assert near_miss("bonds", ["bounds", "kind"]) == "; did you mean bounds?"
+    assert near_miss("x", ["age", "sex"]) == ""

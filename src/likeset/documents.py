@@ -4,34 +4,21 @@ The YAML is the small part that everybody reads alike: only ``true`` and ``false
 and so is ``on``), a date is text, ``0123`` is text, and aliases, tags and double keys are refused.
 """
 
-import difflib
 import json
 import os
 import re
 import stat
-import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from likeset.errors import BadDocument
 from likeset.files import keep_private, make_private_folder
-
-__all__ = [
-    "Document",
-    "bytes_in",
-    "make_folder",
-    "near_miss",
-    "read",
-    "read_text",
-    "to_yaml",
-    "write",
-    "write_text",
-]
+from likeset.text import near_miss
 
 _MOST_BYTES = 1_000_000
 _OTHERS = 0o077
@@ -104,7 +91,6 @@ def bytes_in(path: Path, *, most: int, missing: str = "there is no such file", s
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Open a file; who opens a pipe otherwise waits until somebody writes to it."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -154,16 +140,6 @@ def make_folder(folder: Path) -> None:
         make_private_folder(folder)
     except OSError as error:
         raise BadDocument(str(folder), f"cannot be made: {error.strerror}") from error
-
-
-def near_miss(word: str, known: Iterable[str]) -> str:
-    """``; did you mean bounds?`` where a known word is near, or else nothing."""
-    names = list(known)
-    folded = {name.casefold(): name for name in names}
-    if word.casefold() in folded:
-        return f"; did you mean {folded[word.casefold()]}?"
-    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 class _Refused(yaml.MarkedYAMLError):
@@ -362,41 +338,23 @@ def _list_of(words: str, known: Sequence[str]) -> str:
 
 
 def _fields_at(model: type[BaseModel], path: Sequence[Any]) -> list[str]:
-    """The fields that may stand at a place: the way goes through the types that the models declare."""
-    reached: list[Any] = [model]
+    """The names of the fields at a place, from the model's JSON schema."""
+    root = model.model_json_schema()
+
+    def members(node: Any) -> list[Any]:
+        if "$ref" in node:
+            return members(root["$defs"][node["$ref"].rpartition("/")[2]])
+        inner = [part for kind in ("anyOf", "oneOf", "allOf") for part in node.get(kind, ())]
+        return [member for part in inner for member in members(part)] or [node]
+
+    def step(node: Any, part: Any) -> list[Any]:
+        inner = node.get("properties", {}).get(part, node.get("additionalProperties") or node.get("items"))
+        return members(inner) if isinstance(inner, dict) else []
+
+    reached = members(root)
     for part in path:
-        inner = [member for kind in reached for member in _step(kind, part)]
-        # No way on: the part is pydantic's name of one member of a union.
-        reached = inner or [kind for kind in reached if _is_model(kind) and _has_tag(kind, str(part))] or reached
-    return [name for kind in reached if _is_model(kind) for name in kind.model_fields]
-
-
-def _step(kind: Any, part: Any) -> list[Any]:
-    if _is_model(kind):
-        return _members(kind.model_fields[part].annotation) if part in kind.model_fields else []
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
-    if origin is dict or (origin is not None and isinstance(origin, type) and issubclass(origin, Mapping)):
-        return _members(inner[1])
-    return _members(inner[0]) if origin in (list, tuple) and isinstance(part, int) and inner else []
-
-
-def _members(annotation: Any) -> list[Any]:
-    """The types in a union, without what is annotated to them."""
-    origin = typing.get_origin(annotation)
-    if origin is typing.Annotated:
-        return _members(typing.get_args(annotation)[0])
-    if origin in (typing.Union, types.UnionType):
-        return [member for kind in typing.get_args(annotation) for member in _members(kind)]
-    return [annotation]
-
-
-def _is_model(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, BaseModel)
-
-
-def _has_tag(kind: type[BaseModel], tag: str) -> bool:
-    """Whether a union knows the model by this tag: the one word of a literal field, or its own name."""
-    literals = [field.annotation for field in kind.model_fields.values()]
-    return kind.__name__ == tag or any(
-        typing.get_origin(literal) is Literal and tag in typing.get_args(literal) for literal in literals
-    )
+        tagged = [
+            node for node in reached if any(one.get("const") == part for one in node.get("properties", {}).values())
+        ]
+        reached = tagged or [inner for node in reached for inner in step(node, part)] or reached
+    return list(dict.fromkeys(name for node in reached for name in node.get("properties", {})))

@@ -17,7 +17,6 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # i
 
 from likeset import arguments
 from likeset.arguments import Rows
-from likeset.documents import near_miss
 from likeset.errors import InvalidArgument
 from likeset.ledger.ledger import Ledger
 from likeset.protocol.notices import Notice
@@ -39,6 +38,7 @@ from likeset.tables.frames import (
 )
 from likeset.tables.scan import MemoryScan
 from likeset.tables.schema import Schema
+from likeset.text import near_miss
 from likeset.transports.local import Progress
 
 _SPREAD = 3.0  # a factor between the scales of two tables of one kind that needs an explanation

@@ -1,14 +1,14 @@
-"""Text as it may be shown: without passwords, and without characters that do something to a screen.
+"""Text as it may be shown: without passwords, and without characters that control a screen; and near misses.
 
 Whatever a stranger wrote, or a user typed as the address of a table, passes through here before it is printed, logged
 or put into an error.
 """
 
+import difflib
 import re
 import unicodedata
+from collections.abc import Iterable
 from urllib.parse import unquote
-
-__all__ = ["harmless", "without_secrets"]
 
 _HIDDEN = "***"
 _MOST_MARKS = 5
@@ -72,3 +72,13 @@ def _written_out(text: str) -> str:
         else:  # a blank of another width is a blank
             letters.append(" " if kind == "Zs" else letter.encode("unicode_escape").decode("ascii"))
     return "".join(letters)
+
+
+def near_miss(word: str, known: Iterable[str]) -> str:
+    """``; did you mean bounds?`` where a known word is near, or else nothing."""
+    names = list(known)
+    folded = {name.casefold(): name for name in names}
+    if word.casefold() in folded:
+        return f"; did you mean {folded[word.casefold()]}?"
+    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    return f"; did you mean {near[0]}?" if near else ""

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from likeset import documents
 from likeset.arguments import Rows
-from likeset.documents import Document, near_miss
+from likeset.documents import Document
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.files import (
     keep_private,
@@ -30,6 +30,7 @@ from likeset.protocol.selection import Selection
 from likeset.protocol.terms import WITNESS, Terms
 from likeset.protocol.wire import Summary, decode
 from likeset.tables.schema import Schema
+from likeset.text import near_miss
 from likeset.trust.cards import CardSecret, Pin, Role
 
 SETTINGS_FILE = "consumer.yaml"

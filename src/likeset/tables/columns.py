@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from likeset.documents import Document, near_miss
+from likeset.documents import Document
 from likeset.tables import cells
 from likeset.tables.cells import Mask, MissingWords
+from likeset.text import near_miss
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Weight = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]

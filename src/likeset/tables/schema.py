@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from likeset import documents
-from likeset.documents import Document, near_miss
+from likeset.documents import Document
 from likeset.errors import BadTable, InvalidArgument
 from likeset.tables import cells
 from likeset.tables.cells import Mask, MissingWords, plain_array
@@ -36,6 +36,7 @@ from likeset.tables.columns import (
     Weight,
     encoder_for,
 )
+from likeset.text import near_miss
 
 if TYPE_CHECKING:
     from sklearn.preprocessing import FunctionTransformer

@@ -23,9 +23,10 @@ from pydantic import ValidationError
 
 from likeset import documents
 from likeset.arguments import one_of
-from likeset.documents import Document, make_folder, near_miss, write_text
+from likeset.documents import Document, make_folder, write_text
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.privacy.guarantee import checked_name
+from likeset.text import near_miss
 
 CARD_CONTEXT = "likeset/card/1"
 TERMS_CONTEXT = "likeset/terms/1"
