@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 import yaml
 
 from documented_pages import PAGES, README, ROOT, anchors, commands, prose
-from likeset.app.cli import app
+from likeset.app.cli import whole_program
 
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 
@@ -130,7 +129,7 @@ def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
             yield from leaves(one, (*path, name))
 
 
-COMMANDS = list(leaves(typer.main.get_command(app)))
+COMMANDS = list(leaves(whole_program()))
 
 
 @pytest.mark.parametrize(("path", "command"), COMMANDS, ids=[" ".join(path) for path, _ in COMMANDS])

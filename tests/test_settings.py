@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
 from likeset import Interactive, Summarizer, Terms, match
 from likeset.app import cli
@@ -111,7 +110,7 @@ def test_an_error_in_a_job_names_field_and_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["match", "plan"])
 def test_every_field_of_a_job_is_an_option_that_says_what_it_means(command: str) -> None:
-    options = {one.name: one for one in get_command(cli.app).commands[command].params}  # type: ignore[attr-defined]
+    options: dict[str | None, Any] = {one.name: one for one in cli.whole_program().commands[command].params}
     renamed = {"schema_file": "schema", "owners": "owner"}
     expected = {renamed.get(name, name) for name in Job.model_fields} - {"likeset", "version"}
     expected -= {"curator_card", "witness"}  # only runs between organisations name them, in a job file

@@ -12,12 +12,11 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-import typer.main
 import yaml
 
 import likeset
 from documented_pages import PAGES, ROOT, anchors, blocks
-from likeset.app.cli import app
+from likeset.app.cli import whole_program
 
 SETTINGS = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
 MKDOCS = Path(sys.executable).with_name("mkdocs")
@@ -132,7 +131,7 @@ def test_the_site_fetches_nothing_from_elsewhere(site: Path) -> None:
 
 @pytest.mark.slow
 def test_the_page_of_the_command_line_has_every_noun(site: Path) -> None:
-    nouns = {f"likeset-{name}" for name in typer.main.get_command(app).commands}  # type: ignore[attr-defined]
+    nouns = {f"likeset-{name}" for name in whole_program().commands}
     assert len(nouns) > 10
     assert nouns <= read(site / "cli.html").anchors
 

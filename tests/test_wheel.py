@@ -25,7 +25,6 @@ NEEDS_EXTRA = {
 }
 # Prints every command whose --help fails.
 ASK_ALL = """
-from typer.main import get_command
 from typer.testing import CliRunner
 from likeset.app import cli
 
@@ -35,7 +34,7 @@ def ask(command, path):
         print(*path, repr(asked.exception))
     return 1 + sum(ask(inner, [*path, name]) for name, inner in getattr(command, "commands", {}).items())
 
-assert ask(get_command(cli.app), []) > 50
+assert ask(cli.whole_program(), []) > 50
 """
 
 

@@ -9,17 +9,19 @@ links across its border are written anew here. MkDocs loads this file as hooks (
 import html
 import posixpath
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import typer
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 from pymdownx.slugs import slugify
+from typer.cli import get_docs_for_click
+
+from likeset.app.cli import whole_program
 
 ROOT = Path(__file__).parents[2]
 _BESIDE_DOCS = ("*.md", "LICENSE", "benchmarks/results/*", "examples/*")
@@ -69,9 +71,10 @@ def listed(items: list[Any]) -> str:
 
 def command_reference() -> str:
     """Every command with its options, below headings of the second level and lower."""
-    command = [sys.executable, "-m", "typer", "likeset.app.cli", "utils", "docs", "--name", "likeset"]
-    written = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603 - our own words
-    return "\n" + written.replace("# `likeset`", "## All commands", 1)
+    program = whole_program()
+    return "\n" + get_docs_for_click(
+        obj=program, ctx=typer.Context(program), name="likeset", title="All commands", indent=1
+    )
 
 
 def files_beside_docs() -> Iterator[str]:

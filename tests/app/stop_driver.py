@@ -51,7 +51,7 @@ def main() -> None:
 
     place, call, number, *arguments = sys.argv[1:]
     patch = pytest.MonkeyPatch()
-    patch.setattr("likeset.app.report.render", lambda result, _: f"<p>{result['in_sample_squared_mmd']}</p>")
+    patch.setattr("likeset.app.cli.match.render", lambda result, _: f"<p>{result['in_sample_squared_mmd']}</p>")
     stop_at(patch, place, int(call), lambda: os.kill(os.getpid(), int(number)))
     sys.argv = ["likeset", *arguments]
     cli.main()

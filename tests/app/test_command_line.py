@@ -79,6 +79,13 @@ def test_bash_completes_commands_and_options(typed: str, offered: set[str]) -> N
     assert set(done.stdout.split()) == offered, done.stderr
 
 
+def test_the_list_of_commands_says_what_each_says_itself() -> None:
+    """It is shown without importing them."""
+    for name, command in cli.whole_program().commands.items():
+        words = " ".join((command.help or "").partition("\n\n")[0].split())
+        assert words == cli.COMMANDS[name][1]
+
+
 def test_the_program_tells_its_version_and_a_job_file_is_optional_once() -> None:
     told = CliRunner().invoke(cli.app, ["--version"])
     assert (told.exit_code, told.stdout.strip()) == (0, f"likeset {likeset.__version__}")

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer.main
 from card_world import cards_of, introduce, secret_of, signed_terms
 from console_world import Answer, Browser, signed_in
 from node_world import CANARY, SCHEMA, SCHEMA_OF_ALL, held, logged, make_node, rows_text, terms, write_policy
@@ -114,7 +113,7 @@ def test_pages_and_commands_do_the_same() -> None:
         if not hasattr(command, "commands"):
             yield " ".join(words)
 
-    commands = set(below(typer.main.get_command(cli.app), ()))
+    commands = set(below(cli.whole_program(), ()))
     assert set(OWNER_COMMANDS) == {*owner.PAGES, *owner.ACTIONS}
     assert set(CONSUMER_COMMANDS) == {*consumer.PAGES, *consumer.ACTIONS}
     named = set(", ".join([*OWNER_COMMANDS.values(), *CONSUMER_COMMANDS.values()]).split(", "))

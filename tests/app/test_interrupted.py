@@ -23,7 +23,7 @@ CHARGES = ["consumer/target-release", "consumer/width", "north/offer", "south/of
 @pytest.fixture(autouse=True)
 def plain_report(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures take time, and are tested elsewhere."""
-    monkeypatch.setattr("likeset.app.report.render", lambda result, _: f"<p>{result['in_sample_squared_mmd']}</p>")
+    monkeypatch.setattr("likeset.app.cli.match.render", lambda result, _: f"<p>{result['in_sample_squared_mmd']}</p>")
 
 
 @pytest.fixture(scope="module")

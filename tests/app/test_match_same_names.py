@@ -13,7 +13,7 @@ from job_world import OWNERS, World
 @pytest.fixture(autouse=True)
 def plain_report(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures take time, and are tested elsewhere."""
-    monkeypatch.setattr("likeset.app.report.render", lambda result, _: f"<p>{result['in_sample_squared_mmd']}</p>")
+    monkeypatch.setattr("likeset.app.cli.match.render", lambda result, _: f"<p>{result['in_sample_squared_mmd']}</p>")
 
 
 def test_files_of_the_same_name_in_different_folders_are_different_files(tmp_path: Path) -> None:

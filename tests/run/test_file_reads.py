@@ -150,7 +150,7 @@ class Market:
 def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Market]:
     """Without reports: figures take time, and read files of their own."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("likeset.app.report.render", lambda *_: "")
+        patched.setattr("likeset.app.cli.match.render", lambda *_: "")
         yield Market.make(tmp_path_factory.mktemp("reads"))
 
 

@@ -1,37 +1,89 @@
-"""The command line, one file per noun.
+"""The command line.
 
 Exit codes: 0 done; 1 done, and the answer is no (a check failed); 2 the input or the arguments cannot be used;
 130 interrupted.
 """
 
-from typing import Annotated
+from importlib import import_module
+from importlib.metadata import version
+from typing import Annotated, Any, cast
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from likeset.app.cli import (
-    account,
-    audit,
-    card,
-    curator,
-    demo,
-    evaluate,
-    ledger,
-    match,
-    owner,
-    report,
-    run,
-    schema,
-    site,
-    split,
-    witness,
-)
 from likeset.display.program import run_program
 
-__all__ = ["app", "main"]
+__all__ = ["COMMANDS", "app", "main", "whole_program"]
+
+# Each command: the module and the name in it, and what `likeset --help` says without importing the module.
+COMMANDS = {
+    "demo": (
+        "demo:demo",
+        "Run the whole market on one machine: five owners, a consumer, secret noise, a real ledger, a report.",
+    ),
+    "match": ("match:match", "Collect rows from owners that together look like your target."),
+    "plan": (
+        "match:plan",
+        "Say what a job would do and cost, before any owner's row is read or anything is spent.",
+    ),
+    "evaluate": ("evaluate:evaluate", "Train models on a summary, and judge them on a labelled test file."),
+    "report": ("report:report", "Render the report of a finished job again, or the page that one owner may see."),
+    "account": (
+        "account:account",
+        "Say what releases recorded in a file cost: epsilon at a delta, under the relation that they were planned "
+        "under.",
+    ),
+    "audit": (
+        "audit:audit",
+        "Bound every mechanism's epsilon from below by observation, and compare it with the claim.",
+    ),
+    "card": ("card:card", "Cards: who this home is, and which other parties a person here knows."),
+    "curator": ("curator:curator", "The curator's own side: schemas, letters."),
+    "ledger": ("ledger:ledger", "Budgets over all runs: what each view may learn, and has learned."),
+    "owner": ("owner:owner", "An owner's own side: policy, approvals, what left, budgets."),
+    "run": ("run:run", "Runs between organisations, from the consumer's side."),
+    "schema": ("schema:schema", "Declared columns: draft a schema, look at it, check files against it."),
+    "site": ("site:site", "Connect a node to NVFlare: settle its start-up kit."),
+    "split": ("split:split", "The split curator's workers: their environment."),
+    "witness": (
+        "witness:witness",
+        "A witness's own side: a third organisation that computes on secret shares.",
+    ),
+}
+
+
+class _LazyGroup(TyperGroup):
+    """Imports a command's module when the command is used."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = {name: TyperCommand(name, help=words) for name, (_, words) in COMMANDS.items()}
+        self._to_import = set(COMMANDS)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        self.load(args[0])
+        return super().resolve_command(ctx, args)
+
+    def load(self, name: str) -> None:
+        """Put the command in the place of what only has its name and help."""
+        if name not in self._to_import:
+            return
+        module, attribute = COMMANDS[name][0].split(":")
+        command = getattr(import_module(f"likeset.app.cli.{module}"), attribute)
+        if isinstance(command, typer.Typer):
+            self.commands[name] = typer.main.get_group(command)
+            self.commands[name].help = COMMANDS[name][1]
+        else:
+            alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+            alone.command(name)(command)
+            self.commands[name] = typer.main.get_command(alone)
+        self._to_import.discard(name)
+
 
 app = typer.Typer(
     name="likeset",
     help="Get a training set that looks like your target, from data owners who do not see each other's rows.",
+    cls=_LazyGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # a user's mistake is told in one line by main(); a bug shows its plain traceback
     rich_markup_mode="markdown",
@@ -40,8 +92,6 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
         typer.echo(f"likeset {version('likeset')}")
         raise typer.Exit
 
@@ -56,22 +106,12 @@ def _of_the_program(
     """Options of the program itself."""
 
 
-app.command(name="demo")(demo.demo)
-app.command(name="match")(match.match)
-app.command(name="plan")(match.plan)
-app.command(name="evaluate")(evaluate.evaluate)
-app.command(name="report")(report.report)
-app.command(name="account")(account.account)
-app.command(name="audit")(audit.audit)
-app.add_typer(card.card)
-app.add_typer(curator.curator)
-app.add_typer(ledger.ledger)
-app.add_typer(owner.owner)
-app.add_typer(run.run)
-app.add_typer(schema.schema)
-app.add_typer(site.site)
-app.add_typer(split.split)
-app.add_typer(witness.witness)
+def whole_program() -> TyperGroup:
+    """The program with every command imported: for the reference, and for tests."""
+    program: Any = typer.main.get_command(app)
+    for name in COMMANDS:
+        program.load(name)
+    return cast(TyperGroup, program)
 
 
 def main() -> None:

@@ -3,16 +3,15 @@
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from likeset.display.screen import JsonFlag, show_json, show_table
 from likeset.errors import InvalidArgument, UnknownEvent
-
-if TYPE_CHECKING:
-    from likeset.privacy.events import Event
-    from likeset.privacy.guarantee import Guarantee
+from likeset.privacy.accounting import Filter, guarantee
+from likeset.privacy.events import VERSION, Composition, Event, Relation, as_json, from_json, relation_of
+from likeset.privacy.guarantee import Guarantee
 
 _EXAMPLE_DELTA = 1e-5
 
@@ -37,8 +36,6 @@ def account(
 
 
 def _events(path: Path, deltas: list[float], *, exact: bool, as_json: bool) -> None:
-    from likeset.privacy.accounting import Filter, guarantee
-    from likeset.privacy.events import Composition, Relation, relation_of
 
     recorded = _read_events(path)
     together = Composition(tuple(recorded))
@@ -83,8 +80,7 @@ def _events(path: Path, deltas: list[float], *, exact: bool, as_json: bool) -> N
     show_table("What the releases cost", ["releases", "delta", "relation", "epsilon", "note"], shown)
 
 
-def _read_events(path: Path) -> "list[Event]":
-    from likeset.privacy.events import VERSION, from_json
+def _read_events(path: Path) -> list[Event]:
 
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -101,7 +97,7 @@ def _read_events(path: Path) -> "list[Event]":
     raise UnknownEvent(str(path), 'must have, besides "version", exactly "event" or a list "events"')
 
 
-def _price_document(answer: "Guarantee") -> dict[str, Any]:
+def _price_document(answer: Guarantee) -> dict[str, Any]:
     return {
         "delta": answer.delta,
         "relation": str(answer.relation),
@@ -112,7 +108,6 @@ def _price_document(answer: "Guarantee") -> dict[str, Any]:
     }
 
 
-def _name(event: "Event") -> str:
-    from likeset.privacy.events import as_json
+def _name(event: Event) -> str:
 
     return str(as_json(event)["kind"])

@@ -4,16 +4,17 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from likeset.arguments import count
+from likeset.audit.broken import broken_trials
+from likeset.audit.sound import sound_trials
+from likeset.audit.trials import Trial, TrialVerdict, run_trial
 from likeset.display.screen import JsonFlag, show_json, show_table, stderr
-
-if TYPE_CHECKING:
-    from likeset.audit.trials import Trial, TrialVerdict
 
 __all__ = ["audit"]
 
@@ -45,12 +46,7 @@ def audit(
     Example: `likeset audit`, then `likeset audit --broken --json`
     """
     if samples is not None:
-        from likeset.arguments import count
-
         count("samples", samples, least=_FEWEST)
-    # Imported late: the mechanisms bring OpenDP along, and no other command should wait for it.
-    from likeset.audit.broken import broken_trials
-    from likeset.audit.sound import sound_trials
 
     verdicts = _run_all(broken_trials() if use_broken else sound_trials(), samples)
     rows = [_row(verdict, use_broken) for verdict in verdicts]
@@ -63,10 +59,8 @@ def audit(
         raise typer.Exit(1)
 
 
-def _run_all(trials: "Sequence[Trial]", samples: int | None) -> "Iterator[TrialVerdict]":
+def _run_all(trials: Sequence[Trial], samples: int | None) -> Iterator[TrialVerdict]:
     """Progress goes to standard error: a moving bar on a terminal, one plain line per mechanism elsewhere."""
-    from likeset.audit.trials import run_trial
-
     if not stderr.is_terminal:
         for number, trial in enumerate(trials, start=1):
             sys.stderr.write(f"[{number}/{len(trials)}] {trial.mechanism}: {trial.pair}\n")
@@ -81,7 +75,7 @@ def _run_all(trials: "Sequence[Trial]", samples: int | None) -> "Iterator[TrialV
             progress.advance(task)
 
 
-def _row(verdict: "TrialVerdict", use_broken: bool) -> dict[str, Any]:
+def _row(verdict: TrialVerdict, use_broken: bool) -> dict[str, Any]:
     trial, claim, bound, power = verdict.trial, verdict.claim, verdict.bound, verdict.power
     unrefuted, refuted = ("MISSED", "caught") if use_broken else ("holds", "VIOLATED")
     return {

@@ -2,24 +2,25 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
+from typing import Annotated, Any, cast, get_args
 
 import typer
 
 from likeset.app.cli.home_paths import HERE, home_option
 from likeset.app.cli.owner_setup import login
+from likeset.arguments import one_of
 from likeset.display.screen import JsonFlag, complain, literal, show_json, show_notes, stdout
+from likeset.documents import write_text
 from likeset.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from likeset.homes.home import PartyHome
-    from likeset.trust.cards import Card, Pin, Role
+from likeset.homes.home import PartyHome
+from likeset.homes.pinning import check_not_own, home_in, make_own_card, pins_to_change
+from likeset.trust.cards import Card, Pin, Role, check_fingerprint, read_card
+from likeset.trust.cards import Role as AnyRole
 
 __all__ = ["card", "show_fingerprint"]
 
 card = typer.Typer(
     name="card",
-    help="Cards: who this home is, and which other parties a person here knows.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -59,8 +60,6 @@ def make(
 
     Example: `likeset card make --home st-mary`
     """
-    from likeset.homes.pinning import home_in, make_own_card
-
     own = home_in(home)
     made = make_own_card(own, by=by or login(), name=name, new=new)
     if as_json:
@@ -88,9 +87,6 @@ def show(
 
     Example: `likeset card show --home st-mary --export st-mary.card`
     """
-    from likeset.homes.pinning import home_in
-    from likeset.trust.cards import read_card
-
     if file is None:
         own = home_in(home)
         shown, place, pin = own.card(), own.card_file, None
@@ -133,11 +129,6 @@ def pin(
 
     Example: `likeset card pin clinic.card --as consumer --home st-mary`
     """
-    from likeset.arguments import one_of
-    from likeset.homes.pinning import check_not_own, home_in, pins_to_change
-    from likeset.trust.cards import Role as AnyRole
-    from likeset.trust.cards import read_card
-
     wanted = cast("Role", one_of("--as", role, get_args(AnyRole)))
     own, shown = home_in(home), read_card(file)
     check_not_own(own, shown)
@@ -155,8 +146,6 @@ def list_cards(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
 
     Example: `likeset card list --home st-mary`
     """
-    from likeset.homes.pinning import home_in
-
     pins = home_in(home).pins().all()
     if as_json:
         show_json({"home": str(home), "cards": [_pin_document(pin) for pin in pins]})
@@ -186,9 +175,6 @@ def replace(
 
     Example: `likeset card replace clinic-2027.card --home st-mary`
     """
-    from likeset.homes.pinning import check_not_own, home_in, pins_to_change
-    from likeset.trust.cards import read_card
-
     own, shown = home_in(home), read_card(file)
     check_not_own(own, shown)
     before = own.pins().check_replacement(shown)
@@ -215,15 +201,13 @@ def revoke(
 
     Example: `likeset card revoke clinic --reason "keys stolen" --home st-mary`
     """
-    from likeset.homes.pinning import home_in, pins_to_change
-
     own = home_in(home)
     with pins_to_change(own, by=by or login()) as pins:
         revoked = pins.revoke(which, reason)
     _show_change(revoked, "revoked", own, as_json=as_json)
 
 
-def show_fingerprint(shown: "Card") -> None:
+def show_fingerprint(shown: Card) -> None:
     """A card's fingerprint in two lines of four groups, numbered, so that two people can find their way in it."""
     groups = shown.fingerprint.split("-")
     half = len(groups) // 2
@@ -238,10 +222,8 @@ def _at_terminal() -> bool:
     return sys.stdin.isatty() and stdout.is_terminal
 
 
-def _compared(shown: "Card", *, as_json: bool) -> str | None:
+def _compared(shown: Card, *, as_json: bool) -> str | None:
     """Let a person compare a fingerprint; what they typed, or None if they say that it is the same."""
-    from likeset.trust.cards import check_fingerprint
-
     if as_json or not _at_terminal():
         reason = "nobody is here to compare it by telephone; give what the party read out, with --fingerprint"
         raise InvalidArgument("--fingerprint", "none", reason)
@@ -265,7 +247,6 @@ def _compared(shown: "Card", *, as_json: bool) -> str | None:
 
 
 def _is_home(folder: Path) -> bool:
-    from likeset.homes.pinning import home_in
 
     try:
         home_in(folder)
@@ -274,24 +255,23 @@ def _is_home(folder: Path) -> bool:
     return True
 
 
-def _export(shown: "Card", path: Path) -> None:
-    from likeset.documents import write_text
+def _export(shown: Card, path: Path) -> None:
 
     if path.exists():
         raise InvalidArgument("--export", path, "is there already, and nothing is overwritten; name a new file")
     write_text(path, shown.to_text())
 
 
-def _document(shown: "Card") -> dict[str, Any]:
+def _document(shown: Card) -> dict[str, Any]:
     return {"name": shown.name, "fingerprint": shown.fingerprint}
 
 
-def _pin_document(pin: "Pin") -> dict[str, Any]:
+def _pin_document(pin: Pin) -> dict[str, Any]:
     words = {"role": pin.role, "state": pin.state, "at": pin.at, "replaced_by": pin.by, "reason": pin.reason}
     return {**_document(pin.card), **words}
 
 
-def _show_change(pin: "Pin", words: str, home: "PartyHome", *, as_json: bool) -> None:
+def _show_change(pin: Pin, words: str, home: PartyHome, *, as_json: bool) -> None:
     if as_json:
         show_json({"home": str(home.folder), **_pin_document(pin)})
         return

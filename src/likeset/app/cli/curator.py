@@ -1,7 +1,8 @@
 """``likeset curator``: the side of whom all trust to see offered rows; letters travel by mailbox."""
 
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,18 +19,15 @@ from likeset.app.cli.mailbox import (
     sync_and_show,
 )
 from likeset.display.screen import JsonFlag, literal, show_json, show_table, stdout
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from likeset.homes.curator_home import CuratorHome
-    from likeset.transports.mailbox.looks import Desk
+from likeset.homes.curator_home import SETTINGS_FILE, CuratorHome, make_curator_home
+from likeset.tables.schema import Schema
+from likeset.transports.mailbox.curator_desk import curator_desk
+from likeset.transports.mailbox.looks import Desk
 
 __all__ = ["curator"]
 
 curator = typer.Typer(
     name="curator",
-    help="The curator's own side: schemas, letters.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -54,9 +52,6 @@ def init(
 
     Example: `likeset curator init curator --schema schema.yaml --mailbox file:///mnt/share`
     """
-    from likeset.homes.curator_home import make_curator_home
-    from likeset.tables.schema import Schema
-
     for path in schema or []:
         Schema.load(path)  # before anything is made
     home = make_curator_home(folder, name=name, mailboxes=mailbox or (), listen=listen, reach_at=reach_at)
@@ -131,9 +126,7 @@ def serve(
         serve_and_show(desks, every=every, as_json=as_json, notes=nobody_known(home))
 
 
-def _desks(folder: Path, given: list[str] | None, *, stays: bool) -> "AbstractContextManager[list[Desk]]":
-    from likeset.homes.curator_home import SETTINGS_FILE
-    from likeset.transports.mailbox.curator_desk import curator_desk
+def _desks(folder: Path, given: list[str] | None, *, stays: bool) -> AbstractContextManager[list[Desk]]:
 
     home = opened_curator(folder)
     return computing_desks(
@@ -141,10 +134,8 @@ def _desks(folder: Path, given: list[str] | None, *, stays: bool) -> "AbstractCo
     )
 
 
-def opened_curator(folder: Path) -> "CuratorHome":
+def opened_curator(folder: Path) -> CuratorHome:
     """The curator's home in a directory."""
-    from likeset.homes.curator_home import CuratorHome
-
     home = CuratorHome(folder)
     home.check()
     return home

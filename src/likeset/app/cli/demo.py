@@ -7,9 +7,13 @@ from typing import Annotated
 import typer
 
 from likeset.app.cli.result_screen import show_result
+from likeset.app.demo.network import run_network_demo
+from likeset.app.demo.showcase import EPSILON, SIZE, run_showcase
+from likeset.app.report import render
 from likeset.display.screen import JsonFlag, Waiting, literal, show_json, stdout
 from likeset.errors import InvalidArgument
 from likeset.files import make_private_folder
+from likeset.split.host import split_python
 
 __all__ = ["demo"]
 
@@ -41,8 +45,6 @@ def demo(
         _network(out, split=split, json=json)
         return
     _clear(out)
-    from likeset.app.demo.showcase import EPSILON, SIZE, run_showcase
-    from likeset.app.report import render
 
     _make(out)
     with Waiting(quiet=json) as waiting:
@@ -67,13 +69,9 @@ def demo(
 
 def _network(out: Path, *, split: bool, json: bool) -> None:
     """The demo among processes; exit code 1 if a check fails afterwards."""
-    from likeset.split.host import split_python
-
     if split:
         split_python()  # before anything is removed
     _clear(out)
-    from likeset.app.demo.network import run_network_demo
-    from likeset.app.report import render
 
     _make(out)
 

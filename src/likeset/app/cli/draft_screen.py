@@ -1,14 +1,11 @@
 """The profile of a draft on a terminal: a line for each column, with a histogram of block characters."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from likeset.display.screen import literal, stderr, stdout
-
-if TYPE_CHECKING:
-    from likeset.tables.profile import DraftColumn, SchemaDraft
+from likeset.tables.profile import DraftColumn, SchemaDraft
 
 __all__ = ["blocks", "show_profile"]
 
@@ -23,7 +20,7 @@ def blocks(bars: Sequence[int]) -> str:
     return "".join(" " if not bar else _BLOCKS[round(steps * bar / most)] for bar in bars)
 
 
-def show_profile(made: "SchemaDraft", files: Sequence[str], *, beside: bool) -> None:
+def show_profile(made: SchemaDraft, files: Sequence[str], *, beside: bool) -> None:
     """What was seen, what each column would be, and why.
 
     Args:
@@ -64,7 +61,7 @@ def show_profile(made: "SchemaDraft", files: Sequence[str], *, beside: bool) -> 
         screen.print(f"[yellow]note:[/] {literal(words)}", soft_wrap=True)
 
 
-def _kind(column: "DraftColumn") -> str:
+def _kind(column: DraftColumn) -> str:
     if column.role == "left out":
         return "[dim]left out[/]"
     return "id" if column.role == "id" else f"label: {column.kind}" if column.role == "label" else column.kind

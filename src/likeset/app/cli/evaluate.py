@@ -7,9 +7,13 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from likeset import documents
 from likeset.app.cli.job_options import owner_files
+from likeset.app.report import render
 from likeset.display.screen import JsonFlag, Waiting, literal, show_json, show_notes, show_table, stdout
 from likeset.errors import InvalidArgument
+from likeset.run.runs import REPORT, read_result
+from likeset.run.words import GAINS, MEASURES, score_in_words, test_in_words
 from likeset.text import harmless
 
 __all__ = ["evaluate"]
@@ -42,10 +46,7 @@ def evaluate(
 
     Example: `likeset evaluate matched --test test.csv --by-owner`
     """
-    from likeset import documents
-    from likeset.app.report import render
     from likeset.run.evaluate import evaluate_job, write_evaluation
-    from likeset.run.runs import REPORT, read_result
 
     if test is None:
         reason = "give a labelled file of your target's kind: without one nobody can say how good a model is there"
@@ -66,14 +67,11 @@ def evaluate(
 
 def _on_two_lines(score: Mapping[str, Any]) -> Text:
     """A score and below it its interval: side by side, three of them do not fit into a row of 80 letters."""
-    from likeset.run.words import score_in_words
-
     value, _, interval = score_in_words(score).partition(" (")
     return Text(f"{value}\n{interval.removesuffix(')')}")
 
 
 def _show(document: Mapping[str, Any]) -> None:
-    from likeset.run.words import GAINS, MEASURES, score_in_words, test_in_words
 
     lines = document["models"]
     measures = list(lines[0]["scores"])

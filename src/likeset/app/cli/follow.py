@@ -3,19 +3,15 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from rich.live import Live
 from rich.table import Table
 
 from likeset.display.screen import literal, stdout
 from likeset.errors import NoAnswer
-from likeset.run.submission import Stage, Whereabouts, look
+from likeset.homes.consumer_home import KeptRun
+from likeset.run.submission import Engine, Stage, Whereabouts, look
 from likeset.transports.outcomes import SiteState
-
-if TYPE_CHECKING:
-    from likeset.homes.consumer_home import KeptRun
-    from likeset.run.submission import Engine
 
 __all__ = ["follow"]
 
@@ -34,7 +30,7 @@ _SHOWN = {
 _Show = Callable[[Whereabouts], None]
 
 
-def follow(made: "KeptRun", engine: "Engine", *, once: bool, quiet: bool) -> Whereabouts:
+def follow(made: KeptRun, engine: Engine, *, once: bool, quiet: bool) -> Whereabouts:
     """Look at a run until it has ended, and show what changes; a server that is away for a while may come back."""
     last: Whereabouts | None = None
     heard = time.monotonic()

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import typer
 from rich.live import Live
@@ -10,11 +9,13 @@ from rich.table import Table
 
 from likeset.app.cli.mailbox import stopping_by_signals
 from likeset.display.screen import complain, literal, show_json, show_notes, show_table, stderr, stdout
-
-if TYPE_CHECKING:
-    from likeset.homes.consumer_home import ConsumerHome, KeptRun
-    from likeset.transports.mailbox.looks import Desk, Look
-    from likeset.transports.mailbox.progress import RunProgress
+from likeset.homes.compute import compute_room
+from likeset.homes.consumer_home import ConsumerHome, KeptRun
+from likeset.run.runs import whereabouts
+from likeset.transports.mailbox.consumer_desk import consumer_desk
+from likeset.transports.mailbox.looks import Desk, Look
+from likeset.transports.mailbox.progress import RunProgress
+from likeset.transports.mailbox.serving import desks_at, serve
 
 __all__ = ["consumer_desks", "show_progress", "watch_mail"]
 
@@ -28,14 +29,11 @@ _SHOWN = {
 }
 
 
-def watch_mail(home: "ConsumerHome", run: "KeptRun", *, once: bool, as_json: bool) -> None:
+def watch_mail(home: ConsumerHome, run: KeptRun, *, once: bool, as_json: bool) -> None:
     """Look, and show what changes, until the run has ended, or once.
 
     Exit code 1 if it ended without a summary, or if the one look met a mailbox in trouble.
     """
-    from likeset.run.runs import whereabouts
-    from likeset.transports.mailbox.serving import serve
-
     last: list[RunProgress] = [whereabouts(home, run)]
     live, troubles = stdout.is_terminal and not once, list[str]()
     if run.travel is not None and last[0].ended is None and not run.cancelled:
@@ -45,7 +43,7 @@ def watch_mail(home: "ConsumerHome", run: "KeptRun", *, once: bool, as_json: boo
             _screen(last[0], live=live, quiet=as_json) as show,
         ):
 
-            def looked(_: "Look") -> None:
+            def looked(_: Look) -> None:
                 progress = whereabouts(home, run)
                 if progress != last[0]:
                     show(progress)
@@ -59,12 +57,8 @@ def watch_mail(home: "ConsumerHome", run: "KeptRun", *, once: bool, as_json: boo
 
 
 @contextmanager
-def consumer_desks(home: "ConsumerHome", *addresses: str, stays: bool = False) -> "Iterator[list[Desk]]":
+def consumer_desks(home: ConsumerHome, *addresses: str, stays: bool = False) -> Iterator[list[Desk]]:
     """A consumer's desks at mailboxes; who stays computes split runs beside the looks."""
-    from likeset.homes.compute import compute_room
-    from likeset.transports.mailbox.consumer_desk import consumer_desk
-    from likeset.transports.mailbox.serving import desks_at
-
     room = compute_room(home) if stays else None
     with desks_at(addresses, lambda store: consumer_desk(home.folder, store, room=room)) as desks:
         yield desks
@@ -78,7 +72,7 @@ def _tell_machines(line: str) -> None:
     stderr.print(literal(line), soft_wrap=True)
 
 
-def _tell_end(run: "KeptRun", progress: "RunProgress", *, as_json: bool, troubles: "Sequence[str]") -> None:
+def _tell_end(run: KeptRun, progress: RunProgress, *, as_json: bool, troubles: Sequence[str]) -> None:
     failed = run.cancelled or (progress.ended is not None and not progress.done)
     if as_json:
         show_json({**progress.document(), "cancelled": run.cancelled, "troubles": list(troubles)})
@@ -94,7 +88,7 @@ def _tell_end(run: "KeptRun", progress: "RunProgress", *, as_json: bool, trouble
         raise typer.Exit(1)
 
 
-def show_progress(progress: "RunProgress") -> None:
+def show_progress(progress: RunProgress) -> None:
     """Where a run is: a table on a terminal, a line elsewhere."""
     if stdout.is_terminal:
         rows = [[name, progress.stands(name)] for name in progress.parties]
@@ -105,7 +99,7 @@ def show_progress(progress: "RunProgress") -> None:
 
 
 @contextmanager
-def _screen(first: "RunProgress", *, live: bool, quiet: bool) -> "Iterator[Callable[[RunProgress], None]]":
+def _screen(first: RunProgress, *, live: bool, quiet: bool) -> Iterator[Callable[[RunProgress], None]]:
     if quiet:
         yield lambda _: None
     elif not live:
@@ -117,14 +111,14 @@ def _screen(first: "RunProgress", *, live: bool, quiet: bool) -> "Iterator[Calla
             yield lambda progress: shown.__setitem__(0, progress)
 
 
-def _print_line(progress: "RunProgress") -> None:
+def _print_line(progress: RunProgress) -> None:
     words = ", ".join(f"{literal(name)}: {literal(progress.stands(name))}" for name in progress.parties)
     more = progress.outlook
     stdout.print(f"[bold]{literal(progress.headline)}[/]  {words}{'; ' if more else ''}{literal(more)}", soft_wrap=True)
     stdout.file.flush()
 
 
-def _table(progress: "RunProgress") -> Table:
+def _table(progress: RunProgress) -> Table:
     title = f"Run {literal(progress.run)}: {literal(progress.headline)}"
     table = Table(title=title, title_style="bold", title_justify="left", min_width=60)
     table.caption, table.caption_style, table.caption_justify = literal(progress.outlook), "dim", "left"

@@ -5,15 +5,13 @@ import inspect
 import types
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 
 from likeset.errors import InvalidArgument
 from likeset.protocol.run_settings import Setting, settings
-
-if TYPE_CHECKING:
-    from likeset.run.job import Job
+from likeset.run.job import Job
 
 __all__ = ["job_from", "owner_files", "takes_a_job"]
 
@@ -111,10 +109,8 @@ def takes_a_job(command: Callable[..., None]) -> Callable[..., None]:
     return with_options
 
 
-def job_from(path: Path | None, **options: Any) -> "Job":
+def job_from(path: Path | None, **options: Any) -> Job:
     """The job of a file, of options, or of a file with options in place of some of its fields."""
-    from likeset.run.job import Job
-
     given = {name: value for name, value in options.items() if value is not None and value != []}
     if "owners" in given:
         given["owners"] = owner_files(given["owners"])

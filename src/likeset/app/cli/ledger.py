@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -12,17 +12,15 @@ from rich.text import Text
 
 from likeset.display.screen import JsonFlag, complain, literal, show_json, stdout
 from likeset.errors import InvalidArgument
+from likeset.ledger.budget import Account
+from likeset.ledger.ledger import Entry, Ledger
+from likeset.privacy.guarantee import View
 from likeset.text import harmless
-
-if TYPE_CHECKING:
-    from likeset.ledger.budget import Account
-    from likeset.ledger.ledger import Entry
 
 __all__ = ["ledger"]
 
 ledger = typer.Typer(
     name="ledger",
-    help="Budgets over all runs: what each view may learn, and has learned.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -48,8 +46,6 @@ def show(
 
     Example: `likeset ledger show ledger.sqlite --run breast-2026-07`
     """
-    from likeset.ledger.ledger import Ledger
-
     with Ledger(path, read_only=True) as opened:
         accounts, entries, head = opened.accounts(), opened.entries(), opened.head()
     history = _history(entries, run)
@@ -89,9 +85,6 @@ def limit(
 
     Example: `likeset ledger limit budgets.sqlite --of north --rows 1000`
     """
-    from likeset.ledger.ledger import Ledger
-    from likeset.privacy.guarantee import View
-
     wanted: dict[View, dict[str, Any]] = {
         View.owners(rows_of): {} if epsilon is None else {"epsilon": epsilon},
         View.curator(rows_of): {} if rows is None else {"rows": rows},
@@ -136,8 +129,6 @@ def verify(
 
     Example: `likeset ledger verify ledger.sqlite --head "$(cat /mnt/elsewhere/head)"`
     """
-    from likeset.ledger.ledger import Ledger
-
     with Ledger(path, read_only=True) as opened:
         verification = opened.verify(head=head, messages=messages)
     if as_json:
@@ -173,9 +164,6 @@ def purge(
 
     Example: `likeset ledger purge ledger.sqlite --before 2026-01-01`
     """
-    from likeset.errors import InvalidArgument
-    from likeset.ledger.ledger import Ledger
-
     if not path.exists():
         raise InvalidArgument("PATH", str(path), "there is no such ledger")
     with Ledger(path) as opened:
@@ -186,7 +174,7 @@ def purge(
         stdout.print(f"{removed} message{'' if removed == 1 else 's'} removed; all charges stay")
 
 
-def _accounts_table(accounts: "tuple[Account, ...]") -> Table:
+def _accounts_table(accounts: tuple[Account, ...]) -> Table:
     caption = "Sums over several runs hold if no terms were chosen because of rows."
     table = Table(title="Accounts", title_style="bold", title_justify="left", caption=caption, caption_justify="left")
     table.add_column("who sees what", overflow="fold")
@@ -242,10 +230,8 @@ def _history_table(history: list[dict[str, Any]], *, hidden: int) -> Table:
     return table
 
 
-def _history(entries: "tuple[Entry, ...]", run: str | None) -> list[dict[str, Any]]:
+def _history(entries: tuple[Entry, ...], run: str | None) -> list[dict[str, Any]]:
     """One item per limit, charge and purge; a charge and its answer are one item."""
-    from likeset.privacy.guarantee import View
-
     answered = {entry.document()["reservation"] for entry in entries if entry.kind == "commit"}
     history = []
     for entry in entries:
@@ -288,7 +274,7 @@ def _in_words(event: dict[str, Any]) -> str:
             return f"{kind}{sizes[0] if sizes else ''}"
 
 
-def _account_document(account: "Account") -> dict[str, Any]:
+def _account_document(account: Account) -> dict[str, Any]:
     return {
         "view": account.view.to_json(),
         "limit": account.limit.to_json(),

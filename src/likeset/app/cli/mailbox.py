@@ -7,20 +7,22 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from likeset.app.cli.card import show_fingerprint
 from likeset.display.screen import complain, literal, show_json, show_notes, stderr, stdout
-from likeset.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from likeset.errors import LikesetError
-    from likeset.homes.compute import ComputeRoom
-    from likeset.homes.curator_home import CuratorHome
-    from likeset.homes.witness_home import WitnessHome
-    from likeset.transports.mailbox.looks import Desk, Look
-    from likeset.transports.stores import Store
+from likeset.errors import InvalidArgument, LikesetError
+from likeset.homes.compute import ComputeRoom, compute_room
+from likeset.homes.curator_home import CuratorHome
+from likeset.homes.home import checked_addresses
+from likeset.homes.mail import CARDS_FOLDER, utc_now
+from likeset.homes.witness_home import WitnessHome
+from likeset.transports.mailbox.looks import NOTHING_NEW, Desk, Look
+from likeset.transports.mailbox.serving import SHORTEST, desks_at, look_once, serve
+from likeset.transports.stores import Store
+from likeset.trust.cards import Pins
 
 __all__ = [
     "EveryOption",
@@ -61,8 +63,6 @@ def addresses_to_use(given: Sequence[str] | None, settled: Sequence[str], *, fil
     Raises:
         InvalidArgument: there are none, or one has a password in it.
     """
-    from likeset.homes.home import checked_addresses
-
     addresses = checked_addresses(given or settled)
     if not addresses:
         raise InvalidArgument("--mailbox", "none", f"no mailbox is named: give {_PLACES}, or mailboxes: in {file}")
@@ -71,13 +71,13 @@ def addresses_to_use(given: Sequence[str] | None, settled: Sequence[str], *, fil
 
 @contextmanager
 def computing_desks(
-    home: "CuratorHome | WitnessHome",
+    home: CuratorHome | WitnessHome,
     given: Sequence[str] | None,
-    desk: "Callable[[Path, Store, ComputeRoom | None], Desk]",
+    desk: Callable[[Path, Store, ComputeRoom | None], Desk],
     *,
     file: str,
     stays: bool,
-) -> "Iterator[list[Desk]]":
+) -> Iterator[list[Desk]]:
     """Desks of a party that computes in split runs, where it stays.
 
     Args:
@@ -87,19 +87,14 @@ def computing_desks(
         file: of the settings, by name.
         stays: whether it computes; who looks only once does not.
     """
-    from likeset.homes.compute import compute_room
-    from likeset.transports.mailbox.serving import desks_at
-
     addresses = addresses_to_use(given, home.settings.mailboxes, file=file)
     room = compute_room(home) if stays else None
     with desks_at(addresses, lambda store: desk(home.folder, store, room)) as desks:
         yield desks
 
 
-def show_card_to_give(home: "CuratorHome | WitnessHome", *, to: str, role: str) -> None:
+def show_card_to_give(home: CuratorHome | WitnessHome, *, to: str, role: str) -> None:
     """The card of a home, who gets it, and what they do with it."""
-    from likeset.app.cli.card import show_fingerprint
-
     stdout.print(f"Its card, for {to}: {literal(str(home.card_file))}", soft_wrap=True)
     show_fingerprint(home.card())
     compare = "They compare the fingerprint by telephone, and then call"
@@ -108,16 +103,13 @@ def show_card_to_give(home: "CuratorHome | WitnessHome", *, to: str, role: str) 
 
 def nobody_known(home: Path) -> tuple[str, ...]:
     """A note if no card is pinned in a home: then nobody's letters are looked for, and no mailbox is tried."""
-    from likeset.homes.mail import CARDS_FOLDER
-    from likeset.trust.cards import Pins
-
     if any(pin.state == "pinned" for pin in Pins(home / CARDS_FOLDER).all()):
         return ()
     return ("no card is pinned here, so no mailbox is tried: compare cards by telephone, and call likeset card pin",)
 
 
 def sync_and_show(
-    desks: "Sequence[Desk]",
+    desks: Sequence[Desk],
     *,
     as_json: bool,
     notes: Sequence[str] = (),
@@ -131,9 +123,6 @@ def sync_and_show(
         notes: what a person should know beside what the look says.
         more: what else the document says, asked after the look.
     """
-    from likeset.transports.mailbox.looks import NOTHING_NEW
-    from likeset.transports.mailbox.serving import look_once
-
     look, troubles = look_once(desks)
     look = replace(look, notes=(*notes, *look.notes))
     if as_json:
@@ -146,7 +135,7 @@ def sync_and_show(
     end_if_troubled(troubles, as_json=as_json)
 
 
-def end_if_troubled(troubles: "Sequence[LikesetError]", *, as_json: bool = False) -> None:
+def end_if_troubled(troubles: Sequence[LikesetError], *, as_json: bool = False) -> None:
     """Say what was wrong, a line for each, and end with exit code 1; nothing if nothing was."""
     for trouble in () if as_json else troubles:
         complain(str(trouble))
@@ -154,7 +143,7 @@ def end_if_troubled(troubles: "Sequence[LikesetError]", *, as_json: bool = False
         raise typer.Exit(1)
 
 
-def look_document(look: "Look", troubles: "Sequence[LikesetError]" = ()) -> dict[str, Any]:
+def look_document(look: Look, troubles: Sequence[LikesetError] = ()) -> dict[str, Any]:
     """What came of a look, as plain data."""
     deadline = None if look.next_deadline is None else look.next_deadline.isoformat()
     told = {**asdict(look), "notes": list(look.notes), "next_deadline": deadline}
@@ -213,20 +202,18 @@ class _Counts:
     sent: int = 0
     refused: int = 0
 
-    def add(self, look: "Look") -> None:
+    def add(self, look: Look) -> None:
         self.looks += 1
         self.taken += look.taken
         self.sent += look.sent
         self.refused += look.refused
 
 
-def serve_and_show(desks: "Sequence[Desk]", *, every: float, as_json: bool, notes: Sequence[str] = ()) -> None:
+def serve_and_show(desks: Sequence[Desk], *, every: float, as_json: bool, notes: Sequence[str] = ()) -> None:
     """Look until a signal comes: a line for whatever happens, and one at the end."""
-    from likeset.transports.mailbox.serving import SHORTEST, serve
-
     counts = _Counts()
 
-    def looked(look: "Look") -> None:
+    def looked(look: Look) -> None:
         counts.add(look)
         if look.something_happened and not as_json:
             _print_with_time(look.words)
@@ -245,7 +232,6 @@ def serve_and_show(desks: "Sequence[Desk]", *, every: float, as_json: bool, note
 
 
 def _now() -> str:
-    from likeset.homes.mail import utc_now
 
     return f"{utc_now():%Y-%m-%d %H:%M:%S}Z"
 

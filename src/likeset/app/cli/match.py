@@ -1,11 +1,12 @@
 """``likeset match``: from files to a matched training set. ``likeset plan``: what that would do and cost."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from likeset.app.cli.job_options import takes_a_job
 from likeset.app.cli.result_screen import show_guarantees, show_not_private, show_result
+from likeset.app.report import render
 from likeset.display.screen import (
     JsonFlag,
     VerboseFlag,
@@ -17,17 +18,18 @@ from likeset.display.screen import (
     show_table,
     stdout,
 )
-
-if TYPE_CHECKING:
-    from likeset.run.job import Job
-    from likeset.run.runs import AccountOutlook, JobPlan
+from likeset.protocol.notices import UniformOffers
+from likeset.run.job import Job
+from likeset.run.runs import AccountOutlook, JobPlan, plan_job, run_job
+from likeset.tables.scan import scan_factory
+from likeset.tables.schema import Schema
 
 __all__ = ["match", "plan"]
 
 
 @takes_a_job
 def match(
-    job: "Job",
+    job: Job,
     *,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was interrupted.")] = False,
     scan: Annotated[
@@ -54,11 +56,6 @@ def match(
     Example: `likeset match --schema schema.yaml --target mine.csv --owner north=north.csv --owner
     south=south.parquet --size 100 --epsilon 1 --out matched`
     """
-    from likeset.app.report import render
-    from likeset.run.runs import run_job
-    from likeset.tables.scan import scan_factory
-    from likeset.tables.schema import Schema
-
     with (
         Waiting(quiet=json) as waiting,
         scan_factory(scan, workers=workers, progress=waiting.rows) as open_scan,
@@ -79,7 +76,7 @@ def match(
 
 @takes_a_job
 def plan(
-    job: "Job",
+    job: Job,
     *,
     verbose: VerboseFlag = False,
     json: JsonFlag = False,
@@ -91,8 +88,6 @@ def plan(
     Example: `likeset plan --schema schema.yaml --target mine.csv --owner north=north.csv --owner
     south=south.parquet --size 100 --epsilon 1`
     """
-    from likeset.run.runs import plan_job
-
     planned = plan_job(job)
     if json:
         show_json(planned.document())
@@ -100,8 +95,7 @@ def plan(
     _tell(planned, all_notes=verbose)
 
 
-def _tell(planned: "JobPlan", *, all_notes: bool) -> None:
-    from likeset.protocol.notices import UniformOffers
+def _tell(planned: JobPlan, *, all_notes: bool) -> None:
 
     terms, document, traffic = planned.terms, planned.document(), planned.traffic
     owners = "owner" if len(terms.owners) == 1 else "owners"
@@ -138,7 +132,7 @@ def _tell(planned: "JobPlan", *, all_notes: bool) -> None:
     stdout.print("[dim]Next: [/][bold]likeset match[/][dim] with the same arguments[/]", soft_wrap=True)
 
 
-def _offered_rows(planned: "JobPlan") -> list[tuple[str, str]]:
+def _offered_rows(planned: JobPlan) -> list[tuple[str, str]]:
     """How many rows leave owners, and who reads them."""
     terms = planned.terms
     if terms.split is None:
@@ -153,7 +147,7 @@ def _offered_rows(planned: "JobPlan") -> list[tuple[str, str]]:
     ]
 
 
-def _tell_accounts(accounts: "tuple[AccountOutlook, ...]") -> None:
+def _tell_accounts(accounts: tuple[AccountOutlook, ...]) -> None:
     """What the ledger has, and what this run would leave."""
 
     def amount(value: float | None, unit: str) -> str:

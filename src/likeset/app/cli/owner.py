@@ -18,7 +18,7 @@ from likeset.app.cli import (
 __all__ = ["owner"]
 
 _SETTINGS: dict[str, Any] = {"no_args_is_help": True, "rich_markup_mode": "markdown"}
-owner = typer.Typer(name="owner", help="An owner's own side: policy, approvals, what left, budgets.", **_SETTINGS)
+owner = typer.Typer(name="owner", **_SETTINGS)
 _data = typer.Typer(name="data", help="The data sets of this node.", **_SETTINGS)
 _policy = typer.Typer(name="policy", help="What owner.yaml allows.", **_SETTINGS)
 _audit = typer.Typer(name="audit", help="The audit log.", **_SETTINGS)

@@ -6,6 +6,8 @@ import typer
 
 from likeset.app.cli.owner_setup import HERE, NodePath, login, opened_node
 from likeset.display.screen import JsonFlag, literal, show_json, show_suspicions, show_table, stdout
+from likeset.homes.review import listed_data, look_at_data
+from likeset.homes.review import remove as remove_data
 
 __all__ = ["check_data", "list_data", "remove"]
 
@@ -15,8 +17,6 @@ def list_data(*, node: NodePath = HERE, as_json: JsonFlag = False) -> None:
 
     Example: `likeset owner data list --node st-mary`
     """
-    from likeset.homes.review import listed_data
-
     with opened_node(node) as opened:
         listed = listed_data(opened)
     if as_json:
@@ -44,8 +44,6 @@ def check_data(
 
     Example: `likeset owner data check patients --node st-mary`
     """
-    from likeset.homes.review import look_at_data
-
     with opened_node(node) as opened:
         look = look_at_data(opened, name)
     if as_json:
@@ -74,8 +72,6 @@ def remove(
 
     Example: `likeset owner data remove patients --node st-mary`
     """
-    from likeset.homes.review import remove as remove_data
-
     with opened_node(node) as opened:
         remove_data(opened, name, by=by or login())
     show_json({"data": name, "removed": True}) if as_json else stdout.print(f"[bold]removed[/]  {literal(name)}")

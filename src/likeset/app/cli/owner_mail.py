@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from likeset.app.cli.consoles import ConsoleFlag, PortOption, console_beside
 from likeset.app.cli.mailbox import (
@@ -16,9 +15,11 @@ from likeset.app.cli.mailbox import (
 )
 from likeset.app.cli.owner_setup import HERE, NodePath
 from likeset.display.screen import JsonFlag
-
-if TYPE_CHECKING:
-    from likeset.transports.mailbox.looks import Desk
+from likeset.homes.owner_node import Home
+from likeset.homes.policy import Policy
+from likeset.transports.mailbox.looks import Desk
+from likeset.transports.mailbox.owner_desk import owner_desk
+from likeset.transports.mailbox.serving import desks_at
 
 __all__ = ["serve", "sync"]
 
@@ -59,11 +60,7 @@ def serve(
 
 
 @contextmanager
-def _desks(node: Path, given: list[str] | None) -> "Iterator[list[Desk]]":
-    from likeset.homes.owner_node import Home
-    from likeset.homes.policy import Policy
-    from likeset.transports.mailbox.owner_desk import owner_desk
-    from likeset.transports.mailbox.serving import desks_at
+def _desks(node: Path, given: list[str] | None) -> Iterator[list[Desk]]:
 
     home = Home(node)
     home.check()

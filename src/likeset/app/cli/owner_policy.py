@@ -8,6 +8,8 @@ import typer
 from likeset.app.cli.owner_setup import HERE, NodePath, login, opened_node
 from likeset.display.screen import JsonFlag, literal, show_json, show_table, stdout
 from likeset.errors import InvalidArgument
+from likeset.homes import owner_node
+from likeset.homes.owner_node import written_policy
 
 __all__ = ["put", "show"]
 
@@ -17,8 +19,6 @@ def show(*, node: NodePath = HERE, as_json: JsonFlag = False) -> None:
 
     Example: `likeset owner policy show --node st-mary`
     """
-    from likeset.homes.owner_node import written_policy
-
     with opened_node(node) as opened:
         written = written_policy(opened)
     if as_json:
@@ -40,8 +40,6 @@ def put(
 
     Example: `likeset owner policy put new-owner.yaml --check --node st-mary`
     """
-    from likeset.homes import owner_node
-
     try:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

@@ -1,15 +1,28 @@
 """``likeset owner outbox``, ``budget`` and ``audit verify``: what left, what it cost, and whether the records hold."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from likeset.app.cli.owner_rows import row_documents, save_messages, show_rows
 from likeset.app.cli.owner_setup import HERE, NodePath, opened_node
 from likeset.display.screen import JsonFlag, complain, literal, show_json, show_notes, show_table, stdout
-
-if TYPE_CHECKING:
-    from likeset.homes.review import LeftRun
+from likeset.homes import review
+from likeset.homes.mail import read_terms
+from likeset.homes.owner_node import accounts_for
+from likeset.homes.review import (
+    LeftRun,
+    budget_document,
+    budget_lines,
+    budget_overview,
+    left_records,
+    left_run,
+    log_page,
+    messages_with_receipts,
+    rows_that_left,
+)
+from likeset.ledger.ledger import Head
 
 __all__ = ["budget", "list_entries", "outbox", "verify"]
 
@@ -27,9 +40,6 @@ def outbox(
 
     Example: `likeset owner outbox sepsis-2026-07 --rows --node st-mary`
     """
-    from likeset.app.cli.owner_rows import row_documents, save_messages, show_rows
-    from likeset.homes.review import left_records, left_run, messages_with_receipts, rows_that_left
-
     with opened_node(node) as opened:
         if run is not None:
             opened.record_of(run)
@@ -62,7 +72,7 @@ def outbox(
             stdout.print(f"the first {show:,}; --show {table.count} shows all of them", soft_wrap=True)
 
 
-def _line_of_run(left: "LeftRun") -> list[str]:
+def _line_of_run(left: LeftRun) -> list[str]:
     times = [moment[:16].replace("T", " ") for moment in (left.first, left.last)]
     return [left.run, left.consumer, *times, f"{left.messages:,}", f"{left.rows:,}", left.receipt]
 
@@ -90,10 +100,6 @@ def budget(
 
     Example: `likeset owner budget --for sepsis.invitation --node st-mary`
     """
-    from likeset.homes.mail import read_terms
-    from likeset.homes.owner_node import accounts_for
-    from likeset.homes.review import budget_document, budget_lines, budget_overview
-
     with opened_node(node) as opened:
         policy = opened.policy
         overview = budget_overview(opened)
@@ -139,8 +145,6 @@ def list_entries(
 
     Example: `likeset owner audit list --about sepsis-2026-07 --node st-mary`
     """
-    from likeset.homes.review import log_page
-
     with opened_node(node) as opened:
         page = log_page(opened, before=before, count=last, run=about)
     if as_json:
@@ -167,9 +171,6 @@ def verify(
 
     Example: `likeset owner audit verify --node st-mary`
     """
-    from likeset.homes import review
-    from likeset.ledger.ledger import Head
-
     with opened_node(node) as opened:
         problems, notes = review.verify(opened, head=None if head is None else Head.parse(head))
         last = opened.ledger.head()

@@ -3,8 +3,10 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import pyarrow.csv
+import pyarrow.parquet
 import typer
 from rich.table import Table
 
@@ -21,9 +23,7 @@ from likeset.display.screen import (
 )
 from likeset.errors import InvalidArgument
 from likeset.files import keep_private, keep_private_bytes
-
-if TYPE_CHECKING:
-    from likeset.homes.review import InboxRun, LeftMessage, LeftRows
+from likeset.homes.review import InboxRun, LeftMessage, LeftRows, find_row, handle_in
 
 __all__ = [
     "row",
@@ -49,8 +49,6 @@ def row(
 
     Example: `likeset owner row 11923834061248102733 --run sepsis-2026-07 --node st-mary`
     """
-    from likeset.homes.review import find_row, handle_in
-
     wanted = handle_in(handle)
     with opened_node(node) as opened:
         found = find_row(opened, wanted, run=run)
@@ -72,7 +70,7 @@ def row(
         show_notes(["messages of this run were purged: whether the data set is what it was then cannot be told"])
 
 
-def show_rows(rows: "LeftRows", most: int) -> None:
+def show_rows(rows: LeftRows, most: int) -> None:
     """A table of the first rows."""
     if rows.table is None:
         if rows.count:
@@ -86,7 +84,7 @@ def show_rows(rows: "LeftRows", most: int) -> None:
     stdout.print(table)
 
 
-def row_documents(rows: "LeftRows", most: int) -> list[dict[str, Any]]:
+def row_documents(rows: LeftRows, most: int) -> list[dict[str, Any]]:
     """The first rows as plain data."""
     if rows.table is None:
         return []
@@ -101,11 +99,8 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def write_rows(rows: "LeftRows", out: Path) -> None:
+def write_rows(rows: LeftRows, out: Path) -> None:
     """All rows into a new file, as CSV or Parquet."""
-    import pyarrow.csv
-    import pyarrow.parquet
-
     if rows.table is None:
         raise InvalidArgument("--out", out, "these rows cannot be shown; there is nothing to write")
     writers = {".parquet": pyarrow.parquet.write_table, ".csv": pyarrow.csv.write_csv}
@@ -119,7 +114,7 @@ def write_rows(rows: "LeftRows", out: Path) -> None:
         raise InvalidArgument("--out", out, f"cannot be written: {error.strerror}") from error
 
 
-def show_runs(runs: "Sequence[InboxRun]", *, every: bool) -> None:
+def show_runs(runs: Sequence[InboxRun], *, every: bool) -> None:
     """A table of runs; ``every`` if not only those that wait."""
     if not runs:
         stdout.print("No run came yet." if every else "No run waits for a decision; --all shows the others.")
@@ -132,7 +127,7 @@ def show_runs(runs: "Sequence[InboxRun]", *, every: bool) -> None:
     show_table("Runs", ["run", "who asks", "what for", "rows", "came (UTC)", "status"], rows)
 
 
-def save_messages(messages: "list[LeftMessage]", folder: Path) -> None:
+def save_messages(messages: list[LeftMessage], folder: Path) -> None:
     """The literal bytes, one file each."""
     make_directory(folder)
     for message in messages:

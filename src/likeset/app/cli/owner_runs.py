@@ -1,18 +1,20 @@
 """``likeset owner inbox``, ``review``, ``dry-run``, ``approve``, ``deny`` and ``withdraw``: deciding about runs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from likeset.app.cli.owner_rows import row_documents, show_rows, show_runs, write_rows
 from likeset.app.cli.owner_setup import HERE, NodePath, login, opened_node
 from likeset.display.screen import JsonFlag, complain, literal, show_json, show_suspicions, stdout
-
-if TYPE_CHECKING:
-    from likeset.homes.home import Standing
-    from likeset.homes.mail import Invitation
-    from likeset.homes.owner_node import OwnerNode
-    from likeset.homes.policy import Verdict
+from likeset.errors import HomeRestored, InvalidArgument, LikesetError
+from likeset.homes.home import Standing
+from likeset.homes.mail import Invitation, read_invitation, read_terms
+from likeset.homes.owner_node import OwnerNode
+from likeset.homes.policy import Verdict
+from likeset.homes.review import inbox_records, inbox_run, read_release, rehearse
+from likeset.homes.review import review as reviewed
 
 __all__ = ["approve", "deny", "dry_run", "inbox", "policy_test", "review", "withdraw"]
 
@@ -35,8 +37,6 @@ def policy_test(
 
     Example: `likeset owner policy test sepsis.invitation --node st-mary`
     """
-    from likeset.homes.mail import read_terms
-
     terms = read_terms(path)
     with opened_node(node) as opened:
         verdict = opened.judge(terms, data=data)
@@ -61,10 +61,6 @@ def inbox(
 
     Example: `likeset owner inbox --node st-mary`
     """
-    from likeset.app.cli.owner_rows import show_runs
-    from likeset.homes.mail import read_invitation
-    from likeset.homes.review import inbox_records, inbox_run
-
     with opened_node(node) as opened:
         stopped = _stopped(opened)
         added, standing = _added(opened, read_invitation(add)) if add else ("", None)
@@ -82,10 +78,8 @@ def inbox(
         raise typer.Exit(1)
 
 
-def _stopped(opened: "OwnerNode") -> str:
+def _stopped(opened: OwnerNode) -> str:
     """Why this node does nothing any more; empty if it does."""
-    from likeset.errors import HomeRestored
-
     try:
         opened.check_running()
     except HomeRestored as error:
@@ -93,10 +87,8 @@ def _stopped(opened: "OwnerNode") -> str:
     return ""
 
 
-def _added(opened: "OwnerNode", invitation: "Invitation") -> "tuple[str, Standing | None]":
+def _added(opened: OwnerNode, invitation: Invitation) -> tuple[str, Standing | None]:
     """Put an invitation into the inbox; what happened in words, and where the owner stands if it is there now."""
-    from likeset.errors import LikesetError
-
     terms = invitation.terms
     try:
         new = opened.add_invitation(invitation)
@@ -112,8 +104,6 @@ def review(run: RunName, *, node: NodePath = HERE, as_json: JsonFlag = False) ->
 
     Example: `likeset owner review sepsis-2026-07 --node st-mary`
     """
-    from likeset.homes.review import review as reviewed
-
     with opened_node(node) as opened:
         stopped = _stopped(opened)
         answers = reviewed(opened, run)
@@ -149,9 +139,6 @@ def dry_run(
 
     Example: `likeset owner dry-run sepsis-2026-07 --show 5 --node st-mary`
     """
-    from likeset.app.cli.owner_rows import row_documents, show_rows, write_rows
-    from likeset.homes.review import read_release, rehearse
-
     with opened_node(node) as opened:
         terms = opened.record_of(run).latest
         given = read_release(release, terms) if release else None
@@ -229,10 +216,8 @@ def withdraw(run: RunName, *, by: By = None, node: NodePath = HERE, as_json: Jso
     show_json({"run": run, "withdrawn": True}) if as_json else stdout.print(f"[bold]withdrawn[/]  {literal(run)}")
 
 
-def _digest_to_approve(opened: "OwnerNode", run: str, given: str) -> str:
+def _digest_to_approve(opened: OwnerNode, run: str, given: str) -> str:
     """The digest that is approved: the one named, or the one that was reviewed, if no other came since."""
-    from likeset.errors import InvalidArgument
-
     record = opened.record_of(run)
     latest = record.latest.digest
     if given:
@@ -248,11 +233,11 @@ def _digest_to_approve(opened: "OwnerNode", run: str, given: str) -> str:
     return latest
 
 
-def _verdict_document(verdict: "Verdict") -> dict[str, Any]:
+def _verdict_document(verdict: Verdict) -> dict[str, Any]:
     return {"accepted": verdict.accepted, "reasons": list(verdict.reasons)}
 
 
-def _show_verdict(verdict: "Verdict") -> None:
+def _show_verdict(verdict: Verdict) -> None:
     if verdict.accepted:
         stdout.print("[bold green]owner.yaml allows it[/]")
         return

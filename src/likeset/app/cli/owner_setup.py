@@ -2,16 +2,17 @@
 
 import getpass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from likeset.display.screen import JsonFlag, literal, show_json, show_notes, show_suspicions, stdout
+from likeset.homes.owner_node import OwnerNode, make_home
+from likeset.homes.pinning import note_own_card
+from likeset.homes.review import checkup, register
+from likeset.tables.profile import documents_of
 from likeset.text import without_secrets
-
-if TYPE_CHECKING:
-    from likeset.homes.owner_node import OwnerNode
 
 __all__ = ["HERE", "NodePath", "add", "check", "init", "login", "opened_node"]
 
@@ -29,10 +30,8 @@ def login() -> str:
         return "unknown"
 
 
-def opened_node(folder: Path) -> "OwnerNode":
+def opened_node(folder: Path) -> OwnerNode:
     """The node in a directory."""
-    from likeset.homes.owner_node import OwnerNode
-
     return OwnerNode(folder)
 
 
@@ -48,9 +47,6 @@ def init(
 
     Example: `likeset owner init st-mary --name st-mary`
     """
-    from likeset.homes.owner_node import make_home
-    from likeset.homes.pinning import note_own_card
-
     home = make_home(folder, name=name)
     with opened_node(folder) as opened:
         opened.put_policy_in_force()  # the first one goes into the audit log
@@ -77,9 +73,6 @@ def add(
 
     Example: `likeset owner data add patients patients.csv --schema schema.yaml --mapping mapping.yaml`
     """
-    from likeset.homes.review import register
-    from likeset.tables.profile import documents_of
-
     with opened_node(node) as opened:
         data = register(opened, name, source, schema=schema, mapping=mapping)
     shown, digest = without_secrets(data.source), data.schema.digest
@@ -103,9 +96,6 @@ def check(
 
     Example: `likeset owner check --node st-mary`
     """
-    from likeset.homes.review import checkup
-    from likeset.tables.profile import documents_of
-
     certificates = tuple(sorted((kit / "startup").glob("*.crt"))) if kit else ()
     with opened_node(node) as opened:
         findings = checkup(opened, certificates=certificates)

@@ -5,7 +5,10 @@ from typing import Annotated
 
 import typer
 
+from likeset import documents
+from likeset.app.report import render, render_for_owner
 from likeset.display.screen import JsonFlag, literal, show_json, stdout
+from likeset.run.runs import REPORT, read_result
 
 __all__ = ["report"]
 
@@ -22,10 +25,7 @@ def report(
 
     Example: `likeset report matched --for-owner north`
     """
-    from likeset import documents
-    from likeset.app.report import render, render_for_owner
     from likeset.run.evaluate import read_evaluation
-    from likeset.run.runs import REPORT, read_result
 
     result, pictures = read_result(folder)
     if for_owner is None:

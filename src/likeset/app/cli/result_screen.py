@@ -6,12 +6,23 @@ from typing import Any
 from rich.text import Text
 
 from likeset.display.screen import literal, show_notes, show_table, stdout
+from likeset.run.words import (
+    MEASURES,
+    SHARE,
+    distance_notes,
+    guarantee_lines,
+    guarantee_meanings,
+    headline,
+    labels_in_words,
+    measure_in_words,
+    not_private,
+    number,
+    or_bound,
+)
 
 
 def show_result(result: Mapping[str, Any], *, all_notes: bool = True) -> None:
     """The distance to the target, the contributions and the guarantees."""
-    from likeset.run.words import labels_in_words
-
     if not result["private"]:
         show_not_private(result["noise"])
     _show_headline(result)
@@ -26,7 +37,6 @@ def show_result(result: Mapping[str, Any], *, all_notes: bool = True) -> None:
 
 
 def _show_headline(result: Mapping[str, Any]) -> None:
-    from likeset.run.words import distance_notes, headline
 
     head = headline(
         result["distance"],
@@ -43,13 +53,10 @@ def _show_headline(result: Mapping[str, Any]) -> None:
 
 def show_not_private(noise: str) -> None:
     """In red, above a run that is not private."""
-    from likeset.run.words import not_private
-
     stdout.print(f"\n[bold white on red] {not_private(noise)} [/]")
 
 
 def _show_comparison(result: Mapping[str, Any]) -> None:
-    from likeset.run.words import MEASURES, measure_in_words
 
     lines = result["comparison"]["lines"]
     scores = list(lines[0]["scores"])
@@ -64,7 +71,6 @@ def _show_comparison(result: Mapping[str, Any]) -> None:
 
 
 def _show_owners(result: Mapping[str, Any]) -> None:
-    from likeset.run.words import SHARE, number, or_bound
 
     rows = [
         (
@@ -87,8 +93,6 @@ def _show_owners(result: Mapping[str, Any]) -> None:
 
 def show_guarantees(guarantees: Sequence[Mapping[str, Any]], *, owners: Sequence[str], title: str) -> None:
     """One line for all owners with equal guarantees."""
-    from likeset.run.words import guarantee_lines, guarantee_meanings
-
     lines = [line.cells for line in guarantee_lines(guarantees, owners=owners)]
     show_table(title, ("who may learn about whose rows", "at most", "delta", "basis"), lines)
     for words in guarantee_meanings(guarantees, owners=owners):

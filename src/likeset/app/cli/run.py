@@ -8,7 +8,6 @@ __all__ = ["run"]
 
 run = typer.Typer(
     name="run",
-    help="Runs between organisations, from the consumer's side.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )

@@ -7,6 +7,7 @@ import typer
 
 from likeset.app.cli.follow_mail import consumer_desks, show_progress
 from likeset.app.cli.mailbox import end_if_troubled, look_document, sync_and_show
+from likeset.app.cli.result_screen import show_result
 from likeset.app.cli.run_setup import (
     HERE,
     Days,
@@ -19,6 +20,11 @@ from likeset.app.cli.run_setup import (
 )
 from likeset.display.screen import JsonFlag, complain, literal, show_json, show_notes, stdout
 from likeset.errors import InvalidArgument, LikesetError
+from likeset.run.notices import notice_documents
+from likeset.run.runs import mailbox_for, mailboxes_in_use, notes_on, open_runs, whereabouts
+from likeset.run.runs import start as start_mail
+from likeset.transports.mailbox.serving import look_once
+from likeset.transports.stores import open_store
 
 __all__ = ["collect", "start", "sync"]
 
@@ -51,12 +57,6 @@ def start(
 
     Example: `likeset run start job.yaml --mailbox sftp://clinic@post.example.org/likeset --home clinic`
     """
-    from likeset.run.notices import notice_documents
-    from likeset.run.runs import mailbox_for, notes_on, whereabouts
-    from likeset.run.runs import start as start_mail
-    from likeset.transports.mailbox.serving import look_once
-    from likeset.transports.stores import open_store
-
     consumer = opened_home(home)
     store = open_store(mailbox_for(consumer, mailbox))  # says what is wrong with the address before anything is signed
     kept_run = invited(job, days, consumer)
@@ -84,8 +84,6 @@ def sync(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
 
     Example: `likeset run sync --home clinic`
     """
-    from likeset.run.runs import mailboxes_in_use, open_runs, whereabouts
-
     consumer = opened_home(home)
 
     def progress() -> dict[str, Any]:
@@ -105,10 +103,6 @@ def collect(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) 
 
     Example: `likeset run collect sepsis-2026-07 --home clinic`
     """
-    from likeset.app.cli.result_screen import show_result
-    from likeset.run.runs import whereabouts
-    from likeset.transports.mailbox.serving import look_once
-
     consumer = opened_home(home)
     kept_run = consumer.known(name)
     travel = kept_run.travel

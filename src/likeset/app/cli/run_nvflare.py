@@ -1,7 +1,7 @@
 """``likeset run sites``, ``submit`` and ``resume``: runs over NVFlare."""
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,11 +16,12 @@ from likeset.app.cli.run_setup import (
     opened_home,
 )
 from likeset.display.screen import JsonFlag, literal, show_json, stdout
-from likeset.errors import InvalidArgument, UnfinishedRequest
-
-if TYPE_CHECKING:
-    from likeset.homes.consumer_home import KeptRun
-    from likeset.run.submission import Engine
+from likeset.errors import InvalidArgument, LikesetError, UnfinishedRequest
+from likeset.homes.consumer_home import KeptRun
+from likeset.run import submission
+from likeset.run.job import Job
+from likeset.run.runs import check_not_by_mailbox
+from likeset.run.submission import Engine, look, obstacle
 
 __all__ = ["resume", "sites", "submit"]
 
@@ -38,9 +39,6 @@ def sites(
 
     Example: `likeset run sites job.yaml --seconds 60 --home clinic`
     """
-    from likeset.errors import LikesetError
-    from likeset.run.job import Job
-
     wanted, engine = Job.load(job), run_setup.engine_of(opened_home(home))
     end, presence = time.monotonic() + seconds, dict.fromkeys((wanted.consumer, *wanted.owners), False)
     while True:
@@ -69,8 +67,6 @@ def submit(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
 
     Example: `likeset run submit job.yaml --home clinic`
     """
-    from likeset.run.runs import check_not_by_mailbox
-
     consumer = opened_home(home)
     engine = run_setup.engine_of(consumer)
     kept_run = invited(job, days, consumer)
@@ -85,9 +81,6 @@ def resume(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
 
     Example: `likeset run resume sepsis-2026-07 --home clinic`
     """
-    from likeset.run.runs import check_not_by_mailbox
-    from likeset.run.submission import look, obstacle
-
     consumer = opened_home(home)
     consumer.check_able_to_write()
     kept_run = consumer.known(name)
@@ -101,10 +94,8 @@ def resume(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
     _submit(kept_run, engine, as_json=as_json)
 
 
-def _submit(kept_run: "KeptRun", engine: "Engine", *, as_json: bool) -> None:
-    from likeset.run.submission import submit
-
-    job = submit(kept_run, engine)
+def _submit(kept_run: KeptRun, engine: Engine, *, as_json: bool) -> None:
+    job = submission.submit(kept_run, engine)
     if as_json:
         show_json({"run": kept_run.name, "job": job, "digest": kept_run.terms.digest})
         return

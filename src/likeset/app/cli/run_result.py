@@ -1,7 +1,9 @@
 """``likeset run report`` and ``shares``: what came of a run."""
 
+from likeset.app.cli.result_screen import show_result
 from likeset.app.cli.run_setup import HERE, HomePath, RunName, opened_home, result_of
 from likeset.display.screen import JsonFlag, literal, show_json, show_table, stdout
+from likeset.run.words import SHARE, amount, or_bound
 
 __all__ = ["report", "shares"]
 
@@ -11,8 +13,6 @@ def report(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
 
     Example: `likeset run report sepsis-2026-07 --home clinic`
     """
-    from likeset.app.cli.result_screen import show_result
-
     consumer = opened_home(home)
     kept_run = consumer.known(name)
     result = result_of(consumer, kept_run)
@@ -30,8 +30,6 @@ def shares(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
 
     Example: `likeset run shares sepsis-2026-07 --home clinic`
     """
-    from likeset.run.words import SHARE, amount, or_bound
-
     told, consumer = ("name", "selected", "share", "payment", "payment_at_most"), opened_home(home)
     result = result_of(consumer, consumer.known(name))
     owners = [{field: owner[field] for field in told} for owner in result["owners"]]

@@ -1,18 +1,21 @@
 """What the commands of ``likeset run`` share, and ``likeset run init``: a consumer's directory before its first run."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from likeset.app.cli.home_paths import HERE, home_option
 from likeset.app.cli.mailbox import ListenOption, MailboxOption, ReachOption
+from likeset.app.report import render
 from likeset.display.screen import JsonFlag, literal, show_json, stdout
 from likeset.errors import BudgetExceeded, InvalidArgument
-
-if TYPE_CHECKING:
-    from likeset.homes.consumer_home import ConsumerHome, KeptRun
-    from likeset.run.submission import Engine
+from likeset.homes.consumer_home import ConsumerHome, KeptRun, make_consumer_home
+from likeset.run.job import Job
+from likeset.run.kept_runs import published
+from likeset.run.runs import expiry, invite
+from likeset.run.submission import Engine
+from likeset.transports.nvflare.quiet_client import QuietEngine
 
 __all__ = [
     "HERE",
@@ -50,8 +53,6 @@ def init(
 
     Example: `likeset run init clinic --name new-clinic --mailbox file:///mnt/share`
     """
-    from likeset.homes.consumer_home import make_consumer_home
-
     if kit is not None and not (kit / "startup").is_dir():
         raise InvalidArgument("--kit", kit, "is no start-up kit: it has no folder startup")
     if (kit is None) != (not user):
@@ -72,16 +73,14 @@ def init(
     stdout.print(f"its card, for others to pin: {literal(str(home.card_file))} (likeset card show)", soft_wrap=True)
 
 
-def opened_home(folder: Path) -> "ConsumerHome":
+def opened_home(folder: Path) -> ConsumerHome:
     """The consumer's home in a directory."""
-    from likeset.homes.consumer_home import ConsumerHome
-
     home = ConsumerHome(folder)
     _ = home.connection
     return home
 
 
-def engine_of(home: "ConsumerHome") -> "Engine":
+def engine_of(home: ConsumerHome) -> Engine:
     """How a consumer submits to NVFlare.
 
     Raises:
@@ -94,16 +93,12 @@ def engine_of(home: "ConsumerHome") -> "Engine":
             "likeset run start"
         )
         raise InvalidArgument("--home", home.folder, reason)
-    from likeset.transports.nvflare.quiet_client import QuietEngine
 
     return QuietEngine(Path(connection.kit), connection.user)
 
 
-def invited(job: Path, days: int, home: "ConsumerHome") -> "KeptRun":
+def invited(job: Path, days: int, home: ConsumerHome) -> KeptRun:
     """The run of a job, with its terms signed and kept."""
-    from likeset.run.job import Job
-    from likeset.run.runs import expiry, invite
-
     loaded = Job.load(job)
     try:
         return invite(home, loaded, expires=expiry(days))
@@ -113,9 +108,6 @@ def invited(job: Path, days: int, home: "ConsumerHome") -> "KeptRun":
         raise
 
 
-def result_of(home: "ConsumerHome", kept_run: "KeptRun") -> dict[str, Any]:
+def result_of(home: ConsumerHome, kept_run: KeptRun) -> dict[str, Any]:
     """The result of a run whose summary has come; published when it is first asked for."""
-    from likeset.app.report import render
-    from likeset.run.kept_runs import published
-
     return published(home, kept_run, render=render)

@@ -2,8 +2,14 @@
 
 from dataclasses import asdict
 
+from likeset.app.cli.result_screen import show_guarantees
 from likeset.app.cli.run_setup import HERE, Days, HomePath, JobPath, invited, opened_home
 from likeset.display.screen import JsonFlag, literal, show_json, show_notes, show_table, stdout
+from likeset.protocol.party import CURATOR
+from likeset.run.job import Job
+from likeset.run.kept_runs import listed_run
+from likeset.run.notices import notice_documents
+from likeset.run.runs import check_carried, check_owners_files, notes_on, notes_on_size, plan_between
 
 __all__ = ["invite", "list_runs", "plan"]
 
@@ -13,11 +19,6 @@ def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
 
     Example: `likeset run plan job.yaml`
     """
-    from likeset.app.cli.result_screen import show_guarantees
-    from likeset.run.job import Job
-    from likeset.run.notices import notice_documents
-    from likeset.run.runs import check_carried, check_owners_files, notes_on_size, plan_between
-
     wanted = Job.load(job)
     check_owners_files(wanted)
     planned = plan_between(wanted)
@@ -54,10 +55,6 @@ def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
 
     Example: `likeset run invite job.yaml --home clinic`
     """
-    from likeset.protocol.party import CURATOR
-    from likeset.run.notices import notice_documents
-    from likeset.run.runs import notes_on
-
     consumer = opened_home(home)
     kept_run = invited(job, days, consumer)
     terms, notes = kept_run.terms, notes_on(consumer, kept_run)
@@ -87,8 +84,6 @@ def list_runs(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
 
     Example: `likeset run list --home clinic`
     """
-    from likeset.run.kept_runs import listed_run
-
     runs = [listed_run(kept_run) for kept_run in opened_home(home).runs()]
     if as_json:
         show_json({"runs": [asdict(run) for run in runs]})

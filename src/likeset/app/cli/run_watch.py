@@ -5,10 +5,14 @@ from typing import Annotated
 import typer
 
 from likeset.app.cli import run_setup
+from likeset.app.cli.follow import follow
 from likeset.app.cli.follow_mail import consumer_desks, watch_mail
 from likeset.app.cli.run_setup import HERE, HomePath, RunName, opened_home
 from likeset.display.screen import JsonFlag, complain, literal, show_json, show_notes, stdout
 from likeset.errors import LikesetError
+from likeset.run.runs import cancel as cancel_mail
+from likeset.run.submission import ending_of, obstacle
+from likeset.transports.mailbox.serving import look_once
 
 __all__ = ["cancel", "watch"]
 
@@ -27,9 +31,6 @@ def watch(
 
     Example: `likeset run watch sepsis-2026-07 --home clinic`
     """
-    from likeset.app.cli.follow import follow
-    from likeset.run.submission import ending_of, obstacle
-
     consumer = opened_home(home)
     kept_run = consumer.known(name)
     if kept_run.travel is not None:
@@ -66,9 +67,6 @@ def cancel(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
     consumer = opened_home(home)
     kept_run, troubles = consumer.known(name), list[LikesetError]()
     if kept_run.travel is not None:
-        from likeset.run.runs import cancel as cancel_mail
-        from likeset.transports.mailbox.serving import look_once
-
         cancel_mail(kept_run)
         with consumer_desks(consumer, kept_run.travel.mailbox) as desks:
             _, troubles = look_once(desks)  # takes back what nobody has read

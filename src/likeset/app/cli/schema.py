@@ -1,28 +1,37 @@
 """``likeset schema``: which columns are compared, and whether files fit."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
+from likeset import documents
+from likeset.app.cli.draft_screen import show_profile
+from likeset.app.report import draft_page
 from likeset.display.screen import JsonFlag, literal, show_json, show_next, show_notes, show_suspicions, stdout
-from likeset.errors import BadTable, InvalidArgument
+from likeset.errors import BadDocument, BadTable, InvalidArgument
 from likeset.files import keep_private_bytes
+from likeset.tables.columns import Trouble
+from likeset.tables.profile import (
+    ColumnCount,
+    Inspection,
+    SchemaDraft,
+    documents_of,
+    suspicions_in,
+    undeclared_id,
+    wide_note,
+)
+from likeset.tables.profile import draft as propose
+from likeset.tables.schema import Schema
+from likeset.tables.sources import Source, open_source
 from likeset.text import without_secrets
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from likeset.tables.profile import ColumnCount, Inspection, SchemaDraft
-    from likeset.tables.schema import Schema
-    from likeset.tables.sources import Source
 
 __all__ = ["schema"]
 
 schema = typer.Typer(
     name="schema",
-    help="Declared columns: draft a schema, look at it, check files against it.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -58,13 +67,6 @@ def draft(
 
     Example: `likeset schema draft hospital.csv --label disease --out schema.yaml`
     """
-    from likeset import documents
-    from likeset.app.cli.draft_screen import show_profile
-    from likeset.errors import BadDocument
-    from likeset.tables.profile import draft as propose
-    from likeset.tables.schema import Schema
-    from likeset.tables.sources import open_source
-
     for path in (out, html):
         if path is not None and path.exists():
             raise BadDocument(str(path), "is there already; name another file or remove it")
@@ -73,8 +75,6 @@ def draft(
     if out is not None:
         documents.write_text(out, made.text)
     if html is not None:
-        from likeset.app.report import draft_page
-
         keep_private_bytes(html, draft_page(made, shown).encode())
     if as_json:
         show_json({"out": None if out is None else str(out), **_draft_document(made, loaded)})
@@ -90,10 +90,8 @@ def draft(
     show_next(f"edit {out}, then", "likeset", "schema", "check", "--schema", str(out), *files)
 
 
-def _draft_document(made: "SchemaDraft", loaded: "Schema") -> dict[str, Any]:
+def _draft_document(made: SchemaDraft, loaded: Schema) -> dict[str, Any]:
     """A draft, for machines."""
-    from likeset.tables.profile import documents_of
-
     return {
         "schema": made.text,
         "from_data": list(loaded.from_data),
@@ -120,9 +118,6 @@ def show(
 
     Example: `likeset schema show schema.yaml`
     """
-    from likeset.tables.profile import suspicions_in
-    from likeset.tables.schema import Schema
-
     path = _one_schema(path, named)
     loaded = Schema.load(path)
     if as_json:
@@ -167,9 +162,6 @@ def check(
 
     Example: `likeset schema check --schema schema.yaml hospital-a.csv hospital-b.parquet`
     """
-    from likeset.tables.profile import wide_note
-    from likeset.tables.schema import Schema
-
     first = Path(files[0]) if Path(files[0]).suffix in _SCHEMA_ENDINGS else None
     schema_path = _one_schema(first, path)
     loaded = Schema.load(schema_path)
@@ -213,11 +205,8 @@ def check(
         raise typer.Exit(1)
 
 
-def _inspected(files: "Sequence[str]", schema: "Schema") -> "tuple[dict[str, Inspection], list[str], dict[str, str]]":
+def _inspected(files: Sequence[str], schema: Schema) -> tuple[dict[str, Inspection], list[str], dict[str, str]]:
     """What is in each file, by its name; the files without labels; undeclared id columns that repeat, by file."""
-    from likeset.tables.profile import Inspection, undeclared_id
-    from likeset.tables.sources import open_source
-
     inspections: dict[str, Inspection] = {}
     unlabelled: list[str] = []
     repeated: dict[str, str] = {}
@@ -237,7 +226,7 @@ def _inspected(files: "Sequence[str]", schema: "Schema") -> "tuple[dict[str, Ins
     return inspections, unlabelled, repeated
 
 
-def _check_columns(source: "Source", needed: "Sequence[str]", schema: "Schema") -> None:
+def _check_columns(source: Source, needed: Sequence[str], schema: Schema) -> None:
     """All columns that a file lacks, in one message; a single one by its near miss."""
     missing = [name for name in needed if name not in source.schema.names]
     if len(missing) == 1:
@@ -257,8 +246,7 @@ def _one_schema(first: Path | None, named: Path | None) -> Path:
     return path
 
 
-def _show_inspection(name: str, inspection: "Inspection") -> None:
-    from likeset.tables.columns import Trouble
+def _show_inspection(name: str, inspection: Inspection) -> None:
 
     told = [column for column in inspection.columns if any(column.counts.values())]
     seen = [trouble for trouble in Trouble if any(column.counts[trouble] for column in told)]
@@ -308,21 +296,20 @@ def _show_inspection(name: str, inspection: "Inspection") -> None:
     show_notes(column.warning for column in inspection.dead_columns())
 
 
-def _count(column: "ColumnCount", trouble: Any) -> str:
+def _count(column: ColumnCount, trouble: Any) -> str:
     count = column.counts[trouble]
     if not count:
         return "[dim]0[/]"
     return f"[bold red]{count:,}[/]" if trouble in column.complaints else f"{count:,}"
 
 
-def _first_positions(column: "ColumnCount") -> str:
+def _first_positions(column: ColumnCount) -> str:
     """The first places of what is not allowed."""
     positions = [", ".join(column.first[trouble]) for trouble in column.complaints]
     return "; ".join(positions)
 
 
-def _inspection_document(name: str, inspection: "Inspection") -> dict[str, Any]:
-    from likeset.tables.profile import documents_of
+def _inspection_document(name: str, inspection: Inspection) -> dict[str, Any]:
 
     ids = inspection.id_summary()
     return {
@@ -350,8 +337,7 @@ def _inspection_document(name: str, inspection: "Inspection") -> dict[str, Any]:
     }
 
 
-def _schema_document(loaded: "Schema", path: Path) -> dict[str, Any]:
-    from likeset.tables.profile import documents_of, suspicions_in
+def _schema_document(loaded: Schema, path: Path) -> dict[str, Any]:
 
     return {
         "path": str(path),
@@ -368,7 +354,7 @@ def _schema_document(loaded: "Schema", path: Path) -> dict[str, Any]:
     }
 
 
-def _warn_of_data(loaded: "Schema") -> None:
+def _warn_of_data(loaded: Schema) -> None:
     if loaded.from_data:
         names = ", ".join(loaded.from_data)
         stdout.print(f"[yellow]warning:[/] replace what came from data, in: {literal(names)}", soft_wrap=True)

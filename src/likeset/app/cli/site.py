@@ -4,22 +4,29 @@ import signal
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from likeset.app.cli.mailbox import show_card_to_give
 from likeset.display.screen import JsonFlag, literal, show_json, show_notes, show_table, stdout
 from likeset.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from likeset.homes.curator_home import CuratorHome
+from likeset.homes.consumer_home import ConsumerHome
+from likeset.homes.curator_home import CuratorHome, make_curator_home
+from likeset.homes.home import LEFT_TO_TRUST
+from likeset.homes.owner_node import Home
+from likeset.protocol.party import CURATOR
+from likeset.transports.home_socket.exposure import exposures
+from likeset.transports.home_socket.home_settings import HomeSettings, usual_socket
+from likeset.transports.home_socket.listening import HomeListener
+from likeset.transports.home_socket.machine_users import acting_for_owner_of, name_of, owner_of
+from likeset.transports.nvflare.job import settle
+from likeset.transports.sites import CALLS_AFTER_AUCTION
 
 __all__ = ["site"]
 
 site = typer.Typer(
     name="site",
-    help="Connect a node to NVFlare: settle its start-up kit.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -55,8 +62,6 @@ def owner(
 
     Example: `likeset site owner kits/st-mary --node st-mary`
     """
-    from likeset.homes.owner_node import Home
-
     home = Home(node)
     home.check()
     party = home.card().name  # a site without keys could answer nothing
@@ -76,8 +81,6 @@ def consumer(
 
     Example: `likeset site consumer kits/new-clinic --home clinic`
     """
-    from likeset.homes.consumer_home import ConsumerHome
-
     ConsumerHome(home).check()
     ConsumerHome(home).check_able_to_write()
     party = ConsumerHome(home).connection.name
@@ -113,10 +116,6 @@ def curator(
 
     Example: `likeset site curator kits/localhost --home curator --schema schema.yaml`
     """
-    from likeset.protocol.party import CURATOR
-    from likeset.transports.home_socket.machine_users import acting_for_owner_of
-    from likeset.transports.sites import CALLS_AFTER_AUCTION
-
     _check_kit(kit)
     with acting_for_owner_of(home):
         made = _curator_home(home, name)
@@ -134,11 +133,8 @@ def curator(
         show_card_to_give(made, to="consumers and owners", role="curator")
 
 
-def _curator_home(folder: Path, name: str | None) -> "CuratorHome":
+def _curator_home(folder: Path, name: str | None) -> CuratorHome:
     """The directory of a curator, made if it is not there; ``name`` is the one on its card."""
-    from likeset.homes.curator_home import CuratorHome, make_curator_home
-    from likeset.protocol.party import CURATOR
-
     home = CuratorHome(folder)
     if not home.is_made:
         return make_curator_home(folder, name=name or CURATOR)
@@ -150,8 +146,6 @@ def _curator_home(folder: Path, name: str | None) -> "CuratorHome":
 
 def _keep_jobs_in_kit(kit: Path) -> None:
     """NVFlare keeps jobs in a folder that all users of the machine share, unless it is told otherwise."""
-    from likeset.transports.home_socket.machine_users import acting_for_owner_of
-
     resources = kit / "local" / "resources.json"
     text = resources.read_text(encoding="utf-8")
     with acting_for_owner_of(kit):
@@ -175,10 +169,6 @@ class _Settled:
 
 
 def _settle_site(settled: _Settled, *, as_json: bool, limits: dict[str, float] | None = None) -> None:
-    from likeset.homes.home import LEFT_TO_TRUST
-    from likeset.transports.home_socket.home_settings import HomeSettings, usual_socket
-    from likeset.transports.home_socket.machine_users import acting_for_owner_of, name_of, owner_of
-    from likeset.transports.nvflare.job import settle
 
     kit, home, said = settled.kit, settled.home, limits or {}
     _check_kit(kit)
@@ -211,8 +201,6 @@ def check(
 
     Example: `likeset site check kits/st-mary --home st-mary`
     """
-    from likeset.transports.home_socket.exposure import exposures
-
     _check_kit(kit)
     looked_at = exposures(kit, home)
     if as_json:
@@ -234,9 +222,6 @@ def serve(
 
     Example: `likeset site serve st-mary`
     """
-    from likeset.transports.home_socket.home_settings import HomeSettings
-    from likeset.transports.home_socket.listening import HomeListener
-
     settings, stop = HomeSettings.read(home), threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from likeset.display.screen import JsonFlag, literal, show_json, show_table, stdout
+from likeset.errors import InvalidArgument
+from likeset.split.host import environment_folder, make_environment, program_digest, try_worker, worker_python
 
 __all__ = ["split"]
 
 split = typer.Typer(
     name="split",
-    help="The split curator's workers: their environment.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -37,9 +38,6 @@ def setup(
 
     Example: `likeset split setup`
     """
-    from likeset.errors import InvalidArgument
-    from likeset.split.host import environment_folder, make_environment, worker_python
-
     folder = environment_folder() if at is None else at
     made = False
     try:
@@ -61,8 +59,6 @@ def check(*, at: AtOption = None, as_json: JsonFlag = False) -> None:
 
     Example: `likeset split check`
     """
-    from likeset.split.host import environment_folder, program_digest, try_worker, worker_python
-
     folder = environment_folder() if at is None else at
     versions = try_worker(worker_python(folder))
     program = program_digest()

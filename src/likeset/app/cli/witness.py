@@ -1,7 +1,8 @@
 """``likeset witness``: the side of a third organisation that computes on shares and reads nothing."""
 
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,18 +19,14 @@ from likeset.app.cli.mailbox import (
     sync_and_show,
 )
 from likeset.display.screen import JsonFlag, literal, show_json, show_table, stdout
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from likeset.homes.witness_home import WitnessHome
-    from likeset.transports.mailbox.looks import Desk
+from likeset.homes.witness_home import PROMISES, SETTINGS_FILE, WitnessHome, checkup, make_witness_home
+from likeset.transports.mailbox.looks import Desk
+from likeset.transports.mailbox.witness_desk import witness_desk
 
 __all__ = ["witness"]
 
 witness = typer.Typer(
     name="witness",
-    help="A witness's own side: a third organisation that computes on secret shares.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -54,8 +51,6 @@ def init(
     Example: `likeset witness init uni --name university --mailbox file:///mnt/share --listen 0.0.0.0:7301
     --reach-at uni.example:7301`
     """
-    from likeset.homes.witness_home import PROMISES, make_witness_home
-
     home = make_witness_home(folder, name=name, mailboxes=mailbox or (), listen=listen, reach_at=reach_at)
     if as_json:
         show_json({"home": str(folder), "name": name, "card": home.card().fingerprint, "promises": list(PROMISES)})
@@ -71,8 +66,6 @@ def check(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
 
     Example: `likeset witness check --home uni`
     """
-    from likeset.homes.witness_home import PROMISES, checkup
-
     findings = checkup(opened_witness(home))
     if as_json:
         documents = [{"what": finding.what, "ok": finding.ok, "words": finding.words} for finding in findings]
@@ -116,9 +109,7 @@ def serve(
         serve_and_show(desks, every=every, as_json=as_json, notes=nobody_known(home))
 
 
-def _desks(folder: Path, given: list[str] | None, *, stays: bool) -> "AbstractContextManager[list[Desk]]":
-    from likeset.homes.witness_home import SETTINGS_FILE
-    from likeset.transports.mailbox.witness_desk import witness_desk
+def _desks(folder: Path, given: list[str] | None, *, stays: bool) -> AbstractContextManager[list[Desk]]:
 
     home = opened_witness(folder)
     return computing_desks(
@@ -126,17 +117,14 @@ def _desks(folder: Path, given: list[str] | None, *, stays: bool) -> "AbstractCo
     )
 
 
-def opened_witness(folder: Path) -> "WitnessHome":
+def opened_witness(folder: Path) -> WitnessHome:
     """The witness's home in a directory."""
-    from likeset.homes.witness_home import WitnessHome
-
     home = WitnessHome(folder)
     home.check()
     return home
 
 
 def _show_promises() -> None:
-    from likeset.homes.witness_home import PROMISES
 
     stdout.print("A witness promises", soft_wrap=True)
     for promise in PROMISES:
