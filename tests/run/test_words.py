@@ -43,7 +43,7 @@ def guarantee(observer: str, protects: str, epsilon: float | None, **changed: An
 )
 def test_a_distance_is_large_by_the_lower_end_of_its_interval(low: float, rows: int, far: bool) -> None:
     assert is_far(low, rows=rows) is far
-    assert bool(distance_notes({"low": low}, rows=rows)) is far
+    assert bool(distance_notes({"distance": {"low": low}, "rows_selected": rows})) is far
 
 
 @pytest.mark.parametrize(
@@ -84,13 +84,13 @@ def test_a_long_address_is_shortened(address: str, shown: str) -> None:
 
 
 def test_the_headline_has_the_estimate_or_the_in_sample_distance_and_never_both() -> None:
-    run = {"in_sample": 0.00298, "target_rows": 70, "selected": 87, "size": 100, "givers": 1}
-    estimate = headline({"squared_mmd": -0.001, "low": 0.0, "high": 0.0052}, **run)  # type: ignore[arg-type]
+    run = {"in_sample_squared_mmd": 0.00298, "target": {"rows": 70}, "rows_selected": 87, "size": 100, "owners": []}
+    estimate = headline(run | {"distance": {"squared_mmd": -0.001, "low": 0.0, "high": 0.0052}})
     assert (estimate.distance, estimate.interval) == ("MMD² 0", " (0 to 0.00520)")
     assert estimate.rows == "87 of the 100 rows requested"
-    in_sample = headline(None, **run)  # type: ignore[arg-type]
+    in_sample = headline(run | {"distance": None})
     assert (in_sample.distance, in_sample.interval) == ("in-sample MMD² 0.00298", "")
-    assert distance_notes(None, rows=87)
+    assert distance_notes({"distance": None})
 
 
 def test_one_line_for_all_owners_with_equal_guarantees() -> None:

@@ -58,7 +58,14 @@ def story(
         simulated: whether the noise is.
     """
     terms, contributions = result.outcome.terms, [owner.contribution for owner in result.owners]
-    distance = None if result.distance is None else asdict(result.distance)
+    document = {
+        "distance": None if result.distance is None else asdict(result.distance),
+        "in_sample_squared_mmd": result.in_sample_squared_mmd,
+        "target": {"rows": len(result.target)},
+        "rows_selected": len(result.rows),
+        "size": terms.size,
+        "owners": [{"selected": one.rows_selected} for one in contributions],
+    }
     documents = guarantee_documents(result.outcome.guarantees, simulated=simulated, unit=terms.unit)
     private = is_private(result.outcome.guarantees, simulated=simulated)
     return (
@@ -66,15 +73,8 @@ def story(
         .get_template("notebook.html")
         .render(
             not_private="" if private else not_private("simulated" if simulated else "secret"),
-            headline=headline(
-                distance,
-                in_sample=result.in_sample_squared_mmd,
-                target_rows=len(result.target),
-                selected=len(result.rows),
-                size=len(result.rows),
-                givers=sum(1 for one in contributions if one.rows_selected),
-            ),
-            notes=distance_notes(distance, rows=len(result.rows)),
+            headline=headline(document),
+            notes=distance_notes(document),
             owners=[
                 (
                     shown_names[one.owner],

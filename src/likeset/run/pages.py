@@ -1,5 +1,6 @@
 """Jinja2 as all pages use it: text is escaped, and control characters are written out."""
 
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -9,6 +10,7 @@ from likeset.run.words import NO_BREAK
 from likeset.text import harmless
 
 
+@cache
 def environment(package: str) -> Environment:
     """The templates in ``package/templates``."""
     return Environment(

@@ -183,35 +183,35 @@ class Headline:
     interval: str
 
 
-def headline(
-    distance: Mapping[str, Any] | None, *, in_sample: object, target_rows: object, selected: Any, size: Any, givers: int
-) -> Headline:
+def headline(result: Mapping[str, Any]) -> Headline:
     """Reports the estimate for new rows with its interval, or the in-sample distance; never both.
 
     The in-sample distance includes the sampling error of the target's rows; the estimate does not.
     """
+    selected, size, distance = result["rows_selected"], result["size"], result["distance"]
+    givers = sum(1 for owner in result["owners"] if owner["selected"])
     rows = quantity(selected, "row")
-    if isinstance(selected, int) and isinstance(size, int) and selected < size:
+    if selected < size:
         rows = f"{number(selected)} of the {quantity(size, 'row')} requested"
     relation = f"from {quantity(givers, 'owner')} {'matches' if selected == 1 else 'match'}"
+    target = result["target"]["rows"]
     if not distance:
-        return Headline(
-            rows, f"{relation} your {quantity(target_rows, 'row')} with", f"in-sample MMD² {number(in_sample, 3)}", ""
-        )
+        in_sample = f"in-sample MMD² {number(result['in_sample_squared_mmd'], 3)}"
+        return Headline(rows, f"{relation} your {quantity(target, 'row')} with", in_sample, "")
     return Headline(
         rows,
-        f"{relation} rows like your {number(target_rows)} with",
+        f"{relation} rows like your {number(target)} with",
         f"MMD² {number(max(0.0, distance['squared_mmd']), 3)}",
         f" ({number(distance['low'], 3)} to {number(distance['high'], 3)})",
     )
 
 
-def distance_notes(distance: Mapping[str, Any] | None, *, rows: int) -> list[str]:
+def distance_notes(result: Mapping[str, Any]) -> list[str]:
     """What the distance does not say, or that it is large."""
-    if not distance:
+    if not result["distance"]:
         return ["The distance to new rows like the target's is not known."]
     far = "This is a large distance: few rows like the target's were offered. The report shows the columns that differ."
-    return [far] if is_far(distance["low"], rows=rows) else []
+    return [far] if is_far(result["distance"]["low"], rows=result["rows_selected"]) else []
 
 
 def is_far(low: float, *, rows: int) -> bool:

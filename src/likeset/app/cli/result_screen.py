@@ -38,17 +38,9 @@ def show_result(result: Mapping[str, Any], *, all_notes: bool = True) -> None:
 
 def _show_headline(result: Mapping[str, Any]) -> None:
 
-    head = headline(
-        result["distance"],
-        in_sample=result["in_sample_squared_mmd"],
-        target_rows=result["target"]["rows"],
-        selected=result["rows_selected"],
-        size=result["size"],
-        givers=sum(1 for owner in result["owners"] if owner["selected"]),
-    )
-    notes = distance_notes(result["distance"], rows=result["rows_selected"])
+    head = headline(result)
     sentence = f"[bold]{head.rows}[/] {head.relation} [bold]{head.distance}[/]{head.interval}."
-    stdout.print(f"\n{' '.join([sentence, *notes])}\n", soft_wrap=True)
+    stdout.print(f"\n{' '.join([sentence, *distance_notes(result)])}\n", soft_wrap=True)
 
 
 def show_not_private(noise: str) -> None:

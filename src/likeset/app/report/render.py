@@ -1,10 +1,7 @@
 """The pages as HTML: one file each, without scripts, that loads nothing."""
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
-
-from jinja2 import Environment
 
 from likeset.app.report.view import owner_view, report_view
 from likeset.run.pages import environment
@@ -30,9 +27,4 @@ def draft_page(draft: "SchemaDraft", files: Sequence[str]) -> str:
 
 
 def _page(template: str, view: Mapping[str, Any]) -> str:
-    return _templates().get_template(template).render(view)
-
-
-@cache
-def _templates() -> Environment:
-    return environment("likeset.app.report")
+    return environment("likeset.app.report").get_template(template).render(view)

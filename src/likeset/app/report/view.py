@@ -45,27 +45,11 @@ _MOST_MARGINALS = 6
 _AROUND = 5  # columns that fit around a drawing of all of them
 _UNNAMED = "run"  # the default name of a run
 
-_PUBLIC_TERMS = frozenset(
-    {
-        "protocol",
-        "consumer",
-        "purpose",
-        "quorum",
-        "size",
-        "target_size",
-        "rows_per_owner",
-        "offers",
-        "auction",
-        "target_budget",
-        "owner_budget",
-        "relation",
-        "rows_per_unit",
-        "summary_release",
-        "price_per_row",
-        "accept_unproven",
-        "version",
-    }
-)
+_PUBLIC_TERMS = frozenset({
+    "protocol", "consumer", "purpose", "quorum", "size", "target_size", "rows_per_owner", "offers", "auction",
+    "target_budget", "owner_budget", "relation", "rows_per_unit", "summary_release", "price_per_row", "accept_unproven",
+    "version",
+})  # fmt: skip
 """The terms on an owner's page, besides the number of owners."""
 
 Result = Mapping[str, Any]
@@ -114,7 +98,6 @@ class Card:
 
 def report_view(result: Result, pictures: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> dict[str, Any]:
     """The consumer's page."""
-    distance, selected = result["distance"], result["rows_selected"]
     owners = sorted(result["owners"], key=lambda owner: -float(owner["share"]))
     return {
         "title": f"likeset: {result['run']}",
@@ -122,21 +105,14 @@ def report_view(result: Result, pictures: Mapping[str, Any], evaluation: Mapping
         "banner": _banner(result, seed=result["seed"]),
         "run": "" if result["run"] in ("", _UNNAMED) else result["run"],
         "created": str(result["created"]).replace("T", " ")[:16],
-        "headline": headline(
-            distance,
-            in_sample=result["in_sample_squared_mmd"],
-            target_rows=result["target"]["rows"],
-            selected=selected,
-            size=result["size"],
-            givers=sum(1 for owner in owners if owner["selected"]),
-        ),
+        "headline": headline(result),
         "verdict": _verdict(result),
         "protection": protection(result),
         "cards": _cards(result),
         "warnings": [warning["text"] for warning in result["warnings"]],
         "target": {"short": short_address(result["target"]["name"]), "whole": result["target"]["name"]},
         "request": _request(result),
-        "distance_notes": distance_notes(distance, rows=selected),
+        "distance_notes": distance_notes(result),
         "picks": figures.draw_picks(result["comparison"]),
         "comparison": _comparison_table(result["comparison"]),
         "measure": measure_in_words(result["comparison"])[1],
