@@ -20,7 +20,7 @@ from likeset.geometry.kernels import (
     rbf_kernel,
     squared_mmd,
 )
-from likeset.geometry.offers import draw, fit, fit_blocks, uniform
+from likeset.geometry.offers import draw, fit, uniform
 from likeset.geometry.weights import weights
 
 CANARY = 31337.25
@@ -148,9 +148,6 @@ def test_draws_do_not_show_rows_that_are_given_in_the_place_of_others() -> None:
     for place in ("scores", "count", "key"):
         assert refusal(draw, good | {place: GOOD}).argument == place
     refusal(uniform, {"owner_sizes": [GOOD, GOOD], "size": 1, "coins": COINS})
-    blocks = {"released": [1.0, 0.0], "own_mean": [0.0, 0.0], "noise_energy": 0.0, "wanted": 1}
-    for bad in (GOOD[0], _with(math.nan)):
-        assert refusal(fit_blocks, {"feature_blocks": [GOOD, bad], **blocks}).argument == "feature_blocks"
 
 
 # The checks themselves.
