@@ -368,7 +368,14 @@ def _warnings(wishes: RunSettings, tables: MarketTables) -> list[Notice]:
         return warnings + ([NotRepeatable()] if wishes.seed is not None and wishes.noise == "secret" else [])
     most = tables.schema.declaration.text_bytes
     shorter = [TooLongRows(name, rows, most) for name, rows in tables.too_long.items()]
-    known = job_warnings(wishes, tables.schema, tables.target_table, tables.target, undeclared_id=tables.undeclared_id)
+    known = job_warnings(
+        wishes,
+        tables.schema,
+        tables.target_table,
+        tables.target,
+        undeclared_id=tables.undeclared_id,
+        given=tables.target_given,
+    )
     return [*known, *shorter]
 
 

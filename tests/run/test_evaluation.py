@@ -230,3 +230,14 @@ def test_what_cannot_be_judged_is_refused_by_name(changes: dict[str, object], wo
 def test_missing_number_labels_are_refused() -> None:
     with pytest.raises(InvalidArgument, match="leave such rows out"):
         likeset.evaluate(np.zeros((2, 1)), [1.0, np.nan], test_rows=np.zeros((2, 1)), test_labels=[1.0, 2.0])
+
+
+@pytest.mark.usefixtures("few_trees")
+def test_hundreds_of_whole_numbers_count_as_classes_and_a_note_says_so() -> None:
+    """Sixty values of whole numbers are classes, with a note; as numbers with decimals they are not."""
+    coins = np.random.default_rng(4)
+    rows, labels = coins.normal(size=(120, 2)), np.arange(120) % 60
+    found = likeset.evaluate(rows, labels, test_rows=rows + 1.0, test_labels=labels, resamples=100)
+    assert (found.task, sum("count as classes" in note for note in found.notes)) == ("classes", 1)
+    numbers = likeset.evaluate(rows, labels * 1.0, test_rows=rows + 1.0, test_labels=labels * 1.0, resamples=100)
+    assert (numbers.task, sum("count as classes" in note for note in numbers.notes)) == ("numbers", 0)

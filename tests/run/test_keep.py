@@ -236,3 +236,12 @@ def test_public_rows_all_take_part(world: World) -> None:
     files = open_plan(job, secrets=new_draws(job.wishes()).secrets).files
     assert files.public_rows is not None
     assert (len(files.public_rows), len(files.target.rows)) == (60, 6)
+
+
+def test_a_plan_says_that_not_all_rows_of_the_target_take_part(world: World) -> None:
+    """60 rows of six ids; one of each is kept."""
+    declare(world, "keep: 1")
+    (notice,) = [one for one in notice_documents(plan_job(job_of(world)).warnings) if one["kind"] == "rows-of-ids-kept"]
+    assert (notice["rows"], notice["given"], notice["keep"]) == (6, 60, 1)
+    declare(world, "rows_per_id: 10")
+    assert "rows-of-ids-kept" not in {one["kind"] for one in notice_documents(plan_job(job_of(world)).warnings)}

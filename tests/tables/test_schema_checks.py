@@ -126,3 +126,33 @@ def test_a_draft_says_what_it_cannot_do(tmp_path: Path) -> None:
         draft([a, b])
     with pytest.raises(BadTable, match="column 'Y': is missing; did you mean y"):
         draft([a], label="Y")
+
+
+def test_rows_that_take_part_are_counted_where_a_few_of_each_id_are_kept() -> None:
+    """Three rows of p, one each of q, r and s: with two of each kept, five."""
+    for words, taking in (("rows_per_id: 2", None), ("keep: 2", 5)):
+        inspection = Inspection(Schema.from_text(TEXT.replace("rows_per_id: 2", words)))
+        inspection.add(TABLE, table="t", locate=str)
+        assert inspection.taking_part() == taking
+
+
+def test_an_error_names_the_first_place_and_every_column_with_errors() -> None:
+    text = "likeset: schema\nversion: 1\ncolumns:\n" + "".join(
+        f"  c{n}: {{kind: numeric, bounds: [0, 9]}}\n" for n in range(13)
+    )
+    table = pa.table({f"c{n}": [1, 11 if n else 1, 11] for n in range(13)})
+    with pytest.raises(BadTable) as caught:
+        Schema.from_text(text).map(table, table="t", locate=lambda row: f"row {row}")
+    assert (caught.value.place, caught.value.column) == ("row 1", "c1")
+    assert "'c0', 'c2'" in str(caught.value)
+    assert "and 2 more" in str(caught.value)
+
+
+def test_a_draft_from_frames_is_a_schema_with_the_text_to_edit() -> None:
+    frame = pa.table({"age": [31, 42.5, 78], "sex": ["f", "m", "f"], "patient_id": [1, 2, 3]})
+    drafted = Schema.draft(frame, label="sex")
+    assert (drafted.columns, drafted.label_column, drafted.from_data) == (("age",), "sex", ("age", "sex"))
+    assert Schema.from_text(drafted.text) == drafted
+    assert MARK in drafted.text
+    assert "patient_id" in drafted.text, "left out, and said so"
+    assert Schema.from_text(Schema(drafted.declaration).text) == drafted

@@ -123,6 +123,7 @@ def _leaf(rows: int) -> int:
 
 _FEW = 30  # test rows, or persons
 _ENDS = (2.5, 97.5)
+_MANY_CLASSES = 50
 _MEASURES = {"classes": ("balanced_accuracy", "accuracy", "auc"), "numbers": ("r2",)}
 _BLOCK = 1 << 22  # counts that are looked at together
 
@@ -432,6 +433,11 @@ def _notes(summary: TrainingRows, test: TrainingRows, task: str, persons: int | 
         notes.append("The summary has rows of one class only: every model says that class.")
     if len(wanted) == 1:
         notes.append("The test has rows of one class only: an AUC has no meaning.")
+    if summary.labels.dtype.kind in "iu" and len(known) > _MANY_CLASSES:
+        notes.append(
+            f"The labels are {len(known):,} different whole numbers and count as classes. To predict them as numbers, "
+            "give them as floating-point numbers, or declare kind: number for the label."
+        )
     unknown = len(np.setdiff1d(wanted.astype(np.str_), known.astype(np.str_)))
     if unknown:
         notes.append(

@@ -34,6 +34,7 @@ from likeset.run.notices import (
     NoiseIsSimulated,
     NotRepeatable,
     RepeatedPersons,
+    RowsOfIdsKept,
     SuspectedIdentifier,
     TooLongRows,
     WeakPromise,
@@ -325,7 +326,7 @@ def open_job(
         owners: dict[str, Scan] = {}
         fingerprints = {target.fingerprint: "the target"}
         shown: dict[str, str] = {}
-        warnings = job_warnings(job, schema, target.table, target.rows, undeclared_id=target.undeclared_id)
+        warnings = target_warnings(job, schema, target)
         row_counts, faults = dict[str, int](), list[BadTable]()
         for name, address in job.owners.items():
             source = stack.enter_context(open_source(address))
@@ -457,8 +458,13 @@ def _check_target_size(job: Job, target: Target, total: int) -> None:
         )
 
 
+def target_warnings(job: Job, schema: Schema, target: Target) -> list[Notice]:
+    given = int(target.rows_of_ids.sum())
+    return job_warnings(job, schema, target.table, target.rows, undeclared_id=target.undeclared_id, given=given)
+
+
 def job_warnings(
-    wishes: RunSettings, schema: Schema, target: pa.Table, rows: Rows, *, undeclared_id: str
+    wishes: RunSettings, schema: Schema, target: pa.Table, rows: Rows, *, undeclared_id: str, given: int
 ) -> list[Notice]:
     """What the user should know before any owner's row is read: it reaches the consumer, and depends on none.
 
@@ -468,12 +474,15 @@ def job_warnings(
         target: the consumer's rows in these.
         rows: the same, as the schema maps them.
         undeclared_id: the column that says whose row it is, where the schema declares none and it repeats.
+        given: how many rows the target has, where the schema keeps a few of each id.
     """
     profile = TableProfile(target.column_names, schema.declaration.missing_words)
     profile.add(target)
     warnings: list[Notice] = [SuspectedIdentifier(suspicion) for suspicion in suspicions_in(schema, profile.columns)]
     if undeclared_id and wishes.offers != "uniform":
         warnings.append(RepeatedPersons(undeclared_id))
+    if schema.keep is not None and given > len(rows):
+        warnings.append(RowsOfIdsKept(len(rows), given, schema.keep))
     if wishes.noise == "simulated":
         warnings.append(NoiseIsSimulated())
     elif wishes.seed is not None:

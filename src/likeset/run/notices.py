@@ -156,6 +156,27 @@ class SuspectedIdentifier(Notice):
 
 
 @dataclass(frozen=True, slots=True)
+class RowsOfIdsKept(Notice):
+    """The schema keeps a few rows of each id, so that not all rows of the target take part."""
+
+    kind = "rows-of-ids-kept"
+    rows: int
+    given: int
+    keep: int
+
+    @property
+    def text(self) -> str:
+        return (
+            f"{self.rows:,} of the {self.given:,} rows of the target take part: by keep: {self.keep} of the schema, at "
+            f"most {self.keep} of each id, drawn in secret"
+        )
+
+    def document(self) -> dict[str, Any]:
+        counts = {"rows": self.rows, "given": self.given, "keep": self.keep}
+        return {"kind": self.kind, "owner": None, "text": self.text, **counts}
+
+
+@dataclass(frozen=True, slots=True)
 class RepeatedPersons(Notice):
     """Somebody has several rows in the target, and the schema declares no id.
 

@@ -61,7 +61,7 @@ from likeset.protocol.sealed import Consumer, Curator, Owner, Scan, foreseen_sam
 from likeset.protocol.split_run import ComputeInputs, OpenedSlots, SplitConsumer, party_name
 from likeset.protocol.terms import WITNESS, Budget, PlannedTerms, Terms
 from likeset.protocol.wire import Summary
-from likeset.run.job import SECRETS, Job, OpenScan, OwnFiles, RunSecrets, job_warnings, open_job, open_own_files
+from likeset.run.job import SECRETS, Job, OpenScan, OwnFiles, RunSecrets, open_job, open_own_files, target_warnings
 from likeset.run.notices import (
     LargeOffer,
     RoundsAreLooks,
@@ -539,10 +539,7 @@ class JobPlan:
 
     @property
     def warnings(self) -> tuple[Notice, ...]:
-        target = self.files.target
-        return tuple(
-            job_warnings(self.job, self.files.schema, target.table, target.rows, undeclared_id=target.undeclared_id)
-        )
+        return tuple(target_warnings(self.job, self.files.schema, self.files.target))
 
     @property
     def rows_seen(self) -> int:

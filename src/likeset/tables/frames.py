@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -247,6 +247,7 @@ class DeclaredFrame:
     numbers: NDArray[np.int64]
     fingerprint: str
     undeclared_id: str = ""
+    given: int = 0
 
     @classmethod
     def read(
@@ -282,16 +283,22 @@ class DeclaredFrame:
             mapped = schema.map(table, table=argument, locate=lambda row: f"row {row}", labels=labelled)
             numbers = np.arange(table.num_rows)
             shared = "" if labelled or keep_key is None else undeclared_id(source, schema)
-            whole = cls(mapped.rows, mapped.labels, table.select(schema.columns), numbers, source.fingerprint(), shared)
+            whole = cls(
+                mapped.rows,
+                mapped.labels,
+                table.select(schema.columns),
+                numbers,
+                source.fingerprint(),
+                shared,
+                given=len(numbers),
+            )
             return whole if keep_key is None else whole.part(_kept_rows(source, schema, whole, key=keep_key))
 
     def part(self, places: NDArray[np.int64]) -> "DeclaredFrame":
         """Some of its rows."""
         labels = self.labels[places] if len(self.labels) else self.labels
-        table = self.table.take(pa.array(places))
-        return DeclaredFrame(
-            self.rows[places], labels, table, self.numbers[places], self.fingerprint, self.undeclared_id
-        )
+        table, numbers = self.table.take(pa.array(places)), self.numbers[places]
+        return replace(self, rows=self.rows[places], labels=labels, table=table, numbers=numbers)
 
 
 def _kept_rows(source: Source, schema: Schema, whole: DeclaredFrame, *, key: int) -> NDArray[np.int64]:
@@ -317,6 +324,7 @@ class DeclaredTables(MarketTables):
         too_long: how many rows of an owner take no part, where there are any.
         fingerprints: of the frames, by whose they are.
         undeclared_id: of the target.
+        target_given: how many rows the frame of the target has.
     """
 
     schema: Schema
@@ -326,6 +334,7 @@ class DeclaredTables(MarketTables):
     too_long: Mapping[str, int]
     fingerprints: Mapping[str, str]
     undeclared_id: str
+    target_given: int
 
     def digest(self) -> bytes:
         """Of everything in them: the same frames again have the same digest."""
@@ -390,6 +399,7 @@ class DeclaredTables(MarketTables):
             },
             fingerprints={"": wanted.fingerprint, **{name: frame.fingerprint for name, frame in frames.items()}},
             undeclared_id=wanted.undeclared_id,
+            target_given=wanted.given,
         )
 
 
