@@ -14,19 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from likeset.errors import InvalidArgument
 
-__all__ = [
-    "LARGEST_SINGLE",
-    "Rows",
-    "count",
-    "harmless_value",
-    "matrix",
-    "one_of",
-    "positive",
-    "row_numbers",
-    "same_columns",
-    "vector",
-]
-
 _HELD = {"O": "objects", "U": "text", "S": "bytes", "M": "dates", "m": "time spans", "c": "complex numbers"}
 _FINITE_CHECK_ROWS = 65536
 _LONGEST_SHOWN = 60
@@ -154,9 +141,8 @@ def _check_block(argument: str, block: Rows, *, first_row: int, shape: tuple[int
             reason = "has a number too large to compute distances with in {}; scale the columns first"
         else:
             reason = f"has {'NaN' if math.isnan(value) else 'infinity'} in {{}}; fill or drop missing values first"
-        raise InvalidArgument(
-            argument, f"array of shape {shape}", reason.format(f"row {first_row + row}, column {column}")
-        )
+        place = reason.format(f"row {first_row + row}, column {column}")
+        raise InvalidArgument(argument, f"array of shape {shape}", place, row=first_row + row, column=column)
 
 
 def _largest(rows: Rows) -> float:

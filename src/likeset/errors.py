@@ -57,13 +57,18 @@ class InvalidArgument(LikesetError, ValueError):
         argument: the argument's name, as the caller wrote it.
         value: the offending value, or a description of it where the value itself is data; no password is in it.
         reason: what is wrong with it and what to do about it.
+        row: number of the row that is wrong, counted from 0; None if it is no single one.
+        column: number of its column, likewise.
     """
 
-    def __init__(self, argument: str, value: object, reason: str) -> None:
+    def __init__(
+        self, argument: str, value: object, reason: str, *, row: int | None = None, column: int | None = None
+    ) -> None:
         if isinstance(value, str | os.PathLike):
             value = without_secrets(os.fspath(value))
         super().__init__(argument, value, reason)
         self.argument, self.value, self.reason = argument, value, reason
+        self.row, self.column = row, column
 
     def __str__(self) -> str:
         return f"{self.argument} = {harmless(str(self.value), most=_MOST_SHOWN)}: {self.reason}"

@@ -162,7 +162,11 @@ class MarketTables:
 def checked_owners(owners: Any) -> dict[str, Any]:
     """Each owner's table by its name."""
     if not isinstance(owners, Mapping) or not owners:
-        raise InvalidArgument("owners", type(owners).__name__, "must map at least one owner's name to its rows")
+        raise InvalidArgument(
+            "owners",
+            type(owners).__name__,
+            "must map at least one owner's name to its rows; for one table of all rows, give groups",
+        )
     named = {str(name): table for name, table in owners.items()}
     if len(named) != len(owners):
         raise InvalidArgument("owners", [str(name) for name in owners], "need names that differ as text")
