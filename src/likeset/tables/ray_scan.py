@@ -54,7 +54,6 @@ class RayScan(SourceScan):
         source: where the rows lie: the workers must see its files under the same paths.
         schema: what they mean.
         cluster: whose workers they are; joined here, so that what is wrong with it shows before anything is paid for.
-        labelled: whether the label is read as well.
         progress: called as units are done.
         unit_rows: how many rows a worker gets at a time; at least one part.
     """
@@ -65,17 +64,10 @@ class RayScan(SourceScan):
         schema: Schema,
         *,
         cluster: "RayCluster",
-        labelled: bool = True,
         progress: Callable[[Passed], None] | None = None,
         unit_rows: int | None = None,
     ) -> None:
-        super().__init__(
-            source,
-            schema,
-            labelled=labelled,
-            workers=cluster.workers,
-            progress=progress,
-        )
+        super().__init__(source, schema, workers=cluster.workers, progress=progress)
         self._asked_rows = unit_rows
         self._ray = cluster.join()
 
@@ -226,21 +218,11 @@ def import_ray(address: str | None = None) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _Connection:
-    """What was connected or started, and how it ends.
-
-    Attributes:
-        ray: the library.
-        address: of the cluster, as it was asked for; None if it was started here.
-        ours: whether this module connected; the program itself may have.
-        folder: where the cluster that was started here keeps its files; rows may be among them.
-        on_sigterm: what the process did when it was asked to end; Ray changes that.
-    """
-
     ray: Any
-    address: str | None
-    ours: bool = True
-    folder: "tempfile.TemporaryDirectory[str] | None" = None
-    on_sigterm: Any = None
+    address: str | None  # as it was asked for; None if the cluster was started here
+    ours: bool = True  # the program itself may have connected
+    folder: "tempfile.TemporaryDirectory[str] | None" = None  # of the cluster's files; rows may be among them
+    on_sigterm: Any = None  # what the process did when it was asked to end; Ray changes that
 
     def end(self) -> None:
         """Leave nothing behind that was started here. Harmless when repeated."""

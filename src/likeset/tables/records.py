@@ -76,7 +76,6 @@ class DeclaredRecords:
 
     @property
     def label_column(self) -> str | None:
-        """The column of labels."""
         return self.schema.label_column
 
     @property
@@ -182,7 +181,7 @@ class DeclaredRecords:
             column = plain_array(records.column(field.name))
             gone = pc.is_null(column, nan_is_null=pa.types.is_floating(field.type)).to_numpy(zero_copy_only=False)
             missing[:, place] = gone
-            put(out, self._starts[field.name], self._numbers(field, column, gone).astype(_number_type(field.type)))
+            _put(out, self._starts[field.name], self._numbers(field, column, gone).astype(_number_type(field.type)))
             if field.name in self.text_bytes:
                 texts.append(pc.cast(column, pa.binary()))
         out[:, : self._marks] = np.packbits(missing, axis=1)
@@ -202,7 +201,7 @@ class DeclaredRecords:
         """
         missing = np.unpackbits(cells[:, : self._marks], axis=1, count=len(self.types)).astype(np.bool_)
         places = [self._starts[name] for name in self.text_bytes]
-        lengths = [taken(cells, start, _LENGTH)[:, 0] for start in places]
+        lengths = [_taken(cells, start, _LENGTH)[:, 0] for start in places]
         ends = np.concatenate([[0], np.cumsum(np.array(lengths, dtype=np.int64).T.ravel())]).astype(np.int64)
         if ends[-1] != len(letters):
             raise ValueError("letters")
@@ -244,8 +243,8 @@ class DeclaredRecords:
             return pc.if_else(pa.array(missing), pa.scalar(None, kind), pc.cast(texts.take(pa.array(places)), kind))
         if pa.types.is_list(kind):
             width = self.widths[field.name]
-            return _list_array(taken(cells, start, _NUMBER, width)[~missing].ravel(), missing, width)
-        numbers = taken(cells, start, _number_type(kind))[:, 0]
+            return _list_array(_taken(cells, start, _NUMBER, width)[~missing].ravel(), missing, width)
+        numbers = _taken(cells, start, _number_type(kind))[:, 0]
         if pa.types.is_boolean(kind):
             return pa.array(numbers != 0, mask=missing)
         return pa.array(numbers.astype(numbers.dtype.newbyteorder("=")), mask=missing).cast(kind)
@@ -369,17 +368,17 @@ class EnvelopeRecords:
         cells, letters = self._declared.cells(records)
         out = np.zeros((count, self._fixed), dtype=np.uint8)
         out[:, 0] = _VERSION
-        put(out, 1, np.asarray(handles, dtype=np.uint64).astype(">u8"))
-        put(out, _HEAD_BYTES, cells)
+        _put(out, 1, np.asarray(handles, dtype=np.uint64).astype(">u8"))
+        _put(out, _HEAD_BYTES, cells)
         last = [b""] * count
         if self._label_is_open:
             if unusable_texts(labels).any():
                 raise InvalidArgument("labels", f"array of {count}", "has a text that no record takes")
             last = [text.encode() for text in labels.tolist()]
-            put(out, self._label_start, np.array([len(text) for text in last], dtype=_LENGTH))
+            _put(out, self._label_start, np.array([len(text) for text in last], dtype=_LENGTH))
         elif label is not None:
             values = self.classes_of(labels) if self.classes else labels
-            put(out, self._label_start, values.astype(self._label_type))
+            _put(out, self._label_start, values.astype(self._label_type))
         return [line.tobytes() + first + second for line, first, second in zip(out, letters, last, strict=True)]
 
     def read(self, records: Sequence[bytes]) -> DecodedRecords:
@@ -424,8 +423,8 @@ class EnvelopeRecords:
         """Table, labels and handles of records that have the form of one."""
         fixed = np.frombuffer(b"".join(record[: self._fixed] for record in records), dtype=np.uint8)
         lines = fixed.reshape(len(records), self._fixed)
-        handles = taken(lines, 1, np.dtype(">u8"))[:, 0].astype(np.uint64)
-        values = np.empty(0) if self._label is None else taken(lines, self._label_start, self._label_type)[:, 0]
+        handles = _taken(lines, 1, np.dtype(">u8"))[:, 0].astype(np.uint64)
+        values = np.empty(0) if self._label is None else _taken(lines, self._label_start, self._label_type)[:, 0]
         lengths = values.tolist() if self._label_is_open else [0] * len(records)
         ends = [len(record) - length for record, length in zip(records, lengths, strict=True)]
         letters = b"".join(record[self._fixed : end] for record, end in zip(records, ends, strict=True))
@@ -459,14 +458,14 @@ class EnvelopeRecords:
         return rows, good
 
 
-def put(out: Bytes, start: int, values: NDArray[Any]) -> None:
+def _put(out: Bytes, start: int, values: NDArray[Any]) -> None:
     """Write numbers into columns of bytes."""
     if len(values):
         cells = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
         out[:, start : start + cells.shape[1]] = cells
 
 
-def taken(lines: Bytes, start: int, kind: np.dtype[Any], count: int = 1) -> NDArray[Any]:
+def _taken(lines: Bytes, start: int, kind: np.dtype[Any], count: int = 1) -> NDArray[Any]:
     """So many numbers of a type from each line."""
     cells = np.ascontiguousarray(lines[:, start : start + count * kind.itemsize])
     return cells.view(kind).reshape(len(lines), count)

@@ -59,11 +59,6 @@ class IdCount:
     """The largest number of rows that share an id, of all rows that went by; many ids are put on disk.
 
     Blanks around an id do not count. Rows without an id are taken for one person's: they could be.
-
-    Args:
-        source: where the rows lie.
-        column: the ids.
-        missing: words that mean that there is none.
     """
 
     def __init__(self, source: Source, column: str, *, missing: Sequence[str]) -> None:
@@ -90,7 +85,6 @@ class IdCount:
         self._open.close()
 
     def add(self, block: Block) -> None:
-        """The next rows."""
         chunks = block.table.column(self.columns[0]).chunks
         self._pieces += [plain_ids(chunk, self._absent.words) for chunk in chunks]
         self._held += len(block)
@@ -132,13 +126,6 @@ class KeptRowsOfIds:
     """Draws the rows of each id while blocks go by.
 
     Ids are those of ``rows_per_id``: without blanks around them, and rows without one are taken for one person's.
-
-    Args:
-        source: where the rows lie.
-        column: the ids.
-        keep: rows of each.
-        key: the secret that decides which.
-        missing: words that mean that there is none.
     """
 
     def __init__(self, source: Source, column: str, *, keep: int, key: int, missing: MissingWords) -> None:
@@ -164,7 +151,6 @@ class KeptRowsOfIds:
         return cls(source, schema.id_column, keep=schema.keep, key=key, missing=missing)
 
     def add(self, block: Block) -> None:
-        """The next rows."""
         (column,) = self.columns
         encoded = written_ids(block.table.column(column), self._missing, table=self._table, column=column)
         encoded = plain_array(encoded.dictionary_encode())
@@ -173,7 +159,6 @@ class KeptRowsOfIds:
         self._kept.add(np.concatenate([digests, digests_of_ids([None], key=self._key)])[places], block.first_row)
 
     def row_numbers(self) -> NDArray[np.int64]:
-        """Of the rows that take part, rising."""
         return self._kept.row_numbers()
 
 

@@ -36,20 +36,13 @@ RowNumbers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class FetchedRows:
-    """Rows with their labels and, where they come from a table, their records.
-
-    Attributes:
-        rows: what the selection sees of them.
-        labels: one label each, or none at all.
-        table: the columns that may leave; None for bare arrays.
-    """
+    """Rows as the selection sees them, one label each or none at all, and records; no records for bare arrays."""
 
     rows: Rows
     labels: NDArray[Any]
     table: pa.Table | None = None
 
     def take(self, places: RowNumbers) -> Self:
-        """Some of them, in the order of ``places``."""
         labels = self.labels[places] if len(self.labels) else self.labels
         table = None if self.table is None else self.table.take(pa.array(places))
         # In one layout whatever it was before: products of matrices may round differently with the layout.
@@ -62,7 +55,6 @@ class FetchedRows:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
-        """Parts of one table, one after the other."""
         tables = [part.table for part in parts if part.table is not None]
         return cls(
             rows=np.concatenate([part.rows for part in parts]),
@@ -79,7 +71,6 @@ class DrawnRows:
     records: FetchedRows
 
     def in_declared_types(self, records: DeclaredRecords) -> Self:
-        """The same with records in declared types."""
         return type(self)(self.row_numbers, self.records.in_declared_types(records))
 
 
@@ -123,7 +114,7 @@ class Keeper:
     def best_places(
         self, first_row: int, rows: int, block: FetchedRows | None = None
     ) -> tuple[RowNumbers, NDArray[np.float64]]:
-        """Which rows of a block to choose, and their perturbed scores; an unweighted draw looks at no row for it."""
+        """The places of these rows, and their perturbed scores; an unweighted draw needs no block."""
         drawing, least = self.drawing, self.least
         weights = None if drawing.score is None else drawing.score(block, first_row)
         most = 0.0 if weights is None or not rows else float(weights.max())
@@ -152,7 +143,6 @@ class Keeper:
         return self._kept[0] if self._kept else None
 
     def result(self) -> DrawnRows:
-        """The rows drawn from all that went by."""
         best = self.best_rows()
         if best is None:
             raise InvalidArgument("rows", "none", "there must be at least one row to draw from")
@@ -180,13 +170,7 @@ def _draw_from(blocks: Iterable[tuple[int, FetchedRows]], drawings: Sequence[Dra
 
 
 class MemoryScan:
-    """Rows that lie in memory.
-
-    Args:
-        rows: one row per record.
-        labels: one label per row, or none.
-        table: the columns that may leave, one line per row; none for bare arrays.
-    """
+    """Rows that lie in memory, with a label each or none, and with records or none."""
 
     def __init__(self, rows: ArrayLike, labels: ArrayLike | None = None, table: pa.Table | None = None) -> None:
         matrix = arguments.matrix("rows", rows)
@@ -201,19 +185,15 @@ class MemoryScan:
 
     @property
     def row_count(self) -> int:
-        """How many rows there are."""
         return len(self._all.rows)
 
     def draw(self, *drawings: Drawing) -> list[DrawnRows]:
-        """All draws in one pass; each the same for the same key."""
         return _draw_from(self.blocks(), drawings)
 
     def fetch(self, row_numbers: RowNumbers) -> FetchedRows:
-        """The rows of these numbers, in this order."""
         return self._all.take(row_numbers)
 
     def blocks(self) -> Iterator[tuple[int, FetchedRows]]:
-        """All rows, block by block, with the number of each block's first row."""
         everything = self._all
         for first in range(0, len(everything.rows), BLOCK_ROWS):
             part = slice(first, first + BLOCK_ROWS)
@@ -223,13 +203,7 @@ class MemoryScan:
 
 @dataclass(frozen=True)
 class Passed:
-    """How far a pass is.
-
-    Attributes:
-        table: the source's name.
-        rows: how many rows went by.
-        total: how many there are; None in a first pass, which finds out.
-    """
+    """How far a pass over a table is; the total is None in a first pass, which finds out."""
 
     table: str
     rows: int
@@ -237,14 +211,12 @@ class Passed:
 
 
 class Fold(Protocol):
-    """Looks at all rows, block by block."""
+    """Looks at all rows, block by block, in these columns at least; text may come as dictionaries."""
 
     @property
-    def columns(self) -> Sequence[str]:
-        """What it looks at."""
+    def columns(self) -> Sequence[str]: ...
 
-    def add(self, block: Block) -> None:
-        """The next rows, with these columns at least; text may come as dictionaries."""
+    def add(self, block: Block) -> None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,14 +256,7 @@ class FirstPass:
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """How a pass reads and maps blocks; can be pickled.
-
-    Attributes:
-        table: the source's name, for messages.
-        schema: maps and checks the rows.
-        labelled: whether the label is read as well.
-        block_rows: how many rows are read at a time.
-    """
+    """How a pass reads and maps blocks of a table; can be pickled."""
 
     table: str
     schema: Schema
@@ -300,7 +265,6 @@ class Work:
 
     @property
     def columns(self) -> list[str]:
-        """What is read."""
         return list(self.schema.record_columns if self.labelled else self.schema.columns)
 
     @property
@@ -325,11 +289,7 @@ class Work:
     ) -> Kept:
         """The rows of a sound block that an unweighted draw may keep; only they are mapped.
 
-        Args:
-            keeper: of the draw.
-            table: the block.
-            first_row: the number of its first row.
-            stay: places of the rows that have a number; all if None.
+        ``stay`` has the places of the rows that have a number; all if None.
         """
         places, scores = keeper.best_places(first_row, table.num_rows if stay is None else len(stay))
         rows = table.take(pa.array(places if stay is None else stay[places]))
@@ -346,9 +306,9 @@ class SourceScan:
         source: where the rows lie.
         schema: what they mean.
         labelled: whether the label is read as well.
-        workers: how many threads read, map and score.
+        workers: threads of the second pass.
         progress: called as rows go by.
-        block_rows: how many rows are read at a time.
+        block_rows: rows of a block.
     """
 
     def __init__(
@@ -369,7 +329,6 @@ class SourceScan:
 
     @property
     def row_count(self) -> int:
-        """How many rows there are."""
         return self._source.row_count
 
     def first_pass(
@@ -426,13 +385,11 @@ class SourceScan:
         return [keeper.result().in_declared_types(self.records) for keeper in keepers]
 
     def fetch(self, row_numbers: RowNumbers) -> FetchedRows:
-        """The rows of these numbers, in this order."""
         table = self._source.fetch(row_numbers, self._work.columns)
         mapped = self._work.map_rows(table, lambda offset: f"row {int(row_numbers[offset]) + 1}")
         return mapped.in_declared_types(self.records)
 
     def blocks(self) -> Iterator[tuple[int, FetchedRows]]:
-        """All rows, block by block, with the number of each block's first row."""
         went_by = self._counter(self._source.row_count)
         for block in self._source.blocks(self._work.columns, rows=self._work.block_rows):
             yield block.first_row, self._work.map_rows(block.table, block.locate)
@@ -578,7 +535,6 @@ class OfferedScan:
         return drawn
 
     def fetch(self, row_numbers: RowNumbers) -> FetchedRows:
-        """The rows of these numbers, in this order."""
         numbers = np.concatenate([_NONE, *(drawn.row_numbers for drawn in self._drawn)])
         held, first = np.unique(numbers, return_index=True)
         if not len(row_numbers) or not np.isin(row_numbers, held).all():
@@ -626,15 +582,8 @@ def pass_over(
     Whoever has nothing to do reads the next block, one thread at a time, and then maps and scores it while another
     reads: so reading and computing overlap without a thread too many.
 
-    Args:
-        parts: to pass over.
-        work: how.
-        keepers: of the draws.
-        workers: how many threads.
-        went_by: called with the number of rows of every block that is done, by one thread at a time.
-
-    Raises:
-        BadTable: for the first block, in the order of rows, that cannot be read or mapped.
+    ``went_by`` is called with the number of rows of every block that is done, by one thread at a time. The first block,
+    in the order of rows, that cannot be read or mapped raises ``BadTable``.
     """
     crew = _Crew(parts, work, keepers, went_by)
     helpers = [threading.Thread(target=crew.work, name="likeset-pass", daemon=True) for _ in range(workers - 1)]
@@ -667,7 +616,6 @@ class _Crew:
         self._keeping = threading.Lock()
 
     def work(self) -> None:
-        """Do block after block until there are none left or something fails."""
         position = -1
         try:
             while True:
