@@ -18,6 +18,7 @@ from likeset import documents
 from likeset.homes.consumer_home import ConsumerHome, KeptRun, make_consumer_home
 from likeset.homes.curator_home import make_curator_home
 from likeset.homes.owner_node import OwnerNode, make_home
+from likeset.homes.pinning import home_in
 from likeset.ledger.budget import Limit
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Relation
@@ -29,8 +30,6 @@ from likeset.transports.mailbox.curator_desk import curator_desk
 from likeset.transports.mailbox.looks import Desk
 from likeset.transports.mailbox.owner_desk import owner_desk
 from likeset.transports.stores import open_store
-
-__all__ = ["COLUMNS", "PATIENCE", "SCHEMA", "Houses", "served", "waited"]
 
 PATIENCE = 120.0
 """Seconds after which something hangs; it ends a test, and is never measured."""
@@ -133,12 +132,7 @@ class Houses:
     def card_of(self, party: str) -> tuple[Path, str]:
         """The file of somebody's card, and its fingerprint, as read out by telephone."""
         home = self.place / party
-        card = self.consumer.card() if party == "clinic" else None
-        if card is None:
-            from likeset.homes.pinning import home_in
-
-            card = home_in(home).card()
-        return home / "card", card.fingerprint
+        return home / "card", home_in(home).card().fingerprint
 
     def asks(self, run: str, purpose: str) -> KeptRun:
         """The consumer signs terms and leaves them in the mailbox."""
@@ -185,7 +179,7 @@ class Houses:
 @contextmanager
 def served(*words: object, log: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """A process of likeset that prints a link; the link."""
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "200", "LOGNAME": "Ada Lovelace"}
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "200"}
     with log.open("wb") as output:
         process = subprocess.Popen([*LIKESET, *map(str, words)], stdout=output, stderr=output, env=environment)  # noqa: S603
     try:

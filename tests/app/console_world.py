@@ -14,8 +14,6 @@ from likeset.app.console.owner import owner_site
 from likeset.app.console.server import Links, Site, application
 from likeset.homes.owner_node import OwnerNode
 
-__all__ = ["ADDRESS", "COOKIE", "Answer", "Browser", "signed_in", "signed_in_at"]
-
 ADDRESS = "http://127.0.0.1:8000"
 COOKIE = "likeset_console_8000"
 BOUNDARY = "a-boundary-of-a-test"

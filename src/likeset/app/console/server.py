@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
@@ -33,7 +32,8 @@ from starlette.middleware.sessions import SessionMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from likeset.display.screen import complain
@@ -50,8 +50,7 @@ MOST_FORM = 2 << 20  # bytes, files included
 MOST_CONNECTIONS = 100
 _MOST_FIELDS, _MOST_FILES, _MOST_NAME, _MOST_SHOWN = 100, 4, 128, 2000
 _PAGE_LENGTH = 15
-_FILES = {"console.css": "text/css", "icon.svg": "image/svg+xml"}
-_WITHOUT_SESSION = ("/enter", *(f"/static/{name}" for name in _FILES))
+_WITHOUT_SESSION = ("/enter", "/static/console.css", "/static/icon.svg")
 _HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'",
@@ -307,7 +306,7 @@ def application(site: Site, *addresses: str) -> ASGIApp:
         *(Route(path, show(page), methods=["POST"]) for path, page in site.actions.items()),
         Route("/enter", enter, methods=["GET"]),
         Route("/leave", leave, methods=["POST"]),
-        *(Route(f"/static/{name}", _static(name, kind), methods=["GET"]) for name, kind in _FILES.items()),
+        Mount("/static", StaticFiles(packages=[("likeset.app.console", "static")])),
     ]
     pages = Starlette(routes=routes)
     pages.router.redirect_slashes = False  # such a redirect would repeat a stranger's address
@@ -325,11 +324,6 @@ def application(site: Site, *addresses: str) -> ASGIApp:
     )
     hosts = [re.sub(r":\d+$", "", origin.partition("://")[2]) for origin in origins]
     return TrustedHostMiddleware(with_sessions, hosts, www_redirect=False)
-
-
-def _static(name: str, kind: str) -> Callable[[Request], Response]:
-    content = resources.files(__package__).joinpath("static", name).read_bytes()
-    return lambda _: Response(content, media_type=kind, headers={"cache-control": "private, max-age=300"})
 
 
 def _origin(address: str) -> str:
