@@ -308,6 +308,7 @@ def canary_result() -> dict[str, Any]:
     result["guarantees"].append(
         guarantee("owners", OWNERS[0], 9.191, "proven", "canary-coalition", coalition=OWNERS[1:3])
     )
+    result["guarantees"].append(guarantee("owners", OWNERS[1], 7.6, "proven", "canary-other"))
     result["terms"]["summary"] |= {"purpose": f"for {OWNERS[3]}", "canary_term": "canary-term-value"}
     return result
 
