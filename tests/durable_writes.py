@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from likeset.ledger.sqlite_file import Store
+from likeset.ledger.sqlite_file import SqliteFile
 
 __all__ = ["durable_writes"]
 
@@ -14,10 +14,10 @@ __all__ = ["durable_writes"]
 @contextmanager
 def durable_writes() -> Iterator[list[str]]:
     """The name of the file for each write in the block, in their order."""
-    writing, files = Store.writing, list[str]()
+    writing, files = SqliteFile.writing, list[str]()
 
     @contextmanager
-    def counted(self: Store) -> Iterator[Any]:
+    def counted(self: SqliteFile) -> Iterator[Any]:
         before = 0
         with writing(self) as connection:
             before = connection.total_changes
@@ -25,5 +25,5 @@ def durable_writes() -> Iterator[list[str]]:
         if self._connection.total_changes > before:
             files.append(Path(self.path).name)
 
-    with patch.object(Store, "writing", counted):
+    with patch.object(SqliteFile, "writing", counted):
         yield files

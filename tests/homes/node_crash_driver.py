@@ -17,7 +17,7 @@ from node_world import Clock, approve, hear, make_node, script, terms
 
 from likeset.homes import review
 from likeset.homes.owner_node import OwnerNode
-from likeset.ledger.sqlite_file import Store
+from likeset.ledger.sqlite_file import SqliteFile
 from likeset.privacy.guarantee import View
 from likeset.protocol.prices import planned_views
 from likeset.protocol.wire import Delivery, Offer, decode, encode
@@ -50,16 +50,16 @@ def in_a_life(work: Any) -> int:
 
 def kill_after(writes: int) -> None:
     """This process ends when it has written for the n-th time."""
-    honest, done = Store.writing, iter(range(1, 1_000_000))
+    honest, done = SqliteFile.writing, iter(range(1, 1_000_000))
 
     @contextmanager
-    def writing(self: Store) -> Iterator[Any]:
+    def writing(self: SqliteFile) -> Iterator[Any]:
         with honest(self) as connection:
             yield connection
         if next(done) == writes:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    Store.writing = writing  # type: ignore[method-assign]
+    SqliteFile.writing = writing  # type: ignore[method-assign]
 
 
 def life(folder: Path, kind: str, writes: int | None) -> None:

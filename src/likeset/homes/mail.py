@@ -32,7 +32,7 @@ from likeset.errors import (
 )
 from likeset.ledger.budget import Charge, Limit, check_account
 from likeset.ledger.ledger import Ledger, Repeatable, Request, Unfinished
-from likeset.ledger.sqlite_file import Layout, Store
+from likeset.ledger.sqlite_file import Layout, SqliteFile
 from likeset.privacy.events import Event, Relation, Release
 from likeset.privacy.guarantee import View
 from likeset.protocol.party import CURATOR, ChargeWanted, Party, Step
@@ -276,7 +276,7 @@ class LetterBook:
     """
 
     def __init__(self, path: Path, *, clock: Callable[[], datetime] = utc_now, read_only: bool = False) -> None:
-        self._store = Store(path, layout=_LAYOUT, read_only=read_only)
+        self._store = SqliteFile(path, layout=_LAYOUT, read_only=read_only)
         self._clock = clock
 
     # The keys of a run.

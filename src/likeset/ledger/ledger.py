@@ -35,7 +35,7 @@ from likeset.errors import (
     UnknownEvent,
 )
 from likeset.ledger.budget import Account, Charge, Limit, Tally, unproven_parts
-from likeset.ledger.sqlite_file import Layout, Store
+from likeset.ledger.sqlite_file import Layout, SqliteFile
 from likeset.privacy.events import Event, Release
 from likeset.privacy.guarantee import View, checked_name
 
@@ -376,7 +376,7 @@ class Journal:
             about = [("ledger", ledger.encode()), ("key", secrets.token_bytes(_SALT_BYTES))]
             connection.executemany("INSERT INTO about VALUES (?, ?)", about)
 
-        self._store = Store(path, layout=_JOURNAL_LAYOUT, read_only=read_only, patience=patience, fill=fill)
+        self._store = SqliteFile(path, layout=_JOURNAL_LAYOUT, read_only=read_only, patience=patience, fill=fill)
         try:
             with self._store.reading() as connection:
                 about = dict(connection.execute("SELECT name, value FROM about"))
@@ -392,7 +392,7 @@ class Journal:
         return hmac.new(self._key, content, hashlib.sha256).hexdigest()
 
     def keep(self, messages: Iterable[StoredMessage]) -> None:
-        """Store messages durably, all or none.
+        """SqliteFile messages durably, all or none.
 
         Raises:
             DifferentRequest: a message is already stored for one of the requests.
@@ -798,7 +798,7 @@ class ChainedLog:
         self._reader = reader
         self._read_until = START.number
         self._lock = threading.RLock()
-        self._store = Store(
+        self._store = SqliteFile(
             path, layout=_LOG_LAYOUT, read_only=read_only, patience=patience, fill=self._write_first_entry
         )
 
@@ -1301,7 +1301,7 @@ class Ledger:
             )
 
     def commit(self, reservation: Reservation, message: bytes, *, release: Release[Any] | None = None) -> bytes:
-        """Store the answer to a request; returns the bytes to send: the first that were ever stored for it.
+        """SqliteFile the answer to a request; returns the bytes to send: the first that were ever stored for it.
 
         Args:
             reservation: what ``reserve`` returned.

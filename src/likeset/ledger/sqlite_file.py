@@ -57,7 +57,7 @@ class Layout:
     indexes: Mapping[str, str] = field(default_factory=dict)
 
 
-class Store:
+class SqliteFile:
     """A SQLite file with a known layout.
 
     Args:

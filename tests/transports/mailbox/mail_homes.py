@@ -18,7 +18,7 @@ from likeset.homes.consumer_home import ConsumerHome, KeptRun, make_consumer_hom
 from likeset.homes.curator_home import make_curator_home
 from likeset.homes.owner_node import OwnerNode
 from likeset.ledger.ledger import Ledger
-from likeset.ledger.sqlite_file import Store as SqliteStore
+from likeset.ledger.sqlite_file import SqliteFile as SqliteStore
 from likeset.protocol.party import CURATOR
 from likeset.protocol.wire import Summary
 from likeset.run.job import Job

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from likeset.errors import LedgerUnavailable
 from likeset.homes.mail import utc_now
-from likeset.ledger.sqlite_file import Layout, Store
+from likeset.ledger.sqlite_file import Layout, SqliteFile
 from likeset.trust.letters import PostKind
 
 MEMORY_FILE = "mail.sqlite"
@@ -153,7 +153,7 @@ class MailMemory:
     def __init__(
         self, folder: Path, mailbox: str, *, clock: Callable[[], datetime] = utc_now, read_only: bool = False
     ) -> None:
-        self._store = Store(folder / MEMORY_FILE, layout=_LAYOUT, read_only=read_only)
+        self._store = SqliteFile(folder / MEMORY_FILE, layout=_LAYOUT, read_only=read_only)
         self._lock = folder / _LOCK_FILE
         self._mailbox = mailbox
         self._clock = clock
