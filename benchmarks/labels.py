@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.arguments import Rows
-from likeset.protocol.selection import Selection
+from likeset.geometry.selection import Selection
 
 OFFERS, TARGET, WANTED, COLUMNS, CLASSES, PRESENT = 10_000, 1_000, 1_000, 50, 10, 6
 APART = 6.0

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 import likeset
 import mailboxes
+from likeset.geometry.selection import Selection
 from likeset.ledger.budget import Limit
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import View
 from likeset.protocol.party import CURATOR
-from likeset.protocol.selection import Selection
 from likeset.protocol.wire import Message, Offer, decode, encode
 
 __all__ = ["MEASURES"]

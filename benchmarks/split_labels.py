@@ -84,7 +84,7 @@ def cost(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def quality(arguments: argparse.Namespace) -> None:
     """What models make of three selections, by family: means over seeds."""
-    from likeset.protocol.selection import Selection
+    from likeset.geometry.selection import Selection
     from studies.joint_families import judge_selection
     from studies.judged_families import JUDGEMENT, market_of
 

@@ -14,10 +14,9 @@ from likeset import arguments
 from likeset.arguments import Rows
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.greedy import Candidates, Match, Picks, pick_among_all
+from likeset.geometry.selection import HeldOut, Selected
 from likeset.privacy.noise import Noise
-from likeset.protocol.cross_fitting import HeldOut
 from likeset.protocol.sealed import SealedCurator
-from likeset.protocol.selection import Selected
 from likeset.protocol.terms import Terms
 from likeset.protocol.wire import Labels
 

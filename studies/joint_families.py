@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from likeset.errors import InvalidArgument
 from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.kernels import squared_mmd
-from likeset.protocol.selection import Selection
+from likeset.geometry.selection import Selection
 from studies.contract import Cell, Options, Presentation, RecordLine
 from studies.judged_families import JUDGEMENT, market_of
 from studies.label_families import LabelMarket

@@ -18,6 +18,7 @@ import protocols
 from budget.measure import Sides
 from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.kernels import squared_mmd
+from likeset.geometry.selection import Selection
 from likeset.homes.mail import Shell
 from likeset.ledger.budget import Limit
 from likeset.ledger.ledger import Ledger, Request
@@ -25,7 +26,6 @@ from likeset.privacy.events import NoRelease
 from likeset.privacy.guarantee import View
 from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import SealedOwner
-from likeset.protocol.selection import Selection
 from likeset.protocol.wire import Delivery, Message, TargetRelease, decode, encode
 from likeset.tables.scan import MemoryScan
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from likeset.arguments import Rows
 from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.offers import uniform
+from likeset.geometry.selection import Selection
 from likeset.homes.mail import ConsumerShell, CuratorShell, Shell
 from likeset.ledger.ledger import Request
 from likeset.privacy.events import Event, Release
@@ -28,7 +29,6 @@ from likeset.protocol.party import Work
 from likeset.protocol.prices import planned_views
 from likeset.protocol.run_settings import PRESETS, RunSettings
 from likeset.protocol.sealed import Consumer, Curator
-from likeset.protocol.selection import Selection
 from likeset.protocol.terms import RELEASE_SCALE, Terms
 from likeset.tables.scan import MemoryScan
 from likeset.transports.local import LocalEngine

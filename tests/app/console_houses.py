@@ -25,10 +25,8 @@ from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import View
 from likeset.run.job import Job
 from likeset.run.runs import expiry, invite, start, whereabouts
-from likeset.transports.mailbox.consumer_desk import consumer_desk
-from likeset.transports.mailbox.curator_desk import curator_desk
-from likeset.transports.mailbox.looks import Desk
-from likeset.transports.mailbox.owner_desk import owner_desk
+from likeset.transports.desks import consumer_desk, curator_desk, owner_desk
+from likeset.transports.posts import Desk
 from likeset.transports.stores import open_store
 
 PATIENCE = 120.0

@@ -71,7 +71,7 @@ AFTER = [
     ("while the terms are written down", "likeset.documents.write", 2),
     ("before the release", "likeset.protocol.sealed.released_mean", 1),
     ("before the selection", "likeset.protocol.sealed.SealedCurator._select", 1),
-    ("during the selection", "likeset.protocol.selection.Selection.select", 1),
+    ("during the selection", "likeset.geometry.selection.Selection.select", 1),
     ("after the selection", "likeset.run.runs.received_rows", 1),
     ("while the result is made up", "likeset.run.result.JobResult.document", 1),
     ("before result.json", "likeset.documents.write_text", 3),

@@ -17,6 +17,7 @@ from prepared_homes import prepared
 
 from chance import pinned_coins
 from likeset.errors import LikesetError, ProtocolError
+from likeset.geometry.selection import Selection
 from likeset.homes.home import ABSTAINS, READY, WAITING, Abstains, Standing
 from likeset.homes.mail import ConsumerShell, CuratorShell, Invitation, most_bytes_to_owner
 from likeset.homes.owner_node import OwnerNode, make_home
@@ -28,7 +29,6 @@ from likeset.privacy.noise import SimulatedNoise
 from likeset.protocol.parties import make_curator
 from likeset.protocol.party import CURATOR, RELEASE_ROUND
 from likeset.protocol.sealed import Consumer
-from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Budget, Kernel, Terms
 from likeset.protocol.wire import Asked, Message, Summary, SummaryRelease, TargetRelease, decode, encode
 from likeset.tables.records import DeclaredRecords

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from chance import pinned_coins
 from likeset.errors import LikesetError, UnfinishedRequest
+from likeset.geometry.selection import Selection
 from likeset.homes.mail import ConsumerShell, CuratorShell, Resident, Shell
 from likeset.ledger.budget import Charge, Limit
 from likeset.ledger.ledger import Ledger, Request, Unfinished
@@ -23,7 +24,6 @@ from likeset.privacy.noise import Integers, SimulatedNoise
 from likeset.privacy.schedules import CHANGING, auction_patience
 from likeset.protocol.parties import make_curator, make_owner
 from likeset.protocol.sealed import Consumer, Owner
-from likeset.protocol.selection import Selection
 from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Kernel, Terms, digest_of_rows
 from likeset.protocol.wire import Message, Summary, decode, encode
 from likeset.tables.records import DeclaredRecords

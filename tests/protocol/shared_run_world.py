@@ -13,11 +13,11 @@ from protocol_world import CONSUMER, CountingNoise, QuickLedger, rows, terms
 from clear_program import clear_selection, near_rows
 from likeset.errors import IllegalMessage, LikesetError
 from likeset.geometry.kernels import squared_mmd
+from likeset.geometry.selection import Selection
 from likeset.homes.mail import ComputeShell, Shell, SplitConsumerShell
 from likeset.ledger.ledger import Ledger
 from likeset.protocol.parties import make_compute_party, make_owner
 from likeset.protocol.sealed import Owner
-from likeset.protocol.selection import Selection
 from likeset.protocol.split_run import ComputeInputs, OpenedSlots, SplitConsumer
 from likeset.protocol.terms import Kernel, SplitTerms, Terms
 from likeset.protocol.wire import Message, decode, encode

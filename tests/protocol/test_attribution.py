@@ -14,7 +14,7 @@ from chance import public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.shapley import SelectionGame, selection_game
-from likeset.protocol.attribution import Attribution, attribute, payments, shares
+from likeset.run.result import Attribution, attribute, payments, shares
 
 # --- shares ---
 

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from chance import examples
 from likeset.geometry.kernels import kernel_means, squared_mmd
-from likeset.protocol.cross_fitting import FEWEST_ROWS, HeldOut, cross_fit
-from likeset.protocol.selection import Selection
+from likeset.geometry.selection import FEWEST_ROWS, HeldOut, Selection, cross_fit
 
 Matrix = NDArray[np.float32]
 GAMMA, COLUMNS = 0.1, 4

@@ -12,7 +12,7 @@ from protocol_world import CONSUMER, Outcome, carry, terms, world
 from chance import pinned_coins
 from likeset.errors import IllegalMessage
 from likeset.geometry.kernels import squared_mmd
-from likeset.protocol.selection import Selected, Selection
+from likeset.geometry.selection import Selected, Selection
 from likeset.protocol.wire import decode
 
 Rows32 = NDArray[np.float32]

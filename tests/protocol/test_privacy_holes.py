@@ -28,12 +28,12 @@ from protocol_world import (
 
 from chance import examples, pinned_coins, public_coins
 from likeset.errors import DifferentRequest, IllegalMessage, NoiseUnavailable, QuorumMissed
+from likeset.geometry.selection import Selection
 from likeset.privacy import gaussian_mean, mwem_mean
 from likeset.privacy.events import Relation
 from likeset.privacy.noise import Integers
 from likeset.protocol.interactive import InteractiveCurator, direction_on_lattice, exact_sums, features_on_lattice
 from likeset.protocol.party import CURATOR
-from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Budget, Kernel
 from likeset.protocol.wire import Asked, Bid, Body, Delivery, Message, Offer, SummaryRelease, TargetRelease
 
@@ -309,7 +309,7 @@ def _pairs_that_fit(made: World, *, fold_key: int) -> tuple[int, bool]:
     """How many pairs of rows explain what the consumer is told, for one who knows the folds, and whether the picks do.
 
     The consumer buys one row. The estimate depends on one more row for each of two folds: the row that the curator
-    picked without that fold (protocol/cross_fitting.py).
+    picked without that fold (geometry/selection.py).
     """
     summary = carry(made).summary
     target, grid = made.target.astype(np.float64), GRID.astype(np.float32).astype(np.float64)

@@ -10,7 +10,7 @@ from protocol_world import CONSUMER, PAPER, THRESHOLD, Outcome, World, carry, te
 
 from likeset.errors import IllegalMessage, InvalidArgument
 from likeset.geometry.kernels import median_gamma, squared_mmd
-from likeset.protocol.selection import Selection
+from likeset.geometry.selection import Selection
 from likeset.protocol.terms import Budget
 from likeset.protocol.wire import Message, Target, decode, encode
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from chance import examples, public_coins
-from likeset.protocol.selection import Selection
+from likeset.geometry.selection import Selection
 
 
 def _selected_from_market(seed: int) -> None:

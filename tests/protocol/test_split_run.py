@@ -11,13 +11,13 @@ from shared_run_world import GAMMA, Told, carry_shares, clear_picks, secret_of, 
 
 from likeset.errors import IllegalMessage, InvalidArgument
 from likeset.geometry.kernels import squared_mmd
+from likeset.geometry.selection import Selection
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import View
 from likeset.protocol import split_run as split_owner
 from likeset.protocol.parties import make_compute_party, make_curator, make_owner
 from likeset.protocol.party import ComputeState
-from likeset.protocol.selection import Selection
 from likeset.protocol.split_run import most_part_bytes, offer_shape
 from likeset.protocol.wire import Message, Summary, decode, encode
 from likeset.tables.scan import MemoryScan

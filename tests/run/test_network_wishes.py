@@ -13,13 +13,13 @@ from remote_world import OWNERS, HereEngine, make_world, write_job
 from likeset.app.report import render
 from likeset.errors import BadDocument, InvalidArgument, NotCurated
 from likeset.geometry.kernels import median_gamma, squared_mmd
+from likeset.geometry.selection import Selection
 from likeset.homes.consumer.site import consumer
 from likeset.homes.consumer_home import ConsumerHome, KeptRun
 from likeset.homes.curator_home import CuratorHome, curator
 from likeset.homes.owner_node import OwnerNode
 from likeset.protocol.interactive import InteractiveCurator
 from likeset.protocol.party import CURATOR
-from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
 from likeset.protocol.wire import Summary, decode
 from likeset.run.job import Job

@@ -12,12 +12,8 @@ from site_factory import seat
 from likeset.homes.mail import Identity, Invitation
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
-from likeset.transports.mailbox.consumer_desk import ConsumerDesk, TravellingRun
-from likeset.transports.mailbox.curator_desk import CuratorDesk
-from likeset.transports.mailbox.desk import MailDesk
-from likeset.transports.mailbox.looks import Look
-from likeset.transports.mailbox.memory import KnownRun
-from likeset.transports.mailbox.owner_desk import OwnerDesk
+from likeset.transports.desks import ConsumerDesk, CuratorDesk, MailDesk, OwnerDesk, TravellingRun
+from likeset.transports.posts import KnownRun, Look
 from likeset.transports.stores import Store
 
 FAR = timedelta(days=300)

@@ -16,13 +16,13 @@ import numpy as np
 from protocol_world import open_accounts, world
 
 from likeset.errors import IllegalMessage
+from likeset.geometry.selection import Selection
 from likeset.homes.mail import ConsumerRun, Correspondence, CuratorRun, Identity, Invitation, OwnerRun, Shell, SiteRun
 from likeset.ledger.budget import Limit
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.guarantee import View
 from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import Owner
-from likeset.protocol.selection import Selection
 from likeset.protocol.terms import Terms
 from likeset.protocol.wire import MOST_BYTES, Message, Offer
 

@@ -26,7 +26,7 @@ from site_factory import SECRET, WISHES, receipt
 
 from likeset.errors import QuorumMissed
 from likeset.geometry.kernels import squared_mmd
-from likeset.protocol.selection import Selection
+from likeset.geometry.selection import Selection
 from likeset.protocol.terms import Terms
 from likeset.protocol.wire import Summary, decode
 from likeset.transports.local import LocalEngine

@@ -19,7 +19,7 @@ from mail_wire import MailWire
 import likeset
 from likeset.errors import MailboxTrouble, PostTrouble
 from likeset.homes.mail import Invitation
-from likeset.transports.mailbox.looks import Look
+from likeset.transports.posts import Look
 from likeset.transports.stores import Listing, Store, open_store
 from likeset.trust.letters import size_of_post
 

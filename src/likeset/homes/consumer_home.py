@@ -22,11 +22,11 @@ from likeset.files import (
     make_home_folder,
     make_private_folder,
 )
+from likeset.geometry.selection import Selection
 from likeset.homes.home import MailboxAddress, PartyHome, TunnelPlace, TunnelText, check_tunnels, checked_addresses
 from likeset.homes.mail import Identity, Invitation, LetterBook, end_of, utc_now
 from likeset.ledger.ledger import Ledger
 from likeset.protocol.party import CURATOR
-from likeset.protocol.selection import Selection
 from likeset.protocol.terms import WITNESS, Terms
 from likeset.protocol.wire import Summary, decode
 from likeset.tables.schema import Schema

@@ -19,11 +19,11 @@ from likeset.geometry.features import FourierFeatures, Projection
 from likeset.geometry.greedy import thin
 from likeset.geometry.offers import Drawing, Strata, Tilt, fit_strata
 from likeset.geometry.offers import fit as fit_tilt
+from likeset.geometry.selection import HeldOut, Selected, Selection, cross_fit, is_usable_width
 from likeset.privacy import auction, gaussian_mean, mwem_mean
 from likeset.privacy.events import Event, NoRelease, Relation, Release, Simulated, Unbounded
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Noise, random_order
-from likeset.protocol.cross_fitting import HeldOut, cross_fit
 from likeset.protocol.party import (
     CURATOR,
     RELEASE_ROUND,
@@ -45,7 +45,6 @@ from likeset.protocol.party import (
 )
 from likeset.protocol.prices import auction_plan, target_plan
 from likeset.protocol.run_settings import MOST_FOLDS
-from likeset.protocol.selection import Selected, Selection, is_usable_width
 from likeset.protocol.terms import RELEASE_SCALE, Terms
 from likeset.protocol.wire import (
     Asked,

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from likeset.arguments import Rows
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, OfferRefused, QuorumMissed
+from likeset.geometry.selection import Selection
 from likeset.geometry.weights import weights
 from likeset.privacy.events import Relation, Unbounded
 from likeset.privacy.guarantee import View
@@ -31,7 +32,6 @@ from likeset.protocol.party import (
 )
 from likeset.protocol.prices import size_event
 from likeset.protocol.sealed import Scan, SealedOwner, Weighing, draw_offer, released_mean, target_rows
-from likeset.protocol.selection import Selection
 from likeset.protocol.terms import MOST_SPLIT_TARGET, WITNESS, PlannedTerms, SplitTerms, Terms
 from likeset.protocol.wire import (
     ENVELOPES_ROUND,

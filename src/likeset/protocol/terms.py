@@ -18,12 +18,12 @@ from likeset import arguments
 from likeset.arguments import Rows, harmless_value
 from likeset.errors import BadMessage, InvalidArgument, UnprovenPart
 from likeset.geometry.features import MAX_SEED, FourierFeatures
+from likeset.geometry.selection import LARGEST_EXPONENT
 from likeset.privacy.auction import PAPER_AUCTION, plan_threshold
 from likeset.privacy.events import Observer, PrivacyUnit, Relation
 from likeset.privacy.guarantee import checked_delta, checked_name
 from likeset.privacy.schedules import CHANGING
 from likeset.privacy.schedules import NAMES as SCHEDULES
-from likeset.protocol.selection import LARGEST_EXPONENT
 
 MOST_SHOWN = 500
 """Characters of a text in terms, such as the purpose: stewards are shown that many."""

@@ -16,6 +16,7 @@ from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import BudgetExceeded, InvalidArgument
 from likeset.geometry.kernels import median_gamma
+from likeset.geometry.selection import Selection, is_usable_width
 from likeset.homes.consumer_home import KeptRun
 from likeset.homes.mail import check_accounts, check_rows_left, limit_of, open_accounts
 from likeset.ledger.budget import Account, Limit
@@ -30,7 +31,6 @@ from likeset.protocol.notices import DistanceInSample, LabelsNotMatched, Notice,
 from likeset.protocol.party import CURATOR, RELEASE_ROUND
 from likeset.protocol.prices import PlannedView, auction_plan, planned_views, size_event, summary_event
 from likeset.protocol.run_settings import MOST_FOLDS, RunSettings
-from likeset.protocol.selection import Selection, is_usable_width
 from likeset.protocol.split_run import most_part_bytes
 from likeset.protocol.terms import (
     RELEASE_SCALE,

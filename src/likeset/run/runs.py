@@ -90,8 +90,8 @@ from likeset.split.host import LocalMeeting, SplitParty, computing_party, opened
 from likeset.tables.profile import suspicions_in
 from likeset.tables.scan import SourceScan
 from likeset.text import without_secrets
+from likeset.transports.desks import PartyState, RunProgress, progress_of
 from likeset.transports.local import LocalEngine, Progress, RunResult
-from likeset.transports.mailbox.progress import PartyState, RunProgress, progress_of
 from likeset.transports.nvflare.job import check_sendable
 from likeset.transports.outcomes import SiteState
 from likeset.transports.sites import SiteSettings

@@ -23,12 +23,8 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.wire import Summary
 from likeset.run.job import Job
 from likeset.run.runs import invite
-from likeset.transports.mailbox.consumer_desk import consumer_desk
-from likeset.transports.mailbox.curator_desk import curator_desk
-from likeset.transports.mailbox.desk import MailDesk
-from likeset.transports.mailbox.looks import Look
-from likeset.transports.mailbox.owner_desk import owner_desk
-from likeset.transports.mailbox.progress import RunProgress, progress_of
+from likeset.transports.desks import MailDesk, RunProgress, consumer_desk, curator_desk, owner_desk, progress_of
+from likeset.transports.posts import Look
 from likeset.transports.stores import Listing, StoredFile
 from likeset.trust.cards import CardSecret
 from likeset.trust.letters import PairKeys, Post

@@ -29,11 +29,8 @@ import likeset
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.noise import SecretNoise, SimulatedNoise
 from likeset.protocol.party import CURATOR
-from likeset.transports.mailbox.consumer_desk import consumer_desk
-from likeset.transports.mailbox.curator_desk import curator_desk
-from likeset.transports.mailbox.desk import MailDesk
-from likeset.transports.mailbox.looks import Look
-from likeset.transports.mailbox.owner_desk import owner_desk
+from likeset.transports.desks import MailDesk, consumer_desk, curator_desk, owner_desk
+from likeset.transports.posts import Look
 from likeset.transports.stores import Store, open_store
 
 __all__ = ["PARTIES", "WIRE", "EveryPlace", "Life", "Mortal", "NthStep", "repeat_noise", "role_of"]

@@ -34,11 +34,7 @@ from likeset.run.plan import new_draws
 from likeset.run.runs import plan_between
 from likeset.split.engine.agreement import AGAIN, Disagreement, Offer, keepers
 from likeset.split.host import Opening, program_digest
-from likeset.transports.mailbox.consumer_desk import consumer_desk
-from likeset.transports.mailbox.curator_desk import curator_desk
-from likeset.transports.mailbox.desk import MailDesk
-from likeset.transports.mailbox.owner_desk import owner_desk
-from likeset.transports.mailbox.witness_desk import witness_desk
+from likeset.transports.desks import MailDesk, consumer_desk, curator_desk, owner_desk, witness_desk
 from likeset.trust.shares import COMPUTE_ROLES
 
 LISTEN = "127.0.0.1:0"

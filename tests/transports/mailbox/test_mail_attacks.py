@@ -273,7 +273,7 @@ def test_terms_that_nobody_answered_are_not_left_again_when_they_are_long_over(t
 
 
 def test_a_consumer_is_not_held_up_by_how_many_runs_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("likeset.transports.mailbox.desk.MOST_RUNS_OF_ONE", 0)
+    monkeypatch.setattr("likeset.transports.desks.MOST_RUNS_OF_ONE", 0)
     homes = homes_in(tmp_path)
     assert homes.look(CONSUMER).sent == 3
 

@@ -15,7 +15,7 @@ from likeset.homes.curator_home import CuratorHome
 from likeset.homes.mail import RECEIPT, Identity
 from likeset.homes.owner_node import OwnerNode, kept_receipt
 from likeset.protocol.party import CURATOR
-from likeset.transports.mailbox.progress import PartyState
+from likeset.transports.desks import PartyState
 from likeset.transports.outcomes import Ending
 
 STATES = PartyState.UNHEARD, PartyState.DECIDES, PartyState.TAKES_PART, PartyState.ABSTAINS
@@ -76,7 +76,7 @@ def test_an_approval_counts_although_its_ledger_was_written_before_the_last_look
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A commit is in the ledger's files before readers see it; a look between the two must not be the last to ask."""
-    monkeypatch.setattr("likeset.transports.mailbox.owner_desk._stamp", lambda path: path.name)  # as after that write
+    monkeypatch.setattr("likeset.transports.desks._stamp", lambda path: path.name)  # as after that write
     homes = homes_in(tmp_path)
     homes.look(CONSUMER, "a")
     homes.look("a")

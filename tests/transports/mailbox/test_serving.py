@@ -8,8 +8,8 @@ from typing import Self
 import pytest
 
 from likeset.errors import BadDocument, HomeRestored, MailboxTrouble
-from likeset.transports.mailbox.looks import Look
-from likeset.transports.mailbox.serving import look_once, serve
+from likeset.transports.posts import Look
+from likeset.transports.sync import look_once, serve
 
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
 GONE = MailboxTrouble("file:///share", "is gone; mount it")

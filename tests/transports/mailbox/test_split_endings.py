@@ -17,10 +17,9 @@ from likeset.protocol.parties import make_compute_party
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS
 from likeset.split.links import RunCertificate
-from likeset.transports.mailbox.computing_desk import ComputingDesk
-from likeset.transports.mailbox.split_runs import SplitRuns
-from likeset.transports.mailbox.words import EndingWords
+from likeset.transports.desks import ComputingDesk, SplitRuns
 from likeset.transports.outcomes import Ending
+from likeset.transports.posts import EndingWords
 from likeset.trust import shares
 from likeset.trust.letters import Post, file_name
 from likeset.trust.shares import Words, split_words

@@ -24,7 +24,7 @@ from likeset.homes.owner_node import OwnerNode, spent_by_run
 from likeset.ledger.ledger import Ledger
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS
-from likeset.transports.mailbox.progress import progress_of
+from likeset.transports.desks import progress_of
 from likeset.transports.outcomes import Ending
 
 pytestmark = [

@@ -23,7 +23,7 @@ from likeset.protocol.split_run import ComputeInputs, OpenedSlots
 from likeset.protocol.terms import WITNESS
 from likeset.run.runs import collect
 from likeset.tables.records import DeclaredRecords
-from likeset.transports.mailbox.progress import PartyState
+from likeset.transports.desks import PartyState
 from likeset.transports.outcomes import Ending
 from likeset.trust.letters import letter_in
 from likeset.trust.shares import ComputeRole

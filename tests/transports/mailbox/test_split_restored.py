@@ -16,7 +16,7 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.split_run import ComputeInputs, ComputeParty
 from likeset.protocol.terms import WITNESS
 from likeset.split.host import Opening
-from likeset.transports.mailbox.split_runs import SplitRuns
+from likeset.transports.desks import SplitRuns
 from likeset.transports.outcomes import Ending
 
 

@@ -16,7 +16,7 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.split_run import ComputeInputs, OpenedSlots
 from likeset.protocol.terms import WITNESS
 from likeset.split.host import PYTHON_VARIABLE
-from likeset.transports.mailbox.split_runs import SplitRuns
+from likeset.transports.desks import SplitRuns
 from likeset.transports.outcomes import Ending
 from likeset.trust.shares import COMPUTE_ROLES, ComputeRole
 

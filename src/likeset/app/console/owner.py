@@ -39,8 +39,8 @@ from likeset.homes.pinning import check_not_own, pins_to_change
 from likeset.homes.policy import Policy, policy_text
 from likeset.homes.review import Choice, DataLook, Rehearsal, Review
 from likeset.ledger.ledger import Head
-from likeset.transports.mailbox.owner_desk import owner_desk
-from likeset.transports.mailbox.serving import desks_at, look_once
+from likeset.transports.desks import owner_desk
+from likeset.transports.sync import desks_at, look_once
 from likeset.trust.cards import Role, card_in
 
 _MENU = (

@@ -31,7 +31,7 @@ from likeset.run.job import Job
 from likeset.run.runs import Render, collect, conclude, expiry, invite, start, whereabouts
 from likeset.simulation import digits_market
 from likeset.split.host import split_python
-from likeset.transports.mailbox.progress import PartyState, RunProgress
+from likeset.transports.desks import PartyState, RunProgress
 from likeset.transports.stores import open_store
 from likeset.trust.cards import Role
 

@@ -1,4 +1,4 @@
-"""Looking into mailboxes once, or again and again with growing pauses, until somebody says stop."""
+"""Looks into mailboxes once, or again and again with growing pauses, until somebody says stop."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -8,7 +8,7 @@ from typing import Protocol
 
 from likeset.errors import HomeRestored, LikesetError
 from likeset.homes.mail import utc_now
-from likeset.transports.mailbox.looks import Desk, Look
+from likeset.transports.posts import Desk, Look
 from likeset.transports.stores import Store, open_store
 
 SHORTEST = 1.0

@@ -1,1 +1,0 @@
-"""Letters as files in a place that all parties reach: nobody needs a port, and its keeper needs no trust."""
