@@ -21,8 +21,8 @@ from likeset.app.cli.mailbox import (
 from likeset.display.screen import JsonFlag, literal, show_json, show_table, stdout
 from likeset.homes.curator_home import SETTINGS_FILE, CuratorHome, make_curator_home
 from likeset.tables.schema import Schema
-from likeset.transports.mailbox.curator_desk import curator_desk
-from likeset.transports.mailbox.looks import Desk
+from likeset.transports.desks import curator_desk
+from likeset.transports.posts import Desk
 
 __all__ = ["curator"]
 

@@ -12,10 +12,9 @@ from likeset.display.screen import complain, literal, show_json, show_notes, sho
 from likeset.homes.compute import compute_room
 from likeset.homes.consumer_home import ConsumerHome, KeptRun
 from likeset.run.runs import whereabouts
-from likeset.transports.mailbox.consumer_desk import consumer_desk
-from likeset.transports.mailbox.looks import Desk, Look
-from likeset.transports.mailbox.progress import RunProgress
-from likeset.transports.mailbox.serving import desks_at, serve
+from likeset.transports.desks import RunProgress, consumer_desk
+from likeset.transports.posts import Desk, Look
+from likeset.transports.sync import desks_at, serve
 
 __all__ = ["consumer_desks", "show_progress", "watch_mail"]
 

@@ -19,9 +19,9 @@ from likeset.homes.curator_home import CuratorHome
 from likeset.homes.home import checked_addresses
 from likeset.homes.mail import CARDS_FOLDER, utc_now
 from likeset.homes.witness_home import WitnessHome
-from likeset.transports.mailbox.looks import NOTHING_NEW, Desk, Look
-from likeset.transports.mailbox.serving import SHORTEST, desks_at, look_once, serve
+from likeset.transports.posts import NOTHING_NEW, Desk, Look
 from likeset.transports.stores import Store
+from likeset.transports.sync import SHORTEST, desks_at, look_once, serve
 from likeset.trust.cards import Pins
 
 __all__ = [

@@ -17,9 +17,9 @@ from likeset.app.cli.owner_setup import HERE, NodePath
 from likeset.display.screen import JsonFlag
 from likeset.homes.owner_node import Home
 from likeset.homes.policy import Policy
-from likeset.transports.mailbox.looks import Desk
-from likeset.transports.mailbox.owner_desk import owner_desk
-from likeset.transports.mailbox.serving import desks_at
+from likeset.transports.desks import owner_desk
+from likeset.transports.posts import Desk
+from likeset.transports.sync import desks_at
 
 __all__ = ["serve", "sync"]
 

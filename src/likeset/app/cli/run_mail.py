@@ -23,8 +23,8 @@ from likeset.errors import InvalidArgument, LikesetError
 from likeset.run.notices import notice_documents
 from likeset.run.runs import mailbox_for, mailboxes_in_use, notes_on, open_runs, whereabouts
 from likeset.run.runs import start as start_mail
-from likeset.transports.mailbox.serving import look_once
 from likeset.transports.stores import open_store
+from likeset.transports.sync import look_once
 
 __all__ = ["collect", "start", "sync"]
 

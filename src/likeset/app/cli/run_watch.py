@@ -12,7 +12,7 @@ from likeset.display.screen import JsonFlag, complain, literal, show_json, show_
 from likeset.errors import LikesetError
 from likeset.run.runs import cancel as cancel_mail
 from likeset.run.submission import ending_of, obstacle
-from likeset.transports.mailbox.serving import look_once
+from likeset.transports.sync import look_once
 
 __all__ = ["cancel", "watch"]
 

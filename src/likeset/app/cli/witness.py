@@ -20,8 +20,8 @@ from likeset.app.cli.mailbox import (
 )
 from likeset.display.screen import JsonFlag, literal, show_json, show_table, stdout
 from likeset.homes.witness_home import PROMISES, SETTINGS_FILE, WitnessHome, checkup, make_witness_home
-from likeset.transports.mailbox.looks import Desk
-from likeset.transports.mailbox.witness_desk import witness_desk
+from likeset.transports.desks import witness_desk
+from likeset.transports.posts import Desk
 
 __all__ = ["witness"]
 
