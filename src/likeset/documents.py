@@ -44,11 +44,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def read(path: str | os.PathLike[str], model: type[Model]) -> Model:
-    """The document in a file.
-
-    Raises:
-        BadDocument: with file, line, field and reason.
-    """
+    """The document in a file."""
     name, content = os.fspath(path), bytes_in(Path(path), most=_MOST_BYTES)
     try:
         text = content.decode("utf-8-sig")
@@ -60,17 +56,7 @@ def read(path: str | os.PathLike[str], model: type[Model]) -> Model:
 
 
 def bytes_in(path: Path, *, most: int, missing: str = "there is no such file", secret: bool = False) -> bytes:
-    """What an ordinary file holds, but no more than one byte beyond ``most``; a pipe is not waited for.
-
-    Args:
-        path: of the file.
-        most: how long it may be: whoever asked refuses what is longer.
-        missing: what to say if it is not there.
-        secret: whether nobody else may be able to read it.
-
-    Raises:
-        BadDocument: it cannot be read, is no ordinary file, or is open to others though it is secret.
-    """
+    """What an ordinary file holds, but no more than one byte beyond ``most``; a pipe is not waited for."""
     name = str(path)
     try:
         with open(path, "rb", opener=_without_waiting) as file:
@@ -131,11 +117,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """A directory for files of this user alone, and those above it that are not there.
-
-    Raises:
-        BadDocument: it cannot be made.
-    """
+    """A directory for files of this user alone, and those above it that are not there."""
     try:
         make_private_folder(folder)
     except OSError as error:
@@ -315,7 +297,8 @@ def _reason(problem: Any, model: type[BaseModel], path: Sequence[Any]) -> str:
     kind, context, given = problem["type"], problem.get("ctx", {}), problem["input"]
     if kind == "extra_forbidden":
         known = _fields_at(model, path[:-1])
-        return f"is no field here{near_miss(str(path[-1]), known) or _list_of('; there are ', known)}"
+        there_are = f"; there are {', '.join(known)}"
+        return f"is no field here{near_miss(str(path[-1]), known) or there_are}"
     if kind in ("literal_error", "union_tag_invalid"):
         choices = re.findall(r"'([^']*)'", str(context.get("expected", context.get("expected_tags", ""))))
         if path == ("version",):
@@ -331,10 +314,6 @@ def _reason(problem: Any, model: type[BaseModel], path: Sequence[Any]) -> str:
 
 def _either(choices: Sequence[str]) -> str:
     return choices[0] if len(choices) == 1 else f"{', '.join(choices[:-1])} or {choices[-1]}"
-
-
-def _list_of(words: str, known: Sequence[str]) -> str:
-    return f"{words}{', '.join(known)}" if known else ""
 
 
 def _fields_at(model: type[BaseModel], path: Sequence[Any]) -> list[str]:

@@ -14,18 +14,6 @@ from pathlib import Path
 
 from likeset.errors import InvalidArgument, LedgerUnavailable
 
-__all__ = [
-    "PRIVATE_FOLDER",
-    "keep_private",
-    "keep_private_bytes",
-    "make_home_folder",
-    "make_private_folder",
-    "read_secret",
-    "remove_unfinished",
-    "sync_folder",
-    "write_secret",
-]
-
 PRIVATE_FOLDER = 0o700
 _PRIVATE = 0o600
 _OTHERS = 0o077
@@ -33,11 +21,7 @@ _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}")
 
 
 def make_home_folder(folder: Path) -> None:
-    """A directory for a party's own files: new, or one that was made and is empty.
-
-    Raises:
-        InvalidArgument: it holds something already, or cannot be made.
-    """
+    """A directory for a party's own files: new, or one that was made and is empty."""
     try:
         make_private_folder(folder)
         occupied = any(folder.iterdir())
@@ -58,15 +42,7 @@ def make_private_folder(folder: Path) -> None:
 
 
 def keep_private(path: Path, write: Callable[[Path], object]) -> None:
-    """On disk when this returns, whole or not at all, for nobody else.
-
-    Args:
-        path: where it goes.
-        write: is given an empty file beside it, of another name, and fills it.
-
-    Raises:
-        OSError: it cannot be written; nothing is left of it.
-    """
+    """Let ``write`` fill a private file beside ``path``, then move it there: on disk as a whole, or not at all."""
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE))
@@ -116,11 +92,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_secret(path: Path) -> int:
-    """The number that ``write_secret`` wrote.
-
-    Raises:
-        LedgerUnavailable: other users may read it, or it is damaged.
-    """
+    """The number that ``write_secret`` wrote."""
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
         text = path.read_text(encoding="ascii").strip()
