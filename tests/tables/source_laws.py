@@ -28,7 +28,7 @@ def check_laws(source: Source, expected: pa.Table, *, rows: int, numbers: list[i
     assert source.row_count == expected.num_rows
     assert whole(source, rows=rows, columns=columns).to_pydict() == expected.to_pydict()
     parts = pickle.loads(pickle.dumps(source.parts))  # noqa: S301 (our own bytes)
-    tables = [block.table for part in parts for block in part.blocks(columns, rows=rows)]
+    tables = [block.table for part in parts for block in part.cut(columns, rows)]
     firsts = np.cumsum([0, *(part.row_count for part in parts)])
     assert [part.first_row for part in parts] == firsts[:-1].tolist()
     assert [row for table in tables for row in table.to_pylist()] == expected.to_pylist()

@@ -155,7 +155,7 @@ def test_the_parts_of_one_large_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     pq.write_table(frame(30), tmp_path / "t.parquet", row_group_size=4)
     with open_source(tmp_path / "t.parquet") as source:
         assert [(part.first_row, part.row_count) for part in source.parts] == [(0, 12), (12, 12), (24, 6)]
-        assert next(source.parts[1].blocks(["word"])).locate(1) == "row group 3, row 13"
+        assert next(source.parts[1].cut(["word"], 100)).locate(1) == "row group 3, row 13"
         assert {part.path for part in source.parts} == {tmp_path / "t.parquet"}
 
 

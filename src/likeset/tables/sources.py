@@ -57,12 +57,11 @@ _OTHER_KINDS = {
     b"\xff\xfe": "is in UTF-16; convert it to UTF-8",
     b"\xfe\xff": "is in UTF-16; convert it to UTF-8",
 }
-_NOT_ARROW = {
-    b"FEA1": "is a Feather file of the first version; write it again with a current library",
-    b"\xff\xff\xff\xff": "is an Arrow stream; write it as an Arrow file (pyarrow.ipc.new_file)",
-    b"PAR1": "is a Parquet file; name it .parquet",
-    b"": "the file is empty",
-}
+_NO_ARROW = (
+    "is no Arrow file (an Arrow stream or a first Feather file is none), was cut short, or its footer is damaged; write "
+    "it again, such as by pyarrow.ipc.new_file"
+)
+_NO_PARQUET = "is no Parquet file, was cut short, or its footer is damaged; write it again"
 _DAMAGED = "cannot be decoded; the file is damaged or was cut short, write it again"
 
 _NAMES_SHOWN = 5
@@ -77,20 +76,7 @@ _FOOTER_BYTES = 1 << 16
 
 
 def open_source(given: Any, *, name: str | None = None) -> "Source":
-    """Open a table.
-
-    Args:
-        given: a path, one of the text forms of ``docs/sources.md``, or a pandas, polars or pyarrow frame.
-        name: how messages call it; as it was given if None, without passwords.
-
-    Raises:
-        BadTable: it cannot be read, or is not what its name says.
-
-    Example:
-        >>> with open_source("patients.csv") as source:  # doctest: +SKIP
-        ...     for block in source.blocks(["age", "sex"]):
-        ...         print(block.first_row, block.table.num_rows)
-    """
+    """Open a path, one of the text forms of ``docs/sources.md``, or a frame; ``name`` is how messages call it."""
     if isinstance(given, Path):
         return _open_path(given, name=name or str(given))
     if not isinstance(given, str):
@@ -200,29 +186,16 @@ class Stamp:
 
 @dataclass(frozen=True, eq=False)
 class Part(ABC):
-    """A share of a source that can be pickled and read by another process.
-
-    Attributes:
-        table: the source's name, for messages.
-        path: the file that holds the rows; None for rows in memory.
-        schema: names and types of all columns.
-        first_row: the number of its first row in the whole source.
-        row_count: how many rows it has; ``UNCOUNTED`` before a text file was read for the first time.
-    """
+    """A share of a source that can be pickled and read by another process."""
 
     table: str
-    path: Path | None
+    path: Path | None  # None for rows in memory
     schema: pa.Schema
-    first_row: int
+    first_row: int  # in the whole source
     row_count: int
 
-    def blocks(self, columns: Sequence[str], *, rows: int = BLOCK_ROWS) -> Iterator[Block]:
-        """Its rows in order, ``rows`` at a time; the last block has what is left."""
-        names = checked_columns(columns, self.schema, table=self.table)
-        return _ahead(self.cut(names, arguments.count("rows", rows)))
-
     def cut(self, columns: list[str], rows: int) -> Iterator[Block]:
-        """As ``blocks``, in the caller's own thread and without checks."""
+        """Its rows in order, ``rows`` at a time; the last block has what is left."""
         first = self.first_row
         for table in in_blocks(self.read(columns, rows), rows):
             yield Block(first, table, self.place)
@@ -231,11 +204,9 @@ class Part(ABC):
             raise BadTable(self.table, f"{first - self.first_row} rows came where {self.row_count} were announced")
 
     def with_words(self, columns: Iterable[str]) -> "Part":  # noqa: ARG002 - for Parquet
-        """The same part; these columns of text come as dictionaries where that is cheaper."""
         return self
 
     def read(self, columns: list[str], rows: int) -> Iterator[pa.Table]:
-        """Its rows in order, about ``rows`` at a time."""
         with self.opened(columns) as file:
             for number in range(len(self.starts) - 1):
                 yield from self.piece(file, number, columns, rows)
@@ -256,7 +227,6 @@ class Part(ABC):
                         break
 
     def place(self, row: int) -> str:
-        """Where a row lies, by its number in the whole source."""
         return f"row {row}"
 
     @property
@@ -276,13 +246,7 @@ class Part(ABC):
 class Source:
     """A table that is read in blocks, by the number of its rows, or part by part.
 
-    Args:
-        name: as the user wrote it, without secrets.
-        schema: names and types of its columns.
-        parts: returns the parts.
-        fingerprint: computes the digest of the data.
-        unread: returns a part that counts the rows while it is read; None once they are counted.
-        close: removes what was made for this source.
+    ``unread`` returns a part that counts the rows while it is read, or None once they are counted.
     """
 
     def __init__(
@@ -319,26 +283,20 @@ class Source:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """Shares of the source, in order, for workers: the same ones every time."""
         return self._find_parts()
 
     @property
     def counted(self) -> bool:
-        """Whether the number of rows is known without reading them."""
         return self._unread() is None
 
     @cached_property
     def row_count(self) -> int:
-        """How many rows there are; 0 is possible."""
         return sum(part.row_count for part in self.parts)
 
     def blocks(self, columns: Sequence[str], *, rows: int = BLOCK_ROWS, words: Sequence[str] = ()) -> Iterator[Block]:
         """All rows in order, at most ``rows`` at a time; no block reaches over the end of a part.
 
-        Args:
-            columns: what is read.
-            rows: of a block.
-            words: columns of text that come as dictionaries where that is cheaper.
+        Columns of text that are named in ``words`` come as dictionaries where that is cheaper.
         """
         names = self._checked(columns)
         rows = arguments.count("rows", rows)
@@ -370,11 +328,6 @@ class Source:
         return checked_columns(columns, self.schema, table=self.name)
 
     def place(self, row: int) -> str:
-        """Where the row of this number lies, in words: ``line 17``.
-
-        Raises:
-            InvalidArgument: there is no such row.
-        """
         for part in self.parts:
             if part.first_row <= row < part.first_row + part.row_count:
                 return part.place(row)
@@ -413,7 +366,6 @@ def _ahead(blocks: Iterator[Block]) -> Iterator[Block]:
 
 
 def checked_columns(columns: Sequence[str], schema: pa.Schema, *, table: str) -> list[str]:
-    """The asked columns if the table has all of them and none is asked for twice."""
     if isinstance(columns, str):
         raise InvalidArgument("columns", repr(columns), f"must be a list of names: [{columns!r}]")
     names = list(columns)
@@ -438,7 +390,6 @@ def _no_such_column(name: str, names: Sequence[str]) -> str:
 
 
 def check_names(names: Sequence[str], *, table: str, place: str = "") -> None:
-    """Raise an error if there is no column, or two have one name."""
     if not names:
         raise BadTable(table, "has no columns", place=place)
     for number, name in enumerate(names, start=1):
@@ -448,7 +399,6 @@ def check_names(names: Sequence[str], *, table: str, place: str = "") -> None:
 
 
 def unreadable(table: str, error: OSError, *, place: str = "") -> BadTable:
-    """What the operating system says about a file, with what to do."""
     if isinstance(error, FileNotFoundError):
         reason = "there is no such file; check the spelling and the directory"
     elif isinstance(error, PermissionError):
@@ -490,14 +440,7 @@ class _TextIndex:
 
 @dataclass(frozen=True, eq=False)
 class _TextPart(Part):
-    """All rows of a text file.
-
-    Attributes:
-        file: where it lies.
-        stamp: by which it is known again.
-        delimiter: the sign between fields.
-        index: filled by the first pass over the file, which checks everything.
-    """
+    """All rows of a text file; the first pass over it checks everything and fills the index."""
 
     file: Path
     stamp: Stamp
@@ -760,9 +703,8 @@ class _ParquetPart(Part):
     def piece(self, file: pq.ParquetFile, number: int, columns: list[str], rows: int) -> Iterator[pa.Table]:
         """The rows of a row group; what cannot be decoded, or was changed in the meantime, is an error."""
         group = self.first_group + number
-        types = [pa.dictionary(pa.int32(), pa.string()) if name in self.words else None for name in columns]
-        fields = [self.schema.field(name) for name in columns]
-        wanted = pa.schema([pa.field(own.name, kind or own.type) for own, kind in zip(fields, types, strict=True)])
+        word = pa.dictionary(pa.int32(), pa.string())
+        wanted = pa.schema([(name, word if name in self.words else self.schema.field(name).type) for name in columns])
         size, count = min(max(rows, _LEAST_BATCH), BLOCK_ROWS), 0
         batches = file.iter_batches(batch_size=size, row_groups=[group], columns=columns)
         while True:
@@ -848,19 +790,10 @@ def _parquet(path: Path, *, table: str, label: str, words: frozenset[str] = froz
             path, memory_map=False, pre_buffer=False, buffer_size=_BUFFER_BYTES, read_dictionary=sorted(words)
         )
     except (pa.ArrowException, OSError, ValueError):
-        raise BadTable(table, _no_parquet(path), place=label) from None
+        empty = path.stat().st_size == 0
+        raise BadTable(table, "the file is empty" if empty else _NO_PARQUET, place=label) from None
     with file:
         yield file
-
-
-def _no_parquet(path: Path) -> str:
-    with path.open("rb") as file:
-        content = file.read(4) + b"..." + file.read()[-4:]
-    if content == b"...":
-        return "the file is empty"
-    if not content.startswith(b"PAR1"):
-        return "is no Parquet file"
-    return "its footer is damaged; write it again" if content.endswith(b"PAR1") else "was cut short; write it again"
 
 
 def _footer(path: Path, *, table: str, label: str) -> _ParquetFile:
@@ -949,10 +882,11 @@ class _ArrowPart(Part):
 def open_arrow(file: Path, *, name: str, close: Callable[[], None] = lambda: None, digest: str = "") -> Source:
     """An Arrow file; ``digest`` is its fingerprint if that is known."""
     stamp = Stamp.of(file, table=name)
-    with _arrow(file, table=name, fields=[0]) as reader, pa.OSFile(str(file), "rb") as again:
-        schema = pa.ipc.open_file(again).schema.remove_metadata()
-        check_names(schema.names, table=name)
-        starts = [0]
+    with _arrow(file, table=name, fields=[]) as reader:
+        schema = reader.schema.remove_metadata()
+    check_names(schema.names, table=name)
+    starts = [0]
+    with _arrow(file, table=name, fields=[0]) as reader:  # one column tells how many rows each batch has
         for number in range(reader.num_record_batches):
             try:
                 starts.append(starts[-1] + reader.get_batch(number).num_rows)
@@ -970,16 +904,13 @@ def open_arrow(file: Path, *, name: str, close: Callable[[], None] = lambda: Non
 
 @contextmanager
 def _arrow(file: Path, *, table: str, fields: list[int]) -> Iterator[pa.ipc.RecordBatchFileReader]:
-    with file.open("rb") as opened:
-        start = opened.read(6)
-    if start != b"ARROW1":
-        raise BadTable(table, _NOT_ARROW.get(start[:4], "is no Arrow file"))
     # Without memory mapping: a file that is cut short in the meantime must end in an error, not in a crash.
     with pa.OSFile(str(file), "rb") as source:
         try:
             reader = pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=fields))
         except (pa.ArrowException, OSError, ValueError):
-            raise BadTable(table, "its footer is damaged, or the file was cut short; write it again") from None
+            reason = _NO_ARROW if source.size() else "the file is empty"
+            raise BadTable(table, reason) from None
         yield reader
 
 
