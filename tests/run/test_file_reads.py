@@ -167,8 +167,7 @@ def usual(market: Market, protocol: str) -> int:
 def copy_bytes(place: str) -> int:
     """How large the private copy of a source is; 0 where there is none."""
     with open_source(place) as source:
-        path = source.parts[0].path
-        assert path is not None
+        path = source.parts[0].file.path  # type: ignore[attr-defined]
         return path.stat().st_size if path.parent.name.startswith("likeset-") else 0
 
 

@@ -23,7 +23,7 @@ import duckdb
 import pyarrow as pa
 
 from likeset.errors import BadTable, missing_extra
-from likeset.tables.sources import BLOCK_ROWS, Source, Stamp, ValueDigest, check_names, in_blocks, open_arrow, open_text
+from likeset.tables.sources import BLOCK_ROWS, File, Source, ValueDigest, check_names, in_blocks, open_arrow, open_text
 
 _COPIED_BYTES = 1 << 20
 _BATCH_BYTES = 1 << 20  # of a copy, about: who fetches a single row reads so many
@@ -46,7 +46,7 @@ def open_database(scheme: str, address: str, *, name: str) -> Source:
 
 def open_packed(file: Path, *, name: str, tabs: bool) -> Source:
     """A CSV or TSV file that gzip compressed: unpacked once, then read as any other."""
-    Stamp.of(file, table=name)
+    File.of(file, table=name)
     spool = _Spool(name)
     try:
         text = spool.new_file("rows.csv")
@@ -250,7 +250,7 @@ class _Text(bytes):
 
 def _open_sqlite(address: str, *, name: str, spool: _Spool) -> Source:
     file, kind, what = _split_address(address, name=name)
-    Stamp.of(Path(file), table=name)
+    File.of(Path(file), table=name)
     connection = None
     try:
         connection = sqlite3.connect(

@@ -5,9 +5,11 @@ group of Parquet, a record batch of Arrow. pyarrow decodes them. ``pyarrow.datas
 groups ahead (2.4 times the memory for a million rows) and reads a text file from its start for every row asked for.
 """
 
+import bisect
 import csv
 import difflib
 import hashlib
+import itertools
 import os
 import re
 from abc import ABC, abstractmethod
@@ -58,8 +60,8 @@ _OTHER_KINDS = {
     b"\xfe\xff": "is in UTF-16; convert it to UTF-8",
 }
 _NO_ARROW = (
-    "is no Arrow file (an Arrow stream or a first Feather file is none), was cut short, or its footer is damaged; write "
-    "it again, such as by pyarrow.ipc.new_file"
+    "is no Arrow file (an Arrow stream or a first Feather file is none), was cut short, or its footer is damaged; "
+    "write it again, such as by pyarrow.ipc.new_file"
 )
 _NO_PARQUET = "is no Parquet file, was cut short, or its footer is damaged; write it again"
 _DAMAGED = "cannot be decoded; the file is damaged or was cut short, write it again"
@@ -156,32 +158,40 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Stamp:
-    """Size and time of change of a file."""
+class File:
+    """A file, and by what a change of it is seen; ``label`` is its path below a directory that is one table."""
 
+    path: Path
+    table: str
+    label: str
     size: int
     modified: int
 
     @classmethod
-    def of(cls, file: Path, *, table: str, place: str = "") -> Self:
-        """The stamp of a file that can be read."""
+    def of(cls, path: Path, *, table: str, label: str = "") -> Self:
         try:
-            with file.open("rb"):
-                status = file.stat()
+            with path.open("rb"):
+                status = path.stat()
         except OSError as error:
-            raise unreadable(table, error, place=place) from None
-        return cls(status.st_size, status.st_mtime_ns)
+            raise unreadable(table, error, place=label) from None
+        return cls(path, table, label, status.st_size, status.st_mtime_ns)
 
-    def check(self, file: Path, *, table: str, place: str = "") -> None:
+    def check(self, place: str = "") -> None:
         """Raise an error if the file was changed."""
         try:
-            status = file.stat()
+            status = self.path.stat()
             same = (status.st_size, status.st_mtime_ns) == (self.size, self.modified)
         except OSError:
             same = False
         if not same:
             reason = "the file was changed while it was being read; start again when nothing writes to it any more"
-            raise BadTable(table, reason, place=place)
+            raise self.error(reason, place)
+
+    def error(self, reason: str, place: str = "") -> BadTable:
+        return BadTable(self.table, reason, place=self.place(place))
+
+    def place(self, place: str) -> str:
+        return ", ".join(filter(None, (self.label, place)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,10 +199,10 @@ class Part(ABC):
     """A share of a source that can be pickled and read by another process."""
 
     table: str
-    path: Path | None  # None for rows in memory
     schema: pa.Schema
     first_row: int  # in the whole source
     row_count: int
+    starts: Sequence[int]  # first row of each piece, counted from the part's first row, and the end of the last piece
 
     def cut(self, columns: list[str], rows: int) -> Iterator[Block]:
         """Its rows in order, ``rows`` at a time; the last block has what is left."""
@@ -228,11 +238,6 @@ class Part(ABC):
 
     def place(self, row: int) -> str:
         return f"row {row}"
-
-    @property
-    @abstractmethod
-    def starts(self) -> Sequence[int]:
-        """The first row of each piece, counted from the part's first row, and the end of the last piece."""
 
     @abstractmethod
     def opened(self, columns: list[str]) -> AbstractContextManager[Any]:
@@ -408,20 +413,17 @@ def unreadable(table: str, error: OSError, *, place: str = "") -> BadTable:
     return BadTable(table, reason, place=place)
 
 
-def _fingerprint(files: Sequence[tuple[Path, Stamp, str]], *, table: str) -> str:
+def _fingerprint(files: Sequence[File]) -> str:
     """Of the content of all files if that is little; otherwise of sizes, times of change and the files' ends."""
-    little = sum(stamp.size for _, stamp, _ in files) <= _DIGESTED_BYTES
+    little = sum(file.size for file in files) <= _DIGESTED_BYTES
     digest = hashlib.sha256()
-    for path, stamp, label in files:
-        stamp.check(path, table=table, place=label)
-        try:
-            with path.open("rb") as file:
-                if not little:
-                    digest.update(f"{stamp}".encode())
-                    file.seek(-min(_FOOTER_BYTES, stamp.size), os.SEEK_END)
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-        except OSError as error:
-            raise unreadable(table, error, place=label) from None
+    for file in files:
+        file.check()
+        with file.path.open("rb") as opened:
+            if not little:
+                digest.update(f"{file.size}/{file.modified}".encode())
+                opened.seek(-min(_FOOTER_BYTES, file.size), os.SEEK_END)
+            digest.update(hashlib.file_digest(opened, "sha256").digest())
     return digest.hexdigest()
 
 
@@ -442,23 +444,13 @@ class _TextIndex:
 class _TextPart(Part):
     """All rows of a text file; the first pass over it checks everything and fills the index."""
 
-    file: Path
-    stamp: Stamp
+    file: File
     delimiter: str
     index: _TextIndex
 
-    @property
-    def starts(self) -> Sequence[int]:
-        return self.index.rows
-
-    @contextmanager
-    def opened(self, columns: list[str]) -> Iterator[BinaryIO]:  # noqa: ARG002
-        try:
-            file = self.file.open("rb")
-        except OSError as error:
-            raise unreadable(self.table, error) from None
-        with file:
-            yield file
+    def opened(self, columns: list[str]) -> BinaryIO:  # noqa: ARG002
+        self.file.check()
+        return self.file.path.open("rb")
 
     def read(self, columns: list[str], rows: int) -> Iterator[pa.Table]:
         return super().read(columns, rows) if self.index.digest else self._first_read(columns)
@@ -468,10 +460,10 @@ class _TextPart(Part):
         file.seek(start)
         chunk = file.read(end - start)
         line = self.index.lines[number]
-        self.stamp.check(self.file, table=self.table, place=f"line {line}")
+        self.file.check(f"line {line}")
         table = self._parse(chunk, columns, row=self.index.rows[number], line=line)
         if table.num_rows != self.index.rows[number + 1] - self.index.rows[number]:
-            raise BadTable(self.table, "has other records than in the first pass over it", place=f"from line {line} on")
+            raise self.file.error("has other records than in the first pass over it", f"from line {line} on")
         yield table
 
     def place(self, row: int) -> str:
@@ -502,7 +494,7 @@ class _TextPart(Part):
                 index.offsets.append(index.offsets[-1] + end)
                 index.rows.append(index.rows[-1] + table.num_rows)  # last: another thread may look for a place
                 yield table
-        self.stamp.check(self.file, table=self.table)
+        self.file.check()
         index.digest = digest.hexdigest()
 
     def _parse(self, chunk: bytes, columns: list[str], *, row: int, line: int) -> pa.Table:
@@ -531,7 +523,7 @@ class _TextPart(Part):
         if not ragged:
             if not chunk.strip(b"\r\n"):
                 return pa.schema([self.schema.field(name) for name in columns]).empty_table()
-            raise BadTable(self.table, "cannot be read as delimited text", place=f"from line {line} on")
+            raise self.file.error("cannot be read as delimited text", f"from line {line} on")
         before = ragged[0].number - 1
         plain = not re.search(rb'"|\n\r?\n|^\r?\n', chunk)
         spoken = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}[self.delimiter]
@@ -539,13 +531,13 @@ class _TextPart(Part):
             f"{ragged[0].actual_columns} fields where the header has {len(self.schema.names)}; a field that contains "
             f"{spoken} must stand in quotation marks"
         )
-        raise BadTable(self.table, reason, place=f"line {line + before}" if plain else f"record {row + before + 1}")
+        raise self.file.error(reason, f"line {line + before}" if plain else f"record {row + before + 1}")
 
 
-def open_text(file: Path, *, name: str, tabs: bool = False, close: Callable[[], None] = lambda: None) -> Source:
+def open_text(path: Path, *, name: str, tabs: bool = False, close: Callable[[], None] = lambda: None) -> Source:
     """A CSV or TSV file; ``tabs`` if its name says that tabs separate the fields."""
-    stamp = Stamp.of(file, table=name)
-    with file.open("rb") as opened:
+    file = File.of(path, table=name)
+    with path.open("rb") as opened:
         names, delimiter, start, line = _header(opened.read(_HEADER_BYTES), table=name, tabs=tabs)
     schema = pa.schema([(column, pa.string()) for column in names])
     passes: list[_TextPart] = []
@@ -554,9 +546,8 @@ def open_text(file: Path, *, name: str, tabs: bool = False, close: Callable[[], 
         if any(part.index.digest for part in passes):
             return None
         index = _TextIndex([start], [0], [line])  # of its own, so that two first passes may run side by side
-        part = _TextPart(name, file, schema, 0, UNCOUNTED, file=file, stamp=stamp, delimiter=delimiter, index=index)
-        passes[:] = [*passes[-3:], part]
-        return part
+        passes.append(_TextPart(name, schema, 0, UNCOUNTED, index.rows, file, delimiter, index))
+        return passes[-1]
 
     def whole() -> _TextPart:
         part = unread()
@@ -663,42 +654,26 @@ def _check_text(chunk: bytes, *, table: str, line: int) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class _ParquetFile:
-    """What the footer of a file says, and by what the file is known again."""
-
-    path: Path
-    label: str
-    stamp: Stamp
-    schema: pa.Schema
-    group_rows: tuple[int, ...]
-
-
-@dataclass(frozen=True, eq=False)
 class _ParquetPart(Part):
     """A run of row groups of one file."""
 
-    file: _ParquetFile
+    file: File
     first_group: int
-    groups: int
+    skipped: int  # rows of the file before the first group
     words: frozenset[str] = frozenset()
-
-    @property
-    def starts(self) -> Sequence[int]:
-        counts = self.file.group_rows[self.first_group : self.first_group + self.groups]
-        return [0, *np.cumsum(counts, dtype=np.int64).tolist()]
 
     def with_words(self, columns: Iterable[str]) -> Part:
         texts = {field.name for field in self.schema if pa.types.is_string(field.type)}
         return replace(self, words=frozenset(texts.intersection(columns)))
 
     def place(self, row: int) -> str:
-        inside = row - self.first_row + sum(self.file.group_rows[: self.first_group])
-        group = int(np.searchsorted(np.cumsum(self.file.group_rows), inside, side="right"))
-        return _labelled(self.file.label, f"row group {group}, row {inside}")
+        inside = row - self.first_row
+        group = self.first_group + bisect.bisect_right(self.starts, inside) - 1
+        return self.file.place(f"row group {group}, row {self.skipped + inside}")
 
     def opened(self, columns: list[str]) -> AbstractContextManager[pq.ParquetFile]:  # noqa: ARG002
-        self.file.stamp.check(self.file.path, table=self.table, place=self.file.label)
-        return _parquet(self.file.path, table=self.table, label=self.file.label, words=self.words)
+        self.file.check()
+        return _parquet(self.file, words=self.words)
 
     def piece(self, file: pq.ParquetFile, number: int, columns: list[str], rows: int) -> Iterator[pa.Table]:
         """The rows of a row group; what cannot be decoded, or was changed in the meantime, is an error."""
@@ -717,10 +692,9 @@ class _ParquetPart(Part):
                 break
             count += table.num_rows
             yield table
-        place = _labelled(self.file.label, f"row group {group}")
-        self.file.stamp.check(self.file.path, table=self.table, place=place)
-        if count != self.file.group_rows[group]:
-            raise BadTable(self.table, _DAMAGED, place=place)
+        self.file.check(f"row group {group}")
+        if count != self.starts[number + 1] - self.starts[number]:
+            raise self.file.error(_DAMAGED, f"row group {group}")
 
 
 def _open_directory(directory: Path, *, name: str) -> Source:
@@ -751,83 +725,70 @@ def _files_below(directory: Path, *, table: str) -> Iterator[str]:
 
 
 def _open_parquet(paths: Sequence[tuple[Path, str]], *, name: str) -> Source:
-    files = [_footer(path, table=name, label=label) for path, label in paths]
-    schema = _common_schema(files, table=name)
+    files = [File.of(path, table=name, label=label) for path, label in paths]
+    schemas: list[pa.Schema] = []
+    rows: list[list[int]] = []  # of each row group of each file
+    for file in files:
+        with _parquet(file) as opened:
+            schemas.append(opened.schema_arrow.remove_metadata())
+            rows.append([opened.metadata.row_group(group).num_rows for group in range(opened.num_row_groups)])
+        check_names(schemas[-1].names, table=name, place=file.label)
+    schema = _common_schema(files, schemas)
     parts: list[Part] = []
     first_row = 0
-    for file in files:
-        for first, groups in _runs(file.group_rows):
-            rows = sum(file.group_rows[first : first + groups])
-            parts.append(
-                _ParquetPart(name, file.path, schema, first_row, rows, file=file, first_group=first, groups=groups)
-            )
-            first_row += rows
-    known = [(file.path, file.stamp, file.label) for file in files]
-    return Source(name, schema, parts=lambda: tuple(parts), fingerprint=lambda: _fingerprint(known, table=name))
+    for file, counts in zip(files, rows, strict=True):
+        skipped = 0
+        for first, last in _runs(counts):
+            starts = (0, *itertools.accumulate(counts[first:last]))
+            parts.append(_ParquetPart(name, schema, first_row, starts[-1], starts, file, first, skipped))
+            first_row, skipped = first_row + starts[-1], skipped + starts[-1]
+    return Source(name, schema, parts=lambda: tuple(parts), fingerprint=lambda: _fingerprint(files))
 
 
-def _runs(group_rows: tuple[int, ...]) -> Iterator[tuple[int, int]]:
-    """First row group and number of row groups of each part: at least so many rows each, whatever the machine."""
-    first, rows = 0, 0
-    for group, count in enumerate(group_rows):
-        rows += count
-        if rows >= _PART_ROWS:
-            yield first, group + 1 - first
-            first, rows = group + 1, 0
-    if first < len(group_rows) or not group_rows:
-        yield first, len(group_rows) - first
-
-
-def _labelled(label: str, words: str) -> str:
-    return f"{label}, {words}" if label else words
+def _runs(group_rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """First row group of each part and the one after its last: at least so many rows each, whatever the machine."""
+    first = 0
+    for group in range(1, len(group_rows)):
+        if sum(group_rows[first:group]) >= _PART_ROWS:
+            yield first, group
+            first = group
+    yield first, len(group_rows)
 
 
 @contextmanager
-def _parquet(path: Path, *, table: str, label: str, words: frozenset[str] = frozenset()) -> Iterator[pq.ParquetFile]:
+def _parquet(file: File, words: frozenset[str] = frozenset()) -> Iterator[pq.ParquetFile]:
     try:
         # Without memory mapping: a file that is cut short in the meantime must end in an error, not in a crash.
-        file = pq.ParquetFile(
-            path, memory_map=False, pre_buffer=False, buffer_size=_BUFFER_BYTES, read_dictionary=sorted(words)
+        opened = pq.ParquetFile(
+            file.path, memory_map=False, pre_buffer=False, buffer_size=_BUFFER_BYTES, read_dictionary=sorted(words)
         )
     except (pa.ArrowException, OSError, ValueError):
-        empty = path.stat().st_size == 0
-        raise BadTable(table, "the file is empty" if empty else _NO_PARQUET, place=label) from None
-    with file:
-        yield file
+        raise file.error(_NO_PARQUET if file.size else "the file is empty") from None
+    with opened:
+        yield opened
 
 
-def _footer(path: Path, *, table: str, label: str) -> _ParquetFile:
-    stamp = Stamp.of(path, table=table, place=label)
-    with _parquet(path, table=table, label=label) as file:
-        schema = file.schema_arrow.remove_metadata()
-        rows = tuple(file.metadata.row_group(group).num_rows for group in range(file.num_row_groups))
-    check_names(schema.names, table=table, place=label)
-    return _ParquetFile(path, label, stamp, schema, rows)
-
-
-def _common_schema(files: list[_ParquetFile], *, table: str) -> pa.Schema:
+def _common_schema(files: Sequence[File], schemas: Sequence[pa.Schema]) -> pa.Schema:
     """The columns of all files, which must have the same names and types.
 
     Files that only encode a column differently (dictionaries, or no values at all in one of them) go together.
     """
-    fields = {field.name: field for field in files[0].schema}
-    for file in files[1:]:
-        others = {field.name: field for field in file.schema}
-        differ = sorted(fields.keys() ^ others.keys())
-        for name in fields.keys() & others.keys():
-            kind = _wider(fields[name].type, others[name].type)
+    types = dict(zip(schemas[0].names, schemas[0].types, strict=True))
+    for file, schema in zip(files, schemas, strict=True):
+        differ = sorted(types.keys() ^ set(schema.names))
+        for name in types.keys() & set(schema.names):
+            kind = _wider(types[name], schema.field(name).type)
             if kind is None:
-                differ.append(f"{name} ({others[name].type} where the first file has {fields[name].type})")
+                differ.append(f"{name} ({schema.field(name).type} where the first file has {types[name]})")
             else:
-                fields[name] = pa.field(name, kind)
+                types[name] = kind
         if differ:
-            raise BadTable(
-                table,
+            reason = (
                 f"its columns differ from those of {files[0].label}: {', '.join(sorted(differ))}; "
-                "all files of a directory need the same columns and types",
-                place=file.label,
+                "all files of a directory need the same columns and types"
             )
-    return pa.schema(list(fields.values()))
+            raise file.error(reason)
+    return pa.schema(list(types.items()))
 
 
 def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
@@ -848,18 +809,11 @@ def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
 class _ArrowPart(Part):
     """All rows of an Arrow file."""
 
-    file: Path
-    stamp: Stamp
-    batch_starts: tuple[int, ...]
-
-    @property
-    def starts(self) -> Sequence[int]:
-        return self.batch_starts
+    file: File
 
     def opened(self, columns: list[str]) -> AbstractContextManager[pa.ipc.RecordBatchFileReader]:
-        self.stamp.check(self.file, table=self.table)
-        fields = sorted(self.schema.get_field_index(name) for name in columns)
-        return _arrow(self.file, table=self.table, fields=fields)
+        self.file.check()
+        return _arrow(self.file, fields=sorted(self.schema.get_field_index(name) for name in columns))
 
     def piece(
         self,
@@ -873,44 +827,37 @@ class _ArrowPart(Part):
             batch.validate(full=True)  # its inner references could point anywhere
         except (pa.ArrowException, OSError, ValueError):
             batch = None
-        self.stamp.check(self.file, table=self.table, place=f"record batch {number}")
-        if batch is None or batch.num_rows != self.batch_starts[number + 1] - self.batch_starts[number]:
-            raise BadTable(self.table, _DAMAGED, place=f"record batch {number}")
+        self.file.check(f"record batch {number}")
+        if batch is None or batch.num_rows != self.starts[number + 1] - self.starts[number]:
+            raise self.file.error(_DAMAGED, f"record batch {number}")
         yield pa.Table.from_batches([batch]).select(columns).replace_schema_metadata(None)
 
 
-def open_arrow(file: Path, *, name: str, close: Callable[[], None] = lambda: None, digest: str = "") -> Source:
+def open_arrow(path: Path, *, name: str, close: Callable[[], None] = lambda: None, digest: str = "") -> Source:
     """An Arrow file; ``digest`` is its fingerprint if that is known."""
-    stamp = Stamp.of(file, table=name)
-    with _arrow(file, table=name, fields=[]) as reader:
+    file = File.of(path, table=name)
+    with _arrow(file, fields=[]) as reader:
         schema = reader.schema.remove_metadata()
     check_names(schema.names, table=name)
-    starts = [0]
-    with _arrow(file, table=name, fields=[0]) as reader:  # one column tells how many rows each batch has
+    counts = []
+    with _arrow(file, fields=[0]) as reader:  # one column tells how many rows each batch has
         for number in range(reader.num_record_batches):
             try:
-                starts.append(starts[-1] + reader.get_batch(number).num_rows)
+                counts.append(reader.get_batch(number).num_rows)
             except (pa.ArrowException, OSError, ValueError):
-                raise BadTable(name, _DAMAGED, place=f"record batch {number}") from None
-    part = _ArrowPart(name, file, schema, 0, starts[-1], file=file, stamp=stamp, batch_starts=tuple(starts))
-    return Source(
-        name,
-        schema,
-        parts=lambda: (part,),
-        fingerprint=lambda: digest or _fingerprint([(file, stamp, "")], table=name),
-        close=close,
-    )
+                raise file.error(_DAMAGED, f"record batch {number}") from None
+    part = _ArrowPart(name, schema, 0, sum(counts), (0, *itertools.accumulate(counts)), file)
+    return Source(name, schema, parts=lambda: (part,), fingerprint=lambda: digest or _fingerprint([file]), close=close)
 
 
 @contextmanager
-def _arrow(file: Path, *, table: str, fields: list[int]) -> Iterator[pa.ipc.RecordBatchFileReader]:
+def _arrow(file: File, *, fields: list[int]) -> Iterator[pa.ipc.RecordBatchFileReader]:
     # Without memory mapping: a file that is cut short in the meantime must end in an error, not in a crash.
-    with pa.OSFile(str(file), "rb") as source:
+    with pa.OSFile(str(file.path), "rb") as source:
         try:
             reader = pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=fields))
         except (pa.ArrowException, OSError, ValueError):
-            reason = _NO_ARROW if source.size() else "the file is empty"
-            raise BadTable(table, reason) from None
+            raise file.error(_NO_ARROW if file.size else "the file is empty") from None
         yield reader
 
 
@@ -919,10 +866,6 @@ class _FramePart(Part):
     """All rows of a frame; pickled with them."""
 
     rows: pa.Table
-
-    @property
-    def starts(self) -> Sequence[int]:
-        return [0, self.row_count]
 
     @contextmanager
     def opened(self, columns: list[str]) -> Iterator[pa.Table]:
@@ -934,7 +877,7 @@ class _FramePart(Part):
 
 def _open_frame(frame: Any, *, name: str) -> Source:
     table = arrow_table(frame, name=name)
-    part = _FramePart(name, None, table.schema, 0, table.num_rows, rows=table)
+    part = _FramePart(name, table.schema, 0, table.num_rows, (0, table.num_rows), table)
 
     def fingerprint() -> str:
         digest = ValueDigest(table.schema)
