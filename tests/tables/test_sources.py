@@ -196,6 +196,14 @@ def test_a_digest_of_values_does_not_see_what_lies_under_missing_ones_or_how_a_t
     assert open_source(pa.table({"a": column(8.0)})).fingerprint() == first
     assert open_source(pa.table({"a": [1.0, None, 3.5]})).fingerprint() != first
     assert open_source(pa.table({"b": column(7.0)})).fingerprint() != first
+    lists = [pa.ListArray.from_arrays([0, 3, 3], column(under)) for under in (7.0, 8.0)]
+    pairs = [pa.StructArray.from_arrays([column(under)], ["a"]) for under in (7.0, 8.0)]
+    for one, other in (lists, pairs):
+        assert open_source(pa.table({"a": one})).fingerprint() == open_source(pa.table({"a": other})).fingerprint()
+    assert (
+        open_source(pa.table({"a": lists[0]})).fingerprint()
+        != open_source(pa.table({"a": lists[0][::-1]})).fingerprint()
+    )
     table = frame(50).append_column("flag", pa.array([row % 3 == 0 or None for row in range(50)]))
     pieces = pa.concat_tables([table.slice(0, 13), table.slice(13, 1), table.slice(14)])
     assert open_source(pieces).fingerprint() == open_source(table).fingerprint()

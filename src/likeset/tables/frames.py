@@ -91,33 +91,22 @@ def in_kind_of(like: Any, table: pa.Table) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class MarketTables:
-    """The tables of a target and of owners in one process, checked.
-
-    Attributes:
-        target: its rows as numbers.
-        owners: each owner's rows as numbers.
-        tables: each owner's table as it was given.
-        labels: each owner's labels, or None.
-        public_rows: rows that anybody may see, or None.
-        safe_names: for each owner a name that may stand in records and messages.
-    """
+    """The tables of a target and of owners in one process, checked: as numbers, and ``tables`` as they were given."""
 
     target: Rows
     owners: dict[str, Rows]
     tables: Mapping[str, Any]
     labels: dict[str, NDArray[Any]] | None
     public_rows: Rows | None
-    safe_names: dict[str, str]
+    safe_names: dict[str, str]  # by owner, for records and messages
 
     @property
     def largest_squared_norm(self) -> float:
-        """Of all rows of the target and the owners."""
         tables = (self.target, *self.owners.values())
         return max(float(np.einsum("ij,ij->i", table, table).max()) for table in tables)
 
     @property
     def largest_squared_distance(self) -> float:
-        """Of a row of the target or an owner from the target's middle."""
         middle = self.target.mean(axis=0, dtype=np.float64)
         moved = (table - middle for table in (self.target, *self.owners.values()))
         return max(float(np.einsum("ij,ij->i", table, table).max()) for table in moved)
@@ -133,7 +122,6 @@ class MarketTables:
         return digest.digest()
 
     def row_number(self, owner: str, row: int) -> int:  # noqa: ARG002 (every row of a table takes part here)
-        """The number in its owner's table of a row that took part."""
         return row
 
     @classmethod
@@ -144,7 +132,6 @@ class MarketTables:
         labels: Mapping[str, ArrayLike] | None,
         public_rows: ArrayLike | None,
     ) -> Self:
-        """What a caller gave, or an error that says what is wrong with it."""
         columns = column_names(target)
         rows = numbers("target", target, columns=columns)
         given = checked_owners(owners)
@@ -160,7 +147,6 @@ class MarketTables:
 
 
 def checked_owners(owners: Any) -> dict[str, Any]:
-    """Each owner's table by its name."""
     if not isinstance(owners, Mapping) or not owners:
         raise InvalidArgument(
             "owners",
@@ -234,24 +220,15 @@ _LIBRARIES = ("pandas", "polars", "pyarrow")
 
 @dataclass(frozen=True, eq=False)
 class DeclaredFrame:
-    """One frame, read as a schema says.
+    """One frame, read as a schema says."""
 
-    Attributes:
-        rows: what the selection sees of them.
-        labels: one for each row; empty where none were asked for.
-        table: the columns that matching uses, as they are in the frame.
-        numbers: of the rows that take part, in the frame.
-        fingerprint: of all of it.
-        undeclared_id: the column that says whose row it is, where the schema declares none and it repeats.
-    """
-
-    rows: Rows
-    labels: NDArray[Any]
-    table: pa.Table
-    numbers: NDArray[np.int64]
+    rows: Rows  # what the selection sees of them
+    labels: NDArray[Any]  # empty where none were asked for
+    table: pa.Table  # the columns that matching uses, as they are in the frame
+    numbers: NDArray[np.int64]  # of the rows that take part, in the frame
     fingerprint: str
-    undeclared_id: str = ""
-    given: int = 0
+    undeclared_id: str = ""  # the column that says whose row it is, where the schema declares none and it repeats
+    given: int = 0  # rows of the frame
 
     @classmethod
     def read(
@@ -259,17 +236,9 @@ class DeclaredFrame:
     ) -> "DeclaredFrame":
         """Read a frame.
 
-        Args:
-            argument: how errors call it.
-            frame: of pandas, polars or pyarrow.
-            schema: declares its columns.
-            labelled: whether labels are read; a target may have none.
-            keep_key: the secret that decides which rows of an id take part, where the schema keeps a few; None for
-                rows that protect nobody, of which all take part.
-            by_id: whether nobody may have more rows in it than declared.
-
-        Raises:
-            BadTable: a row or column that cannot be used.
+        ``keep_key`` is the secret that decides which rows of an id take part, where the schema keeps a few; None for
+        rows that protect nobody, of which all take part. ``by_id`` says whether nobody may have more rows in it than
+        declared.
         """
         if library_of(frame) not in _LIBRARIES:
             reason = (
@@ -299,7 +268,6 @@ class DeclaredFrame:
             return whole if keep_key is None else whole.part(_kept_rows(source, schema, whole, key=keep_key))
 
     def part(self, places: NDArray[np.int64]) -> "DeclaredFrame":
-        """Some of its rows."""
         labels = self.labels[places] if len(self.labels) else self.labels
         table, numbers = self.table.take(pa.array(places)), self.numbers[places]
         return replace(self, rows=self.rows[places], labels=labels, table=table, numbers=numbers)
@@ -317,28 +285,16 @@ def _kept_rows(source: Source, schema: Schema, whole: DeclaredFrame, *, key: int
 
 @dataclass(frozen=True, eq=False)
 class DeclaredTables(MarketTables):
-    """A target and owners whose frames a schema declares.
-
-    Attributes:
-        schema: what is declared.
-        target_table: the target in the declared columns.
-        records: each owner's rows as they may leave.
-        row_numbers: for each owner, which rows of its frame take part: of each id as many as the schema keeps, and none
-            with a text that is too long.
-        too_long: how many rows of an owner take no part, where there are any.
-        fingerprints: of the frames, by whose they are.
-        undeclared_id: of the target.
-        target_given: how many rows the frame of the target has.
-    """
+    """A target and owners whose frames a schema declares."""
 
     schema: Schema
     target_table: pa.Table
-    records: Mapping[str, pa.Table]
-    row_numbers: Mapping[str, NDArray[np.int64]]
-    too_long: Mapping[str, int]
+    records: Mapping[str, pa.Table]  # each owner's rows as they may leave
+    row_numbers: Mapping[str, NDArray[np.int64]]  # of each owner's frame: the rows that take part
+    too_long: Mapping[str, int]  # how many rows of an owner take no part, where there are any
     fingerprints: Mapping[str, str]
-    undeclared_id: str
-    target_given: int
+    undeclared_id: str  # of the target
+    target_given: int  # rows of the target's frame
 
     def digest(self) -> bytes:
         """Of everything in them: the same frames again have the same digest."""
@@ -346,7 +302,6 @@ class DeclaredTables(MarketTables):
         return hashlib.sha256("\n".join(lines).encode()).digest()
 
     def row_number(self, owner: str, row: int) -> int:
-        """The number in its frame of a row that took part."""
         return int(self.row_numbers[owner][row])
 
     @classmethod
@@ -360,16 +315,7 @@ class DeclaredTables(MarketTables):
         owner_key: Callable[[str], int],
         public_rows: Any = None,
     ) -> "DeclaredTables":
-        """What a caller gave, or an error that says what is wrong with it.
-
-        Args:
-            schema: declares the columns.
-            target: rows to match.
-            owners: rows of each.
-            target_key: the secret that decides which rows of an id of the target take part.
-            owner_key: the same for an owner, by the name that may stand in records.
-            public_rows: rows that anybody may see.
-        """
+        """Check and map everything; ``owner_key`` takes the name that may stand in records."""
         given, records = checked_owners(owners), DeclaredRecords(schema)
         safe = safe_names(given)
         wanted = DeclaredFrame.read("target", target, schema, labelled=False, keep_key=target_key)

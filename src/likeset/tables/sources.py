@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
@@ -570,8 +571,8 @@ def _header(chunk: bytes, *, table: str, tabs: bool) -> tuple[list[str], str, in
     if not text.strip():
         raise BadTable(table, "the file is empty; a header with the names of the columns is needed")
     line = 1 + chunk[: len(chunk) - len(text)].count(b"\n")
-    found = re.match(rb'((?:[^"\r\n]|"[^"]*")*)(\r?\n|\r|\Z)', text)
-    if found is None or len(text) == found.end() == _HEADER_BYTES:
+    found = re.match(rb'((?:[^"\r\n]++|"[^"]*+")*+)(\r?\n|\r|\Z)', text)
+    if found is None or (found.end() == len(text) and len(chunk) == _HEADER_BYTES):
         raise BadTable(table, "the header does not end; is a quotation mark not closed?", place=f"line {line}")
     header = found.group(1)
     _check_text(header, table=table, line=line)
@@ -899,17 +900,10 @@ def arrow_table(frame: Any, *, name: str) -> pa.Table:
         raise BadTable(
             name, f"a table cannot be made from a {kind}; give a path, or a frame of pandas, polars or pyarrow"
         )
-    table = pa.table(frame)
+    # What polars exports by itself has views of texts, which pyarrow cannot select rows from.
+    table = frame.to_arrow() if hasattr(frame, "to_arrow") else pa.table(frame)
     check_names(table.schema.names, table=name)
-    kinds = [_without_views(kind) for kind in table.schema.types]
-    return table.cast(pa.schema(list(zip(table.schema.names, kinds, strict=True))))
-
-
-def _without_views(kind: pa.DataType) -> pa.DataType:
-    """Texts with offsets: not everything computes with the views that polars exports."""
-    if pa.types.is_dictionary(kind):
-        return pa.dictionary(kind.index_type, _without_views(kind.value_type), kind.ordered)
-    return pa.large_string() if pa.types.is_string_view(kind) else kind
+    return table.cast(pa.schema(list(zip(table.schema.names, table.schema.types, strict=True))))
 
 
 def _from_pandas(frame: Any, *, name: str) -> pa.Table:
@@ -937,15 +931,24 @@ class ValueDigest:
 
     def update(self, table: pa.Table) -> None:
         """Take in the next rows; where one table ends and the next begins makes a difference."""
-        for column in table.columns:
-            plain = column.combine_chunks()
-            if isinstance(plain, pa.ChunkedArray):
-                plain = pa.concat_arrays(plain.chunks) if plain.num_chunks else pa.array([], plain.type)
-            if pa.types.is_dictionary(plain.type):
-                plain = plain.dictionary_decode()
-            present = plain.is_valid()
-            for array in (present, plain.filter(present)):
-                self._digest.update(pa.record_batch([array], names=[""]).serialize())
+        for column in table.combine_chunks().columns:
+            for array in column.chunks:
+                self._take(array)
+
+    def _take(self, array: pa.Array) -> None:
+        if pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        present = array.is_valid()
+        values = array.filter(present)
+        inner: list[pa.Array] = []
+        if pa.types.is_struct(array.type):
+            values, inner = present, values.flatten()
+        elif hasattr(array, "flatten") and not pa.types.is_map(array.type):  # a list
+            values, inner = pc.list_value_length(values), [values.flatten()]
+        for plain in (present, values):
+            self._digest.update(pa.record_batch([plain], names=[""]).serialize())
+        for each in inner:
+            self._take(each)
 
     def hexdigest(self) -> str:
         return self._digest.hexdigest()
