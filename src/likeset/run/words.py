@@ -25,39 +25,6 @@ MEASURES = {"balanced_accuracy": "balanced accuracy", "accuracy": "accuracy", "a
 
 GAINS = "Score of the summary minus the score of the alternative"
 
-GLOSSARY = (
-    (
-        "MMD²",
-        "Squared maximum mean discrepancy: a distance between two distributions of rows, over all columns together. "
-        "0 means that the kernel sees no difference. Smaller is closer.",
-    ),
-    (
-        "epsilon (ε)",
-        "How much one row can change what an observer sees. 0: not at all; about 1: strong; above 5: weak.",
-    ),
-    (
-        "delta (δ)",
-        "Epsilon is stated at this delta: any message is at most e^ε times as probable as with another row, plus δ. "
-        "Delta is not the probability that the bound fails.",
-    ),
-    (
-        "coin-flip guess",
-        "An attacker knows every other row and two equally likely candidates for one row. (Under add-or-remove: the "
-        "row takes part or does not.) Without the messages of the run, a guess is correct 50% of the time. The number "
-        "is an upper bound for the best guess with the messages of this run. It is computed from the noise itself, "
-        "not from ε and δ alone.",
-    ),
-    (
-        "basis",
-        "Proven: a written proof covers what was done. Claimed: the paper states it, without a proof here. "
-        "None: there is no guarantee.",
-    ),
-    (
-        "replace-one, add-or-remove",
-        "What changes between neighbouring data sets: one row is replaced by another, or one row is added or removed.",
-    ),
-)
-
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LEAST_PLAIN, _MOST_PLAIN = 1e-4, 1e6
 _KILO = 1000.0

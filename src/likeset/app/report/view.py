@@ -10,7 +10,6 @@ from likeset.errors import InvalidArgument
 from likeset.run.words import (
     DASH,
     GAINS,
-    GLOSSARY,
     MEASURES,
     SHARE,
     TIMES,
@@ -132,7 +131,6 @@ def report_view(result: Result, pictures: Mapping[str, Any], evaluation: Mapping
         "terms": [(title_of(key), setting(value)) for key, value in result["terms"]["summary"].items()],
         "terms_digest": result["terms"]["digest"],
         **_schema(result["schema"], result["schema"]["digest"]),
-        "glossary": GLOSSARY,
     }
 
 
@@ -172,7 +170,6 @@ def owner_view(result: Result, owner: str) -> dict[str, Any]:
         "guarantees": _guarantee_table(guarantee_lines(about_owner, owners=names, own=owner, unit=_unit(result))),
         "terms": _owner_terms(terms, others),
         **_schema({"columns": columns}, result["schema"]["digest"]),
-        "glossary": GLOSSARY,
     }
 
 
