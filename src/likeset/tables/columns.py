@@ -9,7 +9,7 @@ import math
 from datetime import date
 from enum import StrEnum
 from itertools import pairwise
-from typing import Annotated, Any, Literal, Protocol, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -278,6 +278,7 @@ def _check_values(values: tuple[Any, ...], missing: Any, missing_values: tuple[A
 MIDDLE = 0.5
 ABSENT = math.sqrt(0.75)  # with the middle as value: one unit from both ends
 APART = math.sqrt(0.5)  # two entries of this size are one unit apart
+_NO_VALUE = "has no value; declare what missing values mean, such as missing: indicator"
 CHUNK = 1 << 20  # entries of wide columns that are worked on at once
 
 
@@ -294,23 +295,39 @@ Troubles = dict[Trouble, Mask]
 """Which rows have which trouble; a trouble that no row has is not there."""
 
 
-class Encoder(Protocol):
+class Encoder:
     """The fixed map of one column."""
 
-    name: str
     features: tuple[str, ...]
+
+    def __init__(self, name: str, declared: Any, missing: MissingWords) -> None:
+        self.name = name
+        self._declared = declared
+        self._words = missing
+        self._marked = declared.missing == "indicator"
 
     def encode(self, column: Any, out: NDArray[np.float32]) -> Troubles:
         """Write the features of every cell into ``out``, which holds zeros; rows with trouble get any value."""
+        raise NotImplementedError
 
-    def sound(self, column: Any) -> bool:
+    def sound(self, column: Any) -> bool:  # noqa: ARG002 - for those that know a short way
         """Whether there is surely no trouble in any cell, found out by less work than encoding; False if unsure."""
+        return False
 
     def unit(self) -> str:
         """What one unit of distance means, in words."""
+        raise NotImplementedError
 
     def complaint(self, trouble: Trouble) -> str | None:
         """What to say about a trouble of this column; None if it is allowed."""
+        field = {Trouble.MISSING: "missing", Trouble.OUTSIDE: "outside", Trouble.UNKNOWN: "unknown"}.get(trouble, "")
+        if getattr(self._declared, field, "refuse") != "refuse":
+            return None
+        return _NO_VALUE if trouble is Trouble.MISSING else self._refusal(trouble)
+
+    def _refusal(self, trouble: Trouble) -> str:
+        """What to say of a cell that is outside, unknown or of the wrong type."""
+        raise NotImplementedError
 
 
 def troubles_in(**masks: Mask | None) -> Troubles:
@@ -426,7 +443,7 @@ class DeclaredValues:
         return "text, as the declared values are" if self._are_words else "a number, as the declared values are"
 
 
-_NO_NUMBER = "is not a finite number; decimal commas must become points"
+_OUTSIDE = "widen them, or declare outside: clip"
 _FEW = 24  # values of a category that are written one after the other
 
 
@@ -445,20 +462,19 @@ def log2(values: Floats) -> Floats:
     return (exponent - 0.5) + s * series * (2.0 / math.log(2.0))
 
 
-class _Scalar:
+class _Scalar(Encoder):
     """A column that becomes one number between 0 and 1, and perhaps a mark where it is missing."""
 
     def __init__(self, name: str, declared: Any, missing: MissingWords) -> None:
-        self.name = name
-        self._declared = declared
-        self._words = missing
-        self._marked = declared.missing == "indicator"
+        super().__init__(name, declared, missing)
         self.features = (name, f"{name} is missing") if self._marked else (name,)
 
     def positions(self, column: Any) -> tuple[Floats, Troubles]:
+        """Between 0 and 1, NaN where missing or in trouble."""
         raise NotImplementedError
 
     def position_of(self, value: Any) -> float:
+        """Where a declared value lies."""
         raise NotImplementedError
 
     def encode(self, column: Any, out: Out) -> Troubles:
@@ -477,17 +493,6 @@ class _Scalar:
             positions *= self._declared.weight
         out[:, 0] = positions
         return troubles
-
-    def sound(self, column: Any) -> bool:  # noqa: ARG002 - for those that know a short way
-        return False
-
-    def complaint(self, trouble: Trouble) -> str | None:
-        if trouble is Trouble.MISSING and self._declared.missing == "refuse":
-            return "has no value; declare what missing values mean, such as missing: indicator"
-        if trouble is Trouble.OUTSIDE and self._declared.outside == "refuse":
-            low, high = self._declared.bounds
-            return f"is outside the declared bounds {low:.12g} to {high:.12g}; widen them, or declare outside: clip"
-        return None
 
 
 class NumericMap(_Scalar):
@@ -552,8 +557,10 @@ class NumericMap(_Scalar):
             return f"a factor of {self._high / self._low:.4g} (from {self._low:.6g} to {self._high:.6g})"
         return f"{self._high - self._low:.6g} (from {self._low:.6g} to {self._high:.6g})"
 
-    def complaint(self, trouble: Trouble) -> str | None:
-        return _NO_NUMBER if trouble is Trouble.WRONG else super().complaint(trouble)
+    def _refusal(self, trouble: Trouble) -> str:
+        if trouble is Trouble.WRONG:
+            return "is not a finite number; decimal commas must become points"
+        return f"is outside the declared bounds {self._low:.12g} to {self._high:.12g}; {_OUTSIDE}"
 
 
 class DateMap(_Scalar):
@@ -579,14 +586,11 @@ class DateMap(_Scalar):
     def unit(self) -> str:
         return f"{self._high - self._low:.0f} days ({' to '.join(self._declared.bounds)})"
 
-    def complaint(self, trouble: Trouble) -> str | None:
+    def _refusal(self, trouble: Trouble) -> str:
         if trouble is Trouble.WRONG:
             form = self._declared.format
             return f"is not a date in the format {'year-month-day' if form == 'iso' else form}"
-        if trouble is Trouble.OUTSIDE and self._declared.outside == "refuse":
-            low, high = self._declared.bounds
-            return f"is outside the declared bounds {low} to {high}; widen them, or declare outside: clip"
-        return super().complaint(trouble)
+        return f"is outside the declared bounds {' to '.join(self._declared.bounds)}; {_OUTSIDE}"
 
 
 class BooleanMap(_Scalar):
@@ -630,10 +634,8 @@ class BooleanMap(_Scalar):
     def unit(self) -> str:
         return "from false to true"
 
-    def complaint(self, trouble: Trouble) -> str | None:
-        if trouble is Trouble.WRONG:
-            return "is none of the words for true and false; declare true_words and false_words"
-        return super().complaint(trouble)
+    def _refusal(self, trouble: Trouble) -> str:  # noqa: ARG002 - a cell is of the wrong type, or nothing is wrong
+        return "is none of the words for true and false; declare true_words and false_words"
 
 
 class OrdinalMap(_Scalar):
@@ -661,25 +663,20 @@ class OrdinalMap(_Scalar):
         low, high = _short(self._declared.values[0]), _short(self._declared.values[-1])
         return f"{count - 1} step{'s' if count > 2 else ''} (from {low} to {high})"
 
-    def complaint(self, trouble: Trouble) -> str | None:
-        if trouble is Trouble.UNKNOWN:
-            return "is none of the declared values; correct it, or declare its value"
+    def _refusal(self, trouble: Trouble) -> str:
         if trouble is Trouble.WRONG:
             return f"is not {self._declared_values.expected_type}"
-        return super().complaint(trouble)
+        return "is none of the declared values; correct it, or declare its value"
 
 
-class CategoryMap:
+class CategoryMap(Encoder):
     """One feature for each value."""
 
     def __init__(self, name: str, declared: CategoryColumn, missing: MissingWords) -> None:
-        self.name = name
-        self._declared = declared
+        super().__init__(name, declared, missing)
         self._declared_values = DeclaredValues(declared, missing)
         names = [f"{name}={_short(value)}" for value in declared.values]
-        count = len(names)
-        nowhere = self._lost = -1
-        self._other = nowhere
+        self._lost = self._other = -1  # nowhere
         if declared.unknown == "other":
             self._other = len(names)
             names.append(f"{name} is another")
@@ -688,7 +685,6 @@ class CategoryMap:
             names.append(f"{name} is missing")
         elif isinstance(declared.missing, FillValue):
             self._lost = declared.values.index(number_or_words([declared.missing.value])[0])
-        self._simple = count
         self.features = tuple(names)
 
     def encode(self, column: Any, out: Out) -> Troubles:
@@ -716,12 +712,10 @@ class CategoryMap:
     def unit(self) -> str:
         return "from one value to any other"
 
-    def complaint(self, trouble: Trouble) -> str | None:
-        if trouble is Trouble.MISSING and self._declared.missing == "refuse":
-            return "has no value; declare what missing values mean, such as missing: indicator"
-        if trouble is Trouble.UNKNOWN and self._declared.unknown == "refuse":
-            return "is none of the declared values; correct it, declare its value, or declare unknown: other"
-        return f"is not {self._declared_values.expected_type}" if trouble is Trouble.WRONG else None
+    def _refusal(self, trouble: Trouble) -> str:
+        if trouble is Trouble.WRONG:
+            return f"is not {self._declared_values.expected_type}"
+        return "is none of the declared values; correct it, declare its value, or declare unknown: other"
 
 
 def _lower(column: Any) -> Any:
@@ -739,25 +733,14 @@ def _short(value: float | str) -> str:
 _LARGEST_SQUARED = 1e150
 
 
-class _Wide:
+class _Wide(Encoder):
     """A column that becomes many numbers, and perhaps a mark where it is missing."""
 
     def __init__(self, name: str, declared: Any, missing: MissingWords) -> None:
-        self.name = name
-        self._declared = declared
-        self._words = missing
+        super().__init__(name, declared, missing)
         self._width: int = declared.width
-        self._marked = declared.missing == "indicator"
         names = [f"{name}[{entry}]" for entry in range(self._width)]
         self.features = (*names, f"{name} is missing") if self._marked else tuple(names)
-
-    def sound(self, column: Any) -> bool:  # noqa: ARG002 - nothing is known without the work itself
-        return False
-
-    def complaint(self, trouble: Trouble) -> str | None:
-        if trouble is Trouble.MISSING and self._declared.missing == "refuse":
-            return "has no value; declare what missing values mean, such as missing: indicator"
-        return None
 
 
 def _cuts(texts: Any, width: int) -> list[int]:
@@ -792,8 +775,8 @@ class TextMap(_Wide):
         length, pieces = self._declared.length, self._declared.pieces
         return f"from one text to another with no {f'{length} ' if length > 1 else ''}{pieces} in common"
 
-    def complaint(self, trouble: Trouble) -> str | None:
-        return "is not text" if trouble is Trouble.WRONG else super().complaint(trouble)
+    def _refusal(self, trouble: Trouble) -> str:  # noqa: ARG002 - a cell is of the wrong type, or nothing is wrong
+        return "is not text"
 
 
 class VectorMap(_Wide):
@@ -858,13 +841,11 @@ class VectorMap(_Wide):
         low, high = self._declared.bounds
         return f"every entry from {low:.6g} to {high:.6g}"
 
-    def complaint(self, trouble: Trouble) -> str | None:
+    def _refusal(self, trouble: Trouble) -> str:
         if trouble is Trouble.WRONG:
             return f"is not a list of {self._width} finite numbers"
-        if trouble is Trouble.OUTSIDE and self._declared.outside == "refuse":
-            what = f"norm {self._declared.norm:.6g}" if self._by_norm else "bounds of its entries"
-            return f"is outside the declared {what}; widen it, or declare outside: clip"
-        return super().complaint(trouble)
+        what = f"norm {self._declared.norm:.6g}" if self._by_norm else "bounds of its entries"
+        return f"is outside the declared {what}; widen it, or declare outside: clip"
 
 
 _BASE = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2^64
@@ -937,17 +918,18 @@ def _places(hashes: NDArray[np.uint64], width: int) -> NDArray[np.int64]:
     return (((mixed >> np.uint64(32)) * np.uint64(width)) >> np.uint64(32)).astype(np.int64)
 
 
+_MAPS: dict[type, type[Encoder]] = {
+    NumericColumn: NumericMap,
+    BooleanColumn: BooleanMap,
+    CategoryColumn: CategoryMap,
+    OrdinalColumn: OrdinalMap,
+    DateColumn: DateMap,
+    TextColumn: TextMap,
+    VectorColumn: VectorMap,
+    ImageColumn: VectorMap,
+}
+
+
 def encoder_for(name: str, declared: Any, missing: MissingWords) -> Encoder:
     """The fixed map of a declared column."""
-    kinds: dict[type, type] = {
-        NumericColumn: NumericMap,
-        BooleanColumn: BooleanMap,
-        CategoryColumn: CategoryMap,
-        OrdinalColumn: OrdinalMap,
-        DateColumn: DateMap,
-        TextColumn: TextMap,
-        VectorColumn: VectorMap,
-        ImageColumn: VectorMap,
-    }
-    made: Encoder = kinds[type(declared)](name, declared, missing)
-    return made
+    return _MAPS[type(declared)](name, declared, missing)

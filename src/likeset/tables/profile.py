@@ -42,6 +42,7 @@ from likeset.tables.records import DeclaredRecords
 from likeset.tables.rows_per_id import IdCount, written_ids
 from likeset.tables.schema import MISSING_WORDS, Schema
 from likeset.tables.sources import Source
+from likeset.text import near_miss
 
 MARK = "from data: replace by public knowledge"
 _MOST_ROWS = 200_000  # of a table that are profiled to find identifiers
@@ -932,7 +933,7 @@ def _check_there(sources: Sequence[Source], names: Sequence[str], wanted: Iterab
     for name in wanted:
         if name is not None and name not in names:
             lacking = next(source for source in sources if name not in source.schema.names)
-            near = documents.near_miss(name, names)
+            near = near_miss(name, names)
             if near or len(sources) == 1:
                 raise BadTable(lacking.name, f"is missing{near}", column=name)
             raise BadTable(lacking.name, "is missing; draft from files that have it", column=name)

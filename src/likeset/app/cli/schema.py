@@ -8,14 +8,14 @@ import typer
 from rich.table import Table
 
 from likeset import documents
-from likeset.app.cli.draft_screen import show_profile
 from likeset.app.report import draft_page
-from likeset.display.screen import JsonFlag, literal, show_json, show_next, show_notes, show_suspicions, stdout
+from likeset.display.screen import JsonFlag, literal, show_json, show_next, show_notes, show_suspicions, stderr, stdout
 from likeset.errors import BadDocument, BadTable, InvalidArgument
 from likeset.files import keep_private_bytes
 from likeset.tables.columns import Trouble
 from likeset.tables.profile import (
     ColumnCount,
+    DraftColumn,
     Inspection,
     SchemaDraft,
     documents_of,
@@ -37,6 +37,8 @@ schema = typer.Typer(
 )
 
 _SCHEMA_ENDINGS = (".yaml", ".yml")
+_NAME_WIDTH, _KIND_WIDTH = 24, 8  # the rest is for the reason: a row of 80 letters has room for few
+_BLOCKS = "▁▂▃▄▅▆▇█"
 
 Files = Annotated[
     list[str], typer.Argument(metavar="FILE...", help="CSV, Parquet, Arrow or another source.", show_default=False)
@@ -79,7 +81,7 @@ def draft(
     if as_json:
         show_json({"out": None if out is None else str(out), **_draft_document(made, loaded)})
         return
-    show_profile(made, shown, beside=out is None)
+    _show_profile(made, shown, beside=out is None)
     if out is None:
         typer.echo(made.text, nl=False)
         return
@@ -88,6 +90,60 @@ def draft(
     show_suspicions(made.included)
     _warn_of_data(loaded)
     show_next(f"edit {out}, then", "likeset", "schema", "check", "--schema", str(out), *files)
+
+
+def _blocks(bars: Sequence[int]) -> str:
+    """Counts as block characters: the largest is full, and none but nothing is empty."""
+    most = max(bars, default=0)
+    steps = len(_BLOCKS) - 1
+    return "".join(" " if not bar else _BLOCKS[round(steps * bar / most)] for bar in bars)
+
+
+def _show_profile(made: SchemaDraft, files: Sequence[str], *, beside: bool) -> None:
+    """What was seen, what each column would be, and why.
+
+    Args:
+        made: the draft.
+        files: as they were given.
+        beside: whether it goes to standard error, since something else goes to standard output.
+    """
+    screen = stderr if beside else stdout
+    rows = max((column.rows for column in made.profile), default=0)
+    shown = ", ".join(files)
+    table = Table(title=f"{literal(shown)}: {rows:,} rows", title_style="bold", title_justify="left")
+    table.add_column("column", overflow="fold", min_width=8, max_width=_NAME_WIDTH)
+    table.add_column("rows", no_wrap=True)
+    table.add_column("missing", justify="right")
+    table.add_column("would be", overflow="fold", max_width=_KIND_WIDTH)
+    table.add_column("why", overflow="fold", ratio=1)
+    for column in made.profile:
+        table.add_row(
+            literal(column.name),
+            _blocks(column.bars),
+            f"{column.missing:,}" if column.missing else "",
+            _proposed_kind(column),
+            literal(column.why) + (f"; [yellow]{literal(column.caution)}[/]" if column.caution else ""),
+        )
+    screen.print(table)
+    if made.absent:
+        words = ", ".join(f"{name} (not in {file})" for name, file in made.absent.items())
+        screen.print(f"[yellow]note:[/] left out, because not all files have them: {literal(words)}", soft_wrap=True)
+    for note in filter(None, (made.comma_remedy, made.wide_note)):
+        screen.print(f"[yellow]note:[/] {literal(note)}", soft_wrap=True)
+    screen.print("[dim]This profile shows your own rows: keep it at home. A schema is public.[/]", soft_wrap=True)
+    if made.left_out:
+        screen.print("[dim]--include COLUMN declares one that was left out all the same[/]", soft_wrap=True)
+    if made.id_hint:
+        words = (
+            f"if {made.id_hint!r} says whose row it is, add --id {made.id_hint}: privacy then protects people, not rows"
+        )
+        screen.print(f"[yellow]note:[/] {literal(words)}", soft_wrap=True)
+
+
+def _proposed_kind(column: DraftColumn) -> str:
+    if column.role == "left out":
+        return "[dim]left out[/]"
+    return "id" if column.role == "id" else f"label: {column.kind}" if column.role == "label" else column.kind
 
 
 def _draft_document(made: SchemaDraft, loaded: Schema) -> dict[str, Any]:
