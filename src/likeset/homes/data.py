@@ -33,6 +33,7 @@ from likeset.tables.rows_per_id import check_ids, check_most_rows
 from likeset.tables.scan import OfferedScan, SourceScan, without_dictionaries
 from likeset.tables.schema import Declaration, Schema, read_labels
 from likeset.tables.sources import BLOCK_ROWS, Block, Source, open_source
+from likeset.text import near_miss
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,7 +388,7 @@ class Registry:
         """
         known = self.names()
         if name not in known:
-            hint = documents.near_miss(name, known) or "; add it with `likeset owner data add`"
+            hint = near_miss(name, known) or "; add it with `likeset owner data add`"
             raise InvalidArgument("data set", name, f"is not registered{hint}")
         place = self._folder / name
         mapping = place / _MAPPING
