@@ -11,7 +11,7 @@ import pytest
 
 from likeset import Interactive, Summarizer, Terms, match
 from likeset.app import cli
-from likeset.app.cli.job_options import job_from
+from likeset.app.cli.match import job_from
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.protocol.run_settings import RunSettings, Setting, settings
 from likeset.run.job import Job

@@ -8,7 +8,7 @@ import pytest
 from typer import Typer
 from typer.testing import CliRunner, Result
 
-from likeset.app.cli.account import account
+from likeset.app.cli.privacy import account
 from likeset.errors import InvalidArgument, UnknownEvent
 from likeset.privacy.events import (
     ROW,

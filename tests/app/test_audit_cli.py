@@ -35,8 +35,8 @@ LYING = trial("lying", claimed=1.0, shift=5.0)
 
 
 def invoke(monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str], trials: Sequence[Trial]) -> tuple[int, str, str]:
-    monkeypatch.setattr("likeset.app.cli.audit.sound_trials", lambda: list(trials))
-    monkeypatch.setattr("likeset.app.cli.audit.broken_trials", lambda: list(trials))
+    monkeypatch.setattr("likeset.app.cli.privacy.sound_trials", lambda: list(trials))
+    monkeypatch.setattr("likeset.app.cli.privacy.broken_trials", lambda: list(trials))
     monkeypatch.setenv("COLUMNS", "200")
     result = CliRunner().invoke(app, ["audit", *arguments], catch_exceptions=False)
     return result.exit_code, result.stdout, result.stderr

@@ -22,7 +22,7 @@ from console_houses import PATIENCE, served
 from console_world import ADDRESS, COOKIE, Browser, signed_in, signed_in_at
 from node_world import SCHEMA, logged, make_node, rows_text, terms
 
-from likeset.app.cli import consoles
+from likeset.app.cli import party
 from likeset.app.console import owner, server
 from likeset.app.console.drawings import over_time
 from likeset.app.console.owner import owner_console, owner_site
@@ -412,7 +412,7 @@ def test_a_browser_is_started_with_a_page_that_only_this_user_can_read(
             yield RunningConsole(running.address, running.link, running.links, threading.Thread())
 
     monkeypatch.setattr("webbrowser.open", note)
-    consoles._run(ended(), open_it=True, as_json=True)
+    party.serve_console(ended(), open_it=True, as_json=True)
     ((address, page, mode),) = opened
     assert "token" not in address
     assert f"url={links[0]}" in page

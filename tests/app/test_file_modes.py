@@ -15,7 +15,7 @@ from remote_world import HereEngine, introduce_all, write_job
 
 import job_world
 from likeset import documents
-from likeset.app.cli import app, run_setup
+from likeset.app.cli import app, run
 from likeset.homes.consumer_home import ConsumerHome
 
 OWNERS = ("a", "b")
@@ -86,7 +86,7 @@ def test_all_that_parties_of_a_run_keep(tmp_path: Path, monkeypatch: pytest.Monk
     done("card", "make", "--new", "--home", made / "node-b")
     introduce_all(made)
     engine = HereEngine(made)
-    monkeypatch.setattr(run_setup, "engine_of", lambda _: engine)
+    monkeypatch.setattr(run, "engine_of", lambda _: engine)
     home = ("--home", made / "home")
     done("run", "invite", job, *home)
     node_a = ("--node", made / "node-a")
@@ -106,7 +106,7 @@ def test_rows_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytes
     import pyarrow as pa
     import pyarrow.csv
 
-    from likeset.app.cli.owner_rows import write_rows
+    from likeset.app.cli.owner import write_rows
     from likeset.errors import InvalidArgument
     from likeset.homes.review import LeftRows
 

@@ -22,7 +22,7 @@ from remote_world import HereEngine, make_world
 import likeset.app
 import likeset.display
 import studies
-from likeset.app.cli import follow, main, run_setup
+from likeset.app.cli import main, run
 from likeset.display import screen
 from likeset.homes.owner_node import OwnerNode
 from likeset.ledger.ledger import Ledger
@@ -145,7 +145,7 @@ def test_a_consumer_reads_what_the_server_says(
     make_world(tmp_path)
     engine = HereEngine(tmp_path)
     home = ("--home", tmp_path / "home")
-    monkeypatch.setattr(run_setup, "engine_of", lambda _: engine)
+    monkeypatch.setattr(run, "engine_of", lambda _: engine)
 
     def told(*words: object) -> str:
         return said("run", *words, *home, capsys=capsys, monkeypatch=monkeypatch)
@@ -157,7 +157,7 @@ def test_a_consumer_reads_what_the_server_says(
     monkeypatch.setattr(engine, "news", lambda _: news)
     assert "evil" in told("watch", "run-1", "--once")
     monkeypatch.undo()
-    monkeypatch.setattr(run_setup, "engine_of", lambda _: engine)
+    monkeypatch.setattr(run, "engine_of", lambda _: engine)
     odd: dict[str, Any] = {
         "outcome": Ending.NOT_CURATED,
         "detail": HOSTILE,
@@ -173,7 +173,7 @@ def test_a_consumer_reads_what_the_server_says(
 def test_a_table_that_changes_is_harmless_too(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = io.StringIO()
     console = type(screen.stdout)(file=shown, width=400)
-    table = follow._Table(HOSTILE)
+    table = run._Table(HOSTILE)
     table.take(Whereabouts(Ending.NOT_CURATED, {HOSTILE: SiteState.WORKING}, HOSTILE))
     console.print(table.table())
     monkeypatch.setattr(screen, "stderr", console)

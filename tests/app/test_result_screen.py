@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from report_sample import sample_result
 
-from likeset.app.cli.result_screen import show_result
+from likeset.app.cli.match import show_result
 from likeset.display.screen import stdout
 
 _REST = {"budget": {"in_words": ""}, "terms": {"summary": {"split": False}}, "warnings": []}

@@ -19,7 +19,7 @@ from console_world import ADDRESS, signed_in_at
 from node_world import rows_text
 from remote_world import HereEngine, make_world, write_job
 
-from likeset.app.cli import app, follow, run_setup
+from likeset.app.cli import app, run
 from likeset.app.console.consumer import consumer_site
 from likeset.app.console.server import application
 from likeset.errors import (
@@ -50,7 +50,7 @@ class World:
         self.folder = folder
         make_world(folder)
         self.engine = HereEngine(folder)
-        monkeypatch.setattr(run_setup, "engine_of", lambda _: self.engine)
+        monkeypatch.setattr(run, "engine_of", lambda _: self.engine)
         monkeypatch.setenv("LIKESET_HOME", str(folder / "home"))
 
     def say(self, *words: object, code: int = 0) -> Any:
@@ -259,7 +259,7 @@ def test_a_run_whose_charge_has_no_draw_says_what_is_spent_and_what_to_do(
     monkeypatch.setattr("likeset.privacy.gaussian_mean.run", _stopped)
     world.say("submit", world.folder / "job.yaml")
     monkeypatch.undo()
-    monkeypatch.setattr(run_setup, "engine_of", lambda _: world.engine)
+    monkeypatch.setattr(run, "engine_of", lambda _: world.engine)
     monkeypatch.setenv("LIKESET_HOME", str(world.folder / "home"))
     why = world.say("watch", "run-1", code=1)["obstacle"]["text"]
     for words in ("your site was stopped", "epsilon = 8 of your budget stays spent", "another name"):
@@ -331,14 +331,14 @@ def test_a_server_that_is_away_for_a_while_is_waited_for(world: World, monkeypat
         return answer
 
     monkeypatch.setattr(world.engine, "state", state)
-    monkeypatch.setattr(follow, "_SECONDS_BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr(run, "_SECONDS_BETWEEN_LOOKS", 0.0)
     shown = world.shown("watch", "run-1").splitlines()
     assert [line.split("  ")[0] for line in shown[:3]] == ["the curator's server does not answer", "starting", "done"]
 
     monkeypatch.setattr(world.engine, "state", lambda _: state_of_a_dead_server())
     with pytest.raises(NoAnswer):
         world.say("watch", "run-1", "--once")
-    monkeypatch.setattr(follow, "_SECONDS_WITHOUT_SERVER", 0.0)
+    monkeypatch.setattr(run, "_SECONDS_WITHOUT_SERVER", 0.0)
     with pytest.raises(NoAnswer):
         world.say("watch", "run-1")
 
@@ -354,9 +354,9 @@ def test_a_terminal_shows_a_table_that_changes(world: World, monkeypatch: pytest
     )
     monkeypatch.setattr(world.engine, "state", lambda _: next(states))
     monkeypatch.setattr(world.engine, "news", lambda _: next(news))
-    monkeypatch.setattr(follow, "_SECONDS_BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr(run, "_SECONDS_BETWEEN_LOOKS", 0.0)
     terminal = Console(file=io.StringIO(), force_terminal=True, width=80)
-    monkeypatch.setattr(follow, "stdout", terminal)
+    monkeypatch.setattr(run, "stdout", terminal)
     world.shown("watch", "run-1")
     drawn = terminal.file.getvalue()  # type: ignore[attr-defined]
     found = [drawn.find(words) for words in ("waits for a decision", "does not take part", "Run run-1: done")]

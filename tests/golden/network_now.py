@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
 
 from remote_world import HereEngine, introduce_all
 
-from likeset.app.cli import run_setup
+from likeset.app.cli import run
 from likeset.homes.curator_home import make_curator_home
 from likeset.homes.mail import Invitation
 from likeset.transports.nvflare.engine import simulate
@@ -52,4 +52,4 @@ class SimulatedEngine(HereEngine):
 def connect(patch: pytest.MonkeyPatch, engine: HereEngine) -> None:
     """Let ``likeset run`` submit to this engine, once everybody has pinned everybody's card."""
     introduce_all(engine.folder)
-    patch.setattr(run_setup, "engine_of", lambda _: engine)
+    patch.setattr(run, "engine_of", lambda _: engine)

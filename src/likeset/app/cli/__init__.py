@@ -18,7 +18,7 @@ __all__ = ["COMMANDS", "app", "main", "whole_program"]
 # Each command: the module and the name in it, and what `likeset --help` says without importing the module.
 COMMANDS = {
     "demo": (
-        "demo:demo",
+        "match:demo",
         "Run the whole market on one machine: five owners, a consumer, secret noise, a real ledger, a report.",
     ),
     "match": ("match:match", "Collect rows from owners that together look like your target."),
@@ -26,27 +26,27 @@ COMMANDS = {
         "match:plan",
         "Say what a job would do and cost, before any owner's row is read or anything is spent.",
     ),
-    "evaluate": ("evaluate:evaluate", "Train models on a summary, and judge them on a labelled test file."),
-    "report": ("report:report", "Render the report of a finished job again, or the page that one owner may see."),
+    "evaluate": ("match:evaluate", "Train models on a summary, and judge them on a labelled test file."),
+    "report": ("match:report", "Render the report of a finished job again, or the page that one owner may see."),
     "account": (
-        "account:account",
+        "privacy:account",
         "Say what releases recorded in a file cost: epsilon at a delta, under the relation that they were planned "
         "under.",
     ),
     "audit": (
-        "audit:audit",
+        "privacy:audit",
         "Bound every mechanism's epsilon from below by observation, and compare it with the claim.",
     ),
     "card": ("card:card", "Cards: who this home is, and which other parties a person here knows."),
-    "curator": ("curator:curator", "The curator's own side: schemas, letters."),
+    "curator": ("party:curator", "The curator's own side: schemas, letters."),
     "ledger": ("ledger:ledger", "Budgets over all runs: what each view may learn, and has learned."),
     "owner": ("owner:owner", "An owner's own side: policy, approvals, what left, budgets."),
     "run": ("run:run", "Runs between organisations, from the consumer's side."),
     "schema": ("schema:schema", "Declared columns: draft a schema, look at it, check files against it."),
     "site": ("site:site", "Connect a node to NVFlare: settle its start-up kit."),
-    "split": ("split:split", "The split curator's workers: their environment."),
+    "split": ("party:split", "The split curator's workers: their environment."),
     "witness": (
-        "witness:witness",
+        "party:witness",
         "A witness's own side: a third organisation that computes on secret shares.",
     ),
 }

@@ -6,8 +6,7 @@ from typing import Annotated, Any, cast, get_args
 
 import typer
 
-from likeset.app.cli.home_paths import HERE, home_option
-from likeset.app.cli.owner_setup import login
+from likeset.app.cli.party import HERE, home_option, login, show_fingerprint
 from likeset.arguments import one_of
 from likeset.display.screen import JsonFlag, complain, literal, show_json, show_notes, stdout
 from likeset.documents import write_text
@@ -17,7 +16,7 @@ from likeset.homes.pinning import check_not_own, home_in, make_own_card, pins_to
 from likeset.trust.cards import Card, Pin, Role, check_fingerprint, read_card
 from likeset.trust.cards import Role as AnyRole
 
-__all__ = ["card", "show_fingerprint"]
+__all__ = ["card"]
 
 card = typer.Typer(
     name="card",
@@ -207,17 +206,6 @@ def revoke(
     _show_change(revoked, "revoked", own, as_json=as_json)
 
 
-def show_fingerprint(shown: Card) -> None:
-    """A card's fingerprint in two lines of four groups, numbered, so that two people can find their way in it."""
-    groups = shown.fingerprint.split("-")
-    half = len(groups) // 2
-    for start in (0, half):
-        line = "   ".join(
-            f"[dim]{number}[/] [bold]{group}[/]" for number, group in enumerate(groups[start:][:half], start + 1)
-        )
-        stdout.print(f"  {line}", soft_wrap=True)
-
-
 def _at_terminal() -> bool:
     return sys.stdin.isatty() and stdout.is_terminal
 
@@ -247,7 +235,6 @@ def _compared(shown: Card, *, as_json: bool) -> str | None:
 
 
 def _is_home(folder: Path) -> bool:
-
     try:
         home_in(folder)
     except InvalidArgument:
@@ -256,7 +243,6 @@ def _is_home(folder: Path) -> bool:
 
 
 def _export(shown: Card, path: Path) -> None:
-
     if path.exists():
         raise InvalidArgument("--export", path, "is there already, and nothing is overwritten; name a new file")
     write_text(path, shown.to_text())

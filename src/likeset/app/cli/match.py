@@ -1,12 +1,20 @@
-"""``likeset match``: from files to a matched training set. ``likeset plan``: what that would do and cost."""
+"""``likeset match``, ``plan``, ``evaluate``, ``report`` and ``demo``: from files to a matched training set."""
 
-from typing import Annotated
+import functools
+import inspect
+import shutil
+import types
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
+from rich.text import Text
 
-from likeset.app.cli.job_options import takes_a_job
-from likeset.app.cli.result_screen import show_guarantees, show_not_private, show_result
-from likeset.app.report import render
+from likeset import documents
+from likeset.app.demo.network import run_network_demo
+from likeset.app.demo.showcase import EPSILON, SIZE, run_showcase
+from likeset.app.report import render, render_for_owner
 from likeset.display.screen import (
     JsonFlag,
     VerboseFlag,
@@ -18,13 +26,232 @@ from likeset.display.screen import (
     show_table,
     stdout,
 )
+from likeset.errors import InvalidArgument
+from likeset.files import make_private_folder
 from likeset.protocol.notices import UniformOffers
+from likeset.protocol.run_settings import Setting, settings
 from likeset.run.job import Job
-from likeset.run.runs import AccountOutlook, JobPlan, plan_job, run_job
+from likeset.run.runs import REPORT, AccountOutlook, JobPlan, plan_job, read_result, run_job
+from likeset.run.words import (
+    GAINS,
+    MEASURES,
+    SHARE,
+    distance_notes,
+    guarantee_lines,
+    guarantee_meanings,
+    headline,
+    labels_in_words,
+    measure_in_words,
+    not_private,
+    number,
+    or_bound,
+    score_in_words,
+    test_in_words,
+)
+from likeset.split.host import split_python
 from likeset.tables.scan import scan_factory
 from likeset.tables.schema import Schema
+from likeset.text import harmless
 
-__all__ = ["match", "plan"]
+JobFile = Annotated[
+    Path | None, typer.Argument(metavar="JOB.yaml", help="A job file; options given beside it count instead.")
+]
+_FINE = "Fine settings"
+
+
+def _text(words: str, *, default: str = "", panel: str | None = None) -> Any:
+    told = _with_default(words, default)
+    return Annotated[str | None, typer.Option(help=told, show_default=False, rich_help_panel=panel)]
+
+
+def _with_default(words: str, default: str) -> str:
+    """Told as a part of the help: a text that is shown as a default stands in brackets of its own."""
+    return f"{words}  \\[default: {default}]" if default else words
+
+
+_OWNERS = typer.Option(metavar="NAME=PATH", help="An owner's rows; once for each owner.")
+_FILES: dict[str, Any] = {
+    "schema": _text("The schema that declares the columns."),
+    "target": _text("Your rows: CSV, Parquet, or another source."),
+    "owner": Annotated[list[str] | None, _OWNERS],
+}
+_PLACES: dict[str, Any] = {
+    "preset": _text("Settings by one name: paper, as published; options beside it count instead."),
+    "public_rows": _text("Rows that anybody may see; they set the release's scale for free."),
+    "ledger": _text("Budgets that outlive this job.", default="in the output directory"),
+    "run": _text("Name of the run in the ledger; made up if not given."),
+    "out": _text("Output directory; must not exist.", default="matched"),
+    "seed_rows": _text("Public rows that start the summary of interactive.", panel=_FINE),
+    "consumer": _text("Your name in the records.", default="consumer", panel=_FINE),
+    "purpose": _text("What the summary is for.", default="a matched training set", panel=_FINE),
+}
+
+
+def _option(setting: Setting) -> Any:
+    """A setting as an option; its words are those of the declaration."""
+    text = setting.meaning.replace("``", "")
+    text = f"{text[0].upper()}{text[1:]}."
+    flag = setting.name.replace("_", "-")
+    names = (f"--{flag}/--no-{flag}",) if setting.type is bool else ()
+    metavar = "PART" if setting.type == tuple[str, ...] else None
+    panel = _FINE if setting.is_fine else None
+    told = _with_default(text, _shown_default(setting))
+    described = typer.Option(*names, help=told, metavar=metavar, show_default=False, rich_help_panel=panel)
+    return Annotated[_typed(setting.type), described]
+
+
+def _shown_default(setting: Setting) -> str:
+    """What counts where neither an option nor a job file says anything; empty where that is nothing."""
+    if isinstance(setting.default, bool):
+        return "yes" if setting.default else "no"
+    if setting.is_required or setting.default in (None, (), ""):
+        return ""
+    return f"{setting.default:g}" if isinstance(setting.default, float) else str(setting.default)
+
+
+def _typed(kind: Any) -> Any:
+    """What the command line reads for a type: text where a word may stand, and None where nothing is given."""
+    if kind == tuple[str, ...]:
+        return list[str] | None
+    if get_origin(kind) is Literal or _word_of(kind) is not None:
+        return str | None
+    return kind | None
+
+
+def _word_of(kind: Any) -> str | None:
+    """The word that may stand in a number's place; None where there is none."""
+    if get_origin(kind) not in (Union, types.UnionType):
+        return None
+    return next((str(get_args(part)[0]) for part in get_args(kind) if get_origin(part) is Literal), None)
+
+
+_OPTIONS: dict[str, Any] = {**_FILES, **{setting.name: _option(setting) for setting in settings()}, **_PLACES}
+
+
+def takes_a_job(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of a job; it gets the job that they describe as its first argument."""
+    own = list(inspect.signature(command).parameters.values())[1:]
+
+    @functools.wraps(command)
+    def with_options(**given: Any) -> None:
+        rest = {parameter.name: given.pop(parameter.name) for parameter in own}
+        owners = given.pop("owner")
+        command(job_from(given.pop("job"), owners=owners, **given), **rest)
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    shared = [inspect.Parameter(name, keyword, default=None, annotation=kind) for name, kind in _OPTIONS.items()]
+    file = inspect.Parameter("job", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=JobFile)
+    parameters = [file, *shared, *(parameter.replace(kind=keyword) for parameter in own)]
+    with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
+    with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return with_options
+
+
+def job_from(path: Path | None, **options: Any) -> Job:
+    """The job of a file, of options, or of a file with options in place of some of its fields."""
+    given = {name: value for name, value in options.items() if value is not None and value != []}
+    if "owners" in given:
+        given["owners"] = owner_files(given["owners"])
+    for setting in settings():
+        word = _word_of(setting.type)
+        if word is not None and given.get(setting.name, word) != word:
+            given[setting.name] = _number(setting, given[setting.name], word)
+    if path is not None:
+        said = Job.load(path).model_dump(by_alias=True, mode="json", exclude_unset=True)
+        return Job.of(**{**{name: value for name, value in said.items() if value is not None}, **given})
+    for name, option in (("schema", "--schema"), ("target", "--target"), ("owners", "--owner"), ("size", "--size")):
+        if name not in given:
+            raise InvalidArgument(option, "missing", "give it, or a job file")
+    return Job.of(**given)
+
+
+def owner_files(pairs: list[str]) -> dict[str, str]:
+    """Owners and their files, from ``NAME=PATH``."""
+    owners: dict[str, str] = {}
+    for pair in pairs:
+        name, sign, source = pair.partition("=")
+        if not sign or not name or not source:
+            raise InvalidArgument("--owner", pair, "must be NAME=PATH, such as north=north.csv")
+        if name in owners:
+            raise InvalidArgument("--owner", name, "is given twice; each owner needs a name of its own")
+        owners[name] = source
+    return owners
+
+
+def _number(setting: Setting, text: str, word: str) -> float:
+    number = get_args(setting.type)[0]
+    kind = "a whole number" if number is int else "a number"
+    try:
+        return number(text)  # type: ignore[no-any-return]
+    except ValueError as error:
+        raise InvalidArgument(f"--{setting.name.replace('_', '-')}", text, f"must be {kind} or {word}") from error
+
+
+def show_result(result: Mapping[str, Any], *, all_notes: bool = True) -> None:
+    """The distance to the target, the contributions and the guarantees."""
+    if not result["private"]:
+        show_not_private(result["noise"])
+    _show_headline(result)
+    _show_comparison(result)
+    if labels := labels_in_words(result["labels"]):
+        stdout.print(f"Labels are {labels}.", soft_wrap=True)
+    _show_owners(result)
+    names = [owner["name"] for owner in result["owners"]]
+    show_guarantees(result["guarantees"], owners=names, title="Privacy guarantees")
+    stdout.print(literal(result["budget"]["in_words"]), soft_wrap=True)
+    show_notes((warning["text"] for warning in result["warnings"]), all_of_them=all_notes)
+
+
+def _show_headline(result: Mapping[str, Any]) -> None:
+    head = headline(result)
+    sentence = f"[bold]{head.rows}[/] {head.relation} [bold]{head.distance}[/]{head.interval}."
+    stdout.print(f"\n{' '.join([sentence, *distance_notes(result)])}\n", soft_wrap=True)
+
+
+def show_not_private(noise: str) -> None:
+    """In red, above a run that is not private."""
+    stdout.print(f"\n[bold white on red] {not_private(noise)} [/]")
+
+
+def _show_comparison(result: Mapping[str, Any]) -> None:
+    lines = result["comparison"]["lines"]
+    scores = list(lines[0]["scores"])
+    rows = []
+    for line in lines:
+        cells = [line["name"], f"{line['squared_mmd']:.5f}"]
+        cells += [f"{line['scores'][score]:.3f}" if score in line["scores"] else "" for score in scores]
+        rows.append([Text(cell, style="bold" if line is lines[0] else "") for cell in cells])
+    head, sentence = measure_in_words(result["comparison"])
+    heads = ["rows", head, *(MEASURES[score] for score in scores)]
+    show_table("Distance to the target", heads, rows, caption=f"{sentence} Smaller is closer.")
+
+
+def _show_owners(result: Mapping[str, Any]) -> None:
+    rows = [
+        (
+            owner["name"],
+            "unknown" if owner["rows"] is None else f"{owner['rows']:,}",  # between organisations only the owner knows
+            "unknown" if owner["heard_bytes"] is None else f"{owner['heard_bytes']:,} bytes",
+            or_bound(owner["disclosed"], owner["disclosed_at_most"], number),
+            f"{owner['selected']:,}",
+            f"{100 * owner['share']:.0f}%",
+        )
+        for owner in result["owners"]
+    ]
+    each = result["rows_seen"] / max(1, result["rows_selected"])
+    seen = f"The curator saw {result['rows_seen']:,} rows, {each:.1f} for each row selected."
+    if result["terms"]["summary"]["split"]:
+        seen = f"The curator computed on secret shares of {result['rows_seen']:,} rows and read none of them."
+    show_table("Contributions", ("owner", "rows", "received", "disclosed", "selected", "share"), rows, caption=seen)
+    stdout.print(SHARE, soft_wrap=True)
+
+
+def show_guarantees(guarantees: Sequence[Mapping[str, Any]], *, owners: Sequence[str], title: str) -> None:
+    """One line for all owners with equal guarantees."""
+    lines = [line.cells for line in guarantee_lines(guarantees, owners=owners)]
+    show_table(title, ("who may learn about whose rows", "at most", "delta", "basis"), lines)
+    for words in guarantee_meanings(guarantees, owners=owners):
+        stdout.print(literal(words), soft_wrap=True)
 
 
 @takes_a_job
@@ -96,7 +323,6 @@ def plan(
 
 
 def _tell(planned: JobPlan, *, all_notes: bool) -> None:
-
     terms, document, traffic = planned.terms, planned.document(), planned.traffic
     owners = "owner" if len(terms.owners) == 1 else "owners"
     target, sent = planned.files.target, traffic.sent_bytes
@@ -164,3 +390,213 @@ def _tell_accounts(accounts: tuple[AccountOutlook, ...]) -> None:
     caption = f"No rows are left for this run of {', '.join(short)}: it would go without." if short else None
     heads = ("what is counted", "limit", "spent", "with this run", "left then")
     show_table("What the ledger leaves", heads, rows, caption=caption)
+
+
+def evaluate(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The output directory of a finished job.")],
+    *,
+    test: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Labelled rows of your target's kind that nobody selected by.")
+    ] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="The schema of the job.  \\[default: the one that its job.yaml names]"),
+    ] = None,
+    owner: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=PATH", help="All rows of an owner, where you have them; once for each owner."),
+    ] = None,
+    by_owner: Annotated[
+        bool, typer.Option("--by-owner", help="Also say what models lose without each owner's rows.")
+    ] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Train models on a summary, and judge them on a labelled test file.
+
+    A linear model, a forest and gradient boosting, with intervals. With all owners' files, also on as many rows
+    drawn at random, and on all rows, with the differences. Where the schema declares an id, the test needs its column:
+    intervals then resample persons. Writes evaluation.json, and a section into report.html.
+
+    Example: `likeset evaluate matched --test test.csv --by-owner`
+    """
+    from likeset.run.evaluate import evaluate_job, write_evaluation
+
+    if test is None:
+        reason = "give a labelled file of your target's kind: without one nobody can say how good a model is there"
+        raise InvalidArgument("--test", "missing", reason)
+    files = owner_files(owner or [])
+    with Waiting(quiet=json) as waiting:
+        evaluation = evaluate_job(
+            folder, test, schema_file=schema, owners=files, by_owner=by_owner, progress=waiting.step
+        )
+    document = write_evaluation(folder, evaluation)
+    documents.write_text(folder / REPORT, render(*read_result(folder), document))
+    if json:
+        show_json(document)
+        return
+    _show(document)
+    stdout.print(f"\nThe report in [bold]{literal(str(folder / REPORT))}[/] has a section on it.", soft_wrap=True)
+
+
+def _on_two_lines(score: Mapping[str, Any]) -> Text:
+    """A score and below it its interval: side by side, three of them do not fit into a row of 80 letters."""
+    value, _, interval = score_in_words(score).partition(" (")
+    return Text(f"{value}\n{interval.removesuffix(')')}")
+
+
+def _show(document: Mapping[str, Any]) -> None:
+    lines = document["models"]
+    measures = list(lines[0]["scores"])
+    for title, kind, caption in (
+        ("What models learn", "scores", test_in_words(document)),
+        (GAINS, "summary_gains", None),
+    ):
+        rows = [
+            (
+                Text(f"{harmless(line['training_set'])}\n{line['rows']:,} rows"),
+                line["model"],
+                *(_on_two_lines(line[kind][measure]) for measure in measures),
+            )
+            for line in lines
+            if line[kind]
+        ]
+        if rows:
+            heads = ("trained on", "model", *(MEASURES[measure] for measure in measures))
+            show_table(title, heads, rows, caption=caption)
+    if document["owners"]:
+        show_table(
+            f"What models lose in {MEASURES[measures[0]]} without an owner's rows",
+            ("without", "rows", "model", "loss"),
+            [
+                (line["owner"], f"{line['rows']:,}", line["model"], score_in_words(line["loss"]))
+                for line in document["owners"]
+            ],
+            caption="Below 0, the model is better without.",
+        )
+    show_notes(document["notes"])
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The output directory of a finished job.")],
+    *,
+    for_owner: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The page that this owner may see: its own transcript.")
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Render the report of a finished job again, or the page that one owner may see.
+
+    Example: `likeset report matched --for-owner north`
+    """
+    from likeset.run.evaluate import read_evaluation
+
+    result, pictures = read_result(folder)
+    if for_owner is None:
+        page, path = render(result, pictures, read_evaluation(folder)), folder / REPORT
+    else:
+        page, path = render_for_owner(result, for_owner), folder / f"report-for-{for_owner.replace('/', '_')}.html"
+    documents.write_text(path, page)
+    if json:
+        show_json({"report": str(path), "for_owner": for_owner, "bytes": len(page.encode())})
+        return
+    stdout.print(f"The report is in [bold]{literal(str(path))}[/].", soft_wrap=True)
+
+
+_MARK = ".likeset-demo"
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Directory for the files and the report.")] = Path("demo"),
+    *,
+    network: Annotated[bool, typer.Option("--network", help="Seven processes that write letters.")] = False,
+    split: Annotated[
+        bool,
+        typer.Option("--split", help="With --network: nobody reads a row but its buyer; needs likeset split setup."),
+    ] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Run the whole market on one machine: five owners, a consumer, secret noise, a real ledger, a report.
+
+    The files of the market stay in OUT/data, so that you can go on with likeset plan and likeset match. With --network
+    owners, curator and consumer are processes of their own; one owner denies, one is killed and comes back. Their
+    letters lie in OUT/mailbox. With --split a witness takes part, and owners' rows are shared among it, the curator and
+    the consumer, so that nobody reads one but who buys it.
+
+    Example: `likeset demo --out demo`
+    """
+    if split and not network:
+        raise InvalidArgument("--split", "given", "goes with --network")
+    if network:
+        _network(out, split=split, json=json)
+        return
+    _clear(out)
+
+    _make(out)
+    with Waiting(quiet=json) as waiting:
+        done = run_showcase(out, render=render, progress=waiting.step, tell=lambda name: waiting.step(name, 1, 1))
+    if json:
+        show_json({**done.result, "report": str(done.out / "report.html")})
+        return
+    stdout.print(
+        "\nFive owners hold handwritten digits, two digits each. A consumer has "
+        f"{done.result['target']['rows']} images, 3s and 4s only,\n"
+        f"and wants [bold]{SIZE} rows[/] to train on that look like them. "
+        f"Owners may learn epsilon = {EPSILON:g} about any of them.",
+        soft_wrap=True,
+    )
+    show_result(done.result)
+    stdout.print(
+        f"\nThe whole story, with pictures: [bold]{literal(str(done.out / 'report.html'))}[/]\n"
+        f"Now with these files: [bold]likeset plan {literal(str(done.out / 'job.yaml'))} --epsilon 1[/]\n",
+        soft_wrap=True,
+    )
+
+
+def _network(out: Path, *, split: bool, json: bool) -> None:
+    """The demo among processes; exit code 1 if a check fails afterwards."""
+    if split:
+        split_python()  # before anything is removed
+    _clear(out)
+
+    _make(out)
+
+    def tell(who: str, what: str) -> None:
+        if not json:
+            stdout.print(f"[bold]{literal(who)}[/] {literal(what)}", soft_wrap=True)
+
+    done = run_network_demo(out, render=render, tell=tell, split=split)
+    if json:
+        checks = dict(done.checks)
+        show_json(
+            {**done.result, "report": str(done.out / "report.html"), "run_seconds": done.seconds, "checks": checks}
+        )
+    else:
+        show_result(done.result)
+        for what, holds in done.checks:
+            stdout.print(f"{'[green]yes[/]' if holds else '[bold red]no[/] '}  {literal(what)}")
+        stdout.print(
+            f"\nThe run itself took {done.seconds:.1f} s. The whole story: "
+            f"[bold]{literal(str(done.out / 'report.html'))}[/]\nWhat each side keeps: [bold]{literal(str(out))}[/]: "
+            "owners, curator, clinic; for instance\n"
+            f"[bold]likeset owner outbox --node {literal(str(out / 'owners' / 'digits-3-4'))}[/]",
+            soft_wrap=True,
+        )
+    if not all(holds for _, holds in done.checks):
+        raise typer.Exit(1)
+
+
+def _make(out: Path) -> None:
+    try:
+        make_private_folder(out)
+        (out / _MARK).write_text("Made by likeset demo, which may replace this directory.\n", encoding="utf-8")
+    except OSError as error:
+        raise InvalidArgument("--out", out, f"cannot be used as a directory: {error.strerror}") from error
+
+
+def _clear(out: Path) -> None:
+    """Make room; only what an earlier demo made is removed."""
+    if not out.exists():
+        return
+    if not (out / _MARK).is_file():
+        raise InvalidArgument("--out", out, "is there already; nothing is overwritten: name another directory")
+    shutil.rmtree(out)

@@ -303,7 +303,6 @@ def _one_schema(first: Path | None, named: Path | None) -> Path:
 
 
 def _show_inspection(name: str, inspection: Inspection) -> None:
-
     told = [column for column in inspection.columns if any(column.counts.values())]
     seen = [trouble for trouble in Trouble if any(column.counts[trouble] for column in told)]
     clean = len(inspection.columns) - len(told)
@@ -366,7 +365,6 @@ def _first_positions(column: ColumnCount) -> str:
 
 
 def _inspection_document(name: str, inspection: Inspection) -> dict[str, Any]:
-
     ids = inspection.id_summary()
     return {
         "file": name,
@@ -394,7 +392,6 @@ def _inspection_document(name: str, inspection: Inspection) -> dict[str, Any]:
 
 
 def _schema_document(loaded: Schema, path: Path) -> dict[str, Any]:
-
     return {
         "path": str(path),
         "digest": loaded.digest,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from likeset.app.cli.mailbox import show_card_to_give
+from likeset.app.cli.party import show_card_to_give
 from likeset.display.screen import JsonFlag, literal, show_json, show_notes, show_table, stdout
 from likeset.errors import InvalidArgument
 from likeset.homes.consumer_home import ConsumerHome
@@ -169,7 +169,6 @@ class _Settled:
 
 
 def _settle_site(settled: _Settled, *, as_json: bool, limits: dict[str, float] | None = None) -> None:
-
     kit, home, said = settled.kit, settled.home, limits or {}
     _check_kit(kit)
     socket = (settled.socket or usual_socket(home, kit)).absolute()
