@@ -410,6 +410,10 @@ def test_files_with_the_same_column_in_different_types_are_one_column() -> None:
     parts = TableProfile(["x"]), TableProfile(["x"]), TableProfile(["x"])
     for part, cells in zip(parts, ([1, 2], ["2", "3.0"], ["a"]), strict=True):
         part.add(pa.table({"x": cells}))
+    days = TableProfile(["x"])
+    days.add(pa.table({"x": ["2020-01-01"]}))
+    mixed = ColumnProfile.union([parts[0].columns["x"], days.columns["x"]])
+    assert (mixed.numbers, mixed.days) == (False, False)
     numbers = ColumnProfile.union([part.columns["x"] for part in parts[:2]])
     assert (numbers.numbers, numbers.values()) == (True, {1.0: 1, 2.0: 2, 3.0: 1})
     assert not ColumnProfile.union([part.columns["x"] for part in parts]).numbers

@@ -193,8 +193,8 @@ class ColumnProfile:
             values, wrong = cells.numbers(as_points(present) if self.commas.has_commas else present, self._missing)
             if wrong is None:
                 self._add_numbers(values)
-            else:  # days are counted from 1970, so that numbers before were no days
-                self.numbers, self.days = False, self.low > self.high
+            else:
+                self.numbers = False
                 self.low, self.high, self.sample = math.inf, -math.inf, []
         if not self.numbers and self.days:
             self.timed |= not pc.all(pc.match_substring_regex(present, _WITHOUT_TIME), min_count=0).as_py()
@@ -219,6 +219,7 @@ class ColumnProfile:
     def _add_numbers(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         present = values[~np.isnan(values)]
         if len(present):
+            self.days = False
             self.whole &= bool((present == np.rint(present)).all())
             self.rising &= bool(present[0] > self._last and (present[1:] > present[:-1]).all())
             self._last = float(present[-1])
