@@ -100,6 +100,7 @@ def looked_at(page: Page, name: str) -> None:
 
 
 def fits(page: Page, name: str, width: int) -> None:
+    page.wait_for_load_state()  # before it, the stylesheet may be missing
     assert page.evaluate("document.documentElement.scrollWidth") <= width, (name, width)
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
@@ -32,8 +33,7 @@ from starlette.middleware.sessions import SessionMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from likeset.display.screen import complain
@@ -50,7 +50,8 @@ MOST_FORM = 2 << 20  # bytes, files included
 MOST_CONNECTIONS = 100
 _MOST_FIELDS, _MOST_FILES, _MOST_NAME, _MOST_SHOWN = 100, 4, 128, 2000
 _PAGE_LENGTH = 15
-_WITHOUT_SESSION = ("/enter", "/static/console.css", "/static/icon.svg")
+_FILES = {"console.css": "text/css", "icon.svg": "image/svg+xml"}
+_WITHOUT_SESSION = ("/enter", *(f"/static/{name}" for name in _FILES))
 _HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'",
@@ -306,7 +307,7 @@ def application(site: Site, *addresses: str) -> ASGIApp:
         *(Route(path, show(page), methods=["POST"]) for path, page in site.actions.items()),
         Route("/enter", enter, methods=["GET"]),
         Route("/leave", leave, methods=["POST"]),
-        Mount("/static", StaticFiles(packages=[("likeset.app.console", "static")])),
+        *(Route(f"/static/{name}", _static(name, kind), methods=["GET"]) for name, kind in _FILES.items()),
     ]
     pages = Starlette(routes=routes)
     pages.router.redirect_slashes = False  # such a redirect would repeat a stranger's address
@@ -324,6 +325,12 @@ def application(site: Site, *addresses: str) -> ASGIApp:
     )
     hosts = [re.sub(r":\d+$", "", origin.partition("://")[2]) for origin in origins]
     return TrustedHostMiddleware(with_sessions, hosts, www_redirect=False)
+
+
+def _static(name: str, kind: str) -> Callable[[Request], Response]:
+    content = resources.files(__package__).joinpath("static", name).read_bytes()
+    # Browsers may cache these: a page that waits for its stylesheet is laid out twice.
+    return lambda _: Response(content, media_type=kind, headers={"cache-control": "private, max-age=300"})
 
 
 def _origin(address: str) -> str:
