@@ -257,11 +257,12 @@ class TestWarnings:
         assert any(isinstance(notice, FewRows) for notice in notices)
         assert {Path(warning.filename) for warning in told} != {Path(sys.modules[Summarizer.__module__].__file__ or "")}
 
-    def test_they_can_be_made_errors(self) -> None:
+    def test_they_can_be_made_errors_that_stop_a_run_before_it_spends(self, tmp_path: Path) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error", LikesetWarning)
             with pytest.raises(LikesetWarning, match="simulated"):
-                fitted()
+                fitted(ledger=tmp_path / "ledger")
+        assert not (tmp_path / "ledger").exists(), "nothing was spent"
 
 
 class TestNotebook:

@@ -171,7 +171,6 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
                 if labels is not None:
                     labels = {name: _labels_of(labels, rows, len(np.asarray(groups))) for name, rows in parts.items()}
                 self._run(target, tables, labels, public_rows, lambda owner, row: int(parts[owner][row]))
-        warn_of(self.warnings_, stacklevel=2)
         return self
 
     def _run(self, target: Any, owners: Any, labels: Any, public_rows: Any, number: Callable[[str, int], int]) -> None:
@@ -184,12 +183,15 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         _ = plan.guarantees  # reject bad settings before a ledger is made
         plan.check_enough_rows(map(len, tables.owners.values()))
         check_workers_here(plan)
+        warnings = _warnings(wishes, tables)
+        warn_of(warnings, stacklevel=3)  # before anything is spent: a caller may have made them errors
         shown = {safe: name for name, safe in tables.safe_names.items()}
         with self._opened_ledger() as ledger, notebook_progress(self.progress) as progress:
             settled = plan.settle(ledger, draws, content=None if self.ledger is None else tables.digest())
             outcome = run_here(plan, settled, _scans(tables), ledger=ledger, shown_names=shown, progress=progress)
         rows = np.stack([tables.owners[shown[owner]][row] for owner, row in outcome.picks])
-        self._set_results(Result(outcome, rows, tables.target), tables, number)
+        self._set_results(Result(outcome, rows, tables.target), tables, number, warnings)
+        warn_of(outcome.warnings, stacklevel=3)
 
     def _draws(self, wishes: RunSettings) -> RunDraws:
         # A run in the ledger goes on with its own draws: they decide which rows of an id take part.
@@ -260,7 +262,9 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             **known,
         )
 
-    def _set_results(self, result: Result, tables: MarketTables, number: Callable[[str, int], int]) -> None:
+    def _set_results(
+        self, result: Result, tables: MarketTables, number: Callable[[str, int], int], warnings: list[Notice]
+    ) -> None:
         shown = {safe: name for name, safe in tables.safe_names.items()}
         outcome, summary = result.outcome, result.outcome.summary
         self.terms_ = outcome.terms
@@ -287,7 +291,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         )
         self.attribution_ = result.attribution
         self.shares_ = {shown[line.owner]: line.share for line in self.attribution_.owners}
-        self.warnings_ = (*_warnings(self._wishes(), tables), *outcome.warnings)
+        self.warnings_ = (*warnings, *outcome.warnings)
         self.story_ = story(
             result,
             labels=self.labels_,
