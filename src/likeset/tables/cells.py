@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 Mask = NDArray[np.bool_]
 
-_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _NAN = r"^[+-]?[nN][aA][nN](\(.*\))?$"
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}($|[T ])"
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -45,7 +45,7 @@ class MissingWords:
 def _missing_words(words: tuple[str, ...]) -> MissingWords:
     """Every column of most schemas has the same ones, and an expression takes longer to make than to use."""
     stripped = array_of_words(sorted({word.strip() for word in words}))
-    are_numbers = pc.match_substring_regex(stripped, _NUMBER)
+    are_numbers = pc.match_substring_regex(stripped, NUMBER)
     numbers = pc.cast(stripped.filter(are_numbers), pa.float64()).to_pylist()
     return MissingWords(stripped, tuple(number + 0.0 for number in numbers))
 
@@ -121,7 +121,7 @@ def _parse_numbers(cells: Any, missing: MissingWords) -> tuple[Any, Mask | None]
     with contextlib.suppress(pa.ArrowInvalid):
         return pc.cast(_without_missing(cells, missing), pa.float64()), None
     cells = _without_missing(_trim(cells), missing)
-    good = pc.match_substring_regex(cells, _NUMBER)
+    good = pc.match_substring_regex(cells, NUMBER)
     parsed = pc.cast(pc.if_else(good, cells, pa.scalar(None, cells.type)), pa.float64())
     # Arrow reads nan as a number that is none, and a block must not be read otherwise for another cell in it.
     nan = pc.match_substring_regex(cells, _NAN)

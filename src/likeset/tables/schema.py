@@ -455,7 +455,7 @@ _HALVES = (0xD800, 0xDFFF)  # code units that are no letters
 
 Bad = list[tuple[Trouble, str, Mask]]
 
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(cells.NUMBER)
 _MISSING = (
     "has no label; leave such rows out, such as by "
     "\"sql:SELECT * FROM read_csv('FILE', all_varchar=true) WHERE LABEL IS NOT NULL\" in place of the file"
