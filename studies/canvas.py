@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from likeset.display.drawing import drawing
+from likeset.display import drawing
 from studies.contract import SIMULATED_SENTENCE
 
 __all__ = ["LOOK", "draw_panels", "mean_curve", "plain_log_axis"]

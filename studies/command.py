@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from likeset.display.program import run_program
-from likeset.display.screen import JsonFlag, complain, literal, make_directory, show_json, show_table, stdout
+from likeset.display import JsonFlag, complain, literal, make_directory, run_program, show_json, show_table, stdout
 from likeset.errors import InvalidArgument
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from likeset.arguments import count, positive
-from likeset.display.screen import show_table
+from likeset.display import show_table
 from likeset.errors import InvalidArgument
 from likeset.privacy.accounting import guarantee
 from likeset.privacy.events import (

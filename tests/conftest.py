@@ -29,8 +29,8 @@ from hypothesis import HealthCheck, settings
 from packaging.markers import Marker
 
 from chance import REPEATED_BY, SEED, examples
+from likeset import display as screen
 from likeset import documents
-from likeset.display import screen
 from likeset.privacy.noise import SecretNoise, SimulatedNoise
 from likeset.trust import cards
 

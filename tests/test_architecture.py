@@ -163,7 +163,7 @@ def test_every_layer_is_named_once() -> None:
         ("likeset/ledger/bad.py", "from likeset.audit import suite", "neighbour"),
         ("likeset/ledger/bad.py", "import likeset.tables", "neighbour"),
         ("likeset/homes/bad.py", "from likeset.summarizer import Summarizer", "lies above it"),
-        ("likeset/display/bad.py", "from likeset.simulation import market", "neighbour"),
+        ("likeset/display.py", "from likeset.simulation import market", "neighbour"),
         ("likeset/geometry/bad.py", "import likeset", "public face"),
         ("likeset/geometry/bad.py", "from likeset import *", "public face"),
         ("likeset/geometry/bad.py", "from likeset import squared_mmd", "no layer"),
@@ -171,7 +171,7 @@ def test_every_layer_is_named_once() -> None:
         ("likeset/app/cli/bad.py", "def f():\n    from studies.registry import STUDIES", "neighbour"),
         ("likeset/run/bad.py", "import studies", "lies above it"),
         ("likeset/app/bad.py", "from likeset.studies.registry import STUDIES", "no layer"),
-        ("likeset/simulation/bad.py", "from likeset.display import screen", "neighbour"),
+        ("likeset/simulation/bad.py", "from likeset.display import stdout", "neighbour"),
         ("likeset/studies/__init__.py", "", "likeset.studies: has no layer"),
         ("studies/bad.py", "from likeset.app.cli import main", "neighbour"),
         ("studies/data/bad.py", "from likeset import app", "neighbour"),
@@ -199,7 +199,7 @@ def test_a_bad_import_or_a_module_without_a_layer_is_caught(
         ),
         (
             "likeset/app/cli/good.py",
-            "from likeset.display import screen\nfrom likeset.geometry.greedy import exact_greedy",
+            "from likeset.display import stdout\nfrom likeset.geometry.greedy import exact_greedy",
         ),
         ("likeset/__init__.py", "from likeset.app import cli\nfrom likeset.geometry import greedy"),
         (

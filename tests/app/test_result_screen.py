@@ -6,7 +6,7 @@ import pytest
 from report_sample import sample_result
 
 from likeset.app.cli.match import show_result
-from likeset.display.screen import stdout
+from likeset.display import stdout
 
 _REST = {"budget": {"in_words": ""}, "terms": {"summary": {"split": False}}, "warnings": []}
 

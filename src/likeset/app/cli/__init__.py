@@ -11,7 +11,7 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from likeset.display.program import run_program
+from likeset.display import run_program
 
 __all__ = ["COMMANDS", "app", "main", "whole_program"]
 

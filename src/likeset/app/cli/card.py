@@ -8,7 +8,7 @@ import typer
 
 from likeset.app.cli.party import HERE, home_option, login, show_fingerprint
 from likeset.arguments import one_of
-from likeset.display.screen import JsonFlag, complain, literal, show_json, show_notes, stdout
+from likeset.display import JsonFlag, complain, literal, show_json, show_notes, stdout
 from likeset.documents import write_text
 from likeset.errors import InvalidArgument
 from likeset.homes.home import PartyHome

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from likeset.display.screen import JsonFlag, complain, literal, show_json, stdout
+from likeset.display import JsonFlag, complain, literal, show_json, stdout
 from likeset.errors import InvalidArgument
 from likeset.ledger.budget import Account
 from likeset.ledger.ledger import Entry, Ledger

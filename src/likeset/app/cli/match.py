@@ -15,7 +15,7 @@ from likeset import documents
 from likeset.app.demo.network import run_network_demo
 from likeset.app.demo.showcase import EPSILON, SIZE, run_showcase
 from likeset.app.report import render, render_for_owner
-from likeset.display.screen import (
+from likeset.display import (
     JsonFlag,
     VerboseFlag,
     Waiting,

@@ -30,7 +30,7 @@ from likeset.app.cli.party import (
     sync_and_show,
     tell_console,
 )
-from likeset.display.screen import (
+from likeset.display import (
     MOST_IN_A_CELL,
     JsonFlag,
     complain,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from likeset.display.screen import JsonFlag, complain, literal, show_json, show_notes, show_table, stderr, stdout
+from likeset.display import JsonFlag, complain, literal, show_json, show_notes, show_table, stderr, stdout
 from likeset.errors import InvalidArgument, LikesetError, missing_extra
 from likeset.homes.compute import ComputeRoom, compute_room
 from likeset.homes.curator_home import SETTINGS_FILE as CURATOR_FILE

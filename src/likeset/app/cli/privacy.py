@@ -16,7 +16,7 @@ from likeset.arguments import count
 from likeset.audit.broken import broken_trials
 from likeset.audit.sound import sound_trials
 from likeset.audit.trials import Trial, TrialVerdict, run_trial
-from likeset.display.screen import JsonFlag, show_json, show_table, stderr
+from likeset.display import JsonFlag, show_json, show_table, stderr
 from likeset.errors import InvalidArgument, UnknownEvent
 from likeset.privacy.accounting import Filter, guarantee
 from likeset.privacy.events import VERSION, Composition, Event, Relation, as_json, from_json, relation_of

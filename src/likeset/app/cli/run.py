@@ -31,7 +31,7 @@ from likeset.app.cli.party import (
     sync_and_show,
 )
 from likeset.app.report import render
-from likeset.display.screen import JsonFlag, complain, literal, show_json, show_notes, show_table, stderr, stdout
+from likeset.display import JsonFlag, complain, literal, show_json, show_notes, show_table, stderr, stdout
 from likeset.errors import BudgetExceeded, InvalidArgument, LikesetError, NoAnswer, UnfinishedRequest
 from likeset.homes.compute import compute_room
 from likeset.homes.consumer_home import ConsumerHome, KeptRun, make_consumer_home

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from likeset import documents
 from likeset.app.report import draft_page
-from likeset.display.screen import JsonFlag, literal, show_json, show_next, show_notes, show_suspicions, stderr, stdout
+from likeset.display import JsonFlag, literal, show_json, show_next, show_notes, show_suspicions, stderr, stdout
 from likeset.errors import BadDocument, BadTable, InvalidArgument
 from likeset.files import keep_private_bytes
 from likeset.tables.columns import Trouble

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from likeset.app.cli.party import show_card_to_give
-from likeset.display.screen import JsonFlag, literal, show_json, show_notes, show_table, stdout
+from likeset.display import JsonFlag, literal, show_json, show_notes, show_table, stdout
 from likeset.errors import InvalidArgument
 from likeset.homes.consumer_home import ConsumerHome
 from likeset.homes.curator_home import CuratorHome, make_curator_home

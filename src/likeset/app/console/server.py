@@ -36,7 +36,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from likeset.display.screen import complain
+from likeset.display import complain
 from likeset.errors import DecidedMeanwhile, InvalidArgument, LikesetError
 from likeset.files import keep_private_bytes, make_private_folder
 from likeset.text import harmless

@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from likeset.display.drawing import drawing
+from likeset.display import drawing
 from likeset.run.words import MEASURES, is_number, measure_in_words, number, quantity, score_in_words
 from likeset.text import harmless
 

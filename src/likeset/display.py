@@ -1,9 +1,10 @@
-"""How every command talks: tables for people, one JSON document for machines, complaints on standard error."""
+"""What people see: tables or one JSON document, errors on standard error, how a program ends, the style of figures."""
 
 import json
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -16,30 +17,13 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from likeset.errors import InvalidArgument
+from likeset.errors import InvalidArgument, LikesetError
 from likeset.files import make_private_folder
 from likeset.text import harmless, without_secrets
 
 if TYPE_CHECKING:
     from likeset.tables.profile import Suspicion
     from likeset.tables.scan import Passed
-
-__all__ = [
-    "MOST_IN_A_CELL",
-    "JsonFlag",
-    "VerboseFlag",
-    "Waiting",
-    "complain",
-    "literal",
-    "make_directory",
-    "show_json",
-    "show_next",
-    "show_notes",
-    "show_suspicions",
-    "show_table",
-    "stderr",
-    "stdout",
-]
 
 MOST_IN_A_CELL = 400
 _MOST_NOTES = 5
@@ -182,3 +166,57 @@ class Waiting:
         """So many rows of a table were read; told on a terminal only, where a bar can move."""
         if self._bar is not None:
             self.step(f"reading {passed.table}", passed.rows, passed.total)
+
+
+def run_program(app: Callable[[], None]) -> None:
+    """Run a command line.
+
+    A user's mistake becomes one line on standard error and exit code 2, Ctrl-C one line and exit code 130.
+
+    Args:
+        app: the ``typer.Typer`` of the program.
+    """
+    try:
+        app()
+    except LikesetError as error:
+        complain("; ".join([str(error), *getattr(error, "__notes__", ())]))
+        sys.exit(2)
+    except SystemExit as ended:
+        interrupt = _interrupt_behind(ended)
+        if interrupt is None:
+            raise
+        complain("; ".join(["interrupted", *getattr(interrupt, "__notes__", ("nothing was left half-written",))]))
+        sys.exit(130)
+
+
+def _interrupt_behind(ended: SystemExit) -> KeyboardInterrupt | None:
+    """The Ctrl-C that ended the program: typer turns it into an exit, without what was noted on it."""
+    cause: BaseException | None = ended
+    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+        cause = cause.__cause__ or cause.__context__
+    return cause
+
+
+_DRAWINGS: dict[str, Any] = {
+    "svg.hashsalt": "likeset",  # the same drawing has the same bytes each time
+    "font.family": "DejaVu Sans",  # comes with matplotlib: the same letters everywhere
+    "font.size": 10.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+
+
+@contextmanager
+def drawing(look: Mapping[str, Any]) -> Iterator[None]:
+    """Everything drawn within the block has this look.
+
+    Args:
+        look: settings of matplotlib beyond those that all drawings share.
+    """
+    import matplotlib as mpl  # heavy, and few commands draw
+
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        settings: Any = {**_DRAWINGS, **look}  # matplotlib's type would name every key
+        mpl.rcParams.update(settings)
+        yield

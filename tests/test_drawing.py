@@ -3,7 +3,7 @@
 import matplotlib as mpl
 import pytest
 
-from likeset.display.drawing import drawing
+from likeset.display import drawing
 
 
 def test_the_users_settings_neither_reach_a_drawing_nor_are_lost() -> None:

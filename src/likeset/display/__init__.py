@@ -1,1 +1,0 @@
-"""What people see: the terminal, how a program ends, the look of drawings."""
