@@ -13,7 +13,7 @@ from likeset.privacy import schedules
 from likeset.privacy.accounting import guarantee
 from likeset.privacy.events import ROW, Event, Norm, Relation, Repeated, RowSum, SelectionSum
 from likeset.privacy.guarantee import Basis
-from studies.paper_prices import (
+from likeset.privacy.paper_prices import (
     dwork_rothblum_vadhan,
     kairouz_oh_viswanath,
     paper_count,

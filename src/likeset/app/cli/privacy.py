@@ -4,6 +4,7 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +22,7 @@ from likeset.errors import InvalidArgument, UnknownEvent
 from likeset.privacy.accounting import Filter, guarantee
 from likeset.privacy.events import VERSION, Composition, Event, Relation, as_json, from_json, relation_of
 from likeset.privacy.guarantee import Guarantee
+from likeset.privacy.paper_prices import PriceComparison, paper_preconditions, price_comparisons
 
 _EXAMPLE_DELTA = 1e-5
 
@@ -28,20 +30,95 @@ _EXAMPLE_DELTA = 1e-5
 def account(
     *,
     events: Annotated[
-        Path, typer.Option(help='A file of releases: {"version": 3, "events": [...]}, or a single "event".')
-    ],
-    delta: Annotated[list[float] | None, typer.Option(help=f"Repeatable. Default: {_EXAMPLE_DELTA:g}.")] = None,
+        Path | None,
+        typer.Option(help='A file of releases: {"version": 3, "events": [...]}, or a single "event".'),
+    ] = None,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="The paper's own settings: its count beside what is proven.")
+    ] = False,
+    delta: Annotated[
+        list[float] | None, typer.Option(help=f"With --events, repeatable. Default: {_EXAMPLE_DELTA:g}.")
+    ] = None,
     exact: Annotated[
         bool,
         typer.Option("--exact", help="Add the exact worst case of exponential choices; takes some seconds."),
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Say what releases recorded in a file cost: epsilon at a delta, under the relation that they were planned under.
+    """Say what releases cost: epsilon at a delta, under a neighbouring relation.
 
-    Example: `likeset account --events releases.json --delta 1e-6`
+    With `--events`, for releases recorded in a file, under the relation that they were planned under; with `--paper`,
+    for the paper's settings, its claim beside what is proven, and the preconditions of its theorem.
+
+    Example: `likeset account --paper`, then `likeset account --events releases.json --delta 1e-6`
     """
-    _events(events, [_EXAMPLE_DELTA] if delta is None else delta, exact=exact, as_json=as_json)
+    if (events is not None) == paper:
+        raise InvalidArgument("--events, --paper", "both" if paper else "neither", "give exactly one of them")
+    if events is not None:
+        _events(events, [_EXAMPLE_DELTA] if delta is None else delta, exact=exact, as_json=as_json)
+        return
+    if delta is not None:
+        raise InvalidArgument("--delta", delta, "goes with --events; --paper has deltas of its own")
+    _paper(exact=exact, as_json=as_json)
+
+
+def _paper(*, exact: bool, as_json: bool) -> None:
+    lines, conditions = price_comparisons(exact_choices=exact), paper_preconditions()
+    if as_json:
+        show_json(
+            {
+                "prices": [
+                    {
+                        "what": line.what,
+                        "observer": line.observer,
+                        "protected": line.protected,
+                        **_price_document(line.proven),
+                        "claimed": None if line.claimed is None else line.claimed.epsilon,
+                        "tightest": None if line.tightest is None else line.tightest.epsilon,
+                    }
+                    for line in lines
+                ],
+                "preconditions": [asdict(condition) for condition in conditions],
+            }
+        )
+        return
+    show_table(
+        "The paper's settings: as it counts, and as proven",
+        ["what owners hear, and what that protects", "delta", "claimed", "proven,\nreplace", "proven,\nadd"],
+        _paper_table(lines, exact=exact),
+        caption="claimed: the paper's count. proven: under replace-one, and under add-or-remove; none: no epsilon is.",
+    )
+    show_table(
+        "Preconditions of the paper's main theorem, at its own parameters (d = 140, p = 500, delta = 1e-4)",
+        ["quantity", "at least", "used"],
+        [[condition.what, f"{condition.needed:.3g}", f"{condition.used:g}"] for condition in conditions],
+    )
+
+
+def _paper_table(lines: Sequence[PriceComparison], *, exact: bool) -> list[list[str | Text]]:
+    """One line for each release, protected row and delta; the two relations side by side."""
+    table: dict[tuple[str, str, float], dict[str, str]] = {}
+    for line in lines:
+        cells = table.setdefault(
+            (line.what, line.protected, line.proven.delta), {"claimed": _epsilon_cell(line.claimed)}
+        )
+        cells[line.proven.relation] = _epsilon_cell(line.tightest if exact and line.tightest else line.proven)
+    return [
+        [
+            Text.assemble(what, (f"\nprotects {protected}", "dim")),
+            f"{delta:g}",
+            cells["claimed"],
+            cells.get("replace-one", "-"),
+            cells.get("add-or-remove", "-"),
+        ]
+        for (what, protected, delta), cells in table.items()
+    ]
+
+
+def _epsilon_cell(answer: Guarantee | None) -> str:
+    if answer is None:
+        return "-"
+    return "none" if math.isinf(answer.epsilon) else f"{answer.epsilon:.4g}"
 
 
 def _events(path: Path, deltas: list[float], *, exact: bool, as_json: bool) -> None:

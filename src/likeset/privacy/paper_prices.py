@@ -1,4 +1,4 @@
-"""How the paper counts, beside what is proven: ``python -m studies.paper_prices``; ``--exact`` for the tightest bounds.
+"""How the paper counts, beside what is proven: ``likeset account --paper``; ``--exact`` for the tightest bounds.
 
 The paper states a composition theorem (Kairouz, Oh and Viswanath) and prints two totals. The totals are what the older
 theorem of Dwork, Rothblum and Vadhan gives for half of the mechanisms that Algorithm 2 runs. Both are here so that the
@@ -6,14 +6,10 @@ numbers can be reproduced; docs/paper-audit.md discusses them. Nothing here is u
 """
 
 import math
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from rich.text import Text
-
 from likeset.arguments import count, positive
-from likeset.display import show_table
 from likeset.errors import InvalidArgument
 from likeset.privacy.accounting import guarantee
 from likeset.privacy.events import (
@@ -310,48 +306,3 @@ def _promise_lines(
         )
         for relation in Relation
     ]
-
-
-def main(*, exact: bool) -> None:
-    """Print both tables."""
-    show_table(
-        "The paper's settings: as it counts, and as proven",
-        ["what owners hear, and what that protects", "delta", "claimed", "proven,\nreplace", "proven,\nadd"],
-        _paper_table(price_comparisons(exact_choices=exact), exact=exact),
-        caption="claimed: the paper's count. proven: under replace-one, and under add-or-remove; none: no epsilon is.",
-    )
-    show_table(
-        "Preconditions of the paper's main theorem, at its own parameters (d = 140, p = 500, delta = 1e-4)",
-        ["quantity", "at least", "used"],
-        [[condition.what, f"{condition.needed:.3g}", f"{condition.used:g}"] for condition in paper_preconditions()],
-    )
-
-
-def _paper_table(lines: Sequence[PriceComparison], *, exact: bool) -> list[list[str | Text]]:
-    """One line for each release, protected row and delta; the two relations side by side."""
-    table: dict[tuple[str, str, float], dict[str, str]] = {}
-    for line in lines:
-        cells = table.setdefault(
-            (line.what, line.protected, line.proven.delta), {"claimed": _epsilon_cell(line.claimed)}
-        )
-        cells[line.proven.relation] = _epsilon_cell(line.tightest if exact and line.tightest else line.proven)
-    return [
-        [
-            Text.assemble(what, (f"\nprotects {protected}", "dim")),
-            f"{delta:g}",
-            cells["claimed"],
-            cells.get("replace-one", "-"),
-            cells.get("add-or-remove", "-"),
-        ]
-        for (what, protected, delta), cells in table.items()
-    ]
-
-
-def _epsilon_cell(answer: Guarantee | None) -> str:
-    if answer is None:
-        return "-"
-    return "none" if math.isinf(answer.epsilon) else f"{answer.epsilon:.4g}"
-
-
-if __name__ == "__main__":
-    main(exact="--exact" in sys.argv)

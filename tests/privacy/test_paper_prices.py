@@ -1,10 +1,19 @@
 """The paper's settings: its count beside what is proven."""
 
-import pytest
+import json
 
+import pytest
+from typer import Typer
+from typer.testing import CliRunner
+
+from likeset.app.cli.privacy import account
+from likeset.errors import InvalidArgument
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import Basis
-from studies.paper_prices import PriceComparison, main, paper_preconditions, price_comparisons
+from likeset.privacy.paper_prices import PriceComparison, paper_preconditions, price_comparisons
+
+app = Typer()
+app.command()(account)
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +75,16 @@ def test_preconditions_ask_for_more_than_there_is() -> None:
     assert needed["seed rows, |D_init|"] == pytest.approx(4e13, rel=0.02)
 
 
-def test_the_tables_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    main(exact=False)
-    shown = capsys.readouterr().out
+def test_the_command_prints_both_tables_and_the_same_numbers_as_json() -> None:
+    shown = CliRunner().invoke(app, ["--paper"]).stdout
     assert "1.401" in shown
     assert "3.307" in shown
-    assert "Preconditions" in shown
+    document = json.loads(CliRunner().invoke(app, ["--paper", "--json"]).stdout)
+    assert round(document["prices"][0]["claimed"], 3) == 1.401
+    assert {"what", "needed", "used"} == set(document["preconditions"][0])
+
+
+def test_exactly_one_question_is_asked() -> None:
+    for arguments in ((), ("--paper", "--delta", "0.1")):
+        result = CliRunner().invoke(app, list(arguments))
+        assert isinstance(result.exception, InvalidArgument)
