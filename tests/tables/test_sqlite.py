@@ -286,6 +286,6 @@ def test_an_interrupt_while_the_copy_is_made_leaves_nothing(database: Path, monk
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(databases._CONVERSIONS, pa.int64(), interrupted)
+    monkeypatch.setitem(databases._CONVERSIONS, pa.string(), interrupted)
     with pytest.raises(KeyboardInterrupt):
         open_source(f"sqlite:{database}?table=patients")

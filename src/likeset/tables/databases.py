@@ -240,7 +240,7 @@ def _batches(reader: pa.RecordBatchReader, failures: tuple[type[Exception], ...]
 
 _FETCHED_ROWS = 16384
 _READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
-_KINDS = ("text", "blob", "real", "integer")
+_TYPES = {b"blob": pa.binary(), b"integer": pa.int64(), b"real": pa.float64(), b"text": pa.string()}
 _SEVERAL = "the query is refused: it must be one SELECT, and nothing may follow it"
 
 
@@ -301,15 +301,15 @@ def _sqlite_schema(connection: sqlite3.Connection, query: str, *, name: str) -> 
     names = [column[0] for column in connection.execute(query).description]
     check_names(names, table=name)
     columns = [f"c{place}" for place in range(len(names))]
-    asked = ", ".join(f"max(typeof({column}) = '{kind}')" for column in columns for kind in _KINDS)
+    kinds = [f"nullif(typeof({column}), 'null')" for column in columns]
+    asked = ", ".join(f"min({kind}), max({kind})" for kind in kinds)
     seen = iter(*connection.execute(f"WITH q({', '.join(columns)}) AS (\n{query}\n) SELECT {asked} FROM q"))  # noqa: S608
     fields = []
-    for column in names:
-        kinds = {kind for kind in _KINDS if next(seen)}
-        if "blob" in kinds and len(kinds) > 1:
+    for column in names:  # by the names of kinds, in their order: blob, integer, real, text
+        least, most = next(seen), next(seen)
+        if least != most and least == b"blob":
             raise BadTable(name, "holds bytes in some rows and text or numbers in others; use one kind", column=column)
-        plain = pa.float64() if "real" in kinds else pa.int64() if kinds else pa.string()
-        fields.append((column, pa.binary() if "blob" in kinds else pa.string() if "text" in kinds else plain))
+        fields.append((column, _TYPES.get(most, pa.string())))
     return pa.schema(fields)
 
 
@@ -318,15 +318,22 @@ def _sqlite_batches(cursor: sqlite3.Cursor, schema: pa.Schema, *, name: str) -> 
     while rows := cursor.fetchmany(_FETCHED_ROWS):
         arrays = []
         for values, field in zip(zip(*rows, strict=True), schema, strict=True):
-            convert = _CONVERSIONS[field.type]
-            cells: list[Any] = []
             try:
-                cells.extend(None if value is None else convert(value) for value in values)
-            except UnicodeDecodeError:
-                raise BadTable(name, "is not in UTF-8", place=f"row {first + len(cells)}", column=field.name) from None
-            arrays.append(pa.array(cells, field.type))
+                arrays.append(pa.array(values, field.type))
+            except (pa.ArrowException, TypeError, ValueError):  # numbers among texts, or text that is no UTF-8
+                arrays.append(_converted(values, field, first=first, name=name))
         yield pa.record_batch(arrays, schema=schema)
         first += len(rows)
+
+
+def _converted(values: Sequence[Any], field: pa.Field, *, first: int, name: str) -> pa.Array:
+    convert = _CONVERSIONS[field.type]
+    cells: list[Any] = []
+    try:
+        cells.extend(None if value is None else convert(value) for value in values)
+    except UnicodeDecodeError:
+        raise BadTable(name, "is not in UTF-8", place=f"row {first + len(cells)}", column=field.name) from None
+    return pa.array(cells, field.type)
 
 
 _CONVERSIONS: dict[pa.DataType, Callable[[Any], Any]] = {

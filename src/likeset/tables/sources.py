@@ -621,10 +621,11 @@ def _check_marks(
     chunk: bytes, signs: NDArray[np.uint8], marks: NDArray[np.int64], delimiter: str, *, table: str, line: int
 ) -> None:
     """Each opening mark begins a field, each closing one ends it; two together stand for one inside a field."""
-    edge = np.frombuffer(f'{delimiter}\n\r"'.encode(), dtype=np.uint8)
+    edge = np.zeros(256, dtype=np.bool_)
+    edge[[ord(sign) for sign in f'{delimiter}\n\r"']] = True
     opening, closing = marks[0::2], marks[1::2]
-    inside = opening[(opening > 0) & ~np.isin(signs[opening - 1], edge)]
-    after = opening[: len(closing)][~np.isin(signs[np.minimum(closing + 1, len(signs) - 1)], edge)]
+    inside = opening[(opening > 0) & ~edge[signs[opening - 1]]]
+    after = opening[: len(closing)][~edge[signs[np.minimum(closing + 1, len(signs) - 1)]]]
     if len(inside) or len(after):
         first = int(min([*inside[:1], *after[:1]]))
         reason = (
