@@ -62,6 +62,62 @@ def show_json(document: Any) -> None:
     sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
 
 
+def emit(document: Any, *, as_json: bool, view: Callable[[], None] | None = None) -> None:
+    """Show what a command returns: one JSON document for machines, the view or plain tables for people.
+
+    Args:
+        document: what the command returns.
+        as_json: whether it is for machines.
+        view: shows it to people; by default objects become lines and lists of objects tables.
+    """
+    if as_json:
+        show_json(document)
+    elif view is not None:
+        view()
+    else:
+        _show_document(document)
+
+
+def _show_document(document: Any, title: str = "") -> None:
+    if isinstance(document, dict):
+        tables = {name: value for name, value in document.items() if _is_table(value)}
+        lines = {name: value for name, value in document.items() if name not in tables and value not in (None, [], {})}
+        width = max((len(name) for name in lines), default=0)
+        for name, value in lines.items():
+            stdout.print(f"[bold]{literal(_words(name).ljust(width))}[/]  {literal(_cell(value))}", soft_wrap=True)
+        for name, value in tables.items():
+            _show_document(value, _words(name))
+    elif _is_table(document):
+        heads = list(dict.fromkeys(name for row in document for name in row))
+        show_table(
+            title, [_words(name) for name in heads], [[_cell(row.get(name)) for name in heads] for row in document]
+        )
+    else:
+        stdout.print(literal(_cell(document)), soft_wrap=True)
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{_words(str(name))} {_cell(one)}" for name, one in value.items())
+    return ", ".join(map(_cell, value)) if isinstance(value, list) else str(value)
+
+
 def show_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text]], *, caption: str | None = None
 ) -> None:
@@ -171,7 +227,8 @@ class Waiting:
 def run_program(app: Callable[[], None]) -> None:
     """Run a command line.
 
-    A user's mistake becomes one line on standard error and exit code 2, Ctrl-C one line and exit code 130.
+    A user's mistake becomes one line on standard error and exit code 2, Ctrl-C one line and exit code 130. With
+    ``--json`` a mistake is one JSON object on standard output as well.
 
     Args:
         app: the ``typer.Typer`` of the program.
@@ -179,7 +236,10 @@ def run_program(app: Callable[[], None]) -> None:
     try:
         app()
     except LikesetError as error:
-        complain("; ".join([str(error), *getattr(error, "__notes__", ())]))
+        message = "; ".join([str(error), *getattr(error, "__notes__", ())])
+        if "--json" in sys.argv:
+            show_json({"error": {"kind": type(error).__name__, "message": harmless(message)}})
+        complain(message)
         sys.exit(2)
     except SystemExit as ended:
         interrupt = _interrupt_behind(ended)

@@ -75,9 +75,13 @@ def complaint(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
                 code = ended.code
                 raise
         shown = capsys.readouterr()
-        assert (code, shown.out) == (2, ""), shown
+        assert code == 2, shown
         line = shown.err.removesuffix("\n")
         assert line.startswith("error: ")
+        if "--json" in words:
+            assert json.loads(shown.out)["error"]["message"] == line.removeprefix("error: ")
+        else:
+            assert shown.out == ""
         assert line.isprintable(), ascii(line)
         assert files(world.place) == before
         return line

@@ -1,5 +1,6 @@
 """Exit codes and shell completion are as ``docs/cli.md`` tells."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 import likeset
 from likeset.app import cli
+from likeset.display import emit, stdout
 from likeset.tables.schema import Schema
 
 ROOT = Path(__file__).parents[2]
@@ -49,6 +51,42 @@ def test_exit_codes_are_those_of_the_table(
     found.append(ended(monkeypatch, *check))
     assert found == [int(code) for code in re.findall(r"^\| (\d+) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)]
     assert "interrupted" in capsys.readouterr().err
+
+
+def test_with_json_a_mistake_is_one_document_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("schema", "show", str(tmp_path / "none.yaml"))
+    assert ended(monkeypatch, *arguments) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert ended(monkeypatch, *arguments, "--json") == 2
+    shown = capsys.readouterr()
+    assert shown.err == told.err
+    assert json.loads(shown.out)["error"]["message"] == told.err.removeprefix("error: ").strip()
+
+
+def test_people_see_lines_for_an_object_and_a_table_for_a_list_of_objects(capsys: pytest.CaptureFixture[str]) -> None:
+    document = {
+        "run_name": "first",
+        "rows": 1200,
+        "done": True,
+        "left": None,
+        "owners": [{"name": "[a]"}, {"name": "b"}],
+    }
+    emit(document, as_json=False)
+    shown = capsys.readouterr().out
+    assert [line.split() for line in shown.splitlines()[:3]] == [
+        ["run", "name", "first"],
+        ["rows", "1,200"],
+        ["done", "yes"],
+    ]
+    assert "[a]" in shown
+    assert "left" not in shown
+    emit(document, as_json=False, view=lambda: stdout.print("seen"))
+    assert capsys.readouterr().out == "seen\n"
+    emit(document, as_json=True, view=lambda: stdout.print("seen"))
+    assert json.loads(capsys.readouterr().out) == document
 
 
 def test_arguments_that_do_not_exist_are_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:

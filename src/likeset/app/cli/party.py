@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from likeset.display import JsonFlag, complain, literal, show_json, show_notes, show_table, stderr, stdout
+from likeset.display import JsonFlag, complain, emit, literal, show_json, show_notes, show_table, stderr, stdout
 from likeset.errors import InvalidArgument, LikesetError, missing_extra
 from likeset.homes.compute import ComputeRoom, compute_room
 from likeset.homes.curator_home import SETTINGS_FILE as CURATOR_FILE
@@ -118,6 +118,11 @@ def show_fingerprint(shown: Card) -> None:
             f"[dim]{number}[/] [bold]{group}[/]" for number, group in enumerate(groups[start:][:half], start + 1)
         )
         stdout.print(f"  {line}", soft_wrap=True)
+
+
+def _show_made(home: CuratorHome | WitnessHome, *, to: str, role: str) -> None:
+    stdout.print(f"[bold green]made[/]  {literal(str(home.folder))}", soft_wrap=True)
+    show_card_to_give(home, to=to, role=role)
 
 
 def show_card_to_give(home: CuratorHome | WitnessHome, *, to: str, role: str) -> None:
@@ -350,12 +355,7 @@ def split_setup(
     except InvalidArgument:
         path = make_environment(folder, python=python or sys.executable)
         made = True
-    if as_json:
-        show_json({"environment": str(folder), "python": str(path), "made": made})
-        return
-    word = "made" if made else "ready"
-    stdout.print(f"[bold green]{word}[/]  {literal(str(folder))}", soft_wrap=True)
-    stdout.print("Try it with: likeset split check", soft_wrap=True)
+    emit({"environment": str(folder), "python": str(path), "made": made}, as_json=as_json)
 
 
 @split.command("check")
@@ -367,12 +367,7 @@ def split_check(*, at: AtOption = None, as_json: JsonFlag = False) -> None:
     folder = environment_folder() if at is None else at
     versions = try_worker(worker_python(folder))
     program = program_digest()
-    if as_json:
-        show_json({"environment": str(folder), "versions": versions, "program": program})
-        return
-    show_table("A worker starts", ["part", "version"], [[name, version] for name, version in sorted(versions.items())])
-    stdout.print(f"environment  {literal(str(folder))}", soft_wrap=True)
-    stdout.print(f"program  {program}", soft_wrap=True)
+    emit({"environment": str(folder), "versions": versions, "program": program}, as_json=as_json)
 
 
 curator = typer.Typer(
@@ -380,7 +375,7 @@ curator = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
-CuratorPath = Annotated[Path, home_option("The curator's directory")]
+PartyPath = Annotated[Path, home_option("The party's directory")]
 
 
 @curator.command("init")
@@ -405,12 +400,9 @@ def curator_init(
         Schema.load(path)  # before anything is made
     home = make_curator_home(folder, name=name, mailboxes=mailbox or (), listen=listen, reach_at=reach_at)
     known = [home.add_schema(path) for path in schema or []]
-    if as_json:
-        digests = [declared.digest for declared in known]
-        show_json({"home": str(folder), "name": name, "card": home.card().fingerprint, "schemas": digests})
-        return
-    stdout.print(f"[bold green]made[/]  {literal(str(folder))}", soft_wrap=True)
-    show_card_to_give(home, to="consumers and owners", role="curator")
+    digests = [declared.digest for declared in known]
+    document = {"home": str(folder), "name": name, "card": home.card().fingerprint, "schemas": digests}
+    emit(document, as_json=as_json, view=lambda: _show_made(home, to="consumers and owners", role="curator"))
 
 
 @curator.command("schema")
@@ -422,7 +414,7 @@ def curator_schema(
     seed_rows: Annotated[
         list[Path] | None, typer.Option(help="Public rows that runs may start from, on those schemas; repeatable.")
     ] = None,
-    home: CuratorPath = HERE,
+    home: PartyPath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
     """Know schemas, and list all that are known. A run on another one ends before anybody is asked for rows.
@@ -434,52 +426,32 @@ def curator_schema(
         opened.add_schema(path)
     digests = [digest for path in seed_rows or [] for digest in opened.add_seed_rows(str(path))]
     known = opened.schemas_known()
-    if as_json:
-        documents = [{"schema": declared.digest, "columns": list(declared.record_columns)} for declared in known]
-        show_json({"schemas": documents, "seed_rows_added": digests})
-        return
-    rows = [[", ".join(declared.record_columns), declared.digest[:12]] for declared in known]
-    show_table("Schemas that runs may use", ["columns", "digest"], rows)
-    for digest in digests:
-        stdout.print(f"[bold green]added[/]  public rows {literal(digest[:12])}")
+    documents = [{"schema": declared.digest, "columns": list(declared.record_columns)} for declared in known]
+    emit({"schemas": documents, "seed_rows_added": digests}, as_json=as_json)
 
 
-@curator.command("sync")
-def curator_sync(*, mailbox: MailboxOption = None, home: CuratorPath = HERE, as_json: JsonFlag = False) -> None:
-    """Look into the mailboxes once: take what came, send what is due. Exit code 1 if one cannot be used now.
-
-    Without --mailbox those that curator.yaml names. Made for cron.
-
-    Example: `likeset curator sync --mailbox file:///mnt/share --home curator`
-    """
-    with _curator_desks(home, mailbox, stays=False) as desks:
-        sync_and_show(desks, as_json=as_json, notes=nobody_known(home))
-
-
-@curator.command("serve")
-def curator_serve(
+def _mail_commands(
+    noun: typer.Typer,
+    opened: Callable[[Path], CuratorHome | WitnessHome],
+    desk: Callable[[Path, Store, ComputeRoom | None], Desk],
     *,
-    mailbox: MailboxOption = None,
-    every: EveryOption = 60.0,
-    home: CuratorPath = HERE,
-    as_json: JsonFlag = False,
+    file: str,
+    sync_help: str,
+    serve_help: str,
 ) -> None:
-    """Stay, and look into the mailboxes again and again, with pauses that grow while nothing comes.
+    """The commands ``sync`` and ``serve`` of a party that computes in split runs."""
 
-    SIGTERM and Ctrl-C end it between two letters, with exit code 0. A mailbox that is away is tried again. Split runs
-    are computed beside the looks, if curator.yaml says where to listen.
+    @noun.command(help=sync_help)
+    def sync(*, mailbox: MailboxOption = None, home: PartyPath = HERE, as_json: JsonFlag = False) -> None:
+        with computing_desks(opened(home), mailbox, desk, file=file, stays=False) as desks:
+            sync_and_show(desks, as_json=as_json, notes=nobody_known(home))
 
-    Example: `likeset curator serve --mailbox file:///mnt/share --home curator`
-    """
-    with _curator_desks(home, mailbox, stays=True) as desks:
-        serve_and_show(desks, every=every, as_json=as_json, notes=nobody_known(home))
-
-
-def _curator_desks(folder: Path, given: list[str] | None, *, stays: bool) -> AbstractContextManager[list[Desk]]:
-    home = opened_curator(folder)
-    return computing_desks(
-        home, given, lambda at, store, room: curator_desk(at, store, room=room), file=CURATOR_FILE, stays=stays
-    )
+    @noun.command(help=serve_help)
+    def serve(
+        *, mailbox: MailboxOption = None, every: EveryOption = 60.0, home: PartyPath = HERE, as_json: JsonFlag = False
+    ) -> None:
+        with computing_desks(opened(home), mailbox, desk, file=file, stays=True) as desks:
+            serve_and_show(desks, every=every, as_json=as_json, notes=nobody_known(home))
 
 
 def opened_curator(folder: Path) -> CuratorHome:
@@ -489,12 +461,32 @@ def opened_curator(folder: Path) -> CuratorHome:
     return home
 
 
+_mail_commands(
+    curator,
+    opened_curator,
+    lambda at, store, room: curator_desk(at, store, room=room),
+    file=CURATOR_FILE,
+    sync_help="""Look into the mailboxes once: take what came, send what is due. Exit code 1 if one cannot be used now.
+
+    Without --mailbox those that curator.yaml names. Made for cron.
+
+    Example: `likeset curator sync --mailbox file:///mnt/share --home curator`
+    """,
+    serve_help="""Stay, and look into the mailboxes again and again, with pauses that grow while nothing comes.
+
+    SIGTERM and Ctrl-C end it between two letters, with exit code 0. A mailbox that is away is tried again. Split runs
+    are computed beside the looks, if curator.yaml says where to listen.
+
+    Example: `likeset curator serve --mailbox file:///mnt/share --home curator`
+    """,
+)
+
+
 witness = typer.Typer(
     name="witness",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
-WitnessPath = Annotated[Path, home_option("The witness's directory")]
 
 
 @witness.command("init")
@@ -516,16 +508,17 @@ def witness_init(
     --reach-at uni.example:7301`
     """
     home = make_witness_home(folder, name=name, mailboxes=mailbox or (), listen=listen, reach_at=reach_at)
-    if as_json:
-        show_json({"home": str(folder), "name": name, "card": home.card().fingerprint, "promises": list(PROMISES)})
-        return
-    stdout.print(f"[bold green]made[/]  {literal(str(folder))}", soft_wrap=True)
-    show_card_to_give(home, to="consumers, curators and owners", role="witness")
-    _show_promises()
+    document = {"home": str(folder), "name": name, "card": home.card().fingerprint, "promises": list(PROMISES)}
+
+    def view() -> None:
+        _show_made(home, to="consumers, curators and owners", role="witness")
+        _show_promises()
+
+    emit(document, as_json=as_json, view=view)
 
 
 @witness.command("check")
-def witness_check(*, home: WitnessPath = HERE, as_json: JsonFlag = False) -> None:
+def witness_check(*, home: PartyPath = HERE, as_json: JsonFlag = False) -> None:
     """Say what this witness promises, and whether it can: keys, cards, workers, ports. Exit code 1 if something fails.
 
     Example: `likeset witness check --home uni`
@@ -542,49 +535,32 @@ def witness_check(*, home: WitnessPath = HERE, as_json: JsonFlag = False) -> Non
         raise typer.Exit(1)
 
 
-@witness.command("sync")
-def witness_sync(*, mailbox: MailboxOption = None, home: WitnessPath = HERE, as_json: JsonFlag = False) -> None:
-    """Look into the mailboxes once: take what came, send what is due. Exit code 1 if one cannot be used now.
-
-    Nothing is computed: for that somebody must stay, here and at the two others, with `serve`.
-
-    Example: `likeset witness sync --home uni`
-    """
-    with _witness_desks(home, mailbox, stays=False) as desks:
-        sync_and_show(desks, as_json=as_json, notes=nobody_known(home))
-
-
-@witness.command("serve")
-def witness_serve(
-    *,
-    mailbox: MailboxOption = None,
-    every: EveryOption = 60.0,
-    home: WitnessPath = HERE,
-    as_json: JsonFlag = False,
-) -> None:
-    """Stay, look into the mailboxes again and again, and compute when all three are ready.
-
-    SIGTERM and Ctrl-C end it between two letters, with exit code 0; what was computed so far is kept, and goes on with
-    the next call. A mailbox that is away is tried again.
-
-    Example: `likeset witness serve --home uni`
-    """
-    with _witness_desks(home, mailbox, stays=True) as desks:
-        serve_and_show(desks, every=every, as_json=as_json, notes=nobody_known(home))
-
-
-def _witness_desks(folder: Path, given: list[str] | None, *, stays: bool) -> AbstractContextManager[list[Desk]]:
-    home = opened_witness(folder)
-    return computing_desks(
-        home, given, lambda at, store, room: witness_desk(at, store, room=room), file=WITNESS_FILE, stays=stays
-    )
-
-
 def opened_witness(folder: Path) -> WitnessHome:
     """The witness's home in a directory."""
     home = WitnessHome(folder)
     home.check()
     return home
+
+
+_mail_commands(
+    witness,
+    opened_witness,
+    lambda at, store, room: witness_desk(at, store, room=room),
+    file=WITNESS_FILE,
+    sync_help="""Look into the mailboxes once: take what came, send what is due. Exit code 1 if one cannot be used now.
+
+    Nothing is computed: for that somebody must stay, here and at the two others, with `serve`.
+
+    Example: `likeset witness sync --home uni`
+    """,
+    serve_help="""Stay, look into the mailboxes again and again, and compute when all three are ready.
+
+    SIGTERM and Ctrl-C end it between two letters, with exit code 0; what was computed so far is kept, and goes on with
+    the next call. A mailbox that is away is tried again.
+
+    Example: `likeset witness serve --home uni`
+    """,
+)
 
 
 def _show_promises() -> None:
