@@ -144,7 +144,7 @@ def test_purge_removes_messages_and_keeps_charges(path: Path) -> None:
     before = document("show", path)["accounts"]
     assert document("purge", path, "--run", "first", "--before", "2000-01-01") == {"removed": 0}
     assert document("purge", path, "--run", "first") == {"removed": 2}
-    assert "0 messages removed" in run("purge", path, "--before", "2100-01-01").stdout
+    assert run("purge", path, "--before", "2100-01-01").stdout.split() == ["removed", "0"]
     assert document("show", path)["accounts"] == before
 
 

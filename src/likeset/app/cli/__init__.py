@@ -28,11 +28,7 @@ COMMANDS = {
     ),
     "evaluate": ("match:evaluate", "Train models on a summary, and judge them on a labelled test file."),
     "report": ("match:report", "Render the report of a finished job again, or the page that one owner may see."),
-    "account": (
-        "privacy:account",
-        "Say what releases recorded in a file cost: epsilon at a delta, under the relation that they were planned "
-        "under.",
-    ),
+    "account": ("privacy:account", "Say what releases cost: epsilon at a delta, under a neighbouring relation."),
     "audit": (
         "privacy:audit",
         "Bound every mechanism's epsilon from below by observation, and compare it with the claim.",

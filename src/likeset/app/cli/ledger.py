@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from likeset.display import JsonFlag, complain, literal, show_json, stdout
+from likeset.display import JsonFlag, complain, emit, literal, show_json, stdout
 from likeset.errors import InvalidArgument
 from likeset.ledger.budget import Account
 from likeset.ledger.ledger import Entry, Ledger
@@ -168,10 +168,7 @@ def purge(
         raise InvalidArgument("PATH", str(path), "there is no such ledger")
     with Ledger(path) as opened:
         removed = opened.purge(run=run, before=None if before is None else before.replace(tzinfo=UTC))
-    if as_json:
-        show_json({"removed": removed})
-    else:
-        stdout.print(f"{removed} message{'' if removed == 1 else 's'} removed; all charges stay")
+    emit({"removed": removed}, as_json=as_json)
 
 
 def _accounts_table(accounts: tuple[Account, ...]) -> Table:

@@ -34,6 +34,7 @@ from likeset.display import (
     MOST_IN_A_CELL,
     JsonFlag,
     complain,
+    emit,
     literal,
     make_directory,
     show_json,
@@ -277,7 +278,7 @@ def remove(
     """
     with opened_node(node) as opened:
         remove_data(opened, name, by=by or login())
-    show_json({"data": name, "removed": True}) if as_json else stdout.print(f"[bold]removed[/]  {literal(name)}")
+    emit({"data": name, "removed": True}, as_json=as_json)
 
 
 def show(*, node: NodePath = HERE, as_json: JsonFlag = False) -> None:
@@ -312,14 +313,8 @@ def put(
         raise InvalidArgument("FILE", file, "cannot be read as UTF-8 text") from error
     with opened_node(node) as opened:
         draft = owner_node.draft_of(opened, text) if check else owner_node.put(opened, text, by=by or login())
-    if as_json:
-        changes = [{"field": field, "before": before, "after": after} for field, before, after in draft.changes]
-        show_json({"in_force": not check, "changes": changes})
-        return
-    if draft.changes:
-        show_table("What changes", ["field", "before", "after"], draft.changes)
-    words = "[bold]would be in force[/]" if check else "[bold green]in force[/]"
-    stdout.print(words if draft.changes else f"{words}; it says the same as before")
+    changes = [{"field": field, "before": before, "after": after} for field, before, after in draft.changes]
+    emit({"in_force": not check, "changes": changes}, as_json=as_json)
 
 
 def row(
@@ -609,7 +604,7 @@ def deny(
     """
     with opened_node(node) as opened:
         opened.deny(run, by=by or login(), reason=reason)
-    show_json({"run": run, "denied": True}) if as_json else stdout.print(f"[bold]denied[/]  {literal(run)}")
+    emit({"run": run, "denied": True}, as_json=as_json)
 
 
 def withdraw(run: RunName, *, by: By = None, node: NodePath = HERE, as_json: JsonFlag = False) -> None:
@@ -619,7 +614,7 @@ def withdraw(run: RunName, *, by: By = None, node: NodePath = HERE, as_json: Jso
     """
     with opened_node(node) as opened:
         opened.withdraw(run, by=by or login())
-    show_json({"run": run, "withdrawn": True}) if as_json else stdout.print(f"[bold]withdrawn[/]  {literal(run)}")
+    emit({"run": run, "withdrawn": True}, as_json=as_json)
 
 
 def _digest_to_approve(opened: OwnerNode, run: str, given: str) -> str:
@@ -816,13 +811,8 @@ def list_entries(
     """
     with opened_node(node) as opened:
         page = log_page(opened, before=before, count=last, run=about)
-    if as_json:
-        show_json({"entries": [line.document() for line in page.lines], "newest": page.newest, "older": page.older})
-        return
-    rows = [[f"{line.number:,}", line.at[:19], line.kind, line.about, line.text] for line in page.lines]
-    show_table("Audit log", ["entry", "when (UTC)", "what", "about", "words"], rows)
-    if page.older is not None:
-        stdout.print(f"older ones: --before {page.older}")
+    document = {"entries": [line.document() for line in page.lines], "newest": page.newest, "older": page.older}
+    emit(document, as_json=as_json)
 
 
 def verify(
