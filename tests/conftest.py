@@ -109,7 +109,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     What users are told of a run is no fault of it, and ``pytest.warns`` sees it.
     """
-    config.addinivalue_line("filterwarnings", "ignore::likeset.run.notices.LikesetWarning")
+    config.addinivalue_line("filterwarnings", "ignore::likeset.protocol.notices.LikesetWarning")
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(SEED)
 

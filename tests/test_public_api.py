@@ -12,7 +12,7 @@ import likeset
 from job_world import World
 from likeset import errors
 from likeset.errors import InvalidArgument, LikesetError
-from likeset.run.notices import NoiseIsSimulated
+from likeset.protocol import notices
 
 PUBLIC = [
     "Interactive",
@@ -127,7 +127,7 @@ class TestMatch:
         assert matched.summary.num_rows == matched.result["rows_selected"] == 9
         assert matched.summary.column_names == ["age", "pulse", "site", "smoker", "ill", "owner", "weight"]
         assert matched.report.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
-        assert NoiseIsSimulated() in matched.warnings
+        assert notices.simulated_noise() in matched.warnings
 
     def test_a_frame_goes_to_the_summarizer(self, tmp_path: Path) -> None:
         world = World.make(tmp_path)

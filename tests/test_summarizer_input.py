@@ -15,7 +15,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from likeset import Interactive, Schema, Summarizer
 from likeset.errors import BudgetExceeded, InvalidArgument, LikesetError, QuorumMissed
-from likeset.run.notices import DifferentScales
+from likeset.protocol import notices
 from likeset.simulation import digits_market
 from summarizer_world import LABELS, OWNERS, PAPER, PAPER_PARTS, TARGET, rows, simulated
 
@@ -84,8 +84,8 @@ class TestScales:
         raw = {name: 16.0 * table for name, table in market.owners.items()}
         wishes: dict[str, Any] = {"offers": "uniform", "noise": "simulated", "random_state": 1, "release_gamma": 0.05}
         pipeline = make_pipeline(scaler, Summarizer(20, **wishes)).fit(16.0 * market.target, raw)
-        (told,) = [one for one in pipeline[-1].warnings_ if isinstance(one, DifferentScales)]
-        assert len(told.columns) > 30
+        (told,) = [one for one in pipeline[-1].warnings_ if one.kind == "different-scales"]
+        assert len(told.details["columns"]) > 30
         alike = {name: scaler.transform(table) for name, table in raw.items()}
         for target, owners in (
             (market.target, market.owners),
@@ -98,7 +98,7 @@ class TestScales:
         narrow = {name: table / 10.0 for name, table in OWNERS.items()}
         for owners in (narrow, {name: table + 20.0 for name, table in OWNERS.items()}):
             found = simulated(3, offers="uniform").fit(TARGET, owners)
-            assert found.warnings_ == (DifferentScales(("0", "1", "2")),)
+            assert found.warnings_ == (notices.different_scales(("0", "1", "2")),)
         assert simulated(3, offers="uniform").fit(TARGET / 10.0, OWNERS).warnings_ == ()
 
 

@@ -76,7 +76,7 @@ class TestLedger:
         Summarizer(4, offers="uniform", ledger=path, run="first").fit(TARGET, first)
         found = Summarizer(4, offers="uniform", ledger=path, run="second").fit(TARGET, OWNERS)
         assert {owner for owner, _ in found.indices_} <= {"north clinic", "west/2"}
-        assert {one.concerns for one in found.warnings_} == {"south"}
+        assert {one.owner for one in found.warnings_} == {"south"}
         assert "south did not take part" in map(str, found.warnings_)
         assert any("budget exceeded" in one.text for one in found.warnings_)
 

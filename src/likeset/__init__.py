@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from likeset.app.file_matching import match
     from likeset.geometry.greedy import exact_greedy
     from likeset.geometry.kernels import squared_mmd
+    from likeset.protocol.notices import LikesetWarning
     from likeset.protocol.run_settings import Interactive
     from likeset.protocol.terms import Terms
     from likeset.run.evaluate import evaluate
-    from likeset.run.notices import LikesetWarning
     from likeset.summarizer import Summarizer
     from likeset.tables.schema import Schema
 
@@ -32,7 +32,7 @@ __all__ = [
 
 _HOMES = {
     "Interactive": "likeset.protocol.run_settings",
-    "LikesetWarning": "likeset.run.notices",
+    "LikesetWarning": "likeset.protocol.notices",
     "Schema": "likeset.tables.schema",
     "Summarizer": "likeset.summarizer",
     "Terms": "likeset.protocol.terms",

@@ -19,11 +19,11 @@ from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.ledger.ledger import Ledger
-from likeset.protocol.notices import Notice
+from likeset.protocol import notices
+from likeset.protocol.notices import Notice, warn_of
 from likeset.protocol.run_settings import Interactive, RunSettings, Setting, settings
 from likeset.run.job import Inputs, RunSecrets, job_warnings
 from likeset.run.notebooks import notebook_progress, story
-from likeset.run.notices import DifferentScales, NotRepeatable, TooLongRows, warn_of
 from likeset.run.plan import RunDraws, draws_of_run, make_plan, new_draws
 from likeset.run.result import Result, summary_table
 from likeset.run.runs import check_workers_here, run_here
@@ -368,10 +368,10 @@ def _warnings(wishes: RunSettings, tables: MarketTables) -> list[Notice]:
     if not isinstance(tables, DeclaredTables):
         odd = _columns_on_another_scale(tables.target, list(tables.owners.values()))
         names = column_names(next(iter(tables.tables.values()))) or range(tables.target.shape[1])
-        warnings: list[Notice] = [DifferentScales(tuple(str(names[place]) for place in odd))] if odd else []
-        return warnings + ([NotRepeatable()] if wishes.seed is not None and wishes.noise == "secret" else [])
+        warnings: list[Notice] = [notices.different_scales(tuple(str(names[place]) for place in odd))] if odd else []
+        return warnings + ([notices.not_repeatable()] if wishes.seed is not None and wishes.noise == "secret" else [])
     most = tables.schema.declaration.text_bytes
-    shorter = [TooLongRows(name, rows, most) for name, rows in tables.too_long.items()]
+    shorter = [notices.too_long_rows(name, rows, most) for name, rows in tables.too_long.items()]
     known = job_warnings(
         wishes,
         tables.schema,

@@ -11,8 +11,8 @@ import pytest
 import job_world
 from job_world import World, rows, write
 from likeset.errors import BudgetExceeded, InvalidArgument
+from likeset.protocol import notices
 from likeset.run.job import Job
-from likeset.run.notices import BoundsFromData, NoiseIsSimulated, WeakPromise
 from likeset.run.runs import plan_job, run_job
 
 CLINICS = 30
@@ -240,7 +240,7 @@ def test_what_came_from_data_and_what_promises_nothing_is_warned_about(world: Wo
     schema = tmp_path / "schema.yaml"
     schema.write_text(job_world.SCHEMA.replace("[0, 100]}", "[0, 100], from_data: true}"), encoding="utf-8")
     warnings = plan_job(job(world, schema=str(schema), epsilon=40.0, noise="simulated")).warnings
-    assert set(warnings) == {NoiseIsSimulated(), WeakPromise(40.0), BoundsFromData("age")}
+    assert set(warnings) == {notices.simulated_noise(), notices.weak_promise(40.0), notices.bounds_from_data("age")}
     assert [one.text.partition(";")[0] for one in warnings] == [
         "simulated, not private: whoever knows the seed knows the noise",
         "epsilon = 40 promises next to nothing",

@@ -18,10 +18,10 @@ from likeset.errors import BadTable
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Composition, Gaussian
 from likeset.privacy.guarantee import View
+from likeset.protocol.notices import notice_documents
 from likeset.protocol.sealed import Scan
 from likeset.run import runs
 from likeset.run.job import Job, RunSecrets, open_job
-from likeset.run.notices import notice_documents
 from likeset.run.plan import new_draws
 from likeset.run.runs import FinishedJob, open_plan, plan_job, run_job
 

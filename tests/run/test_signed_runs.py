@@ -11,8 +11,9 @@ from remote_world import HereEngine, make_world, write_job
 from likeset.errors import LikesetError
 from likeset.homes.consumer_home import ConsumerHome, KeptRun
 from likeset.ledger.ledger import Ledger
+from likeset.protocol.notices import Notice
 from likeset.run.job import Job
-from likeset.run.runs import SignedTogether, invite, notes_on, signed_together
+from likeset.run.runs import invite, notes_on, signed_together
 from likeset.run.submission import submit
 
 
@@ -26,8 +27,8 @@ def invited(home: ConsumerHome, run: str, **changes: Any) -> KeptRun:
     return invite(home, job, expires="2099-01-01")
 
 
-def told(home: ConsumerHome, run: KeptRun) -> list[SignedTogether]:
-    return [note for note in notes_on(home, run) if isinstance(note, SignedTogether)]
+def told(home: ConsumerHome, run: KeptRun) -> list[Notice]:
+    return [note for note in notes_on(home, run) if note.kind == "signed-runs-exceed-budget"]
 
 
 def test_two_runs_that_fit_one_by_one_and_not_together(home: ConsumerHome) -> None:
@@ -36,10 +37,11 @@ def test_two_runs_that_fit_one_by_one_and_not_together(home: ConsumerHome) -> No
     assert told(home, first) == []
     second = invited(home, "run-2")
     (note,) = told(home, second)
-    assert note.runs == ("run-1", "run-2")
-    assert note.limit == 8.0
-    assert 8.0 < note.epsilon < 16.0, "Gaussian releases compose for less than their sum"
-    assert f"likeset ledger limit {home.ledger} --of new-clinic --epsilon {note.epsilon + 0.005:.2f}" in note.text
+    assert note.details["runs"] == ("run-1", "run-2")
+    assert note.details["limit"] == 8.0
+    epsilon = note.details["epsilon"]
+    assert 8.0 < epsilon < 16.0, "Gaussian releases compose for less than their sum"
+    assert f"likeset ledger limit {home.ledger} --of new-clinic --epsilon {epsilon + 0.005:.2f}" in note.text
     with Ledger(home.ledger, read_only=True) as ledger:
         assert all(account.epsilon == 0.0 for account in ledger.accounts()), "a signature reserves nothing"
 

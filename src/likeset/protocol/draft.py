@@ -14,7 +14,8 @@ from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.privacy import accounting, auction, gaussian_mean, schedules, width_choice
 from likeset.privacy.events import Gaussian, Observer, PrivacyUnit, Relation
-from likeset.protocol.notices import Notice, UniformOffers
+from likeset.protocol import notices
+from likeset.protocol.notices import Notice
 from likeset.protocol.run_settings import RunSettings, settings
 from likeset.protocol.terms import Budget, KernelShape, PlannedTerms, SplitShape, digest_of_rows
 
@@ -277,7 +278,7 @@ class Draft:
     def _fall_back(self) -> None:
         """Offers without a release, and a word about it."""
         self.offers = "uniform"
-        self.notes.append(UniformOffers(self.facts.target_size, self.budget.epsilon))
+        self.notes.append(notices.uniform_offers(self.facts.target_size, self.budget.epsilon))
 
     def _auction(self, *, seen: bool) -> tuple[Literal["everyone", "threshold", "paper"], float, int]:
         """Who is asked: its name, the epsilon of one use, and about how many owners a threshold asks."""

@@ -1,229 +1,257 @@
-"""What a user should know about a run: typed facts from where they arise to where they are shown.
+"""What a user should know about a run. Programs look at a notice's kind and owner; its text is for people alone."""
 
-Whoever looks for a notice looks at its type and at whom it concerns. Its words are made last, for people alone: a name
-that stands in them, or another text, finds nothing.
-"""
-
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+import shlex
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from likeset.protocol.wire import Summary
+from likeset.tables.profile import DeadColumn, Suspicion
 
 
 @dataclass(frozen=True, slots=True)
-class Notice(ABC):
-    """Something that a user should know; ``str`` of it is its words."""
+class Notice:
+    """Something that a user should know.
 
-    kind: ClassVar[str]
-    """What it is, for machines; no two notices share one."""
+    Attributes:
+        kind: what it is, for programs.
+        text: the same in words.
+        owner: whom it concerns, by the name that the user gave; None where it is about no single owner.
+        details: what else its document has.
+    """
 
-    @property
-    @abstractmethod
-    def text(self) -> str: ...
-
-    @property
-    def concerns(self) -> str | None:
-        return None
+    kind: str
+    text: str
+    owner: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def document(self) -> dict[str, Any]:
-        return {"kind": self.kind, "owner": self.concerns, "text": self.text}
+        return {"kind": self.kind, "owner": self.owner, "text": self.text, **self.details}
 
     def __str__(self) -> str:
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerNotice(Notice):
-    """Something about one owner.
+class LikesetWarning(UserWarning):
+    """A notice as Python's own warning; ``warnings.filterwarnings("error", category=...)`` makes it stop a program.
 
     Attributes:
-        owner: its name, as the user knows it.
+        notice: the notice itself, with its kind and the owner whom it concerns.
     """
 
-    owner: str
-
-    @property
-    def concerns(self) -> str | None:
-        return self.owner
+    def __init__(self, notice: Notice) -> None:
+        super().__init__(notice.text)
+        self.notice = notice
 
 
-@dataclass(frozen=True, slots=True)
-class NotBelieved(OwnerNotice):
-    """The curator used nothing of what an owner sent.
-
-    Attributes:
-        reason: why, in the curator's words.
-    """
-
-    kind = "not-believed"
-    reason: str
-
-    @property
-    def text(self) -> str:
-        return f"{self.owner} was not believed: {self.reason}"
+def warn_of(told: Iterable[Notice], *, stacklevel: int) -> None:
+    """Tell notices by Python's own warnings; ``stacklevel`` counts from the caller of this function."""
+    for notice in told:
+        warnings.warn(LikesetWarning(notice), stacklevel=stacklevel + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut(OwnerNotice):
-    """In a split run, an owner's offer or some of its picks were not used; this does not show who caused it.
-
-    Attributes:
-        reason: why, and for picks how many.
-    """
-
-    kind = "left-out"
-    reason: str
-
-    @property
-    def text(self) -> str:
-        return f"{self.owner}: {self.reason}"
+def notice_documents(told: Iterable[Notice]) -> list[dict[str, Any]]:
+    return [notice.document() for notice in told]
 
 
-@dataclass(frozen=True, slots=True)
-class DidNotTakePart(OwnerNotice):
-    """An owner sent nothing that counts.
-
-    Attributes:
-        answer: between organisations, what its site said in place of an answer; empty where that is not known.
-    """
-
-    kind = "did-not-take-part"
-    answer: str = ""
-
-    @property
-    def text(self) -> str:
-        return f"{self.owner} did not take part{f' ({self.answer})' if self.answer else ''}"
+def not_believed(owner: str, reason: str) -> Notice:
+    return Notice("not-believed", f"{owner} was not believed: {reason}", owner)
 
 
-@dataclass(frozen=True, slots=True)
-class CouldNotAnswer(OwnerNotice):
-    """Why an owner in this process had no answer, or why its answer was refused.
-
-    Attributes:
-        reason: in the words of whoever refused.
-    """
-
-    kind = "could-not-answer"
-    reason: str
-
-    @property
-    def text(self) -> str:
-        return f"{self.owner}: {self.reason}"
+def left_out(owner: str, reason: str) -> Notice:
+    """In a split run: an owner's offer or some of its picks were not used; this does not show who caused it."""
+    return Notice("left-out", f"{owner}: {reason}", owner)
 
 
-def notices_on_owners(
-    owners: Sequence[str], summary: Summary, *, answers: Mapping[str, str], split: bool
-) -> list[Notice]:
-    """Which owners the curator did not believe or a split run left out, and which did not take part.
+def did_not_take_part(owner: str, answer: str = "") -> Notice:
+    return Notice("did-not-take-part", f"{owner} did not take part{f' ({answer})' if answer else ''}", owner)
+
+
+def could_not_answer(owner: str, reason: str) -> Notice:
+    return Notice("could-not-answer", f"{owner}: {reason}", owner)
+
+
+def on_owners(owners: Sequence[str], summary: Summary, *, answers: Mapping[str, str], split: bool) -> list[Notice]:
+    """Which owners were not believed, or left out by a split run, and which did not take part.
 
     Args:
         owners: their names as the user knows them, in the order of the terms.
         summary: what the curator said.
-        answers: what sites of owners said in place of an answer, as far as that is known.
+        answers: what owners said in place of an answer, as far as that is known.
         split: whether the curator was split.
     """
-    notice = LeftOut if split else NotBelieved
+    refused = left_out if split else not_believed
     flagged = zip(summary.flagged, summary.reasons, strict=True)
     absent = [owners[number] for number in summary.absent]
     return [
-        *(notice(owners[number], str(why)) for number, why in flagged),
-        *(DidNotTakePart(name, answers.get(name, "")) for name in absent),
+        *(refused(owners[number], str(why)) for number, why in flagged),
+        *(did_not_take_part(name, answers.get(name, "")) for name in absent),
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class UniformOffers(Notice):
-    """Offers do not follow the target, otherwise than wished: a release would be mostly noise.
-
-    Attributes:
-        target_rows: how many rows the target has, as the terms say.
-        epsilon: what a release could have spent.
-    """
-
-    kind = "uniform-offers"
-    target_rows: int
-    epsilon: float
-
-    @property
-    def text(self) -> str:
-        return (
-            f"offers are uniform: with {self.target_rows:,} target rows and epsilon = {self.epsilon:g} a release would "
-            "be mostly noise, so none is made and nothing of the budget is spent"
-        )
+def too_long_rows(owner: str, rows: int, text_bytes: int) -> Notice:
+    longest = f"{text_bytes:,} bytes (text_bytes of the schema)"
+    return Notice(
+        "too-long-rows", f"owner {owner}: rows with a text of more than {longest} take no part: {rows:,}", owner
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class FewRows(Notice):
-    """Owners offered fewer rows than were wanted.
-
-    Attributes:
-        offered: how many came.
-        wanted: how many were asked for.
-    """
-
-    kind = "few-rows"
-    offered: int
-    wanted: int
-
-    @property
-    def text(self) -> str:
-        return f"only {self.offered:,} rows were offered where {self.wanted:,} were wanted"
+def uniform_offers(target_rows: int, epsilon: float) -> Notice:
+    return Notice(
+        "uniform-offers",
+        f"offers are uniform: with {target_rows:,} target rows and epsilon = {epsilon:g} a release would be mostly "
+        "noise, so none is made and nothing of the budget is spent",
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class SplitCurator(Notice):
-    """Nobody selects alone: parties compute on shares."""
-
-    kind = "split-curator"
-
-    @property
-    def text(self) -> str:
-        return (
-            "curator, consumer and a witness compute on shares: nobody reads a row but its buyer, if all parties "
-            "follow the protocol and no two of them work together; public are the program, the width of its kernel and "
-            "all sizes"
-        )
+def few_rows(offered: int, wanted: int) -> Notice:
+    return Notice("few-rows", f"only {offered:,} rows were offered where {wanted:,} were wanted")
 
 
-@dataclass(frozen=True, slots=True)
-class LabelsNotMatched(Notice):
-    """A split curator compares rows only."""
-
-    kind = "labels-not-matched"
-
-    @property
-    def text(self) -> str:
-        return (
-            "labels are not matched: a split curator compares rows only, and look-alikes of other classes may be "
-            "bought; labels come with the rows"
-        )
+def split_curator() -> Notice:
+    return Notice(
+        "split-curator",
+        "curator, consumer and a witness compute on shares: nobody reads a row but its buyer, if all parties follow "
+        "the protocol and no two of them work together; public are the program, the width of its kernel and all sizes",
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class DistanceInSample(Notice):
-    """The distance to rows that the selection did not see needs all offers, and nobody reads those."""
-
-    kind = "distance-in-sample"
-
-    @property
-    def text(self) -> str:
-        return (
-            "the distance to new rows is not measured: that needs all offers, which nobody reads; only the in-sample "
-            "number is known, which is too good"
-        )
+def labels_not_matched() -> Notice:
+    return Notice(
+        "labels-not-matched",
+        "labels are not matched: a split curator compares rows only, and look-alikes of other classes may be bought; "
+        "labels come with the rows",
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class PublicWidth(Notice):
-    """The kernel of a split selection is public, and so is not read off the target."""
+def distance_in_sample() -> Notice:
+    return Notice(
+        "distance-in-sample",
+        "the distance to new rows is not measured: that needs all offers, which nobody reads; only the in-sample "
+        "number is known, which is too good",
+    )
 
-    kind = "public-width"
 
-    @property
-    def text(self) -> str:
-        return (
-            "the width of the selection's kernel is public here: it follows from the release's, and not from the "
-            "target's own distances; give gamma as a number for another one"
-        )
+def public_width() -> Notice:
+    return Notice(
+        "public-width",
+        "the width of the selection's kernel is public here: it follows from the release's, and not from the target's "
+        "own distances; give gamma as a number for another one",
+    )
+
+
+def simulated_noise() -> Notice:
+    return Notice(
+        "simulated-noise", "simulated, not private: whoever knows the seed knows the noise; use it for trials only"
+    )
+
+
+def not_repeatable() -> Notice:
+    return Notice(
+        "not-repeatable",
+        "the seed fixes public coins only: noise and draws are secret, so another run selects other rows; for trials, "
+        "simulated noise can be repeated, and is not private",
+    )
+
+
+def different_scales(columns: Sequence[str]) -> Notice:
+    few = ", ".join(columns[:5]) + (" and others" if len(columns) > 5 else "")
+    return Notice(
+        "different-scales",
+        f"target and owners are not on one scale (columns {few}): scale all of them alike, by public knowledge; a "
+        "scaler in a pipeline sees the target only",
+        details={"columns": tuple(columns)},
+    )
+
+
+def weak_promise(epsilon: float) -> Notice:
+    return Notice("weak-promise", f"epsilon = {epsilon:g} promises next to nothing; values from 0.1 to 10 are usual")
+
+
+def bounds_from_data(column: str, what: str = "bounds or values") -> Notice:
+    return Notice(
+        "bounds-from-data",
+        f"column {column}: its {what} were drafted from data; replace them by public knowledge, or they leak",
+    )
+
+
+def column_hardly_counts(dead: DeadColumn) -> Notice:
+    return Notice("column-hardly-counts", f"in the target, {dead.warning}", details={"column": dead.column})
+
+
+def suspected_identifier(suspicion: Suspicion) -> Notice:
+    told = suspicion.document()
+    return Notice("suspected-identifier", told.pop("warning"), details=told)
+
+
+def rows_of_ids_kept(rows: int, given: int, keep: int) -> Notice:
+    return Notice(
+        "rows-of-ids-kept",
+        f"{rows:,} of the {given:,} rows of the target take part: by keep: {keep} of the schema, at most {keep} of "
+        "each id, drawn in secret",
+        details={"rows": rows, "given": given, "keep": keep},
+    )
+
+
+def repeated_persons(column: str) -> Notice:
+    return Notice(
+        "repeated-persons",
+        f"column {column!r} of the target says whose row it is, and its values repeat, but the schema declares no id: "
+        "this protects single rows, not persons with several; declare in the schema "
+        f"id: {{column: {column}, keep: 1}}",
+        details={"column": column},
+    )
+
+
+def selection_is_told(wishes: Sequence[tuple[str, object]]) -> Notice:
+    wished = ", ".join(f"{name} = {value}" for name, value in wishes)
+    return Notice("selection-is-told", f"the curator hears, with your rows, how to select: {wished}; no owner does")
+
+
+def seed_rows_needed() -> Notice:
+    return Notice(
+        "seed-rows-needed",
+        "the curator must have the same public seed rows: `likeset site curator ... --seed-rows FILE`",
+    )
+
+
+def rounds_are_looks(rounds: int) -> Notice:
+    return Notice(
+        "rounds-are-looks",
+        f"interactive has {rounds:,} rounds, one for each row; by mailbox each of them waits until curator and owners "
+        f"have looked: with a look every hour, {rounds:,} hours or more; sealed needs a few looks",
+    )
+
+
+def large_offer(size: int, most: int) -> Notice:
+    return Notice(
+        "large-offer",
+        f"an owner's offer may have {size / 2**20:,.0f} MiB, and a curator's site takes {most / 2**20:,.0f} MiB unless "
+        "it was settled otherwise: such an offer is paid for by its owner and never arrives; lower size or "
+        "offer_factor",
+    )
+
+
+def many_rows_of_ids(rows_per_id: int, ratio: float, *, keep: int, better_ratio: float) -> Notice:
+    """Many rows of one id make a release noisy, and few of each would not; ratios are of signal to noise."""
+    now = "mostly noise" if ratio < 1.0 else "noisy"
+    return Notice(
+        "many-rows-of-ids",
+        f"with {rows_per_id:,} rows per id a release would be {now}; keep: {keep} in the schema, and the signal is "
+        f"about {better_ratio:.1f} times the noise; this number comes from your rows, so write from_data: true beside "
+        "it, or choose one from public knowledge",
+    )
+
+
+def signed_runs_exceed_budget(
+    runs: Sequence[str], epsilon: float, limit: float, *, ledger: str, consumer: str
+) -> Notice:
+    return Notice(
+        "signed-runs-exceed-budget",
+        f"runs {', '.join(runs)} are signed and have released nothing yet; together they come to epsilon = "
+        f"{epsilon:.3g}, and the limit is {limit:.3g}: the last of them will be refused when it is to be released. "
+        f"Cancel one (likeset run cancel), or raise the limit: likeset ledger limit {shlex.quote(ledger)} --of "
+        f"{consumer} --epsilon {epsilon + 0.005:.2f}",
+        details={"runs": tuple(runs), "epsilon": epsilon, "limit": limit},
+    )

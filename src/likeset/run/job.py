@@ -23,22 +23,12 @@ from likeset.ledger.ledger import Ledger, Request
 from likeset.privacy.events import Event
 from likeset.privacy.guarantee import View, checked_name
 from likeset.privacy.kept_rows import keep_key
+from likeset.protocol import notices
 from likeset.protocol.notices import Notice
 from likeset.protocol.party import CURATOR
 from likeset.protocol.run_settings import PRESETS, RunSettings, settings
 from likeset.protocol.sealed import Scan
 from likeset.protocol.terms import WITNESS, PlannedTerms
-from likeset.run.notices import (
-    BoundsFromData,
-    ColumnHardlyCounts,
-    NoiseIsSimulated,
-    NotRepeatable,
-    RepeatedPersons,
-    RowsOfIdsKept,
-    SuspectedIdentifier,
-    TooLongRows,
-    WeakPromise,
-)
 from likeset.tables.cells import MissingWords
 from likeset.tables.profile import BoundsUse, TableProfile, suspicions_in, undeclared_id
 from likeset.tables.records import DeclaredRecords
@@ -345,7 +335,7 @@ def open_job(
             too_long = len(seen.too_long)
             if too_long:
                 _check_some_fit(too_long, seen.row_count, source, schema)
-                warnings.append(TooLongRows(name, too_long, schema.declaration.text_bytes))
+                warnings.append(notices.too_long_rows(name, too_long, schema.declaration.text_bytes))
             taking_part = seen.rows_taking_part()
             if not taking_part:
                 raise BadTable(source.name, f"owner {name} has no row that may take part; raise keep in the schema")
@@ -478,23 +468,25 @@ def job_warnings(
     """
     profile = TableProfile(target.column_names, schema.declaration.missing_words)
     profile.add(target)
-    warnings: list[Notice] = [SuspectedIdentifier(suspicion) for suspicion in suspicions_in(schema, profile.columns)]
+    warnings: list[Notice] = [
+        notices.suspected_identifier(suspicion) for suspicion in suspicions_in(schema, profile.columns)
+    ]
     if undeclared_id and wishes.offers != "uniform":
-        warnings.append(RepeatedPersons(undeclared_id))
+        warnings.append(notices.repeated_persons(undeclared_id))
     if schema.keep is not None and given > len(rows):
-        warnings.append(RowsOfIdsKept(len(rows), given, schema.keep))
+        warnings.append(notices.rows_of_ids_kept(len(rows), given, schema.keep))
     if wishes.noise == "simulated":
-        warnings.append(NoiseIsSimulated())
+        warnings.append(notices.simulated_noise())
     elif wishes.seed is not None:
-        warnings.append(NotRepeatable())
+        warnings.append(notices.not_repeatable())
     if wishes.epsilon > _LARGEST_USUAL_EPSILON and wishes.offers != "uniform":
-        warnings.append(WeakPromise(wishes.epsilon))
+        warnings.append(notices.weak_promise(wishes.epsilon))
     use = BoundsUse(schema)
     use.add(rows)
-    warnings += [ColumnHardlyCounts(dead) for dead in use.dead_columns()]
+    warnings += [notices.column_hardly_counts(dead) for dead in use.dead_columns()]
     drafted = dict.fromkeys(schema.from_data, "bounds or values")
     drafted |= {name: "rows of one id" for name in drafted if name == schema.id_column}
-    return warnings + [BoundsFromData(name, what) for name, what in drafted.items()]
+    return warnings + [notices.bounds_from_data(name, what) for name, what in drafted.items()]
 
 
 SECRETS = "run/secrets"

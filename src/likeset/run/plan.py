@@ -26,8 +26,9 @@ from likeset.privacy.events import ROW, Composition, Event, PrivacyUnit, Release
 from likeset.privacy.guarantee import Basis, View
 from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise
 from likeset.privacy.schedules import GAMMA
+from likeset.protocol import notices
 from likeset.protocol.draft import Draft, Facts, release_outlook
-from likeset.protocol.notices import DistanceInSample, LabelsNotMatched, Notice, PublicWidth, SplitCurator
+from likeset.protocol.notices import Notice
 from likeset.protocol.party import CURATOR, RELEASE_ROUND
 from likeset.protocol.prices import PlannedView, auction_plan, planned_views, size_event, summary_event
 from likeset.protocol.run_settings import MOST_FOLDS, RunSettings
@@ -130,11 +131,11 @@ def split_notes(wishes: RunSettings, split: SplitShape | None) -> tuple[Notice, 
     if split is None:
         return ()
     lost = [
-        *([LabelsNotMatched()] if wishes.labels == "match" else []),
-        *([DistanceInSample()] if wishes.folds else []),
-        *([PublicWidth()] if wishes.gamma == "median" else []),
+        *([notices.labels_not_matched()] if wishes.labels == "match" else []),
+        *([notices.distance_in_sample()] if wishes.folds else []),
+        *([notices.public_width()] if wishes.gamma == "median" else []),
     ]
-    return (SplitCurator(), *lost)
+    return (notices.split_curator(), *lost)
 
 
 NO_WIDTH = 1.0
@@ -715,35 +716,7 @@ _GOOD = 2.0  # signal to noise: then nothing need be said
 _WORTH = 1.25  # times as good, to be worth a word
 
 
-@dataclass(frozen=True, slots=True)
-class ManyRowsOfIds(Notice):
-    """Many rows of one id make a release noisy, and few of each would not.
-
-    Attributes:
-        rows_per_id: that take part now, at most.
-        ratio: signal to noise now.
-        keep: how many to keep instead.
-        better_ratio: signal to noise then, about.
-    """
-
-    kind = "many-rows-of-ids"
-    rows_per_id: int
-    ratio: float
-    keep: int
-    better_ratio: float
-
-    @property
-    def text(self) -> str:
-        now = "mostly noise" if self.ratio < 1.0 else "noisy"
-        rows = f"{self.rows_per_id:,} rows"
-        return (
-            f"with {rows} per id a release would be {now}; keep: {self.keep} in the schema, and the signal is about "
-            f"{self.better_ratio:.1f} times the noise; this number comes from your rows, so write from_data: true "
-            "beside it, or choose one from public knowledge"
-        )
-
-
-def advice_on_ids(plan: Plan, rows_of_ids: NDArray[np.int64]) -> ManyRowsOfIds | None:
+def advice_on_ids(plan: Plan, rows_of_ids: NDArray[np.int64]) -> Notice | None:
     """Whether fewer rows of each id would make a release better; None if not, or if it is good.
 
     Args:
@@ -771,7 +744,9 @@ def advice_on_ids(plan: Plan, rows_of_ids: NDArray[np.int64]) -> ManyRowsOfIds |
     now = ratio(terms.rows_per_unit, terms.target_size)
     fewer = range(1, min(terms.rows_per_unit - 1, _MOST_KEPT) + 1)
     best, keep = max((ratio(keep, max(2, int(np.minimum(rows_of_ids, keep).sum()))), -keep) for keep in fewer)
-    return ManyRowsOfIds(terms.rows_per_unit, now, -keep, best) if now < _GOOD and best >= _WORTH * now else None
+    if now >= _GOOD or best < _WORTH * now:
+        return None
+    return notices.many_rows_of_ids(terms.rows_per_unit, now, keep=-keep, better_ratio=best)
 
 
 _LONGEST_NUMBER = -2.2250738585072014e-308

@@ -17,13 +17,12 @@ from likeset.errors import InvalidArgument
 from likeset.geometry.kernels import rbf_kernel, squared_mmd
 from likeset.geometry.shapley import Game, Shapley, owner_numbers, selection_game, shapley
 from likeset.privacy.guarantee import checked_name
-from likeset.protocol.notices import Notice
+from likeset.protocol.notices import Notice, notice_documents
 from likeset.protocol.party import Traffic
 from likeset.protocol.prices import PlannedView
 from likeset.protocol.terms import Terms
 from likeset.protocol.wire import Summary
 from likeset.run.job import OwnFiles
-from likeset.run.notices import notice_documents
 from likeset.run.pictures import Images, pictures_document
 from likeset.run.plan import CountedBudget, guarantee_documents, is_private
 from likeset.tables.records import DeclaredRecords
@@ -358,7 +357,7 @@ class Result:
 
     @property
     def owners(self) -> tuple[OwnerResult, ...]:
-        problems = {notice.concerns: notice for notice in reversed(self.outcome.warnings)}
+        problems = {notice.owner: notice for notice in reversed(self.outcome.warnings)}
         return tuple(
             OwnerResult(line, self.outcome.owners[line.owner], problems.get(line.owner))
             for line in self.attribution.owners

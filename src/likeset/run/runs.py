@@ -52,8 +52,9 @@ from likeset.homes.mail import (
 from likeset.ledger.ledger import Entry, Ledger
 from likeset.privacy.events import Composition
 from likeset.privacy.guarantee import Basis, View
+from likeset.protocol import notices
 from likeset.protocol.draft import ReleaseOutlook, release_outlook
-from likeset.protocol.notices import CouldNotAnswer, FewRows, Notice, UniformOffers, notices_on_owners
+from likeset.protocol.notices import Notice, notice_documents
 from likeset.protocol.parties import make_compute_party, make_curator, make_owner
 from likeset.protocol.party import CURATOR
 from likeset.protocol.prices import PlannedView, planned_views
@@ -62,17 +63,8 @@ from likeset.protocol.split_run import ComputeInputs, OpenedSlots, SplitConsumer
 from likeset.protocol.terms import WITNESS, Budget, PlannedTerms, Terms
 from likeset.protocol.wire import Summary
 from likeset.run.job import SECRETS, Job, OpenScan, OwnFiles, RunSecrets, open_job, open_own_files, target_warnings
-from likeset.run.notices import (
-    LargeOffer,
-    RoundsAreLooks,
-    SeedRowsNeeded,
-    SelectionIsTold,
-    SuspectedIdentifier,
-    notice_documents,
-)
 from likeset.run.plan import (
     ONE_RUN,
-    ManyRowsOfIds,
     MostTraffic,
     Plan,
     SettledRun,
@@ -566,7 +558,7 @@ class JobPlan:
         return advice if ids is None else replace(advice, text=f"{advice.text} Ids are the reason: {ids.text}.")
 
     @property
-    def advice_on_ids(self) -> ManyRowsOfIds | None:
+    def advice_on_ids(self) -> Notice | None:
         """Where fewer rows of each id of the target would make the release better."""
         return advice_on_ids(self.plan, self.files.target.rows_of_ids)
 
@@ -650,7 +642,7 @@ def _advice(plan: Plan) -> Advice:
     terms = plan.terms
     if terms.offers == "uniform":
         reason = (
-            " ".join(note.text for note in plan.notes if isinstance(note, UniformOffers))
+            " ".join(note.text for note in plan.notes if note.kind == "uniform-offers")
             or "offers are uniform, as asked: nothing about the target is released"
         )
         return Advice(None, None, f"{reason}.", pays=True)
@@ -978,11 +970,11 @@ def _warnings(plan: Plan, result: RunResult, shown_names: Mapping[str, str]) -> 
     shown = {name: shown_names.get(name, name) for name in plan.terms.owners}
     warnings = [
         *plan.notes,
-        *notices_on_owners(list(shown.values()), summary, answers={}, split=plan.terms.split is not None),
+        *notices.on_owners(list(shown.values()), summary, answers={}, split=plan.terms.split is not None),
     ]
-    warnings += [CouldNotAnswer(shown[name], why) for name, why in result.failures.items()]
+    warnings += [notices.could_not_answer(shown[name], why) for name, why in result.failures.items()]
     if len(summary.rows) < size:
-        warnings.append(FewRows(len(summary.rows), size))
+        warnings.append(notices.few_rows(len(summary.rows), size))
     return tuple(warnings)
 
 
@@ -1018,36 +1010,7 @@ _RELEASE = "/target-release"
 _ROUNDING = 1e-6
 
 
-@dataclass(frozen=True, slots=True)
-class SignedTogether(Notice):
-    """Runs that are signed and, released all, would exceed the target's budget.
-
-    Attributes:
-        runs: their names.
-        epsilon: what owners would then know.
-        limit: what they may know.
-        ledger: file of the budget.
-        consumer: whose rows it is about.
-    """
-
-    kind = "signed-runs-exceed-budget"
-    runs: tuple[str, ...]
-    epsilon: float
-    limit: float
-    ledger: str
-    consumer: str
-
-    @property
-    def text(self) -> str:
-        return (
-            f"runs {', '.join(self.runs)} are signed and have released nothing yet; together they come to epsilon = "
-            f"{self.epsilon:.3g}, and the limit is {self.limit:.3g}: the last of them will be refused when it is to be "
-            f"released. Cancel one (likeset run cancel), or raise the limit: likeset ledger limit "
-            f"{shlex.quote(self.ledger)} --of {self.consumer} --epsilon {self.epsilon + 0.005:.2f}"
-        )
-
-
-def signed_together(home: ConsumerHome, *, today: date | None = None) -> tuple[SignedTogether, ...]:
+def signed_together(home: ConsumerHome, *, today: date | None = None) -> tuple[Notice, ...]:
     """A notice if the runs that were signed here, and may yet be released, exceed the target's budget together."""
     if not home.ledger.exists():
         return ()
@@ -1059,7 +1022,9 @@ def signed_together(home: ConsumerHome, *, today: date | None = None) -> tuple[S
         view = View.owners(home.connection.name)
         quoted = ledger.quote(view, Composition(tuple(planned.event for planned in waiting.values())))
     return tuple(
-        SignedTogether(tuple(waiting), after.epsilon, limit, str(home.ledger), after.view.protected)
+        notices.signed_runs_exceed_budget(
+            tuple(waiting), after.epsilon, limit, ledger=str(home.ledger), consumer=after.view.protected
+        )
         for _, after in quoted
         for limit in [after.limit.epsilon]
         if limit is not None and after.epsilon is not None and after.epsilon > limit * (1.0 + _ROUNDING)
@@ -1098,18 +1063,18 @@ def check_carried(job: Job) -> list[Notice]:
     given = job.model_dump()
     wished = tuple((name, given[name]) for name, usual in _SELECTING.items() if given[name] != usual)
     if wished and settled_curator(job).curator != "split":
-        notes.append(SelectionIsTold(wished))
+        notes.append(notices.selection_is_told(wished))
     if job.seed_rows is not None:
-        notes.append(SeedRowsNeeded())
+        notes.append(notices.seed_rows_needed())
     if job.protocol == "interactive":
-        notes.append(RoundsAreLooks(job.size))
+        notes.append(notices.rounds_are_looks(job.size))
     return notes
 
 
 def notes_on_size(traffic: MostTraffic) -> list[Notice]:
     """What a consumer should know about messages that a curator's site would not take."""
     size, most = traffic.largest_sent, SiteSettings.most_bytes
-    return [] if size <= most else [LargeOffer(size, most)]
+    return [] if size <= most else [notices.large_offer(size, most)]
 
 
 def plan_between(job: Job, *, secrets: RunSecrets | None = None) -> JobPlan:
@@ -1206,8 +1171,8 @@ def notes_on(home: ConsumerHome, run: KeptRun) -> list[Notice]:
     job, terms = job_of(run), run.terms
     uniform = terms.offers == "uniform" and job.offers != "uniform"  # then nothing is spent, whatever epsilon says
     return [
-        *map(SuspectedIdentifier, suspicions_in(run.schema)),
-        *([UniformOffers(terms.target_size, job.epsilon)] if uniform else []),
+        *map(notices.suspected_identifier, suspicions_in(run.schema)),
+        *([notices.uniform_offers(terms.target_size, job.epsilon)] if uniform else []),
         *check_carried(job),
         *signed_together(home),
     ]
@@ -1269,10 +1234,10 @@ def conclude(home: ConsumerHome, run: KeptRun, result: JobResult, *, render: Ren
 
 def _remote_warnings(run: KeptRun, summary: Summary) -> tuple[Notice, ...]:
     terms, came = run.terms, len(summary.rows)
-    warnings = notices_on_owners(
+    warnings = notices.on_owners(
         terms.owners, summary, answers=run.ending.get("unanswered", {}), split=terms.split is not None
     )
-    warnings += [FewRows(came, terms.size)] if came < terms.size else []
+    warnings += [notices.few_rows(came, terms.size)] if came < terms.size else []
     return tuple(warnings)
 
 

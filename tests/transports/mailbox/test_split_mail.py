@@ -133,7 +133,7 @@ def test_picks_that_do_not_open_are_left_out_and_counted_for_each_owner(
         words = f"{count} rows picked from {homes.run.terms.owners[place]} did not open"
         assert len([note for note in notes if words in note]) == 1
         assert str(homes.summary.reasons[sorted(places).index(place)]).startswith(f"{count} rows that were picked")
-    named = [note.concerns for note in collect(homes.run).warnings if note.kind == "left-out"]
+    named = [note.owner for note in collect(homes.run).warnings if note.kind == "left-out"]
     assert named == [homes.run.terms.owners[place] for place in sorted(places)]
 
 

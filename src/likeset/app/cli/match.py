@@ -28,7 +28,6 @@ from likeset.display import (
 )
 from likeset.errors import InvalidArgument
 from likeset.files import make_private_folder
-from likeset.protocol.notices import UniformOffers
 from likeset.protocol.run_settings import Setting, settings
 from likeset.run.job import Job
 from likeset.run.runs import REPORT, AccountOutlook, JobPlan, plan_job, read_result, run_job
@@ -353,7 +352,7 @@ def _tell(planned: JobPlan, *, all_notes: bool) -> None:
         stdout.print(literal(document["budget"]["in_words"]), soft_wrap=True)
     mark = "[green]" if planned.advice.pays else "[yellow]"
     stdout.print(f"\n{mark}{literal(planned.advice.text)}[/]\n", soft_wrap=True)
-    told = (note for note in planned.plan.notes if not isinstance(note, UniformOffers))  # which the advice tells
+    told = (note for note in planned.plan.notes if note.kind != "uniform-offers")  # which the advice tells
     show_notes((note.text for note in (*told, *planned.warnings)), all_of_them=all_notes)
     stdout.print("[dim]Next: [/][bold]likeset match[/][dim] with the same arguments[/]", soft_wrap=True)
 

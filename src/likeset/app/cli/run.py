@@ -35,11 +35,11 @@ from likeset.display import JsonFlag, complain, literal, show_json, show_notes, 
 from likeset.errors import BudgetExceeded, InvalidArgument, LikesetError, NoAnswer, UnfinishedRequest
 from likeset.homes.compute import compute_room
 from likeset.homes.consumer_home import ConsumerHome, KeptRun, make_consumer_home
+from likeset.protocol.notices import notice_documents
 from likeset.protocol.party import CURATOR
 from likeset.run import submission
 from likeset.run.job import Job
 from likeset.run.kept_runs import listed_run, published
-from likeset.run.notices import notice_documents
 from likeset.run.runs import cancel as cancel_mail
 from likeset.run.runs import (
     check_carried,
