@@ -90,6 +90,7 @@ faults: $(DEVELOPED) ## put one-line faults into a copy of the source, one at a 
 lint: $(DEVELOPED) ## style and layout
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
 
 types: $(DEVELOPED) ## static types
 	$(BIN)/mypy
