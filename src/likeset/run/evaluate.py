@@ -250,13 +250,7 @@ def evaluate(
 
 
 def read_ids(table: Any, schema: Schema, *, name: str | None = None) -> NDArray[np.str_] | None:
-    """Whose row each row of a file or a data frame is; rows without an id count as one person's. None without ids.
-
-    Args:
-        table: an address or a data frame.
-        schema: declares the id column.
-        name: how errors call the table.
-    """
+    """Whose row each row of a file or a data frame is; rows without an id count as one person's. None without ids."""
     column = schema.id_column
     if column is None:
         return None
@@ -299,17 +293,7 @@ def evaluate_sets(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """The same for training sets that may have been drawn several times.
-
-    Args:
-        sets: by name; the first is the summary.
-        test: rows to judge by.
-        ids: whose row each test row is, if known.
-        owners: for each row of the summary its owner, if they are to be judged.
-        resamples: how often the test is resampled.
-        seed: of models and resamples.
-        progress: called as models are trained.
-    """
+    """The same for training sets that may have been drawn several times."""
     with threadpool_limits(limits=1, user_api="blas"):  # products are small: more threads mostly wait
         return _evaluated(sets, test, ids, owners, resamples=resamples, seed=seed, progress=progress)
 
@@ -526,20 +510,7 @@ def evaluate_job(
     by_owner: bool = False,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Train models on the summary in a job's directory, and judge them on a test file.
-
-    Args:
-        folder: the output directory of a finished job.
-        test: labelled rows of the target's kind, with the id column where the schema declares one.
-        schema_file: the schema of the job: its encoding is that of the models' rows; as the job names it if None.
-        owners: files of all owners, where the caller has them: all their rows, and as many drawn at random, are trained
-            on as well.
-        by_owner: whether to say what models lose without each owner's rows.
-        progress: called as models are trained.
-
-    Raises:
-        LikesetError: with what is wrong and what to do.
-    """
+    """Train models on the summary in a job's directory, and judge them on a test file."""
     result, _ = read_result(folder)
     schema_file = _schema_of(folder) if schema_file is None else schema_file
     schema = Schema.load(schema_file)

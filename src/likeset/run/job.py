@@ -66,25 +66,7 @@ else:
 
 
 class Job(_Settings):  # type: ignore[misc]  # likewise
-    """A whole job.
-
-    Attributes:
-        schema_file: the schema that declares the columns (``schema`` in a file).
-        target: the consumer's rows: a file or one of the forms of docs/sources.md.
-        owners: each owner's rows, likewise.
-        preset: settings by one name: ``paper``, as published; what is said beside it counts instead.
-        public_rows: rows that anybody may see, on the same schema: they give the width of the release's kernel.
-        seed_rows: public rows that start the summary of ``interactive``.
-        consumer: the consumer's name.
-        curator_card: between organisations, the name on the curator's card, which is pinned; None for the only one.
-        witness: between organisations, the name on the pinned card of the witness of a split run; None for none.
-        purpose: what the summary is for.
-        ledger: file of the budgets, kept across runs; in the output directory if not given.
-        out: the output directory.
-        run: name of the run in the ledger; made up if not given.
-
-    The other fields say how to match; they are declared in ``likeset.protocol.run_settings``.
-    """
+    """A whole job."""
 
     preset: Literal["paper"] | None = None
     public_rows: str | None = Field(None, repr=False)
@@ -152,24 +134,7 @@ _LARGEST_FEATURE = 1e6  # the largest weight that a column may have
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Inputs:
-    """All that a plan may know; nothing of it is a row of an owner.
-
-    Attributes:
-        target: the consumer's rows.
-        owners: names that may stand in records and messages.
-        public_rows: rows that anybody may see; they give the width of the release's kernel.
-        seed_rows: public rows that start the summary of ``interactive``.
-        largest_squared_norm: of all rows, as far as it is known.
-        largest_squared_distance: of any row from the target's middle; None where a schema bounds it.
-        rows_per_unit: at most so many rows of one unit of privacy take part.
-        id_column: the column that says which rows belong to one unit; empty where none does.
-        run: the run's name.
-        column_names: of what leaves an owner; empty for bare arrays.
-        schema_digest: of the schema that declares the columns; empty for bare arrays.
-        declared: that schema; None for bare arrays.
-        consumer: the consumer's name.
-        purpose: what the summary is for, in words.
-    """
+    """All that a plan may know; nothing of it is a row of an owner."""
 
     target: Rows
     owners: tuple[str, ...]
@@ -210,16 +175,7 @@ OpenScan = Callable[[Source, Schema], SourceScan]
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """The consumer's rows.
-
-    Attributes:
-        name: of the file, as given.
-        rows: as the schema maps them.
-        table: in the declared columns.
-        fingerprint: of the file.
-        rows_of_ids: how many rows each id has in the file, in no order; empty without ids.
-        undeclared_id: the column that says whose row it is, where the schema declares none and it repeats.
-    """
+    """The consumer's rows."""
 
     name: str
     rows: Rows
@@ -231,16 +187,7 @@ class Target:
 
 @dataclass(frozen=True, eq=False)
 class OwnFiles:
-    """What the consumer has itself: all that a plan is made from.
-
-    Attributes:
-        job: what is asked for.
-        schema: the declared columns.
-        target: the consumer's rows.
-        public_rows: rows that anybody may see; None for none.
-        seed_rows: public rows that start the summary of ``interactive``; None for none.
-        fingerprints: of the files of public and seed rows, by kind.
-    """
+    """What the consumer has itself: all that a plan is made from."""
 
     job: Job
     schema: Schema
@@ -264,15 +211,7 @@ class OwnFiles:
 
 @dataclass(frozen=True, eq=False)
 class OpenedJob:
-    """Owners' files.
-
-    Attributes:
-        scans: how each owner reaches its rows.
-        content: a digest of everybody's rows: a run goes on with the data that it began with, or not at all.
-        names: the owners' files, as given.
-        row_counts: how many rows of each can be rows of a run.
-        warnings: what the user should know about all files.
-    """
+    """Owners' files."""
 
     scans: Mapping[str, Scan]
     content: bytes
@@ -282,12 +221,7 @@ class OpenedJob:
 
 
 def open_own_files(job: Job, *, keep_key: int) -> OwnFiles:
-    """Open what the consumer has itself; of owners only the names are looked at.
-
-    Args:
-        job: what is asked for.
-        keep_key: the secret that decides which rows of an id take part, where the schema keeps a few.
-    """
+    """Open what the consumer has itself; of owners only the names are looked at."""
     _check_names(job)
     schema = Schema.load(job.schema_file)
     target = open_target(job, schema, keep_key=keep_key)
@@ -303,14 +237,7 @@ def open_job(
     scan: OpenScan = SourceScan,
     samples: Mapping[str, Drawing] | None = None,
 ) -> Iterator[OpenedJob]:
-    """Open owners' files, and read every owner's rows once; nothing stays open afterwards.
-
-    Args:
-        files: what the consumer has itself.
-        keep_keys: for each owner the secret that decides which rows of an id take part, where the schema keeps a few.
-        scan: how owners pass over their rows.
-        samples: the draw with which each owner will begin; it is made on the way.
-    """
+    """Open owners' files, and read every owner's rows once; nothing stays open afterwards."""
     job, schema, target = files.job, files.schema, files.target
     with ExitStack() as stack:
         owners: dict[str, Scan] = {}
@@ -456,16 +383,7 @@ def target_warnings(job: Job, schema: Schema, target: Target) -> list[Notice]:
 def job_warnings(
     wishes: RunSettings, schema: Schema, target: pa.Table, rows: Rows, *, undeclared_id: str, given: int
 ) -> list[Notice]:
-    """What the user should know before any owner's row is read: it reaches the consumer, and depends on none.
-
-    Args:
-        wishes: what is asked for; a job is that, too.
-        schema: declares the columns.
-        target: the consumer's rows in these.
-        rows: the same, as the schema maps them.
-        undeclared_id: the column that says whose row it is, where the schema declares none and it repeats.
-        given: how many rows the target has, where the schema keeps a few of each id.
-    """
+    """What the user should know before any owner's row is read: it reaches the consumer, and depends on none."""
     profile = TableProfile(target.column_names, schema.declaration.missing_words)
     profile.add(target)
     warnings: list[Notice] = [
@@ -497,11 +415,7 @@ _BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class RunSecrets:
-    """Keys and seeds of one run.
-
-    Attributes:
-        root: a secret number of 256 bits; everything else follows from it, and nothing tells it.
-    """
+    """Keys and seeds of one run."""
 
     root: int
 
@@ -510,17 +424,6 @@ class RunSecrets:
 
         They lie in the ledger's journal, which is private and purged by run, and cost nothing. A run that goes on with
         other data than it began with is refused: it would get answers that were made for those.
-
-        Args:
-            ledger: where they are kept.
-            view: of an account in it.
-            run: name of the run.
-            content: a digest of the data.
-            told: what the terms of the run tell that view (``plans.size_event``): on record from its beginning.
-
-        Raises:
-            OtherRelation: the account has another relation than the run.
-            DifferentRequest: the run began with other data.
         """
         request = Request(run, 0, SECRETS, content=content)
         data = ledger.answer(view, told, lambda: (self.root.to_bytes(_BYTES, "big"), None), request=request)

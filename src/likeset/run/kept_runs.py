@@ -9,18 +9,7 @@ from likeset.run.runs import Render, collect, conclude, read_result
 
 @dataclass(frozen=True, slots=True)
 class ListedRun:
-    """A run in a list.
-
-    Attributes:
-        run: its name.
-        digest: of its terms.
-        invitation: the file of the signed terms.
-        expires: when the terms end.
-        mailbox: by which it travels; None if by none.
-        cancelled: whether its consumer stopped it.
-        jobs: how many were submitted for it over NVFlare.
-        result: whether its result is here.
-    """
+    """A run in a list."""
 
     run: str
     digest: str

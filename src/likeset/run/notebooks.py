@@ -48,15 +48,7 @@ def story(
     shown_names: Mapping[str, str],
     simulated: bool,
 ) -> str:
-    """A result as HTML that fits on a screen.
-
-    Args:
-        result: of the run.
-        labels: of the selected rows, if any.
-        warnings: what the user should know.
-        shown_names: the user's names of the owners, by their names in the terms.
-        simulated: whether the noise is.
-    """
+    """A result as HTML that fits on a screen."""
     terms, contributions = result.outcome.terms, [owner.contribution for owner in result.owners]
     document = {
         "distance": None if result.distance is None else asdict(result.distance),

@@ -25,13 +25,7 @@ _LABELS = 20
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Rows that are square images, point by point.
-
-    Attributes:
-        side: how many points a side has.
-        target: some rows of the target.
-        summary: some of the summary.
-    """
+    """Rows that are square images, point by point."""
 
     side: int
     target: list[list[float]]

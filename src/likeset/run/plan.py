@@ -70,11 +70,7 @@ def is_split(wishes: RunSettings) -> bool:
 
 
 def planned_split(wishes: RunSettings) -> SplitShape | None:
-    """Who computes, and which program; None where the curator is trusted.
-
-    Raises:
-        InvalidArgument: something is wished that a split curator cannot do.
-    """
+    """Who computes, and which program; None where the curator is trusted."""
     if not is_split(wishes):
         return None
     if wishes.protocol == "interactive":
@@ -89,11 +85,6 @@ def split_width(wishes: RunSettings, inputs: Inputs, release_gamma: float) -> fl
     """Gamma of a split selection: as wished, or from the release's own width; never from the target's distances.
 
     What follows from the release is no narrower than what 64 bits hold, by the range that a schema declares.
-
-    Args:
-        wishes: of the user.
-        inputs: whose declared range counts, and nothing of whose rows.
-        release_gamma: of the release's kernel.
     """
     if wishes.gamma != "median":
         return arguments.positive("gamma", wishes.gamma)
@@ -109,11 +100,7 @@ def split_range(inputs: Inputs, gamma: float) -> float:
 
 
 def check_split_width(wishes: RunSettings, inputs: Inputs, split: SplitShape, release_gamma: float) -> None:
-    """What 64 bits cannot hold shows before anything is spent; of bare arrays the target is looked at, at home.
-
-    Raises:
-        InvalidArgument: the kernel is too narrow for these rows, or they have too many columns.
-    """
+    """What 64 bits cannot hold shows before anything is spent; of bare arrays the target is looked at, at home."""
     columns = inputs.target.shape[1]
     if columns > MOST_COLUMNS:
         reason = f"shares rows of at most {MOST_COLUMNS:,} numbers; these have {columns:,}"
@@ -165,14 +152,7 @@ def public_width(wishes: RunSettings, inputs: Inputs, *, released: bool) -> floa
 
 
 def check_width(argument: str, gamma: float, inputs: Inputs, *, scale: float | None = None) -> None:
-    """Exponents of the kernel must be numbers in single precision, and what rounding leaves of them below 1.
-
-    Args:
-        argument: by which the user chose it.
-        gamma: of the kernel.
-        inputs: the rows.
-        scale: what the user gave, where gamma is that times the median rule's.
-    """
+    """Exponents of the kernel must be numbers in single precision, and what rounding leaves of them below 1."""
     in_thinning = argument == "release_gamma"
     finest, digits = (gamma / RELEASE_SCALE, _DIGITS_SINGLE) if in_thinning else (gamma, _DIGITS_DOUBLE)
     if not is_usable_width(gamma, inputs.largest_squared_norm) or _loses_exponents(finest, inputs, digits=digits):
@@ -185,12 +165,7 @@ def check_width(argument: str, gamma: float, inputs: Inputs, *, scale: float | N
 
 
 def check_scale(inputs: Inputs, *, released: bool) -> None:
-    """Where the release's width comes from the public grid, rows must lie as near to one another as that expects.
-
-    Args:
-        inputs: the rows.
-        released: whether there is a release of that width, so that rows must lie far enough apart as well.
-    """
+    """Where the release's width comes from the public grid, rows must lie as near to one another as that expects."""
     nearest = min(width_choice.grid(inputs.target.shape[1]))
     if _loses_exponents(max(NO_WIDTH, RELEASE_SCALE / nearest) / RELEASE_SCALE, inputs, digits=_DIGITS_SINGLE):
         how = "is not scaled, or owners' rows are not: some lie hundreds of units from its middle"
@@ -223,13 +198,7 @@ def gamma_by_median(argument: str, rows: Rows, *, scale: float) -> float:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RunDraws:
-    """What a run draws.
-
-    Attributes:
-        noises: of the width's choice, the curator and the consumer.
-        public_seed: of the release's features, where the user wants a particular one.
-        secrets: keys and seeds, unless the run began earlier with others.
-    """
+    """What a run draws."""
 
     noises: tuple[Noise, Noise, Noise]
     public_seed: int | None
@@ -273,15 +242,7 @@ ONE_RUN = (
 
 @dataclass(frozen=True, slots=True)
 class CountedBudget:
-    """What owners may learn and have learned about the target.
-
-    Attributes:
-        shared: whether other runs are counted in the same ledger.
-        epsilon_spent: what they learned; None where there is no bound.
-        epsilon_limit: what they may learn; None for no limit.
-        delta: over all runs: the sum of the deltas of the limits that were in force.
-        in_words: the same for people.
-    """
+    """What owners may learn and have learned about the target."""
 
     shared: bool
     epsilon_spent: float | None
@@ -413,14 +374,7 @@ _ROUNDING = 1e-6  # of a budget that is spent in parts
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SettledRun:
-    """What is settled before any owner hears anything.
-
-    Attributes:
-        terms: final.
-        secrets: of the run.
-        curators_noise: for what the curator draws.
-        consumers_noise: for the release of the target.
-    """
+    """What is settled before any owner hears anything."""
 
     terms: Terms
     secrets: RunSecrets
@@ -430,18 +384,7 @@ class SettledRun:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What a run will do and cost.
-
-    Attributes:
-        wishes: what the user asks for.
-        inputs: what the plan was made from.
-        terms: what is fixed of them before anything is drawn.
-        selection: how the curator is to select; it may depend on the target, so that no owner hears of it.
-        seed_rows: public rows that start the summary of ``interactive``, checked.
-        public_width: gamma of the release's kernel, where public facts give it; None where it is chosen privately.
-        width_plan: that choice; None where public facts give the width.
-        notes: what was chosen otherwise than asked.
-    """
+    """What a run will do and cost."""
 
     wishes: RunSettings
     inputs: Inputs
@@ -458,11 +401,7 @@ class Plan:
 
     @cached_property
     def guarantees(self) -> tuple[PlannedView, ...]:
-        """For each view what the whole run will cost; whatever else is wrong with the terms shows here.
-
-        Raises:
-            InvalidArgument: a part of the run costs more than its limit.
-        """
+        """For each view what the whole run will cost; whatever else is wrong with the terms shows here."""
         choice = None if self.width_plan is None else self.width_plan.event
         views = planned_views(self.terms, simulated=self.simulated, width_choice=choice)
         self._check_price("epsilon", self.wishes.epsilon, views[0], about="the target")
@@ -484,14 +423,7 @@ class Plan:
         return self.selection.kernel_width(self.inputs.target)
 
     def check_enough_rows(self, owners_rows: Iterable[int]) -> None:
-        """Owners must have as many rows as are wanted, of which each offers no more than its share.
-
-        Args:
-            owners_rows: how many rows each owner has.
-
-        Raises:
-            InvalidArgument: there are fewer, and the user did not allow that.
-        """
+        """Owners must have as many rows as are wanted, of which each offers no more than its share."""
         if self.wishes.allow_fewer:
             return
         counts, each, size = list(owners_rows), self.terms.rows_per_owner, self.terms.size
@@ -516,13 +448,7 @@ class Plan:
         return ledger.quote(about_target.view, about_target.event, limits=limits)
 
     def check_affordable(self, ledger: Ledger) -> None:
-        """Raise if a ledger does not allow the run; nothing is charged, and nothing is written.
-
-        Raises:
-            BudgetExceeded: too little is left of the target's budget, of an owner's, or of the rows of too many owners.
-            UnprovenPart: an owner's account does not accept a part of the run.
-            OtherRelation: an account has another relation, or another unit of privacy.
-        """
+        """Raise if a ledger does not allow the run; nothing is charged, and nothing is written."""
         guarantees = self.guarantees  # what is wrong with the terms shows before anything is spent
         check_accounts(ledger, guarantees)
         check_rows_left(ledger, self.terms)
@@ -541,15 +467,7 @@ class Plan:
             ledger.check((view, charged) for view in views)
 
     def settle(self, ledger: Ledger, draws: RunDraws, *, content: bytes | None, **between: Any) -> SettledRun:
-        """Make the terms, of what was planned and drawn; a private choice of the release's width is charged here.
-
-        Args:
-            ledger: the consumer's.
-            draws: what the run drew.
-            content: where the ledger outlives this call, a digest of all that the run is about: the run's secrets are
-                kept with it, and asked again, the same terms come out.
-            between: what the terms of organisations have beyond that: ``expires``, ``run_id`` and ``cards``.
-        """
+        """Make the terms, of what was planned and drawn; a private choice of the release's width is charged here."""
         self.check_affordable(ledger)
         relation = self.terms.relation
         first, second, third = draws.noises
@@ -717,12 +635,7 @@ _WORTH = 1.25  # times as good, to be worth a word
 
 
 def advice_on_ids(plan: Plan, rows_of_ids: NDArray[np.int64]) -> Notice | None:
-    """Whether fewer rows of each id would make a release better; None if not, or if it is good.
-
-    Args:
-        plan: of the run.
-        rows_of_ids: how many rows each id of the target has; the consumer alone knows.
-    """
+    """Whether fewer rows of each id would make a release better; None if not, or if it is good."""
     terms, wishes = plan.terms, plan.wishes
     asked = terms.offers == "tilted" or wishes.offers != "uniform"
     if terms.rows_per_unit == 1 or not len(rows_of_ids) or not asked or terms.kernel.kind != "paired":
@@ -756,14 +669,7 @@ _ANY_DIGEST = "0" * 64
 
 @dataclass(frozen=True, slots=True)
 class MostTraffic:
-    """What one owner hears and sends, at most.
-
-    Attributes:
-        messages: how many messages go either way, together.
-        heard_bytes: how many bytes it hears.
-        sent_bytes: how many it sends; None where a label has no declared length.
-        largest_sent: bytes of the largest message that it sends; what has no declared length is not counted.
-    """
+    """What one owner hears and sends, at most."""
 
     messages: int
     heard_bytes: int

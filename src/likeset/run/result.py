@@ -72,10 +72,6 @@ def shares(values: ArrayLike, *, rows_selected: ArrayLike | None = None) -> NDAr
 
     If every value is zero, the owners that contributed rows share equally; if nobody did, all
     shares are zero. Shares are never negative and add up to 1, or to 0.
-
-    Args:
-        values: one per owner, not negative.
-        rows_selected: how many rows of each owner were selected; if not given, every owner counts as a contributor.
     """
     worth = arguments.vector("values", values)
     if len(worth) and worth.min() < 0.0:
@@ -109,16 +105,7 @@ def attribute(
     game: Game,
     coins: np.random.Generator | None = None,
 ) -> Attribution:
-    """The whole report.
-
-    Args:
-        names: the owners' names, in their public order.
-        owners: for each selected row the number of its owner.
-        rows_disclosed: for each owner how many rows it sent to the curator.
-        price_per_row: the agreed price.
-        game: what coalitions of owners are worth (``geometry.shapley.selection_game``).
-        coins: draws the orders for Shapley values of more than 15 owners.
-    """
+    """The whole report."""
     known = [checked_name("names", name) for name in names]
     if len(set(known)) != len(known):
         raise InvalidArgument("names", f"{len(known)} names", "must be different from one another")
@@ -164,13 +151,7 @@ Measure = Literal["estimate", "in-sample", "held-out"]
 
 @dataclass(frozen=True, slots=True)
 class OwnerFacts:
-    """What is known here of an owner; None for what only the owner knows.
-
-    Attributes:
-        rows: that it holds.
-        disclosed: rows that left it.
-        traffic: what it heard and said.
-    """
+    """What is known here of an owner; None for what only the owner knows."""
 
     rows: int | None = None
     disclosed: int | None = None
@@ -179,21 +160,7 @@ class OwnerFacts:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RunOutcome:
-    """How a run ended.
-
-    Attributes:
-        terms: of the run.
-        guarantees: for each view what it cost.
-        gamma: width of the selection's kernel.
-        summary: what the consumer received.
-        row_numbers: of each selected row at its owner; where owners are elsewhere, the handles by which they find it.
-        owners: what is known of each.
-        offered: the rows that the curator could choose from; None where it chose as it went, or is
-            elsewhere.
-        held_out_curve: the estimate for the first rows of the summary, where the curator is here.
-        warnings: what the user should know.
-        seconds: how long it took.
-    """
+    """How a run ended."""
 
     terms: Terms
     guarantees: tuple[PlannedView, ...]
@@ -242,15 +209,7 @@ class Distance:
 
 @dataclass(frozen=True, slots=True)
 class ComparedRows:
-    """One line of a comparison.
-
-    Attributes:
-        kind: for machines; the summary itself is ``summary``.
-        name: for people.
-        squared_mmd: by the measure of the comparison.
-        meaning: what these rows are, in words.
-        scores: of a model trained on them, by the names of ``Evaluation``; empty if there is none.
-    """
+    """One line of a comparison."""
 
     kind: str
     name: str
@@ -261,16 +220,7 @@ class ComparedRows:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The summary and its alternatives, all measured in the same way against the same rows.
-
-    Attributes:
-        measure: ``estimate``: of MMD² to the target's population; ``in-sample``: MMD² to the target's rows;
-            ``held-out``: MMD² to rows of the target's kind that no selection used. MMD² to rows includes the sampling
-            spread of these rows; the estimate does not.
-        rows: how many rows all lines are measured against.
-        lines: the summary first.
-        curve: of the summary's first row, its first two and so on, all rows counting alike; empty if unknown.
-    """
+    """The summary and its alternatives, all measured in the same way against the same rows."""
 
     measure: Measure
     rows: int
@@ -280,14 +230,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class OwnerResult:
-    """An owner's part in a result; for the consumer, not for owners.
-
-    Attributes:
-        contribution: what its rows were worth; its rows disclosed and its payment are bounds where ``facts`` does not
-            know them.
-        facts: what is known of the owner.
-        problem: what the user should know about this very owner first, if anything.
-    """
+    """An owner's part in a result; for the consumer, not for owners."""
 
     contribution: OwnerAttribution
     facts: OwnerFacts
@@ -301,13 +244,7 @@ class OwnerResult:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A run's outcome, judged on the selected rows.
-
-    Attributes:
-        outcome: how the run ended.
-        rows: those that were selected, as the selection sees them.
-        target: the rows that they were to look like.
-    """
+    """A run's outcome, judged on the selected rows."""
 
     outcome: RunOutcome
     rows: Rows
@@ -364,11 +301,7 @@ class Result:
         )
 
     def comparison(self, more: Sequence[tuple[ComparedRows, Sequence[Rows]]] = ()) -> Comparison:
-        """Compare the summary with what somebody knows who sees the target and the offers, and nothing else.
-
-        Args:
-            more: further lines; each gets the mean over its samples, which were drawn without a look at the target.
-        """
+        """Compare the summary with what somebody knows who sees the target and the offers, and nothing else."""
         size, count = len(self.rows), len(self.target)
         distance, spread = self.distance, 1.0 - self._kernel_within_target
         own = self.in_sample_squared_mmd if distance is None else distance.squared_mmd
@@ -418,21 +351,7 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class JobResult:
-    """What came of a job.
-
-    Attributes:
-        files: what the consumer has itself.
-        result: of the run.
-        records: the selected rows in the declared columns.
-        comparison: the summary beside its alternatives.
-        warnings: what the user should know, about files and run.
-        budget: what is left of it.
-        seconds: how long its parts took.
-        tables: owners' files, as given; none where owners are elsewhere.
-        with_handles: whether the summary names the handles of its rows.
-        images: rows as pictures; None where they are none.
-        created: when.
-    """
+    """What came of a job."""
 
     files: OwnFiles
     result: Result

@@ -164,11 +164,7 @@ def write_files(folder: Path, result: JobResult, *, render: Render) -> dict[str,
 
 
 def publish(result: JobResult, out: Path, *, render: Render) -> FinishedJob:
-    """Write a result into a directory of its own; one that is there is replaced.
-
-    Raises:
-        InvalidArgument: it cannot be written.
-    """
+    """Write a result into a directory of its own; one that is there is replaced."""
     folder = unfinished(out)
     try:
         shutil.rmtree(folder, ignore_errors=True)
@@ -204,15 +200,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class AccountOutlook:
-    """One account, before and after a run.
-
-    Attributes:
-        about: whose rows it is about.
-        unit: what it counts: epsilon, or rows that the curator may see.
-        spent: so far; None where there is no bound.
-        after: with the run; None likewise.
-        limit: what may be spent; None for no limit.
-    """
+    """One account, before and after a run."""
 
     about: str
     unit: str
@@ -229,11 +217,7 @@ class AccountOutlook:
 
 
 def ledger_outlook(plan: Plan, path: Path) -> tuple[AccountOutlook, ...]:
-    """What a run would leave of the budgets in a ledger; nothing is charged, and nothing is written.
-
-    Raises:
-        BudgetExceeded: the run would be refused, as when it is started.
-    """
+    """What a run would leave of the budgets in a ledger; nothing is charged, and nothing is written."""
     each, views = plan.terms.rows_per_owner, {View.curator(owner) for owner in plan.terms.owners}
     with Ledger(path, read_only=True) as ledger:
         try:
@@ -284,13 +268,7 @@ class KeptTerms(documents.Document):
 
 @dataclass(frozen=True, eq=False)
 class JobFolder:
-    """Where a job's files are made.
-
-    Attributes:
-        job: what is asked for, with a name for its run, and paths that count from anywhere.
-        out: its place, as it was given.
-        resume: whether a run goes on that was interrupted.
-    """
+    """Where a job's files are made."""
 
     job: Job
     out: Path
@@ -298,11 +276,7 @@ class JobFolder:
 
     @classmethod
     def checked(cls, job: Job, *, resume: bool) -> Self:
-        """See that the directory and the ledger can be used; nothing is made yet.
-
-        Raises:
-            LikesetError: with what is wrong and what to do.
-        """
+        """See that the directory and the ledger can be used; nothing is made yet."""
         out = Path(job.out)
         _check_place(out, unfinished(out), resume=resume)
         named = named_job(job, unfinished(out) / JOB, resume=resume).beside(Path.cwd())
@@ -492,14 +466,7 @@ _MOST_SUGGESTED_ROWS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What the release of the target can be expected to tell.
-
-    Attributes:
-        noise: standard deviation of the noise in a row's score; None where nothing is released.
-        signal: by how much scores differ, typically.
-        text: the same in words, with what to do about it.
-        pays: whether the release can be expected to be worth its price.
-    """
+    """What the release of the target can be expected to tell."""
 
     noise: float | None
     signal: float | None
@@ -509,13 +476,7 @@ class Advice:
 
 @dataclass(frozen=True, eq=False)
 class JobPlan:
-    """What will happen.
-
-    Attributes:
-        files: what the consumer has itself.
-        plan: of the run.
-        accounts: what it would leave of the budgets in the job's ledger; None where there is none yet.
-    """
+    """What will happen."""
 
     files: OwnFiles
     plan: Plan
@@ -607,11 +568,7 @@ class JobPlan:
 
 
 def plan_job(job: Job) -> JobPlan:
-    """Plan a job for people to look at: nothing is read of any owner, and what is wrong shows now.
-
-    Raises:
-        BudgetExceeded: the job's ledger does not allow it.
-    """
+    """Plan a job for people to look at: nothing is read of any owner, and what is wrong shows now."""
     check_owners_files(job)
     planned = open_plan(named_job(job), secrets=new_draws(job.wishes()).secrets)  # nothing is released of these rows
     _ = planned.plan.guarantees
@@ -621,12 +578,7 @@ def plan_job(job: Job) -> JobPlan:
 
 
 def open_plan(job: Job, *, secrets: RunSecrets) -> JobPlan:
-    """Open the schema, the target and public rows, and plan the job; prices are not looked at yet.
-
-    Args:
-        job: what is asked for.
-        secrets: of the run: where the schema keeps a few rows of each id, they decide which rows the target has.
-    """
+    """Open the schema, the target and public rows, and plan the job; prices are not looked at yet."""
     files = open_own_files(job, keep_key=secrets.target_keep_key)
     return JobPlan(files, make_plan(job.wishes(), files.inputs()))
 
@@ -691,11 +643,7 @@ def _up(value: float) -> float:
 
 
 def check_workers_here(plan: Plan) -> None:
-    """Raise, before anything is spent, if a split run is planned and there is no environment for its workers.
-
-    Raises:
-        InvalidArgument: there is none; says what to do.
-    """
+    """Raise, before anything is spent, if a split run is planned and there is no environment for its workers."""
     if plan.terms.split is not None:
         split_python()
 
@@ -709,16 +657,7 @@ def run_split_here(
     progress: Progress | None = None,
     compute: LocalComputation | None = None,
 ) -> tuple[RunResult, dict[str, Owner]]:
-    """Let the parties of a split run run as planned; returns how it ended, and the owners.
-
-    Args:
-        plan: of the run.
-        settled: what was drawn for it.
-        scans: how each owner reaches its rows.
-        ledger: where everything is charged.
-        progress: called as answers come in, and as the computation goes on.
-        compute: in place of workers.
-    """
+    """Let the parties of a split run run as planned; returns how it ended, and the owners."""
     terms, declared, secrets = settled.terms, plan.inputs.declared, settled.secrets
     cards = {name: secrets.card(name).card for name in terms.cards}
     owners = {
@@ -753,16 +692,7 @@ def run_split_here(
 def compute_here(
     inputs: Mapping[ComputeRole, ComputeInputs], *, python: Path | None = None, progress: Progress | None = None
 ) -> OpenedSlots:
-    """Compute with a worker for each party, all on this machine; returns what is opened to the consumer.
-
-    Args:
-        inputs: of all parties.
-        python: interpreter of the workers' environment; the one that is found if not given.
-        progress: called as the computation goes on.
-
-    Raises:
-        LikesetError: a party could not go on.
-    """
+    """Compute with a worker for each party, all on this machine; returns what is opened to the consumer."""
     interpreter = python or split_python()
     failures: list[LikesetError] = []
     opened: list[OpenedSlots] = []
@@ -806,21 +736,7 @@ def run_job(
     scan: OpenScan = SourceScan,
     compare: bool = False,
 ) -> FinishedJob:
-    """Run a job to its end, and publish its result.
-
-    Args:
-        job: what is asked for.
-        render: makes the report.
-        resume: go on with a run that was interrupted.
-        progress: called as answers come in.
-        scan: how owners pass over their rows.
-        compare: whether to add what uniform sampling would have given: it looks at rows that the protocol did not ask
-            for, which only whoever has all of them may do.
-
-    Raises:
-        LikesetError: with what is wrong and what to do; nothing is left behind unless something was charged, and then
-            the message says where.
-    """
+    """Run a job to its end, and publish its result."""
     with job_running(job, resume=resume, progress=progress, scan=scan, compare=compare) as (folder, result):
         document = write_files(folder, result, render=render)
     return FinishedJob(Path(job.out), document, result.warnings)
@@ -901,16 +817,7 @@ def run_here(
     shown_names: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> RunOutcome:
-    """Let the parties run as planned.
-
-    Args:
-        plan: of the run.
-        settled: what was drawn for it.
-        scans: how each owner reaches its rows.
-        ledger: where everything is charged.
-        shown_names: how owners are called toward the user, by their name in the terms; as there if not given.
-        progress: called as answers come in.
-    """
+    """Let the parties run as planned."""
     start, terms, offered, held_out = time.perf_counter(), settled.terms, None, None
     open_accounts(ledger, owner_limits(terms, simulated=plan.simulated))
     if terms.split is not None:
@@ -979,11 +886,7 @@ def _warnings(plan: Plan, result: RunResult, shown_names: Mapping[str, str]) -> 
 
 
 def settled_curator(job: Job) -> Job:
-    """The job with a curator that is trusted or split: split where a witness is named.
-
-    Raises:
-        InvalidArgument: the curator is split, and no witness is named; or one is named that has nothing to do.
-    """
+    """The job with a curator that is trusted or split: split where a witness is named."""
     asked = "split" if job.witness is not None else "trusted"
     curator = asked if job.curator == "auto" else job.curator
     if curator == "split" and job.witness is None:
@@ -996,11 +899,7 @@ def settled_curator(job: Job) -> Job:
 
 
 def check_able_to_compute(home: ConsumerHome, terms: PlannedTerms) -> None:
-    """Raise, before anything is signed, unless the consumer itself can compute in a split run.
-
-    Raises:
-        InvalidArgument: it has no environment for workers, or its settings name no place for tunnels.
-    """
+    """Raise, before anything is signed, unless the consumer itself can compute in a split run."""
     if terms.split is not None:
         split_python()
         _ = home.tunnels
@@ -1052,11 +951,7 @@ _ROOM_FOR_A_CARD = 56  # beside the name of its party
 
 
 def check_carried(job: Job) -> list[Notice]:
-    """What a consumer should know about a job before it asks other organisations.
-
-    Raises:
-        InvalidArgument: the job asks for something that only a run on one machine can do.
-    """
+    """What a consumer should know about a job before it asks other organisations."""
     if job.noise != "secret":
         raise InvalidArgument("noise", job.noise, "must be secret (or left out): between organisations noise is secret")
     notes: list[Notice] = []
@@ -1078,16 +973,7 @@ def notes_on_size(traffic: MostTraffic) -> list[Notice]:
 
 
 def plan_between(job: Job, *, secrets: RunSecrets | None = None) -> JobPlan:
-    """Plan a job whose owners are elsewhere.
-
-    Args:
-        job: what is asked for.
-        secrets: of the run; new ones if it is only looked at.
-
-    Raises:
-        InvalidArgument: the job asks for something that only a run on one machine can do, or others would refuse to
-            read its terms: they are too long, their numbers too large, or no site can have such a name.
-    """
+    """Plan a job whose owners are elsewhere."""
     check_carried(job)
     asked = settled_curator(job)
     planned = open_plan(asked, secrets=secrets or new_draws(asked.wishes()).secrets)
@@ -1102,17 +988,6 @@ def invite(home: ConsumerHome, job: Job, *, expires: str) -> KeptRun:
 
     The terms name all parties by the cards that are pinned here. Where the width of the release's kernel is chosen
     privately, that choice is made and charged here, once: asked again after a crash, it is the same.
-
-    Args:
-        home: the consumer's.
-        job: what is asked for; of its owners only the names count.
-        expires: until when the terms may be used, ISO 8601.
-
-    Raises:
-        InvalidArgument: the name of the run is taken by another job, the job cannot be carried, or a party's card is
-            not pinned here.
-        BadDocument: this home has no keys, or others can read them.
-        HomeRestored: it was put back from an old copy.
     """
     if job.run is None:
         raise InvalidArgument("run", "none", "a run between organisations needs a name: write it into the job")
@@ -1179,11 +1054,7 @@ def notes_on(home: ConsumerHome, run: KeptRun) -> list[Notice]:
 
 
 def collect(run: KeptRun) -> JobResult:
-    """The result of what the consumer's site received.
-
-    Raises:
-        InvalidArgument: nothing was received yet.
-    """
+    """The result of what the consumer's site received."""
     summary, terms = run.summary(), run.terms
     here = {"ledger": str(run.ledger_path), "schema_file": str(run.schema_path)}
     job = settled_curator(job_of(run)).model_copy(update=here)
@@ -1247,11 +1118,7 @@ def expiry(days: int, *, now: datetime | None = None) -> str:
 
 
 def mailbox_for(home: ConsumerHome, given: str | None) -> str:
-    """The mailbox of a new run: the one that was named, or the only one of ``consumer.yaml``.
-
-    Raises:
-        InvalidArgument: there is none, or there are several to choose from.
-    """
+    """The mailbox of a new run: the one that was named, or the only one of ``consumer.yaml``."""
     settled = home.connection.mailboxes
     if given is not None:
         return given
@@ -1262,16 +1129,7 @@ def mailbox_for(home: ConsumerHome, given: str | None) -> str:
 
 
 def start(run: KeptRun, mailbox: str, *, decide_within: timedelta | None = None) -> Travel:
-    """Let a run whose terms are signed travel by a mailbox; asked again, as it was.
-
-    Args:
-        run: the run.
-        mailbox: the address, as its store tells it.
-        decide_within: how long others may think; half of the terms' life if None.
-
-    Raises:
-        InvalidArgument: it travels otherwise already, was cancelled, or has its result.
-    """
+    """Let a run whose terms are signed travel by a mailbox; asked again, as it was."""
     known = run.travel
     if run.jobs:
         raise InvalidArgument("run", run.name, "was submitted to NVFlare already; go on with `likeset run resume`")
@@ -1284,11 +1142,7 @@ def start(run: KeptRun, mailbox: str, *, decide_within: timedelta | None = None)
 
 
 def check_not_by_mailbox(run: KeptRun, command: str) -> None:
-    """Refuse what is made for runs over NVFlare.
-
-    Raises:
-        InvalidArgument: the run travels by mailbox.
-    """
+    """Refuse what is made for runs over NVFlare."""
     if run.travel is not None:
         reason = (
             f"travels by mailbox, where there is nothing to {command}: `likeset run watch` and `likeset run sync` "
@@ -1327,11 +1181,7 @@ def _unanswered(progress: RunProgress) -> dict[str, SiteState]:
 
 
 def cancel(run: KeptRun) -> None:
-    """Stop a run: nothing is looked for and nothing is posted in it any more; owners see its terms end.
-
-    Raises:
-        InvalidArgument: it has its result.
-    """
+    """Stop a run: nothing is looked for and nothing is posted in it any more; owners see its terms end."""
     if run.result.exists() or run.summary_path.exists():
         raise InvalidArgument("RUN", run.name, "has its summary; there is nothing to cancel: `likeset run report`")
     run.cancel()

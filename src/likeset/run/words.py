@@ -283,14 +283,7 @@ def epsilon_of(guarantee: Mapping[str, Any]) -> float:
 def guarantee_lines(
     guarantees: Iterable[Mapping[str, Any]], *, owners: Sequence[str], own: str = "", unit: str = "row"
 ) -> list[GuaranteeLine]:
-    """One line for all owners with equal guarantees.
-
-    Args:
-        guarantees: as in ``result.json``.
-        owners: all that were invited.
-        own: the owner that is addressed as "you"; the texts of ``result.json``, which may name others, are not used.
-        unit: what is protected, a row or a person.
-    """
+    """One line for all owners with equal guarantees."""
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for guarantee in guarantees:
         epsilon, relation = guarantee.get("epsilon"), str(guarantee.get("relation") or "")
