@@ -36,13 +36,7 @@ _TAIL = 8  # a tail cell holds at least about this many of the observations it w
 
 @dataclass(frozen=True)
 class Partition:
-    """``size`` cells and the map from observations (one per row) to the numbers of their cells.
-
-    Attributes:
-        words: what the cells are cut by.
-        size: how many cells there are.
-        cells: from observations to cell numbers in 0..size-1.
-    """
+    """``size`` cells, what they are cut by in ``words``, and the map from observations to the numbers of cells."""
 
     words: str
     size: int
@@ -150,13 +144,7 @@ def joint_score(*scores: Score) -> Score:
 
 
 def candidates(p: Observations, q: Observations, score: Score | None) -> Iterator[Candidate]:
-    """Every partition that is tried on a pair, cut from the choosing half of both inputs.
-
-    Args:
-        p: the choosing half of the observations under one input.
-        q: the same under the other.
-        score: what the trial knows about the likelihood ratio.
-    """
+    """Every partition that is tried on a pair, cut from ``p`` and ``q``, the choosing halves of both inputs."""
     pooled = np.concatenate([p, q])
     values = atoms(pooled)
     if values is not None:
@@ -350,7 +338,6 @@ def clopper_pearson(hits: ArrayLike, trials: int, *, error: float) -> tuple[Obse
 def lower_bound(
     first: ArrayLike, second: ArrayLike, *, delta: float, error: float = ERROR, score: Score | None = None
 ) -> LowerBound:
-    """The best lower bound on epsilon at ``delta`` that was found; see ``lower_bounds``."""
     return lower_bounds(first, second, deltas=[delta], error=error, score=score)[0]
 
 
@@ -447,12 +434,7 @@ def epsilons(
 ) -> Observations:
     """log((P(E) - delta) / Q(E)), P(E) bounded from below, Q(E) from above; -inf if P(E) may be delta.
 
-    Args:
-        hits: how many of the trials under P fell into E.
-        misses: how many of those under Q did.
-        trials: how many there were under either.
-        delta: the delta of the claim.
-        error: of each of the two bounds.
+    ``hits`` of the trials under P fell into E, and ``misses`` of those under Q; ``error`` is that of each bound.
     """
     return _logarithms(*_proportions(hits, misses, trials=trials, error=error), delta=delta)
 

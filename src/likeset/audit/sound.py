@@ -11,40 +11,14 @@ The last trials are the sound twins of ``broken``: the same channels and the sam
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from likeset.audit import trials
 from likeset.audit.auditor import Observations, Score, distances, joint_score, lattice_bits
-from likeset.audit.trials import (
-    SMALL_DELTA,
-    Channel,
-    Claim,
-    Neighbours,
-    Observe,
-    PrefetchedNoise,
-    Rows,
-    Trial,
-    absent_owner_appears,
-    batched_draws,
-    claims,
-    coalition_is_split,
-    distance_collapses,
-    draws,
-    opposite_axis_rows,
-    opposite_corners,
-    opposite_rows,
-    opposite_scores,
-    opposite_signs,
-    owner_is_overtaken,
-    removed_corners,
-    removed_rows,
-    removed_signs,
-    repeated_answers,
-    restarted_answers,
-    tie_is_lost,
-    trial_of,
-)
+from likeset.audit.trials import Channel, Claim, Neighbours, Observe, PrefetchedNoise, Rows, Trial, draws, trial_of
 from likeset.privacy import auction, gaussian_mean, mwem_mean, width_choice
 from likeset.privacy.auction import Bids
 from likeset.privacy.events import (
@@ -59,12 +33,13 @@ from likeset.privacy.events import (
     PrivacyUnit,
     Relation,
     RowSum,
+    SelectionSum,
 )
 from likeset.privacy.kept_rows import KeptRows, digests_of_ids
 from likeset.privacy.noise import Integers, Noise, SecretNoise, SimulatedNoise
 
 SCALE = 2.0
-PAIR: Neighbours[Integers] = opposite_signs(8)
+PAIR: Neighbours[Integers] = trials.opposite_signs(8)
 EVENT = Laplace(scale=SCALE, quantity=RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=Relation.REPLACE_ONE))
 """Epsilon 1 under replace-one: the sum of signs moves by 2, the scale is 2."""
 
@@ -98,58 +73,35 @@ class ResentSum(NoisySum):
         return self.sent[request]
 
 
-class CountedRows:
-    """Rows that count how often they are read: a trace of the time taken that no other load disturbs."""
+class TracedSum(NoisySum):
+    """Reads all rows, whatever they hold; the observer sees the answer and how many rows were read.
 
-    def __init__(self, rows: NDArray[np.int64]) -> None:
-        self.rows = rows
+    How many is a trace of the time taken that no other load disturbs.
+    """
+
+    def answer(self, request: int) -> tuple[float, ...]:  # noqa: ARG002 - every request is answered alike
         self.reads = 0
+        total = self.total()
+        return float(total + self.noise.discrete_laplace(SCALE, 1)[0]), float(self.reads)
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, index: int) -> int:
-        if index >= len(self.rows):
-            raise IndexError(index)
+    def read(self, index: int) -> int:
         self.reads += 1
         return int(self.rows[index])
 
-
-class TracedSum(NoisySum):
-    """Reads all rows, whatever they hold; the observer sees the answer and how many rows were read."""
-
-    def answer(self, request: int) -> tuple[float, ...]:  # noqa: ARG002 - every request is answered alike
-        rows = CountedRows(self.rows)
-        total = self.read(rows)
-        return float(total + self.noise.discrete_laplace(SCALE, 1)[0]), float(rows.reads)
-
-    def read(self, rows: CountedRows) -> int:
-        return sum(rows[index] for index in range(len(rows)))
+    def total(self) -> int:
+        return sum(self.read(index) for index in range(len(self.rows)))
 
 
-def sum_trial(
-    mechanism: str,
-    channel: Channel,
-    observe: Observe,
-    noise: Noise,
-    *,
-    samples: int,
-    unseen: str,
-    score: Score | None = None,
-) -> Trial:
-    """A trial of the sum, or of a relative of it, against what the sum claims."""
-    return trial_of(
-        mechanism,
-        PAIR,
-        observe,
-        claims=claims(EVENT, delta=0.0, relation=Relation.REPLACE_ONE),
-        noise=noise,
-        samples=samples,
-        relation=Relation.REPLACE_ONE,
-        channel=channel,
-        unseen=unseen,
-        score=score,
-    )
+def sum_trial(mechanism: str, observe: Observe, noise: Noise, **more: Any) -> Trial:
+    """A trial of the sum of signs, or of a relative of it, against what the sum claims."""
+    return trial_of(mechanism, PAIR, observe, EVENT, noise, **more)
+
+
+def noisy_sums(first: float, second: float, event: Laplace | Gaussian, noise: Noise) -> Observe:
+    """The sums under either input with the noise that the event says."""
+    if isinstance(event, Laplace):
+        return lambda side, size: (first, second)[side] + noise.discrete_laplace(event.scale, size)
+    return lambda side, size: (first, second)[side] + noise.discrete_gaussian(event.sigma, size)
 
 
 # Textbook Laplace noise in floating point, and Mironov's attack on it (CCS 2012).
@@ -200,52 +152,44 @@ def reachability(first: float, second: float, scale: float) -> Score:
 _ROWS = 8
 
 
-def laplace(noise: Noise, relation: Relation, *, rows_per_unit: int, samples: int) -> Trial:
-    """Discrete Laplace noise of a scale of as much as the sum moves: epsilon 1."""
-    pair = _signs(relation, rows_per_unit)
-    quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=PrivacyUnit(rows_per_unit, ""), relation=relation)
-    event = Laplace(scale=_sum_distance(pair), quantity=quantity)
+def bare_noise(noise: Noise, norm: Norm, relation: Relation, *, rows_per_unit: int, samples: int) -> Trial:
+    """Discrete noise of as much as the sum moves; Gaussian, not so little that the lattice matters."""
+    build = trials.removed_signs if relation is Relation.ADD_OR_REMOVE else trials.opposite_signs
+    pair = build(_ROWS, rows_per_unit)
+    sums = int(pair.first.sum()), int(pair.second.sum())
+    moved = float(abs(sums[0] - sums[1]))
+    quantity = RowSum(norm=norm, radius=1.0, unit=PrivacyUnit(rows_per_unit, ""), relation=relation)
+    event: Laplace | Gaussian
+    if norm is Norm.COORDINATE:
+        name, unseen, delta = "Laplace", "draws that depend on one another", 0.0
+        event = Laplace(scale=moved, quantity=quantity)
+    else:
+        name, unseen, delta = "Gaussian", "draws that depend on one another; tails beyond about 4 sigma", 0.05
+        event = Gaussian(sigma=max(1.5, moved), quantity=quantity, coordinates=1, spacing=1.0)
     return trial_of(
-        f"discrete Laplace, {_unit_words(rows_per_unit)}",
+        f"discrete {name}{_unit(rows_per_unit) or ', a unit is a row'}",
         pair,
-        lambda side, size: pair[side].sum() + noise.discrete_laplace(event.scale, size),
-        claims=claims(event, delta=0.0, relation=relation),
-        noise=noise,
+        noisy_sums(*sums, event, noise),
+        event,
+        noise,
         samples=samples,
+        delta=delta,
         relation=relation,
-        unseen="draws that depend on one another",
-    )
-
-
-def gaussian(noise: Noise, relation: Relation, *, rows_per_unit: int, samples: int) -> Trial:
-    """Discrete Gaussian noise of as much as the sum moves, but not so little that the lattice matters."""
-    pair = _signs(relation, rows_per_unit)
-    quantity = RowSum(norm=Norm.EUCLIDEAN, radius=1.0, unit=PrivacyUnit(rows_per_unit, ""), relation=relation)
-    event = Gaussian(sigma=max(1.5, _sum_distance(pair)), quantity=quantity, coordinates=1, spacing=1.0)
-    return trial_of(
-        f"discrete Gaussian, {_unit_words(rows_per_unit)}",
-        pair,
-        lambda side, size: pair[side].sum() + noise.discrete_gaussian(event.sigma, size),
-        claims=claims(event, delta=0.05, relation=relation),
-        noise=noise,
-        samples=samples,
-        relation=relation,
-        unseen="draws that depend on one another; tails beyond about 4 sigma",
+        unseen=unseen,
     )
 
 
 def choice(noise: Noise, *, samples: int) -> Trial:
     """The exponential mechanism, scores as far apart as they may be."""
-    pair = opposite_scores(candidates=8, sensitivity=2)
+    pair = trials.opposite_scores(candidates=8, sensitivity=2)
     event = ExponentialChoice(rate=0.5, quantity=InRange(-1.0, 1.0))
     return trial_of(
         "exponential choice",
         pair,
-        lambda side, size: [noise.exponential_choice(pair[side], event.rate) for _ in range(size)],
-        claims=claims(event, delta=0.0, relation=Relation.REPLACE_ONE),
-        noise=noise,
+        draws(lambda side: noise.exponential_choice(pair[side], event.rate)),
+        event,
+        noise,
         samples=samples,
-        relation=Relation.REPLACE_ONE,
         unseen="how long a choice takes: it depends on the scores",
     )
 
@@ -253,31 +197,20 @@ def choice(noise: Noise, *, samples: int) -> Trial:
 def coin(noise: Noise) -> Trial:
     """Randomised response; the vocabulary of events has no word for it, so the claim is written out."""
     heads = 1 / (1 + math.exp(-1.0))
-    coins = [np.array([heads]), np.array([1 - heads])]
+    pair = Neighbours("a bit is flipped", np.array([heads]), np.array([1 - heads]))
     return trial_of(
         "coin",
-        Neighbours("a bit is flipped", coins[0], coins[1]),
-        draws(lambda side: noise.bernoulli(coins[side])),
-        claims=(Claim(1.0, 0.0), Claim(1.0, SMALL_DELTA)),
-        noise=noise,
+        pair,
+        draws(lambda side: noise.bernoulli(pair[side])),
+        (Claim(1.0, 0.0), Claim(1.0, trials.SMALL_DELTA)),
+        noise,
         samples=5_000,
-        relation=Relation.REPLACE_ONE,
         unseen="coins that depend on one another; probabilities other than 0.73",
     )
 
 
-def _signs(relation: Relation, rows_per_unit: int) -> Neighbours[Integers]:
-    if relation is Relation.ADD_OR_REMOVE:
-        return removed_signs(_ROWS, rows_per_unit)
-    return opposite_signs(_ROWS, rows_per_unit)
-
-
-def _sum_distance(pair: Neighbours[Integers]) -> float:
-    return float(abs(int(pair.first.sum()) - int(pair.second.sum())))
-
-
-def _unit_words(rows_per_unit: int) -> str:
-    return "a unit is a row" if rows_per_unit == 1 else f"a unit is {rows_per_unit} rows"
+def _unit(rows_per_unit: int) -> str:
+    return "" if rows_per_unit == 1 else f", a unit is {rows_per_unit} rows"
 
 
 # Trials of the means: Gaussian and MWEM, of protected rows and of rows that were selected from protected ones.
@@ -285,32 +218,37 @@ def _unit_words(rows_per_unit: int) -> str:
 # Noise is fixed by how far the sum moves on the pair, not by a sensitivity, wherever a sensitivity is what is audited:
 # a wrong one then changes the claim and is refuted. Other trials go the whole way from a budget to a plan.
 
-_DELTA = 0.05  # large, because small deltas are decided in tails that few observations reach
+MEAN_DELTA = 0.05
+"""Large, because small deltas are decided in tails that few observations reach."""
+
 _MEAN_UNSEEN = "joint events of three and more coordinates, but for a quadratic score; rows that are refused"
 _MWEM_UNSEEN = "how long its choices take; worse pairs for the later steps"
 _SELECTED = "rows selected for the summary"
 
 
-def gaussian_budget(
-    noise: Noise,
+def mean_plan(
+    pair: Neighbours[Rows],
+    quantity: RowSum | SelectionSum | None = None,
     *,
-    dimension: int,
-    delta: float,
-    samples: int,
-    rows_per_unit: int = 1,
-    axis: int | None = None,
+    delta: float = MEAN_DELTA,
+) -> gaussian_mean.GaussianPlan:
+    """Noise for epsilon 1 at ``delta``; unless told otherwise for one row to a unit, which may be replaced."""
+    protected = gaussian_mean.unit_rows(ROW, Relation.REPLACE_ONE) if quantity is None else quantity
+    size, dimension = pair.first.shape
+    return gaussian_mean.plan(protected, size=size, dimension=dimension, epsilon=1.0, delta=delta)
+
+
+def gaussian_budget(
+    noise: Noise, *, dimension: int, samples: int, delta: float = 0.05, rows_per_unit: int = 1, axis: int | None = None
 ) -> Trial:
     """From a budget of epsilon 1 at ``delta`` to a plan and its mean; the rows along all axes or along one."""
-    pair = opposite_rows(4, dimension, rows_per_unit) if axis is None else opposite_axis_rows(4, dimension, axis)
-    plan = gaussian_mean.plan(
-        gaussian_mean.unit_rows(PrivacyUnit(rows_per_unit, ""), Relation.REPLACE_ONE),
-        size=len(pair.first),
-        dimension=dimension,
-        epsilon=1.0,
-        delta=delta,
-    )
+    if axis is None:
+        pair = trials.opposite_rows(4, dimension, rows_per_unit)
+    else:
+        pair = trials.opposite_axis_rows(4, dimension, axis)
+    quantity = gaussian_mean.unit_rows(PrivacyUnit(rows_per_unit, ""), Relation.REPLACE_ONE)
     name = f"gaussian mean, {dimension} coordinates, budget at delta {delta:g}{_unit(rows_per_unit)}"
-    return _gaussian(name, plan, pair, noise, samples=samples)
+    return _gaussian(name, mean_plan(pair, quantity, delta=delta), pair, noise, samples=samples)
 
 
 def gaussian_fixed(noise: Noise, relation: Relation, *, rows_per_unit: int, selected: bool, samples: int) -> Trial:
@@ -318,11 +256,11 @@ def gaussian_fixed(noise: Noise, relation: Relation, *, rows_per_unit: int, sele
     if selected:
         # A row that is added to what is selected from takes another one's place; a replaced one does so twice.
         given_way = rows_per_unit if relation is Relation.ADD_OR_REMOVE else 2 * rows_per_unit
-        pair = opposite_rows(2 * given_way, 3, given_way)
+        pair = trials.opposite_rows(2 * given_way, 3, given_way)
     elif relation is Relation.ADD_OR_REMOVE:
-        pair = removed_rows(4, 3, rows_per_unit)
+        pair = trials.removed_rows(4, 3, rows_per_unit)
     else:
-        pair = opposite_rows(4, 3, rows_per_unit)
+        pair = trials.opposite_rows(4, 3, rows_per_unit)
     quantity = gaussian_mean.selected_unit_rows if selected else gaussian_mean.unit_rows
     plan = gaussian_mean.GaussianPlan(
         quantity=quantity(PrivacyUnit(rows_per_unit, ""), relation),
@@ -336,39 +274,28 @@ def gaussian_fixed(noise: Noise, relation: Relation, *, rows_per_unit: int, sele
 
 
 def _gaussian(
-    name: str,
-    plan: gaussian_mean.GaussianPlan,
-    pair: Neighbours[Rows],
-    noise: Noise,
-    *,
-    samples: int,
-    unseen: str = _MEAN_UNSEEN,
+    name: str, plan: gaussian_mean.GaussianPlan, pair: Neighbours[Rows], noise: Noise, *, samples: int, unseen: str = ""
 ) -> Trial:
+    # How near to either raw mean an answer is, and the lowest bits of its lattice point.
+    raw = [pair[side].sum(axis=0) / plan.size for side in (0, 1)]
     return trial_of(
         name,
         pair,
-        batched_draws(lambda side, drawn: gaussian_mean.run(plan, pair[side], drawn).value, noise),
-        claims=claims(plan.event, delta=_DELTA, relation=plan.relation),
-        noise=noise,
+        trials.batched_draws(lambda side, drawn: gaussian_mean.run(plan, pair[side], drawn).value, noise),
+        plan.event,
+        noise,
         samples=samples,
+        delta=MEAN_DELTA,
         relation=plan.relation,
-        unseen=unseen,
-        score=mean_score(pair, plan.size),
+        unseen=unseen or _MEAN_UNSEEN,
+        score=joint_score(distances(raw[0], raw[1]), lattice_bits(gaussian_mean.SPACING / plan.size)),
     )
-
-
-def mean_score(pair: Neighbours[Rows], size: int) -> Score:
-    """How near to either raw mean an answer is, and the lowest bits of its lattice point."""
-    raw = [pair[side].sum(axis=0) / size for side in (0, 1)]
-    return joint_score(distances(raw[0], raw[1]), lattice_bits(gaussian_mean.SPACING / size))
 
 
 def gaussian_twice(noise: Noise) -> Trial:
     """Two releases with noise of their own, priced as two; the second one is of rows that everybody knows."""
-    pair = opposite_rows(4, 2)
-    plan = gaussian_mean.plan(
-        gaussian_mean.unit_rows(ROW, Relation.REPLACE_ONE), size=4, dimension=2, epsilon=1.0, delta=_DELTA
-    )
+    pair = trials.opposite_rows(4, 2)
+    plan = mean_plan(pair)
 
     def both(side: int, drawn: Noise) -> Rows:
         private = gaussian_mean.run(plan, pair[side], drawn).value
@@ -377,11 +304,11 @@ def gaussian_twice(noise: Noise) -> Trial:
     return trial_of(
         "gaussian mean twice, noise not reused",
         pair,
-        batched_draws(both, noise),
-        claims=claims(Composition((plan.event, plan.event)), delta=_DELTA, relation=plan.relation),
-        noise=noise,
+        trials.batched_draws(both, noise),
+        Composition((plan.event, plan.event)),
+        noise,
         samples=6_000,
-        relation=plan.relation,
+        delta=MEAN_DELTA,
         unseen=f"{_MEAN_UNSEEN}; releases further apart than one after the other",
     )
 
@@ -401,20 +328,16 @@ def mwem_rows(noise: Noise, relation: Relation, *, rows_per_unit: int, selected:
         given_way = rows_per_unit if relation is Relation.ADD_OR_REMOVE else 2 * rows_per_unit
         pair, moved = _corners(given_way), 2 * given_way
     elif relation is Relation.ADD_OR_REMOVE:
-        pair, moved = removed_corners(4, math.sqrt(0.5), rows_per_unit), rows_per_unit
+        pair, moved = trials.removed_corners(4, math.sqrt(0.5), rows_per_unit), rows_per_unit
     else:
         pair, moved = _corners(rows_per_unit), 2 * rows_per_unit
     planned = mwem_mean.plan_selection if selected else mwem_mean.plan
-    plan = planned(
-        size=len(pair.first),
-        dimension=4,
-        epsilon=1.0 / moved,
-        iterations=1,
-        unit=PrivacyUnit(rows_per_unit, ""),
-        relation=relation,
-    )
+    unit = PrivacyUnit(rows_per_unit, "")
+    size = len(pair.first)
+    plan = planned(size=size, dimension=4, epsilon=1.0 / moved, iterations=1, unit=unit, relation=relation)
     name = "mwem mean" + (f" of {_SELECTED}" if selected else "") + ", T = 1" + _unit(rows_per_unit)
-    return _mwem(name, plan, pair, noise, calls=1, delta=0.0, samples=samples, selected=selected)
+    unseen = f"{_MWEM_UNSEEN}; how rows are selected" if selected else _MWEM_UNSEEN
+    return _mwem(name, plan, pair, noise, samples=samples, unseen=unseen)
 
 
 def _mwem(
@@ -423,10 +346,10 @@ def _mwem(
     pair: Neighbours[Rows],
     noise: Noise,
     *,
-    calls: int,
-    delta: float,
     samples: int,
-    selected: bool = False,
+    calls: int = 1,
+    delta: float = 0.0,
+    unseen: str = _MWEM_UNSEEN,
 ) -> Trial:
     def tilts(side: int) -> Sequence[float]:
         seen: list[float] = []
@@ -436,30 +359,21 @@ def _mwem(
             seen += [*state.tilts, *state.mean]
         return seen
 
+    event = Composition((plan.event,) * calls)
+    relation = plan.relation
     return trial_of(
-        name,
-        pair,
-        draws(tilts),
-        claims=claims(Composition((plan.event,) * calls), delta=delta, relation=plan.relation),
-        noise=noise,
-        samples=samples,
-        relation=plan.relation,
-        unseen=f"{_MWEM_UNSEEN}; how rows are selected" if selected else _MWEM_UNSEEN,
+        name, pair, draws(tilts), event, noise, samples=samples, delta=delta, relation=relation, unseen=unseen
     )
 
 
 def _corners(changed: int) -> Neighbours[Rows]:
-    return opposite_corners(4, math.sqrt(0.5), changed)  # sqrt(2/d), as far as a coordinate may be
+    return trials.opposite_corners(4, math.sqrt(0.5), changed)  # sqrt(2/d), as far as a coordinate may be
 
 
-def _unit(rows_per_unit: int) -> str:
-    return "" if rows_per_unit == 1 else f", a unit is {rows_per_unit} rows"
-
-
-# Trials of what owners hear (auctions) and of the choice of the kernel's width.
+# Trials of what owners hear (auctions) and of the choice of the kernel's width. A bid is any function of an owner's
+# rows: both relations mean the same for auctions.
 
 OWNERS = 12
-_REPLACED = Relation.REPLACE_ONE  # a bid is any function of an owner's rows: both relations mean the same here
 
 
 def threshold_plan(observer: Observer, rounds: int = 1) -> auction.ThresholdPlan:
@@ -475,47 +389,39 @@ def threshold(noise: Noise, pair: Neighbours[Bids], *, hears: list[int], rounds:
         f"threshold auction, {observer}" + (f", {rounds} rounds" if rounds > 1 else ""),
         pair,
         draws(lambda side: [auction.run(plan, pair[side], noise).value[hears] for _ in range(rounds)]),
-        claims=claims(plan.event, delta=0.0, relation=_REPLACED),
-        noise=noise,
+        plan.event,
+        noise,
         samples=20_000,
-        relation=_REPLACED,
         unseen="bids that react to earlier rounds; coalitions of three and more",
     )
 
 
 def everyone(noise: Noise) -> Trial:
     """Even all owners together hear nothing that depends on a bid."""
-    pair = owner_is_overtaken(OWNERS, rank=1)
-    plan = auction.plan_everyone(OWNERS)
+    pair, plan = trials.owner_is_overtaken(OWNERS, rank=1), auction.plan_everyone(OWNERS)
     return trial_of(
         "everyone is asked, all owners together",
         pair,
         draws(lambda side: auction.run(plan, pair[side], noise).value),
-        claims=claims(plan.event, delta=0.0, relation=_REPLACED),
-        noise=noise,
+        plan.event,
+        noise,
         samples=2_000,
-        relation=_REPLACED,
         unseen="other bids than these; an answer that differs less often than shown",
     )
 
 
 def width(noise: Noise, *, rows_per_unit: int, samples: int) -> Trial:
     """Replace-one only: an added row would pair all others anew, and the choice has no price for that."""
-    pair = distance_collapses(3, rows_per_unit)
-    plan = width_choice.WidthPlan(
-        size=len(pair.first),
-        unit=PrivacyUnit(rows_per_unit, ""),
-        rate=0.5 / rows_per_unit,
-        relation=Relation.REPLACE_ONE,
-    )
+    pair, unit = trials.distance_collapses(3, rows_per_unit), PrivacyUnit(rows_per_unit, "")
+    rate = 0.5 / rows_per_unit
+    plan = width_choice.WidthPlan(size=len(pair.first), unit=unit, rate=rate, relation=Relation.REPLACE_ONE)
     return trial_of(
-        "width choice" if rows_per_unit == 1 else f"width choice, a unit is {rows_per_unit} rows",
+        f"width choice{_unit(rows_per_unit)}",
         pair,
         draws(lambda side: width_choice.run(plan, pair[side], noise).value),
-        claims=claims(plan.event, delta=0.0, relation=Relation.REPLACE_ONE),
-        noise=noise,
+        plan.event,
+        noise,
         samples=samples,
-        relation=Relation.REPLACE_ONE,
         unseen="how long the choice takes; under secret noise, pairings of rows other than a random one",
     )
 
@@ -532,12 +438,7 @@ _OTHERS, _MANY = 64, 12  # ids with two rows, +1 and -1; rows of the one id that
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows of ids, in order.
-
-    Attributes:
-        ids: whose row it is.
-        signs: the row: -1 or +1.
-    """
+    """Rows of ids, in order: whose row it is, and the row itself, -1 or +1."""
 
     ids: tuple[bytes, ...]
     signs: Integers
@@ -563,11 +464,6 @@ def rows_of_many(relation: Relation) -> Neighbours[Table]:
     return Neighbours(f"one id with {_MANY} rows negated", table(1), table(-1))
 
 
-def kept_sum(noise: Noise, relation: Relation, *, keep: int, samples: int) -> Trial:
-    """A noisy sum over the kept rows, charged for as many rows to a unit as are kept."""
-    return kept_trial(f"sum of kept rows, {keep} of an id", kept_rows, noise, relation, keep=keep, samples=samples)
-
-
 def kept_rows(table: Table, keep: int) -> NDArray[np.int64]:
     rows = KeptRows(keep)
     for first in range(0, len(table.ids), KEEP_BLOCK):
@@ -575,60 +471,63 @@ def kept_rows(table: Table, keep: int) -> NDArray[np.int64]:
     return rows.row_numbers()
 
 
-def kept_trial(name: str, kept: Keep, noise: Noise, relation: Relation, *, keep: int, samples: int) -> Trial:
+def kept_sum(
+    noise: Noise, relation: Relation, *, keep: int, samples: int, kept: Keep = kept_rows, name: str = ""
+) -> Trial:
+    """A noisy sum over the kept rows, charged for as many rows to a unit as are kept."""
     pair = rows_of_many(relation)
     quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=PrivacyUnit(keep, "id"), relation=relation)
     # As much noise as the sum may move: epsilon 1.
     event = Laplace(scale=float(keep if relation is Relation.ADD_OR_REMOVE else 2 * keep), quantity=quantity)
     sums = [int(pair[side].signs[kept(pair[side], keep)].sum()) for side in (0, 1)]
     return trial_of(
-        name,
+        f"sum of kept rows, {name or f'{keep} of an id'}",
         pair,
-        lambda side, size: sums[side] + noise.discrete_laplace(event.scale, size),
-        claims=claims(event, delta=0.0, relation=relation),
-        noise=noise,
+        noisy_sums(sums[0], sums[1], event, noise),
+        event,
+        noise,
         samples=samples,
         relation=relation,
         unseen="other keys; how ids are read from a table",
     )
 
 
-# Sound twins of the broken set: the same channels and the same attacks, withstood.
-
-
-def resent_sum(noise: Noise) -> Trial:
-    """A stored answer is sent again."""
-    observe = repeated_answers(lambda side: ResentSum(PAIR[side], noise), times=8)
-    unseen = "requests that differ a little; what a ledger does after a crash"
-    return sum_trial("sum, repeated request resent", Channel.REPEATED, observe, noise, samples=20_000, unseen=unseen)
-
-
-def traced_sum(noise: Noise) -> Trial:
-    """All rows are read, whatever they hold."""
-    observe = draws(lambda side: TracedSum(PAIR[side], noise).answer(0))
-    unseen = "time by the clock: the trace counts rows that are read"
-    return sum_trial("sum, all rows read", Channel.TRACE, observe, noise, samples=20_000, unseen=unseen)
-
-
-def restarted_sum() -> Trial:
-    """Not prefetched: a new process has nothing in store."""
-    observe = restarted_answers(lambda side: NoisySum(PAIR[side], SecretNoise()))
-    unseen = "restarts of a whole machine or of a copied image"
-    name = "sum, secret noise after a restart"
-    return sum_trial(name, Channel.RESTARTED, observe, SecretNoise(), samples=3_000, unseen=unseen)
-
-
-def lattice_sum(noise: Noise) -> Trial:
-    """Mironov's attack finds nothing in integer noise: every integer can be reached from every value."""
-    sums = [float(PAIR[side].sum()) for side in (0, 1)]
-    return sum_trial(
+def sound_twins(noise: Noise) -> Iterator[Trial]:
+    """The same channels and the same attacks as in the broken set, withstood."""
+    yield sum_trial(
+        "sum, repeated request resent",
+        trials.repeated_answers(lambda side: ResentSum(PAIR[side], noise), times=8),
+        noise,
+        channel=Channel.REPEATED,
+        samples=20_000,
+        unseen="requests that differ a little; what a ledger does after a crash",
+    )
+    yield sum_trial(
+        "sum, all rows read",
+        draws(lambda side: TracedSum(PAIR[side], noise).answer(0)),
+        noise,
+        channel=Channel.TRACE,
+        samples=20_000,
+        unseen="time by the clock: the trace counts rows that are read",
+    )
+    yield sum_trial(
+        "sum, secret noise after a restart",
+        # Not prefetched: a new process has nothing in store.
+        trials.restarted_answers(lambda side: NoisySum(PAIR[side], SecretNoise())),
+        SecretNoise(),
+        channel=Channel.RESTARTED,
+        samples=3_000,
+        unseen="restarts of a whole machine or of a copied image",
+    )
+    # Mironov's attack finds nothing in integer noise: every integer can be reached from every value.
+    sums = float(PAIR.first.sum()), float(PAIR.second.sum())
+    yield sum_trial(
         "sum, integer noise under attack on doubles",
-        Channel.OUTPUT,
-        lambda side, size: sums[side] + noise.discrete_laplace(EVENT.scale, size),
+        noisy_sums(*sums, EVENT, noise),
         noise,
         samples=20_000,
         unseen="attacks on doubles other than which ones can be reached",
-        score=reachability(sums[0], sums[1], EVENT.scale),
+        score=reachability(*sums, EVENT.scale),
     )
 
 
@@ -638,13 +537,10 @@ _UNITS = tuple((relation, rows) for relation in Relation for rows in (1, 3))
 def sound_trials(seed: int | None = None) -> list[Trial]:
     """Every mechanism, the bare noise first, the sound twins of the broken set last.
 
-    Args:
-        seed: of the simulated noise; a fresh one if not given, so that repeated audits see other coins.
+    ``seed`` is that of the simulated noise; a fresh one if not given, so that repeated audits see other coins.
     """
-    secret, simulated = (
-        PrefetchedNoise(SecretNoise()),
-        PrefetchedNoise(SimulatedNoise(fresh_seed() if seed is None else seed)),
-    )
+    secret = PrefetchedNoise(SecretNoise())
+    simulated = PrefetchedNoise(SimulatedNoise(fresh_seed() if seed is None else seed))
     return [
         *_noise(secret, simulated),
         *_means(secret, simulated),
@@ -652,19 +548,15 @@ def sound_trials(seed: int | None = None) -> list[Trial]:
         *_owners(secret),
         width(secret, rows_per_unit=1, samples=5_000),
         width(simulated, rows_per_unit=3, samples=12_000),
-        resent_sum(secret),
-        traced_sum(secret),
-        restarted_sum(),
-        lattice_sum(secret),
+        *sound_twins(secret),
         gaussian_twice(secret),
     ]
 
 
 def _noise(secret: Noise, simulated: Noise) -> Iterator[Trial]:
-    for relation, rows in _UNITS:
-        yield laplace(secret, relation, rows_per_unit=rows, samples=20_000)
-    for relation, rows in _UNITS:
-        yield gaussian(secret, relation, rows_per_unit=rows, samples=15_000)
+    for norm, samples in ((Norm.COORDINATE, 20_000), (Norm.EUCLIDEAN, 15_000)):
+        for relation, rows in _UNITS:
+            yield bare_noise(secret, norm, relation, rows_per_unit=rows, samples=samples)
     for relation, keep in ((relation, keep) for relation in Relation for keep in (1, 2)):
         yield kept_sum(secret, relation, keep=keep, samples=10_000)
     yield choice(secret, samples=5_000)
@@ -673,10 +565,10 @@ def _noise(secret: Noise, simulated: Noise) -> Iterator[Trial]:
 
 
 def _means(secret: Noise, simulated: Noise) -> Iterator[Trial]:
-    yield gaussian_budget(secret, dimension=2, delta=0.05, samples=10_000)
-    yield gaussian_budget(simulated, dimension=16, delta=0.05, samples=20_000)
-    yield gaussian_budget(simulated, dimension=16, delta=0.05, samples=20_000, axis=15)
-    yield gaussian_budget(simulated, dimension=2, delta=0.05, rows_per_unit=3, samples=40_000)
+    yield gaussian_budget(secret, dimension=2, samples=10_000)
+    yield gaussian_budget(simulated, dimension=16, samples=20_000)
+    yield gaussian_budget(simulated, dimension=16, samples=20_000, axis=15)
+    yield gaussian_budget(simulated, dimension=2, rows_per_unit=3, samples=40_000)
     yield gaussian_budget(simulated, dimension=2, delta=1e-5, samples=40_000)
     for relation, rows in _UNITS:
         yield gaussian_fixed(simulated, relation, rows_per_unit=rows, selected=False, samples=20_000)
@@ -699,10 +591,10 @@ def _selections(simulated: Noise) -> Iterator[Trial]:
 def _owners(secret: Noise) -> Iterator[Trial]:
     ranked = threshold_plan(Observer.ONE_OWNER).offset  # where one rank decides most
     owners = OWNERS
-    split = coalition_is_split(owners, rank=ranked - 1)
-    yield threshold(secret, owner_is_overtaken(owners, rank=ranked), hears=[0])
-    yield threshold(secret, tie_is_lost(owners, rank=ranked), hears=[owners - 1])
-    yield threshold(secret, absent_owner_appears(owners, rank=ranked), hears=[0])
+    split = trials.coalition_is_split(owners, rank=ranked - 1)
+    yield threshold(secret, trials.owner_is_overtaken(owners, rank=ranked), hears=[0])
+    yield threshold(secret, trials.tie_is_lost(owners, rank=ranked), hears=[owners - 1])
+    yield threshold(secret, trials.absent_owner_appears(owners, rank=ranked), hears=[0])
     yield threshold(secret, split, hears=[0, 1])
     yield threshold(secret, split, hears=[0, 1], rounds=2)
     yield everyone(secret)

@@ -7,7 +7,7 @@ processes through a function, asks them, and writes down what came back as rows 
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
@@ -31,13 +31,7 @@ _TOP, _BOTTOM = 1e6, -1e6
 
 @dataclass(frozen=True)
 class Neighbours(Generic[Data]):
-    """Two inputs that differ in one unit's rows, or in one owner's bid.
-
-    Attributes:
-        words: how they differ.
-        first: one input.
-        second: the other.
-    """
+    """Two inputs that differ in one unit's rows, or in one owner's bid; ``words`` say how."""
 
     words: str
     first: Data
@@ -243,15 +237,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class TrialVerdict:
-    """What a trial showed about one of its claims.
-
-    Attributes:
-        trial: what was observed.
-        claim: the claim.
-        bound: the lower bound on epsilon.
-        power: what would have been found.
-        seconds: how long it took to observe and to bound, for all claims of the trial together.
-    """
+    """What a trial showed about one of its claims; ``seconds`` are those of all claims of the trial together."""
 
     trial: Trial
     claim: Claim
@@ -266,12 +252,7 @@ class TrialVerdict:
 
 
 def run_trial(trial: Trial, *, samples: int | None = None) -> tuple[TrialVerdict, ...]:
-    """Observe both inputs and bound epsilon from below: one verdict for each claim, from the same observations.
-
-    Args:
-        trial: what to observe.
-        samples: replaces the trial's own number.
-    """
+    """Observe both inputs and bound epsilon from below: one verdict for each claim, from the same observations."""
     size = trial.samples if samples is None else count("samples", samples, least=4)
     started = time.perf_counter()
     first, second = trial.observe(0, size), trial.observe(1, size)
@@ -287,48 +268,34 @@ def trial_of(
     mechanism: str,
     pair: Neighbours[Any],
     observe: Observe,
-    *,
-    claims: tuple[Claim, ...],
+    claimed: Event | tuple[Claim, ...],
     noise: Noise,
+    *,
     samples: int,
     unseen: str,
-    relation: Relation,
+    delta: float = 0.0,
+    relation: Relation = Relation.REPLACE_ONE,
     channel: Channel = Channel.OUTPUT,
     score: Score | None = None,
 ) -> Trial:
-    """A trial of a pair, with the words that the pair and the noise have for themselves."""
-    return Trial(
-        mechanism=mechanism,
-        pair=pair.words,
-        relation=relation,
-        channel=channel,
-        noise="secret" if noise.private else "simulated",
-        claims=claims,
-        observe=observe,
-        samples=samples,
-        unseen=unseen,
-        score=score,
+    """A trial of a pair. Of an event, what the accountant says is claimed, at ``delta`` and at ``SMALL_DELTA``."""
+    held_to = claimed if isinstance(claimed, tuple) else claims(claimed, (delta, SMALL_DELTA), relation)
+    kind = "secret" if noise.private else "simulated"
+    return Trial(mechanism, pair.words, relation, channel, kind, held_to, observe, samples, unseen, score)
+
+
+def claims(event: Event, deltas: Iterable[float], relation: Relation) -> tuple[Claim, ...]:
+    """What the accountant says about an event."""
+    return tuple(
+        Claim(guarantee(event, relation=relation, delta=delta).epsilon, delta) for delta in dict.fromkeys(deltas)
     )
-
-
-def claim_at(delta: float, event: Event, relation: Relation) -> Claim:
-    return Claim(guarantee(event, relation=relation, delta=delta).epsilon, delta)
-
-
-def claims(event: Event, *, delta: float, relation: Relation) -> tuple[Claim, ...]:
-    """What the accountant says about an event at ``delta`` and at ``SMALL_DELTA``."""
-    return tuple(claim_at(level, event, relation) for level in dict.fromkeys((delta, SMALL_DELTA)))
 
 
 class Process(Protocol):
     """Something that was started on one of the inputs and answers requests about it."""
 
     def answer(self, request: int) -> ArrayLike:
-        """The answer to a request; the same number is the same request, asked again."""
-
-
-Start = Callable[[int], Process]
-"""Starts a process on one of the two inputs (0 or 1)."""
+        """The same number is the same request, asked again."""
 
 
 def draws(draw: Callable[[int], ArrayLike]) -> Observe:
@@ -336,7 +303,7 @@ def draws(draw: Callable[[int], ArrayLike]) -> Observe:
     return lambda side, size: [_numbers(draw(side)) for _ in range(size)]
 
 
-def repeated_answers(start: Start, *, times: int) -> Observe:
+def repeated_answers(start: Callable[[int], Process], *, times: int) -> Observe:
     """One process, every request asked ``times`` times; an observation is all its answers side by side."""
 
     def observe(side: int, size: int) -> ArrayLike:
@@ -348,7 +315,7 @@ def repeated_answers(start: Start, *, times: int) -> Observe:
     return observe
 
 
-def restarted_answers(start: Start) -> Observe:
+def restarted_answers(start: Callable[[int], Process]) -> Observe:
     """A newly started process for every observation, asked once: what memory held before is gone."""
     return lambda side, size: [_numbers(start(side).answer(0)) for _ in range(size)]
 
