@@ -33,10 +33,10 @@ from likeset.geometry.features import FourierFeatures
 from likeset.homes.mail import ConsumerShell, CuratorShell, Shell
 from likeset.ledger.budget import Limit
 from likeset.ledger.ledger import Ledger, Transaction
+from likeset.privacy.auction import auction_epsilon, auction_patience
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import SimulatedNoise
-from likeset.privacy.schedules import auction_epsilon, auction_patience
 from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
 from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import Consumer, SealedOwner

@@ -15,8 +15,8 @@ import numpy as np
 from likeset.errors import InvalidArgument
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.weights import weights
+from likeset.privacy.mwem_mean import PAPER_DIMENSION
 from likeset.privacy.noise import Noise
-from likeset.privacy.schedules import DIMENSION
 from likeset.protocol.terms import Terms
 from likeset.simulation import POOLED, MethodPicks, Task, greedy, published_protocol, run_protocol, uniform_sampling
 from studies.hashes import HashingCurator, match_hashed
@@ -51,7 +51,7 @@ class Method:
 
 def _feature_greedy(task: Task) -> MethodPicks:
     pool = task.market.pool
-    features = FourierFeatures(pool.shape[1], DIMENSION, task.gamma, seed=0, kind="paper")
+    features = FourierFeatures(pool.shape[1], PAPER_DIMENSION, task.gamma, seed=0, kind="paper")
     selected = match_hashed(features(pool), features(task.market.target), task.size)
     return MethodPicks(selected.indices, len(pool), target=POOLED, owners=POOLED)
 
@@ -76,7 +76,7 @@ def _seeded_greedy(task: Task) -> MethodPicks:
     pool, seeds = task.market.pool, task.market.public
     if seeds is None:
         raise InvalidArgument("--methods", "greedy-seeded", "needs a market with seed rows")
-    features = FourierFeatures(pool.shape[1], DIMENSION, task.gamma, seed=0, kind="paper")
+    features = FourierFeatures(pool.shape[1], PAPER_DIMENSION, task.gamma, seed=0, kind="paper")
     hashed = features(pool)
     attraction = hashed @ features.mean(task.market.target)
     repulsion = hashed @ features(seeds).sum(axis=0)

@@ -16,9 +16,9 @@ from likeset.errors import InvalidArgument
 from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.privacy import auction
+from likeset.privacy.auction import auction_epsilon, auction_patience
 from likeset.privacy.noise import SimulatedNoise
 from likeset.privacy.paper_prices import parsimony_bound
-from likeset.privacy.schedules import auction_epsilon, auction_patience
 from likeset.protocol.terms import RELEASE_SCALE
 from likeset.summarizer import Summarizer
 from studies.contract import Cell, Options, Presentation, RecordLine

@@ -31,9 +31,9 @@ from likeset.audit.trials import (
     run_trial,
 )
 from likeset.privacy import auction
+from likeset.privacy.auction import auction_epsilon
 from likeset.privacy.events import Relation
 from likeset.privacy.noise import SecretNoise, SimulatedNoise
-from likeset.privacy.schedules import auction_epsilon
 
 
 def paper_auction_laws(rate: float) -> tuple[Law[bool], Law[bool]]:

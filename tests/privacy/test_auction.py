@@ -17,10 +17,10 @@ from chance import public_coins
 from likeset.errors import InvalidArgument, UnprovenPart
 from likeset.privacy import auction
 from likeset.privacy.accounting import guarantee
+from likeset.privacy.auction import auction_epsilon, auction_patience
 from likeset.privacy.events import NoRelease, Observer, Relation, Simulated
 from likeset.privacy.guarantee import Basis
 from likeset.privacy.noise import Integers, SecretNoise, SimulatedNoise
-from likeset.privacy.schedules import auction_epsilon, auction_patience
 
 Bidding = tuple[float | None, ...]
 Heard = tuple[bool, ...]

@@ -13,8 +13,8 @@ from chance import examples, public_coins
 from likeset.errors import InvalidArgument
 from likeset.privacy import mwem_mean
 from likeset.privacy.events import ROW, ExponentialChoice, Laplace, Relation, Repeated, Simulated
+from likeset.privacy.mwem_mean import schedule
 from likeset.privacy.noise import Integers, SecretNoise, SimulatedNoise
-from likeset.privacy.schedules import schedule
 
 Matrix = NDArray[np.float64]
 

@@ -18,10 +18,11 @@ from likeset.geometry.selection import Selection
 from likeset.homes.mail import ConsumerShell, CuratorShell, Resident, Shell
 from likeset.ledger.budget import Charge, Limit
 from likeset.ledger.ledger import Ledger, Request, Unfinished
+from likeset.privacy.auction import auction_patience
 from likeset.privacy.events import Event, Relation, Release
 from likeset.privacy.guarantee import View
+from likeset.privacy.mwem_mean import CHANGING_SCHEDULES
 from likeset.privacy.noise import Integers, SimulatedNoise
-from likeset.privacy.schedules import CHANGING, auction_patience
 from likeset.protocol.parties import make_curator, make_owner
 from likeset.protocol.sealed import Consumer, Owner
 from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Kernel, Terms, digest_of_rows
@@ -84,7 +85,7 @@ def terms(**changes: Any) -> Terms:
     """Terms of a small run with three owners."""
     given = {**_BASE, **changes}
     given.setdefault("auction_patience", auction_patience(len(given["owners"])) if given["auction"] == "paper" else 0)
-    given.setdefault("promised_epsilon", 4.0 if given["schedule"] in CHANGING else 0.0)
+    given.setdefault("promised_epsilon", 4.0 if given["schedule"] in CHANGING_SCHEDULES else 0.0)
     if given["seed_rows"]:
         given.setdefault("seed_digest", digest_of_rows(rows(99, given["seed_rows"])))
     return Terms(**{"seed_digest": "", **given})

@@ -28,10 +28,10 @@ from protocol_world import (
 from chance import examples
 from likeset.errors import UnprovenPart
 from likeset.ledger.budget import Limit
-from likeset.privacy import accounting, schedules
+from likeset.privacy import accounting, mwem_mean
+from likeset.privacy.auction import auction_patience
 from likeset.privacy.events import Composition, Event, Relation, Repeated
 from likeset.privacy.guarantee import Basis, Guarantee, View
-from likeset.privacy.schedules import auction_patience
 from likeset.protocol.prices import planned_views, summary_event, summary_plan, target_plan
 from likeset.protocol.terms import Budget, Kernel
 from likeset.protocol.wire import Asked, Bid, Delivery, Message, SummaryRelease, TargetRelease, decode
@@ -198,7 +198,7 @@ def test_the_papers_settings_run_end_to_end_and_say_what_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [GAUSSIAN, *[{**OPTIONS["mwem"], "schedule": name} for name in ("", *schedules.NAMES)]]
+    "options", [GAUSSIAN, *[{**OPTIONS["mwem"], "schedule": name} for name in ("", *mwem_mean.SCHEDULES)]]
 )
 def test_the_releases_of_all_rounds_are_the_event_that_is_charged(options: dict[str, Any]) -> None:
     """Round by round, where the event says the same in one word for rounds that are alike."""

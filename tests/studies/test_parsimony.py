@@ -9,8 +9,8 @@ from chance import public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry.features import FourierFeatures
 from likeset.privacy import auction
+from likeset.privacy.auction import auction_epsilon, auction_patience
 from likeset.privacy.noise import SimulatedNoise
-from likeset.privacy.schedules import auction_epsilon, auction_patience
 from studies.contract import Cell, Options
 from studies.hashes import match_hashed
 from studies.parsimony import STUDY

@@ -26,6 +26,7 @@ from likeset.audit.trials import (
 )
 from likeset.geometry.features import Stream
 from likeset.privacy import auction, gaussian_mean
+from likeset.privacy.auction import auction_epsilon, auction_patience
 from likeset.privacy.events import (
     ROW,
     Composition,
@@ -41,7 +42,6 @@ from likeset.privacy.events import (
     SelectionSum,
 )
 from likeset.privacy.noise import Integers, Noise, SimulatedNoise
-from likeset.privacy.schedules import auction_epsilon, auction_patience
 
 _UNSEEN = "other pairs"
 _PAIR = opposite_rows(rows=4, dimension=6)

@@ -252,3 +252,15 @@ def _least_offset(epsilon: float) -> int:
     where k * epsilon >= -log(m * (1 + a)), so k is the quotient, rounded up; an offset is at least 1.
     """
     return max(1, math.ceil(-math.log(_MISSES_THE_TOP * (1.0 + math.exp(-epsilon))) / epsilon))
+
+
+def auction_epsilon(*, owners: int, epsilon: float, delta: float) -> float:
+    """The paper's eps_auc = eps / (3 sqrt(2) log(1/delta)) * K^(-1/3)."""
+    shrink = 3.0 * math.sqrt(2.0) * math.log(1.0 / delta) * math.cbrt(count("owners", owners))
+    return positive("epsilon", epsilon) / shrink
+
+
+def auction_patience(owners: int) -> int:
+    """The paper's tau = K^(2/3), rounded up to a whole number of rounds."""
+    # 1e-9 keeps an exact power such as 8^(2/3) = 4 from being rounded up by floating point.
+    return math.ceil(math.cbrt(count("owners", owners)) ** 2 - 1e-9)

@@ -9,13 +9,14 @@ Sums are counted in grid steps, so they are integers and the noise is integer no
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from likeset.arguments import count, matrix, positive
+from likeset.arguments import count, matrix, one_of, positive
 from likeset.errors import InvalidArgument
 from likeset.privacy.events import (
     Composition,
@@ -23,6 +24,7 @@ from likeset.privacy.events import (
     Laplace,
     Norm,
     PrivacyUnit,
+    Quantity,
     Relation,
     Release,
     Repeated,
@@ -35,6 +37,27 @@ Vector = NDArray[np.float64]
 
 _TOLERANCE = 1e-6  # by how much a float32 cosine may miss [-1, 1] before it is a mistake rather than rounding
 _SERIES_BELOW = 0.05
+
+
+SCHEDULES = ("theorem", "proof", "experiment")
+CHANGING_SCHEDULES = ("theorem", "proof")
+"""Schedules whose releases of the summary differ from round to round, each with a price of its own."""
+
+PAPER_DIMENSION, PAPER_GAMMA = 140, 0.1
+"""Of the release's features in the paper's experiments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """One run of Algorithm 2: the paper's T, and its eps of each choice and each measurement."""
+
+    iterations: int
+    epsilon: float
+
+    def event(self, quantity: Quantity) -> Repeated:
+        choice = ExponentialChoice(rate=self.epsilon, quantity=quantity)
+        measurement = Laplace(scale=1.0 / self.epsilon, quantity=quantity)
+        return Repeated(Composition((choice, measurement)), self.iterations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +93,7 @@ class MwemPlan:
 
     @property
     def event(self) -> Repeated:
-        """What it is, for the accountant: T times a choice and a measurement."""
-        choice = ExponentialChoice(rate=self.epsilon, quantity=self.quantity)
-        measurement = Laplace(scale=1.0 / self.epsilon, quantity=self.quantity)
-        return Repeated(Composition((choice, measurement)), self.iterations)
+        return Steps(self.iterations, self.epsilon).event(self.quantity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,3 +251,48 @@ def _sums(plan: MwemPlan, features: ArrayLike, noise: Noise) -> Integers:
     if fixed_size and len(rows) != plan.size:
         raise InvalidArgument("features", f"{len(rows)} rows", f"must have {plan.size} rows, as planned")
     return np.asarray(grid_points(rows, noise).sum(axis=0), dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The steps of each release in a run of ``size`` rounds (the paper's p); ``target`` is the one of the target."""
+
+    name: str
+    size: int
+    target: Steps
+    _round: Callable[[int], Steps]
+
+    def summary(self, round_number: int) -> Steps:
+        """The release of the summary mean in a round, counted from 1 (the paper's eps_{l,T})."""
+        return self._round(count("round_number", round_number, most=self.size, most_is="the size"))
+
+
+def schedule(name: str, *, dimension: int, size: int, epsilon: float, delta: float) -> Schedule:
+    """How many steps of which epsilon each mean release takes, by the paper's name for it.
+
+    ``theorem`` is what its main theorem states, ``proof`` what the appendix computes with, ``experiment`` what
+    Section 4 ran, whatever epsilon and delta are promised. They differ, and none of them is a guarantee: the
+    accountant prices what a schedule does. ``dimension`` and ``size`` are the paper's d and p.
+    """
+    one_of("name", name, SCHEDULES)
+    count("dimension", dimension)
+    count("size", size, least=2)
+    positive("epsilon", epsilon)
+    if not 0.0 < delta < 1.0 / math.e:
+        raise InvalidArgument("delta", delta, "must be above 0 and below 1/e, as in the paper")
+    if name == "experiment":
+        later = Steps(iterations=5, epsilon=0.01 / math.sqrt(5.0 * size))
+        first = Steps(iterations=math.floor(dimension**1.5), epsilon=0.05)
+        target = Steps(iterations=first.iterations, epsilon=0.01)
+        return Schedule(name, size, target, lambda number: first if number == 1 else later)
+    iterations = dimension**2
+    factor = 16.0 if name == "theorem" else 36.0
+    # The theorem divides by 16 T where the appendix takes the root of it: 1/(16 T) can only be a misprint.
+    divisor = 16.0 * iterations if name == "theorem" else math.sqrt(16.0 * iterations)
+    shrink = factor * iterations * math.log(1.0 / delta) * math.log(size)
+    return Schedule(
+        name,
+        size,
+        Steps(iterations=iterations, epsilon=epsilon / divisor),
+        lambda number: Steps(iterations=iterations, epsilon=epsilon / math.sqrt(shrink * number)),
+    )

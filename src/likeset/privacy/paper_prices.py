@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from likeset.arguments import count, positive
 from likeset.errors import InvalidArgument
 from likeset.privacy.accounting import guarantee
+from likeset.privacy.auction import auction_epsilon, auction_patience
 from likeset.privacy.events import (
     ROW,
     Composition,
@@ -25,7 +26,7 @@ from likeset.privacy.events import (
     SelectionSum,
 )
 from likeset.privacy.guarantee import Basis, Guarantee
-from likeset.privacy.schedules import Schedule, auction_epsilon, auction_patience, schedule
+from likeset.privacy.mwem_mean import PAPER_DIMENSION, Schedule, schedule
 
 
 def dwork_rothblum_vadhan(epsilons: Iterable[float], delta: float) -> float:
@@ -33,16 +34,6 @@ def dwork_rothblum_vadhan(epsilons: Iterable[float], delta: float) -> float:
     steps = [positive("epsilons", epsilon) for epsilon in epsilons]
     spread = math.sqrt(2.0 * math.log(1.0 / _paper_delta(delta)) * math.fsum(e * e for e in steps))
     return spread + math.fsum(e * math.expm1(e) for e in steps)
-
-
-def kairouz_oh_viswanath(epsilons: Iterable[float], delta: float) -> float:
-    """The theorem that the paper quotes: the least of three bounds, for purely private mechanisms."""
-    steps = [positive("epsilons", epsilon) for epsilon in epsilons]
-    squares = math.fsum(2.0 * e * e for e in steps)
-    drift = math.fsum(e * math.tanh(e / 2.0) for e in steps)
-    log_plain = math.log(1.0 / _paper_delta(delta))
-    log_refined = math.log(math.e + math.sqrt(squares) / delta)
-    return min(math.fsum(steps), drift + math.sqrt(squares * log_plain), drift + math.sqrt(squares * log_refined))
 
 
 def paper_count(epsilons: Sequence[float], *, delta: float, relation: Relation) -> Guarantee:
@@ -61,22 +52,11 @@ def paper_count(epsilons: Sequence[float], *, delta: float, relation: Relation) 
 
 @dataclass(frozen=True, slots=True)
 class Precondition:
-    """Something that the paper's main theorem asks for.
-
-    Args:
-        what: the quantity.
-        needed: its least value.
-        used: what the paper's experiments have.
-    """
+    """Something that the paper's main theorem asks for, its least value, and what the paper's experiments have."""
 
     what: str
     needed: float
     used: float
-
-    @property
-    def met(self) -> bool:
-        """Whether the experiments meet it."""
-        return self.used >= self.needed
 
 
 def preconditions(
@@ -127,7 +107,7 @@ def _paper_delta(delta: float) -> float:
     return delta
 
 
-_DIMENSION, _SIZE, _OWNERS = 140, 500, 5
+_SIZE, _OWNERS = 500, 5
 _PROMISED, _DELTA = 1.0, 1e-5  # the theorem's epsilon and delta wherever the paper leaves them open
 # The paper's MNIST experiment: 60000 training rows, a quarter of its test rows of two digits, a small seed
 # set.
@@ -206,7 +186,7 @@ def price_comparisons(*, exact_choices: bool) -> tuple[PriceComparison, ...]:
 def paper_preconditions() -> tuple[Precondition, ...]:
     """What the main theorem asks for, at the parameters of the paper's experiments."""
     return preconditions(
-        dimension=_DIMENSION,
+        dimension=PAPER_DIMENSION,
         size=_SIZE,
         delta=1e-4,
         target_epsilon=_schedule("experiment").target.epsilon,
@@ -259,7 +239,7 @@ def _rounds_of(planned: Schedule) -> _Planned:
 
 
 def _schedule(name: str) -> Schedule:
-    return schedule(name, dimension=_DIMENSION, size=_SIZE, epsilon=_PROMISED, delta=_DELTA)
+    return schedule(name, dimension=PAPER_DIMENSION, size=_SIZE, epsilon=_PROMISED, delta=_DELTA)
 
 
 def _rows(relation: Relation) -> Quantity:

@@ -12,7 +12,7 @@ from typing import Literal
 from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
-from likeset.privacy import accounting, auction, gaussian_mean, schedules, width_choice
+from likeset.privacy import accounting, auction, gaussian_mean, mwem_mean, width_choice
 from likeset.privacy.events import Gaussian, Observer, PrivacyUnit, Relation
 from likeset.protocol import notices
 from likeset.protocol.notices import Notice
@@ -193,7 +193,7 @@ class Draft:
         wishes, facts = self.wishes, self.facts
         paper = wishes.summary_release == "mwem" or bool(wishes.schedule)
         name, epsilon, offset = self._auction(seen=split is None)
-        patience = wishes.patience or schedules.auction_patience(len(facts.owners)) if name == "paper" else 0
+        patience = wishes.patience or auction.auction_patience(len(facts.owners)) if name == "paper" else 0
         return PlannedTerms(
             **{name: getattr(wishes, name) for name in _AS_WISHED},
             run=facts.run,
@@ -216,7 +216,7 @@ class Draft:
             auction_epsilon=epsilon,
             auction_offset=offset,
             auction_patience=patience,
-            promised_epsilon=wishes.promised_epsilon if wishes.schedule in schedules.CHANGING else 0.0,
+            promised_epsilon=wishes.promised_epsilon if wishes.schedule in mwem_mean.CHANGING_SCHEDULES else 0.0,
             seed_rows=0 if facts.seed_rows is None else len(facts.seed_rows),
             seed_digest="" if facts.seed_rows is None else digest_of_rows(facts.seed_rows),
             accept_unproven=tuple(wishes.accept_unproven),
@@ -232,7 +232,7 @@ class Draft:
         140 that did well with 360 rows at epsilon 1. Measured quality is nearly flat from 64 to 320.
         """
         if self.wishes.schedule == "experiment":
-            return schedules.DIMENSION
+            return mwem_mean.PAPER_DIMENSION
         if self.budget.epsilon == 0.0:
             return _SHORTEST
         best = math.pow(1.0 / (math.sqrt(2.0) * self._outlook(_LONGEST).noise ** 2), 2.0 / 3.0)
@@ -295,7 +295,7 @@ class Draft:
         if name == "paper":
             if epsilon is None:
                 promised = wishes.promised_epsilon
-                epsilon = schedules.auction_epsilon(owners=owners, epsilon=promised, delta=wishes.delta)
+                epsilon = auction.auction_epsilon(owners=owners, epsilon=promised, delta=wishes.delta)
             return "paper", arguments.positive("auction_epsilon", epsilon), 0
         epsilon = arguments.positive("auction_epsilon", 1.0 if epsilon is None else epsilon)
         if wishes.owner_epsilon == 0.0:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from likeset.errors import InvalidArgument
-from likeset.privacy import accounting, auction, gaussian_mean, mwem_mean, schedules
+from likeset.privacy import accounting, auction, gaussian_mean, mwem_mean
 from likeset.privacy.accounting import least_noise, mwem_epsilon
 from likeset.privacy.events import (
     Composition,
@@ -164,7 +164,7 @@ def summary_event(terms: PlannedTerms) -> Event:
     if terms.summary_release == "none" or terms.size < 2:
         return NoRelease()
     # Only the schedules of the paper's theory have rounds that differ; all others are the second over and over.
-    changing = terms.schedule in schedules.CHANGING
+    changing = terms.schedule in mwem_mean.CHANGING_SCHEDULES
     alike = 1 if changing else terms.size - 1
     plans = (summary_plan(terms, number) for number in (range(2, terms.size + 1) if changing else (2,)))
     events = Counter(plan.event for plan in plans if plan is not None)
@@ -202,9 +202,9 @@ def _split_epsilon(terms: PlannedTerms) -> float:
     )
 
 
-def _split_steps(terms: PlannedTerms, round_number: int) -> schedules.Steps:
+def _split_steps(terms: PlannedTerms, round_number: int) -> mwem_mean.Steps:
     iterations = _first_iterations(terms) if round_number == 1 else _LATER_ITERATIONS
-    return schedules.Steps(iterations=iterations, epsilon=_split_epsilon(terms))
+    return mwem_mean.Steps(iterations=iterations, epsilon=_split_epsilon(terms))
 
 
 def _first_iterations(terms: PlannedTerms) -> int:
@@ -273,10 +273,10 @@ def _priced(terms: PlannedTerms, event: Event, budget: Budget, *, simulated: boo
     return done, accounting.guarantee(done, relation=terms.relation, delta=budget.delta)
 
 
-def _paper_schedule(terms: PlannedTerms) -> schedules.Schedule:
+def _paper_schedule(terms: PlannedTerms) -> mwem_mean.Schedule:
     if terms.size < 2:
         raise InvalidArgument("size", terms.size, "must be at least 2 for the paper's schedules")
-    return schedules.schedule(
+    return mwem_mean.schedule(
         terms.schedule,
         dimension=terms.kernel.dimension,
         size=terms.size,

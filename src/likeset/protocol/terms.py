@@ -22,8 +22,7 @@ from likeset.geometry.selection import LARGEST_EXPONENT
 from likeset.privacy.auction import PAPER_AUCTION, plan_threshold
 from likeset.privacy.events import Observer, PrivacyUnit, Relation
 from likeset.privacy.guarantee import checked_delta, checked_name
-from likeset.privacy.schedules import CHANGING
-from likeset.privacy.schedules import NAMES as SCHEDULES
+from likeset.privacy.mwem_mean import CHANGING_SCHEDULES, SCHEDULES
 
 MOST_SHOWN = 500
 """Characters of a text in terms, such as the purpose: stewards are shown that many."""
@@ -446,7 +445,7 @@ class PlannedTerms:
             raise InvalidArgument("auction_offset", self.auction_offset, "goes with the threshold auction")
         if (self.auction == "paper") != (self.auction_patience > 0):
             raise InvalidArgument("auction_patience", self.auction_patience, "goes with the paper's auction")
-        if (self.schedule in CHANGING) != (self.promised_epsilon > 0.0):
+        if (self.schedule in CHANGING_SCHEDULES) != (self.promised_epsilon > 0.0):
             raise InvalidArgument(
                 "promised_epsilon", self.promised_epsilon, "goes with the schedules theorem and proof"
             )
@@ -834,7 +833,7 @@ def _check_document(document: dict[str, Any]) -> None:
     if isinstance(owners, list) and len(owners) > _MOST_OWNERS:
         raise InvalidArgument("owners", len(owners), f"is more than anybody can mean; at most {_MOST_OWNERS:,}")
     if document.get("protocol") == "interactive":
-        apart = document.get("auction") == "threshold" or document.get("schedule") in CHANGING
+        apart = document.get("auction") == "threshold" or document.get("schedule") in CHANGING_SCHEDULES
         _check_numbers(document, {"size": (1, _MOST_ROUNDS_APART if apart else _MOST_ROUNDS)})
 
 

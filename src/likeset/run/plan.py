@@ -24,8 +24,8 @@ from likeset.ledger.ledger import Ledger, Request
 from likeset.privacy import accounting, width_choice
 from likeset.privacy.events import ROW, Composition, Event, PrivacyUnit, Release, Simulated
 from likeset.privacy.guarantee import Basis, View
+from likeset.privacy.mwem_mean import PAPER_GAMMA
 from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise
-from likeset.privacy.schedules import GAMMA
 from likeset.protocol import notices
 from likeset.protocol.draft import Draft, Facts, release_outlook
 from likeset.protocol.notices import Notice
@@ -138,7 +138,7 @@ def public_width(wishes: RunSettings, inputs: Inputs, *, released: bool) -> floa
     elif inputs.public_rows is not None:
         gamma = gamma_by_median("public_rows", inputs.public_rows, scale=RELEASE_SCALE)
     elif wishes.schedule == "experiment":
-        gamma = GAMMA
+        gamma = PAPER_GAMMA
     elif released:
         return None
     elif not is_split(wishes) or wishes.gamma != "median":
@@ -575,7 +575,7 @@ def _selection(wishes: RunSettings, inputs: Inputs) -> Selection:
         arguments.count("folds", wishes.folds, least=2, most=MOST_FOLDS)
     if is_split(wishes):
         return Selection(weighted=wishes.weights)  # its kernel stands in the terms
-    given = GAMMA if wishes.gamma == "median" and wishes.schedule == "experiment" else wishes.gamma
+    given = PAPER_GAMMA if wishes.gamma == "median" and wishes.schedule == "experiment" else wishes.gamma
     if given == "median":
         gamma = gamma_by_median("target", inputs.target, scale=scale)
         check_width("gamma_scale", gamma, inputs, scale=scale)
