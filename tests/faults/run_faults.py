@@ -3,10 +3,10 @@
 ``make faults`` runs all; ``make faults FAULTS="offer-rows-not-charged quorum-off-by-one"`` some of them, and
 ``FAULTS=--sound`` only the named tests on the source as it is: all must pass, or nothing is shown by their failing.
 
-``faults.yaml`` has a list under ``faults``. Each has an ``id``; what is ``wrong``, in words; the ``file``, from
-``src/likeset`` on; the line ``before`` and ``after``, without its indentation, of which the first stands in the file
-exactly once; and under ``caught_by`` the tests, from ``tests`` on, of which one must fail. Whoever moves such a line
-moves the fault with it.
+``faults.yaml`` has a list under ``faults``. Each has an ``id``; the guarantee or privacy rule that it breaks, under
+``holds``; what is ``wrong``, in words; the ``file``, from ``src/likeset`` on; the
+line ``before`` and ``after``, without its indentation, of which the first stands in the file exactly once; and under
+``caught_by`` the tests, from ``tests`` on, of which one must fail. Whoever moves such a line moves the fault with it.
 """
 
 import argparse
@@ -34,6 +34,7 @@ class Fault:
     """One line that is wrong."""
 
     id: str
+    holds: str
     wrong: str
     file: str
     before: str

@@ -136,6 +136,13 @@ def test_gaussian_releases_add_up_in_squares() -> None:
     assert four == pytest.approx(guarantee(gaussian(8.0), relation=REPLACE, delta=1e-5).epsilon, rel=1e-3)
 
 
+def test_the_rounding_of_every_release_adds_to_delta() -> None:
+    """Spacing 1e-6 and ten thousand releases: what one adds to delta is below it, what all add is not."""
+    event = gaussian(800.0, spacing=1e-6)
+    one, all_of_them = (guarantee(Repeated(event, times), relation=REPLACE, delta=1e-5) for times in (1, 10_000))
+    assert (one.note, all_of_them.note) == ("Gaussian, exact", "Rényi divergences")
+
+
 @pytest.mark.parametrize("sigma", [2.0, 5.0])
 def test_the_distance_between_discrete_and_rounded_noise_is_within_its_bound(sigma: float) -> None:
     """Summed exactly over the lattice; the bound is 1/(sigma sqrt(2 pi))."""

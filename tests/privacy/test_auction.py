@@ -30,15 +30,16 @@ Law = dict[Heard, float]
 class Fixed(SimulatedNoise):
     """A threshold noise that we choose."""
 
-    __slots__ = ("draw",)
+    __slots__ = ("draw", "scales")
 
     def __init__(self, draw: int) -> None:
         super().__init__(0)
         self.draw = draw
+        self.scales: list[float] = []
 
     def discrete_laplace(self, scale: float, size: int) -> Integers:
         """Always the same."""
-        assert scale > 0
+        self.scales.append(scale)
         return np.full(size, self.draw, dtype=np.int64)
 
 
@@ -238,12 +239,22 @@ def test_a_smaller_offset_than_needed_is_refused_and_a_larger_one_is_not() -> No
     assert plan.probability(1) > 0.999
 
 
+def test_the_threshold_has_the_noise_that_is_priced() -> None:
+    noise = Fixed(0)
+    auction.run(_threshold(2, 0.25), _bids((1.0, 2.0)), noise)
+    assert noise.scales == [4.0]
+
+
 def test_the_release_is_marked_and_the_shape_is_checked() -> None:
     plan = _threshold(2, 1.0)
     assert auction.run(plan, _bids((1.0, 2.0)), SimulatedNoise(0)).event == Simulated(plan.event)
     assert auction.run(plan, _bids((1.0, 2.0)), SecretNoise()).event == plan.event
-    with pytest.raises(InvalidArgument, match="as planned"):
-        auction.run(plan, _bids((1.0, 2.0, 3.0)), SimulatedNoise(0))
+    for values in ((1.0,), (1.0, 2.0, 3.0)):
+        with pytest.raises(InvalidArgument, match="as planned"):
+            auction.run(plan, _bids(values), SimulatedNoise(0))
+    for waited in ((1,), (1, 1, 1)):
+        with pytest.raises(InvalidArgument, match="for each owner"):
+            auction.Bids(values=(1.0, 2.0), waited=waited)
 
 
 # --- several rounds ---

@@ -182,6 +182,7 @@ def test_rounding_keeps_the_ends_of_the_grid() -> None:
     dimension = 5
     ends = np.array([[1.0, -1.0, 0.0, 1.0 + 1e-7, -1.0 - 1e-7]]) * math.sqrt(2 / dimension)
     assert mwem_mean.grid_points(ends, SimulatedNoise(0)).tolist() == [[5, -5, 0, 5, -5]]
+    assert np.abs(mwem_mean.grid_points(np.repeat(ends, 10**6, axis=0), SimulatedNoise(0))).max() == 5
     with pytest.raises(InvalidArgument, match="within"):
         mwem_mean.grid_points(ends * 1.01, SimulatedNoise(0))
 
