@@ -1,6 +1,7 @@
 """Compares likeset with other ways to get training data: models trained on each, tested on unseen rows of the target.
 
     PYTHONPATH=. python benchmarks/alternatives.py --heart heart_disease_4hospitals.csv [--seeds 5] [--out FOLDER]
+    PYTHONPATH=. python benchmarks/alternatives.py --page      the page of what was measured
 
 Markets, models, selections and likeset's noise are drawn from the seeds; that noise is simulated, so these runs are not
 private. dpmm runs in an environment of its own and draws secret noise: its results vary from call to call. The number
@@ -31,7 +32,6 @@ from likeset.geometry import greedy
 from likeset.geometry.kernels import median_gamma
 from likeset.geometry.offers import uniform
 from likeset.simulation import LabelledMarket, digits_market
-from measured_commit import measured_commit
 from peers.environments import Tool, interpreter
 from studies.data.columns import Choice
 from studies.data.heart import COLUMNS, HOSPITALS, heart_market
@@ -230,7 +230,7 @@ def table(lines: Sequence[dict[str, Any]]) -> str:
     columns = [f"{model}_{score}" for model in ("forest", "linear") for score in _SCORES]
     seeds = sorted({line["seed"] for line in lines})
     parts = [
-        f"`benchmarks/alternatives.py` with likeset at commit {measured_commit()}. Seeds {seeds[0]} to {seeds[-1]}; "
+        f"`benchmarks/alternatives.py`. Seeds {seeds[0]} to {seeds[-1]}; "
         f"{_SIZE} rows bought; epsilon {_EPSILON:g}, delta {_DELTA:g}. Means over seeds, for heart also over the four "
         "hospitals; in brackets the standard deviation between seeds. Read: rows that somebody outside the owner "
         "reads. likeset's noise is simulated: these runs are not private."
@@ -252,11 +252,22 @@ def table(lines: Sequence[dict[str, Any]]) -> str:
 def main() -> None:
     """Run every method on every market."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--heart", required=True, help="heart_disease_4hospitals.csv")
+    parser.add_argument("--heart", help="heart_disease_4hospitals.csv")
+    parser.add_argument("--page", action="store_true", help="measure nothing: the page of alternatives.jsonl")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=_HERE / "results")
     options = parser.parse_args()
-    markets = list(settings(options.heart, options.seeds))
+    record = options.out / "alternatives.jsonl"
+    if not options.page:
+        options.out.mkdir(parents=True, exist_ok=True)
+        record.write_text("".join(json.dumps(line) + "\n" for line in measured(options.heart, options.seeds)))
+    lines = [json.loads(line) for line in record.read_text().splitlines()]
+    (options.out / "alternatives.md").write_text("# Other ways to get training data\n\n" + table(lines))
+
+
+def measured(heart: str, seeds: int) -> list[dict[str, Any]]:
+    """Every method on every market."""
+    markets = list(settings(heart, seeds))
     lines = []
     copied_tables = copies(markets)
     for setting in markets:
@@ -266,9 +277,7 @@ def main() -> None:
             line |= {"read": training.read, "note": training.note, **scores(training, market, setting.seed)}
             lines.append(line)
         print(setting.data, setting.variant, setting.seed, flush=True)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "alternatives.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (options.out / "alternatives.md").write_text("# Other ways to get training data\n\n" + table(lines))
+    return lines
 
 
 if __name__ == "__main__":

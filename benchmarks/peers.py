@@ -8,6 +8,7 @@ every job.
     python benchmarks/peers.py --quick              a few small jobs, to see that everything works
     python benchmarks/peers.py                      everything
     python benchmarks/peers.py --only coreax        likeset and one peer
+    python benchmarks/peers.py --page               the page and the figure of what was measured
 
 A run may be done in portions (``--minutes``): another call at the same commit goes on where the last one ended.
 """
@@ -61,7 +62,7 @@ class Bench:
         self.mnist = data.mnist_pool(options.mnist, folder) if options.mnist else None
 
     def do(self, tool: Tool, method: str, pool: data.PoolAndTarget, size: int) -> jobs.ToolResult:
-        """One job, unless it was done before; the report is rewritten after it."""
+        """One job, unless it was done before; the results are written after it."""
         done = self.find(tool.name, method, pool, size)
         if done:
             return done
@@ -93,7 +94,7 @@ class Bench:
         for kind, *arguments in self.plan():
             getattr(self, kind)(*arguments)
         self.write()
-        plot.draw_plot(self.results, self.out / "peers.svg")
+        write_page(self.results, self.limits, self.out)
 
     def plan(self) -> Iterator[tuple[Any, ...]]:
         """What to do, in order."""
@@ -132,10 +133,15 @@ class Bench:
             yield "do", tool, _PEER_METHODS[tool.name] + variant, pool, size
 
     def write(self) -> None:
-        """The figures and the tables, as far as they are known."""
+        """The results so far."""
         self.out.mkdir(parents=True, exist_ok=True)
         (self.out / "peers.json").write_text(jobs.results_json(self.results))
-        (self.out / "peers.md").write_text(report.markdown(self.results, self.limits))
+
+
+def write_page(results: list[jobs.ToolResult], limits: jobs.Limits, out: Path) -> None:
+    """Tables and figure of the results."""
+    (out / "peers.md").write_text(report.markdown(results, limits))
+    plot.draw_plot(results, out / "peers.svg")
 
 
 def main() -> None:
@@ -153,7 +159,12 @@ def main() -> None:
     parser.add_argument("--memory-gb", type=int, default=16, help="limit of one run")
     parser.add_argument("--minutes", type=float, default=90.0, help="start no new job after this time")
     parser.add_argument("--cores", type=int, default=1, help="cores of one run")
+    parser.add_argument("--page", action="store_true", help="measure nothing: the page of peers.json")
     options = parser.parse_args()
+    if options.page:
+        limits = jobs.Limits(options.seconds, options.memory_gb * 2**30, options.cores)
+        write_page(jobs.all_results(options.out / "peers.json"), limits, options.out)
+        return
     if options.quick:
         options.rows, options.sizes = [20_000], [100]
     _WORK.mkdir(exist_ok=True)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["main", "study"]
 
 _FOLDER = Path("study-results")
+_RECORDS = Path(__file__).parent / "results"
 _WIDEST_TABLE = 8  # columns that fit a terminal
 
 
@@ -35,6 +36,9 @@ def study(
         Path | None, typer.Option(help="Folder of record, tables and figures.", show_default="study-results/NAME")
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Processes.", show_default="one for each core")] = None,
+    page: Annotated[
+        bool, typer.Option("--page", help="Run nothing: tables and figures of the record in studies/results, or --out.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Run a study: every result goes on record, then tables and figures are made of the record.
@@ -60,17 +64,28 @@ def study(
         epsilons=_numbers("--epsilon", epsilon, float),
         methods=None if methods is None else tuple(word.strip() for word in methods.split(",") if word.strip()),
     )
-    folder = _FOLDER / name if out is None else out
-    make_directory(folder)
-    with _progress(name, quiet=as_json) as report:
-        count = (os.cpu_count() or 1) if workers is None else workers
-        lines = run_study(chosen_study, options, out=folder, workers=count, progress=report)
+    folder = (_RECORDS if page else _FOLDER) / name if out is None else out
+    if page:
+        lines = _recorded(folder)
+    else:
+        make_directory(folder)
+        with _progress(name, quiet=as_json) as report:
+            count = (os.cpu_count() or 1) if workers is None else workers
+            lines = run_study(chosen_study, options, out=folder, workers=count, progress=report)
     presentation = chosen_study.present(lines, folder)
-    page = write_page(presentation, lines, out=folder, command=_command(name, options))
-    _tell(presentation, lines, page, as_json=as_json)
+    written = write_page(presentation, lines, out=folder, command=_command(name, options))
+    _tell(presentation, lines, written, as_json=as_json)
     if not any(line.done for line in lines):
         complain(f"no cell of the study finished; the first says: {lines[0].failure}")
         raise typer.Exit(1)
+
+
+def _recorded(folder: Path) -> "list[RecordLine]":
+    from studies.record import Record
+
+    if not (folder / "cells.jsonl").exists():
+        raise InvalidArgument("--page", folder, "has no record of this study (cells.jsonl)")
+    return list(Record(folder).lines.values())
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """Selection by somebody who sees hashes of rows only: the paper's non-private baseline, and its extension.
 
 Hashes protect nothing: with distances alone and the public schema, rows are read back within seconds
-(docs/decisions/0022). What a curator of hashes would select is still worth a line in a study.
+(docs/decisions.md). What a curator of hashes would select is still worth a line in a study.
 """
 
 from dataclasses import dataclass

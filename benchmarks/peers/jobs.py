@@ -200,8 +200,12 @@ def results_kept(file: Path, commit: str) -> list[ToolResult]:
     """What earlier portions of a run at the same commit found; what they had no time for is to be done yet."""
     if not file.exists():
         return []
-    kept = [ToolResult(**document) for document in json.loads(file.read_text())]
-    return [result for result in kept if result.commit == commit and result.status != "not run"]
+    return [result for result in all_results(file) if result.commit == commit and result.status != "not run"]
+
+
+def all_results(file: Path) -> list[ToolResult]:
+    """Every result in a file."""
+    return [ToolResult(**document) for document in json.loads(file.read_text())]
 
 
 def results_json(results: list[ToolResult]) -> str:

@@ -1,4 +1,4 @@
-"""Brings pages from beside ``docs/`` into the site: README as its start, CONTRIBUTING, figures of benchmarks, examples.
+"""Brings pages from beside ``docs/`` into the site: README as its start, CONTRIBUTING, examples.
 
 Adds what ``typer`` writes about every command to the page of the command line.
 
@@ -24,7 +24,7 @@ from typer.cli import get_docs_for_click
 from likeset.app.cli import whole_program
 
 ROOT = Path(__file__).parents[2]
-_BESIDE_DOCS = ("*.md", "LICENSE", "benchmarks/results/*", "examples/*")
+_BESIDE_DOCS = ("*.md", "LICENSE", "examples/*")
 _LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 _FENCE = re.compile(r"(^```.*?^```$)", flags=re.MULTILINE | re.DOTALL)
 

@@ -27,7 +27,7 @@ from studies.frontier_market import Setting, grid_for, load_images, market_of
 from studies.frontier_points import points_of
 from studies.runner import run_study
 
-RECORD = Path(__file__).parents[2] / "docs" / "studies" / "frontier" / "cells.jsonl"
+RECORD = Path(__file__).parents[2] / "studies/results/frontier/cells.jsonl"
 BASE = {"target": 60, "owners": 5, "size": 30, "offer_factor": 10.0, "right": 40, "seed": 0}
 
 
@@ -192,7 +192,7 @@ def test_the_page_on_choosing_argues_from_held_out_ratios() -> None:
         if point.at({"target": 360, "owners": 5, "size": 200, "offer_factor": 10, "right": 600}, but="offer_factor")
     }
     methods = (("uniform-offers", None), *(("sealed", epsilon) for epsilon in (0.25, 0.5, 1.0, NO_NOISE)))
-    page = (RECORD.parents[2] / "choosing.md").read_text(encoding="utf-8")
+    page = (RECORD.parents[3] / "docs/choosing.md").read_text(encoding="utf-8")
     for offers in (3.0, 10.0, 30.0):
         ratios = " | ".join(found[offers, method, epsilon] for method, epsilon in methods)
         assert f"| {offers:g} | {ratios} |" in page

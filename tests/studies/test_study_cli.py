@@ -49,6 +49,13 @@ def test_a_run_leaves_record_page_and_figures_and_goes_on(
     assert document["failed"] == {}
     assert "not private" in document["noise"]
     assert len((out / "cells.jsonl").read_text(encoding="utf-8").splitlines()) == 6
+    (out / "README.md").unlink()
+    assert study(*SMALL, "--page", "--out", str(out), monkeypatch=monkeypatch) == 0
+    assert (out / "README.md").read_text(encoding="utf-8") == page
+
+
+def test_the_records_in_the_repository_are_those_of_studies() -> None:
+    assert {path.parent.name for path in ROOT.glob("studies/results/*/cells.jsonl")} <= set(STUDIES)
 
 
 def test_where_every_cell_fails_the_answer_is_no(
@@ -70,6 +77,7 @@ def test_where_every_cell_fails_the_answer_is_no(
         (["heart", "--data", "nowhere.csv"], "is no file"),
         (["allstate"], "raw train.csv of Kaggle's competition allstate-purchase-prediction-challenge"),
         (["digits", "--data", "x.csv"], "is not needed"),
+        (["digits", "--page"], "has no record"),
         (["digits", "--sizes", "20,many"], "whole numbers"),
         (["digits", "--sizes", "0"], "at least 2"),
         (["digits", "--sizes", "20,20"], "twice"),

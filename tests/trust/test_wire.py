@@ -89,7 +89,7 @@ def test_the_second_reader_knows_nothing_of_the_package() -> None:
 
 
 def test_the_page_has_the_true_size_of_a_header() -> None:
-    page = VECTORS.with_name("wire.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/wire.md").read_text(encoding="utf-8")
     assert f"The header has {HEADER_BYTES} bytes" in page
 
 

@@ -35,7 +35,7 @@ from likeset.trust.cards import (
 )
 from likeset.trust.letters import NOTHING_RECEIVED, Header, PairKeys, Post, Stub, accept, file_name, sign_terms
 
-VECTORS = Path(__file__).parents[2] / "docs" / "wire-vectors.json"
+VECTORS = Path(__file__).with_name("wire-vectors.json")
 ROLES = {"consumer": "new-hospital", "owner": "old-hospital", "curator": "registry"}
 GROUP_ORDER = 2**252 + 27742317777372353535851937790883648493
 RUN_ID = fixed_bytes("run", 16)

@@ -25,7 +25,7 @@ _WIDTH_SHARE = 0.15
 _SHORTEST, _LONGEST = 64, 320  # released vectors: outside of this nothing was gained
 _SIGNAL = 0.075
 """Noise in a row's score at which, with ten offers for each row wanted, a release keeps half of what one without noise
-would gain. Fitted (docs/studies/frontier); how many rows are wanted and how many owners there are hardly matters."""
+would gain. Fitted (studies/results/frontier); how many rows are wanted and how many owners there are hardly matters."""
 _SIGNAL_POWER = 0.5
 """With which it grows with the number of offers: who offers more can afford to be wrong more often. Fitted as well."""
 _USUAL_OFFERS = 10.0
