@@ -48,7 +48,7 @@ def long_home(place: Path, *, runs: int, entries: int) -> Path:
     with OwnerNode(folder) as node:
         before = node.ledger.head().number
         _happens(node, first)
-        pattern = node.log.entries(first=before + 1)
+        pattern = node.ledger.entries(first=before + 1)
         messages = node.ledger.messages(run=first.run)
         _again(node, [_terms(number, rounds) for number in range(2, runs + 1)], pattern, messages)
     return folder
@@ -97,7 +97,8 @@ def _again(node: OwnerNode, runs: list[Terms], pattern: tuple[Entry, ...], messa
         stored = {run.run: [_renamed(message, run.run, after) for message in messages] for run in some}
         done = [run for run in some if _place(run) < _DONE]
         node.ledger._messages().keep(message for run in done for message in stored[run.run])
-        with node.log.deciding() as append:
+        with node.ledger.deciding() as transaction:
+            append = transaction.append
             for run in some:
                 append("invited", run.run, entry_words(Invitation.read(signed_terms(run)), by_steward=True))
                 if run in done:

@@ -20,7 +20,7 @@ from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.kernels import squared_mmd
 from likeset.geometry.selection import Selection
 from likeset.homes.mail import Shell
-from likeset.ledger.budget import Limit
+from likeset.ledger.budget import Charge, Limit
 from likeset.ledger.ledger import Ledger, Request
 from likeset.privacy.events import NoRelease
 from likeset.privacy.guarantee import View
@@ -149,7 +149,7 @@ def _ledger() -> Iterator[Sides]:
         def charge() -> None:
             for _ in range(40):
                 request = Request("run", next(turns), "draw")
-                ledger.answer(view, NoRelease(), lambda: (b"m" * 1000, None), request=request, rows=1)
+                ledger.answer(Charge(((view, NoRelease()),), 1), lambda: (b"m" * 1000, None), request=request)
 
         def write() -> None:
             for _ in range(120):  # a charge writes three times: the charge, the answer, the entry about it

@@ -18,8 +18,9 @@ from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.offers import uniform
 from likeset.geometry.selection import Selection
 from likeset.homes.mail import ConsumerShell, CuratorShell, Shell
+from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Request
-from likeset.privacy.events import Event, Release
+from likeset.privacy.events import Release
 from likeset.privacy.guarantee import Basis, Guarantee, View
 from likeset.privacy.noise import SimulatedNoise
 from likeset.protocol.draft import Draft, Facts
@@ -202,8 +203,7 @@ class _Unlimited:
 
     def answer(
         self,
-        view: View,  # noqa: ARG002 - nobody is charged
-        event: Event,  # noqa: ARG002
+        charge: Charge,  # noqa: ARG002 - nobody is charged
         run: Callable[[], tuple[bytes, Release[Any] | None]],
         *,
         request: Request,

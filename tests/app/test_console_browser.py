@@ -140,7 +140,7 @@ def test_a_stewards_whole_story(chromium: Browser, houses: Houses, tmp_path: Pat
         expect(page.get_by_text("You are not signed in")).to_be_visible()
     with OwnerNode(houses.steward) as node:
         assert review.verify(node)[0] == []
-        kinds = [entry.kind for entry in node.log.entries() if entry.kind in ("denied", "approved", "withdrawn")]
+        kinds = [entry.kind for entry in node.ledger.entries() if entry.kind in ("denied", "approved", "withdrawn")]
         assert kinds == ["denied", "approved", "withdrawn"]
 
 

@@ -20,6 +20,7 @@ from likeset.app.console import consumer, owner
 from likeset.homes import review
 from likeset.homes.mail import Invitation
 from likeset.homes.owner_node import OwnerNode, make_home
+from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Request
 from likeset.privacy.events import ROW, Gaussian, Norm, Relation, RowSum
 from likeset.privacy.guarantee import View
@@ -400,7 +401,9 @@ def test_a_raised_limit_adds_its_delta_for_owners_too(node: OwnerNode, ada: Brow
     write_policy(node.home.folder, node.name, total=limits)
     node.put_policy_in_force()
     assert said(node, "owner", "budget")["epsilon"]["delta"] == total.delta, "nothing was charged under the first limit"
-    node.ledger.reserve(View.owners(node.name), charge, request=Request("earlier", 0, "begin"))
+    node.ledger.answer(
+        Charge(((View.owners(node.name), charge),)), lambda: (b"", None), request=Request("earlier", 0, "begin")
+    )
     write_policy(node.home.folder, node.name, total={**limits, "epsilon": 10})
     assert said(node, "owner", "budget")["epsilon"]["delta"] == pytest.approx(2 * total.delta)
     assert f"at delta {2 * total.delta:g}, the sum of 2 limits" in ada.get("/budgets").words

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from likeset.app import cli
-from likeset.ledger.budget import Limit
+from likeset.ledger.budget import Charge, Limit
 from likeset.ledger.ledger import Ledger, Request, journal_path
 from likeset.privacy.events import ROW, Gaussian, Norm, PaperAuction, Relation, RowSum, Unbounded
 from likeset.privacy.guarantee import View
@@ -31,9 +31,11 @@ def path(tmp_path: Path) -> Path:
         ledger.set_limit(CURATOR, Limit.rows_only(40))
         for place in range(2):
             request = Request("first", place, "mean")
-            ledger.answer(TARGET, MEAN, lambda: (b"message", None), request=request)
-        ledger.reserve(CURATOR, Unbounded("rows [red]shown[/]"), request=Request("second", 0, "rows"), rows=40)
-        ledger.reserve(TARGET, AUCTION, request=Request("second", 0, "auction"))
+            ledger.answer(Charge(((TARGET, MEAN),)), lambda: (b"message", None), request=request)
+        with ledger.deciding() as transaction:
+            rows = Charge(((CURATOR, Unbounded("rows [red]shown[/]")),), 40)
+            transaction.reserve(rows, request=Request("second", 0, "rows"))
+            transaction.reserve(Charge(((TARGET, AUCTION),)), request=Request("second", 0, "auction"))
     return path
 
 
@@ -154,8 +156,8 @@ def test_a_limit_can_be_raised_and_what_was_spent_stays_spent(path: Path) -> Non
     (changed,) = document("limit", path, "--of", name, "--rows", 60)["accounts"]
     assert (changed["spent"]["rows"], changed["limit"]["rows"]) == (40, 60)
     assert spent["curator"]["limit"]["rows"] == 40
-    with Ledger(path) as ledger:
-        ledger.reserve(CURATOR, Unbounded("rows"), request=Request("third", 0, "rows"), rows=20)
+    with Ledger(path) as ledger, ledger.deciding() as transaction:
+        transaction.reserve(Charge(((CURATOR, Unbounded("rows")),), 20), request=Request("third", 0, "rows"))
     assert "does not hold" not in run("verify", path).stdout
 
 

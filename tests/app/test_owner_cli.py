@@ -294,7 +294,7 @@ def test_the_fourth_run_is_refused_with_the_same_words_in_every_place(node: Path
     with OwnerNode(node) as opened:
         answers = [hear(opened, encode(call(terms(run=f"run-{number}", **FAR)))) for number in (1, 2, 3, 4)]
         assert [isinstance(answer, list) for answer in answers] == [True, True, True, False]
-        enforced = opened.log.entries()[-1].document()["reason"]
+        enforced = opened.ledger.entries()[-1].document()["reason"]
     tested = document("policy", "test", tmp_path / "4.invitation", node=node, code=1)["reasons"]
     reviewed = document("review", "run-4", node=node)["reasons"]
     assert tested == reviewed == ["rows over all runs: 36 of 36 are disclosed already, and this run may disclose 12"]

@@ -70,7 +70,7 @@ def life(folder: Path, kind: str, writes: int | None) -> None:
         for message in script(terms(**RUNS[kind])):
             answer = hear(node, encode(message))
             if not isinstance(answer, list):
-                raise SystemExit(str(node.log.entries()[-1].body))
+                raise SystemExit(str(node.ledger.entries()[-1].body))
             place = f"{message.round}/{message.body.kind}"
             wire.write(json.dumps([place, [reply.hex() for reply in answer]]) + "\n")
             wire.flush()

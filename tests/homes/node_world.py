@@ -22,7 +22,7 @@ from likeset.homes.home import ABSTAINS, READY, WAITING, Abstains, Standing
 from likeset.homes.mail import ConsumerShell, CuratorShell, Invitation, most_bytes_to_owner
 from likeset.homes.owner_node import OwnerNode, make_home
 from likeset.ledger.budget import Limit
-from likeset.ledger.ledger import BUDGETS, Journal, Ledger, StoredMessage
+from likeset.ledger.ledger import Journal, Ledger, StoredMessage
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import SimulatedNoise
@@ -309,7 +309,11 @@ def held(
 
 def charged(node: OwnerNode) -> list[tuple[str, str]]:
     """The entries about budgets: which kind, and what for."""
-    return [(entry.kind, entry.key) for entry in node.ledger.entries() if entry.kind in BUDGETS]
+    return [
+        (entry.kind, entry.key)
+        for entry in node.ledger.entries()
+        if entry.kind in ("open", "limit", "reserve", "commit", "purge")
+    ]
 
 
 @contextmanager
@@ -329,4 +333,4 @@ def killed_before_on_record(kind: str) -> Iterator[None]:
 
 def logged(node: OwnerNode, kind: str) -> list[dict[str, Any]]:
     """Entries of a kind in the audit log."""
-    return [entry.document() for entry in node.log.entries() if entry.kind == kind]
+    return [entry.document() for entry in node.ledger.entries() if entry.kind == kind]

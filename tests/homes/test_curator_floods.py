@@ -14,6 +14,7 @@ from node_world import SCHEMA, terms
 from likeset.errors import NotCurated
 from likeset.homes.curator_home import CuratorHome, curator, make_curator_home
 from likeset.homes.mail import CuratorRun, Invitation
+from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Request
 from likeset.privacy.events import NoRelease
 from likeset.privacy.guarantee import View
@@ -165,10 +166,10 @@ def test_the_ledger_is_there_for_the_first_charge_and_found_again(home: CuratorH
     run = terms(**AUCTION)
     first = home.charges(run)
     assert list(home.ledgers.iterdir()) == []
-    asked = Request(run.run, 1, "curator/auction", content=b"x")
-    assert first.answer(View.owners("a"), NoRelease(), lambda: (b"drawn", None), request=asked) == b"drawn"
+    asked, charge = Request(run.run, 1, "curator/auction", content=b"x"), Charge(((View.owners("a"), NoRelease()),))
+    assert first.answer(charge, lambda: (b"drawn", None), request=asked) == b"drawn"
     assert (home.ledgers / f"{run.digest}.sqlite").is_file()
-    again = home.charges(run).answer(View.owners("a"), NoRelease(), lambda: (b"anew", None), request=asked)
+    again = home.charges(run).answer(charge, lambda: (b"anew", None), request=asked)
     assert again == b"drawn"
 
 

@@ -12,6 +12,7 @@ from likeset.errors import InvalidArgument
 from likeset.homes.data import SmallGroup
 from likeset.homes.owner_node import OwnerNode
 from likeset.homes.review import budget_overview, checkup, look_at_data
+from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Request
 from likeset.privacy.events import ROW, Laplace, Norm, Relation, RowSum
 from likeset.privacy.guarantee import View
@@ -87,7 +88,8 @@ def test_what_was_spent_over_time_only_grows_and_ends_at_what_is_spent_now(tmp_p
         node.put_policy_in_force()
         for number in range(3):
             event = Laplace(scale=20.0, quantity=RowSum(Norm.COORDINATE, 1.0, ROW, Relation.REPLACE_ONE))
-            node.ledger.reserve(View.owners("a"), event, request=Request("other", number, "drawn"))
+            charge = Charge(((View.owners("a"), event),))
+            node.ledger.answer(charge, lambda: (b"", None), request=Request("other", number, "drawn"))
         overview = budget_overview(node)
         grown = [point.epsilon for point in overview.course[-4:]]
         assert 0.0 == grown[0] < grown[1] < grown[2] < grown[3] == overview.epsilon.spent

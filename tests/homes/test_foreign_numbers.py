@@ -149,7 +149,7 @@ def test_a_node_has_one_word_for_odd_terms_and_a_site_an_error_of_likeset(node: 
         signed = signed_text(odd.text)
         seen = measured(lambda: node.take_invitation(signed), most=_TO_PRICE)  # noqa: B023
         assert seen.result in ("abstains", "waiting")
-    reasons = [entry.document()["reason"] for entry in node.log.entries() if entry.kind == "refused"]
+    reasons = [entry.document()["reason"] for entry in node.ledger.entries() if entry.kind == "refused"]
     assert len(reasons) > 100
     assert all(": " in reason for reason in reasons), "what is not likeset's is written down by its name alone"
     path = tmp_path / file_of_invitation("0" * 64)

@@ -170,7 +170,7 @@ def test_a_receipt_that_was_stored_when_a_crash_came_is_logged_the_next_time(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(house.node.log, "append", full)
+        patch.setattr(house.node.ledger, "append", full)
         with pytest.raises(OSError, match="No space"):
             house.take(house.signed())
     found = house.checked()

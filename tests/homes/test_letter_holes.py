@@ -10,8 +10,9 @@ import pytest
 from letter_world import LetterWorld
 from protocol_world import CONSUMER
 
-from likeset.errors import IllegalMessage, LetterRefused, LikesetError
-from likeset.homes.mail import ConsumerRun, CuratorRun, Identity
+from likeset.errors import IllegalMessage, LedgerUnreadable, LetterRefused, LikesetError
+from likeset.homes.mail import ConsumerRun, CuratorRun, Identity, LetterBook
+from likeset.ledger.ledger import Ledger
 from likeset.protocol.party import CURATOR
 from likeset.protocol.wire import Message, Offer
 from likeset.trust.cards import LETTER_CONTEXT, fields, read_fields
@@ -116,3 +117,13 @@ def test_a_call_that_introduces_no_curator_costs_an_owner_nothing(tmp_path: Path
         homes.run_at("a").hear(_signed(homes, CONSUMER, "a", **said))
     assert homes.ledgers["a"].answers == {}
     assert len(homes.run_at("a").hear(first["a"])) == 1
+
+
+def test_a_ledger_is_no_letter_book_and_the_other_way_round(tmp_path: Path) -> None:
+    ledger, book = tmp_path / "ledger.sqlite", tmp_path / "letters.sqlite"
+    Ledger(ledger).close()
+    LetterBook(book).close()
+    mistaken: tuple[tuple[type[LetterBook] | type[Ledger], Path], ...] = ((LetterBook, ledger), (Ledger, book))
+    for open_it, path in mistaken:
+        with pytest.raises(LedgerUnreadable, match="of something else"):
+            open_it(path)

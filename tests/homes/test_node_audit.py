@@ -120,7 +120,7 @@ def test_a_log_that_was_put_back_is_found_by_the_messages_that_left(tmp_path: Pa
 
 def test_a_head_kept_elsewhere_shows_that_the_end_was_cut_off(folder: Path) -> None:
     with OwnerNode(folder, clock=Clock()) as node:
-        head = node.log.verify().head
+        head = node.ledger.verify().head
     altered(folder / "ledger.sqlite", f"DELETE FROM entries WHERE number = {head.number}")  # noqa: S608 - a test
     with Ledger(folder / "ledger.sqlite", read_only=True) as ledger:
         problems = ledger.verify(head=head).problems
@@ -206,7 +206,7 @@ def test_no_value_of_a_row_is_in_a_log_an_error_or_what_others_are_told(
     assert "line 62" in logged(nodes["b"], "refused")[0]["reason"], "the owner itself is told where"
     for node in nodes.values():
         review(node, "run-1")
-        node.log.close()
+        node.ledger.close()
         node.ledger.close()
         for name in ("ledger.sqlite", "ledger.sqlite-wal"):
             path = node.home.folder / name
@@ -232,5 +232,5 @@ def test_a_full_disk_sounds_like_any_other_refusal(folder: Path, monkeypatch: py
         def full(*_: object, **__: object) -> None:
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(node.log, "append", full)
+        monkeypatch.setattr(node.ledger, "append", full)
         assert hear(node, b"nonsense") == "abstains"

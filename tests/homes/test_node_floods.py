@@ -167,7 +167,7 @@ def test_forbidden_terms_do_not_grow_the_log(node: OwnerNode, monkeypatch: pytes
     monkeypatch.setattr("likeset.homes.owner_node._MOST_A_DAY", 10)
     for place in range(100):
         invite(node, terms(run=f"junk-{place}", columns=("x" * 500,) * 120, consumer="nobody"))
-    assert sum(len(entry.body) for entry in node.log.entries()) < 20_000
+    assert sum(len(entry.body) for entry in node.ledger.entries()) < 20_000
 
 
 def test_forbidden_and_expired_terms_take_nobodys_place(

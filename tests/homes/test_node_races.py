@@ -243,7 +243,7 @@ def test_every_answer_that_left_stands_in_the_log_before_the_withdrawal(
     asking.join()
     got = [one for answer in heard if isinstance(answer, list) for one in answer]
     assert got == [one.data for one in outbox.messages_that_left(node, "run-1") if one.sent]
-    kinds = [entry.kind for entry in node.log.entries()]
+    kinds = [entry.kind for entry in node.ledger.entries()]
     assert "sent" not in kinds[kinds.index("withdrawn") :]
 
 

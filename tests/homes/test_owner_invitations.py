@@ -82,7 +82,7 @@ def test_of_a_stranger_nothing_is_written_down_but_the_fingerprint_and_a_count(n
     run = _AS_STRANGER.with_changes(purpose=word)
     for _ in range(50):
         assert node.take_invitation(_invited_by(STRANGER, run)) == "abstains"
-    entries = [entry.document() for entry in node.log.entries() if entry.kind in ("refused", "refused-more")]
+    entries = [entry.document() for entry in node.ledger.entries() if entry.kind in ("refused", "refused-more")]
     assert len(entries) < 30, "a flood is counted"
     assert all(word not in str(entry) and run.digest not in str(entry) for entry in entries)
     assert all(STRANGER.card.fingerprint in str(entry) for entry in entries)

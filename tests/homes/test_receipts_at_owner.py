@@ -37,7 +37,7 @@ def test_a_receipt_in_a_letter_is_kept_and_what_is_none_is_refused_and_logged(ho
     good, bad = house.signed(), house.signed_by_stranger()
     house.send(bad)
     assert not house.path.exists()
-    house.node.log.refresh()
+    house.node.ledger.refresh()
     assert "the curator's card did not sign it" in logged(house.node, "refused")[-1]["reason"]
     house.send(good)
     assert house.kept_bytes() == good.to_bytes()

@@ -11,6 +11,7 @@ from likeset.errors import BadDocument
 from likeset.homes.home import ABSTAINS, WAITING
 from likeset.homes.owner_node import OwnerNode
 from likeset.homes.review import review
+from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Request
 from likeset.privacy.events import ROW, Gaussian, Norm, PrivacyUnit, Relation, RowSum
 from likeset.privacy.guarantee import View
@@ -63,7 +64,8 @@ def test_terms_for_another_unit_of_privacy_than_earlier_runs_are_refused_with_bo
     with OwnerNode(make_node(tmp_path, **LIMITS), clock=lambda: NOON) as node:
         node.put_policy_in_force()
         quantity = RowSum(Norm.EUCLIDEAN, 1.0, PrivacyUnit(2, "patient"), Relation.REPLACE_ONE)
-        node.ledger.reserve(View.owners("a"), Gaussian(40.0, quantity, 16, 1e-4), request=Request("run-0", 0, "begin"))
+        charge = Charge(((View.owners("a"), Gaussian(40.0, quantity, 16, 1e-4)),))
+        node.ledger.answer(charge, lambda: (b"", None), request=Request("run-0", 0, "begin"))
         assert invite(node, terms(run="run-1")) == WAITING, "nothing is priced toward owners: any unit will do"
         (reason,) = node.judge(terms(**RELEASED)).reasons
         assert "earlier runs protected one id in column 'patient', and the terms protect one row" in reason
@@ -76,7 +78,8 @@ def test_the_totals_do_not_change_their_relation_under_what_was_charged(tmp_path
     with OwnerNode(folder) as node:
         node.put_policy_in_force()
         quantity = RowSum(Norm.EUCLIDEAN, 1.0, ROW, Relation.REPLACE_ONE)
-        node.ledger.reserve(View.owners("a"), Gaussian(40.0, quantity, 16, 1e-4), request=Request("run", 0, "begin"))
+        charge = Charge(((View.owners("a"), Gaussian(40.0, quantity, 16, 1e-4)),))
+        node.ledger.answer(charge, lambda: (b"", None), request=Request("run", 0, "begin"))
     write_policy(folder, "a", **{**LIMITS, "total": {**LIMITS["total"], "relation": "add-or-remove"}})
     with pytest.raises(BadDocument, match=r"owner.yaml.*total.relation.*charged under replace-one"):
         OwnerNode(folder)

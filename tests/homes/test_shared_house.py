@@ -3,16 +3,18 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from protocol_world import open_accounts, terms, world
 
 from likeset.errors import ChargeRefused
-from likeset.ledger.budget import Charge, Limit
-from likeset.ledger.ledger import Ledger, Repeatable, Request, Transaction
-from likeset.privacy.events import ROW, Event, NoRelease, Relation
+from likeset.homes.mail import Shell, take_together
+from likeset.ledger.budget import Limit
+from likeset.ledger.ledger import Ledger, Transaction
+from likeset.privacy.events import Event, NoRelease, Unbounded
 from likeset.privacy.guarantee import View
+from likeset.protocol.party import ChargeWanted, Draw, Step
 from likeset.transports.local import LocalEngine
 
 ROUNDS = 4
@@ -49,37 +51,48 @@ def test_the_deliveries_of_a_round_are_one_write(tmp_path: Path) -> None:
 
 
 def test_what_has_a_price_is_never_charged_together_with_its_answer(tmp_path: Path) -> None:
-    """Its charge must be on the disk before a coin is tossed."""
-    from likeset.privacy.events import Laplace, Norm, RowSum
-
-    event: Event = Laplace(
-        scale=1.0, quantity=RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=Relation.REPLACE_ONE)
-    )
+    """Its charge must be on the disk before it is drawn."""
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
-        ledger.set_limit(View.owners("a"), Limit(100.0, 0.1, Relation.REPLACE_ONE))
-        wanted = Repeatable(Request("run", 1, "draw"), Charge(((View.owners("a"), event),), 0, None), _never)
-        with pytest.raises(ChargeRefused, match="before it is drawn"):
-            ledger.answer_together([wanted])
-        assert not [entry for entry in ledger.entries() if entry.kind == "reserve"]
+        ledger.set_limits({View.curator(name): Limit.rows_only(5) for name in "ab"})
+        drawn: list[int] = []
+
+        def draw() -> tuple[bytes, None]:
+            drawn.append(sum(entry.kind == "reserve" for entry in ledger.entries()))
+            return b"row", None
+
+        assert take_together([(_asking(name, ledger, draw, rows=1), _MESSAGE) for name in "ab"]) == [(), ()]
+        assert drawn == [1, 2], "how many charges were on the disk at each draw"
 
 
 def test_one_who_is_refused_takes_nobody_along(tmp_path: Path) -> None:
     """Two answer in one write, and no account answers for the second: neither is charged, and the first goes on."""
-    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+    with _Counting(tmp_path / "ledger.sqlite") as ledger:
         ledger.set_limit(View.curator("a"), Limit.rows_only(5))
-        wanted = [_row_of("a"), _row_of("b")]
-        with pytest.raises(ChargeRefused):
-            ledger.answer_together(wanted)
-        assert not [entry for entry in ledger.entries() if entry.kind in ("reserve", "commit")]
-        assert ledger.messages() == ()
-        assert ledger.answer_together(wanted[:1]) == [b"row of a"]
+        before = ledger.writes
+        asked = [(_asking(name, ledger, lambda: (b"row", None)), _MESSAGE) for name in "ab"]
+        replies, refused = take_together(asked)
+        assert replies == ()
+        assert isinstance(refused, ChargeRefused)
+        assert [entry.kind for entry in ledger.entries()] == ["open", "limit", "reserve", "commit"]
         assert len(ledger.messages()) == 1
+        assert ledger.writes - before == 3, "one for both, which is undone, and one for each"
 
 
-def _row_of(owner: str) -> Repeatable:
-    charge = Charge(((View.curator(owner), NoRelease()),), 0, None)
-    return Repeatable(Request("run", 1, f"delivery-{owner}"), charge, lambda: (f"row of {owner}".encode(), None))
+_MESSAGE: Any = None
 
 
-def _never() -> tuple[bytes, None]:
-    raise AssertionError("it must not be drawn")
+def _asking(name: str, ledger: Ledger, draw: Draw, *, rows: int = 0) -> Shell[Any]:
+    """A party that wants one draw charged and says nothing."""
+    event: Event = Unbounded("rows are shown") if rows else NoRelease()
+    wanted = ChargeWanted(
+        costs=((View.curator(name), event),),
+        draw=draw,
+        run="run",
+        round=1,
+        kind=f"row-{name}",
+        content=b"",
+        rows=rows,
+        repeatable=True,
+    )
+    party: Any = SimpleNamespace(receive=lambda _: Step(wanted, _go_on=lambda *_: Step()))
+    return Shell(party, ledger)

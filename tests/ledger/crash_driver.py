@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ledger_world import CURATOR, ROWS, TARGET, gaussian, limit, opened
+from ledger_world import CURATOR, ROWS, TARGET, answer, gaussian, limit, opened, reserve
 
 from likeset.errors import BudgetExceeded
 from likeset.ledger.budget import Limit
@@ -76,18 +76,18 @@ def one_release(world: World, ledger: Ledger, place: int) -> None:
     leave as from an owner's shell: two charges and the note that the run began are one write, both answers and the note
     that they left another.
     """
-    mean = ledger.answer(TARGET, gaussian(), draw, request=Request("run", place, "mean"), unfinished="charge")
+    mean = answer(ledger, TARGET, gaussian(), draw, request=Request("run", place, "mean"), unfinished="charge")
     world.send(f"mean-{place}", mean)
     world.send(f"rows-{place}", rows_with_audit(ledger, place))
     request, bid = Request("run", place, "bid"), hashlib.sha256(b"bid %d" % place).digest()
-    world.send(f"bid-{place}", ledger.answer(CURATOR, NoRelease(), lambda: (bid, None), request=request, **AGAIN))
+    world.send(f"bid-{place}", answer(ledger, CURATOR, NoRelease(), lambda: (bid, None), request=request, **AGAIN))
 
 
 def rows_with_audit(ledger: Ledger, place: int) -> bytes:
     """Rows, charged and answered together with what an owner's shell writes beside them."""
     with ledger.deciding() as transaction:
-        data = transaction.reserve(CURATOR, NoRelease(), request=Request("run", place, "data"), **AGAIN)
-        rows = transaction.reserve(CURATOR, ROWS, request=Request("run", place, "rows"), rows=7, **AGAIN)
+        data = reserve(transaction, CURATOR, NoRelease(), request=Request("run", place, "data"), **AGAIN)
+        rows = reserve(transaction, CURATOR, ROWS, request=Request("run", place, "rows"), rows=7, **AGAIN)
         if data.answer is None and f"run-{place}" not in noted(ledger, "began"):
             transaction.append("began", f"run-{place}", {})
         if rows.answer is not None and f"run-{place}" not in noted(ledger, "sent"):
@@ -130,7 +130,7 @@ def faults(world: World) -> list[str]:
         for name, messages in sent.items():
             kind, place = name.split("-")
             view, event, count = ASKED[kind]
-            again = ledger.reserve(view, event, request=Request("run", int(place), kind), rows=count)
+            again = reserve(ledger, view, event, request=Request("run", int(place), kind), rows=count)
             if again.answer is None or {again.answer.hex()} != messages:
                 found.append(f"{name} was not answered again with the same bytes")
     return found
@@ -241,7 +241,7 @@ def creation(directory: Path, stride: int = 7) -> dict[str, Any]:
 
         def life(world: World = world) -> None:
             with opened(Ledger(world.ledger)) as ledger:
-                ledger.reserve(CURATOR, ROWS, request=Request("run", 0, "first-rows"), rows=1, **AGAIN)
+                reserve(ledger, CURATOR, ROWS, request=Request("run", 0, "first-rows"), rows=1, **AGAIN)
 
         if not killed_at(deaths * stride + 1, life):
             return {"deaths": deaths, "faults": found}
@@ -306,7 +306,7 @@ def hammer(directory: Path, processes: int = 4) -> dict[str, Any]:
                 for kind, view, event, rows in (("mean", TARGET, gaussian(), 0), ("rows", CURATOR, ROWS, 7)):
                     for place in range(10**6):
                         try:
-                            ledger.reserve(view, event, request=Request(f"run-{process}", place, kind), rows=rows)
+                            reserve(ledger, view, event, request=Request(f"run-{process}", place, kind), rows=rows)
                         except BudgetExceeded:
                             break
                         granted[kind] += 1
@@ -335,14 +335,14 @@ def calls(directory: Path) -> dict[str, Any]:
     world = World(directory)
     open_ledgers: list[Ledger] = []
     with opened(Ledger(world.ledger)) as ledger:
-        ledger.reserve(TARGET, gaussian(), request=Request("run", 0, "mean"))
+        reserve(ledger, TARGET, gaussian(), request=Request("run", 0, "mean"))
 
     def prepare() -> None:
         open_ledgers.append(Ledger(world.ledger))
-        open_ledgers[0].reserve(TARGET, gaussian(), request=Request("run", 1, "mean"))
+        reserve(open_ledgers[0], TARGET, gaussian(), request=Request("run", 1, "mean"))
 
     def life() -> None:
-        open_ledgers[0].reserve(TARGET, gaussian(), request=Request("run", 2, "mean"))
+        reserve(open_ledgers[0], TARGET, gaussian(), request=Request("run", 2, "mean"))
 
     child = traced(life, prepare)
     order = []

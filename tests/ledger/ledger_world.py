@@ -1,12 +1,24 @@
 """Names, events and limits that the ledger's tests share."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 from unittest.mock import patch
 
-from likeset.ledger.budget import Limit
-from likeset.ledger.ledger import Journal, Ledger, StoredMessage
-from likeset.privacy.events import ROW, Gaussian, Laplace, Norm, PaperAuction, Relation, RowSum, Unbounded
+from likeset.ledger.budget import Charge, Limit
+from likeset.ledger.ledger import Journal, Ledger, Request, Reservation, StoredMessage, Transaction, Unfinished
+from likeset.privacy.events import (
+    ROW,
+    Event,
+    Gaussian,
+    Laplace,
+    Norm,
+    PaperAuction,
+    Relation,
+    Release,
+    RowSum,
+    Unbounded,
+)
 from likeset.privacy.guarantee import View
 
 TARGET = View.owners("target")
@@ -56,3 +68,48 @@ def opened(ledger: Ledger, *, rows: int = 1000) -> Ledger:
     ledger.set_limit(TARGET, limit())
     ledger.set_limit(CURATOR, Limit.rows_only(rows))
     return ledger
+
+
+def charge(
+    view: View,
+    event: Event,
+    *,
+    rows: int = 0,
+    readable: int | None = None,
+    also: Iterable[tuple[View, Event]] = (),
+) -> Charge:
+    return Charge(((view, event), *also), rows, readable)
+
+
+def reserve(
+    where: Ledger | Transaction,
+    view: View,
+    event: Event,
+    *,
+    request: Request,
+    unfinished: Unfinished = "refuse",
+    **more: Any,
+) -> Reservation:
+    """In a block of its own, or in the one that is given."""
+    if isinstance(where, Transaction):
+        return where.reserve(charge(view, event, **more), request=request, unfinished=unfinished)
+    with where.deciding() as transaction:
+        return reserve(transaction, view, event, request=request, unfinished=unfinished, **more)
+
+
+def commit(ledger: Ledger, reservation: Reservation, message: bytes, *, release: Release[Any] | None = None) -> bytes:
+    with ledger.deciding() as transaction:
+        return transaction.commit(reservation, message, release=release)
+
+
+def answer(
+    ledger: Ledger,
+    view: View,
+    event: Event,
+    run: Callable[[], tuple[bytes, Release[Any] | None]],
+    *,
+    request: Request,
+    unfinished: Unfinished = "refuse",
+    **more: Any,
+) -> bytes:
+    return ledger.answer(charge(view, event, **more), run, request=request, unfinished=unfinished)

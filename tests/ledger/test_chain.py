@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from ledger_world import CURATOR, ROWS, TARGET, gaussian, laplace, limit, opened
+from ledger_world import CURATOR, ROWS, TARGET, commit, gaussian, laplace, limit, opened, reserve
 
 from chance import examples
 from likeset.errors import InvalidArgument, LedgerError, LedgerTampered, LedgerUnreadable
@@ -25,9 +25,9 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Opened, two limits, two reservations, one commit, one purge."""
     path = tmp_path_factory.mktemp("chain") / "ledger.sqlite"
     with opened(Ledger(path)) as ledger:
-        reservation = ledger.reserve(TARGET, gaussian(), request=Request("run", 0, "mean"))
-        ledger.commit(reservation, b"message", release=Release([0.5, 1.5], gaussian()))
-        ledger.reserve(CURATOR, ROWS, request=Request("run", 0, "rows"), rows=3)
+        reservation = reserve(ledger, TARGET, gaussian(), request=Request("run", 0, "mean"))
+        commit(ledger, reservation, b"message", release=Release([0.5, 1.5], gaussian()))
+        reserve(ledger, CURATOR, ROWS, request=Request("run", 0, "rows"), rows=3)
         ledger.purge(run="run")
         assert ledger.head().number == ENTRIES
     return path
@@ -95,7 +95,7 @@ def test_a_flipped_bit_in_any_column_of_any_entry_is_found(
     copy = changed(original, flip)
     assert not verified(copy).ok
     with Ledger(copy) as ledger, pytest.raises(LedgerTampered):
-        ledger.reserve(CURATOR, ROWS, request=Request("later", 0, "rows"), rows=1)
+        reserve(ledger, CURATOR, ROWS, request=Request("later", 0, "rows"), rows=1)
 
 
 @pytest.mark.parametrize("column", COLUMNS[1:])
@@ -185,8 +185,9 @@ def test_a_charge_beyond_the_limit_is_found(tmp_path: Path, later: Limit | None)
     """Written by a program that does not check: the chain holds, the sum does not; a later raise hides nothing."""
     with opened(Ledger(tmp_path / "ledger.sqlite")) as ledger:
         charge = Charge(((TARGET, laplace(1.5)),), 0)
-        with ledger.log.writing() as (_, append):
-            append("reserve", Request("run", 0, "mean").key, {"charge": charge.to_json(), "fingerprint": ""})
+        with ledger.deciding() as transaction:
+            words = {"charge": charge.to_json(), "fingerprint": ""}
+            transaction.append("reserve", Request("run", 0, "mean").key, words)
         if later is not None:
             ledger.set_limit(TARGET, later)
         assert [problem.number for problem in ledger.verify().problems] == [4]
@@ -240,7 +241,7 @@ def test_a_ledger_of_an_older_format_is_not_read_and_verify_says_why(original: P
 
 def test_a_limit_that_was_lowered_below_what_was_spent_is_no_problem(tmp_path: Path) -> None:
     with opened(Ledger(tmp_path / "ledger.sqlite")) as ledger:
-        ledger.reserve(TARGET, laplace(0.5), request=Request("run", 0, "mean"))
+        reserve(ledger, TARGET, laplace(0.5), request=Request("run", 0, "mean"))
         ledger.set_limit(TARGET, limit(0.1))
         assert ledger.verify().ok
 
@@ -249,7 +250,7 @@ def test_a_head_from_the_past_still_holds_after_more_entries(original: Path) -> 
     head = head_of(original)
     copy = changed(original, untouched)
     with Ledger(copy) as ledger:
-        ledger.reserve(CURATOR, ROWS, request=Request("later", 0, "rows"), rows=1)
+        reserve(ledger, CURATOR, ROWS, request=Request("later", 0, "rows"), rows=1)
         assert ledger.verify(head=str(head)).ok
         assert ledger.verify(head=Head(0, bytes(32))).ok
 
@@ -260,7 +261,7 @@ def test_a_roll_back_under_a_running_process_is_found(original: Path) -> None:
         ledger.head()
         changed(original, lambda file: file.execute("DELETE FROM entries WHERE number = 7")).touch()
         with pytest.raises(LedgerError):
-            ledger.reserve(CURATOR, ROWS, request=Request("later", 0, "rows"), rows=1)
+            reserve(ledger, CURATOR, ROWS, request=Request("later", 0, "rows"), rows=1)
 
 
 def test_missing_triggers_are_found(original: Path) -> None:

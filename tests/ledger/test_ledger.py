@@ -9,7 +9,20 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from ledger_world import AUCTION, CURATOR, ROWS, TARGET, gaussian, laplace, limit, opened
+from ledger_world import (
+    AUCTION,
+    CURATOR,
+    ROWS,
+    TARGET,
+    answer,
+    charge,
+    commit,
+    gaussian,
+    laplace,
+    limit,
+    opened,
+    reserve,
+)
 
 from likeset import errors
 from likeset.ledger.budget import Limit
@@ -48,20 +61,20 @@ class TestCharging:
     def test_a_refused_charge_leaves_no_trace(self, ledger: Ledger) -> None:
         before = ledger.head()
         with pytest.raises(errors.BudgetExceeded) as refused:
-            ledger.reserve(TARGET, gaussian(sigma=1.0), request=ask())
+            reserve(ledger, TARGET, gaussian(sigma=1.0), request=ask())
         assert refused.value.spent == 0.0
         assert refused.value.limit == 1.0
         plan = accounting.guarantee(gaussian(sigma=1.0), relation=Relation.REPLACE_ONE, delta=1e-5)
         assert refused.value.requested == pytest.approx(plan.epsilon)
         assert ledger.head() == before
-        ledger.reserve(TARGET, gaussian(), request=ask())  # the key is still free
+        reserve(ledger, TARGET, gaussian(), request=ask())  # the key is still free
 
     def test_the_limit_is_that_of_a_filter_over_everything_ever_reserved(self, ledger: Ledger) -> None:
         """Each Gaussian has rho = (2/40)²/2 = 1/800; epsilon at 1e-5 reaches 1 between 24/800 and 25/800."""
         for place in range(24):
-            ledger.reserve(TARGET, gaussian(), request=ask(place))
+            reserve(ledger, TARGET, gaussian(), request=ask(place))
         with pytest.raises(errors.BudgetExceeded):
-            ledger.reserve(TARGET, gaussian(), request=ask(24))
+            reserve(ledger, TARGET, gaussian(), request=ask(24))
         spent = ledger.accounts()[0].epsilon
         filtered = accounting.Filter.empty(relation=Relation.REPLACE_ONE, delta=1e-5)
         for _ in range(24):
@@ -71,41 +84,41 @@ class TestCharging:
 
     def test_pure_charges_may_use_the_whole_limit_despite_rounding(self, ledger: Ledger) -> None:
         for place in range(10):
-            ledger.reserve(TARGET, laplace(0.1), request=ask(place))
+            reserve(ledger, TARGET, laplace(0.1), request=ask(place))
         with pytest.raises(errors.BudgetExceeded):
-            ledger.reserve(TARGET, laplace(0.001), request=ask(10))
+            reserve(ledger, TARGET, laplace(0.001), request=ask(10))
 
     def test_an_uncommitted_reservation_stays_spent(self, ledger: Ledger, tmp_path: Path) -> None:
-        ledger.reserve(CURATOR, ROWS, request=ask(kind="rows"), rows=600)
+        reserve(ledger, CURATOR, ROWS, request=ask(kind="rows"), rows=600)
         ledger.close()
         with Ledger(tmp_path / "ledger.sqlite") as again:
             assert again.accounts()[1].rows == 600
             with pytest.raises(errors.BudgetExceeded) as refused:
-                again.reserve(CURATOR, ROWS, request=ask(1, "rows"), rows=401)
+                reserve(again, CURATOR, ROWS, request=ask(1, "rows"), rows=401)
         assert (refused.value.spent, refused.value.requested, refused.value.limit) == (600, 401, 1000)
 
     def test_a_view_without_an_account_is_refused(self, ledger: Ledger) -> None:
         with pytest.raises(errors.ChargeRefused, match="no account"):
-            ledger.reserve(View.owners("clinic-b"), gaussian(), request=ask())
+            reserve(ledger, View.owners("clinic-b"), gaussian(), request=ask())
 
     def test_rows_are_not_disclosed_without_a_limit_on_rows(self, ledger: Ledger) -> None:
         with pytest.raises(errors.BudgetExceeded, match="rows"):
-            ledger.reserve(TARGET, gaussian(), request=ask(), rows=1)
+            reserve(ledger, TARGET, gaussian(), request=ask(), rows=1)
 
     def test_a_quote_says_what_a_charge_would_do_and_charges_nothing(self, ledger: Ledger) -> None:
         head = ledger.head()
-        ((before, after),) = ledger.quote(CURATOR, ROWS, rows=2000)
+        ((before, after),) = ledger.quote(charge(CURATOR, ROWS, rows=2000))
         assert (before.rows, after.rows) == (0, 2000)
         assert ledger.head() == head
 
     def test_a_changed_limit_counts_what_was_spent_before(self, ledger: Ledger) -> None:
-        ledger.reserve(TARGET, gaussian(), request=ask())
+        reserve(ledger, TARGET, gaussian(), request=ask())
         spent = ledger.accounts()[0].epsilon
         assert spent is not None
         ledger.set_limit(TARGET, limit(spent / 2))
         assert ledger.accounts()[0].epsilon == spent
         with pytest.raises(errors.BudgetExceeded):
-            ledger.reserve(TARGET, laplace(1e-6), request=ask(1))
+            reserve(ledger, TARGET, laplace(1e-6), request=ask(1))
 
     def test_the_same_limit_again_is_not_recorded(self, ledger: Ledger) -> None:
         head = ledger.head()
@@ -145,27 +158,27 @@ class TestRelations:
         ledger.set_limit(TARGET, Limit(100.0, 1e-5, self.REMOVED, accept_unproven=accepted))
         head = ledger.head()
         with pytest.raises(errors.OtherRelation) as refused:
-            ledger.reserve(TARGET, Composition((NoRelease(), event)), request=ask())
+            reserve(ledger, TARGET, Composition((NoRelease(), event)), request=ask())
         assert (refused.value.account, refused.value.planned) == ("add-or-remove", "replace-one")
         assert "ask for relation add-or-remove" in str(refused.value)
         with pytest.raises(errors.ChargeRefused):
-            ledger.quote(TARGET, event)
+            ledger.quote(charge(TARGET, event))
         assert ledger.head() == head
-        ledger.reserve(TARGET, gaussian(relation=self.REMOVED), request=ask())
+        reserve(ledger, TARGET, gaussian(relation=self.REMOVED), request=ask())
 
     def test_one_account_of_another_relation_stops_what_several_hear(self, ledger: Ledger) -> None:
         ledger.set_limit(View.owners("target", among=["a"]), Limit(100.0, 1e-5, self.REMOVED))
         head = ledger.head()
         with pytest.raises(errors.OtherRelation, match="a sees target"):
-            ledger.reserve(TARGET, gaussian(), request=ask())
+            reserve(ledger, TARGET, gaussian(), request=ask())
         assert ledger.head() == head
 
     def test_a_limit_does_not_change_its_relation_under_what_was_charged(self, ledger: Ledger) -> None:
         """Also where only the number of rows was told: it is what add-or-remove protects."""
         other = View.owners("clinic-a")
         ledger.set_limit(other, limit())
-        ledger.reserve(TARGET, PublicSize(), request=ask())
-        ledger.reserve(other, NoRelease(), request=ask(1))
+        reserve(ledger, TARGET, PublicSize(), request=ask())
+        reserve(ledger, other, NoRelease(), request=ask(1))
         head = ledger.head()
         with pytest.raises(errors.OtherRelation):
             ledger.set_limits({TARGET: Limit(1.0, 1e-5, self.REMOVED)})
@@ -176,12 +189,12 @@ class TestRelations:
     def test_what_holds_under_each_relation_is_charged_under_each(self, ledger: Ledger, relation: Relation) -> None:
         ledger.set_limit(TARGET, Limit(2.0, 1e-5, relation))
         asked = ThresholdAuction(epsilon=1.0, observer=Observer.COALITION, rounds=1, summary_released=False)
-        ledger.reserve(TARGET, asked, request=ask())
+        reserve(ledger, TARGET, asked, request=ask())
         assert ledger.accounts()[0].epsilon == pytest.approx(math.log(1 + math.e), rel=CLOSE)
 
     def test_an_account_of_rows_has_no_relation(self, ledger: Ledger) -> None:
         for place, relation in enumerate(Relation):
-            ledger.reserve(CURATOR, gaussian(relation=relation), request=ask(place), rows=1)
+            reserve(ledger, CURATOR, gaussian(relation=relation), request=ask(place), rows=1)
 
     def test_an_account_counts_charges_for_one_unit_of_privacy(self, ledger: Ledger) -> None:
         """That of its first charge with a unit; how many rows of an id take part may differ from run to run."""
@@ -190,10 +203,10 @@ class TestRelations:
             quantity = RowSum(Norm.EUCLIDEAN, 1.0, unit, Relation.REPLACE_ONE)
             return events.Gaussian(sigma=100.0 * unit.rows, quantity=quantity, coordinates=2, spacing=1e-4)
 
-        ledger.reserve(TARGET, PublicSize(), request=ask())
+        reserve(ledger, TARGET, PublicSize(), request=ask())
         assert ledger.accounts()[0].unit is None
         for place, rows in enumerate((2, 1), start=1):
-            ledger.reserve(TARGET, per(PrivacyUnit(rows, "patient")), request=ask(place))
+            reserve(ledger, TARGET, per(PrivacyUnit(rows, "patient")), request=ask(place))
         assert ledger.accounts()[0].unit == "id in column 'patient'"
         head = ledger.head()
         for other, words in (
@@ -202,25 +215,25 @@ class TestRelations:
             (PrivacyUnit(3, ""), "group of 3 rows"),
         ):
             with pytest.raises(errors.OtherUnit) as refused:
-                ledger.reserve(TARGET, Simulated(per(other)), request=ask(5))
+                reserve(ledger, TARGET, Simulated(per(other)), request=ask(5))
             assert (refused.value.account, refused.value.planned) == ("id in column 'patient'", words)
         assert ledger.head() == head
         with pytest.raises(errors.OtherUnit), Ledger(ledger.path) as anew:
-            anew.reserve(TARGET, per(ROW), request=ask(5))
-        ledger.reserve(CURATOR, per(ROW), request=ask(6), rows=1)
+            reserve(anew, TARGET, per(ROW), request=ask(5))
+        reserve(ledger, CURATOR, per(ROW), request=ask(6), rows=1)
 
     def test_one_draw_is_planned_under_one_relation(self, ledger: Ledger) -> None:
         other = View.owners("clinic-a")
         ledger.set_limit(other, Limit(1.0, 1e-5, self.REMOVED))
         with pytest.raises(errors.InvalidArgument, match="one relation"):
-            ledger.reserve(TARGET, gaussian(), request=ask(), also=[(other, gaussian(relation=self.REMOVED))])
+            reserve(ledger, TARGET, gaussian(), request=ask(), also=[(other, gaussian(relation=self.REMOVED))])
 
 
 class TestViews:
     def test_a_broadcast_is_charged_once_however_many_hear_it(self, ledger: Ledger) -> None:
         ledger.set_limit(View.owners("target", among=["a"]), limit(0.5))
         ledger.set_limit(View.owners("target", among=["a", "b"]), limit(0.5))
-        ledger.reserve(TARGET, laplace(0.25), request=ask())
+        reserve(ledger, TARGET, laplace(0.25), request=ask())
         owners = [account for account in ledger.accounts() if account.view.observer == "owners"]
         assert [account.epsilon for account in owners] == pytest.approx([0.25] * 3, rel=CLOSE)
         assert sum(entry.kind == "reserve" for entry in ledger.entries()) == 1
@@ -230,8 +243,8 @@ class TestViews:
         both = View.owners("target", among=["a", "b"])
         for view in (alone, other, both):
             ledger.set_limit(view, limit())
-        ledger.reserve(alone, laplace(0.25), request=ask(0))
-        ledger.reserve(other, laplace(0.125), request=ask(1))
+        reserve(ledger, alone, laplace(0.25), request=ask(0))
+        reserve(ledger, other, laplace(0.125), request=ask(1))
         spent = {account.view: account.epsilon for account in ledger.accounts()}
         expected = {TARGET: 0.375, alone: 0.25, other: 0.125, both: 0.375}
         assert {view: spent[view] for view in expected} == pytest.approx(expected, rel=CLOSE)
@@ -239,7 +252,7 @@ class TestViews:
     def test_other_observers_and_other_data_sets_are_other_accounts(self, ledger: Ledger) -> None:
         ledger.set_limit(View.consumer("target"), limit())
         ledger.set_limit(View.owners("clinic-a"), limit())
-        ledger.reserve(TARGET, laplace(0.25), request=ask())
+        reserve(ledger, TARGET, laplace(0.25), request=ask())
         target, curator, consumer, clinic = (account.epsilon for account in ledger.accounts())
         assert (curator, consumer, clinic) == (None, 0.0, 0.0)
         assert target == pytest.approx(0.25, rel=CLOSE)
@@ -247,19 +260,19 @@ class TestViews:
     def test_the_narrowest_account_that_is_exceeded_stops_a_broadcast(self, ledger: Ledger) -> None:
         ledger.set_limit(View.owners("target", among=["a"]), limit(0.1))
         with pytest.raises(errors.BudgetExceeded, match="a sees target"):
-            ledger.reserve(TARGET, laplace(0.25), request=ask())
+            reserve(ledger, TARGET, laplace(0.25), request=ask())
 
     def test_one_draw_may_concern_several_data_sets(self, ledger: Ledger) -> None:
         views = [View.owners(f"clinic-{name}") for name in "xyz"]
         for view in views:
             ledger.set_limit(view, limit())
         first, *others = [(view, laplace(0.25)) for view in views]
-        ledger.reserve(*first, request=ask(), also=others)
+        reserve(ledger, *first, request=ask(), also=others)
         spent = [account.epsilon for account in ledger.accounts()[2:]]
         assert spent == pytest.approx([0.25] * 3, rel=CLOSE)
         ledger.set_limit(views[2], limit(0.3))
         with pytest.raises(errors.BudgetExceeded, match="clinic-z"):
-            ledger.reserve(*first, request=ask(1), also=others)
+            reserve(ledger, *first, request=ask(1), also=others)
         assert ledger.accounts()[2].charges == 1
 
     def test_the_price_for_one_owner_is_never_charged_to_a_coalition(self, ledger: Ledger) -> None:
@@ -269,10 +282,10 @@ class TestViews:
         for_one = ThresholdAuction(0.1, Observer.ONE_OWNER, rounds=1, summary_released=False)
         for_all = ThresholdAuction(0.1, Observer.COALITION, rounds=1, summary_released=False)
         with pytest.raises(errors.ChargeRefused, match="single owner"):
-            ledger.reserve(alone, for_one, request=ask())
+            reserve(ledger, alone, for_one, request=ask())
         with pytest.raises(errors.ChargeRefused, match="single owner"):
-            ledger.reserve(alone, Composition((for_one,)), request=ask())
-        ledger.reserve(TARGET, for_all, request=ask(), also=[(alone, for_one)])
+            reserve(ledger, alone, Composition((for_one,)), request=ask())
+        reserve(ledger, TARGET, for_all, request=ask(), also=[(alone, for_one)])
         spent = {account.view: account.epsilon for account in ledger.accounts()}
         assert spent[alone] == pytest.approx(0.1, rel=CLOSE)
         assert spent[TARGET] == pytest.approx(math.log1p(math.exp(0.1)), rel=CLOSE)
@@ -289,27 +302,27 @@ class TestViews:
         def spent() -> float | None:
             return {account.view: account.epsilon for account in ledger.accounts()}[alone]
 
-        ledger.reserve(TARGET, for_all, request=ask(), also=[(alone, for_one)])
-        ledger.reserve(TARGET, events.NoRelease(), request=ask(1))
+        reserve(ledger, TARGET, for_all, request=ask(), also=[(alone, for_one)])
+        reserve(ledger, TARGET, events.NoRelease(), request=ask(1))
         assert spent() == pytest.approx(0.1, rel=CLOSE)
-        ledger.reserve(TARGET, laplace(0.2), request=ask(2))
+        reserve(ledger, TARGET, laplace(0.2), request=ask(2))
         assert spent() == pytest.approx(joint + 0.2)
         with pytest.raises(errors.BudgetExceeded, match="a sees target"):
-            ledger.reserve(TARGET, for_all, request=ask(3), also=[(alone, for_one)])
+            reserve(ledger, TARGET, for_all, request=ask(3), also=[(alone, for_one)])
 
     def test_nothing_is_recorded_that_could_not_be_read_again(self, ledger: Ledger) -> None:
         """A price for one owner on the curator's account, which has no epsilon to check it against."""
         for_one = ThresholdAuction(0.1, Observer.ONE_OWNER, rounds=1, summary_released=False)
         head = ledger.head()
         with pytest.raises(errors.ChargeRefused):
-            ledger.reserve(CURATOR, for_one, request=ask())
-        with ledger.log.writing() as (_, append), pytest.raises(errors.ChargeRefused):
-            append("commit", ask().key, {"reservation": 99, "digest": ""})
+            reserve(ledger, CURATOR, for_one, request=ask())
+        with ledger.deciding() as transaction, pytest.raises(errors.ChargeRefused):
+            transaction.append("commit", ask().key, {"reservation": 99, "digest": ""})
         assert ledger.verify().ok
         assert ledger.head() == head
 
     def test_an_account_opened_later_counts_what_it_heard_earlier(self, ledger: Ledger) -> None:
-        ledger.reserve(TARGET, laplace(0.25), request=ask())
+        reserve(ledger, TARGET, laplace(0.25), request=ask())
         late = View.owners("target", among=["late"])
         ledger.set_limit(late, limit())
         spent = {account.view: account.epsilon for account in ledger.accounts()}
@@ -331,17 +344,17 @@ class TestUnproven:
         self, ledger: Ledger, event: events.Event, name: str
     ) -> None:
         with pytest.raises(errors.UnprovenPart) as refused:
-            ledger.reserve(TARGET, event, request=ask())
+            reserve(ledger, TARGET, event, request=ask())
         assert refused.value.part == name
         assert ledger.accounts()[0].charges == 0
         ledger.set_limit(TARGET, limit(accept_unproven=(name,)))
-        ledger.reserve(TARGET, event, request=ask())
+        reserve(ledger, TARGET, event, request=ask())
 
     def test_once_accepted_the_account_has_no_guarantee_any_more(self, ledger: Ledger) -> None:
         """The proven part of the composition still counts: 0.1."""
         ledger.set_limit(TARGET, limit(accept_unproven=("paper-auction",)))
         assert ledger.accounts()[0].basis is Basis.PROVEN
-        ledger.reserve(TARGET, Composition((laplace(0.1), AUCTION)), request=ask())
+        reserve(ledger, TARGET, Composition((laplace(0.1), AUCTION)), request=ask())
         account = ledger.accounts()[0]
         assert (account.basis, account.unproven) == (Basis.NONE, ("paper-auction",))
         assert account.epsilon == pytest.approx(0.1, rel=CLOSE)
@@ -353,77 +366,77 @@ class TestAnswers:
     def test_a_repeated_request_gets_the_same_bytes_and_no_new_draw_or_charge(self, ledger: Ledger) -> None:
         draws = iter([b"first", b"second"])
         for _ in range(3):
-            sent = ledger.answer(TARGET, gaussian(), lambda: (next(draws), None), request=ask(content=b"q"))
+            sent = answer(ledger, TARGET, gaussian(), lambda: (next(draws), None), request=ask(content=b"q"))
             assert sent == b"first"
         assert ledger.accounts()[0].charges == 1
 
     def test_another_request_under_the_same_key_is_refused(self, ledger: Ledger) -> None:
-        ledger.answer(TARGET, gaussian(), lambda: (b"m", None), request=ask(content=b"one"))
+        answer(ledger, TARGET, gaussian(), lambda: (b"m", None), request=ask(content=b"one"))
         for event, content in ((gaussian(), b"two"), (gaussian(sigma=41.0), b"one")):
             with pytest.raises(errors.DifferentRequest):
-                ledger.reserve(TARGET, event, request=ask(content=content), unfinished="resume")
+                reserve(ledger, TARGET, event, request=ask(content=content), unfinished="resume")
         with pytest.raises(errors.DifferentRequest):
-            ledger.reserve(CURATOR, ROWS, request=ask(content=b"one"), rows=1)
+            reserve(ledger, CURATOR, ROWS, request=ask(content=b"one"), rows=1)
 
     def test_a_second_answer_to_a_reservation_is_refused(self, ledger: Ledger) -> None:
-        reservation = ledger.reserve(TARGET, gaussian(), request=ask())
-        assert ledger.commit(reservation, b"m") == b"m"
-        assert ledger.commit(reservation, b"m") == b"m"
+        reservation = reserve(ledger, TARGET, gaussian(), request=ask())
+        assert commit(ledger, reservation, b"m") == b"m"
+        assert commit(ledger, reservation, b"m") == b"m"
         with pytest.raises(errors.DifferentRequest):
-            ledger.commit(reservation, b"n")
+            commit(ledger, reservation, b"n")
 
     def test_a_reservation_of_another_ledger_is_refused(self, ledger: Ledger, tmp_path: Path) -> None:
         with opened(Ledger(tmp_path / "other.sqlite")) as other:
-            elsewhere = other.reserve(TARGET, gaussian(), request=ask())
+            elsewhere = reserve(other, TARGET, gaussian(), request=ask())
         with pytest.raises(errors.ChargeRefused):
-            ledger.commit(elsewhere, b"m")
+            commit(ledger, elsewhere, b"m")
 
     def test_what_was_run_must_be_what_was_reserved(self, ledger: Ledger) -> None:
-        reservation = ledger.reserve(TARGET, gaussian(), request=ask())
+        reservation = reserve(ledger, TARGET, gaussian(), request=ask())
         with pytest.raises(errors.ChargeRefused, match="another event"):
-            ledger.commit(reservation, b"m", release=Release(1.0, gaussian(sigma=20.0)))
+            commit(ledger, reservation, b"m", release=Release(1.0, gaussian(sigma=20.0)))
 
     def test_a_proven_release_is_recorded_and_rows_never_are(self, ledger: Ledger) -> None:
-        mean = ledger.reserve(TARGET, gaussian(), request=ask())
-        ledger.commit(mean, b"m", release=Release(np.array([0.5, -1.0]), gaussian()))
+        mean = reserve(ledger, TARGET, gaussian(), request=ask())
+        commit(ledger, mean, b"m", release=Release(np.array([0.5, -1.0]), gaussian()))
         assert ledger.entries()[-1].document()["release"] == [0.5, -1.0]
-        rows = ledger.reserve(CURATOR, ROWS, request=ask(kind="rows"), rows=1)
-        ledger.commit(rows, b"r", release=Release([[42.0]], ROWS))
+        rows = reserve(ledger, CURATOR, ROWS, request=ask(kind="rows"), rows=1)
+        commit(ledger, rows, b"r", release=Release([[42.0]], ROWS))
         assert ledger.entries()[-1].document()["release"] is None
         ledger.set_limit(TARGET, limit(rows=1))
-        both = ledger.reserve(TARGET, gaussian(), request=ask(1), rows=1)
-        ledger.commit(both, b"b", release=Release(0.5, gaussian()))
+        both = reserve(ledger, TARGET, gaussian(), request=ask(1), rows=1)
+        commit(ledger, both, b"b", release=Release(0.5, gaussian()))
         assert ledger.entries()[-1].document()["release"] is None
 
     def test_a_release_that_is_not_plain_data_is_refused_without_showing_it(self, ledger: Ledger) -> None:
-        reservation = ledger.reserve(TARGET, gaussian(), request=ask())
+        reservation = reserve(ledger, TARGET, gaussian(), request=ask())
         for value in (object(), math.nan, np.array([math.inf]), b"bytes"):
             with pytest.raises(errors.InvalidArgument):
-                ledger.commit(reservation, b"m", release=Release(value, gaussian()))
-        assert ledger.commit(reservation, b"m", release=Release(0.5, gaussian())) == b"m"
+                commit(ledger, reservation, b"m", release=Release(value, gaussian()))
+        assert commit(ledger, reservation, b"m", release=Release(0.5, gaussian())) == b"m"
 
     def test_a_purged_answer_is_refused_and_never_drawn_again(self, ledger: Ledger) -> None:
-        ledger.answer(TARGET, gaussian(), lambda: (b"m", None), request=ask())
+        answer(ledger, TARGET, gaussian(), lambda: (b"m", None), request=ask())
         assert ledger.purge(run="run") == 1
         for unfinished in get_args(Unfinished):
             with pytest.raises(errors.MessagePurged):
-                ledger.reserve(TARGET, gaussian(), request=ask(), unfinished=unfinished)
+                reserve(ledger, TARGET, gaussian(), request=ask(), unfinished=unfinished)
         assert ledger.verify().ok
         assert ledger.entries()[-1].kind == "purge"
 
     def test_a_lost_journal_stops_every_answer(self, ledger: Ledger, tmp_path: Path) -> None:
-        ledger.answer(TARGET, gaussian(), lambda: (b"m", None), request=ask())
+        answer(ledger, TARGET, gaussian(), lambda: (b"m", None), request=ask())
         ledger.close()
         journal_path(tmp_path / "ledger.sqlite").unlink()
         with Ledger(tmp_path / "ledger.sqlite") as again, pytest.raises(errors.DifferentRequest):
-            again.reserve(TARGET, gaussian(), request=ask(), unfinished="charge")
+            reserve(again, TARGET, gaussian(), request=ask(), unfinished="charge")
 
     def test_a_message_that_was_changed_is_not_sent(self, ledger: Ledger) -> None:
-        ledger.answer(TARGET, gaussian(), lambda: (b"m", None), request=ask())
+        answer(ledger, TARGET, gaussian(), lambda: (b"m", None), request=ask())
         with ledger._messages()._store.writing() as connection:
             connection.execute("UPDATE messages SET message = x'6e'")
         with pytest.raises(errors.LedgerTampered):
-            ledger.reserve(TARGET, gaussian(), request=ask())
+            reserve(ledger, TARGET, gaussian(), request=ask())
 
 
 def test_threads_share_a_ledger(ledger: Ledger) -> None:
@@ -434,7 +447,7 @@ def test_threads_share_a_ledger(ledger: Ledger) -> None:
         for turn in range(10):
             try:
                 request = Request(f"run-{place}", turn, "rows")
-                granted.append(ledger.answer(CURATOR, ROWS, lambda: (b"m", None), request=request, rows=100))
+                granted.append(answer(ledger, CURATOR, ROWS, lambda: (b"m", None), request=request, rows=100))
             except errors.BudgetExceeded:
                 return
 
@@ -476,7 +489,7 @@ def test_the_format_of_entries_includes_that_of_events() -> None:
 def test_a_journal_without_messages_takes_no_room(ledger: Ledger, tmp_path: Path) -> None:
     """A megabyte was sent; once it is removed, no megabyte of zeros is left."""
     journal = journal_path(tmp_path / "ledger.sqlite")
-    ledger.answer(TARGET, gaussian(), lambda: (bytes(1 << 20), None), request=ask())
+    answer(ledger, TARGET, gaussian(), lambda: (bytes(1 << 20), None), request=ask())
     ledger.purge(run="run")
     assert journal.stat().st_size < 1 << 17
     assert ledger.verify().ok

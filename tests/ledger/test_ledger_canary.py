@@ -5,7 +5,7 @@ import traceback
 from pathlib import Path
 
 import pytest
-from ledger_world import AUCTION, CURATOR, ROWS, TARGET, gaussian, limit, opened
+from ledger_world import AUCTION, CURATOR, ROWS, TARGET, commit, gaussian, limit, opened, reserve
 
 from likeset.errors import LikesetError
 from likeset.ledger.ledger import Ledger, Request, journal_path
@@ -24,11 +24,11 @@ def test_no_data_value_leaves_the_journal(
     with opened(Ledger(path)) as ledger:
         ledger.set_limit(TARGET, limit(accept_unproven=("paper-auction",)))
         rows = Request("run", 0, "rows", ROW)
-        reservation = ledger.reserve(CURATOR, ROWS, request=rows, rows=1)
-        assert ledger.commit(reservation, ROW, release=Release(CANARY, ROWS)) == ROW
-        auction = ledger.reserve(TARGET, AUCTION, request=Request("run", 0, "auction", ROW))
-        ledger.commit(auction, ROW, release=Release([CANARY], AUCTION))
-        again = ledger.reserve(CURATOR, ROWS, request=rows, rows=1)
+        reservation = reserve(ledger, CURATOR, ROWS, request=rows, rows=1)
+        assert commit(ledger, reservation, ROW, release=Release(CANARY, ROWS)) == ROW
+        auction = reserve(ledger, TARGET, AUCTION, request=Request("run", 0, "auction", ROW))
+        commit(ledger, auction, ROW, release=Release([CANARY], AUCTION))
+        again = reserve(ledger, CURATOR, ROWS, request=rows, rows=1)
         assert again.answer == ROW
         said += [
             repr(reservation),
@@ -38,7 +38,7 @@ def test_no_data_value_leaves_the_journal(
             repr(ledger.messages()),
             repr(ledger.accounts()),
         ]
-        pending = ledger.reserve(TARGET, gaussian(), request=Request("run", 1, "mean", ROW))
+        pending = reserve(ledger, TARGET, gaussian(), request=Request("run", 1, "mean", ROW))
 
         def refused(call: object, *arguments: object, **options: object) -> None:
             assert callable(call)
@@ -46,12 +46,12 @@ def test_no_data_value_leaves_the_journal(
                 call(*arguments, **options)
             said.append("".join(traceback.format_exception(error.value)))
 
-        refused(ledger.commit, reservation, ROW + b" ")
-        refused(ledger.commit, pending, ROW, release=Release(object_with_canary(), gaussian()))
-        refused(ledger.commit, pending, ROW, release=Release(CANARY, gaussian(sigma=20.0)))
-        refused(ledger.reserve, CURATOR, ROWS, request=Request("run", 0, "rows", ROW + b"?"), rows=1)
-        refused(ledger.reserve, TARGET, gaussian(), request=Request("run", 1, "mean", ROW))
-        refused(ledger.reserve, CURATOR, ROWS, request=Request("run", 2, "rows", ROW), rows=10**6)
+        refused(commit, ledger, reservation, ROW + b" ")
+        refused(commit, ledger, pending, ROW, release=Release(object_with_canary(), gaussian()))
+        refused(commit, ledger, pending, ROW, release=Release(CANARY, gaussian(sigma=20.0)))
+        refused(reserve, ledger, CURATOR, ROWS, request=Request("run", 0, "rows", ROW + b"?"), rows=1)
+        refused(reserve, ledger, TARGET, gaussian(), request=Request("run", 1, "mean", ROW))
+        refused(reserve, ledger, CURATOR, ROWS, request=Request("run", 2, "rows", ROW), rows=10**6)
         refused(Request, CANARY + " is not a name", 0, "rows")
         for file in tmp_path.iterdir():
             if not file.name.startswith(journal_path(path).name):
@@ -59,7 +59,7 @@ def test_no_data_value_leaves_the_journal(
         assert any(CANARY.encode() in file.read_bytes() for file in tmp_path.iterdir())
         with ledger._messages()._store.writing() as connection:
             connection.execute("UPDATE messages SET message = message || x'00'")
-        refused(ledger.reserve, CURATOR, ROWS, request=rows, rows=1)
+        refused(reserve, ledger, CURATOR, ROWS, request=rows, rows=1)
     out, err = capfd.readouterr()
     said += [out, err, caplog.text]
     assert not [text for text in said if CANARY in text]

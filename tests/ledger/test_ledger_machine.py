@@ -10,7 +10,18 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from ledger_world import CURATOR, ROWS, TARGET, Died, death_between_journal_and_ledger, laplace, limit
+from ledger_world import (
+    CURATOR,
+    ROWS,
+    TARGET,
+    Died,
+    answer,
+    commit,
+    death_between_journal_and_ledger,
+    laplace,
+    limit,
+    reserve,
+)
 
 from chance import examples
 from likeset.errors import BudgetExceeded, DifferentRequest, MessagePurged, UnfinishedRequest
@@ -58,7 +69,7 @@ class LedgerMachine(RuleBasedStateMachine):
         before = self.ledger.head()
         stuck = self._is_stuck(what, unfinished)
         try:
-            reservation = self.ledger.reserve(view, event, request=request, rows=rows, unfinished=unfinished)
+            reservation = reserve(self.ledger, view, event, request=request, rows=rows, unfinished=unfinished)
         except BudgetExceeded as refused:
             assert refused.spent <= refused.limit * (1 + 1e-9)  # noqa: PT017 - others succeed
             assert request.key not in self.answers
@@ -124,7 +135,7 @@ class LedgerMachine(RuleBasedStateMachine):
             key = reservation.request.key
             message = b"draw %d" % reservation.number  # one that is taken up again is the same again
             try:
-                sent = self.ledger.commit(reservation, message)
+                sent = commit(self.ledger, reservation, message)
             except MessagePurged:
                 assert key in self.purged
                 return
@@ -139,7 +150,7 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         try:
             with self.ledger.deciding() as transaction:
-                made = [transaction.reserve(CURATOR, ROWS, request=request, rows=rows) for request in requests]
+                made = [reserve(transaction, CURATOR, ROWS, request=request, rows=rows) for request in requests]
                 transaction.append("began", f"pair-{place}", {})
                 if fails:
                     raise Died
@@ -185,7 +196,7 @@ class LedgerMachine(RuleBasedStateMachine):
             if reservation.request.key in self.stored:
                 return
             with death_between_journal_and_ledger():
-                self.ledger.commit(reservation, b"draw %d" % reservation.number)
+                commit(self.ledger, reservation, b"draw %d" % reservation.number)
             assert self.ledger.head() == before
             self.stored[reservation.request.key] = b"draw %d" % reservation.number
 
@@ -197,7 +208,9 @@ class LedgerMachine(RuleBasedStateMachine):
         reply = b"bid %d %s" % (place, content)
 
         def ask() -> bytes:
-            return self.ledger.answer(CURATOR, NoRelease(), lambda: (reply, None), request=request, unfinished="resume")
+            return answer(
+                self.ledger, CURATOR, NoRelease(), lambda: (reply, None), request=request, unfinished="resume"
+            )
 
         if request.key in self.asked:
             if self.asked[request.key] != what:
@@ -219,13 +232,13 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule()
     def repeat_everything(self) -> None:
         """Every answered request comes again."""
-        for key, answer in self.answers.items():
+        for key, sent in self.answers.items():
             view, event, request, rows = self.asked[key]
             if key in self.purged:
                 with pytest.raises(MessagePurged):
-                    self.ledger.reserve(view, event, request=request, rows=rows)
+                    reserve(self.ledger, view, event, request=request, rows=rows)
             else:
-                assert self.ledger.reserve(view, event, request=request, rows=rows).answer == answer
+                assert reserve(self.ledger, view, event, request=request, rows=rows).answer == sent
 
     @rule()
     def restart(self) -> None:

@@ -9,11 +9,12 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from ledger_world import CURATOR, ROWS, TARGET, gaussian, opened
+from ledger_world import CURATOR, ROWS, TARGET, answer, commit, gaussian, opened, reserve
 
 from likeset.errors import (
     DifferentRequest,
@@ -37,7 +38,7 @@ def path(tmp_path: Path) -> Path:
 def used(path: Path) -> Path:
     """A closed ledger with one answered request."""
     with opened(Ledger(path)) as ledger:
-        ledger.answer(TARGET, gaussian(), lambda: (b"message", None), request=Request("run", 0, "mean"))
+        answer(ledger, TARGET, gaussian(), lambda: (b"message", None), request=Request("run", 0, "mean"))
     return path
 
 
@@ -117,27 +118,27 @@ class TestUnavailable:
         holder.execute("BEGIN IMMEDIATE")
         with Ledger(path, patience=0.05) as ledger:
             with pytest.raises(LedgerUnavailable, match="locked"):
-                ledger.reserve(CURATOR, ROWS, request=Request("run", 1, "rows"), rows=1)
+                reserve(ledger, CURATOR, ROWS, request=Request("run", 1, "rows"), rows=1)
             assert ledger.accounts()[1].rows == 0  # reading goes on
             holder.execute("ROLLBACK")
             holder.close()
-            ledger.reserve(CURATOR, ROWS, request=Request("run", 1, "rows"), rows=1)
+            reserve(ledger, CURATOR, ROWS, request=Request("run", 1, "rows"), rows=1)
 
     def test_a_full_disk_charges_nothing_and_later_all_is_well(self, path: Path) -> None:
         """A limit on the file's pages is what a full disk looks like to SQLite."""
         used(path)
         with Ledger(path) as ledger:
-            connection = ledger.log._store._connection
+            connection = ledger._store._connection
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
             connection.execute(f"PRAGMA max_page_count={pages}")
             place = 0
             with pytest.raises(LedgerUnavailable, match="disk is full"):  # noqa: PT012 - somewhere in the loop
                 for place in range(1, 100):
-                    ledger.reserve(CURATOR, ROWS, request=Request("run", place, "rows"), rows=1)
+                    reserve(ledger, CURATOR, ROWS, request=Request("run", place, "rows"), rows=1)
             connection.execute("PRAGMA max_page_count=1000000")
             assert ledger.accounts()[1].rows == place - 1
             assert ledger.verify().ok
-            ledger.reserve(CURATOR, ROWS, request=Request("run", place, "rows"), rows=1)
+            reserve(ledger, CURATOR, ROWS, request=Request("run", place, "rows"), rows=1)
 
     @pytest.mark.skipif(sys.platform != "linux", reason="limits the size of files as Linux does")
     def test_a_write_that_the_system_refuses(self, path: Path) -> None:
@@ -145,15 +146,15 @@ class TestUnavailable:
         used(path)
         program = (
             "import resource, sys\n"
-            "from ledger_world import CURATOR, ROWS\n"
+            "from ledger_world import CURATOR, ROWS, reserve\n"
             "from likeset.errors import LedgerUnavailable\n"
-            "from likeset.ledger import Ledger, Request\n"
+            "from likeset.ledger.ledger import Ledger, Request\n"
             "resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))\n"
             "with Ledger(sys.argv[1]) as ledger:\n"
             "    granted = 0\n"
             "    try:\n"
             "        for place in range(200):\n"
-            "            ledger.reserve(CURATOR, ROWS, request=Request('run', place, 'rows'), rows=1)\n"
+            "            reserve(ledger, CURATOR, ROWS, request=Request('run', place, 'rows'), rows=1)\n"
             "            granted += 1\n"
             "    except LedgerUnavailable as error:\n"
             "        print('refused', granted, error)\n"
@@ -173,7 +174,7 @@ class TestUnavailable:
         program = (
             "import os, sys\n"
             "from likeset.errors import LedgerUnavailable\n"
-            "from likeset.ledger import Ledger\n"
+            "from likeset.ledger.ledger import Ledger\n"
             "warm, old, new = sys.argv[1:]\n"
             "Ledger(warm, read_only=True).verify()\n"  # imports what only root may be able to read
             "if os.geteuid() == 0:\n"
@@ -207,15 +208,15 @@ class TestUnavailable:
     @posix
     def test_a_fork_has_to_open_its_own(self, path: Path) -> None:
         with opened(Ledger(path)) as ledger:
-            ledger.log._store._process += 1  # what a forked child would see
+            ledger._store._process += 1  # what a forked child would see
             with pytest.raises(LedgerUnavailable, match="fork"):
                 ledger.head()
-            ledger.log._store._process -= 1
+            ledger._store._process -= 1
 
     def test_a_ledger_opened_for_reading_charges_nothing(self, path: Path) -> None:
         with Ledger(used(path), read_only=True) as ledger:
             with pytest.raises(LikesetError):
-                ledger.reserve(CURATOR, ROWS, request=Request("run", 1, "rows"), rows=1)
+                reserve(ledger, CURATOR, ROWS, request=Request("run", 1, "rows"), rows=1)
             with pytest.raises(LikesetError):
                 ledger.set_limit(View.consumer("target"), ledger.accounts()[0].limit)
 
@@ -249,7 +250,7 @@ def test_a_ledger_that_nobody_holds_any_more_closes_its_files(path: Path, monkey
     monkeypatch.setattr(
         "likeset.ledger.sqlite_file.sqlite3.connect", functools.partial(sqlite3.connect, factory=Watched)
     )
-    opened(Ledger(path)).answer(TARGET, gaussian(), lambda: (b"message", None), request=Request("run", 0, "mean"))
+    answer(opened(Ledger(path)), TARGET, gaussian(), lambda: (b"message", None), request=Request("run", 0, "mean"))
     gc.collect()
     assert len(closed) == 2  # the ledger and its journal
 
@@ -260,11 +261,11 @@ def test_the_log_is_emptied_under_the_write_lock_only(path: Path, monkeypatch: p
     log = path.with_name(path.name + "-wal")
     sizes = []
     with opened(Ledger(path)) as ledger:
-        connection = ledger.log._store._connection
+        connection = ledger._store._connection
         assert connection.execute("PRAGMA wal_autocheckpoint").fetchone() == (0,)
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
         for place in range(60):
-            ledger.reserve(CURATOR, ROWS, request=Request("run", place, "rows"), rows=1)
+            reserve(ledger, CURATOR, ROWS, request=Request("run", place, "rows"), rows=1)
             sizes.append(log.stat().st_size)
         assert ledger.verify().ok
     assert max(sizes) < 120_000
@@ -277,7 +278,7 @@ class TestJournal:
         before = os.umask(0)
         try:
             with opened(Ledger(path)) as ledger:
-                ledger.answer(TARGET, gaussian(), lambda: (b"m", None), request=Request("run", 0, "mean"))
+                answer(ledger, TARGET, gaussian(), lambda: (b"m", None), request=Request("run", 0, "mean"))
                 modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
         finally:
             os.umask(before)
@@ -301,8 +302,8 @@ class TestJournal:
         secret = b"purge me entirely, please"
         with opened(Ledger(path)) as ledger:
             for run in ("run-0", "run-1", "run-2"):
-                reservation = ledger.reserve(TARGET, gaussian(), request=Request(run, 0, "mean"))
-                ledger.commit(reservation, secret + run.encode())
+                reservation = reserve(ledger, TARGET, gaussian(), request=Request(run, 0, "mean"))
+                commit(ledger, reservation, secret + run.encode())
             assert any(secret in file.read_bytes() for file in path.parent.iterdir())
             assert ledger.purge(run="run-1") == 1
             assert not any(secret + b"run-1" in file.read_bytes() for file in path.parent.iterdir())
@@ -325,7 +326,7 @@ class TestJournal:
         """The same message twice has two digests, and none of them is a plain hash of it."""
         with opened(Ledger(path)) as ledger:
             for place in range(2):
-                ledger.answer(TARGET, gaussian(), lambda: (b"yes", None), request=Request("run", place, "mean"))
+                answer(ledger, TARGET, gaussian(), lambda: (b"yes", None), request=Request("run", place, "mean"))
             digests = [entry.document()["digest"] for entry in ledger.entries() if entry.kind == "commit"]
             assert len(set(digests)) == 2
             first = ledger.messages()[0]
@@ -334,8 +335,8 @@ class TestJournal:
     def test_stored_messages_are_compared_with_what_was_recorded(self, path: Path) -> None:
         with opened(Ledger(path)) as ledger:
             for run in ("one", "two", "three"):
-                ledger.answer(TARGET, gaussian(), lambda: (b"m", None), request=Request(run, 0, "mean"))
-            ledger.reserve(TARGET, gaussian(), request=Request("open", 0, "mean"))
+                answer(ledger, TARGET, gaussian(), lambda: (b"m", None), request=Request(run, 0, "mean"))
+            reserve(ledger, TARGET, gaussian(), request=Request("open", 0, "mean"))
             ledger.purge(run="one")
         with Ledger(path, read_only=True) as ledger:
             assert ledger.verify(messages=True).ok
@@ -357,7 +358,7 @@ class TestJournal:
         def answer(number: int, message: bytes) -> StoredMessage:
             return StoredMessage(Request("run", number, "mean").key, "f", 1, "t", "1:" + "0" * 64, message)
 
-        with Journal(tmp_path / "journal", ledger="x") as journal:
+        with closing(Journal(tmp_path / "journal", ledger="x")) as journal:
             first = answer(4, b"m")
             journal.keep([first])
             with pytest.raises(DifferentRequest):
@@ -379,7 +380,7 @@ class TestJournal:
         before = used(path).read_bytes()
         with Ledger(path) as ledger:
             for place in (1, 2):
-                ledger.answer(TARGET, gaussian(), lambda: (b"m", None), request=Request("run", place, "mean"))
+                answer(ledger, TARGET, gaussian(), lambda: (b"m", None), request=Request("run", place, "mean"))
             assert ledger.verify(messages=True).ok
         path.write_bytes(before)
         with Ledger(path) as ledger:

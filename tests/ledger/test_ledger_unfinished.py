@@ -5,7 +5,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ledger_world import CURATOR, ROWS, TARGET, death_between_journal_and_ledger, gaussian, laplace, opened
+from ledger_world import (
+    CURATOR,
+    ROWS,
+    TARGET,
+    answer,
+    commit,
+    death_between_journal_and_ledger,
+    gaussian,
+    laplace,
+    opened,
+    reserve,
+)
 
 from chance import public_coins
 from likeset import errors
@@ -24,10 +35,10 @@ def ask(kind: str = "mean") -> Request:
 
 
 def test_an_interrupted_request_is_charged_again_only_on_demand(ledger: Ledger) -> None:
-    ledger.reserve(TARGET, laplace(0.25), request=ask())
+    reserve(ledger, TARGET, laplace(0.25), request=ask())
     with pytest.raises(errors.UnfinishedRequest):
-        ledger.reserve(TARGET, laplace(0.25), request=ask())
-    second = ledger.reserve(TARGET, laplace(0.25), request=ask(), unfinished="charge")
+        reserve(ledger, TARGET, laplace(0.25), request=ask())
+    second = reserve(ledger, TARGET, laplace(0.25), request=ask(), unfinished="charge")
     assert second.attempt == 2
     assert ledger.accounts()[0].epsilon == 0.5
 
@@ -37,27 +48,27 @@ def test_a_mechanism_that_fails_leaves_the_charge(ledger: Ledger) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        ledger.answer(TARGET, laplace(0.25), fail, request=ask())
+        answer(ledger, TARGET, laplace(0.25), fail, request=ask())
     assert ledger.accounts()[0].charges == 1
     with pytest.raises(errors.UnfinishedRequest):
-        ledger.answer(TARGET, laplace(0.25), fail, request=ask())
+        answer(ledger, TARGET, laplace(0.25), fail, request=ask())
 
 
 def test_two_attempts_that_both_finish_send_the_same_bytes(ledger: Ledger) -> None:
-    slow = ledger.reserve(TARGET, laplace(0.25), request=ask())
-    fast = ledger.reserve(TARGET, laplace(0.25), request=ask(), unfinished="charge")
-    assert ledger.commit(fast, b"fast") == b"fast"
-    assert ledger.commit(slow, b"slow") == b"fast"
-    assert ledger.reserve(TARGET, laplace(0.25), request=ask()).answer == b"fast"
+    slow = reserve(ledger, TARGET, laplace(0.25), request=ask())
+    fast = reserve(ledger, TARGET, laplace(0.25), request=ask(), unfinished="charge")
+    assert commit(ledger, fast, b"fast") == b"fast"
+    assert commit(ledger, slow, b"slow") == b"fast"
+    assert reserve(ledger, TARGET, laplace(0.25), request=ask()).answer == b"fast"
 
 
 def test_an_interrupted_request_that_is_resumed_is_charged_once(ledger: Ledger) -> None:
-    first = ledger.reserve(CURATOR, ROWS, request=ask(), rows=7, unfinished="resume")
+    first = reserve(ledger, CURATOR, ROWS, request=ask(), rows=7, unfinished="resume")
     before = ledger.head()
-    second = ledger.reserve(CURATOR, ROWS, request=ask(), rows=7, unfinished="resume")
+    second = reserve(ledger, CURATOR, ROWS, request=ask(), rows=7, unfinished="resume")
     assert (second.number, second.attempt, second.answer) == (first.number, 1, None)
     assert ledger.head() == before
-    assert ledger.commit(second, b"rows") == b"rows"
+    assert commit(ledger, second, b"rows") == b"rows"
     assert ledger.accounts()[1].rows == 7
 
 
@@ -67,20 +78,20 @@ def test_a_draw_with_coins_is_never_taken_up_again(
 ) -> None:
     """How it was reserved is on record: whoever asks to resume it later, in another process too, is refused."""
     for unfinished in reserved:
-        ledger.reserve(TARGET, gaussian(), request=ask(), unfinished=unfinished)
+        reserve(ledger, TARGET, gaussian(), request=ask(), unfinished=unfinished)
     spent = ledger.head()
     for one in (ledger, Ledger(tmp_path / "ledger.sqlite")):
         with one, pytest.raises(errors.UnfinishedRequest):
-            one.reserve(TARGET, gaussian(), request=ask(), unfinished="resume")
+            reserve(one, TARGET, gaussian(), request=ask(), unfinished="resume")
     with Ledger(tmp_path / "ledger.sqlite") as again:
         assert again.head() == spent
 
 
 def test_an_empty_budget_does_not_stop_what_was_charged_before(ledger: Ledger) -> None:
-    ledger.reserve(CURATOR, ROWS, request=ask(), rows=1000, unfinished="resume")
+    reserve(ledger, CURATOR, ROWS, request=ask(), rows=1000, unfinished="resume")
     with pytest.raises(errors.BudgetExceeded):
-        ledger.reserve(CURATOR, ROWS, request=ask(), rows=1000, unfinished="charge")
-    ledger.answer(CURATOR, ROWS, lambda: (b"rows", None), request=ask(), rows=1000, unfinished="resume")
+        reserve(ledger, CURATOR, ROWS, request=ask(), rows=1000, unfinished="charge")
+    answer(ledger, CURATOR, ROWS, lambda: (b"rows", None), request=ask(), rows=1000, unfinished="resume")
 
 
 @pytest.mark.parametrize("late", [b"rows", b"other rows"])
@@ -88,33 +99,34 @@ def test_two_processes_that_resume_send_the_same_bytes_or_one_of_them_nothing(
     ledger: Ledger, tmp_path: Path, late: bytes
 ) -> None:
     """Both took the charge up before either had an answer; the other one may be at any step of its own."""
-    first = ledger.reserve(CURATOR, ROWS, request=ask(), rows=7, unfinished="resume")
+    first = reserve(ledger, CURATOR, ROWS, request=ask(), rows=7, unfinished="resume")
     with Ledger(tmp_path / "ledger.sqlite") as other:
-        second = other.reserve(CURATOR, ROWS, request=ask(), rows=7, unfinished="resume")
-        assert ledger.commit(first, b"rows") == b"rows"
+        second = reserve(other, CURATOR, ROWS, request=ask(), rows=7, unfinished="resume")
+        assert commit(ledger, first, b"rows") == b"rows"
         if late == b"rows":
-            assert other.commit(second, late) == b"rows"
+            assert commit(other, second, late) == b"rows"
         else:
             with pytest.raises(errors.DifferentRequest):
-                other.commit(second, late)
-        assert other.reserve(CURATOR, ROWS, request=ask(), rows=7).answer == b"rows"
+                commit(other, second, late)
+        assert reserve(other, CURATOR, ROWS, request=ask(), rows=7).answer == b"rows"
     assert (ledger.accounts()[1].rows, ledger.verify(messages=True).ok) == (7, True)
 
 
 def test_what_another_process_stored_but_did_not_record_is_not_stored_over(ledger: Ledger) -> None:
-    first = ledger.reserve(CURATOR, ROWS, request=ask(), rows=7, unfinished="resume")
+    first = reserve(ledger, CURATOR, ROWS, request=ask(), rows=7, unfinished="resume")
     with death_between_journal_and_ledger():
-        ledger.commit(first, b"rows")
+        commit(ledger, first, b"rows")
     with pytest.raises(errors.DifferentRequest):
-        ledger.commit(first, b"other rows")
-    assert ledger.commit(first, b"rows") == b"rows"
+        commit(ledger, first, b"other rows")
+    assert commit(ledger, first, b"rows") == b"rows"
 
 
 def test_a_release_cannot_be_made_under_a_charge_that_may_be_taken_up_again(ledger: Ledger) -> None:
     """Also not at the first attempt: it would come out only after a crash."""
     for _ in range(2):
         with pytest.raises(errors.ChargeRefused, match="cannot be resumed"):
-            ledger.answer(
+            answer(
+                ledger,
                 TARGET,
                 gaussian(),
                 lambda: (b"m", Release(0.5, gaussian())),
@@ -142,7 +154,7 @@ def test_fresh_coins_that_are_resumed_tell_everything_and_a_charge_for_each_draw
 
         for _ in range(400):
             with pytest.raises((KeyboardInterrupt, errors.BudgetExceeded)):
-                ledger.answer(TARGET, laplace(0.1), dies, request=ask(kind=unfinished), unfinished=unfinished)
+                answer(ledger, TARGET, laplace(0.1), dies, request=ask(kind=unfinished), unfinished=unfinished)
         return found
 
     free = seen("resume")
@@ -153,10 +165,10 @@ def test_fresh_coins_that_are_resumed_tell_everything_and_a_charge_for_each_draw
 
 def test_what_was_stored_but_not_recorded_is_finished_not_drawn_again(ledger: Ledger) -> None:
     """A death between the two writes of a commit: the journal has the message, the ledger has no entry."""
-    reservation = ledger.reserve(TARGET, gaussian(), request=ask())
+    reservation = reserve(ledger, TARGET, gaussian(), request=ask())
     with death_between_journal_and_ledger():
-        ledger.commit(reservation, b"drawn", release=Release([1.5], gaussian()))
-    again = ledger.reserve(TARGET, gaussian(), request=ask())
+        commit(ledger, reservation, b"drawn", release=Release([1.5], gaussian()))
+    again = reserve(ledger, TARGET, gaussian(), request=ask())
     assert again.answer == b"drawn"
     assert ledger.entries()[-1].document()["release"] == [1.5]
     assert ledger.accounts()[0].charges == 1

@@ -4,7 +4,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from ledger_world import CURATOR, ROWS, TARGET, laplace, opened
+from ledger_world import CURATOR, ROWS, TARGET, answer, laplace, opened, reserve
 
 from likeset.errors import LedgerTampered
 from likeset.ledger.budget import Limit
@@ -19,11 +19,11 @@ def filled(path: Path) -> Ledger:
     """Entries about runs whose names begin alike, in turn: of audit, charges and answers."""
     ledger = opened(Ledger(path))
     for name in NAMES:
-        ledger.log.append("invited", name, {"about": name})
+        ledger.append("invited", name, {"about": name})
     for name in (*NAMES, *NAMES):
         request = Request(name, len(ledger.entries()), "heard")
-        ledger.answer(CURATOR, NoRelease(), lambda: (b"words", None), request=request, unfinished="resume")
-        ledger.log.append("reviewed", name, {})
+        answer(ledger, CURATOR, NoRelease(), lambda: (b"words", None), request=request, unfinished="resume")
+        ledger.append("reviewed", name, {})
     return ledger
 
 
@@ -37,11 +37,11 @@ def test_entries_about_a_run_are_those_that_a_look_at_every_entry_finds(tmp_path
         entries = ledger.entries()
         for name in (*NAMES, "nobody", "", '["run"', "run,"):
             expected = about(entries, name)
-            found = ledger.log.entries_about(name, before=len(entries) + 1, most=99)
+            found = ledger.entries_about(name, before=len(entries) + 1, most=99)
             assert [entry.number for entry in found] == expected, name
         last = about(entries, "run-1")
-        assert [entry.number for entry in ledger.log.entries_about("run-1", before=last[2], most=2)] == last[3:5]
-        for entry in ledger.log.entries_about("run", before=99, most=99):
+        assert [entry.number for entry in ledger.entries_about("run-1", before=last[2], most=2)] == last[3:5]
+        for entry in ledger.entries_about("run", before=99, most=99):
             assert entry in entries
 
 
@@ -49,14 +49,14 @@ def test_files_of_before_get_their_indexes_and_can_be_looked_at_without(tmp_path
     path = tmp_path / "ledger.sqlite"
     with filled(path) as ledger:
         entries, messages = ledger.entries(), ledger.messages(run="run-1")
-        ledger.log.append("reviewed", "run", {})
+        ledger.append("reviewed", "run", {})
     files = (path, path.with_name(f"{path.name}.messages"))
     for file, statement in zip(files, DROP, strict=True):
         with sqlite3.connect(file) as connection:
             connection.execute(statement)
         connection.close()
     with Ledger(path, read_only=True) as looked:
-        assert [entry.number for entry in looked.log.entries_about("r", before=99, most=99)] == about(entries, "r")
+        assert [entry.number for entry in looked.entries_about("r", before=99, most=99)] == about(entries, "r")
         assert looked.messages(run="run-1") == messages
         assert looked.verify(messages=True).ok
     with Ledger(path) as ledger:
@@ -74,10 +74,15 @@ def test_sums_under_limits_that_somebody_thinks_of_grow_with_each_charge(tmp_pat
     thought = [Limit(epsilon, 1e-6, Relation.REPLACE_ONE, 5) for epsilon in range(1, 12)]  # more than are kept
     with opened(Ledger(path)) as ledger:
         for number in range(6):
-            ledger.reserve(TARGET, laplace(0.125), request=Request("run", number, "a"))
-            ledger.reserve(CURATOR, ROWS, request=Request("run", number, "b"), rows=1)
-            ledger.answer(
-                CURATOR, NoRelease(), lambda: (b"", None), request=Request("run", number, "c"), unfinished="resume"
+            reserve(ledger, TARGET, laplace(0.125), request=Request("run", number, "a"))
+            reserve(ledger, CURATOR, ROWS, request=Request("run", number, "b"), rows=1)
+            answer(
+                ledger,
+                CURATOR,
+                NoRelease(),
+                lambda: (b"", None),
+                request=Request("run", number, "c"),
+                unfinished="resume",
             )
             for limit in thought:
                 asked = ledger.accounts(limits={TARGET: limit})

@@ -5,7 +5,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from ledger_world import CURATOR, ROWS, TARGET, Died, death_between_journal_and_ledger, gaussian, laplace, opened
+from ledger_world import (
+    CURATOR,
+    ROWS,
+    TARGET,
+    Died,
+    answer,
+    death_between_journal_and_ledger,
+    gaussian,
+    laplace,
+    opened,
+    reserve,
+)
 
 from durable_writes import durable_writes
 from likeset import errors
@@ -36,8 +47,8 @@ def kinds(ledger: Ledger) -> list[str]:
 def shell(ledger: Ledger, draw: bytes = b"rows") -> bytes:
     """What an owner's shell writes from the first message of a run to its reply."""
     with ledger.deciding() as transaction:
-        begin = transaction.reserve(TARGET, laplace(0.25), request=BEGIN, unfinished="resume")
-        offer = transaction.reserve(CURATOR, ROWS, request=OFFER, rows=7, unfinished="resume")
+        begin = reserve(transaction, TARGET, laplace(0.25), request=BEGIN, unfinished="resume")
+        offer = reserve(transaction, CURATOR, ROWS, request=OFFER, rows=7, unfinished="resume")
         if "began" not in kinds(ledger):
             transaction.append("began", "run", {"data": "d"})
     if offer.answer is not None:
@@ -66,28 +77,28 @@ class TestSeveralChargesAtOnce:
         before = ledger.head()
         with pytest.raises(errors.BudgetExceeded), ledger.deciding() as transaction:  # noqa: PT012 - a block
             transaction.append("began", "run", {})
-            transaction.reserve(TARGET, laplace(0.25), request=BEGIN)
-            transaction.reserve(CURATOR, ROWS, request=OFFER, rows=1001)
+            reserve(transaction, TARGET, laplace(0.25), request=BEGIN)
+            reserve(transaction, CURATOR, ROWS, request=OFFER, rows=1001)
         assert ledger.head() == before
         assert ledger.accounts()[0].epsilon == 0.0
 
     def test_each_is_checked_against_those_before_it(self, ledger: Ledger) -> None:
         with pytest.raises(errors.BudgetExceeded), ledger.deciding() as transaction:  # noqa: PT012 - a block
             for place in range(2):
-                transaction.reserve(CURATOR, ROWS, request=Request("run", place, "offer"), rows=600)
+                reserve(transaction, CURATOR, ROWS, request=Request("run", place, "offer"), rows=600)
         assert ledger.accounts()[1].rows == 0
 
     def test_what_is_decided_on_cannot_change_meanwhile(self, ledger: Ledger, path: Path) -> None:
         with Ledger(path, patience=0.05) as other, ledger.deciding() as transaction:
-            transaction.reserve(CURATOR, ROWS, request=OFFER, rows=7)
+            reserve(transaction, CURATOR, ROWS, request=OFFER, rows=7)
             with pytest.raises(errors.LedgerUnavailable, match="locked"):
-                other.log.append("withdrawn", "run", {})
+                other.append("withdrawn", "run", {})
             assert other.accounts()[1].rows == 0
         assert kinds(ledger)[-1] == "reserve"
 
     def test_it_can_be_read_meanwhile_with_what_was_appended(self, ledger: Ledger) -> None:
         with ledger.deciding() as transaction:
-            transaction.reserve(CURATOR, ROWS, request=OFFER, rows=7)
+            reserve(transaction, CURATOR, ROWS, request=OFFER, rows=7)
             assert (kinds(ledger)[-1], ledger.accounts()[1].rows) == ("reserve", 7)
 
     @pytest.mark.parametrize("way", ["reserve", "append", "deciding"])
@@ -97,9 +108,9 @@ class TestSeveralChargesAtOnce:
             transaction.append("began", "run", {})
             with pytest.raises(errors.LedgerUnavailable, match="within another"):  # noqa: PT012 - a block
                 if way == "reserve":
-                    ledger.reserve(CURATOR, ROWS, request=OFFER, rows=7)
+                    reserve(ledger, CURATOR, ROWS, request=OFFER, rows=7)
                 elif way == "append":
-                    ledger.log.append("sent", "run", {})
+                    ledger.append("sent", "run", {})
                 else:
                     ledger.deciding().__enter__()
         assert kinds(ledger)[-1] == "began"
@@ -107,7 +118,7 @@ class TestSeveralChargesAtOnce:
 
 class TestAnswersUnderACondition:
     def test_if_the_decision_does_not_stand_nothing_is_kept_and_nothing_on_record(self, ledger: Ledger) -> None:
-        offer = ledger.reserve(CURATOR, ROWS, request=OFFER, rows=7, unfinished="resume")
+        offer = reserve(ledger, CURATOR, ROWS, request=OFFER, rows=7, unfinished="resume")
         before = ledger.head()
         with pytest.raises(errors.IllegalMessage), ledger.deciding() as transaction:  # noqa: PT012 - a block
             transaction.commit(offer, b"rows")
@@ -121,16 +132,16 @@ class TestAnswersUnderACondition:
         self, ledger: Ledger, unfinished: Unfinished
     ) -> None:
         with pytest.raises(errors.ChargeRefused, match="on the disk"), ledger.deciding() as transaction:  # noqa: PT012 - a block
-            mean = transaction.reserve(TARGET, gaussian(), request=Request("run", 0, "mean"), unfinished=unfinished)
+            mean = reserve(transaction, TARGET, gaussian(), request=Request("run", 0, "mean"), unfinished=unfinished)
             transaction.commit(mean, b"drawn", release=Release([1.0], gaussian()))
         assert "reserve" not in kinds(ledger)
 
     def test_an_answer_is_found_in_the_block_that_it_is_committed_in(self, ledger: Ledger) -> None:
         with ledger.deciding() as transaction:
-            offer = transaction.reserve(CURATOR, ROWS, request=OFFER, rows=7, unfinished="resume")
+            offer = reserve(transaction, CURATOR, ROWS, request=OFFER, rows=7, unfinished="resume")
             assert transaction.commit(offer, b"rows") == b"rows"
             assert transaction.commit(offer, b"rows") == b"rows"
-            again = transaction.reserve(CURATOR, ROWS, request=OFFER, rows=7, unfinished="resume")
+            again = reserve(transaction, CURATOR, ROWS, request=OFFER, rows=7, unfinished="resume")
             assert again.answer == b"rows"
             with pytest.raises(errors.DifferentRequest):
                 transaction.commit(offer, b"other rows")
@@ -139,7 +150,7 @@ class TestAnswersUnderACondition:
 
 class TestFreeAndTheSameAgain:
     def answered(self, ledger: Ledger, request: Request = HEARD, reply: bytes = b"bid") -> bytes:
-        return ledger.answer(CURATOR, FREE, lambda: (reply, None), request=request, unfinished="resume")
+        return answer(ledger, CURATOR, FREE, lambda: (reply, None), request=request, unfinished="resume")
 
     def test_it_takes_two_writes_the_bytes_first(self, ledger: Ledger) -> None:
         with durable_writes() as writes:
@@ -159,7 +170,7 @@ class TestFreeAndTheSameAgain:
             assert kinds(ledger)[-1] == "reserve"
             return b"drawn", None
 
-        ledger.answer(view, event, run, request=OFFER, rows=rows, unfinished="resume")
+        answer(ledger, view, event, run, request=OFFER, rows=rows, unfinished="resume")
 
     @pytest.mark.parametrize("unfinished", ["refuse", "charge"])
     def test_what_is_not_the_same_again_is_reserved_before_it_is_run(
@@ -169,7 +180,7 @@ class TestFreeAndTheSameAgain:
             assert kinds(ledger)[-1] == "reserve"
             return b"drawn", None
 
-        ledger.answer(CURATOR, FREE, run, request=OFFER, unfinished=unfinished)
+        answer(ledger, CURATOR, FREE, run, request=OFFER, unfinished=unfinished)
 
     def test_a_death_between_the_two_writes_leaves_a_message_that_was_never_sent(self, ledger: Ledger) -> None:
         before = ledger.head()
@@ -205,7 +216,7 @@ class TestFreeAndTheSameAgain:
                 assert self.answered(other, reply=b"first") == b"first"
             return b"second", None
 
-        assert ledger.answer(CURATOR, FREE, slow, request=HEARD, unfinished="resume") == b"first"
+        assert answer(ledger, CURATOR, FREE, slow, request=HEARD, unfinished="resume") == b"first"
         assert kinds(ledger).count("commit") == 1
 
     def test_a_purge_between_does_no_harm(self, ledger: Ledger) -> None:
@@ -220,9 +231,9 @@ class TestFreeAndTheSameAgain:
         hours = datetime(2026, 3, 5, 12, tzinfo=UTC)
         with opened(Ledger(path, clock=lambda: hours)) as ledger:
             with death_between_journal_and_ledger():
-                ledger.answer(CURATOR, FREE, lambda: (b"bid", None), request=HEARD, unfinished="resume")
+                answer(ledger, CURATOR, FREE, lambda: (b"bid", None), request=HEARD, unfinished="resume")
             hours += timedelta(hours=2)
-            assert ledger.answer(CURATOR, FREE, lambda: (b"", None), request=HEARD, unfinished="resume") == b"bid"
+            assert answer(ledger, CURATOR, FREE, lambda: (b"", None), request=HEARD, unfinished="resume") == b"bid"
             assert ledger.purge(before=hours - timedelta(hours=1)) == 1
             assert ledger.verify(messages=True).problems == ()
 
@@ -234,12 +245,12 @@ class TestReaders:
             with pytest.raises(Died), ledger.deciding() as transaction:  # noqa: PT012 - a block
                 transaction.append("began", "run", {})
                 raise Died
-            other.log.append("invited", "run", {})
+            other.append("invited", "run", {})
             with ledger.deciding() as transaction:
                 transaction.append("approved", "run", {})
                 assert told[-1].kind == "invited", "not yet durable"
             with pytest.raises(errors.ChargeRefused):
-                ledger.log.append("commit", "x", {})
-            ledger.log.refresh()
+                ledger.append("commit", "x", {})
+            ledger.refresh()
             assert tuple(told) == ledger.entries()
             assert told[-1].kind == "approved"

@@ -19,7 +19,7 @@ from likeset.homes.mail import ConsumerShell, CuratorShell, Resident, Shell
 from likeset.ledger.budget import Charge, Limit
 from likeset.ledger.ledger import Ledger, Request, Unfinished
 from likeset.privacy.auction import auction_patience
-from likeset.privacy.events import Event, Relation, Release
+from likeset.privacy.events import Relation, Release
 from likeset.privacy.guarantee import View
 from likeset.privacy.mwem_mean import CHANGING_SCHEDULES
 from likeset.privacy.noise import Integers, SimulatedNoise
@@ -136,17 +136,13 @@ class QuickLedger(Ledger):
 
     def answer(
         self,
-        view: View,
-        event: Event,
+        charge: Charge,
         run: Callable[[], tuple[bytes, Release[Any] | None]],
         *,
         request: Request,
-        rows: int = 0,
-        readable: int | None = None,
-        also: Iterable[tuple[View, Event]] = (),
         unfinished: Unfinished = "refuse",
     ) -> bytes:
-        del view, event, rows, readable, also
+        del charge
         if request.key not in self.answers:
             self.answers[request.key] = (request.content, None)
             self.answers[request.key] = (request.content, run()[0])

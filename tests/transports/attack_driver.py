@@ -128,7 +128,7 @@ def _wait_for(happened: Callable[[], bool]) -> None:
 def at_home(folder: Path, name: str) -> dict[str, Any]:
     """What an owner's own home has of it all."""
     with OwnerNode(folder / f"node-{name}") as node:
-        entries = node.log.entries()
+        entries = node.ledger.entries()
         return {
             "refused": sorted({entry.document()["reason"] for entry in entries if entry.kind == "refused"}),
             "other": sorted({entry.kind for entry in entries} - {"refused"}),

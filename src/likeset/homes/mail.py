@@ -31,9 +31,9 @@ from likeset.errors import (
     TermsExpired,
 )
 from likeset.ledger.budget import Charge, Limit, check_account
-from likeset.ledger.ledger import Ledger, Repeatable, Request, Unfinished
+from likeset.ledger.ledger import Ledger, Request, Unfinished
 from likeset.ledger.sqlite_file import Layout, SqliteFile
-from likeset.privacy.events import Event, Relation, Release
+from likeset.privacy.events import Relation, Release
 from likeset.privacy.guarantee import View
 from likeset.protocol.party import CURATOR, ChargeWanted, Party, Step
 from likeset.protocol.prices import PlannedView
@@ -239,7 +239,7 @@ class WrittenLetter:
 _MOST_EVIDENCE = 16  # of one writer in one run: a flood must not fill the disk
 _LAYOUT = Layout(
     what="letter book",
-    application_id=0x4C_53_4C_31,  # "LSL1"
+    application_id=0x4C_53_42_31,  # "LSB1"
     version=1,
     statements=(
         """CREATE TABLE runs (
@@ -1787,14 +1787,10 @@ class Charges(Protocol):
 
     def answer(
         self,
-        view: View,
-        event: Event,
+        charge: Charge,
         run: Callable[[], tuple[bytes, Release[Any] | None]],
         *,
         request: Request,
-        rows: int = 0,
-        readable: int | None = None,
-        also: Iterable[tuple[View, Event]] = (),
         unfinished: Unfinished = "refuse",
     ) -> bytes:
         """The bytes to use; ``run`` is not called for a request answered before."""
@@ -1841,6 +1837,10 @@ def request_of(wanted: ChargeWanted) -> Request:
     return Request(wanted.run, wanted.round, wanted.kind, content=wanted.content)
 
 
+def charge_of(wanted: ChargeWanted) -> Charge:
+    return Charge(wanted.costs, wanted.rows, wanted.readable)
+
+
 @dataclass(eq=False)
 class Shell(Generic[_Party]):
     """A party and the ledger that answers for it.
@@ -1875,17 +1875,8 @@ class Shell(Generic[_Party]):
         return carry(self.party.receive(message), self.committed)
 
     def committed(self, wanted: ChargeWanted) -> bytes:
-        (view, event), *others = wanted.costs
-        return self.charges.answer(
-            view,
-            event,
-            wanted.draw,
-            request=request_of(wanted),
-            rows=wanted.rows,
-            readable=wanted.readable,
-            also=others,
-            unfinished="resume" if wanted.repeatable else "refuse",
-        )
+        unfinished: Unfinished = "resume" if wanted.repeatable else "refuse"
+        return self.charges.answer(charge_of(wanted), wanted.draw, request=request_of(wanted), unfinished=unfinished)
 
 
 class ConsumerShell(Shell[Consumer]):
@@ -1943,11 +1934,11 @@ def take_together(asked: Sequence[tuple[Resident, Message]], *, at_once: AtOnce 
     begun = list(at_once(_begun, asked))
     houses: dict[int, list[_Waiting]] = defaultdict(list)
     for one in begun:
-        if isinstance(one, _Waiting) and one.draw is not None:
+        if isinstance(one, _Waiting) and one.ledger is not None:
             houses[id(one.ledger)].append(one)
     for neighbours in houses.values():
-        if len(neighbours) > 1:
-            _charge_together(neighbours, at_once)
+        if len(neighbours) > 1 and neighbours[0].ledger is not None:
+            _charge_together(neighbours[0].ledger, neighbours, at_once)
     return list(at_once(_ended, begun))
 
 
@@ -1958,15 +1949,15 @@ class _Waiting:
     Attributes:
         shell: with the party.
         step: as far as it came.
-        ledger: of the house, if that is where it wants it charged.
-        draw: what it waits for, if it may be charged there together with others.
+        wanted: what it waits for.
+        ledger: of the house, if that may be charged there together with what others want: free, new and repeatable.
         kept: what is kept for that.
     """
 
     shell: Shell[Any]
     step: Step
+    wanted: ChargeWanted
     ledger: Ledger | None = None
-    draw: Repeatable | None = None
     kept: bytes | None = None
 
 
@@ -1980,22 +1971,25 @@ def _begun(asked: tuple[Resident, Message]) -> _Waiting | Answers:
         wanted, ledger = step.charge, resident.charges
         if wanted is None:
             return tuple(step.replies)
-        if not wanted.repeatable or not isinstance(ledger, Ledger):
-            return _Waiting(resident, step)
-        draw = Repeatable(request_of(wanted), Charge(wanted.costs, wanted.rows, wanted.readable), wanted.draw)
-        new = draw.charge.free and ledger.is_new(draw.request, draw.charge)
-        return _Waiting(resident, step, ledger, draw if new else None)
+        charge = charge_of(wanted)
+        if not wanted.repeatable or not charge.free or not isinstance(ledger, Ledger):
+            return _Waiting(resident, step, wanted)
+        return _Waiting(resident, step, wanted, ledger if ledger.is_new(request_of(wanted), charge) else None)
     except LikesetError as error:
         return error
 
 
-def _charge_together(waiting: Sequence[_Waiting], at_once: AtOnce) -> None:
-    ledger = waiting[0].ledger
+def _charge_together(ledger: Ledger, waiting: Sequence[_Waiting], at_once: AtOnce) -> None:
+    """Draw what costs nothing, and is the same whenever it is drawn, then reserve and commit all in one write."""
     try:
-        if ledger is not None:
-            answers = ledger.answer_together([one.draw for one in waiting if one.draw is not None], draw=at_once)
-            for one, kept in zip(waiting, answers, strict=True):
-                one.kept = kept
+        drawn = list(at_once(lambda one: one.wanted.draw(), waiting))
+        with ledger.deciding() as transaction:
+            kept = [
+                transaction.answer(charge_of(one.wanted), *answer, request=request_of(one.wanted))
+                for one, answer in zip(waiting, drawn, strict=True)
+            ]
+        for one, answer in zip(waiting, kept, strict=True):
+            one.kept = answer
     except LikesetError:
         return  # alone, each of them hears what is its own
     except BaseException:

@@ -72,8 +72,8 @@ from likeset.homes.policy import (
     starting_text,
     verdict,
 )
-from likeset.ledger.budget import Account, Limit, Tally
-from likeset.ledger.ledger import ChainedLog, Charged, Entry, Head, Ledger, LedgerState, Request, Transaction
+from likeset.ledger.budget import Account, Charge, Limit, Tally
+from likeset.ledger.ledger import Charged, Entry, Head, Ledger, LedgerState, Request, Transaction, Unfinished
 from likeset.privacy.events import Event, NoRelease
 from likeset.privacy.guarantee import View
 from likeset.protocol.parties import make_owner
@@ -364,7 +364,7 @@ def _quoted(
     readable: int | None = None,
 ) -> tuple[Account, Account]:
     due = event if event is not None else planned.event
-    quotes = ledger.quote(planned.view, due, rows=rows, readable=readable, limits=limits)
+    quotes = ledger.quote(Charge(((planned.view, due),), rows, readable), limits=limits)
     return next(pair for pair in quotes if pair[0].view == planned.view)
 
 
@@ -456,7 +456,7 @@ _READ: WeakKeyDictionary[Ledger, _Charges] = WeakKeyDictionary()
 
 
 def _charges(ledger: Ledger) -> _Charges:
-    with ledger.log.reading() as state:  # one thread at a time, also within a decision
+    with ledger.reading() as state:  # one thread at a time, also within a decision
         charges = _READ.get(ledger)
         if charges is None or charges.state is not state:  # the first look, or a write was undone
             charges = _READ[ledger] = _Charges(state)
@@ -504,7 +504,7 @@ class Refusals:
         clock: tells the time.
     """
 
-    def __init__(self, log: ChainedLog, counts: RefusalCounts, clock: Callable[[], datetime]) -> None:
+    def __init__(self, log: Ledger, counts: RefusalCounts, clock: Callable[[], datetime]) -> None:
         self._log = log
         self._counts = counts
         self._clock = clock
@@ -889,18 +889,10 @@ class ExchangeRecord:
         keyed: bool = True,
     ) -> bytes:
         kind = f"{HEARD}{self.message.body.kind}"
-        (view, event), *others = costs
         content = self.story + self.message.data + content
         request = Request(self.message.run, self.message.round, kind, content=content)
-        charged = self.transaction.reserve(
-            view,
-            event,
-            request=request,
-            rows=rows,
-            readable=readable,
-            also=others,
-            unfinished="resume" if keyed else "refuse",
-        )
+        unfinished: Unfinished = "resume" if keyed else "refuse"
+        charged = self.transaction.reserve(Charge(costs, rows, readable), request=request, unfinished=unfinished)
         self.entry = charged.number
         answer = charged.answer
         if answer is None:
@@ -1012,7 +1004,7 @@ class Judge:
         digest = hashlib.sha256(policy.model_dump_json().encode()).hexdigest()
         if digest != self._runs.policy:
             words = {"digest": digest, "name": policy.name, "policy": policy.model_dump(mode="json")}
-            self._ledger.log.append("policy", "", words | ({"by": by} if by else {}))
+            self._ledger.append("policy", "", words | ({"by": by} if by else {}))
         set_limits(self._ledger, policy)
         return policy
 
@@ -1339,8 +1331,7 @@ class RunAnswers:
         """For what others may learn, before anything is answered; a run goes on with the data that it began with."""
         others, _, _ = costs_of(terms, self._name)
         charged = transaction.reserve(
-            others.view,
-            others.event,
+            Charge(((others.view, others.event),)),
             request=Request(terms.run, 0, BEGIN, content=terms.digest.encode()),
             unfinished="resume",  # nothing is drawn here: the charge is for what the curator will draw
         )
@@ -1456,11 +1447,10 @@ class OwnerNode:
         self.runs = Runs()
         self.ledger = Ledger(self.home.ledger, clock=clock, reader=self.runs.take)
         self._open.callback(self.ledger.close)
-        self.log = self.ledger.log
-        self._refusals = Refusals(self.log, self.runs.refusals, clock)
+        self._refusals = Refusals(self.ledger, self.runs.refusals, clock)
         self._open.callback(self._refusals.flush)
         try:
-            self.log.refresh()
+            self.ledger.refresh()
             self._judge = Judge(self.home, ledger=self.ledger, runs=self.runs, clock=clock)
             self._permits = Permits(self._judge, self.ledger, self.check_running, clock)
             self.registry = self._judge.registry
@@ -1558,7 +1548,7 @@ class OwnerNode:
         """
 
         def look() -> Standing:
-            self.log.refresh()
+            self.ledger.refresh()
             record = self._known(run)
             return self._stand(record, record.latest if digest is None else record.version(digest))
 
@@ -1572,7 +1562,7 @@ class OwnerNode:
         """
 
         def answer() -> tuple[Message, ...]:
-            self.log.refresh()
+            self.ledger.refresh()
             record = self._known(message.run)
             terms = record.version(message.terms)
             self._permits.check_open(record, terms)
@@ -1587,7 +1577,7 @@ class OwnerNode:
         Raises:
             LikesetError: they may not.
         """
-        self.log.refresh()
+        self.ledger.refresh()
         self._permits.check_open(self._known(terms.run), terms)
 
     def logging_refusals(self, run: str, work: Callable[[], _Answer]) -> _Answer:
@@ -1614,7 +1604,7 @@ class OwnerNode:
             run: whose letter it is; empty where that is not known.
         """
         with self._lock, contextlib.suppress(LikesetError, OSError):
-            self.log.refresh()
+            self.ledger.refresh()
             self._refusals.write(run, reason, account=self._account_of(run) if run else BY_SITE)
 
     # What the owner decides.
@@ -1637,7 +1627,7 @@ class OwnerNode:
         Raises:
             InvalidArgument: nobody was invited to a run of that name.
         """
-        self.log.refresh()
+        self.ledger.refresh()
         if run not in self.runs.by_name:
             raise InvalidArgument("RUN", run, "is not known here; see `likeset owner inbox --all`")
         return self.runs.by_name[run]
@@ -1655,12 +1645,12 @@ class OwnerNode:
 
     def waiting(self) -> list[RunRecord]:
         """Runs that wait for a decision: not those whose terms have ended, but those that cannot be read here."""
-        self.log.refresh()
+        self.ledger.refresh()
         return [record for record in self.runs.waiting() if not record.has_ended(self._clock())]
 
     def note(self, kind: str, run: str, **words: Any) -> None:
         """Write something into the audit log."""
-        self.log.append(kind, run, words)
+        self.ledger.append(kind, run, words)
 
     def approve(self, run: str, digest: str, *, by: str, data: str = "", seen: str | None = None) -> Verdict:
         """Approve these very terms, if the policy allows them; others of the same run are approved no longer.
@@ -1682,20 +1672,20 @@ class OwnerNode:
         verdict = self._judge.judge(self.put_policy_in_force(), terms, data=data)
         if verdict.accepted:
             chosen = data or self.registry.for_terms(terms)[0].name
-            with self.log.deciding() as append:
+            with self.ledger.deciding() as transaction:
                 self._permits.check_undecidable(record, digest, seen=seen)
-                append("approved", run, {"digest": digest, "by": by, "data": chosen})
+                transaction.append("approved", run, {"digest": digest, "by": by, "data": chosen})
         return verdict
 
     def deny(self, run: str, *, by: str, reason: str, seen: str | None = None) -> None:
         """Refuse the terms of a run that came last; ``seen`` as in ``approve``."""
         self.check_running()
         record = self.record_of(run)
-        with self.log.deciding() as append:
+        with self.ledger.deciding() as transaction:
             self._permits.check_undecidable(record, record.latest_digest, seen=seen)
             if self._permits.has_begun(record):
                 raise InvalidArgument("RUN", run, "has begun; end it with `likeset owner withdraw`")
-            append("denied", run, {"digest": record.latest_digest, "by": by, "reason": reason})
+            transaction.append("denied", run, {"digest": record.latest_digest, "by": by, "reason": reason})
 
     def withdraw(self, run: str, *, by: str, seen: str | None = None) -> None:
         """From now on no message of this run is answered; what left has left, and stays charged.
@@ -1706,10 +1696,10 @@ class OwnerNode:
         """
         self.check_running()
         record = self.record_of(run)
-        with self.log.deciding() as append:
+        with self.ledger.deciding() as transaction:
             self._permits.check_seen(record, seen)
             if record.withdrawn is None:
-                append("withdrawn", run, {"by": by})
+                transaction.append("withdrawn", run, {"by": by})
 
     def data_for(self, terms: Terms, *, data: str = "") -> DataSet:
         """The data set that a run uses.
@@ -1733,19 +1723,19 @@ class OwnerNode:
             raise IllegalMessage(f"run {terms.run}, terms {terms.digest}: they do not invite {self.name}")
         if not by_steward:
             check_words(policy, terms, self._clock())
-        with self.log.deciding() as append:
+        with self.ledger.deciding() as transaction:
             if not self.runs.know(terms):
                 check_not_begun(self.runs, terms)
                 if not by_steward:
                     check_room(self.runs, policy, terms, self._clock())
-                append("invited", terms.run, entry_words(invitation, by_steward=by_steward))
+                transaction.append("invited", terms.run, entry_words(invitation, by_steward=by_steward))
         return True
 
     def settle_ended(self) -> None:
         """Forget what runs needed whose terms have ended: keys, and what was shared. A node may be open for months."""
         if self.home.book_file.exists():
             self.book.settle_ended()
-        self.log.refresh()
+        self.ledger.refresh()
         forget_exchanges(self.ledger, ended_split_runs(self.runs, self._clock()))
 
     def _stand(self, record: RunRecord, terms: Terms) -> Standing:
@@ -2025,7 +2015,7 @@ def _about_lines(own: Transcript, signed: Transcript, terms: Terms) -> Iterator[
 
 def check_all(node: OwnerNode) -> list[ReceiptVerdict]:
     """The same for every run that has a receipt, or from which rows left."""
-    node.log.refresh()
+    node.ledger.refresh()
     return [
         check(node, run)
         for run, record in node.runs.by_name.items()
@@ -2133,7 +2123,7 @@ def put(node: OwnerNode, text: str, *, by: str, seen: str | None = None) -> Poli
     """
     node.check_running()
     draft = draft_of(node, text)
-    with node.log.deciding():  # nobody else changes it meanwhile
+    with node.ledger.deciding():  # nobody else changes it meanwhile
         if seen is not None and written_policy(node).mark != seen:
             raise DecidedMeanwhile(_NAME, "changed by somebody else")
         documents.write_text(node.home.policy, text)

@@ -157,7 +157,7 @@ def _listed(node: OwnerNode, data: DataSet) -> ListedData:
 
 def _used_by(node: OwnerNode, name: str) -> list[str]:
     """Runs that were approved with a data set, and that are neither withdrawn nor over."""
-    node.log.refresh()
+    node.ledger.refresh()
     now = node.now()
     return [
         record.run
@@ -585,9 +585,9 @@ def log_page(node: OwnerNode, *, before: int | None = None, count: int = 50, run
     newest = node.ledger.head().number
     end = newest + 1 if before is None else min(before, newest + 1)
     if run:
-        entries: Sequence[Entry] = node.log.entries_about(run, before=end, most=count + 1)
+        entries: Sequence[Entry] = node.ledger.entries_about(run, before=end, most=count + 1)
     else:
-        entries = node.log.entries(first=max(1, end - count - 1), last=end - 1)[::-1]
+        entries = node.ledger.entries(first=max(1, end - count - 1), last=end - 1)[::-1]
     lines = tuple(_line(entry) for entry in entries[:count])
     return LogPage(lines, newest, lines[-1].number if len(entries) > count else None)
 
@@ -680,7 +680,7 @@ class LeftMessage:
 
 def messages_that_left(node: OwnerNode, run: str | None = None) -> list[LeftMessage]:
     """All messages that left (in a run) or were held back, oldest first; what was purged is missing."""
-    node.log.refresh()
+    node.ledger.refresh()
     messages = []
     for exchange in owner_node.exchanges(node.ledger, run):
         record = node.runs.by_name.get(exchange.run)
@@ -774,7 +774,7 @@ def verify(node: OwnerNode, *, head: Head | None = None) -> tuple[list[Problem],
     problems: list[Problem] = []
     try:
         problems += node.ledger.verify(head=head, messages=True).problems
-        entries = node.log.entries()
+        entries = node.ledger.entries()
         stored = owner_node.exchanges(node.ledger)
     except LikesetError as error:
         return [*problems, Problem(0, str(error))], []
@@ -1224,7 +1224,7 @@ class LeftRun:
 
 
 def left_records(node: OwnerNode) -> list[RunRecord]:
-    node.log.refresh()
+    node.ledger.refresh()
     return [record for record in node.runs.by_name.values() if record.sent]
 
 
@@ -1304,7 +1304,7 @@ def find_row(node: OwnerNode, handle: int, *, run: str | None = None) -> FoundRo
     Raises:
         InvalidArgument: no row left under it, or the data set is gone or not what it was.
     """
-    node.log.refresh()
+    node.ledger.refresh()
     records = [node.record_of(run)] if run is not None else list(reversed(node.runs.by_name.values()))
     gone: list[str] = []
     for record in records:

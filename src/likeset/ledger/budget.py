@@ -95,7 +95,7 @@ class Charge:
     """
 
     costs: tuple[tuple[View, Event], ...]
-    rows: int
+    rows: int = 0
     readable: int | None = None
 
     def __post_init__(self) -> None:

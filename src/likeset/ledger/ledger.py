@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from likeset.arguments import count
 from likeset.errors import (
@@ -36,7 +36,7 @@ from likeset.errors import (
 )
 from likeset.ledger.budget import Account, Charge, Limit, Tally, unproven_parts
 from likeset.ledger.sqlite_file import Layout, SqliteFile
-from likeset.privacy.events import Event, Release
+from likeset.privacy.events import Release
 from likeset.privacy.guarantee import View, checked_name
 
 _DOMAIN = b"likeset ledger entry 1\n"
@@ -70,11 +70,7 @@ class Entry(NamedTuple):
         return hashlib.sha256(b"".join(parts)).digest()
 
     def document(self) -> Any:
-        """The body as plain data.
-
-        Raises:
-            ValueError: it is none.
-        """
+        """The body as plain data; raises ValueError if it is none."""
         document, end = _DECODER.raw_decode(self.body)
         if end != len(self.body):
             raise ValueError("something follows the document")
@@ -128,12 +124,7 @@ def link(head: Head, *, kind: str, key: str, body: str) -> Entry:
 
 
 def check(rows: Iterable[tuple[Any, ...]], after: Head = START) -> Iterator[Entry | Problem]:
-    """Each stored row as an entry, or what is wrong with it.
-
-    Args:
-        rows: (number, kind, key, body, previous, hash), in the order of their numbers.
-        after: the head that the first row must follow.
-    """
+    """Each stored row (number, kind, key, body, previous, hash) as an entry, or what is wrong with it."""
     number, last = after.number, after.hash
     for row in rows:
         if tuple(map(type, row)) != _TYPES:
@@ -150,9 +141,6 @@ def check(rows: Iterable[tuple[Any, ...]], after: Head = START) -> Iterator[Entr
             yield entry
         number, last = entry.number, entry.hash
 
-
-BUDGETS = frozenset({"open", "limit", "reserve", "commit", "purge"})
-"""What accounts, requests and their answers follow from."""
 
 AUDIT = frozenset(
     {
@@ -183,12 +171,6 @@ the request and from what is kept (a key, pinned data), so that it is the same a
 finally sent would be one that was let live."""
 
 
-class Keyed(Protocol):
-    """Has a secret for digests that say nothing to others: the journal."""
-
-    def fingerprint(self, content: bytes) -> str: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Request:
     """What is asked for. A (run, round, kind) is answered once; asked again, it gets the same bytes.
@@ -216,27 +198,12 @@ class Request:
     def key(self) -> str:
         return canonical([self.run, self.round, self.kind])
 
-    def fingerprint(self, charge: Charge, keyed: "Keyed") -> str:
+    def fingerprint(self, charge: Charge, journal: "Journal") -> str:
         """What it is recognised by when it comes again: a keyed digest of its own bytes and of what is charged."""
-        return keyed.fingerprint(canonical(charge.to_json()).encode() + b"\n" + self.content)
+        return journal.fingerprint(canonical(charge.to_json()).encode() + b"\n" + self.content)
 
     def __str__(self) -> str:
         return f"run {self.run}, round {self.round}, {self.kind}"
-
-
-@dataclass(frozen=True, slots=True)
-class Repeatable:
-    """A draw that follows from a key and pinned data, so that it is the same whenever it is run.
-
-    Attributes:
-        request: what it is for.
-        charge: what it costs.
-        run: draws it.
-    """
-
-    request: Request
-    charge: Charge
-    run: Callable[[], tuple[bytes, Release[Any] | None]] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +213,6 @@ class Reservation:
     Attributes:
         number: its entry in the ledger.
         request: what it is for.
-        event: what may be run.
         attempt: 1, or more if earlier charges for the same request were interrupted; those stay spent.
         answer: the bytes to send if the request was answered before (then nothing may be drawn); else None.
         repeatable: whether it may be taken up again after a crash, for no new charge: then no noise may be drawn.
@@ -254,19 +220,13 @@ class Reservation:
 
     number: int
     request: Request
-    event: Event
     attempt: int
     answer: bytes | None = field(default=None, repr=False)
     repeatable: bool = False
 
 
 def recorded_release(charge: Charge, release: Release[Any] | None) -> str | None:
-    """The value that the ledger records of an answer; none if it holds rows or unproven parts.
-
-    Raises:
-        ChargeRefused: another event was run than was reserved.
-        InvalidArgument: the value is not plain data.
-    """
+    """The value that the ledger records of an answer; none if it holds rows or unproven parts."""
     if release is None:
         return None
     if release.event != charge.costs[0][1]:
@@ -360,13 +320,9 @@ class StoredMessage:
 
 
 class Journal:
-    """The messages of one ledger.
+    """The messages of one ledger, in a file of mode 0600.
 
-    Args:
-        path: the file; created with mode 0600.
-        ledger: the ledger's identity: messages of one ledger are never mistaken for another's.
-        read_only: look at an existing journal without changing it.
-        patience: seconds to wait for another process's lock.
+    It holds the ledger's identity: messages of one ledger are never mistaken for another's.
     """
 
     def __init__(self, path: Path, *, ledger: str, read_only: bool = False, patience: float = 30.0) -> None:
@@ -392,11 +348,7 @@ class Journal:
         return hmac.new(self._key, content, hashlib.sha256).hexdigest()
 
     def keep(self, messages: Iterable[StoredMessage]) -> None:
-        """SqliteFile messages durably, all or none.
-
-        Raises:
-            DifferentRequest: a message is already stored for one of the requests.
-        """
+        """Store messages durably, all or none; there may be none yet for any of the requests."""
         with self._store.writing() as connection:
             for stored in messages:
                 if _find(connection, stored.key, stored.fingerprint) is not None:
@@ -418,16 +370,11 @@ class Journal:
 
         SQLite overwrites the removed content with zeros; the log that still holds it is emptied as well. If no message
         is left, the file becomes small again.
-
-        Raises:
-            LedgerUnavailable: they are removed, but another process still holds the log with their bytes.
         """
         with self._store.writing() as connection:
             removed = connection.execute(_DELETE, (run, before)).rowcount
             empty = connection.execute("SELECT 1 FROM messages LIMIT 1").fetchone() is None
-        if (
-            removed and empty
-        ):  # otherwise the next messages take the room; a copy of those that stay would lie elsewhere
+        if removed and empty:  # otherwise a copy of those that stay would lie elsewhere
             self._store.give_back_room()
         if not self._store.empty_log():
             raise LedgerUnavailable(
@@ -438,12 +385,6 @@ class Journal:
 
     def close(self) -> None:
         self._store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 _COLUMNS = ("key", "fingerprint", "attempt", "at", "after", "message", "release", "salt")
@@ -493,14 +434,7 @@ _MOST_CHARGES, _MOST_TRIALS = 1024, 8
 
 
 class Charged(NamedTuple):
-    """A charge that was made.
-
-    Attributes:
-        entry: that reserved it.
-        key: of the request that it was for.
-        at: when (UTC).
-        charge: what it cost.
-    """
+    """A charge that was made: by which entry, for the request of which key, and when (UTC)."""
 
     entry: int
     key: str
@@ -508,8 +442,7 @@ class Charged(NamedTuple):
     charge: Charge
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """That a request was answered: by which reservation, and the salted digest of the bytes."""
 
     number: int
@@ -597,11 +530,9 @@ class LedgerState:
         return tuple(pairs)
 
     def apply(self, entry: Entry, document: Any) -> Problem | None:
-        """Take in the next entry; what it says must make sense after those before it. Those of audit change nothing.
+        """Take in the next entry, whose body says ``document``; it must make sense after those before it.
 
-        Args:
-            entry: the entry.
-            document: what its body says.
+        Entries of audit change nothing.
         """
         self.head = Head(entry.number, entry.hash)
         if self._other_format or entry.kind in AUDIT:
@@ -772,49 +703,62 @@ class Verification:
         return not self.problems
 
 
-class ChainedLog:
-    """The chain of entries in a SQLite file, which several processes may share, and the budgets that they add up to.
+class Ledger:
+    """Budgets of views, over all runs, in one append-only file that many processes and threads may share.
 
     Args:
-        path: the file; created if it is not there.
-        clock: tells the time that entries carry.
-        read_only: look at an existing file without changing it.
+        path: the file; created if it is not there. Its messages lie beside it (``journal_path``).
+        read_only: look at an existing ledger without changing anything.
         patience: seconds to wait for another process's lock.
-        reader: takes in every durable entry, for what else follows from them.
+        clock: tells the time that entries carry.
+        reader: takes in every entry once it is durable, in order; for what else follows from the log than budgets.
+
+    Privacy contract:
+        Protects:  the rows behind each account, against its observer, within the account's limit.
+        Reveals:   to those who read the file: events, views, names of runs, proven releases; no data row, and
+                   of other messages a salted digest only.
+        Costs:     nothing of its own; a charge counts whether or not its answer was ever sent.
+        Assumes:   what is sent is what ``answer`` or ``commit`` returned, after its block ended; nothing is drawn
+                   outside a reservation; the disk keeps what it has confirmed.
+        Basis:     proven, docs/proofs/ledger.md
     """
 
     def __init__(
         self,
-        path: Path,
+        path: str | Path,
         *,
-        clock: Callable[[], datetime],
         read_only: bool = False,
         patience: float = 30.0,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         reader: Reader | None = None,
     ) -> None:
-        self.path = path
+        self.path = Path(path)
+        self._patience = patience
+        self._read_only = read_only
         self._clock = clock
         self._state = LedgerState()
         self._reader = reader
         self._read_until = START.number
         self._lock = threading.RLock()
+        self._journal: Journal | None = None
         self._store = SqliteFile(
-            path, layout=_LOG_LAYOUT, read_only=read_only, patience=patience, fill=self._write_first_entry
+            self.path, layout=_LOG_LAYOUT, read_only=read_only, patience=patience, fill=self._write_first_entry
         )
 
     @contextmanager
     def reading(self) -> Iterator[LedgerState]:
-        """The budgets as they are now; in a block of ``writing``, with what was appended in it."""
+        """The budgets as they are now; in a block of ``deciding``, with what was appended in it."""
         with self._lock, self._store.reading() as connection:
             self._catch_up(connection)
             yield self._state
 
     @contextmanager
-    def writing(self) -> Iterator[tuple[LedgerState, Append]]:
-        """The budgets, which nobody else can change meanwhile, and a way to append.
+    def deciding(self) -> Iterator["Transaction"]:
+        """Several charges, answers and entries of audit in one write, while what is decided on cannot change.
 
-        What is appended is durable when the block ends, all of it, and undone if it raises. Nothing is appended that
-        would not be taken in again. In the block the log may be read, and not be written in another way.
+        All of it is durable when the block ends, and undone if it raises: what must hold is checked in the block.
+        Answers are durable in the journal first, entries about them second; both before the block is left. In the
+        block the ledger may be read, and not be written in another way.
         """
         with self._lock:
             known = self._state.head
@@ -835,7 +779,9 @@ class ChainedLog:
                         appended.append((entry, written))
                         return entry
 
-                    yield self._state, append
+                    transaction = Transaction(self._state, append, self._messages, now=timestamp(self._clock()))
+                    yield transaction
+                    transaction.store()
             except BaseException:
                 if self._state.head != known:
                     self._state = LedgerState()  # it may be ahead of the file
@@ -843,29 +789,83 @@ class ChainedLog:
             for entry, written in appended:
                 self._tell(entry, written)
 
-    @contextmanager
-    def deciding(self) -> Iterator[Append]:
-        """What others wrote is taken in, and nobody else writes until the block ends: what is decided on stays so.
-
-        What is appended in the block is durable when it ends, and undone if it raises.
-        """
-        with self.writing() as (_, append):
-            yield append
-
     def append(self, kind: str, key: str, document: dict[str, Any]) -> Entry:
-        """Write an entry; durable when this returns.
-
-        Args:
-            kind: what happened; one of ``entry_kinds``.
-            key: the run or data set that it happened to.
-            document: what is to be said about it; never a value of a row.
-        """
-        with self.deciding() as append:
-            return append(kind, key, document)
+        """Write an entry of audit by itself; durable when this returns."""
+        with self.deciding() as transaction:
+            return transaction.append(kind, key, document)
 
     def refresh(self) -> None:
         with self.reading():
             pass
+
+    def set_limit(self, view: View, limit: Limit) -> None:
+        self.set_limits({view: limit})
+
+    def set_limits(self, limits: Mapping[View, Limit]) -> None:
+        """Open accounts, or change their limits, all or none; what was spent stays spent.
+
+        Raises:
+            ChargeRefused: an earlier charge cannot be counted on an account: it was priced for a single owner,
+                or planned under another relation (``OtherRelation``) or for another unit (``OtherUnit``).
+        """
+        with self.reading() as state:
+            if all(state.limit(view) == limit for view, limit in limits.items()):
+                return
+        with self.deciding() as transaction:
+            for view, limit in limits.items():
+                transaction.set_limit(view, limit)
+
+    def quote(
+        self, charge: Charge, *, limits: Mapping[View, Limit] | None = None
+    ) -> tuple[tuple[Account, Account], ...]:
+        """What a charge would do: every account that hears it, before and after; nothing is charged.
+
+        With ``limits``, as if these were in force; they are not set.
+        """
+        with self.reading() as state:
+            return state.quote(charge, limits or {})
+
+    def check(self, charge: Charge) -> None:
+        """Raise as the charge would; nothing is charged."""
+        with self.reading() as state:
+            state.check(charge)
+
+    def answer(
+        self,
+        charge: Charge,
+        run: Callable[[], tuple[bytes, Release[Any] | None]],
+        *,
+        request: Request,
+        unfinished: Unfinished = "refuse",
+    ) -> bytes:
+        """Reserve, run, commit: the bytes to send; ``run`` is not called for a request answered before.
+
+        What costs nothing, and is the same whenever it is run, is reserved and committed at once, after it was run.
+        """
+        if unfinished == "resume" and charge.free and self.is_new(request, charge):
+            message, release = run()
+            with self.deciding() as transaction:
+                return transaction.answer(charge, message, release, request=request)
+        with self.deciding() as transaction:
+            reservation = transaction.reserve(charge, request=request, unfinished=unfinished)
+        if reservation.answer is not None:
+            return reservation.answer
+        message, release = run()
+        with self.deciding() as transaction:
+            return transaction.commit(reservation, message, release=release)
+
+    def is_new(self, request: Request, charge: Charge) -> bool:
+        """Whether a request was never charged, and has no answer: then what it gets has to be computed."""
+        journal = self._messages()
+        with self.reading() as state:
+            if request.key in state.requests:
+                return False
+        return journal.find(request.key, request.fingerprint(charge, journal)) is None
+
+    def accounts(self, *, limits: Mapping[View, Limit] | None = None) -> tuple[Account, ...]:
+        """Every account with its limit and what is spent; with ``limits``, as if these were in force."""
+        with self.reading() as state:
+            return state.accounts(limits or {})
 
     def entries(self, *, first: int = 1, last: int | None = None) -> tuple[Entry, ...]:
         """Every entry, oldest first; or those between two numbers, both of them among them."""
@@ -883,8 +883,59 @@ class ChainedLog:
             found = connection.execute(f"{_SELECT_ENTRIES} {_ABOUT} ORDER BY number DESC LIMIT ?", bounds)
             return tuple(Entry(*row) for row in found)
 
-    def verify(self, *, head: Head | None = None) -> Verification:
-        """Check the file, every entry, every link and every sum, and that a head kept elsewhere is in it."""
+    def charge_of(self, request: Request) -> Charge | None:
+        with self.reading() as state:
+            known = state.requests.get(request.key)
+            return None if known is None else known.charge
+
+    def reservations(self, requests: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        """The last entry that charged for each request, by its key and fingerprint; those never charged are missing."""
+        with self.reading() as state:
+            return {
+                (key, fingerprint): known.reservations[-1]
+                for key, fingerprint in requests
+                if (known := state.requests.get(key)) is not None and known.fingerprint == fingerprint
+            }
+
+    def head(self) -> Head:
+        """The last entry's number and hash; keep it elsewhere to be able to show a roll-back."""
+        with self.reading() as state:
+            return state.head
+
+    def messages(self, *, run: str | None = None) -> tuple[StoredMessage, ...]:
+        """The stored messages (of one run), oldest first; one without a commit entry was never sent."""
+        return self._messages().messages(run=run)
+
+    def purge(self, *, run: str | None = None, before: datetime | None = None) -> int:
+        """Remove stored messages of a run, or from before a time, or both; returns how many.
+
+        The charges stay, and requests whose answers are removed are refused from now on: never drawn again.
+        """
+        if run is None and before is None:
+            raise InvalidArgument("run", None, "say which messages: those of a run, or from before a time")
+        if run is not None:
+            checked_name("run", run)
+        until = None if before is None else timestamp(before)
+        journal = self._messages()
+        # On record before it happens: a missing message is explained whenever it is missed.
+        self.append("purge", "", {"run": run, "before": until})
+        with self.deciding():  # so that nobody answers from what is being removed
+            return journal.purge(run=run, before=until)
+
+    def verify(self, *, head: Head | str | None = None, messages: bool = False) -> Verification:
+        """Check every entry, link and sum; with a head kept elsewhere, also that history still contains it.
+
+        Finds entries that were altered, removed or reordered, and what does not add up. Only a head that was
+        kept elsewhere shows that the end was cut off, an old copy was put back, or everything from some entry
+        on was written anew.
+
+        Args:
+            head: what ``head`` returned at some earlier time, or its text.
+            messages: also check that the stored messages are those that were recorded, that a purge is on record for
+                each that is missing, and that the ledger is the one that they were stored beside. One that is stored
+                and not on record is no problem: a death came between, and it was never sent.
+        """
+        expected = Head.parse(head) if isinstance(head, str) else head
         seen: dict[int, bytes] = {START.number: START.hash}
         problems: list[Problem] = []
         state = LedgerState()
@@ -897,19 +948,25 @@ class ChainedLog:
                 problems += wrong
         except LedgerUnreadable as error:
             problems.append(Problem(0, str(error)))
-        if head is not None and seen.get(head.number) != head.hash:
-            problems.append(
-                Problem(0, f"entry {head.number} of the head is gone: cut off, rolled back or written anew")
-            )
+        if expected is not None and seen.get(expected.number) != expected.hash:
+            gone = f"entry {expected.number} of the head is gone: cut off, rolled back or written anew"
+            problems.append(Problem(0, gone))
         if len(seen) == 1:
             problems.append(Problem(0, "not even the entry that opens the ledger is there"))
+        if messages and not problems:
+            problems += self._wrong_messages()
         return Verification(state.head, tuple(problems))
-
-    def now(self) -> str:
-        return timestamp(self._clock())
 
     def close(self) -> None:
         self._store.close()
+        if self._journal is not None:
+            self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _catch_up(self, connection: sqlite3.Connection) -> None:
         """Fold in what other processes wrote since the last look, checking every link on the way."""
@@ -938,12 +995,47 @@ class ChainedLog:
             self._read_until = entry.number
 
     def _body(self, document: dict[str, Any]) -> str:
-        return canonical({**document, "at": self.now()})
+        return canonical({**document, "at": timestamp(self._clock())})
 
     def _write_first_entry(self, connection: sqlite3.Connection) -> None:
         # A random identity: no two ledgers share a head, and a journal knows whose it is.
         body = self._body({"format": FORMAT, "identity": secrets.token_hex(16)})
         _insert(connection, link(START, kind="open", key="", body=body))
+
+    def _wrong_messages(self) -> list[Problem]:
+        stored = {(message.key, message.fingerprint): message for message in self.messages()}
+        entries = [(entry, entry.document()) for entry in self.entries()]
+        hashes = {entry.number: entry.hash for entry, _ in entries}
+        reserved = {entry.number: document for entry, document in entries if entry.kind == "reserve"}
+        purges = [document for entry, document in entries if entry.kind == "purge"]
+        problems = []
+        for entry, document in entries:
+            if entry.kind != "commit":
+                continue
+            run, charged = json.loads(entry.key)[0], reserved[document["reservation"]]
+            at = document.get("stored", charged["at"])
+            explained = any(
+                purge["run"] in (None, run) and (purge["before"] is None or purge["before"] > at) for purge in purges
+            )
+            message = stored.get((entry.key, charged["fingerprint"]))
+            if message is None and not explained:
+                problems.append(Problem(entry.number, "its message is missing, and no purge of it is on record"))
+            elif message is not None and message.digest != document["digest"]:
+                problems.append(Problem(entry.number, "its stored message is not the one that was recorded"))
+        heads = {message.after: Head.parse(message.after) for message in stored.values()}
+        gone = [head for head in heads.values() if hashes.get(head.number) != head.hash]
+        if gone:
+            first = min(head.number for head in gone)
+            problems.append(Problem(0, f"entry {first} is not the one that stood there when messages were stored"))
+        return problems
+
+    def _messages(self) -> Journal:
+        if self._journal is None:
+            with self.reading() as state:  # one thread at a time
+                if self._journal is None:
+                    path, read_only, patience = journal_path(self.path), self._read_only, self._patience
+                    self._journal = Journal(path, ledger=state.identity, read_only=read_only, patience=patience)
+        return self._journal
 
 
 def timestamp(moment: datetime) -> str:
@@ -954,8 +1046,7 @@ def timestamp(moment: datetime) -> str:
 
 
 def _insert(connection: sqlite3.Connection, entry: Entry) -> None:
-    columns = (entry.number, entry.kind, entry.key, entry.body, entry.previous, entry.hash)
-    connection.execute(_INSERT_ENTRY, columns)
+    connection.execute(_INSERT_ENTRY, entry)
 
 
 def _taken_in(state: LedgerState, item: Entry | Problem) -> tuple[Any, Problem | None]:
@@ -998,44 +1089,40 @@ class Transaction:
 
     Nothing in it is durable before the end of the block. So nothing that ``commit`` returned may be sent before, and
     no coin may be tossed for what was reserved in the same block.
-
-    Args:
-        state: the budgets, with what others wrote.
-        append: writes an entry.
-        journal: where answers are kept.
-        now: the time.
     """
 
-    def __init__(self, state: LedgerState, append: Append, journal: Journal, *, now: str) -> None:
+    def __init__(self, state: LedgerState, append: Append, journal: Callable[[], Journal], *, now: str) -> None:
         self._state = state
-        self._append = append
-        self._journal = journal
+        self.append = append
+        self._opened_journal = journal
         self._now = now
         self._after = str(state.head)
         self._reserved: set[int] = set()
         self._unstored: dict[str, StoredMessage] = {}
 
-    def append(self, kind: str, key: str, document: dict[str, Any]) -> Entry:
-        """Write an entry of audit: what happened (``entry_kinds.AUDIT``), to which run, and what is said about it."""
-        return self._append(kind, key, document)
+    def set_limit(self, view: View, limit: Limit) -> None:
+        if self._state.limit(view) != limit:
+            self._state.tally(view, limit)  # raises if earlier charges cannot be counted on it
+            self.append("limit", "", {"view": view.to_json(), "limit": limit.to_json()})
 
-    def reserve(
-        self,
-        view: View,
-        event: Event,
-        *,
-        request: Request,
-        rows: int = 0,
-        readable: int | None = None,
-        also: Iterable[tuple[View, Event]] = (),
-        unfinished: Unfinished = "refuse",
-    ) -> Reservation:
-        """As ``Ledger.reserve``; durable when the block ends, and not before."""
-        charge = Charge(((view, event), *also), rows, readable)
+    def reserve(self, charge: Charge, *, request: Request, unfinished: Unfinished = "refuse") -> Reservation:
+        """Charge for a request before anything is run for it; durable when the block ends, and not before.
+
+        Raises:
+            BudgetExceeded: an account cannot pay; nothing was charged.
+            ChargeRefused: no account answers for a view.
+            OtherRelation: an account that hears it has another relation than the event was planned under.
+            OtherUnit: an account that hears it was charged for another unit of privacy before.
+            UnprovenPart: the event has no proof and an account does not accept it by name.
+            DifferentRequest: the same run, round and kind were asked for with another request.
+            UnfinishedRequest: charged before, and interrupted, and that is to be refused; or to be resumed, and
+                it was not reserved as one that may be.
+            MessagePurged: answered before, but the bytes are gone.
+        """
         fingerprint = request.fingerprint(charge, self._journal)
         known = self._state.requests.get(request.key)
         if known is not None:
-            earlier = self._known(known, fingerprint, request=request, event=event, unfinished=unfinished)
+            earlier = self._known(known, fingerprint, request=request, unfinished=unfinished)
             if earlier is not None:
                 return earlier
         self._state.check(charge)
@@ -1043,21 +1130,29 @@ class Transaction:
         body = {"charge": charge.to_json(), "fingerprint": fingerprint, "attempt": attempt}
         if unfinished == "resume":
             body["repeatable"] = True  # on record, so that no draw with coins is ever taken for one
-        number = self._append("reserve", request.key, body).number
+        number = self.append("reserve", request.key, body).number
         self._reserved.add(number)
         stored = self._find(request.key, fingerprint)
         if stored is not None:
             # Stored without any entry: a death came before they were written, so it was never sent.
             self._record(stored)
-            return Reservation(number, request, event, attempt, stored.message)
-        return Reservation(number, request, event, attempt, repeatable=unfinished == "resume")
+            return Reservation(number, request, attempt, stored.message)
+        return Reservation(number, request, attempt, repeatable=unfinished == "resume")
 
     def commit(self, reservation: Reservation, message: bytes, *, release: Release[Any] | None = None) -> bytes:
-        """As ``Ledger.commit``; the bytes may be sent when the block has ended, and not before.
+        """Store the answer to a request; returns the bytes to send, after the block: the first ever stored for it.
+
+        Args:
+            reservation: what ``reserve`` returned.
+            message: the answer's bytes; they go to the journal only.
+            release: the value in it that may be shown, recorded in the ledger if its event is proven and the
+                answer discloses no rows. It must be of the event that was reserved.
 
         Raises:
-            ChargeRefused: as there; or it was reserved in this block, and is not one that may be taken up again:
-                what is drawn with coins needs a charge on the disk first.
+            ChargeRefused: the reservation is not in this ledger; another event was run than was reserved; something
+                was released under one that may be taken up again; or it was reserved in this block, and is not one
+                that may be taken up again: what is drawn with coins needs a charge on the disk first.
+            DifferentRequest: this reservation already has another answer.
         """
         request, number = reservation.request, reservation.number
         known = self._state.requests.get(request.key)
@@ -1083,18 +1178,9 @@ class Transaction:
         self._record(stored)
         return stored.message
 
-    def answer(self, wanted: Repeatable, message: bytes, release: Release[Any] | None) -> bytes:
-        """Reserve and commit what may be: a draw that is the same again; the bytes of one answered meanwhile stay."""
-        charge, ((view, event), *others) = wanted.charge, wanted.charge.costs
-        charged = self.reserve(
-            view,
-            event,
-            request=wanted.request,
-            rows=charge.rows,
-            readable=charge.readable,
-            also=others,
-            unfinished="resume",
-        )
+    def answer(self, charge: Charge, message: bytes, release: Release[Any] | None, *, request: Request) -> bytes:
+        """Reserve and commit a draw that is the same again; the bytes of one answered meanwhile stay."""
+        charged = self.reserve(charge, request=request, unfinished="resume")
         return self.commit(charged, message, release=release) if charged.answer is None else charged.answer
 
     def store(self) -> None:
@@ -1103,9 +1189,11 @@ class Transaction:
             self._journal.keep(self._unstored.values())
             self._unstored.clear()
 
-    def _known(
-        self, known: Known, fingerprint: str, *, request: Request, event: Event, unfinished: Unfinished
-    ) -> Reservation | None:
+    @property
+    def _journal(self) -> Journal:
+        return self._opened_journal()
+
+    def _known(self, known: Known, fingerprint: str, *, request: Request, unfinished: Unfinished) -> Reservation | None:
         """What a request that was charged before gets; None if that is to be charged once more."""
         if known.fingerprint != fingerprint:
             raise DifferentRequest(f"{request}: was asked for before with another request; refused", kind=request.kind)
@@ -1116,9 +1204,9 @@ class Transaction:
                 self._record(stored)  # a death came between the two
         if known.answer is not None:
             message = self._stored(request, known, known.answer).message
-            return Reservation(known.answer.number, request, event, attempt, message)
+            return Reservation(known.answer.number, request, attempt, message)
         if unfinished == "resume" and known.repeatable:
-            return Reservation(last, request, event, attempt, repeatable=True)
+            return Reservation(last, request, attempt, repeatable=True)
         if unfinished != "charge":
             raise UnfinishedRequest(
                 f"{request}: was charged (entry {last}) and no answer was stored; the charge stays spent, "
@@ -1137,7 +1225,7 @@ class Transaction:
         body = {"reservation": charged[stored.attempt - 1], "digest": stored.digest, "release": release}
         if stored.at != self._now:
             body["stored"] = stored.at  # a death left it: a purge by age may remove what is older than its charge
-        self._append("commit", stored.key, body)
+        self.append("commit", stored.key, body)
 
     def _stored(self, request: Request, known: Known, answer: Answer) -> StoredMessage:
         stored = self._find(request.key, known.fingerprint)
@@ -1155,334 +1243,3 @@ def _redrawn(request: Request) -> DifferentRequest:
     return DifferentRequest(
         f"{request}: another answer is already stored; it is sent again, never drawn anew", kind=request.kind
     )
-
-
-_Drawn = tuple[bytes, Release[Any] | None]
-DrawEach = Callable[[Callable[[Repeatable], _Drawn], Iterable[Repeatable]], Iterable[_Drawn]]
-"""Calls a function with each of some draws: ``map``, or that of a pool of threads."""
-
-
-class Ledger:
-    """Budgets of views, over all runs, in one append-only file that many processes and threads may share.
-
-    Args:
-        path: the file; created if it is not there. Its messages lie beside it (``journal_path``).
-        read_only: look at an existing ledger without changing anything.
-        patience: seconds to wait for another process's lock.
-        clock: tells the time that entries carry.
-        reader: takes in every entry once it is durable, in order; for what else follows from the log than budgets.
-
-    Attributes:
-        log: the chained log, for entries of audit beside those of budgets.
-
-    Privacy contract:
-        Protects:  the rows behind each account, against its observer, within the account's limit.
-        Reveals:   to those who read the file: events, views, names of runs, proven releases; no data row, and
-                   of other messages a salted digest only.
-        Costs:     nothing of its own; a charge counts whether or not its answer was ever sent.
-        Assumes:   what is sent is what ``commit`` returned, after it returned; nothing is drawn outside a
-                   reservation; the disk keeps what it has confirmed.
-        Basis:     proven, docs/proofs/ledger.md
-    """
-
-    def __init__(
-        self,
-        path: str | Path,
-        *,
-        read_only: bool = False,
-        patience: float = 30.0,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-        reader: Reader | None = None,
-    ) -> None:
-        self.path = Path(path)
-        self._patience = patience
-        self._read_only = read_only
-        self.log = ChainedLog(self.path, clock=clock, read_only=read_only, patience=patience, reader=reader)
-        self._journal: Journal | None = None
-        self._opening_journal = threading.Lock()
-
-    def set_limit(self, view: View, limit: Limit) -> None:
-        """Open an account, or change its limit; what was spent stays spent.
-
-        Raises:
-            ChargeRefused: an earlier charge cannot be counted on this account: it was priced for a single owner,
-                or planned under another relation (``OtherRelation``) or for another unit (``OtherUnit``).
-        """
-        self.set_limits({view: limit})
-
-    def set_limits(self, limits: Mapping[View, Limit]) -> None:
-        """Open several accounts or change their limits, all or none: one durable write for many owners.
-
-        Raises:
-            ChargeRefused: as ``set_limit``; then no limit is changed.
-        """
-        with self.log.reading() as state:
-            if all(state.limit(view) == limit for view, limit in limits.items()):
-                return
-        with self.log.writing() as (state, append):
-            for view, limit in limits.items():
-                if state.limit(view) != limit:
-                    state.tally(view, limit)  # raises if earlier charges cannot be counted on it
-                    append("limit", "", {"view": view.to_json(), "limit": limit.to_json()})
-
-    @contextmanager
-    def deciding(self) -> Iterator[Transaction]:
-        """Several charges, answers and entries of audit in one write, while what is decided on cannot change.
-
-        All of it is durable when the block ends, and undone if it raises: what must hold is checked in the block.
-        Answers are durable in the journal first, entries about them second; both before the block is left.
-        """
-        journal = self._messages()
-        with self.log.writing() as (state, append):
-            transaction = Transaction(state, append, journal, now=self.log.now())
-            yield transaction
-            transaction.store()
-
-    def quote(
-        self,
-        view: View,
-        event: Event,
-        *,
-        rows: int = 0,
-        readable: int | None = None,
-        also: Iterable[tuple[View, Event]] = (),
-        limits: Mapping[View, Limit] | None = None,
-    ) -> tuple[tuple[Account, Account], ...]:
-        """What a charge would do: every account that hears it, before and after; nothing is charged.
-
-        With ``limits``, as if these were in force; they are not set.
-        """
-        with self.log.reading() as state:
-            return state.quote(Charge(((view, event), *also), rows, readable), limits or {})
-
-    def check(self, costs: Iterable[tuple[View, Event]]) -> None:
-        """Raise as a charge of these costs would; nothing is charged."""
-        with self.log.reading() as state:
-            state.check(Charge(tuple(costs), 0))
-
-    def reserve(
-        self,
-        view: View,
-        event: Event,
-        *,
-        request: Request,
-        rows: int = 0,
-        readable: int | None = None,
-        also: Iterable[tuple[View, Event]] = (),
-        unfinished: Unfinished = "refuse",
-    ) -> Reservation:
-        """Charge for a request before anything is run for it; durable when this returns.
-
-        Args:
-            view: who will hear the answer, and whose rows it depends on. A broadcast is one charge to the
-                view of all who hear it.
-            event: what will be run.
-            request: what it is for.
-            rows: how many rows the answer discloses, at most.
-            readable: how many of them one party may read; None: all.
-            also: further views that the same draw concerns, each with the event as that view sees it.
-            unfinished: what to do if this request was charged before, and interrupted before its answer was
-                stored; see ``Unfinished``.
-
-        Raises:
-            BudgetExceeded: an account cannot pay; nothing was charged.
-            ChargeRefused: no account answers for a view.
-            OtherRelation: an account that hears it has another relation than the event was planned under.
-            OtherUnit: an account that hears it was charged for another unit of privacy before.
-            UnprovenPart: the event has no proof and an account does not accept it by name.
-            DifferentRequest: the same run, round and kind were asked for with another request.
-            UnfinishedRequest: charged before, and interrupted, and that is to be refused; or to be resumed, and
-                it was not reserved as one that may be.
-            MessagePurged: answered before, but the bytes are gone.
-        """
-        with self.deciding() as transaction:
-            return transaction.reserve(
-                view, event, request=request, rows=rows, readable=readable, also=also, unfinished=unfinished
-            )
-
-    def commit(self, reservation: Reservation, message: bytes, *, release: Release[Any] | None = None) -> bytes:
-        """SqliteFile the answer to a request; returns the bytes to send: the first that were ever stored for it.
-
-        Args:
-            reservation: what ``reserve`` returned.
-            message: the answer's bytes; they go to the journal only.
-            release: the value in it that may be shown, recorded in the ledger if its event is proven and the
-                answer discloses no rows. It must be of the event that was reserved.
-
-        Raises:
-            ChargeRefused: the reservation is not in this ledger, another event was run than was reserved, or
-                something was released under one that may be taken up again.
-            DifferentRequest: this reservation already has another answer.
-        """
-        with self.deciding() as transaction:
-            return transaction.commit(reservation, message, release=release)
-
-    def answer(
-        self,
-        view: View,
-        event: Event,
-        run: Callable[[], tuple[bytes, Release[Any] | None]],
-        *,
-        request: Request,
-        rows: int = 0,
-        readable: int | None = None,
-        also: Iterable[tuple[View, Event]] = (),
-        unfinished: Unfinished = "refuse",
-    ) -> bytes:
-        """Reserve, run, commit: the bytes to send; ``run`` is not called for a request answered before.
-
-        What costs nothing, and is the same whenever it is run, is reserved and committed at once, after it was run.
-        """
-        charge = Charge(((view, event), *also), rows, readable)
-        if unfinished == "resume" and charge.free and self.is_new(request, charge):
-            return self.answer_together([Repeatable(request, charge, run)])[0]
-        reservation = self.reserve(
-            view, event, request=request, rows=rows, readable=readable, also=charge.costs[1:], unfinished=unfinished
-        )
-        if reservation.answer is not None:
-            return reservation.answer
-        message, release = run()
-        return self.commit(reservation, message, release=release)
-
-    def answer_together(self, wanted: Sequence[Repeatable], *, draw: DrawEach = map) -> list[bytes]:
-        """Draw what costs nothing, and is the same whenever it is drawn, then reserve and commit all in one write.
-
-        If one of them is refused, all are, and nothing is charged: each may then be asked for by ``answer``.
-
-        Args:
-            wanted: for different requests.
-            draw: calls a function with each of them, perhaps side by side.
-
-        Raises:
-            ChargeRefused: something costs more than rows: that must be on the disk before it is drawn.
-            LikesetError: as ``answer``, for any of them.
-        """
-        if not all(each.charge.free for each in wanted):
-            raise ChargeRefused("what has a price is charged before it is drawn, and not together with its answer")
-        drawn = list(draw(lambda each: each.run(), wanted))
-        with self.deciding() as transaction:
-            return [transaction.answer(each, *one) for each, one in zip(wanted, drawn, strict=True)]
-
-    def is_new(self, request: Request, charge: Charge) -> bool:
-        """Whether a request was never charged, and has no answer: then what it gets has to be computed."""
-        journal = self._messages()
-        with self.log.reading() as state:
-            if request.key in state.requests:
-                return False
-        return journal.find(request.key, request.fingerprint(charge, journal)) is None
-
-    def accounts(self, *, limits: Mapping[View, Limit] | None = None) -> tuple[Account, ...]:
-        """Every account with its limit and what is spent; with ``limits``, as if these were in force.
-
-        Raises:
-            ChargeRefused: as ``set_limit``, for one of the limits given.
-        """
-        with self.log.reading() as state:
-            return state.accounts(limits or {})
-
-    def entries(self, *, first: int = 1) -> tuple[Entry, ...]:
-        return self.log.entries(first=first)
-
-    def charge_of(self, request: Request) -> Charge | None:
-        with self.log.reading() as state:
-            known = state.requests.get(request.key)
-            return None if known is None else known.charge
-
-    def reservations(self, requests: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
-        """The last entry that charged for each request, by its key and fingerprint; those never charged are missing."""
-        with self.log.reading() as state:
-            return {
-                (key, fingerprint): known.reservations[-1]
-                for key, fingerprint in requests
-                if (known := state.requests.get(key)) is not None and known.fingerprint == fingerprint
-            }
-
-    def head(self) -> Head:
-        """The last entry's number and hash; keep it elsewhere to be able to show a roll-back."""
-        with self.log.reading() as state:
-            return state.head
-
-    def messages(self, *, run: str | None = None) -> tuple[StoredMessage, ...]:
-        """The stored messages (of one run), oldest first; one without a commit entry was never sent."""
-        return self._messages().messages(run=run)
-
-    def purge(self, *, run: str | None = None, before: datetime | None = None) -> int:
-        """Remove stored messages of a run, or from before a time, or both; returns how many.
-
-        The charges stay, and requests whose answers are removed are refused from now on: never drawn again.
-        """
-        if run is None and before is None:
-            raise InvalidArgument("run", None, "say which messages: those of a run, or from before a time")
-        if run is not None:
-            checked_name("run", run)
-        until = None if before is None else timestamp(before)
-        journal = self._messages()
-        # On record before it happens: a missing message is explained whenever it is missed.
-        self.log.append("purge", "", {"run": run, "before": until})
-        with self.log.writing():  # so that nobody answers from what is being removed
-            return journal.purge(run=run, before=until)
-
-    def verify(self, *, head: Head | str | None = None, messages: bool = False) -> Verification:
-        """Check every entry, link and sum; with a head kept elsewhere, also that history still contains it.
-
-        Finds entries that were altered, removed or reordered, and what does not add up. Only a head that was
-        kept elsewhere shows that the end was cut off, an old copy was put back, or everything from some entry
-        on was written anew.
-
-        Args:
-            head: what ``head`` returned at some earlier time, or its text.
-            messages: also check that the stored messages are those that were recorded, that a purge is on record for
-                each that is missing, and that the ledger is the one that they were stored beside. One that is stored
-                and not on record is no problem: a death came between, and it was never sent.
-        """
-        verification = self.log.verify(head=Head.parse(head) if isinstance(head, str) else head)
-        if messages and verification.ok:
-            verification = Verification(verification.head, self._wrong_messages())
-        return verification
-
-    def close(self) -> None:
-        self.log.close()
-        if self._journal is not None:
-            self._journal.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _wrong_messages(self) -> tuple[Problem, ...]:
-        stored = {(message.key, message.fingerprint): message for message in self.messages()}
-        entries = [(entry, entry.document()) for entry in self.entries()]
-        hashes = {entry.number: entry.hash for entry, _ in entries}
-        reserved = {entry.number: document for entry, document in entries if entry.kind == "reserve"}
-        purges = [document for entry, document in entries if entry.kind == "purge"]
-        problems = []
-        for entry, document in entries:
-            if entry.kind != "commit":
-                continue
-            run, charged = json.loads(entry.key)[0], reserved[document["reservation"]]
-            at = document.get("stored", charged["at"])
-            explained = any(
-                purge["run"] in (None, run) and (purge["before"] is None or purge["before"] > at) for purge in purges
-            )
-            message = stored.get((entry.key, charged["fingerprint"]))
-            if message is None and not explained:
-                problems.append(Problem(entry.number, "its message is missing, and no purge of it is on record"))
-            elif message is not None and message.digest != document["digest"]:
-                problems.append(Problem(entry.number, "its stored message is not the one that was recorded"))
-        heads = {message.after: Head.parse(message.after) for message in stored.values()}
-        gone = [head for head in heads.values() if hashes.get(head.number) != head.hash]
-        if gone:
-            first = min(head.number for head in gone)
-            problems.append(Problem(0, f"entry {first} is not the one that stood there when messages were stored"))
-        return tuple(problems)
-
-    def _messages(self) -> Journal:
-        with self._opening_journal:
-            if self._journal is None:
-                with self.log.reading() as state:
-                    identity = state.identity
-                path, read_only, patience = journal_path(self.path), self._read_only, self._patience
-                self._journal = Journal(path, ledger=identity, read_only=read_only, patience=patience)
-            return self._journal

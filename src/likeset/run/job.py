@@ -19,6 +19,7 @@ from likeset.arguments import Rows
 from likeset.documents import Document
 from likeset.errors import BadDocument, BadTable, InvalidArgument
 from likeset.geometry.offers import Drawing
+from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Ledger, Request
 from likeset.privacy.events import Event
 from likeset.privacy.guarantee import View, checked_name
@@ -426,7 +427,8 @@ class RunSecrets:
         other data than it began with is refused: it would get answers that were made for those.
         """
         request = Request(run, 0, SECRETS, content=content)
-        data = ledger.answer(view, told, lambda: (self.root.to_bytes(_BYTES, "big"), None), request=request)
+        root = self.root.to_bytes(_BYTES, "big")
+        data = ledger.answer(Charge(((view, told),)), lambda: (root, None), request=request)
         return type(self)(int.from_bytes(data, "big"))
 
     @classmethod

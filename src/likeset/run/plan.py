@@ -19,7 +19,7 @@ from likeset.geometry.kernels import median_gamma
 from likeset.geometry.selection import Selection, is_usable_width
 from likeset.homes.consumer_home import KeptRun
 from likeset.homes.mail import check_accounts, check_rows_left, limit_of, open_accounts
-from likeset.ledger.budget import Account, Limit
+from likeset.ledger.budget import Account, Charge, Limit
 from likeset.ledger.ledger import Ledger, Request
 from likeset.privacy import accounting, width_choice
 from likeset.privacy.events import ROW, Composition, Event, PrivacyUnit, Release, Simulated
@@ -445,7 +445,7 @@ class Plan:
         about_target = self.guarantees[0]
         known = {account.view for account in ledger.accounts()}
         limits = {} if about_target.view in known else {about_target.view: self._target_limit}
-        return ledger.quote(about_target.view, about_target.event, limits=limits)
+        return ledger.quote(Charge(((about_target.view, about_target.event),)), limits=limits)
 
     def check_affordable(self, ledger: Ledger) -> None:
         """Raise if a ledger does not allow the run; nothing is charged, and nothing is written."""
@@ -464,7 +464,7 @@ class Plan:
         events += [] if terms.summary_release == "none" else [summary_event(terms)]
         if views and events:
             charged = Composition(tuple(Simulated(event) if self.simulated else event for event in events))
-            ledger.check((view, charged) for view in views)
+            ledger.check(Charge(tuple((view, charged) for view in views)))
 
     def settle(self, ledger: Ledger, draws: RunDraws, *, content: bytes | None, **between: Any) -> SettledRun:
         """Make the terms, of what was planned and drawn; a private choice of the release's width is charged here."""
@@ -503,8 +503,8 @@ class Plan:
             chosen = width_choice.run(plan, self.inputs.target, noise)
             return np.float64(chosen.value).tobytes(), chosen
 
-        request = width_request(self.terms)
-        data = ledger.answer(View.owners(self.inputs.consumer), event, run, request=request)
+        charge = Charge(((View.owners(self.inputs.consumer), event),))
+        data = ledger.answer(charge, run, request=width_request(self.terms))
         return RELEASE_SCALE / float(np.frombuffer(data, dtype=np.float64)[0])
 
 

@@ -49,6 +49,7 @@ from likeset.homes.mail import (
     owner_limits,
     utc_now,
 )
+from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Entry, Ledger
 from likeset.privacy.events import Composition
 from likeset.privacy.guarantee import Basis, View
@@ -919,7 +920,8 @@ def signed_together(home: ConsumerHome, *, today: date | None = None) -> tuple[N
         if len(waiting) < 2:
             return ()  # whether there is room for one was asked when it was signed
         view = View.owners(home.connection.name)
-        quoted = ledger.quote(view, Composition(tuple(planned.event for planned in waiting.values())))
+        together = Composition(tuple(planned.event for planned in waiting.values()))
+        quoted = ledger.quote(Charge(((view, together),)))
     return tuple(
         notices.signed_runs_exceed_budget(
             tuple(waiting), after.epsilon, limit, ledger=str(home.ledger), consumer=after.view.protected

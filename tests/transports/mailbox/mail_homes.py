@@ -199,7 +199,7 @@ class MailHomes:
     def refusals(self, owner: str) -> list[str]:
         """What an owner's audit log says was refused."""
         with OwnerNode(self.folder(owner), clock=self.clock) as node:
-            return [entry.document()["reason"] for entry in node.log.entries() if entry.kind == "refused"]
+            return [entry.document()["reason"] for entry in node.ledger.entries() if entry.kind == "refused"]
 
     def charges(self) -> dict[str, int]:
         """How often each party has paid, and how many rows owners sent."""
