@@ -210,6 +210,17 @@ def test_the_releases_of_all_rounds_are_the_event_that_is_charged(options: dict[
     assert Counter({part.event: part.times for part in parts}) == Counter(each)
 
 
+@pytest.mark.parametrize("options", [GAUSSIAN, OPTIONS["mwem"]], ids=["gaussian", "mwem"])
+def test_the_releases_of_all_rounds_together_spend_the_budget_of_owners(options: dict[str, Any]) -> None:
+    """One row of an owner that is replaced changes two rows of the summary, and so moves a sum by 4."""
+    agreed = terms(**options, size=7)
+    plan, budget = summary_plan(agreed, 2), agreed.owner_budget
+    assert plan is not None
+    assert plan.quantity.sensitivity == 4.0
+    spent = accounting.guarantee(summary_event(agreed), relation=Relation.REPLACE_ONE, delta=budget.delta).epsilon
+    assert 0.999 * budget.epsilon <= spent <= budget.epsilon
+
+
 @pytest.mark.parametrize("owners", [2, 40])
 def test_a_release_to_all_owners_is_priced_once(owners: int, monkeypatch: pytest.MonkeyPatch) -> None:
     agreed = terms(**GAUSSIAN, owners=tuple(f"o{place}" for place in range(owners)))

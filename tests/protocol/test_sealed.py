@@ -26,6 +26,7 @@ from protocol_world import (
 from chance import examples
 from likeset.errors import BadMessage, BudgetExceeded, IllegalMessage, QuorumMissed
 from likeset.ledger.budget import Limit
+from likeset.privacy.events import Event, NoRelease, PublicSize, Relation
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Integers
 from likeset.protocol.prices import planned_views
@@ -200,6 +201,14 @@ def test_uniform_offers_draw_no_noise_and_charge_nothing_for_the_target() -> Non
     views = {view.view: view.guarantee for view in planned_views(agreed, width_choice=None)}
     assert views[View.owners("hospital")].epsilon == 0.0
     assert views[View.owners("a")].epsilon == 0.0
+
+
+@pytest.mark.parametrize(
+    ("relation", "event"), [(Relation.REPLACE_ONE, PublicSize()), (Relation.ADD_OR_REMOVE, NoRelease())]
+)
+def test_terms_tell_the_exact_size_of_a_target_under_replace_one_alone(relation: Relation, event: Event) -> None:
+    views = planned_views(terms(offers="uniform", relation=relation), width_choice=None)
+    assert [view.event for view in views if view.view == View.owners("hospital")] == [event]
 
 
 def test_rows_and_releases_are_charged_before_they_leave() -> None:

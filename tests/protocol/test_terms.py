@@ -356,6 +356,8 @@ def test_a_party_refuses_before_anything_is_spent() -> None:
 def test_how_many_rows_leave_follows_from_public_numbers(change: dict[str, Any], most: int) -> None:
     """Sealed: ceil(factor * size / owners asked) = ceil(3 * 4 / 3), ceil(12.4 / 3), ceil(12 / 2), ceil(21 / 3)."""
     assert terms(**change).rows_per_owner == most
+    curator = [view for view in views_of_owners(terms(**change)) if view.view.observer == "curator"]
+    assert {(view.rows, view.readable) for view in curator} == {(most, most)}
 
 
 @pytest.mark.parametrize(("columns", "dimension"), [(2, 10**9), (1 << 20, 1 << 16), (10**9, 2)])

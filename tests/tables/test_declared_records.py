@@ -269,6 +269,7 @@ def test_nothing_hides_under_a_missing_cell() -> None:
         )
     )
     assert declared.unpack(b"\x80" + bytes(8), rows=1).column("a").to_pylist() == [None]
+    assert declared.pack(pa.table({"a": [np.nan]})) == b"\x80" + bytes(8)  # a NaN has room for 51 bits
     with pytest.raises(BadMessage):
         declared.unpack(b"\x80" + bytes(7) + b"\1", rows=1)
     with pytest.raises(BadMessage):

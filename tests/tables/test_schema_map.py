@@ -313,6 +313,7 @@ def test_types_of_one_day_give_one_result() -> None:
         ("kind: vector, width: 2, norm: 1", "1 0", "1 x", "is not a list of 2 finite numbers"),
         ("kind: vector, width: 2, norm: 1", [1.0, 0.0], None, "has no value"),
         ("kind: image, shape: [2]", [0, 255], [0, 256], "is outside the declared bounds of its entries"),
+        ("kind: image, shape: [2]", [0, 255], [-1, 0], "is outside the declared bounds of its entries"),
     ],
 )  # fmt: skip
 def test_the_first_bad_cell_is_named_by_place_and_column_without_its_value(
