@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from likeset import Interactive, Summarizer, Terms, match
+from likeset import Interactive, Summarizer, match
 from likeset.app import cli
 from likeset.app.cli.match import job_from
 from likeset.errors import BadDocument, InvalidArgument
+from likeset.protocol.draft import Facts
 from likeset.protocol.run_settings import RunSettings, Setting, settings
+from likeset.protocol.terms import names_from
 from likeset.run.job import Job
 
 SETTINGS = {setting.name: setting for setting in settings()}
@@ -152,6 +154,6 @@ def test_a_word_in_a_numbers_place_is_refused_by_its_option(name: str, words: st
         job_from(None, **{**FILES, "owners": ["north=north.csv"], name: "wide"})
 
 
-def test_what_stands_in_the_terms_as_wished_is_a_field_of_the_terms() -> None:
-    terms = {field.name for field in fields(Terms)}
-    assert {setting.name for setting in settings() if setting.in_terms} <= terms
+def test_what_stands_in_the_terms_as_wished_is_a_setting_and_what_is_public_a_fact() -> None:
+    assert set(names_from("wish")) <= {setting.name for setting in settings()}
+    assert set(names_from("fact")) <= {field.name for field in fields(Facts)}

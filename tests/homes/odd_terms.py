@@ -5,12 +5,12 @@ All of them, one after the other: nothing here is drawn at random.
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from node_world import fingerprint, terms
 
-from likeset.protocol import terms as foreign_terms
+from likeset.protocol.terms import Budget, Kernel, Terms
 
 __all__ = ["FIELDS", "SHAPES", "OddTerms", "odd_numbers", "odd_texts", "ordinary", "written"]
 
@@ -145,8 +145,9 @@ def odd_texts() -> Iterator[OddTerms]:
 
 
 def _numbers(path: tuple[str, ...]) -> list[str]:
-    known: Any = foreign_terms._NUMBERS if len(path) == 1 else foreign_terms._NUMBERS_OF_PARTS[path[0]]
-    ends = [json.dumps(end) for end in known.get(path[-1], ())]
+    part: Any = Terms if len(path) == 1 else Kernel if path[0] == "kernel" else Budget
+    (declared,) = [declared for declared in fields(part) if declared.name == path[-1]]
+    ends = [json.dumps(end) for end in declared.metadata["range"] if path[-1] != "seed"]
     return list(dict.fromkeys([*_SMALL, *_LARGE, *map(str, _WHOLE), *_DIGITS, *ends]))
 
 

@@ -305,10 +305,26 @@ UNMEANT = {
         auction_epsilon=1.0,
         auction_offset=5,
     ),
-    "offer_factor": _changed(offer_factor=1e9),
-    "size": _changed(size=1_000_001),
     "feature map": _changed("kernel", columns=1 << 14, dimension=1 << 14),
 }
+
+
+@pytest.mark.parametrize(("name", "number"), [("offer_factor", 1e9), ("size", 1_000_001)])
+def test_numbers_out_of_range_are_refused_by_nodes_sites_and_terms_of_ones_own(
+    tmp_path: Path, name: str, number: float
+) -> None:
+    change: dict[str, Any] = {name: number}
+    text = _changed(**change)
+    signed = signed_text(text)
+    (tmp_path / file_of_invitation("0" * 64)).write_bytes(signed)
+    for read in (
+        lambda: Invitation.read(signed),
+        lambda: load_invitations(tmp_path),
+        lambda: Terms.from_json(text),
+        lambda: terms(**change),
+    ):
+        with pytest.raises(InvalidArgument, match=f"{name} = 1.*must be at most 1"):
+            read()
 
 
 @pytest.mark.parametrize("text", UNMEANT.values(), ids=UNMEANT)

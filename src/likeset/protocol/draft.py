@@ -16,8 +16,8 @@ from likeset.privacy import accounting, auction, gaussian_mean, mwem_mean, width
 from likeset.privacy.events import Gaussian, Observer, PrivacyUnit, Relation
 from likeset.protocol import notices
 from likeset.protocol.notices import Notice
-from likeset.protocol.run_settings import RunSettings, settings
-from likeset.protocol.terms import Budget, KernelShape, PlannedTerms, SplitShape, digest_of_rows
+from likeset.protocol.run_settings import RunSettings
+from likeset.protocol.terms import Budget, KernelShape, PlannedTerms, SplitShape, checked, digest_of_rows, names_from
 
 _WIDTH_SHARE = 0.15
 """Share of the target's budget (in rho) that goes to the width of the release's kernel, where it must be chosen."""
@@ -29,13 +29,9 @@ would gain. Fitted (studies/results/frontier); how many rows are wanted and how 
 _SIGNAL_POWER = 0.5
 """With which it grows with the number of offers: who offers more can afford to be wrong more often. Fitted as well."""
 _USUAL_OFFERS = 10.0
-_MOST_COORDINATES = 1 << 16
-_MOST_ROWS = 1 << 40
-_LARGEST_EPSILON = 1e6
 _OFFERED_PER_ASKED = 10.0
 """With a threshold auction, about how many rows each asked owner discloses. Asking a tenth, a quarter or half of the
 owners instead was no better on unseen rows."""
-_AS_WISHED = tuple(setting.name for setting in settings() if setting.in_terms)
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -133,35 +129,24 @@ class Draft:
         wishes = self.wishes
         self.relation = Relation(arguments.one_of("relation", wishes.relation, tuple(Relation)))
         arguments.one_of("protocol", wishes.protocol, ("sealed", "interactive"))
-        self._check_amounts()
-        self.budget = Budget(float(wishes.epsilon), wishes.delta)
+        for name in ("size", "offer_factor"):
+            checked(name, getattr(wishes, name))
+        self.budget = Budget(wishes.epsilon, wishes.delta)
+        given = (wishes.owner_epsilon, "owner_epsilon"), (wishes.auction_epsilon, "auction_epsilon")
+        for value, name in given:
+            if value is not None:  # else settled below, from public facts
+                checked("epsilon" if name == "owner_epsilon" else name, value, called=name)
+        arguments.positive("promised_epsilon", checked("promised_epsilon", wishes.promised_epsilon))
+        if wishes.patience is not None:
+            arguments.count("patience", checked("auction_patience", wishes.patience, called="patience"))
         accepted: object = wishes.accept_unproven
         if isinstance(accepted, str) or not isinstance(accepted, Collection):
             raise InvalidArgument("accept_unproven", type(accepted).__name__, "must be a list of the names of parts")
         self.offers: Literal["tilted", "uniform"] = self._wished_offers()
         automatic = wishes.dimension == "auto"
-        self.dimension = (
-            self._dimension() if automatic else arguments.count("dimension", wishes.dimension, most=_MOST_COORDINATES)
-        )
+        self.dimension = self._dimension() if automatic else checked("dimension", wishes.dimension)
         if self.offers == "tilted" and wishes.protocol == "sealed" and not self._pays():
             self._fall_back()
-
-    def _check_amounts(self) -> None:
-        """Numbers within bounds far beyond use, so that what is computed from them stays a number."""
-        wishes = self.wishes
-        for name in ("epsilon", "owner_epsilon", "auction_epsilon", "promised_epsilon"):
-            given = getattr(wishes, name)
-            if given is None and name in ("owner_epsilon", "auction_epsilon"):
-                continue  # settled below, from public facts
-            if arguments.positive(name, given, zero=name != "promised_epsilon") > _LARGEST_EPSILON:
-                raise InvalidArgument(name, given, f"must be at most {_LARGEST_EPSILON:g}")
-        if wishes.patience is not None:
-            arguments.count("patience", wishes.patience, most=_MOST_ROWS)
-        arguments.positive("delta", wishes.delta, zero=True)
-        arguments.count("rows_per_unit", self.facts.rows_per_unit, most=_MOST_ROWS)
-        size = arguments.count("size", wishes.size, most=_MOST_ROWS)
-        if arguments.positive("offer_factor", wishes.offer_factor) * size > _MOST_ROWS:
-            raise InvalidArgument("offer_factor", wishes.offer_factor, f"asks for more than {_MOST_ROWS:,} rows in all")
 
     @property
     def releases_target(self) -> bool:
@@ -195,23 +180,15 @@ class Draft:
         name, epsilon, offset = self._auction(seen=split is None)
         patience = wishes.patience or auction.auction_patience(len(facts.owners)) if name == "paper" else 0
         return PlannedTerms(
-            **{name: getattr(wishes, name) for name in _AS_WISHED},
-            run=facts.run,
-            consumer=facts.consumer,
-            purpose=facts.purpose,
-            owners=facts.owners,
-            schema_digest=facts.schema_digest,
+            **{name: getattr(wishes, name) for name in names_from("wish")},
+            **{name: getattr(facts, name) for name in names_from("fact")},
             columns=facts.column_names,
-            record_bytes=facts.record_bytes,
             kernel=KernelShape(facts.columns, self.dimension, kind="paper" if paper else "paired"),
             split=split,
-            target_size=facts.target_size,
             offers=self.offers,
             target_budget=target_budget if self.releases_target else Budget(0.0, wishes.delta),
             owner_budget=Budget(self._owner_epsilon(name, epsilon), wishes.delta),
             relation=self.relation,
-            rows_per_unit=facts.rows_per_unit,
-            id_column=facts.id_column,
             auction=name,
             auction_epsilon=epsilon,
             auction_offset=offset,
@@ -220,7 +197,6 @@ class Draft:
             seed_rows=0 if facts.seed_rows is None else len(facts.seed_rows),
             seed_digest="" if facts.seed_rows is None else digest_of_rows(facts.seed_rows),
             accept_unproven=tuple(wishes.accept_unproven),
-            version=facts.version,
         )
 
     def _dimension(self) -> int:

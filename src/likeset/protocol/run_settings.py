@@ -23,7 +23,6 @@ class Setting:
         default: its value if none is given; ``dataclasses.MISSING`` where it must be given.
         meaning: one sentence, without a full stop; ``words to type`` are marked.
         argument: its name as an argument of ``Summarizer``.
-        in_terms: whether the terms contain it as given.
         is_fine: whether few people ever change it.
         is_of_interactive: whether it has a meaning for the protocol ``interactive`` only.
     """
@@ -33,7 +32,6 @@ class Setting:
     default: Any
     meaning: str
     argument: str = ""
-    in_terms: bool = False
     is_fine: bool = False
     is_of_interactive: bool = False
 
@@ -69,7 +67,6 @@ class _Rounds:
     summary_release: Literal["none", "gaussian", "mwem"] = _setting(
         "what ``interactive`` releases about the summary each round: ``none``, ``gaussian``, ``mwem``",
         "none",
-        in_terms=True,
         is_fine=True,
         is_of_interactive=True,
     )
@@ -77,7 +74,6 @@ class _Rounds:
         "the paper's schedule for ``mwem``: ``theorem``, ``proof``, or ``experiment`` (with its own length and kernel "
         "of the release unless others are given); empty splits the budget",
         "",
-        in_terms=True,
         is_fine=True,
         is_of_interactive=True,
     )
@@ -135,13 +131,13 @@ PRESETS: dict[str, dict[str, Any]] = {"paper": {"protocol": "interactive", **_AS
 class RunSettings(_Rounds):
     """What a user asks for, whether in a file, on the command line or in Python."""
 
-    size: int = _setting("how many rows to collect", in_terms=True)
+    size: int = _setting("how many rows to collect")
     epsilon: float = _setting(
         "what owners may learn about a row of the target; 0 tells them nothing, and needs uniform offers", 1.0
     )
     delta: float = _setting("the delta at which epsilon is stated", 1e-5)
     protocol: Literal["sealed", "interactive"] = _setting(
-        "how rows are asked for: ``sealed``, or ``interactive`` (the paper's Algorithm 3)", "sealed", in_terms=True
+        "how rows are asked for: ``sealed``, or ``interactive`` (the paper's Algorithm 3)", "sealed"
     )
     gamma: float | Literal["median"] = _setting(
         "gamma of the selection's kernel (larger looks closer), or ``median``: by the target's own distances, which no "
@@ -155,9 +151,7 @@ class RunSettings(_Rounds):
         None,
     )
     dimension: int | Literal["auto"] = _setting("length of the released vector, or ``auto``", "auto", is_fine=True)
-    offer_factor: float = _setting(
-        "about how many rows the curator sees for each row of the summary", 10.0, in_terms=True
-    )
+    offer_factor: float = _setting("about how many rows the curator sees for each row of the summary", 10.0)
     allow_fewer: bool = _setting(
         "whether a summary of fewer rows than ``size`` will do, where owners have or may offer no more",
         default=False,
@@ -170,7 +164,6 @@ class RunSettings(_Rounds):
     thinning: bool = _setting(
         "whether owners thin more candidates than they offer to an offer that represents them",
         default=True,
-        in_terms=True,
         is_fine=True,
     )
     curator: Literal["auto", "trusted", "split"] = _setting(
@@ -188,7 +181,6 @@ class RunSettings(_Rounds):
         "``match``: with ``sealed``, owners and the curator use labels that are classes, where rows tell them; or "
         "``ignore``. Numbers with decimals are never matched",
         "match",
-        in_terms=True,
     )
     folds: int = _setting(
         "in how many parts the curator splits the target, to measure the distance to rows that no selection has seen; "
@@ -204,8 +196,8 @@ class RunSettings(_Rounds):
         "for it",
         None,
     )
-    price_per_row: float = _setting("what an owner is paid for each row disclosed", 0.0, in_terms=True, is_fine=True)
-    quorum: int = _setting("how many owners must take part", 1, in_terms=True)
+    price_per_row: float = _setting("what an owner is paid for each row disclosed", 0.0, is_fine=True)
+    quorum: int = _setting("how many owners must take part", 1)
     noise: Literal["secret", "simulated"] = _setting(
         "kind of noise: ``secret``, or ``simulated`` (repeatable with a seed, and NOT private)", "secret"
     )

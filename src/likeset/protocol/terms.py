@@ -1,16 +1,19 @@
-"""The terms of a run: all that parties agree on before anything happens, identified by one digest."""
+"""The terms of a run: all that parties agree on before anything happens, identified by one digest.
+
+Every field is declared once, with its type, the values that it may have, and where it comes from. Terms come from
+strangers: what nobody can mean must not take the memory or the time of whoever reads them.
+"""
 
 import hashlib
 import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import Field, asdict, dataclass, field, fields, is_dataclass, replace
 from datetime import UTC, datetime
-from functools import lru_cache
-from types import MappingProxyType
-from typing import Any, Literal, Self
+from functools import cached_property, lru_cache
+from typing import Any, Literal, Self, cast, get_args, get_origin
 
 import numpy as np
 
@@ -24,53 +27,187 @@ from likeset.privacy.events import Observer, PrivacyUnit, Relation
 from likeset.privacy.guarantee import checked_delta, checked_name
 from likeset.privacy.mwem_mean import CHANGING_SCHEDULES, SCHEDULES
 
+MOST_TEXT = 1 << 17
+"""Characters in the text of terms: as many owners as a stranger may name have a card each."""
 MOST_SHOWN = 500
 """Characters of a text in terms, such as the purpose: stewards are shown that many."""
-
+MOST_SPLIT_TARGET = 1 << 14
+"""Rows of the target of a split run."""
 RELEASE_SCALE = 1.0 / 3.0
 """Gamma of the release relative to that of the selection: wider, to tell relevant rows from others, not detail."""
+SUMMARY_RELEASE = "summary-release"
+"""The name under which releases about the summary must be accepted where not everyone is asked in every round."""
+WITNESS = "witness"
+"""The name under which the card of a witness stands in the terms, where there is one."""
 
-# Terms come from others: what nobody can mean must not take all memory of whoever reads them.
-_MOST_COLUMNS, _MOST_COORDINATES, _MOST_FREQUENCIES = 1 << 20, 1 << 16, 1 << 28
+_MOST_FREQUENCIES = 1 << 28  # numbers in the feature map
+_MOST_SPLIT_SLOTS, _LARGEST_SPLIT_ENTRY = 1 << 20, 256.0  # what the public program takes
+# Gamma times the largest squared distance from the middle of all ranges: the public program takes 2^11, of ranges that
+# are rounded up to whole words.
+_FARTHEST = 2000.0
 _LARGEST_ANGLE, _LARGEST_NORMAL, _SMALLEST_ROWS = 1e30, 8.6, 1e-30
-_DIGEST, _RUN_ID = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{32}")
+_YEARS = range(2000, 2200)  # in which terms may end
 _LONGEST_NAME = 80  # in an error
+_DIGEST, _RUN_ID = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{32}")
 _FINGERPRINT = re.compile(r"[A-Z2-7]{5}(-[A-Z2-7]{5}){7}")
+
+# What a stranger may ask for, beside the ranges of the fields.
+_MOST_OWNERS = 1024
+_MOST_FOREIGN_FREQUENCIES = 1 << 26  # a quarter of a gigabyte, once somebody has approved it
+_MOST_ROUNDS, _MOST_ROUNDS_APART = 10_000, 1_000  # the latter where each round has a price of its own, or an auction
+
+# Below the first, noise drowns any target; above the last there is nothing left to protect. Prices are calibrated by
+# searches that begin near 1/epsilon, and their floating point is sound between these.
+_EPSILON = 1e-6, 10_000.0
+
+Origin = Literal["wish", "fact", "choice", "drawn"]
+_Check = Callable[[str, Any], Any]
+
+
+def _field(meaning: str, check: _Check | None = None, origin: Origin = "choice", **options: Any) -> Any:
+    """A field: ``check`` takes its name and what was given, and returns what is kept, or raises."""
+    metadata = {"meaning": meaning, "check": check, "origin": origin, "range": options.pop("range", ())}
+    return field(metadata=metadata, **options)
+
+
+def _count(meaning: str, most: int, origin: Origin = "choice", *, least: int = 1, **options: Any) -> Any:
+    """A whole number. Kept as a plain one, as all numbers: equal terms have one text, whatever they were made of."""
+
+    def check(name: str, value: object) -> int:
+        return arguments.count(name, value, least=least, most=most)
+
+    return _field(meaning, check, origin, range=(least, most), **options)
+
+
+def _amount(
+    meaning: str, least: float, most: float, origin: Origin = "choice", *, zero: bool = False, **options: Any
+) -> Any:
+    """A number between two others, or 0."""
+
+    def check(name: str, value: object) -> float:
+        number = arguments.positive(name, value, zero=zero)
+        if number and not least <= number <= most:
+            bound = f"at least {least:g}" if number < least else f"at most {most:g}"
+            raise InvalidArgument(name, harmless_value(value), f"must be {bound}")
+        return number
+
+    return _field(meaning, check, origin, range=(least, most), **options)
+
+
+def _truth(name: str, value: object) -> bool:
+    if type(value) is not bool:
+        raise InvalidArgument(name, repr(value), "must be true or false")
+    return value
+
+
+def _text(name: str, value: object) -> str:
+    """A text that can be written, and that a steward is shown in full."""
+    if not isinstance(value, str):
+        raise InvalidArgument(name, type(value).__name__, "must be text")
+    if len(value) > MOST_SHOWN:
+        shown = f"text of {len(value):,} characters"
+        raise InvalidArgument(name, shown, f"must have at most {MOST_SHOWN} characters: a steward reads all of it")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument(name, "other text", "has half of a surrogate pair, which is no character") from None
+    return value
+
+
+def _texts(name: str, value: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(_text(name, word) for word in value)
+
+
+def _digest_or_empty(name: str, value: object) -> str:
+    text = _text(name, value)
+    if text and not is_digest(text):  # a curator looks for a file of that name
+        raise InvalidArgument(name, "other text", "must be 64 hexadecimal digits, or empty")
+    return text
+
+
+def _owner_names(name: str, value: tuple[str, ...]) -> tuple[str, ...]:
+    if not value:
+        raise InvalidArgument(name, "none", "at least one owner is needed")
+    for owner in value:
+        checked_name(name, owner)
+    twice = sorted(owner for owner, times in Counter(value).items() if times > 1)
+    if twice:
+        raise InvalidArgument(name, ", ".join(twice), "an owner may be named once only")
+    return value
+
+
+def _delta(name: str, value: object) -> float:
+    number = checked_delta(arguments.positive(name, value, zero=True))
+    if 0.0 < number < 1e-100:
+        raise InvalidArgument(name, number, "must be 0 or at least 1e-100")
+    return number
+
+
+def _program(name: str, value: object) -> str:
+    if not isinstance(value, str) or not is_digest(value):
+        raise InvalidArgument(name, "other text", "must be the digest of the public program")
+    return value
+
+
+def _fingerprints(_: str, cards: object) -> Mapping[str, str]:
+    """Fingerprints of cards by the names of their parties, in one order; no two of them alike."""
+    if not isinstance(cards, Mapping) or not all(isinstance(name, str) for name in cards):
+        raise InvalidArgument("cards", type(cards).__name__, "must be an object with a fingerprint for each name")
+    for name, fingerprint in cards.items():
+        if not isinstance(fingerprint, str) or _FINGERPRINT.fullmatch(fingerprint) is None:
+            reason = "must be a fingerprint: eight groups of five letters A-Z and digits 2-7, joined by -"
+            raise InvalidArgument(f"cards.{name[:_LONGEST_NAME]}", harmless_value(fingerprint), reason)
+    times = Counter(cards.values())
+    if len(times) < len(cards):
+        alike = sorted(name for name in cards if times[cards[name]] > 1)
+        raise InvalidArgument(f"cards.{alike[0]}", cards[alike[0]], "is another party's card, too")
+    return {name: cards[name] for name in sorted(cards)}
+
+
+def _run_id(name: str, value: object) -> str:
+    if value != "" and not (isinstance(value, str) and _RUN_ID.fullmatch(value)):
+        raise InvalidArgument(name, "other text", "must be 32 hexadecimal digits, or empty")
+    return str(value)
+
+
+def _check_of(declared: "Field[Any]") -> _Check | None:
+    """As declared, or by type; parts that are objects of their own have checked themselves."""
+    if (check := declared.metadata.get("check")) is not None:
+        return cast("_Check", check)
+    if get_origin(declared.type) is Literal:
+        return lambda name, value: arguments.one_of(name, value, get_args(declared.type))
+    checks: dict[Any, _Check] = {str: _text, bool: _truth, tuple[str, ...]: _texts}
+    return checks.get(declared.type)
+
+
+def _check_fields(thing: Any, of: str = "") -> None:
+    """Check every field of a frozen object that is being made, and keep what its check returns."""
+    for declared in fields(thing):
+        if (check := _check_of(declared)) is not None:
+            object.__setattr__(thing, declared.name, check(of + declared.name, getattr(thing, declared.name)))
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
     """What one view may cost in this run."""
 
-    epsilon: float
-    delta: float
+    epsilon: float = _amount("what it may learn, at most", *_EPSILON, zero=True)
+    delta: float = _field("at which epsilon is stated", _delta, range=(1e-100, 1.0))
 
     def __post_init__(self) -> None:
-        checked_delta(self.delta)
-        keep_checked(self, epsilon=arguments.positive("epsilon", self.epsilon, zero=True), delta=float(self.delta))
+        _check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
 class KernelShape:
-    """What is known of the feature map of the releases before anything is drawn; all that it costs follows from this.
+    """What is known of the feature map of the releases before anything is drawn; all costs follow from this."""
 
-    Attributes:
-        columns: number of columns of a row.
-        dimension: length of a feature vector.
-        kind: ``paired``, or ``paper`` for the paper's mean release.
-    """
-
-    columns: int
-    dimension: int
-    kind: Literal["paired", "paper"] = field(default="paired", kw_only=True)
+    columns: int = _count("number of columns of a row", 1 << 20, "fact")
+    dimension: int = _count("length of a feature vector", 1 << 16)
+    kind: Literal["paired", "paper"] = field(default="paired", kw_only=True)  # ``paper``: for its mean release
 
     def __post_init__(self) -> None:
-        arguments.one_of("kind", self.kind, ("paired", "paper"))
-        keep_checked(
-            self,
-            columns=arguments.count("columns", self.columns, most=_MOST_COLUMNS),
-            dimension=arguments.count("dimension", self.dimension, most=_MOST_COORDINATES),
-        )
+        _check_fields(self)
         # All that the map itself would refuse: to build it takes time, and nobody has approved the terms yet.
         if self.kind == "paired" and self.dimension % 2:
             raise InvalidArgument("dimension", self.dimension, "must be even for paired features")
@@ -83,36 +220,24 @@ class KernelShape:
 
 @dataclass(frozen=True, slots=True)
 class Kernel(KernelShape):
-    """The feature map of the releases: owners see it, so it comes from public facts.
+    """The feature map of the releases: owners see it, so it comes from public facts."""
 
-    Attributes:
-        gamma: width of the kernel; wider than the one used for selection.
-        seed: selects the frequencies; public.
-        largest: no number of a row is larger in size: as the schema declares, or as large as gamma allows if 0. Rows
-            beyond it are no rows of the run, so that features of all others are numbers.
-    """
-
-    gamma: float
-    seed: int
+    # Its root and products with squared distances are numbers.
+    gamma: float = _amount("width of the kernel; wider than the one used for selection", 1e-100, 1e100, "drawn")
+    seed: int = _count("selects the frequencies; public", MAX_SEED, "drawn", least=0)
+    # No number of a row is larger in size: as the schema declares, or as large as gamma allows if 0. Rows beyond it are
+    # no rows of the run, so that features of all others are numbers.
     largest: float = field(default=0.0, kw_only=True)
 
     def __post_init__(self) -> None:
         KernelShape.__post_init__(self)
-        keep_checked(
-            self,
-            gamma=arguments.positive("gamma", self.gamma),
-            seed=arguments.count("seed", self.seed, least=0, most=MAX_SEED, most_is="a 256-bit number"),
-        )
         most = _largest_entry(self.gamma, self.columns)
         if most < _SMALLEST_ROWS:
             raise InvalidArgument("gamma", self.gamma, "is too large: no row has features under such a kernel")
-        keep_checked(self, largest=arguments.positive("largest", self.largest, zero=True) or most)
+        object.__setattr__(self, "largest", arguments.positive("largest", self.largest, zero=True) or most)
         if self.largest > most:
-            raise InvalidArgument(
-                "gamma",
-                self.gamma,
-                f"is too large: rows may then have numbers of up to {most:g}, and these have up to {self.largest:g}",
-            )
+            reason = f"rows may then have numbers of up to {most:g}, and these have up to {self.largest:g}"
+            raise InvalidArgument("gamma", self.gamma, f"is too large: {reason}")
 
     def features(self) -> FourierFeatures:
         """The map itself; the same for all parties in a process."""
@@ -124,57 +249,6 @@ def _feature_map(
     columns: int, dimension: int, gamma: float, seed: int, kind: Literal["paired", "paper"]
 ) -> FourierFeatures:
     return FourierFeatures(columns, dimension, gamma, seed, kind)
-
-
-class Fingerprints(Mapping[str, str]):
-    """Fingerprints of cards, by the names of their parties: in one order, never changed, no two of them alike.
-
-    Args:
-        cards: by name, as eight groups of five letters of RFC 4648 base32, joined by ``-``.
-
-    Raises:
-        InvalidArgument: one is written otherwise, or two parties have one card.
-    """
-
-    __slots__ = ("_by_name",)
-
-    def __init__(self, cards: Mapping[str, str] = MappingProxyType({})) -> None:
-        if not isinstance(cards, Mapping) or not all(isinstance(name, str) for name in cards):
-            raise InvalidArgument("cards", type(cards).__name__, "must be an object with a fingerprint for each name")
-        for name, fingerprint in cards.items():
-            if not isinstance(fingerprint, str) or _FINGERPRINT.fullmatch(fingerprint) is None:
-                raise InvalidArgument(
-                    f"cards.{name[:_LONGEST_NAME]}",
-                    arguments.harmless_value(fingerprint),
-                    "must be a fingerprint: eight groups of five letters A-Z and digits 2-7, joined by -",
-                )
-        times = Counter(cards.values())
-        if len(times) < len(cards):
-            alike = sorted(name for name in cards if times[cards[name]] > 1)
-            raise InvalidArgument(f"cards.{alike[0]}", cards[alike[0]], "is another party's card, too")
-        self._by_name = {name: cards[name] for name in sorted(cards)}
-
-    def __getitem__(self, name: str) -> str:
-        return self._by_name[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._by_name)
-
-    def __len__(self) -> int:
-        return len(self._by_name)
-
-    def __eq__(self, other: object) -> bool:
-        return self._by_name == other._by_name if isinstance(other, Fingerprints) else Mapping.__eq__(self, other)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self._by_name.items()))
-
-    def __repr__(self) -> str:
-        return f"Fingerprints({self._by_name})"
-
-
-def is_run_id(text: object) -> bool:
-    return isinstance(text, str) and _RUN_ID.fullmatch(text) is not None
 
 
 def _largest_entry(gamma: float, columns: int) -> float:
@@ -200,40 +274,9 @@ def digest_of_rows(rows: Rows) -> str:
     return hashlib.sha256(head + plain.tobytes()).hexdigest()
 
 
-def check_text(argument: str, value: object) -> None:
-    """Raise unless a value is a text that can be written, and that a steward is shown in full."""
-    if not isinstance(value, str):
-        raise InvalidArgument(argument, type(value).__name__, "must be text")
-    if len(value) > MOST_SHOWN:
-        shown = f"text of {len(value):,} characters"
-        raise InvalidArgument(argument, shown, f"must have at most {MOST_SHOWN} characters: a steward reads all of it")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise InvalidArgument(argument, "other text", "has half of a surrogate pair, which is no character") from None
-
-
-def keep_checked(thing: object, **values: float) -> None:
-    """Put checked numbers in place of what was given, while a frozen object is made."""
-    for name, value in values.items():
-        object.__setattr__(thing, name, value)
-
-
-MOST_SPLIT_SLOTS = 1 << 20
-"""Slots of all owners together: what the public program takes."""
-MOST_SPLIT_TARGET = 1 << 14
-"""Rows of the target."""
-LARGEST_SPLIT_ENTRY = 256.0
-"""No number of a row may be larger in size: what the public program takes."""
-_SMALLEST_GAMMA, _LARGEST_GAMMA = 1e-6, 1e6
-# Gamma times the largest squared distance from the middle of all ranges: the public program takes 2^11, of ranges that
-# are rounded up to whole words.
-_FARTHEST = 2000.0
-
-
 def largest_split(gamma: float, columns: int) -> float:
     """How large numbers of rows may be so that 64 bits hold their distances, in units of the kernel's width."""
-    return min(LARGEST_SPLIT_ENTRY, math.sqrt(_FARTHEST / (gamma * columns)))
+    return min(_LARGEST_SPLIT_ENTRY, math.sqrt(_FARTHEST / (gamma * columns)))
 
 
 def largest_split_gamma(largest: float, columns: int) -> float:
@@ -243,185 +286,132 @@ def largest_split_gamma(largest: float, columns: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SplitShape:
-    """What is known of a split run before anything is drawn.
+    """What is known of a split run before anything is drawn."""
 
-    Attributes:
-        program: digest of the public program; every compute party builds it from its own files.
-        openings: how many rows may be opened to the consumer in all: as many as the summary has.
-    """
-
-    program: str
-    openings: int
+    program: str = _field(
+        "digest of the public program; every compute party builds it from its own files", _program, "fact"
+    )
+    openings: int = _count(
+        "how many rows may be opened to the consumer in all: as many as the summary has", _MOST_SPLIT_SLOTS
+    )
 
     def __post_init__(self) -> None:
-        if not isinstance(self.program, str) or not is_digest(self.program):
-            raise InvalidArgument("split.program", "other text", "must be the digest of the public program")
-        keep_checked(self, openings=arguments.count("split.openings", self.openings, most=MOST_SPLIT_SLOTS))
+        _check_fields(self, of="split.")
 
     def drawn(self, *, gamma: float) -> "SplitTerms":
-        """The same with the kernel's width."""
         return SplitTerms(self.program, self.openings, gamma=gamma)
 
 
 @dataclass(frozen=True, slots=True)
 class SplitTerms(SplitShape):
-    """What all parties of a split run agree on.
+    """What all parties of a split run agree on."""
 
-    Attributes:
-        gamma: width of the selection's kernel. Public: it must not be read off the target.
-    """
-
-    gamma: float = field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        SplitShape.__post_init__(self)
-        keep_checked(self, gamma=arguments.positive("split.gamma", self.gamma))
-        if not _SMALLEST_GAMMA <= self.gamma <= _LARGEST_GAMMA:
-            reason = f"must lie between {_SMALLEST_GAMMA:g} and {_LARGEST_GAMMA:g}; scale the columns"
-            raise InvalidArgument("split.gamma", self.gamma, reason)
-
-
-SUMMARY_RELEASE = "summary-release"
-"""The name under which releases about the summary must be accepted where not everyone is asked in every round."""
-
-# Terms come from others: what nobody can mean must not take all memory of whoever reads them.
-_MOST_RECORD_BYTES = 1 << 28
-_MOST_ROWS = 1 << 53  # beyond it a count and its float64 are no longer the same number
+    gamma: float = _amount(
+        "width of the selection's kernel. Public: it must not be read off the target.", 1e-6, 1e6, "drawn", kw_only=True
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedTerms:
     """What is fixed of the terms of one run before anything is drawn for it.
 
-    Attributes:
-        run: name of the run; a (run, round, kind) is answered once.
-        consumer: who wants the summary.
-        purpose: what for, in words.
-        owners: who is invited, in the public order that breaks ties.
-        quorum: how many owners must take part.
-        schema_digest: of the schema that declares the columns; empty for bare arrays.
-        columns: names of the columns that leave an owner; empty for bare arrays.
-        record_bytes: how long the record of a row and its label may be, by its schema; 0 for bare arrays.
-        kernel: what is known of the feature map of the releases.
-        split: who computes in the curator's place, on shares; None for a curator who is trusted with rows.
-        protocol: ``sealed`` or ``interactive``.
-        size: rows of the summary (the paper's p).
-        target_size: rows of the target (m), public; under add-or-remove declared beforehand and near the true number.
-        offer_factor: about how many rows are offered, in all, for each row of the summary.
-        offers: ``tilted`` toward the target's release, or ``uniform``, without any release.
-        labels: ``match`` where owners and the curator may use labels to find the target's classes, or ``ignore``.
-        thinning: whether owners thin more candidates than they offer to an offer that represents them.
-        target_budget: what owners may learn about the target.
-        owner_budget: what owners may learn about one another's rows.
-        relation: what neighbouring data are.
-        rows_per_unit: how many rows of one unit of privacy take part, at most: 1 if the unit is a row.
-        id_column: the column that says which rows belong to one unit; empty where the schema declares none.
-        auction: who is asked: ``everyone``, ``threshold`` or ``paper``.
-        auction_epsilon: of one use of the auction; 0 with ``everyone``.
-        auction_offset: with ``threshold``, about how many owners are asked; 0 otherwise.
-        auction_patience: with ``paper``, after how many rounds with the same bid a row is asked for; 0 otherwise.
-        summary_release: what ``interactive`` tells owners about the summary so far: ``none``, ``gaussian``, ``mwem``.
-        seed_rows: how many public rows start the summary of ``interactive``; never owners' rows.
-        seed_digest: which rows these are (``digest_of_rows``); empty where there are none.
-        schedule: the paper's schedule by name for ``mwem``; empty where the budget is split for the user.
-        promised_epsilon: from which ``theorem`` and ``proof`` compute their steps; 0 otherwise. It limits nothing.
-        price_per_row: what an owner is paid for each row disclosed; depends on nobody else's data.
-        accept_unproven: names of parts without a proof that all parties accept.
-        version: of the package.
+    Where a field comes from: ``wish`` (a setting of the same name), ``fact`` (of the same name about the data),
+    ``choice`` (made from both), ``drawn`` (for the run).
     """
 
-    run: str
-    consumer: str
-    purpose: str
-    owners: tuple[str, ...]
-    quorum: int
-    schema_digest: str
-    columns: tuple[str, ...]
-    record_bytes: int
-    kernel: KernelShape
-    split: SplitShape | None = None
-    protocol: Literal["sealed", "interactive"]
-    size: int
-    target_size: int
-    offer_factor: float
-    offers: Literal["tilted", "uniform"]
-    labels: Literal["match", "ignore"]
-    thinning: bool
-    target_budget: Budget
-    owner_budget: Budget
-    relation: Relation
-    rows_per_unit: int
-    id_column: str
-    auction: Literal["everyone", "threshold", "paper"]
-    auction_epsilon: float
-    auction_offset: int
-    auction_patience: int
-    summary_release: Literal["none", "gaussian", "mwem"]
-    seed_rows: int
-    seed_digest: str
-    schedule: str
-    promised_epsilon: float
-    price_per_row: float
-    accept_unproven: tuple[str, ...]
-    version: str
+    run: str = _field("name of the run; a (run, round, kind) is answered once", checked_name, "fact")
+    consumer: str = _field("who wants the summary", checked_name, "fact")
+    purpose: str = _field("what for, in words", origin="fact")
+    owners: tuple[str, ...] = _field("who is invited, in the public order that breaks ties", _owner_names, "fact")
+    quorum: int = _field("how many owners must take part", origin="wish")  # its range depends on the owners
+    schema_digest: str = _field(
+        "of the schema that declares the columns; empty for bare arrays", _digest_or_empty, "fact"
+    )
+    columns: tuple[str, ...] = _field("names of the columns that leave an owner; empty for bare arrays")
+    record_bytes: int = _count(
+        "how long the record of a row and its label may be, by its schema; 0 for bare arrays", 1 << 28, "fact", least=0
+    )
+    kernel: KernelShape  # what is known of the feature map of the releases
+    split: SplitShape | None = None  # who computes on shares; None for a curator who is trusted with rows
+    protocol: Literal["sealed", "interactive"] = _field("``sealed`` or ``interactive``", origin="wish")
+    size: int = _count("rows of the summary (the paper's p)", 1_000_000, "wish")
+    target_size: int = _count(
+        "rows of the target (m), public; under add-or-remove declared beforehand and near the true number",
+        1 << 40,
+        "fact",
+    )
+    # Below the first no row at all would be offered by the most owners, of the largest summary.
+    offer_factor: float = _amount(
+        "about how many rows are offered, in all, for each row of the summary", 1e-6, 1_000_000, "wish"
+    )
+    offers: Literal["tilted", "uniform"] = _field(
+        "``tilted`` toward the target's release, or ``uniform``, without any release"
+    )
+    labels: Literal["match", "ignore"] = _field(
+        "``match`` where owners and the curator may use labels to find the target's classes, or ``ignore``",
+        origin="wish",
+    )
+    thinning: bool = _field(
+        "whether owners thin more candidates than they offer to an offer that represents them", origin="wish"
+    )
+    target_budget: Budget  # what owners may learn about the target
+    owner_budget: Budget  # what owners may learn about one another's rows
+    relation: Relation  # what neighbouring data are
+    rows_per_unit: int = _count(
+        "how many rows of one unit of privacy take part, at most: 1 if the unit is a row", 1_000_000, "fact"
+    )
+    id_column: str = _field(
+        "the column that says which rows belong to one unit; empty where the schema declares none", origin="fact"
+    )
+    auction: Literal["everyone", "threshold", "paper"] = _field(
+        "who is asked: ``everyone``, ``threshold`` or ``paper``"
+    )
+    # Noise is of 1/epsilon ranks, and there are at most a thousand: a millionth asks everybody, which is free where it
+    # is called so, and at a thousand there is no noise left.
+    auction_epsilon: float = _amount("of one use of the auction; 0 with ``everyone``", 1e-6, 1_000.0, zero=True)
+    auction_offset: int = _count(
+        "with ``threshold``, about how many owners are asked; 0 otherwise", 10_000_000, least=0
+    )
+    auction_patience: int = _count(
+        "with ``paper``, after how many rounds with the same bid a row is asked for; 0 otherwise", _MOST_ROUNDS, least=0
+    )
+    summary_release: Literal["none", "gaussian", "mwem"] = _field(
+        "what ``interactive`` tells owners about the summary so far: ``none``, ``gaussian``, ``mwem``", origin="wish"
+    )
+    seed_rows: int = _count(
+        "how many public rows start the summary of ``interactive``; never owners' rows", 1_000_000, least=0
+    )
+    seed_digest: str = _field("which rows these are (``digest_of_rows``); empty where there are none")
+    schedule: str = _field(
+        "the paper's schedule by name for ``mwem``; empty where the budget is split for the user",
+        lambda name, value: arguments.one_of(name, value, ("", *SCHEDULES)),
+        "wish",
+    )
+    promised_epsilon: float = _amount(
+        "from which ``theorem`` and ``proof`` compute their steps; 0 otherwise. It limits nothing", *_EPSILON, zero=True
+    )
+    # Sums of money are numbers.
+    price_per_row: float = _amount(
+        "what an owner is paid for each row disclosed; depends on nobody else's data", 1e-100, 1e100, "wish", zero=True
+    )
+    accept_unproven: tuple[str, ...] = _field("names of parts without a proof that all parties accept")
+    version: str = _field("of the package", origin="fact")
 
     def __post_init__(self) -> None:
-        self._check_words()
-        self._check_numbers()
-        self._check_combination()
-
-    def _check_words(self) -> None:
-        checked_name("run", self.run)
-        checked_name("consumer", self.consumer)
-        if not self.owners:
-            raise InvalidArgument("owners", "none", "at least one owner is needed")
-        for name in self.owners:
-            checked_name("owners", name)
-        twice = sorted(name for name, times in Counter(self.owners).items() if times > 1)
-        if twice:
-            raise InvalidArgument("owners", ", ".join(twice), "an owner may be named once only")
+        _check_fields(self)
+        quorum = arguments.count("quorum", self.quorum, most=len(self.owners), most_is="the number of owners")
+        object.__setattr__(self, "quorum", quorum)
         reserved = {"curator", self.consumer} & set(self.owners)
         if reserved or self.consumer == "curator":
             raise InvalidArgument("owners", ", ".join(sorted(reserved or {"curator"})), "is another party's name")
-        for argument in ("purpose", "schema_digest", "id_column", "seed_digest", "version"):
-            check_text(argument, getattr(self, argument))
-        if self.schema_digest and not is_digest(self.schema_digest):
-            # A curator looks for a file of that name.
-            raise InvalidArgument("schema_digest", "other text", "must be 64 hexadecimal digits, or empty")
-        for argument in ("columns", "accept_unproven"):
-            for word in getattr(self, argument):
-                check_text(argument, word)
-        arguments.one_of("protocol", self.protocol, ("sealed", "interactive"))
-        arguments.one_of("offers", self.offers, ("tilted", "uniform"))
-        arguments.one_of("labels", self.labels, ("match", "ignore"))
-        arguments.one_of("auction", self.auction, ("everyone", "threshold", "paper"))
-        arguments.one_of("summary_release", self.summary_release, ("none", "gaussian", "mwem"))
-        arguments.one_of("schedule", self.schedule, ("", *SCHEDULES))
-
-    def _check_numbers(self) -> None:
-        """Kept as plain numbers: equal terms have one text, whatever their numbers were made of."""
-        if type(self.thinning) is not bool:
-            raise InvalidArgument("thinning", repr(self.thinning), "must be true or false")
-        keep_checked(
-            self,
-            quorum=arguments.count("quorum", self.quorum, most=len(self.owners), most_is="the number of owners"),
-            record_bytes=arguments.count("record_bytes", self.record_bytes, least=0, most=_MOST_RECORD_BYTES),
-            size=arguments.count("size", self.size, most=_MOST_ROWS),
-            target_size=arguments.count("target_size", self.target_size, most=_MOST_ROWS),
-            offer_factor=arguments.positive("offer_factor", self.offer_factor),
-            rows_per_unit=arguments.count("rows_per_unit", self.rows_per_unit, most=_MOST_ROWS),
-            auction_epsilon=arguments.positive("auction_epsilon", self.auction_epsilon, zero=True),
-            auction_offset=arguments.count("auction_offset", self.auction_offset, least=0, most=_MOST_ROWS),
-            auction_patience=arguments.count("auction_patience", self.auction_patience, least=0, most=_MOST_ROWS),
-            promised_epsilon=arguments.positive("promised_epsilon", self.promised_epsilon, zero=True),
-            seed_rows=arguments.count("seed_rows", self.seed_rows, least=0, most=_MOST_ROWS),
-            price_per_row=arguments.positive("price_per_row", self.price_per_row, zero=True),
-        )
-        if self.offer_factor * self.size > _MOST_ROWS:
-            raise InvalidArgument("offer_factor", self.offer_factor, "asks for more rows than can be counted")
+        self._check_combination()
+        self._check_split()
+        for name, reason in self.unproven_parts():
+            if name not in self.accept_unproven:
+                raise UnprovenPart(name, reason)
 
     def _check_combination(self) -> None:
-        """Parts that do not go together, and parts without a proof that nobody accepted by name."""
+        """Parts that do not go together."""
         if self.protocol == "sealed" and (self.summary_release != "none" or self.auction == "paper" or self.schedule):
             raise InvalidArgument(
                 "protocol", "sealed", "has no summary release, paper auction or schedule: those are of interactive"
@@ -463,10 +453,6 @@ class PlannedTerms:
                 summary_released=self.summary_release != "none",
                 offset=self.auction_offset,
             )
-        self._check_split()
-        for name, reason in self.unproven_parts():
-            if name not in self.accept_unproven:
-                raise UnprovenPart(name, reason)
 
     def _check_split(self) -> None:
         split = self.split
@@ -483,8 +469,8 @@ class PlannedTerms:
         if self.target_size > MOST_SPLIT_TARGET:
             reason = f"is too large for a split curator: at most {MOST_SPLIT_TARGET:,} rows"
             raise InvalidArgument("target_size", self.target_size, reason)
-        if self.rows_per_owner * len(self.owners) > MOST_SPLIT_SLOTS:
-            reason = f"asks for more than the {MOST_SPLIT_SLOTS:,} rows that a split curator takes"
+        if self.rows_per_owner * len(self.owners) > _MOST_SPLIT_SLOTS:
+            reason = f"asks for more than the {_MOST_SPLIT_SLOTS:,} rows that a split curator takes"
             raise InvalidArgument("offer_factor", self.offer_factor, reason)
 
     def unproven_parts(self) -> tuple[tuple[str, str], ...]:
@@ -524,34 +510,28 @@ class PlannedTerms:
         return self.rows_per_owner if self.split is None else min(self.rows_per_owner, self.split.openings)
 
 
-WITNESS = "witness"
-"""The name under which the card of a witness stands in the terms, where there is one."""
-_YEARS = range(2000, 2200)  # in which terms may end
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Terms(PlannedTerms):
-    """The terms of one run: as planned, with what was drawn for it.
-
-    Attributes:
-        kernel: as planned, with all that the feature map of the releases needs.
-        split: as planned, with the width of the selection's kernel.
-        expires: until when the terms may be used, ISO 8601 (UTC if it names no zone); empty for no end. Engines compare
-            it with their clocks.
-        run_id: of the run, drawn at random: 32 hexadecimal digits; empty among parties in one house.
-        cards: fingerprints of the parties' cards, by their names in the terms: the consumer, every owner, ``curator``
-            and, where there is one, ``witness``; empty among parties in one house.
-    """
+    """The terms of one run: as planned, with what was drawn for it."""
 
     kernel: Kernel
     split: SplitTerms | None = None
-    expires: str
-    run_id: str = ""
-    cards: Mapping[str, str] = field(default_factory=Fingerprints)
+    expires: str = _field(
+        "until when the terms may be used, ISO 8601 (UTC if it names no zone); empty for no end. Engines compare it "
+        "with their clocks"
+    )
+    run_id: str = _field("32 hexadecimal digits; empty among parties in one house", _run_id, "drawn", default="")
+    cards: Mapping[str, str] = _field(
+        "fingerprints by name: the consumer's, every owner's, ``curator``'s and, where there is one, ``witness``'s; "
+        "empty among parties in one house",
+        _fingerprints,
+        "fact",
+        default_factory=dict,
+        hash=False,
+    )
 
     def __post_init__(self) -> None:
         PlannedTerms.__post_init__(self)
-        check_text("expires", self.expires)
         _ = self.end
         self._check_parties()
         self._check_computing()
@@ -589,9 +569,6 @@ class Terms(PlannedTerms):
 
     def _check_parties(self) -> None:
         """Either every party is named by its card, and the run by its number, or no party is."""
-        object.__setattr__(self, "cards", Fingerprints(self.cards))  # however it was given, the terms have a hash
-        if self.run_id != "" and not is_run_id(self.run_id):
-            raise InvalidArgument("run_id", "other text", "must be 32 hexadecimal digits, or empty")
         if bool(self.run_id) != bool(self.cards):
             raise InvalidArgument("cards", f"{len(self.cards)} cards", "go with a run_id: both are given, or neither")
         if not self.cards:
@@ -601,7 +578,7 @@ class Terms(PlannedTerms):
         expected = {self.consumer, *self.owners, "curator"}
         odd = sorted((set(self.cards) - {WITNESS}) ^ expected)
         if odd:
-            name = arguments.harmless_value(odd[0])
+            name = harmless_value(odd[0])
             raise InvalidArgument("cards", name, "there must be a card for each party, and for nobody else")
 
     def _check_computing(self) -> None:
@@ -627,45 +604,44 @@ class Terms(PlannedTerms):
             moment = datetime.fromisoformat(self.expires if self.expires.isprintable() else "")
         except ValueError as error:
             raise InvalidArgument(
-                "expires", arguments.harmless_value(self.expires), "must be a date or time, such as 2031-01-31"
+                "expires", harmless_value(self.expires), "must be a date or time, such as 2031-01-31"
             ) from error
         if moment.year not in _YEARS:
             reason = (
                 f"must lie in the years {_YEARS[0]} to {_YEARS[-1]}: homes count days from it, and keep keys until it"
             )
-            raise InvalidArgument("expires", arguments.harmless_value(self.expires), reason)
+            raise InvalidArgument("expires", harmless_value(self.expires), reason)
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
-    @property
+    @cached_property
     def digest(self) -> str:
-        return _digest_of(_ThisOne(self))
+        return hashlib.sha256(b"likeset/terms/4\n" + self.to_json().encode()).hexdigest()
 
     def to_json(self) -> str:
         """As canonical text: equal terms give equal text."""
-        return canonical_text(self.document())
+        return _canonical_text(self.document())
 
     def document(self) -> dict[str, Any]:
         """As plain data: what ``to_json`` writes."""
         document = PlannedTerms.document(self)
         document["kernel"]["seed"] = f"{self.kernel.seed:x}"
-        return {**document, "cards": dict(self.cards)}
+        return document
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """The terms that ``to_json`` wrote; a field too many, too few or of another type is refused."""
-        return cls.from_document(plain_data(text))
-
-    @classmethod
-    def from_document(cls, document: Any) -> Self:
-        """The terms in what ``plain_data`` read; a field too many, too few or of another type is refused."""
+        try:
+            document = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise InvalidArgument("terms", f"text of {len(text)} characters", "is not JSON") from error
         expected = {declared.name for declared in fields(cls)}
         if not isinstance(document, dict) or set(document) != expected:
             known = set(document) if isinstance(document, dict) else set()
             odd = ", ".join(sorted(known ^ expected)) or "the whole"
             raise InvalidArgument("terms", odd, "must have exactly the fields of Terms")
-        document = dict(document)
         try:
-            document["kernel"] = Kernel(**{**document["kernel"], "seed": int(document["kernel"]["seed"], 16)})
+            kernel = document["kernel"]
+            document["kernel"] = Kernel(**{**kernel, "seed": int(kernel["seed"], 16)})
             if document["split"] is not None:
                 document["split"] = SplitTerms(**document["split"])
             for name in ("target_budget", "owner_budget"):
@@ -686,84 +662,24 @@ class Terms(PlannedTerms):
         return replace(self, **changes)
 
 
-def plain_data(text: str) -> Any:
-    """What the text of terms says, before anything in it is checked.
-
-    Raises:
-        InvalidArgument: it is not JSON.
-    """
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidArgument("terms", f"text of {len(text)} characters", "is not JSON") from error
-
-
-def canonical_text(document: dict[str, Any]) -> str:
+def _canonical_text(document: dict[str, Any]) -> str:
     return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-class _ThisOne:
-    """Terms, the same only as themselves: to compare what two of them say takes longer the more owners they name."""
-
-    __slots__ = ("terms",)
-
-    def __init__(self, terms: Terms) -> None:
-        self.terms = terms
-
-    def __hash__(self) -> int:
-        return id(self.terms)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ThisOne) and self.terms is other.terms
+def checked(name: str, value: object, *, called: str = "") -> Any:
+    """A value for a field of the terms, before there are any; errors name it as it is ``called``."""
+    check = _CHECKS[name]
+    return value if check is None else check(called or name, value)
 
 
-@lru_cache(maxsize=64)
-def _digest_of(this: _ThisOne) -> str:
-    return _digest(this.terms)
-
-
-@lru_cache(maxsize=16)
-def _digest(terms: Terms) -> str:
-    """Kept: with thousands of owners, each of them asks, and the text names them all."""
-    return hashlib.sha256(b"likeset/terms/4\n" + terms.to_json().encode()).hexdigest()
-
-
-MOST_TEXT = 1 << 17
-"""Characters in the text of terms: as many owners as there may be have a card each."""
-
-_MOST_FOREIGN_FREQUENCIES = (
-    1 << 26
-)  # numbers in the feature map: a quarter of a gigabyte, once somebody has approved it
-_MOST_OWNERS = 1024
-_MOST_ROUNDS = 10_000
-_MOST_ROUNDS_APART = 1_000  # where each round has noise and a price of its own, or an auction
-_Range = tuple[float, float]  # the least and the most; 0 is always let through to the terms' own checks
-_NUMBERS: dict[str, _Range] = {
-    "size": (1, 1_000_000),
-    "target_size": (1, 1 << 40),
-    "seed_rows": (1, 1_000_000),
-    "rows_per_unit": (1, 1_000_000),
-    "quorum": (1, _MOST_OWNERS),
-    # Below the first no row at all would be offered by the most owners, of the largest summary.
-    "offer_factor": (1e-6, 1_000_000),
-    # Noise is of 1/epsilon ranks, and there are at most a thousand: a millionth asks everybody, which is free where it
-    # is called so, and at a thousand there is no noise left.
-    "auction_epsilon": (1e-6, 1_000.0),
-    "auction_offset": (1, 10_000_000),
-    "auction_patience": (1, _MOST_ROUNDS),
-    "price_per_row": (1e-100, 1e100),  # so that sums of money are numbers
-    "promised_epsilon": (1e-6, 10_000.0),  # as of a budget
+_CHECKS = {
+    declared.name: _check_of(declared) for part in (KernelShape, Budget, PlannedTerms) for declared in fields(part)
 }
-# Below the first, noise drowns any target; above the last there is nothing left to protect. Prices are calibrated by
-# searches that begin near 1/epsilon, and their floating point is sound between these.
-_BUDGET: dict[str, _Range] = {"epsilon": (1e-6, 10_000.0), "delta": (1e-100, 1.0)}
-_GAMMA = (1e-100, 1e100)  # so that its square root and products with squared distances are numbers
-_NUMBERS_OF_PARTS: dict[str, dict[str, _Range]] = {
-    "kernel": {"columns": (1, 1 << 20), "dimension": (1, 1 << 16), "gamma": _GAMMA},
-    "split": {"openings": (1, MOST_SPLIT_SLOTS), "gamma": _GAMMA},
-    "target_budget": _BUDGET,
-    "owner_budget": _BUDGET,
-}
+
+
+def names_from(origin: Origin) -> tuple[str, ...]:
+    """Fields of planned terms that come from a setting, or a fact, of the same name."""
+    return tuple(declared.name for declared in fields(PlannedTerms) if declared.metadata.get("origin") == origin)
 
 
 def read_foreign(text: str) -> Terms:
@@ -771,14 +687,13 @@ def read_foreign(text: str) -> Terms:
 
     Raises:
         BadMessage: the text is too long.
-        InvalidArgument: it does not describe terms, or names numbers that nobody can mean.
+        InvalidArgument: it does not describe terms, or asks for what nobody can mean.
     """
     if len(text) > MOST_TEXT:
         raise BadMessage(f"terms of {len(text)} characters are too long; at most {MOST_TEXT:,}")
-    document = plain_data(text)
-    if isinstance(document, dict):
-        _check_document(document)
-    return Terms.from_document(document)
+    terms = Terms.from_json(text)
+    _check_work(terms)
+    return terms
 
 
 def read_foreign_canonical(text: str) -> Terms:
@@ -786,7 +701,7 @@ def read_foreign_canonical(text: str) -> Terms:
 
     Raises:
         BadMessage: the text is too long, or not the canonical one.
-        InvalidArgument: it does not describe terms, or names numbers that nobody can mean.
+        InvalidArgument: it does not describe terms, or asks for what nobody can mean.
     """
     terms = read_foreign(text)
     if terms.to_json() != text:
@@ -801,50 +716,29 @@ def check_meant(terms: PlannedTerms, *, room: int = 0) -> None:
         terms: as they are, or what is fixed of them.
         room: characters to leave for what is not.
     """
-    text, most = canonical_text(terms.document()), MOST_TEXT - room
-    if len(text) > most:
+    length, most = len(_canonical_text(terms.document())), MOST_TEXT - room
+    if length > most:
         reason = f"may have at most {most:,}; shorten the purpose and the names of owners and columns"
-        raise InvalidArgument("terms", f"text of {len(text):,} characters", reason)
-    _check_document(json.loads(text))
+        raise InvalidArgument("terms", f"text of {length:,} characters", reason)
+    _check_work(terms)
 
 
 def check_between(terms: Terms) -> None:
-    """Raise unless terms name the run and every party, as those between organisations do.
-
-    Raises:
-        InvalidArgument: they are of parties in one house.
-    """
+    """Raise unless terms name the run and every party, as those between organisations do."""
     if not terms.cards:
         raise InvalidArgument(
             "cards", "none", "terms between organisations name every party by the fingerprint of its card"
         )
 
 
-def _check_document(document: dict[str, Any]) -> None:
-    _check_numbers(document, _NUMBERS)
-    parts = {name: part for name in _NUMBERS_OF_PARTS if isinstance(part := document.get(name), dict)}
-    for name, part in parts.items():
-        _check_numbers(part, _NUMBERS_OF_PARTS[name], of=f"{name}.")
-    given = (parts.get("kernel", {}).get(name) for name in ("columns", "dimension"))
-    sides = [side for side in given if isinstance(side, int | float)]
-    if math.prod(sides) > _MOST_FOREIGN_FREQUENCIES:
-        raise InvalidArgument("kernel", " x ".join(map(str, sides)), "is too large a feature map")
-    owners = document.get("owners")
-    if isinstance(owners, list) and len(owners) > _MOST_OWNERS:
-        raise InvalidArgument("owners", len(owners), f"is more than anybody can mean; at most {_MOST_OWNERS:,}")
-    if document.get("protocol") == "interactive":
-        apart = document.get("auction") == "threshold" or document.get("schedule") in CHANGING_SCHEDULES
-        _check_numbers(document, {"size": (1, _MOST_ROUNDS_APART if apart else _MOST_ROUNDS)})
-
-
-def _check_numbers(document: dict[str, Any], limits: dict[str, _Range], *, of: str = "") -> None:
-    for name, (least, most) in limits.items():
-        value = document.get(name)
-        if not isinstance(value, int | float) or value == 0:
-            continue
-        if value < least:
-            raise InvalidArgument(
-                of + name, harmless_value(value), f"is less than anybody can mean; at least {least:g}"
-            )
-        if not value <= most:  # which NaN is not, either
-            raise InvalidArgument(of + name, harmless_value(value), f"is more than anybody can mean; at most {most:,g}")
+def _check_work(terms: PlannedTerms) -> None:
+    """What terms ask of whoever reads, prices and answers them; those in one house may ask for more."""
+    columns, dimension, owners = terms.kernel.columns, terms.kernel.dimension, len(terms.owners)
+    if columns * dimension > _MOST_FOREIGN_FREQUENCIES:
+        raise InvalidArgument("kernel", f"{columns} x {dimension}", "is too large a feature map")
+    if owners > _MOST_OWNERS:
+        raise InvalidArgument("owners", owners, f"is more than anybody can mean; at most {_MOST_OWNERS:,}")
+    apart = terms.auction == "threshold" or terms.schedule in CHANGING_SCHEDULES
+    rounds = _MOST_ROUNDS_APART if apart else _MOST_ROUNDS
+    if terms.protocol == "interactive" and terms.size > rounds:
+        raise InvalidArgument("size", terms.size, f"is more than anybody can mean; at most {rounds:,}")
