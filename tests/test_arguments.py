@@ -20,7 +20,7 @@ from likeset.geometry.kernels import (
     rbf_kernel,
     squared_mmd,
 )
-from likeset.geometry.offers import draw, fit, uniform
+from likeset.geometry.offers import fit, uniform
 from likeset.geometry.weights import weights
 
 CANARY = 31337.25
@@ -147,9 +147,6 @@ def test_other_arguments_are_refused_by_name(name: str, changed: dict[str, Any],
 
 
 def test_draws_do_not_show_rows_that_are_given_in_the_place_of_others() -> None:
-    good: dict[str, Any] = {"scores": [1.0], "row_numbers": [0], "count": 1, "key": 0}
-    for place in ("scores", "count", "key"):
-        assert refusal(draw, good | {place: GOOD}).argument == place
     refusal(uniform, {"owner_sizes": [GOOD, GOOD], "size": 1, "coins": COINS})
 
 

@@ -39,9 +39,7 @@ SIGNATURES = {
     "likeset.geometry.offers.uniform": "(owner_sizes, size, *, coins)",
     "likeset.geometry.kernels.median_gamma": "(rows, *, scale, coins, sample)",
     "likeset.geometry.greedy.swap": "(pool, target, selected, *, gamma, passes, target_weights)",
-    "likeset.geometry.offers.draw": "(scores, row_numbers, count, *, key)",
     "likeset.geometry.offers.fit": "(features, released, *, noise_energy, wanted, population, log_weights)",
-    "likeset.geometry.offers.merge": "(draws, count)",
     "likeset.geometry.weights.weights": "(selected, target, *, gamma, target_weights)",
 }
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry import offers
-from likeset.geometry.features import TILE_ROWS, FourierFeatures, Projection
+from likeset.geometry.features import TILE_ROWS, FourierFeatures, Projection, Stream
 from likeset.geometry.kernels import one_thread_a_product
 
 _ROWS = public_coins(0).random((3 * TILE_ROWS + 77, 12), dtype=np.float32)
@@ -107,14 +107,14 @@ def test_the_setting_of_the_library_comes_back_when_the_last_one_leaves() -> Non
 def test_the_large_perturbations_are_found_without_the_small_ones(
     first: int, rows: int, key: int, least: float
 ) -> None:
-    every = offers.perturbations(np.arange(first, first + rows), key=key)
+    every = -np.log(-np.log(Stream("tilt/perturbations", key).uniforms(first, rows)))
     places, values = offers.large_perturbations(first, rows, key=key, least=least)
     assert places.tolist() == np.flatnonzero(every >= least).tolist()
     assert values.tobytes() == every[places].tobytes()
 
 
 def test_a_threshold_at_a_perturbation_itself_keeps_it() -> None:
-    every = offers.perturbations(np.arange(200), key=3)
+    every = -np.log(-np.log(Stream("tilt/perturbations", 3).uniforms(0, 200)))
     for least in every:
         places, _ = offers.large_perturbations(0, 200, key=3, least=float(least))
         assert places.tolist() == np.flatnonzero(every >= least).tolist()

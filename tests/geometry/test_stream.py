@@ -8,7 +8,6 @@ import reference_stream
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chance import public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry.features import MAX_SEED, Stream, open_unit
 
@@ -44,24 +43,6 @@ def test_consecutive_words_follow_the_specification(purpose: str, seed: int, fir
     assert [int(word) for word in words] == [
         reference_stream.word(purpose, seed, position) for position in range(first, first + count)
     ]
-
-
-@given(
-    seed=st.integers(0, MAX_SEED),
-    positions=st.lists(st.one_of(st.integers(0, 30), st.integers(0, 10**12), st.integers(0, 2**63 - 1)), max_size=8),
-)
-def test_words_at_scattered_positions_follow_the_specification(seed: int, positions: list[int]) -> None:
-    words = Stream("scattered", seed).words_at(np.array(positions, dtype=np.int64))
-    assert [int(word) for word in words] == [reference_stream.word("scattered", seed, place) for place in positions]
-
-
-def test_dense_and_scattered_look_ups_agree_whatever_the_order() -> None:
-    """70000 positions exceed one batch of the scattered look-up; a spacing of 5 is scattered, of 1 dense."""
-    stream = Stream("order", 7)
-    positions = public_coins(0).permutation(70_000).astype(np.int64)
-    everything = stream.words(0, 5 * 70_000)
-    np.testing.assert_array_equal(stream.words_at(positions), everything[positions])
-    np.testing.assert_array_equal(stream.words_at(5 * positions), everything[5 * positions])
 
 
 def test_uniforms_lie_strictly_between_zero_and_one_at_the_ends_of_the_range() -> None:

@@ -16,7 +16,7 @@ from chance import examples, public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry import offers
 from likeset.geometry.features import FourierFeatures
-from likeset.geometry.offers import Draw, draw, fit, merge
+from likeset.geometry.offers import Draw, fit, large_perturbations, largest
 
 FEATURES = FourierFeatures(columns=3, dimension=60, gamma=0.2, seed=4)
 
@@ -198,37 +198,18 @@ def test_the_bits_of_a_score_do_not_depend_on_the_block(dimension: int, cuts: li
 # The draw.
 
 
-@given(
-    table=st.dictionaries(
-        st.one_of(st.integers(0, 50), st.integers(0, 10**12)), st.floats(-30, 30), min_size=1, max_size=40
-    ),
-    parts=st.integers(1, 6),
-    count=st.integers(0, 45),
-    key=st.integers(0, 2**256 - 1),
-    seed=st.integers(0, 99),
-)
-def test_draws_over_parts_in_any_order_merge_to_the_draw_over_all_rows(
-    table: dict[int, float], parts: int, count: int, key: int, seed: int
-) -> None:
-    coins = public_coins(seed)
-    numbers, scores = np.array(list(table), dtype=np.int64), np.array(list(table.values()))
-    whole = draw(scores, numbers, count, key=key)
-    shuffled = coins.permutation(len(numbers))
-    shards = np.array_split(shuffled, parts)
-    drawn = [draw(scores[shard], numbers[shard], count + int(coins.integers(3)), key=key) for shard in shards]
-    flat = merge(drawn, count)
-    nested = merge([merge(drawn[:2], count), merge(drawn[2:][::-1], count)], count)
-    assert len(whole) == min(count, len(table))
-    for merged in (flat, nested):
-        np.testing.assert_array_equal(merged.row_numbers, whole.row_numbers)
-        np.testing.assert_array_equal(merged.perturbed, whole.perturbed)
+def draw(scores: Sequence[float] | NDArray[np.float64], count: int, *, key: int, first: int = 0) -> Draw:
+    """From rows that follow each other in a table, all at once."""
+    _, perturbations = large_perturbations(first, len(scores), key=key, least=-math.inf)
+    return largest(np.arange(first, first + len(scores)), np.asarray(scores) + perturbations, count)
 
 
-def test_a_perturbed_score_is_the_score_plus_the_gumbel_noise_of_its_row_number() -> None:
+@pytest.mark.parametrize("first", [0, 3, 999_999_999_998, 2**62])
+def test_a_perturbed_score_is_the_score_plus_the_gumbel_noise_of_its_row_number(first: int) -> None:
     """-log(-log(u)) with u from the stream ``tilt/perturbations`` of the owner's key, also far out in a table."""
-    numbers = [3, 10**12, 0, 2**62, 999_999_999_999, 17]
     scores = [0.5, -1.0, 2.0, 0.0, 0.25, -3.0]
-    drawn = draw(scores, numbers, 6, key=12345)
+    numbers = range(first, first + 6)
+    drawn = draw(scores, 6, key=12345, first=first)
     expected = {
         number: score - math.log(-math.log(reference_stream.uniform("tilt/perturbations", 12345, number)))
         for number, score in zip(numbers, scores, strict=True)
@@ -237,20 +218,9 @@ def test_a_perturbed_score_is_the_score_plus_the_gumbel_noise_of_its_row_number(
     assert drawn.perturbed.tolist() == pytest.approx(sorted(expected.values(), reverse=True), rel=1e-12)
 
 
-def test_a_table_with_large_gaps_is_drawn_from_quickly() -> None:
-    """50000 numbers up to 10**12; one generator for each would take seconds, arithmetic takes a blink."""
-    numbers = np.unique(public_coins(0).integers(10**12, size=50_000))
-    scores = np.zeros(len(numbers))
-    whole = draw(scores, numbers, 20, key=1)
-    halves = [draw(scores[part], numbers[part], 20, key=1) for part in (slice(0, None, 2), slice(1, None, 2))]
-    np.testing.assert_array_equal(merge(halves, 20).row_numbers, whole.row_numbers)
-
-
 def test_ties_go_to_the_smaller_row_number() -> None:
-    equal = Draw(row_numbers=np.array([9, 4]), perturbed=np.array([1.0, 1.0]))
-    more = Draw(row_numbers=np.array([2, 7]), perturbed=np.array([1.0, 0.5]))
-    assert merge([equal, more], 2).row_numbers.tolist() == [2, 4]
-    assert merge([more, equal], 4).row_numbers.tolist() == [2, 4, 9, 7]
+    numbers, scores = np.array([9, 4, 2, 7]), np.array([1.0, 1.0, 1.0, 0.5])
+    assert [largest(numbers, scores, count).row_numbers.tolist() for count in (0, 2, 9)] == [[], [2, 4], [2, 4, 9, 7]]
 
 
 def ordered_draw_law(scores: Sequence[float]) -> dict[tuple[int, int], float]:
@@ -271,7 +241,7 @@ DRAWS = 5000
 def observed() -> dict[tuple[int, int], int]:
     counts = dict.fromkeys(ordered_draw_law(SCORES), 0)
     for key in range(DRAWS):
-        one, two = draw(SCORES, np.arange(4), 2, key=key).row_numbers.tolist()
+        one, two = draw(SCORES, 2, key=key).row_numbers.tolist()
         counts[one, two] += 1
     return counts
 
@@ -297,16 +267,9 @@ def test_a_key_decides_the_draw_and_zero_scores_draw_uniformly() -> None:
     """10 of 50 rows, 600 keys: each row 120 ± 10 times; 6.8 deviations for the largest of fifty."""
     counts = np.zeros(50)
     for key in range(600):
-        counts[draw(np.zeros(50), np.arange(50), 10, key=key).row_numbers] += 1
+        counts[draw(np.zeros(50), 10, key=key).row_numbers] += 1
     assert counts.sum() == 6000
     assert np.abs(counts - 120).max() < 6.8 * math.sqrt(600 * 0.2 * 0.8)
-
-
-def test_drawing_from_nothing_or_nothing_from_rows_is_an_empty_draw() -> None:
-    assert len(draw([], [], 3, key=0)) == 0
-    assert len(draw([1.0, 2.0], [0, 1], 0, key=0)) == 0
-    assert len(merge([], 3)) == 0
-    assert len(merge([draw([], [], 3, key=0), draw([1.0], [5], 3, key=0)], 3)) == 1
 
 
 def test_a_tilted_draw_has_a_mean_close_to_the_release() -> None:
@@ -315,7 +278,7 @@ def test_a_tilted_draw_has_a_mean_close_to_the_release() -> None:
     fitted = fit(rows, TARGET, noise_energy=0.0, wanted=400)
     distances = []
     for scores in (fitted.score(rows), np.zeros(len(rows))):
-        drawn = draw(scores, np.arange(len(rows)), 400, key=11)
+        drawn = draw(scores, 400, key=11)
         distances.append(float(((rows[drawn.row_numbers].mean(axis=0) - TARGET) ** 2).sum()))
     assert distances[0] < 0.1 * distances[1]
 
@@ -323,45 +286,10 @@ def test_a_tilted_draw_has_a_mean_close_to_the_release() -> None:
 # What is refused.
 
 
-def test_a_row_in_two_parts_is_refused() -> None:
-    part = draw([1.0, 2.0], [3, 4], 2, key=0)
-    with pytest.raises(InvalidArgument, match="one part only"):
-        merge([part, part], 2)
-
-
-@pytest.mark.parametrize("count", [-1, 1.5, True, None])
-def test_an_impossible_number_of_rows_is_refused(count: int) -> None:
-    part = draw([1.0, 2.0], [3, 4], 2, key=0)
-    with pytest.raises(InvalidArgument) as merging:
-        merge([part], count)
-    with pytest.raises(InvalidArgument) as drawing:
-        draw([1.0], [0], count, key=0)
-    assert merging.value.argument == drawing.value.argument == "count"
-
-
-@pytest.mark.parametrize(
-    ("numbers", "shown"),
-    [
-        ([0], "length 1"),
-        ([0, -5], "-5"),
-        ([0.0, 1.0], "(2,)"),
-        ([[0, 1]], "(1, 2)"),
-        ([[0], [1, 2]], "list"),
-        (["a", "b"], "(2,)"),
-        (np.array([0, 2**63], dtype=np.uint64), str(2**63)),
-    ],
-)
-def test_row_numbers_that_are_none_are_refused(numbers: list[int], shown: str) -> None:
-    with pytest.raises(InvalidArgument) as caught:
-        draw([1.0, 2.0], numbers, 2, key=0)
-    assert caught.value.argument == "row_numbers"
-    assert shown in str(caught.value)
-
-
 @pytest.mark.parametrize("key", [-1, 2**256, 0.5, True, None])
 def test_a_key_that_is_no_256_bit_number_is_refused(key: int) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        draw([1.0], [0], 1, key=key)
+        draw([1.0], 1, key=key)
     assert caught.value.argument == "key"
 
 

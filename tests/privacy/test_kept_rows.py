@@ -81,10 +81,6 @@ def test_merging_often_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     once = kept(ids, keep=3, key=5)
     monkeypatch.setattr(kept_rows, "_LEAST_PENDING", 1)
     assert kept(ids, keep=3, key=5, blocks=100) == once
-    rows = KeptRows(3)
-    for row, name in enumerate(ids):
-        rows.add(digests_of_ids([name], key=5), row)
-    assert sorted(rows.rows_of_each().tolist()) == sorted(Counter(ids).values())
 
 
 def test_every_pair_of_an_ids_rows_is_as_likely_as_any_other() -> None:

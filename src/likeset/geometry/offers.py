@@ -9,7 +9,7 @@ owner's key alone, blocks, shards and orders of reading merge to the same draw.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from likeset import arguments
-from likeset.errors import InvalidArgument
 from likeset.geometry.features import MAX_SEED, Stream, open_unit
 
 _BISECTIONS = 60
@@ -126,33 +125,13 @@ def fit(
     )
 
 
-def draw(scores: ArrayLike, row_numbers: ArrayLike, count: int, *, key: int) -> Draw:
-    """The ``count`` rows of largest ``score + Gumbel``; all rows if there are fewer.
-
-    Args:
-        scores: log-weight of each row (``Tilt.score``).
-        row_numbers: number of each row in its owner's table; decides its perturbation.
-        count: how many to keep.
-        key: the owner's private sampling key.
-    """
-    values = arguments.vector("scores", scores)
-    numbers = arguments.row_numbers("row_numbers", row_numbers, length=len(values))
-    arguments.count("count", count, least=0)
-    return largest(numbers, values + perturbations(numbers, key=key), count)
-
-
-def perturbations(row_numbers: NDArray[np.int64], *, key: int) -> NDArray[np.float64]:
-    """The Gumbel perturbation of each row: a function of its number and the key, and of nothing else."""
-    arguments.count("key", key, least=0, most=MAX_SEED, most_is="a 256-bit number")
-    return np.asarray(-np.log(-np.log(open_unit(Stream("tilt/perturbations", key).words_at(row_numbers)))))
-
-
 def large_perturbations(
     first_row: int, rows: int, *, key: int, least: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Which of ``rows`` rows that follow each other have a perturbation of at least ``least``, and what it is.
 
-    The same numbers as ``perturbations`` gives. Logarithms are taken of the few words only that can be large enough.
+    A row's Gumbel perturbation is a function of its number and the key, and of nothing else. Logarithms are taken of
+    the few words only that can be large enough.
     """
     arguments.count("key", key, least=0, most=MAX_SEED, most_is="a 256-bit number")
     words = Stream("tilt/perturbations", key).words(first_row, rows)
@@ -174,18 +153,6 @@ def largest(row_numbers: NDArray[np.int64], scores: NDArray[np.float64], count: 
         kept = np.arange(len(scores))
     order = kept[np.lexsort((row_numbers[kept], -scores[kept]))][:count]
     return Draw(row_numbers=row_numbers[order], perturbed=scores[order])
-
-
-def merge(draws: Iterable[Draw], count: int) -> Draw:
-    """The draw over all rows, from draws of at least ``count`` rows each over parts of them, with the same key."""
-    arguments.count("count", count, least=0)
-    parts = list(draws)
-    if not parts:
-        return Draw(row_numbers=np.empty(0, dtype=np.int64), perturbed=np.empty(0))
-    numbers = np.concatenate([part.row_numbers for part in parts])
-    if len(np.unique(numbers)) != len(numbers):
-        raise InvalidArgument("draws", "overlapping parts", "each row may be in one part only")
-    return largest(numbers, np.concatenate([part.perturbed for part in parts]), count)
 
 
 def _strength(

@@ -77,11 +77,6 @@ class KeptRows:
         self._merge()
         return np.sort(self._rows)
 
-    def rows_of_each(self) -> NDArray[np.int64]:
-        """How many rows each id has, kept or not, in no order."""
-        self._merge()
-        return self._counts.copy()
-
     def _merge(self) -> None:
         if not self._pending:
             return
