@@ -78,17 +78,15 @@ _WAVE_ERROR = 2.0**-19  # of two float32 cosines together, scaling included: abo
 class FourierFeatures:
     """A map from rows to feature vectors with ``h(x) . h(y)`` close to ``exp(-gamma * ||x - y||²)``.
 
-    Attributes:
-        columns: number of columns of a row (the paper's n).
-        dimension: length of a feature vector (the paper's d); even for ``paired``.
-        gamma: width of the kernel that is approximated.
-        seed: a number of up to 256 bits that selects the frequencies; public, or shared among those who may hash.
-        kind: ``paper`` is Algorithm 1, ``sqrt(2/d) cos(w.x + b)`` with independent frequencies: the squared norm of a
-            vector is 1 only on average and can reach 2. ``paired`` has cosine and sine of ``dimension / 2`` frequencies
-            that are orthogonal in groups of ``columns``: every vector has norm exactly 1, the kernel of a row
-            with itself is exact, and the error is smaller at equal dimension. ``phased`` is ``paired`` with a
-            phase for each pair, which inner products do not feel: to somebody without the seed, the joint law of the
-            vectors depends on distances between rows alone (without phases, the norms of rows would show).
+    ``columns`` and ``dimension`` are the paper's n and d. ``seed``, of up to 256 bits, selects the frequencies; it is
+    public, or shared among those who may hash.
+
+    ``paper`` is Algorithm 1, ``sqrt(2/d) cos(w.x + b)`` with independent frequencies: the squared norm of a vector is 1
+    only on average and can reach 2. ``paired`` has cosine and sine of ``dimension / 2`` frequencies that are orthogonal
+    in groups of ``columns``: every vector has norm exactly 1, the kernel of a row with itself is exact, and the error
+    is smaller at equal dimension. ``phased`` is ``paired`` with a phase for each pair, which inner products do not
+    feel: to somebody without the seed, the joint law of the vectors depends on distances between rows alone (without
+    phases, the norms of rows would show).
     """
 
     columns: int
@@ -188,15 +186,12 @@ class FourierFeatures:
         return total / len(array)
 
     def check_places(self) -> None:
-        """Raise unless ``of_each`` gives a row the same bits wherever it stands among others.
+        """Raise ``NoiseUnavailable`` unless ``of_each`` gives a row the same bits wherever it stands among others.
 
-        A sum of features is then one of a *set* of rows: without one of them, the others contribute what they did.
-        Its products and sums do not depend on the place by what IEEE 754 says of them. Its cosines are the library's,
-        which computes several at a time: so rows are moved on by one place, and turned round, and compared bit by
-        bit. A few of them are large, for which cosines are computed another way.
-
-        Raises:
-            NoiseUnavailable: it does not.
+        A sum of features is then one of a *set* of rows: without one of them, the others contribute what they did. Its
+        products and sums do not depend on the place by what IEEE 754 says of them. Its cosines are the library's, which
+        computes several at a time: so rows are moved on by one place, and turned round, and compared bit by bit. A few
+        of them are large, for which cosines are computed another way.
         """
         probe = Stream("probe/places", 0).normals(0, TILE_ROWS * self.columns).reshape(TILE_ROWS, self.columns)
         probe /= np.sqrt(2.0 * self.gamma * self.columns)
@@ -294,12 +289,8 @@ def _orthogonal_normals(number: int, columns: int, *, seed: int) -> NDArray[np.f
 class Projection:
     """``direction . h(x)`` of rows; can be pickled.
 
-    Computed in tiles of fixed shape, aligned to the row's number, each product by one thread: so the bits are the
-    same in blocks of any size, on any number of workers with the same kind of processor.
-
-    Args:
-        features: the map h.
-        direction: as long as a feature vector.
+    Computed in tiles of fixed shape, aligned to the row's number, each product by one thread: so the bits are the same
+    in blocks of any size, on any number of workers with the same kind of processor.
     """
 
     def __init__(self, features: FourierFeatures, direction: ArrayLike) -> None:

@@ -89,17 +89,11 @@ class Similarity(Protocol):
 
 @dataclass
 class Candidates:
-    """Rows that compete for the next picks.
+    """Rows that compete for the next picks, by their ``indices`` in the pool, increasing.
 
-    Attributes:
-        indices: the rows' places in the pool, increasing.
-        attraction: mean similarity with the target; minus infinity once picked.
-        repulsion: summed similarity with the picks so far.
-        similarity: how alike the rows are.
-        lots: decide which rows are sampled; see ``_draw_lots``.
-        odds: rows with smaller lots are sampled into this set, whatever their score.
-        leading: the others, without those that were the last of them when the set was chosen.
-        level: the score of the last then.
+    ``attraction`` is the mean similarity with the target, minus infinity once picked, and ``repulsion`` the summed
+    similarity with the picks so far. Rows whose ``lots`` are below ``odds`` are sampled into the set, whatever their
+    score; ``leading`` are the others, without those that were the last of them when the set was chosen, at ``level``.
     """
 
     indices: NDArray[np.int64]
@@ -340,17 +334,6 @@ def swap(
     """Improve a selection by swaps; every swap lowers its squared MMD to the target.
 
     Each selected row in turn is taken out and the best row of an active set put in its place, possibly itself.
-
-    Args:
-        pool: candidate rows.
-        target: rows to match.
-        selected: indices of the rows selected so far, without repetition.
-        gamma: width of the kernel.
-        passes: how many times to go through the selection; ends early when a pass changes nothing.
-        target_weights: what each row of the target counts, summing to 1; alike if not given.
-
-    Returns:
-        indices of the improved selection, in the places of those they replace.
     """
     rows, wanted = arguments.matrix("pool", pool), arguments.matrix("target", target)
     arguments.same_columns("pool", rows, "target", wanted)
@@ -436,12 +419,7 @@ def thin(
 ) -> NDArray[np.int64]:
     """Positions of ``count`` candidates whose mean kernel comes close to that of the weighted proxies, greedily.
 
-    Args:
-        candidates: rows to choose from; with very many, every so-many-th of them form a group of their own.
-        proxies: rows that stand for what the choice should look like.
-        weights: of the proxies, summing to 1.
-        count: how many to keep; all if there are fewer.
-        gamma: width of the kernel.
+    With very many candidates, every so-many-th of them form a group of their own.
     """
     if count >= len(candidates):
         return np.arange(len(candidates))

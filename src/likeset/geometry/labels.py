@@ -41,16 +41,9 @@ Scores = NDArray[np.float64]
 
 
 def ridge_scores(rows: Rows, indicators: Scores, others: Rows, *, gamma: float) -> tuple[Scores, Scores]:
-    """Fit indicators on rows, and predict them for others.
+    """Fit indicators of classes on rows, and predict them for others: about 1 in the column of the right class.
 
-    Args:
-        rows: labelled rows.
-        indicators: for each of them 1 in the column of its class, 0 elsewhere.
-        others: rows to predict.
-        gamma: width of the kernel.
-
-    Returns:
-        the scores of the rows, each without itself, and of the others: about 1 in the column of the right class.
+    The scores of the rows, each without itself, and of the others.
     """
     from scipy.linalg import solve_triangular  # late: loading it takes longer than most fits
 
@@ -103,12 +96,9 @@ Codes = NDArray[np.int64]
 class ClassChances:
     """What a pool says about the classes of a target's rows.
 
-    Attributes:
-        codes: for each row of the pool the number of its class.
-        near_mix: share of each class among rows of the pool near the target.
-        chances: for each row of the target its chance of each class, if the target had that mix.
-        skill: share of the variance of classes that is explained on left-out rows near the target; 0 to 1.
-        weight: how much classes count; 0 where rows do not tell them well enough.
+    ``codes`` are the classes of the pool's rows, ``near_mix`` the share of each class near the target, and ``chances``
+    those of each row of the target, if the target had that mix. ``skill`` is the share of the variance of classes that
+    is explained on left-out rows near the target; ``weight`` is 0 where that is too little.
     """
 
     codes: Codes
@@ -123,9 +113,8 @@ class ClassChances:
     def mixed(self, size: int) -> tuple[Chances, Chances, float]:
         """What to match in a summary of that size.
 
-        Returns:
-            the chances of each row of the target under the mix of classes that it is taken to have, what each class
-            is to count, and the label weight.
+        The chances of each row of the target under the mix of classes that it is taken to have, what each class is to
+        count, and the label weight.
         """
         densities = self.chances / np.maximum(self.near_mix, _SMALLEST)
         before, mix = self.near_mix, self.chances.mean(axis=0)
@@ -158,14 +147,7 @@ def class_codes(labels: NDArray[Any] | None) -> Codes | None:
 
 
 def class_chances(pool: Rows, codes: Codes, target: Rows, *, gamma: float) -> ClassChances:
-    """Impute the classes of a target's rows.
-
-    Args:
-        pool: labelled rows.
-        codes: for each of them the number of its class, from 0.
-        target: rows without labels.
-        gamma: width of the kernel.
-    """
+    """Impute the classes of a target's rows from the ``codes`` of the pool's."""
     nearness = kernel_means(pool, target.astype(np.float64), gamma=gamma)
     # Rows beyond the reach of the kernel tell nothing; one that is very far would cost all others their digits.
     near = nearness > _OUT_OF_REACH
@@ -196,9 +178,8 @@ def joint_rows(
 ) -> tuple[Rows, Rows, NDArray[np.float64], float]:
     """Pool and target with columns for classes.
 
-    Returns:
-        the pool; the target, each row once for each class that it may have; the weights of these, which sum to 1; and
-        the label weight.
+    The pool; the target, each row once for each class that it may have; the weights of these, which sum to 1; and the
+    label weight.
     """
     mixed, shares, weight = chances.mixed(size)
     apart = np.sqrt(-np.log1p(-weight) / (2.0 * gamma))

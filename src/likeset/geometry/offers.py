@@ -26,15 +26,11 @@ _LARGEST_EXPONENT = 500.0  # beyond this the weights are one row's alone, at any
 
 @dataclass(frozen=True)
 class Tilt:
-    """A fitted tilt.
+    """A fitted tilt along the witness ``direction``; a ``beta`` of 0 means uniform weights.
 
-    Attributes:
-        direction: the witness ``u``.
-        beta: strength; 0 means uniform weights.
-        mean_score: the weighted mean of ``u.h`` that beta reaches.
-        target_score: what the target itself would score, corrected for the release's noise.
-        effective_rows: the effective number of rows, ``(sum w)² / sum w²``, scaled to the whole table.
-        reached: whether the weighted rows score what the target would.
+    ``mean_score`` is the weighted mean of ``u.h`` that beta reaches, ``target_score`` what the target itself would
+    score, corrected for the release's noise, and ``effective_rows`` is ``(sum w)² / sum w²``, scaled to the whole
+    table.
     """
 
     direction: NDArray[np.float64]
@@ -66,12 +62,9 @@ class Draw:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A draw that is wanted from a pass over rows.
+    """A draw that is wanted from a pass over rows: ``count`` rows, all if there are fewer, by the owner's key.
 
-    Attributes:
-        count: how many rows; all of them if there are fewer.
-        key: the owner's private sampling key.
-        score: log-weights of a block of rows, given the number of its first row; None where all weigh the same.
+    ``score`` gives log-weights of a block of rows and the number of its first row; None where all weigh the same.
     """
 
     count: int
@@ -88,15 +81,10 @@ def fit(
     population: int | None = None,
     log_weights: ArrayLike | None = None,
 ) -> Tilt:
-    """Fit the tilt on feature rows: all of an owner's rows, or a uniform subsample of them.
+    """Fit the tilt on feature rows: all of an owner's rows, or a uniform subsample that stands for ``population`` rows.
 
-    Args:
-        features: feature rows, one per row of the sample.
-        released: the released mean feature vector of the target.
-        noise_energy: expected squared length of the noise in ``released``: ``dimension * sigma² / m²``.
-        wanted: number of rows that will be drawn.
-        population: number of rows that the sample stands for; the sample's own size if not given.
-        log_weights: of the rows before they are tilted, up to a constant; equal if not given.
+    ``noise_energy`` is the expected squared length of the noise in ``released``: ``dimension * sigma² / m²``.
+    ``wanted`` rows will be drawn. ``log_weights`` are those of the rows before they are tilted, up to a constant.
     """
     rows = arguments.matrix("features", features)
     base = np.zeros(len(rows))
@@ -209,12 +197,7 @@ _EXPLAINED = 0.3  # ... and of the squared distance to the release
 
 @dataclass(frozen=True, eq=False)
 class Strata:
-    """Log-weights of rows by their class.
-
-    Attributes:
-        classes: sorted.
-        log_weights: one for each.
-    """
+    """Log-weights of rows by their class; ``classes`` are sorted."""
 
     classes: NDArray[Any]
     log_weights: NDArray[np.float64]
@@ -231,11 +214,7 @@ def fit_strata(
 ) -> Strata | None:
     """Weights of classes by which an owner's rows come closest to a released mean; None where they explain too little.
 
-    Args:
-        features: feature rows of a sample.
-        labels: their classes.
-        released: the released mean.
-        noise: standard deviation of each of its coordinates.
+    ``noise`` is the standard deviation of each coordinate of the released mean.
     """
     classes, codes = np.unique(labels, return_inverse=True)
     if labels.dtype.kind == "f" or not 2 <= len(classes) <= _MOST_CLASSES:
@@ -271,13 +250,10 @@ def _mix(
 
 
 def uniform(owner_sizes: Sequence[int], size: int, *, coins: np.random.Generator) -> list[NDArray[np.int64]]:
-    """The uniform baseline: the same number of random rows from each owner, as in the paper.
+    """The uniform baseline: the same number of random rows from each owner, increasing, as in the paper.
 
-    An owner with fewer rows gives all it has, and the others make up for it; what does not divide evenly goes to
-    the first owners.
-
-    Returns:
-        for each owner the chosen rows, in increasing order.
+    An owner with fewer rows gives all it has, and the others make up for it; what does not divide evenly goes to the
+    first owners.
     """
     sizes = [arguments.count(f"owner_sizes[{owner}]", rows, least=0) for owner, rows in enumerate(owner_sizes)]
     arguments.count("size", size, most=sum(sizes), most_is="the number of rows of all owners")

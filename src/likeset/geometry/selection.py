@@ -24,14 +24,9 @@ _JUDGED_ROWS = 512  # picks that are judged at a time
 class Selected:
     """Rows selected from a pool, in order of selection, with what each pick was worth.
 
-    Attributes:
-        indices: of the rows in the pool.
-        weights: what each row counts; fitted to what was matched, labels included if these were.
-        gains: what each row was worth when it was picked, by rows alone: whatever its label, how it helps the summary
-            to look like the target.
-        squared_mmds: to the target after each pick, by rows alone.
-        label_weight: how much labels counted in the selection; 0 where they did not.
-        label_skill: how well rows told labels near the target; 0 where that was not tried.
+    ``weights`` are fitted to what was matched, labels included if these were. ``gains`` and ``squared_mmds`` are by
+    rows alone: whatever a row's label, how it helps the summary to look like the target. ``label_weight`` is 0 where
+    labels did not count, ``label_skill`` where that was not tried.
     """
 
     indices: NDArray[np.int64]
@@ -46,12 +41,9 @@ class Selected:
 class Selection:
     """The kernel of the selection and what to do with it.
 
-    Attributes:
-        gamma: the kernel's width; by the median of the target's squared distances if not given. It may depend on the
-            target because no owner ever hears it.
-        weighted: whether to weigh the selected rows so that they match better still.
-        swaps: how many times to go through the selected rows and replace those for which there is a better one.
-        folds: of the target, on which the distance is measured (``cross_fitting``); 0 for not at all.
+    Without ``gamma`` the width follows from the median of the target's squared distances: it may depend on the target
+    because no owner ever hears it. ``swaps`` is how often to go through the selected rows and replace those for which
+    there is a better one; ``folds`` of the target measure the distance (``cross_fit``), 0 for not at all.
     """
 
     gamma: float | None = None
@@ -76,13 +68,8 @@ class Selection:
     ) -> Selected:
         """Greedy on the exact kernel, then swaps; fewer rows than wanted where the pool has fewer.
 
-        Args:
-            pool: rows to select from.
-            target: rows to match.
-            size: how many rows to select.
-            labels: of the pool, to be matched where they are classes that rows tell; None to ignore them.
-            chances: ``class_chances`` of pool and target, if they are known already.
-            progress: is told of each pick.
+        ``labels`` of the pool are matched where they are classes that rows tell; ``chances`` are given where known
+        already.
         """
         gamma = self.kernel_width(target)
         chances = chances or self.class_chances(pool, target, labels)
@@ -156,12 +143,10 @@ Curve = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Squared MMD between a summary and its target's population, estimated by cross-fitting.
+    """Squared MMD between a summary and its target's population, estimated by cross-fitting, with its standard error.
 
-    Attributes:
-        squared_mmd: the estimate; it may be below zero by chance.
-        error: its standard error.
-        curve: the same for the first rows of the summary alone, counting alike: for one, two and so on.
+    The estimate may be below zero by chance. ``curve`` is the same for the first rows alone, counting alike: for one,
+    two and so on.
     """
 
     squared_mmd: float
@@ -192,13 +177,8 @@ def cross_fit(
 ) -> HeldOut | None:
     """Estimate the distance of what was selected; None where that is not wanted, or the target has too few rows.
 
-    Args:
-        selection: how it was selected, and in how many folds to do it again.
-        pool: rows that it was selected from.
-        target: rows that it was selected for.
-        selected: what came out.
-        fold_key: seeds the draw of the folds; secret where the estimate goes to somebody who does not see the pool.
-        chances: what labels of the pool said about the target, where they were used.
+    ``fold_key`` seeds the draw of the folds; it is secret where the estimate goes to somebody who does not see the
+    pool.
     """
     count = len(target)
     if selection.folds < 2 or count < FEWEST_ROWS or not len(selected.indices):

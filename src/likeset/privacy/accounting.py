@@ -66,12 +66,8 @@ def bounded_range_epsilon(
 ) -> float:
     """An upper bound on epsilon at ``delta``; infinite if the computation would take too long.
 
-    Args:
-        delta: at which epsilon is wanted.
-        width: of the windows of the bounded-range mechanisms.
-        times: how many of them there are.
-        pure: epsilons of purely private mechanisms, and how many of each.
-        reach: where to stop looking: any upper bound on epsilon at a much smaller delta.
+    ``times`` mechanisms of this ``width``, and so many of each epsilon in ``pure``. ``reach`` is where to stop looking:
+    any upper bound on epsilon at a much smaller delta.
     """
     step = width / _CELLS
     size = math.ceil(reach / step) + _CELLS
@@ -84,11 +80,7 @@ def bounded_range_epsilon(
 def bounded_range_advantage(*, width: float, times: int, pure: tuple[tuple[float, int], ...], shift: float) -> float:
     """An upper bound on delta at epsilon 0, with Gaussian noise too; 1 if the computation would take too long.
 
-    Args:
-        width: of the windows of the bounded-range mechanisms.
-        times: how many of them there are.
-        pure: epsilons of purely private mechanisms, and how many of each.
-        shift: sensitivity over sigma of all Gaussian steps together; 0 without any.
+    ``shift`` is sensitivity over sigma of all Gaussian steps together; 0 without any.
     """
     steps = times + sum(count for _, count in pure)
     # No loss of the discrete steps lies beyond their sum, and hardly any beyond ten standard deviations.
@@ -470,14 +462,9 @@ def _convolved(pure: tuple[tuple[float, int], ...], shift: float) -> "PrivacyLos
 def guarantee(event: ev.Event, *, relation: Relation, delta: float, exact_choices: bool = False) -> Guarantee:
     """The tightest proven guarantee for a plan that was fixed before any data were read.
 
-    Later steps of the plan may depend on the results of earlier ones; which steps there are may not.
-
-    Args:
-        event: what is done, all of it.
-        relation: what neighbouring data are in the statement that is wanted.
-        delta: at which epsilon is wanted; at 0 only pure guarantees are finite.
-        exact_choices: spend seconds on the exact worst case of exponential choices: a tenth or so tighter. It
-            changes how long the answer takes, never whether it is true.
+    Later steps of the plan may depend on the results of earlier ones; which steps there are may not. ``exact_choices``
+    spends seconds on the exact worst case of exponential choices, a tenth or so tighter: it changes how long the answer
+    takes, never whether it is true.
     """
     delta = checked_delta(delta)
     reasons = _reasons(event, relation)
@@ -536,18 +523,11 @@ def obstacles(event: ev.Event) -> tuple[str, ...]:
 class Filter:
     """What one account has spent, for charges chosen one after the other.
 
-    Start with ``Filter.empty``, ``add`` each charge as it is made, and compare ``with_next.epsilon`` with the
-    limit before the next one: the limit then holds for the whole, however the charges were chosen. An account
-    with a single charge is a plan fixed in advance and is priced as one. Charges are taken as they are: a threshold
-    auction priced for one owner must be charged for a coalition once another charge follows it (the ledger does).
-
-    Args:
-        relation: what neighbouring data are, for the life of the account.
-        delta: the delta of the limit, for the life of the account.
-        rho: concentrated privacy spent so far.
-        spent_purely: pure privacy spent so far.
-        charges: how many charges were not free.
-        first: the first of them.
+    Start with ``Filter.empty``, ``add`` each charge as it is made, and compare the ``epsilon`` with the limit before
+    the next one: the limit then holds for the whole, however the charges were chosen. An account with a single charge
+    is a plan fixed in advance and is priced as one. Charges are taken as they are: a threshold auction priced for one
+    owner must be charged for a coalition once another charge follows it (the ledger does). ``charges`` counts those
+    that were not free, of which ``first`` was the first.
     """
 
     relation: Relation
@@ -654,12 +634,7 @@ def least_noise(
 ) -> float:
     """The smallest noise, to one part in a million, whose event costs at most ``epsilon`` at ``delta``.
 
-    Args:
-        make: the event for a given amount of noise; more noise must never cost more.
-        relation: what neighbouring data are.
-        epsilon: the budget.
-        delta: at which epsilon is wanted.
-        start: where to begin looking.
+    ``make`` gives the event for an amount of noise; more noise must never cost more.
     """
     positive("epsilon", epsilon)
     checked_delta(delta)

@@ -31,12 +31,10 @@ _LEAST_EPSILON = 2.0**-40  # of the threshold: ranks, offsets and noise then sta
 
 @dataclass(frozen=True, slots=True)
 class Bids:
-    """One bid per owner, in the public order of owners.
+    """One bid per owner, in the public order of owners; ``None`` (or not a number) for an absent owner.
 
-    Args:
-        values: the bids; ``None`` (or not a number) for an absent owner.
-        waited: for how many rounds, this one included, each owner has bid the same row; only the paper's
-            auction looks at it.
+    ``waited`` is for how many rounds, this one included, each owner has bid the same row; only the paper's auction
+    looks at it.
     """
 
     values: tuple[float | None, ...]
@@ -65,13 +63,8 @@ class EveryonePlan:
 class ThresholdPlan:
     """Owners of rank at most ``offset`` plus discrete Laplace noise of scale 1/epsilon are asked.
 
-    Args:
-        owners: how many there are.
-        epsilon: what one use costs against one owner.
-        offset: the threshold without noise, and about how many are asked.
-        observer: who hears who was asked.
-        rounds: how often it will be used.
-        summary_released: whether something about the rows so obtained is released between the rounds.
+    ``epsilon`` is what one use costs against one owner, ``rounds`` how often it will be used, and ``summary_released``
+    whether something about the rows so obtained is released between the rounds.
     """
 
     owners: int
@@ -99,11 +92,7 @@ class ThresholdPlan:
 class PaperPlan:
     """Rank i is asked with probability exp(-(i - 1) epsilon); whoever waited long enough, always.
 
-    Args:
-        owners: the paper's K.
-        epsilon: the paper's eps_auc.
-        patience: the paper's tau.
-        rounds: the paper's p.
+    The paper's K, eps_auc, tau and p.
     """
 
     owners: int
@@ -140,15 +129,9 @@ def plan_threshold(
 ) -> ThresholdPlan:
     """A shared noisy threshold on ranks.
 
-    Args:
-        owners: how many there are.
-        epsilon: what one use costs against one owner.
-        observer: who hears who was asked.
-        rounds: how often it will be used; more than once costs log(1 + e^epsilon) each time.
-        summary_released: whether something about the rows so obtained is released between the rounds; nothing
-            is proven then.
-        offset: how many are to be asked, more or less; the least that asks the top bid with probability 0.99
-            if not given. It must not depend on anybody's rows.
+    To use it more than once costs log(1 + e^epsilon) each time; nothing is proven where something about the rows so
+    obtained is released between the rounds. ``offset`` is how many are to be asked, more or less, and must not depend
+    on anybody's rows; the least that asks the top bid with probability 0.99 if not given.
     """
     if positive("epsilon", epsilon) < _LEAST_EPSILON:
         raise InvalidArgument("epsilon", epsilon, f"must be at least {_LEAST_EPSILON:g}: ranks are 64-bit numbers")
@@ -170,11 +153,7 @@ def plan_threshold(
 def plan_paper(
     owners: int, *, epsilon: float, patience: int, rounds: int, accept_unproven: Collection[str]
 ) -> PaperPlan:
-    """The paper's auction, for comparison.
-
-    Raises:
-        UnprovenPart: unless ``accept_unproven`` names ``"paper-auction"``.
-    """
+    """The paper's auction, for comparison; ``UnprovenPart`` unless ``accept_unproven`` names ``"paper-auction"``."""
     if PAPER_AUCTION not in accept_unproven:
         raise UnprovenPart(PAPER_AUCTION, "who is not asked knows that somebody bid more")
     plan = PaperPlan(
@@ -190,18 +169,12 @@ def plan_paper(
 def run(plan: AuctionPlan, bids: Bids, noise: Noise) -> Release[NDArray[np.bool_]]:
     """Who is asked in one round: entry i is for owner i's ears only.
 
-    Args:
-        plan: made before the bids were read.
-        bids: everybody's bids in this round.
-        noise: where the noise comes from.
-
     Privacy contract:
-        Protects:  the rows of one owner, all of them, from the other owners: any change of one bid, absence
-            included.
+        Protects:  the rows of one owner, all of them, from the other owners: any change of one bid, absence included.
         Reveals:   to each owner, whether it is asked; the whole vector is for the curator alone.
         Costs:     ``plan.event`` for all rounds together, fixed before bids are read.
-        Assumes:   a bid is a function of its owner's own rows, of what that owner was asked before and of what
-                   was released to everybody; nobody redraws.
+        Assumes:   a bid is a function of its owner's own rows, of what that owner was asked before and of what was
+                   released to everybody; nobody redraws.
         Basis:     everyone, threshold: proven, docs/proofs/threshold-auction.md; paper: none,
                    docs/proofs/paper-auction.md
     """

@@ -26,12 +26,10 @@ class Relation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PrivacyUnit:
-    """Whose rows differ between neighbours.
+    """Whose rows differ between neighbours: ``rows`` of one unit take part, at most.
 
-    Args:
-        rows: how many rows of one unit take part, at most.
-        column: the column of ids that says which rows belong together; empty for single rows, and for groups of rows
-            that no column names.
+    ``column`` has the ids that say which rows belong together; empty for single rows, and for groups of rows that no
+    column names.
     """
 
     rows: int
@@ -64,15 +62,8 @@ class Norm(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class RowSum:
-    """A sum over rows, each of which contributes a vector of norm at most ``radius``.
-
-    Args:
-        norm: the norm in which a contribution is bounded.
-        radius: the bound.
-        unit: of privacy; it can change as many of the summed rows as it has.
-        relation: what neighbouring data are.
-    """
+class _Sum:
+    """Over rows, each of which contributes a vector of norm at most ``radius``."""
 
     norm: Norm
     radius: float
@@ -80,17 +71,19 @@ class RowSum:
     relation: Relation
 
     def __post_init__(self) -> None:
-        if not isinstance(self.norm, Norm):
-            raise InvalidArgument("norm", repr(self.norm), "must be a Norm")
-        if not isinstance(self.relation, Relation):
-            raise InvalidArgument("relation", repr(self.relation), "must be a Relation")
-        if not isinstance(self.unit, PrivacyUnit):
-            raise InvalidArgument("unit", repr(self.unit), "must be a PrivacyUnit")
+        for name, kind in (("norm", Norm), ("relation", Relation), ("unit", PrivacyUnit)):
+            if not isinstance(getattr(self, name), kind):
+                raise InvalidArgument(name, repr(getattr(self, name)), f"must be a {kind.__name__}")
         positive("radius", self.radius)
 
     @property
     def rows(self) -> int:
         return self.unit.rows
+
+
+@dataclass(frozen=True, slots=True)
+class RowSum(_Sum):
+    """A sum over protected rows; a unit can change as many of them as it has."""
 
     @property
     def sensitivity(self) -> float:
@@ -99,50 +92,22 @@ class RowSum:
         A removed row takes at most ``radius`` with it; a replaced one moves from one end of a diameter to the
         other.
         """
-        match self.relation:
-            case Relation.ADD_OR_REMOVE:
-                return self.rows * self.radius
-            case Relation.REPLACE_ONE:
-                return 2.0 * self.rows * self.radius
+        return (1.0 if self.relation is Relation.ADD_OR_REMOVE else 2.0) * self.rows * self.radius
 
 
 @dataclass(frozen=True, slots=True)
-class SelectionSum:
+class SelectionSum(_Sum):
     """A sum over a fixed number of rows that were *selected* from the protected ones.
 
-    Adding a row to what is selected from does not add a row to the selection: it puts other rows in the place of
-    some. And replacing one is removing it and adding another, so it can change twice as many.
-
-    Args:
-        norm: the norm in which a contribution is bounded.
-        radius: the bound.
-        unit: of privacy. For each of its rows that is added or removed one selected row gives way to another; proven
-            for the way of selecting (docs/proofs/summary-stream.md: every owner is asked in every round, and rows that
-            were sent are kept).
-        relation: what neighbouring data are.
+    Adding a row to what is selected from does not add a row to the selection: one selected row gives way to another,
+    as is proven for the way of selecting (docs/proofs/summary-stream.md: every owner is asked in every round, and rows
+    that were sent are kept). Replacing one is removing it and adding another, so it can change twice as many.
     """
-
-    norm: Norm
-    radius: float
-    unit: PrivacyUnit
-    relation: Relation
-
-    def __post_init__(self) -> None:
-        RowSum(norm=self.norm, radius=self.radius, unit=self.unit, relation=self.relation)
-
-    @property
-    def rows(self) -> int:
-        """How many of the selected rows give way, at most, when one unit is added or removed."""
-        return self.unit.rows
 
     @property
     def sensitivity(self) -> float:
         """The largest distance between the sums of two neighbours: a diameter for each row that gives way."""
-        match self.relation:
-            case Relation.ADD_OR_REMOVE:
-                return 2.0 * self.rows * self.radius
-            case Relation.REPLACE_ONE:
-                return 4.0 * self.rows * self.radius
+        return (2.0 if self.relation is Relation.ADD_OR_REMOVE else 4.0) * self.rows * self.radius
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +115,6 @@ class PairSplit:
     """How evenly a candidate splits disjoint pairs of rows: the pairs below it less those above, without the sign.
 
     There is a bound under replace-one only (docs/proofs/width-choice.md): a row more would pair others anew.
-
-    Args:
-        unit: of privacy; each of its rows is in one pair at most.
     """
 
     unit: PrivacyUnit
@@ -287,13 +249,9 @@ class ExponentialChoice:
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
-    """Discrete Gaussian noise on every coordinate of a vector that lies on a lattice.
+    """Discrete Gaussian noise on every coordinate of a vector on a lattice, bounded in the Euclidean norm.
 
-    Args:
-        sigma: scale of the noise, in the quantity's own units.
-        quantity: what the noise was added to, bounded in the Euclidean norm.
-        coordinates: how many coordinates were released.
-        spacing: distance between neighbouring lattice points, in the quantity's own units.
+    ``sigma`` and ``spacing``, the distance between neighbouring lattice points, are in the quantity's own units.
     """
 
     sigma: float
@@ -312,14 +270,9 @@ class Gaussian:
 class ThresholdAuction:
     """Owners of rank at most N = offset + discrete Laplace(1/epsilon) were asked, N new in each round.
 
-    Rounds in which an owner's bid depends on what it was asked for earlier belong into one event; separate
-    events stand for auctions whose bids do not depend on one another's results.
-
-    Args:
-        epsilon: one over the scale of the noise on ranks.
-        observer: who hears who was asked.
-        rounds: how often bids were collected and a threshold drawn.
-        summary_released: whether anything about the rows so obtained was released between the rounds.
+    Rounds in which an owner's bid depends on what it was asked for earlier belong into one event; separate events stand
+    for auctions whose bids do not depend on one another's results. ``summary_released``: whether anything about the
+    rows so obtained was released between the rounds.
     """
 
     epsilon: float
@@ -340,11 +293,7 @@ class ThresholdAuction:
 class PaperAuction:
     """The paper's PrivAuction: rank i is asked with probability exp(-(i - 1) epsilon), independently.
 
-    Args:
-        epsilon: the paper's eps_auc.
-        owners: the paper's K.
-        rounds: the paper's p.
-        patience: the paper's tau: a row that was its owner's best in so many rounds is asked for.
+    The paper's eps_auc, K, p and tau: a row that was its owner's best in tau rounds is asked for.
     """
 
     epsilon: float
@@ -453,11 +402,7 @@ _TYPES: dict[str, tuple[type, ...]] = {"float": (int, float), "int": (int,), "bo
 
 
 def relation_of(event: Event) -> Relation | None:
-    """The relation under which an event was planned; None if it is the same under each, or has no bound under any.
-
-    Raises:
-        InvalidArgument: it is made of parts that were planned under different relations.
-    """
+    """The relation under which an event was planned; None if it is the same under each, or has no bound under any."""
     match event:
         case PublicSize():
             return Relation.REPLACE_ONE
@@ -479,11 +424,7 @@ def relation_of(event: Event) -> Relation | None:
 
 
 def unit_of(event: Event) -> str | None:
-    """The unit of privacy that an event was planned for, in words; None if its bound holds for every unit.
-
-    Raises:
-        InvalidArgument: it is made of parts that were planned for different units.
-    """
+    """The unit of privacy that an event was planned for, in words; None if its bound holds for every unit."""
     match event:
         case Laplace() | ExponentialChoice() | Gaussian():
             return None if event.quantity.unit is None else str(event.quantity.unit)
@@ -508,11 +449,7 @@ def as_json(event: Event) -> dict[str, Any]:
 
 
 def from_json(document: object) -> Event:
-    """The event that ``as_json`` wrote; anything else is refused.
-
-    Raises:
-        UnknownEvent: for a kind, a field or a type that is not in the vocabulary.
-    """
+    """The event that ``as_json`` wrote; ``UnknownEvent`` for whatever is not in the vocabulary."""
     event: Event = _build(document, _KINDS, "event")
     return event
 
@@ -523,11 +460,7 @@ def dumps(event: Event) -> str:
 
 
 def loads(text: str) -> Event:
-    """The event that ``dumps`` wrote.
-
-    Raises:
-        UnknownEvent: for text of another version, or a word that is not in the vocabulary.
-    """
+    """The event that ``dumps`` wrote; ``UnknownEvent`` for another version, or a word that is not in the vocabulary."""
     try:
         document = json.loads(text)
     except ValueError as error:

@@ -28,13 +28,9 @@ _BLOCK = 16384
 
 @dataclass(frozen=True, slots=True)
 class GaussianPlan:
-    """What will be released: a mean over ``size`` rows with noise of scale ``sigma`` on the sum.
+    """What will be released: a mean over ``size`` rows with noise of scale ``sigma`` on each coordinate of the sum.
 
-    Args:
-        quantity: the sum, bounded in the Euclidean norm.
-        size: the public number of rows (replace-one) or the declared one (add-or-remove): the divisor.
-        dimension: the number of coordinates.
-        sigma: the scale of the noise on each coordinate of the sum.
+    ``size`` is the public number of rows (replace-one) or the declared one (add-or-remove): the divisor.
     """
 
     quantity: RowSum | SelectionSum
@@ -75,15 +71,7 @@ def selected_unit_rows(unit: PrivacyUnit, relation: Relation) -> SelectionSum:
 
 
 def plan(quantity: RowSum | SelectionSum, *, size: int, dimension: int, epsilon: float, delta: float) -> GaussianPlan:
-    """The least noise that (epsilon, delta) allows.
-
-    Args:
-        quantity: the sum to protect: ``unit_rows(ROW, relation)`` for a target whose unit of privacy is a row.
-        size: the public or declared number of rows.
-        dimension: the number of coordinates.
-        epsilon: the budget of this one release.
-        delta: at which epsilon is stated; above zero.
-    """
+    """The least noise that (epsilon, delta) allows; ``delta`` is above zero."""
     sigma = gaussian_sigma(
         quantity,
         coordinates=count("dimension", dimension),
@@ -95,24 +83,16 @@ def plan(quantity: RowSum | SelectionSum, *, size: int, dimension: int, epsilon:
 
 
 def run(plan: GaussianPlan, features: ArrayLike, noise: Noise) -> Release[NDArray[np.float64]]:
-    """The noisy mean of the rows.
+    """The noisy mean of the rows, each of unit norm: the ``paired`` feature map.
 
-    Args:
-        plan: made before the data were read.
-        features: one row per record, of unit norm: the ``paired`` feature map. The paper's own features reach
-            norm sqrt(2) and are refused.
-        noise: where the noise comes from.
-
-    Raises:
-        InvalidArgument: for a wrong shape or a row that is longer than 1. Nothing was released then; whoever
-            tells another party about it tells it something about a row.
+    The paper's own features reach norm sqrt(2) and are refused. After a refusal nothing was released; whoever tells
+    another party about it tells it something about a row.
 
     Privacy contract:
         Protects:  one unit's rows in ``features``, under ``plan.relation``.
         Reveals:   the returned mean and nothing else.
         Costs:     ``plan.event``, fixed before data are read.
-        Assumes:   rows have norm at most 1 (checked on integers); a unit has at most ``plan.quantity.rows``
-            rows.
+        Assumes:   rows have norm at most 1 (checked on integers); a unit has at most ``plan.quantity.rows`` rows.
         Basis:     proven, docs/proofs/gaussian-mean.md
     """
     # Under add-or-remove the number of rows is itself protected: only the declared size may be used or spoken

@@ -26,14 +26,9 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """(epsilon, delta)-differential privacy under a relation, on a basis.
+    """(epsilon, delta)-differential privacy under a relation, on a basis; infinite if, and only if, there is no bound.
 
-    Args:
-        epsilon: the bound; infinite if, and only if, there is none.
-        delta: at which epsilon is stated.
-        relation: what neighbouring data are.
-        basis: on whose word.
-        note: how it was computed, or what stands in the way.
+    ``note`` says how it was computed, or what stands in the way.
     """
 
     epsilon: float
@@ -101,12 +96,9 @@ def checked_name(argument: str, value: str) -> str:
 
 @dataclass(frozen=True, slots=True, order=True)
 class View:
-    """What one observer can learn about one data set.
+    """What one observer can learn about the data set ``protected``.
 
-    Attributes:
-        observer: the role that observes.
-        protected: the name of the data set whose rows are protected.
-        coalition: for owners, the names of those who pool what they hear, sorted; empty means any coalition.
+    ``coalition`` names the owners who pool what they hear, sorted; empty means any coalition.
     """
 
     observer: ObserverRole

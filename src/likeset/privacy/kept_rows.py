@@ -49,9 +49,6 @@ class KeptRows:
         Assumes:   the digests are those of ``digests_of_ids`` under one key; two ids share one with a chance of less
                    than n²/2^129 among n.
         Basis:     proven, docs/proofs/kept-rows.md
-
-    Args:
-        keep: how many rows of each id.
     """
 
     def __init__(self, keep: int) -> None:

@@ -64,12 +64,7 @@ class Steps:
 class MwemPlan:
     """What will be released: ``iterations`` noisy choices and measurements, and the mean that they lead to.
 
-    Args:
-        size: the public number of rows (the paper's q).
-        dimension: the number of features (d); the grid has step 1/d (eta).
-        epsilon: the paper's eps: the rate of the choices, and one over the scale of the measurements.
-        iterations: the paper's T.
-        quantity: the sum, coordinates of a row within [-1, 1].
+    The paper's q, d, eps and T; the grid has step 1/d (eta). Coordinates of a row in ``quantity`` lie within [-1, 1].
     """
 
     size: int
@@ -100,9 +95,8 @@ class MwemPlan:
 class State:
     """All that a later call needs of an earlier one: public, because it follows from what was released.
 
-    Args:
-        tilts: of each coordinate's last distribution (the paper's P_T).
-        mean: as last released, in units of the grid [-1, 1].
+    The tilts of each coordinate's last distribution (the paper's P_T), and the mean as last released, in units of the
+    grid.
     """
 
     tilts: Vector
@@ -116,12 +110,9 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class MwemMean:
-    """A mean released by multiplicative weights.
+    """A mean released by multiplicative weights, in the features' own units, and where the next call may start.
 
-    Args:
-        mean: of the features, in their own units.
-        changed: the coordinates in which it differs from the last one released (from zero, the first time).
-        state: where the next call may start.
+    ``changed`` are the coordinates in which it differs from the last one released (from zero, the first time).
     """
 
     mean: Vector
@@ -132,10 +123,7 @@ class MwemMean:
 def plan(
     *, size: int, dimension: int, epsilon: float, iterations: int, unit: PrivacyUnit, relation: Relation
 ) -> MwemPlan:
-    """Plan a mean over protected rows.
-
-    ``accounting.mwem_epsilon`` fits ``epsilon`` to a budget.
-    """
+    """Plan a mean over protected rows; ``accounting.mwem_epsilon`` fits ``epsilon`` to a budget."""
     quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=unit, relation=relation)
     return MwemPlan(size, dimension, epsilon, iterations, quantity)
 
@@ -148,18 +136,10 @@ def plan_selection(
 
 
 def run(plan: MwemPlan, features: ArrayLike, noise: Noise, *, start: State | None = None) -> Release[MwemMean]:
-    """The paper's h_2 of the rows.
+    """The paper's h_2 of the rows, coordinates within ``sqrt(2/d)`` of zero: the paper's feature map.
 
-    Args:
-        plan: made before the data were read.
-        features: one row per record, coordinates within ``sqrt(2/d)`` of zero: the paper's feature map.
-        noise: where the noise comes from.
-        start: the state that the last call returned; it continues from that call's last distribution. The
-            first call starts from the uniform one.
-
-    Raises:
-        InvalidArgument: for a wrong shape or a coordinate out of bounds. Nothing was released then; whoever
-            tells another party about it tells it something about a row.
+    A later call starts from the state that the last one returned. After a refusal nothing was released; whoever tells
+    another party about it tells it something about a row.
 
     Privacy contract:
         Protects:  one unit's rows in ``features``, under ``plan.relation``.

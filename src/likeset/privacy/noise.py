@@ -46,11 +46,7 @@ class Noise(Protocol):
 
 
 class SecretNoise:
-    """Noise from OpenDP's exact samplers. It takes no seed and keeps no state.
-
-    Raises:
-        NoiseUnavailable: here or at any draw, if the secure generator gives nothing.
-    """
+    """Noise from OpenDP's exact samplers; ``NoiseUnavailable`` if the secure generator gives nothing."""
 
     __slots__ = ()
 

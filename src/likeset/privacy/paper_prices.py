@@ -69,17 +69,7 @@ def preconditions(
     target_rows: int,
     seed_rows: int,
 ) -> tuple[Precondition, ...]:
-    """What the main theorem asks for, at given parameters.
-
-    Args:
-        dimension: the paper's d.
-        size: the paper's p.
-        delta: the paper's delta.
-        target_epsilon: the paper's eps_v.
-        rows: the paper's N, rows of all owners together.
-        target_rows: rows of the target that were used.
-        seed_rows: seed rows that were used.
-    """
+    """What the main theorem asks for: the paper's d, p, delta, eps_v and N, and the rows that were used."""
     log_d, log_p = math.log(count("dimension", dimension, least=2)), math.log(count("size", size, least=2))
     least_target = 44.0 * math.sqrt(2.0 * dimension) * log_d * log_p**2 / positive("epsilon", target_epsilon)
     least_seed = 968.0 * (dimension * log_d) ** 2 * math.log(1.0 / _paper_delta(delta)) * log_p**5
@@ -119,15 +109,9 @@ _Planned = Callable[[Relation], Event]
 
 @dataclass(frozen=True, slots=True)
 class PriceComparison:
-    """One line of the comparison.
+    """One line: what is released to whom, whose rows are protected, as the paper counts and as is proven.
 
-    Args:
-        what: what is released, and whose rows the proven number protects.
-        observer: who learns it.
-        protected: whose rows.
-        claimed: as the paper counts; ``None`` where it makes no claim.
-        proven: by the accountant as used everywhere.
-        tightest: by the exact worst case, if that was asked for and can be computed.
+    ``claimed`` is None where the paper makes no claim, ``tightest`` where the exact worst case was not asked for.
     """
 
     what: str

@@ -27,11 +27,7 @@ def grid(columns: int) -> tuple[float, ...]:
 class WidthPlan:
     """What will be chosen: one of ``grid(columns)``, with probability proportional to ``exp(rate * score)``.
 
-    Args:
-        size: the public number of rows.
-        unit: of privacy.
-        rate: of the choice; larger chooses better and costs more.
-        relation: what neighbouring data are; replace-one, because adding a row would pair all others anew.
+    Under replace-one only: adding a row would pair all others anew.
     """
 
     size: int
@@ -59,12 +55,7 @@ def plan(*, size: int, unit: PrivacyUnit, rho: float, relation: Relation) -> Wid
 
 
 def run(plan: WidthPlan, data: ArrayLike, noise: Noise) -> Release[float]:
-    """About the median squared distance between two rows.
-
-    Args:
-        plan: made before the data were read.
-        data: the rows; they are paired at random, whatever their order is.
-        noise: where the choice's randomness comes from.
+    """About the median squared distance between two rows; rows are paired at random, whatever their order is.
 
     Privacy contract:
         Protects:  one unit's rows in ``data``, under replace-one.
