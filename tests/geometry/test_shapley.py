@@ -318,9 +318,3 @@ def test_games_that_do_not_fit_are_refused() -> None:
         sh.selection_game(np.zeros((3, 2)), [0, 0, 0], 1, np.ones((4, 3)), gamma=1.0)
     with pytest.raises(InvalidArgument, match="gamma"):
         sh.selection_game(np.zeros((3, 2)), [0, 0, 0], 1, np.ones((4, 2)), gamma=-1.0)
-    with pytest.raises(InvalidArgument, match="similarity"):
-        sh.SelectionGame(attraction=np.ones(3), similarity=np.eye(2))
-    with pytest.raises(InvalidArgument, match="symmetric"):
-        sh.SelectionGame(attraction=np.ones(2), similarity=np.array([[1.0, 0.5], [0.0, 1.0]]))
-    with pytest.raises(InvalidArgument, match="attraction"):
-        sh.SelectionGame(attraction=np.array([1.0, math.nan]), similarity=np.eye(2))

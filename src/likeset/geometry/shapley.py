@@ -52,31 +52,16 @@ class Game(Protocol):
 
 @dataclass(frozen=True)
 class SelectionGame:
-    """The game of the module's description.
-
-    Attributes:
-        attraction: for each owner the sum over its selected rows of their mean kernel with the target.
-        similarity: for each pair of owners the sum of the kernel over all pairs of their selected rows.
-    """
+    """For each owner the summed mean kernel of its rows with the target; for each pair that of their rows."""
 
     attraction: NDArray[np.float64]
     similarity: NDArray[np.float64]
-
-    def __post_init__(self) -> None:
-        owners = len(arguments.vector("attraction", self.attraction))
-        arguments.count("attraction", owners)
-        if arguments.matrix("similarity", self.similarity).shape != (owners, owners):
-            shape = f"array of shape {self.similarity.shape}"
-            raise InvalidArgument("similarity", shape, f"must have {owners} rows and columns, one per owner")
-        if not np.allclose(self.similarity, self.similarity.T, rtol=1e-9, atol=1e-9):
-            raise InvalidArgument("similarity", f"array of shape {self.similarity.shape}", "must be symmetric")
 
     @property
     def owner_count(self) -> int:
         return len(self.attraction)
 
     def coalitions(self, members: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The worth of coalitions, each a line of ``members`` that says who is in it."""
         inside = members.astype(np.float64)
         return _worth(inside @ self.attraction, np.einsum("ck,ck->c", inside @ self.similarity, inside))
 
@@ -114,13 +99,9 @@ class SelectionGame:
 
 @dataclass(frozen=True)
 class Shapley:
-    """Shapley values of a game.
+    """Shapley values of a game, which add up to ``total``, the worth of all owners together.
 
-    Attributes:
-        values: one per owner; they add up to ``total``.
-        standard_errors: of the values; zero where every coalition was looked at.
-        total: the worth of all owners together.
-        permutations: how many orders were sampled; 0 where every coalition was looked at.
+    Where every coalition was looked at, standard errors and ``permutations``, the orders that were sampled, are zero.
     """
 
     values: NDArray[np.float64]
@@ -141,15 +122,7 @@ def owner_numbers(owners: ArrayLike, owner_count: int, *, length: int) -> NDArra
 def selection_game(
     selected: ArrayLike, owners: ArrayLike, owner_count: int, target: ArrayLike, *, gamma: float
 ) -> SelectionGame:
-    """The game of a selection.
-
-    Args:
-        selected: the selected rows.
-        owners: for each of them the number of its owner.
-        owner_count: how many owners there are, those without a selected row included.
-        target: rows to match.
-        gamma: width of the kernel ``exp(-gamma * ||x - y||²)``.
-    """
+    """The game of a selection; ``owners`` has the number of each selected row's owner."""
     rows, wanted = arguments.matrix("selected", selected), arguments.matrix("target", target)
     arguments.same_columns("selected", rows, "target", wanted)
     numbers = owner_numbers(owners, owner_count, length=len(rows))
@@ -164,15 +137,10 @@ def selection_game(
 
 
 def shapley(game: Game, *, coins: np.random.Generator | None = None, pairs: int = _PAIRS) -> Shapley:
-    """Exact up to 15 owners, sampled beyond.
+    """Exact up to 15 owners; beyond, by ``pairs`` of orders that ``coins`` draw.
 
     Owners without a selected row are worth 0, and the others what they are worth without them; so they are left out,
     which matters where owners are many.
-
-    Args:
-        game: what coalitions are worth.
-        coins: draws the orders; needed beyond 15 owners.
-        pairs: how many orders are drawn beyond 15 owners, each with its reverse.
     """
     if isinstance(game, SelectionGame) and 0 < len(playing := game.contributors()) < game.owner_count:
         fair = shapley(game.among(playing), coins=coins, pairs=pairs)
