@@ -607,7 +607,8 @@ def _end_of_records(chunk: bytes, delimiter: str, *, last: bool, table: str, lin
         _check_marks(chunk, signs, marks, delimiter, table=table, line=line)
     end, before = len(chunk), len(marks)
     while before % 2 or not (last or end == 0 or chunk[end - 1] == ord("\n")):
-        end = chunk.rfind(b"\n", 0, max(end - 1, 0)) + 1
+        # Every line end after an odd mark lies inside its field: go on before the mark.
+        end = chunk.rfind(b"\n", 0, int(marks[before - 1]) if before % 2 else max(end - 1, 0)) + 1
         before = int(np.searchsorted(marks, end))
     if len(chunk) - end > (0 if last else _RECORD_BYTES):
         if len(marks) % 2:
