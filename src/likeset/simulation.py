@@ -25,11 +25,11 @@ from likeset.privacy.guarantee import Basis, Guarantee, View
 from likeset.privacy.noise import SimulatedNoise
 from likeset.protocol.draft import Draft, Facts
 from likeset.protocol.interactive import InteractiveCurator, in_own_units
-from likeset.protocol.parties import make_curator, make_owner
 from likeset.protocol.party import Work
 from likeset.protocol.prices import planned_views
 from likeset.protocol.run_settings import PRESETS, RunSettings
 from likeset.protocol.sealed import Consumer, Curator
+from likeset.protocol.split_run import make_curator, make_owner
 from likeset.protocol.terms import RELEASE_SCALE, Terms
 from likeset.tables.scan import MemoryScan
 from likeset.transports.local import LocalEngine

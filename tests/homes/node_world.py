@@ -26,9 +26,9 @@ from likeset.ledger.ledger import Journal, Ledger, StoredMessage
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import SimulatedNoise
-from likeset.protocol.parties import make_curator
 from likeset.protocol.party import CURATOR, RELEASE_ROUND
 from likeset.protocol.sealed import Consumer
+from likeset.protocol.split_run import make_curator
 from likeset.protocol.terms import Budget, Kernel, Terms
 from likeset.protocol.wire import Asked, Message, Summary, SummaryRelease, TargetRelease, decode, encode
 from likeset.tables.records import DeclaredRecords

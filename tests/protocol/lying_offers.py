@@ -10,6 +10,7 @@ from shared_run_world import SharedRun, Told, carry_shares, secret_of, shared_ru
 from likeset.protocol.split_run import BareRecords, offer_context, offer_shape, party_name
 from likeset.protocol.terms import Terms
 from likeset.protocol.wire import Message, OfferShare
+from likeset.tables.scan import FetchedRows
 from likeset.trust.shares import SharedOffer, share_offer
 
 __all__ = ["AGREED", "LIAR", "NEAR", "bytes_of", "carried", "check_left_out", "sending", "shared_by"]
@@ -22,7 +23,7 @@ NEAR = np.array([[0.01, -0.59, 0.21], [0.43, 1.01, 1.58]], dtype=np.float32)
 
 def shared_by(name: str = LIAR, *, seen: Any = NEAR, sold: Any = NEAR, handles: Sequence[int] = (1, 2)) -> SharedOffer:
     """An offer whose shares are of some rows, and whose records are of others."""
-    records = BareRecords(3).encode(sold, np.empty(0), np.array(handles, dtype=np.uint64))
+    records = BareRecords(3).encode(FetchedRows(sold, np.empty(0)), np.array(handles, dtype=np.uint64))
     shape = offer_shape(AGREED)
     context = offer_context(AGREED, name)
     classes = np.empty(0, dtype=np.int64)

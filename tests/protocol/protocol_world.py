@@ -23,8 +23,8 @@ from likeset.privacy.events import Relation, Release
 from likeset.privacy.guarantee import View
 from likeset.privacy.mwem_mean import CHANGING_SCHEDULES
 from likeset.privacy.noise import Integers, SimulatedNoise
-from likeset.protocol.parties import make_curator, make_owner
 from likeset.protocol.sealed import Consumer, Owner
+from likeset.protocol.split_run import make_curator, make_owner
 from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Kernel, Terms, digest_of_rows
 from likeset.protocol.wire import Message, Summary, decode, encode
 from likeset.tables.records import DeclaredRecords

@@ -16,9 +16,8 @@ from likeset.geometry.kernels import squared_mmd
 from likeset.geometry.selection import Selection
 from likeset.homes.mail import ComputeShell, Shell, SplitConsumerShell
 from likeset.ledger.ledger import Ledger
-from likeset.protocol.parties import make_compute_party, make_owner
 from likeset.protocol.sealed import Owner
-from likeset.protocol.split_run import ComputeInputs, OpenedSlots, SplitConsumer
+from likeset.protocol.split_run import ComputeInputs, OpenedSlots, SplitConsumer, make_compute_party, make_owner
 from likeset.protocol.terms import Kernel, SplitTerms, Terms
 from likeset.protocol.wire import Message, decode, encode
 from likeset.tables.scan import MemoryScan
@@ -174,7 +173,7 @@ class Told:
 
     def faults(self, name: str) -> dict[str, str]:
         """What a compute party logged, by party."""
-        return {fault.party: fault.reason for fault in self.parties[name].party.faults}
+        return {fault.owner: fault.reason for fault in self.parties[name].party.faults}
 
 
 def carry_shares(

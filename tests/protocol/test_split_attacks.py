@@ -11,6 +11,7 @@ from shared_run_world import Told, carry_shares, secret_of, shared_run, split_ru
 
 from likeset.protocol.split_run import BareRecords, offer_context, offer_shape
 from likeset.protocol.wire import Message, OfferShare
+from likeset.tables.scan import FetchedRows
 from likeset.trust import shares
 from likeset.trust.shares import OfferPart, SharedOffer, Words, share_offer, slot_words, split_words
 
@@ -118,7 +119,9 @@ def test_a_row_far_out_of_range(*, honest_record: bool) -> None:
     run = shared_run(split_run(size=12, offer_factor=3.0))
     run.data = {name: data[:3] for name, data in run.data.items()}  # fewer rows than picks: everything is picked
     agreed = run.terms
-    records = BareRecords(3).encode(far if honest_record else NEAR, np.empty(0), np.array([1, 2], dtype=np.uint64))
+    records = BareRecords(3).encode(
+        FetchedRows(far if honest_record else NEAR, np.empty(0)), np.array([1, 2], dtype=np.uint64)
+    )
     shared = share_offer(
         secret_of(LIAR),
         context=offer_context(agreed, LIAR),

@@ -16,9 +16,8 @@ from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import View
 from likeset.protocol import split_run as split_owner
-from likeset.protocol.parties import make_compute_party, make_curator, make_owner
 from likeset.protocol.party import ComputeState
-from likeset.protocol.split_run import most_part_bytes, offer_shape
+from likeset.protocol.split_run import make_compute_party, make_curator, make_owner, most_part_bytes, offer_shape
 from likeset.protocol.wire import Message, Summary, decode, encode
 from likeset.tables.scan import MemoryScan
 
@@ -316,7 +315,8 @@ def test_parties_of_a_trusted_run_are_not_those_of_a_split_one() -> None:
 def test_shares_are_forgotten_when_asked() -> None:
     told = carry_shares(shared_run(split_run()))
     witness = told.parties["witness"].party
-    assert witness.part_of("a").role == "witness"
+    assert witness._parts
+    assert witness._target is not None
     witness.forget()
-    with pytest.raises(IllegalMessage, match="no part"):
-        witness.part_of("a")
+    assert not witness._parts
+    assert witness._target is None

@@ -4,8 +4,8 @@ import pytest
 from protocol_world import KERNEL, CountingNoise, rows, terms
 
 from likeset.errors import IllegalMessage, InvalidArgument
-from likeset.protocol.parties import make_owner
 from likeset.protocol.sealed import Consumer
+from likeset.protocol.split_run import make_owner
 from likeset.tables.scan import MemoryScan
 
 

@@ -30,9 +30,15 @@ from likeset.homes.mail import (
     SiteRun,
     SplitConsumerShell,
 )
-from likeset.protocol.parties import make_compute_party
 from likeset.protocol.party import ComputeState
-from likeset.protocol.split_run import ComputeInputs, ComputeParty, OpenedSlots, SplitConsumer, party_name
+from likeset.protocol.split_run import (
+    ComputeInputs,
+    ComputeParty,
+    OpenedSlots,
+    SplitConsumer,
+    make_compute_party,
+    party_name,
+)
 from likeset.protocol.terms import Terms
 from likeset.protocol.wire import MOST_BYTES, Message, OfferShare, ShareReceipts, Summary, TargetShare
 from likeset.split.engine.agreement import AGAIN

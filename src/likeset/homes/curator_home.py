@@ -45,8 +45,8 @@ from likeset.homes.mail import (
 )
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.noise import SecretNoise
-from likeset.protocol.parties import make_curator
 from likeset.protocol.party import CURATOR
+from likeset.protocol.split_run import make_curator
 from likeset.protocol.terms import Terms, digest_of_rows, is_digest
 from likeset.protocol.wire import MOST_BYTES
 from likeset.split.host import split_python

@@ -76,11 +76,10 @@ from likeset.ledger.budget import Account, Charge, Limit, Tally
 from likeset.ledger.ledger import Charged, Entry, Head, Ledger, LedgerState, Request, Transaction, Unfinished
 from likeset.privacy.events import Event, NoRelease
 from likeset.privacy.guarantee import View
-from likeset.protocol.parties import make_owner
 from likeset.protocol.party import ChargeWanted, Draw, Step
 from likeset.protocol.prices import PlannedView, views_of_owners
 from likeset.protocol.sealed import Owner
-from likeset.protocol.split_run import is_kept_offer, shared_replies, slots_in
+from likeset.protocol.split_run import is_kept_offer, make_owner, shared_replies, slots_in
 from likeset.protocol.terms import Terms
 from likeset.protocol.wire import Delivery, Message, Offer, OfferShare, decode
 from likeset.trust.cards import SECRET_FILE, Card, CardSecret, Pins, PinState, Role

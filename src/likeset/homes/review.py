@@ -40,11 +40,10 @@ from likeset.homes.policy import Accounts, Policy, Verdict
 from likeset.ledger.ledger import Entry, Head, Problem
 from likeset.privacy.events import ROW, NoRelease
 from likeset.privacy.guarantee import bound_in_words
-from likeset.protocol.parties import make_owner
 from likeset.protocol.party import CURATOR, RELEASE_ROUND
 from likeset.protocol.prices import PlannedView
 from likeset.protocol.sealed import Owner, row_handles
-from likeset.protocol.split_run import records_in
+from likeset.protocol.split_run import make_owner, records_in
 from likeset.protocol.terms import MOST_SHOWN, Terms
 from likeset.protocol.wire import (
     Asked,

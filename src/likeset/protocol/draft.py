@@ -71,15 +71,10 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseOutlook:
-    """What a release of the target's mean can be expected to tell, from public facts alone.
+    """What a release of the target's mean can be expected to tell, from public facts alone."""
 
-    Attributes:
-        noise: standard deviation of the noise in the score of a row.
-        signal: the noise at which half of the gain is left.
-    """
-
-    noise: float
-    signal: float
+    noise: float  # standard deviation, in the score of a row
+    signal: float  # the noise at which half of the gain is left
 
     @property
     def ratio(self) -> float:
@@ -113,13 +108,7 @@ def release_outlook(
 
 @dataclass
 class Draft:
-    """Terms in the making.
-
-    Attributes:
-        wishes: of the user.
-        facts: about the data.
-        notes: what was chosen otherwise than wished.
-    """
+    """Terms in the making."""
 
     wishes: RunSettings
     facts: Facts

@@ -55,9 +55,6 @@ def direction_on_lattice(direction: NDArray[np.float64]) -> NDArray[np.float64]:
 
     A coordinate of a mean is at most 1; one beyond 16 is noise that has drowned it, and is cut off there. Everybody
     cuts alike, coordinate by coordinate, and what is done to a release afterwards costs nothing.
-
-    Raises:
-        IllegalMessage: it is so long that products with it would not be exact.
     """
     within = np.clip(direction, -_LARGEST, _LARGEST)
     if not float(np.linalg.norm(within)) <= _LONGEST:
@@ -89,10 +86,6 @@ def within_bounds(features: NDArray[np.float64], *, paired: bool) -> NDArray[np.
 
     A function of this row alone: features computed anew, in one product with other rows, would differ in their last
     bits with the rows around them.
-
-    Args:
-        features: of one row, in lattice steps.
-        paired: whether the bound is on their length (1) or on each coordinate (``sqrt(2/d)``).
     """
     own = features / STEPS
     if not paired:
@@ -247,14 +240,7 @@ class _Row:
 
 
 class InteractiveCurator(Curator):
-    """Runs the rounds. The selection follows the released direction, as in the paper; its kernel judges the summary.
-
-    Args:
-        terms: of the run.
-        noise: where that of auctions and summary releases comes from.
-        declared: what records must look like, where owners send any.
-        seed_rows: public or synthetic rows that start the summary; those that the terms name.
-    """
+    """Runs the rounds. The selection follows the released direction, as in the paper; its kernel judges the summary."""
 
     def __init__(
         self,

@@ -102,12 +102,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a party stands.
-
-    Attributes:
-        state: what it did last, or waits for.
-        round: of what it heard, or opened, last.
-    """
+    """Where a party stands."""
 
     state: State
     round: int = 0
@@ -139,11 +134,7 @@ class Rules:
     otherwise: str = _NOT_NOW
 
     def after(self, position: Position, message: Message, sender: Sender) -> Position:
-        """Where a party stands after a message.
-
-        Raises:
-            IllegalMessage: it may not come now, or from there.
-        """
+        """Where a party stands after a message."""
         kind = message.body.kind
         if sender is Sender.LATE and any(
             kind == said and turn.sender is Sender.AWAITED for (_, said), turn in self.turns.items()
@@ -155,11 +146,7 @@ class Rules:
         return Position(turn.then, message.round)
 
     def after_move(self, position: Position, state: State) -> Position:
-        """Where a party stands that moves by itself.
-
-        Raises:
-            ValueError: it may not; that is a mistake in the party.
-        """
+        """Where a party stands that moves by itself."""
         rule = self.moves.get((position.state, state))
         number = position.round + (rule is RoundRule.NEXT)
         if rule is None or not self._is_round(rule, position, number):
@@ -366,24 +353,15 @@ Work = PricedDraw[Sequence[Message]]
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """How far a party has come with what it was asked.
+    """How far a party has come with what it was asked."""
 
-    Attributes:
-        charge: what must be charged and drawn before it goes on; None where the step is at its end.
-        replies: what is to be sent; nothing before the end.
-    """
-
-    charge: ChargeWanted | None = None
+    charge: ChargeWanted | None = None  # None at the end; until then there are no replies
     replies: tuple[Message, ...] = ()
     _go_on: Callable[["Step", bytes], "Step"] | None = field(default=None, repr=False)
     _abandon: Callable[["Step"], None] | None = field(default=None, repr=False)
 
     def go_on(self, data: bytes) -> "Step":
-        """The next step, given the bytes that are kept for the charge.
-
-        Raises:
-            PartyFailed: this step is at its end, or is not the party's last: it went on, or failed.
-        """
+        """The next step, given the bytes that are kept for the charge."""
         if self._go_on is None:
             raise PartyFailed("a step that is at its end does not go on")
         return self._go_on(self, data)
@@ -415,14 +393,6 @@ class Party:
     An illegal message raises and leaves the state unchanged. A message that came before gets the replies that it got
     before; another message in its place (same sender, round and kind) is refused. A party whose step was begun and
     not carried to its end has failed: it says nothing more, and is to be made anew from what is recorded.
-
-    Args:
-        terms: of the run.
-        name: the party's name in them.
-        rules: when it hears what.
-
-    Attributes:
-        traffic: what it heard and said so far.
     """
 
     def __init__(self, terms: Terms, name: str, rules: Rules) -> None:
@@ -446,12 +416,7 @@ class Party:
         return bool(self._failure)
 
     def receive(self, message: Message) -> Step:
-        """Take a message; returns what is to be charged, or the replies.
-
-        Raises:
-            IllegalMessage: it may not come now, from there, or with that content.
-            PartyFailed: an earlier step was not carried to its end.
-        """
+        """Take a message; returns what is to be charged, or the replies."""
         self._check_usable()
         check_envelope(self.terms, self.name, message)
         slot = (message.sender, message.round, message.body.kind)

@@ -216,11 +216,8 @@ def planned_views(
 ) -> tuple[PlannedView, ...]:
     """Every view of the run: what it hears and what that costs.
 
-    Args:
-        terms: of the run.
-        width_choice: the private choice of the release's kernel that was made for these terms; None where a public
-            width was used. The terms do not say which: ``Plan.width_plan`` and the consumer's ledger do.
-        simulated: whether the noise will be simulated: then nothing is private.
+    ``width_choice`` is the private choice of the release's kernel, None where a public width was used. The terms do not
+    say which: ``Plan.width_plan`` and the consumer's ledger do.
     """
     target = target_plan(terms)
     about_target: Event = target.event if target else size_event(terms.relation)
@@ -239,13 +236,7 @@ def planned_views(
 def views_of_owners(
     terms: PlannedTerms, *, owners: Iterable[str] | None = None, simulated: bool = False
 ) -> tuple[PlannedView, ...]:
-    """Those of the views that see rows of owners, three for each: what the target's release costs is not asked here.
-
-    Args:
-        terms: of the run.
-        owners: those who are asked about; all if not given.
-        simulated: whether the noise will be simulated: then nothing is private.
-    """
+    """Those of the views that see rows of owners, three for each: what the target's release costs is not asked here."""
     shared = terms.split is not None
     heard: Event = NoRelease() if terms.auction == "everyone" else auction_plan(terms).event
     if terms.summary_release != "none":

@@ -83,15 +83,7 @@ _NOT_AS_DECLARED = "records that are not as the schema declares"
 
 @dataclass(frozen=True, eq=False)
 class Admission:
-    """Decides row by row, by the terms and the schema alone: the verdict on a row is the same wherever it lies.
-
-    Attributes:
-        terms: of the run.
-        declared: the schema that the terms name; None for bare arrays.
-
-    Raises:
-        InvalidArgument: the terms leave less room for a row than the schema declares.
-    """
+    """Decides row by row, by the terms and the schema alone: the verdict on a row is the same wherever it lies."""
 
     terms: Terms
     declared: DeclaredRecords | None
@@ -117,13 +109,7 @@ class Admission:
         return admitted
 
     def fault(self, rows: Rows, labels: Labels, packed: NDArray[np.uint8]) -> str | None:
-        """What is wrong with rows that came from another party, in words that say nothing about them; None if nothing.
-
-        Args:
-            rows: as the selection sees them.
-            labels: of the rows.
-            packed: their records, as they travel; empty where none do.
-        """
+        """What is wrong with rows of another party, in words that say nothing about them; None if nothing is."""
         records = None
         if self.declared is None:
             if len(packed):
@@ -203,18 +189,7 @@ class HoledScan(Scan, Protocol):
 
 
 class Owner(Party):
-    """What owners of both protocols share.
-
-    Args:
-        terms: of the run.
-        name: the owner's name in the terms.
-        scan: its rows.
-        key: secret and kept: decides which rows are drawn and how they are named toward others.
-        declared: the schema that declares its rows; None for bare arrays.
-
-    Attributes:
-        rows_disclosed: how many rows were sent to the curator in this run.
-    """
+    """What owners of both protocols share."""
 
     def __init__(
         self,
@@ -229,18 +204,14 @@ class Owner(Party):
             raise IllegalMessage(f"{name} is not among the owners of run {terms.run}")
         super().__init__(terms, name, owner_rules(terms))
         self._scan = scan
-        self._key = key
+        self._key = key  # secret and kept: decides which rows are drawn and how they are named toward others
         self._admission = Admission(terms, declared)
         self._rows_by_handle: dict[int, int] = {}
         self.rows_disclosed = 0
 
     @classmethod
     def check_opening(cls, terms: Terms, name: str, message: Message) -> None:
-        """Raise unless a run can begin with this message; no row is read for that, and nothing charged.
-
-        Raises:
-            IllegalMessage: it is for somebody else, does not come from the consumer, or is not the target's release.
-        """
+        """Raise unless a run can begin with this message; no row is read for that, and nothing charged."""
         check_envelope(terms, name, message)
         rules = owner_rules(terms)
         rules.after(Position(rules.start), message, speaker(terms, message))
@@ -310,23 +281,14 @@ class OfferKeys:
 
 @dataclass(frozen=True, eq=False)
 class Weighing:
-    """Weights of an owner's rows, fitted on a sample of them.
-
-    Attributes:
-        features: the release's feature map; None where there is no release.
-        tilt: the witness tilt; None where there is no release.
-        strata: weights by class; None where classes are unknown or tell nothing.
-        sample: the rows that it was fitted on.
-        sample_weights: their weights, summing to 1.
-        misfit: squared distance of their weighted mean from the release; 0 where there is none.
-    """
+    """Weights of an owner's rows, fitted on a sample of them."""
 
     features: FourierFeatures | None
     tilt: Tilt | None
     strata: Strata | None
     sample: FetchedRows
     sample_weights: NDArray[np.float64]
-    misfit: float
+    misfit: float  # squared distance of the sample's weighted mean from the release; 0 where there is none
 
     @property
     def is_uniform(self) -> bool:
@@ -341,12 +303,7 @@ class Weighing:
 
 @dataclass(frozen=True, eq=False)
 class RowScore:
-    """Log-weights of rows; goes to wherever the rows are.
-
-    Attributes:
-        tilt: the weight by features; None where there is none.
-        strata: the weight by class; None where there is none.
-    """
+    """Log-weights of rows; goes to wherever the rows are."""
 
     tilt: Projection | None
     strata: Strata | None
@@ -366,15 +323,7 @@ def fit_drawing(key: int) -> Drawing:
 
 
 def weigh(terms: Terms, scan: Scan, release: NDArray[np.float64] | None, *, noise: float, keys: OfferKeys) -> Weighing:
-    """Fit the weights on a sample.
-
-    Args:
-        terms: of the run.
-        scan: the owner's rows.
-        release: the released mean of the target; None where offers are uniform.
-        noise: standard deviation of each coordinate of the release.
-        keys: of the owner, for this run.
-    """
+    """Fit the weights on a sample."""
     (drawn,) = scan.draw(fit_drawing(keys.fit))
     sample = drawn.records.take(np.argsort(drawn.row_numbers))
     equal = np.full(len(sample.rows), 1.0 / len(sample.rows))
@@ -439,11 +388,7 @@ def _together(first: DrawnRows, second: DrawnRows) -> DrawnRows:
 
 
 def target_rows(terms: Terms, target: ArrayLike) -> Rows:
-    """The target's rows as the terms want them.
-
-    Raises:
-        InvalidArgument: they have another shape, or cannot be released so.
-    """
+    """The target's rows as the terms want them."""
     rows = arguments.matrix("target", target)
     wanted = (terms.target_size if terms.relation is Relation.REPLACE_ONE else len(rows), terms.kernel.columns)
     if rows.shape != wanted:  # under add-or-remove the size is declared, and the true one is nobody's business
@@ -454,13 +399,7 @@ def target_rows(terms: Terms, target: ArrayLike) -> Rows:
 
 
 def released_mean(terms: Terms, rows: Rows, noise: Noise) -> PricedDraw[Vector]:
-    """The one release of the target, for a charge; empty where offers are uniform.
-
-    Args:
-        terms: of the run.
-        rows: of the target.
-        noise: where that of the release comes from.
-    """
+    """The one release of the target, for a charge; empty where offers are uniform."""
     plan = target_plan(terms)
     if plan is None:
         return np.empty(0)
@@ -488,15 +427,7 @@ def released_mean(terms: Terms, rows: Rows, noise: Noise) -> PricedDraw[Vector]:
 
 
 class Consumer(Party):
-    """Holds the target; releases its mean once, for a charge; receives the summary.
-
-    Args:
-        terms: of the run.
-        target: rows to match.
-        noise: where the noise of the release comes from.
-        selection: how the curator is to select; it may depend on the target, and owners hear nothing of it.
-        declared: what rows must look like, where there is a schema.
-    """
+    """Holds the target; releases its mean once, for a charge; receives the summary."""
 
     def __init__(
         self,
@@ -520,9 +451,6 @@ class Consumer(Party):
         """The target, for the curator, and then its release, for each owner; asked again, the same bytes.
 
         The curator comes first: it is to wait for owners before the first of them answers.
-
-        Raises:
-            PartyFailed: an earlier step was not carried to its end.
         """
         return self._begin_step(self._send_target())
 
@@ -602,22 +530,7 @@ class Held:
 
 
 class Curator(Party):
-    """Trusted, coordinates, sees as few rows as the terms say.
-
-    Args:
-        terms: of the run.
-        noise: where that of auctions and summary releases comes from.
-        declared: what records and labels must look like, where owners send any: rows that are not what the schema
-            makes of their records are not believed, nor are labels that are not as it declares.
-
-    Attributes:
-        flags: owners whose messages were not used, and why.
-        absent: owners who did not take part.
-        rows_seen: how many rows of owners came in, used or not.
-        late: messages that came after their step and were discarded.
-        held_out: how like the target's population the summary is, with all details; only runs within one process may
-            show them.
-    """
+    """Trusted, coordinates, sees as few rows as the terms say."""
 
     def __init__(self, terms: Terms, *, noise: Noise, declared: DeclaredRecords | None = None) -> None:
         super().__init__(terms, CURATOR, curator_rules(terms))
@@ -631,7 +544,7 @@ class Curator(Party):
         self.absent: set[str] = set()
         self.rows_seen = 0
         self.late = 0
-        self.held_out: HeldOut | None = None
+        self.held_out: HeldOut | None = None  # with details that only runs within one process may show
 
     @property
     def offered_rows(self) -> Rows | None:
@@ -646,11 +559,7 @@ class Curator(Party):
         return self.position.state is CuratorState.FINISHED
 
     def give_up(self, owner: str) -> Step:
-        """Wait for this owner no longer: it abstains from the current step; a late answer is discarded.
-
-        Raises:
-            PartyFailed: an earlier step was not carried to its end.
-        """
+        """Wait for this owner no longer: it abstains from the current step; a late answer is discarded."""
         return self._begin_step(self._without(owner))
 
     def _without(self, owner: str) -> Work:
@@ -946,20 +855,14 @@ class SealedOwner(Owner):
 
 
 class SealedCurator(Curator):
-    """Takes one offer from each owner asked, and selects exactly.
-
-    Args:
-        terms: of the run.
-        noise: as every curator has it.
-        fold_key: the curator's secret for this run, which draws the folds of the target. Numbers in the summary that
-            depend on rows outside it are then rounded. None where all parties are in one process.
-        declared: as every curator has it.
-    """
+    """Takes one offer from each owner asked, and selects exactly."""
 
     def __init__(
         self, terms: Terms, *, noise: Noise, fold_key: int | None, declared: DeclaredRecords | None = None
     ) -> None:
         super().__init__(terms, noise=noise, declared=declared)
+        # The curator's secret, which draws the folds of the target; numbers in the summary that depend on rows outside
+        # it are then rounded. None where all parties are in one process.
         self._fold_key = fold_key
         self._misfits: dict[str, float] = {}
         self._held: dict[str, Offer] = {}

@@ -5,7 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,7 @@ from likeset.geometry.weights import weights
 from likeset.privacy.events import Relation, Unbounded
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Noise
+from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
 from likeset.protocol.party import (
     CURATOR,
     RELEASE_ROUND,
@@ -31,8 +32,19 @@ from likeset.protocol.party import (
     title_of_message,
 )
 from likeset.protocol.prices import size_event
-from likeset.protocol.sealed import Scan, SealedOwner, Weighing, draw_offer, released_mean, target_rows
-from likeset.protocol.terms import MOST_SPLIT_TARGET, WITNESS, PlannedTerms, SplitTerms, Terms
+from likeset.protocol.sealed import (
+    Curator,
+    Flag,
+    Owner,
+    Scan,
+    SealedCurator,
+    SealedOwner,
+    Weighing,
+    draw_offer,
+    released_mean,
+    target_rows,
+)
+from likeset.protocol.terms import MOST_SPLIT_TARGET, WITNESS, PlannedTerms, Terms
 from likeset.protocol.wire import (
     ENVELOPES_ROUND,
     OFFER_ROUND,
@@ -69,7 +81,6 @@ from likeset.trust.shares import (
     PickedSlot,
     ReadRecords,
     Roster,
-    SharedOffer,
     ShareReceipt,
     SignedRoster,
     SlotDigests,
@@ -110,16 +121,18 @@ def bare_record_bytes(columns: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class DecodedBareRecords:
-    """What records say. Arrays have an entry for each record, also for those that are none.
+class BoughtRecords:
+    """Sound records that the consumer bought: their rows, labels (or none at all), handles, and declared columns."""
 
-    Attributes:
-        sound: which are records; entries of others mean nothing.
-        rows: of each.
-        classes: empty: nobody declared any.
-        handles: by which the owner finds each row again.
-        labels: of each; None where it has none.
-    """
+    rows: Rows = field(repr=False)
+    labels: NDArray[Any] = field(repr=False)
+    handles: NDArray[np.uint64]
+    packed: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class DecodedBareRecords:
+    """What records say. Arrays have an entry for each record, also for those that are none."""
 
     sound: NDArray[np.bool_]
     rows: Rows
@@ -129,28 +142,14 @@ class DecodedBareRecords:
 
 
 class BareRecords:
-    """Writes and reads records of bare arrays.
-
-    Args:
-        columns: how many numbers a row has.
-    """
+    """Writes and reads records of bare arrays."""
 
     def __init__(self, columns: int) -> None:
         self._columns = columns
         self._fixed = _HEAD_BYTES + _ROW.itemsize * columns
 
-    def encode(self, rows: Rows, labels: NDArray[Any], handles: NDArray[np.uint64]) -> list[bytes]:
-        """A record for each row.
-
-        Args:
-            rows: one line each.
-            labels: one for each row, or none at all.
-            handles: one for each row.
-
-        Raises:
-            InvalidArgument: they do not belong together, or a label is longer than a record has room for.
-        """
-        numbers = np.asarray(rows, dtype=np.float32)
+    def encode(self, leaving: FetchedRows, handles: NDArray[np.uint64]) -> list[bytes]:
+        numbers, labels = np.asarray(leaving.rows, dtype=np.float32), leaving.labels
         if numbers.shape != (len(handles), self._columns) or len(labels) not in (0, len(handles)):
             reason = f"must have {self._columns} columns, and each row a handle and a label, or no row one"
             raise InvalidArgument("rows", f"array of shape {numbers.shape}", reason)
@@ -173,6 +172,16 @@ class BareRecords:
                 sound[place] = True
                 handles[place], rows[place], labels[place] = read
         return DecodedBareRecords(sound, rows, np.empty(0, dtype=np.int64), handles, tuple(labels))
+
+    def label_kinds(self, records: Sequence[bytes]) -> list[str]:
+        labels = self.read(records).labels
+        return ["none" if label is None else "text" if isinstance(label, str) else "numbers" for label in labels]
+
+    def bought(self, records: Sequence[bytes]) -> BoughtRecords:
+        """Sound records whose labels are of one kind, as a summary has them."""
+        decoded = self.read(records)
+        labels = decoded.labels if any(label is not None for label in decoded.labels) else ()
+        return BoughtRecords(decoded.rows, np.array(labels), decoded.handles, b"")
 
     def _decoded(self, record: bytes) -> Any:
         if not self._fixed <= len(record) <= self._fixed + LABEL_BYTES or record[0] != _VERSION:
@@ -216,17 +225,6 @@ def _label_in(code: int, data: bytes) -> Any:
 
 _AROUND_PART = 1 << 10  # names, lengths, K and a signature
 _TARGET_TAG, _INPUTS_TAG = b"likeset target share", b"likeset split inputs"
-
-
-def split_terms(terms: Terms) -> SplitTerms:
-    """What the terms say about the split curator.
-
-    Raises:
-        IllegalMessage: their curator is trusted.
-    """
-    if terms.split is None:
-        raise IllegalMessage(f"run {terms.run} has a trusted curator, and nothing of it is shared")
-    return terms.split
 
 
 def party_name(terms: Terms, role: ComputeRole) -> str:
@@ -276,58 +274,10 @@ def inputs_digest(roster: bytes, commitments: Sequence[bytes]) -> str:
     return hashlib.sha256(fields(_INPUTS_TAG, roster, *commitments)).hexdigest()
 
 
-@dataclass(frozen=True, eq=False)
-class BoughtRecords:
-    """Sound records that the consumer bought, as a summary has them.
-
-    Attributes:
-        rows: what each makes.
-        labels: one each, or none at all.
-        handles: by which owners find their rows again.
-        packed: the records in the columns that were declared; empty for bare arrays.
-    """
-
-    rows: Rows = field(repr=False)
-    labels: NDArray[Any] = field(repr=False)
-    handles: NDArray[np.uint64]
-    packed: bytes = field(repr=False)
-
-
-class SlotRecords(Protocol):
-    """Writes and reads what lies in envelopes."""
-
-    def encode(self, leaving: FetchedRows, handles: NDArray[np.uint64]) -> list[bytes]:
-        """A record for each row that is offered.
-
-        Raises:
-            InvalidArgument: a label is longer than a record has room for.
-        """
-
-    def read(self, records: Sequence[bytes]) -> ReadRecords:
-        """What records say; never raises for what a stranger wrote."""
-
-    def label_kinds(self, records: Sequence[bytes]) -> list[str]: ...
-
-    def bought(self, records: Sequence[bytes]) -> BoughtRecords:
-        """Sound records whose labels are of one kind, as a summary has them."""
-
-
-def records_of_run(terms: Terms, declared: DeclaredRecords | None) -> SlotRecords:
-    """How records are written and read in a run.
-
-    Args:
-        terms: of the run.
-        declared: the schema that they name; None for bare arrays.
-    """
-    if declared is None:
-        return _BareSlotRecords(BareRecords(terms.kernel.columns))
-    return _DeclaredSlotRecords(
-        EnvelopeRecords(declared.schema, labelled=declared.label_column in terms.columns), declared
-    )
-
-
 @dataclass(frozen=True)
-class _DeclaredSlotRecords:
+class DeclaredSlotRecords:
+    """Writes and reads records by a schema."""
+
     records: EnvelopeRecords
     declared: DeclaredRecords
 
@@ -346,45 +296,27 @@ class _DeclaredSlotRecords:
         return BoughtRecords(decoded.rows, decoded.labels, decoded.handles, self.declared.pack(decoded.table))
 
 
-@dataclass(frozen=True)
-class _BareSlotRecords:
-    bare: BareRecords
+SlotRecords = BareRecords | DeclaredSlotRecords
+"""Writes and reads what lies in envelopes; never raises for what a stranger wrote."""
 
-    def encode(self, leaving: FetchedRows, handles: NDArray[np.uint64]) -> list[bytes]:
-        return self.bare.encode(leaving.rows, leaving.labels, handles)
 
-    def read(self, records: Sequence[bytes]) -> ReadRecords:
-        return self.bare.read(records)
-
-    def label_kinds(self, records: Sequence[bytes]) -> list[str]:
-        labels = self.bare.read(records).labels
-        return ["none" if label is None else "text" if isinstance(label, str) else "numbers" for label in labels]
-
-    def bought(self, records: Sequence[bytes]) -> BoughtRecords:
-        decoded = self.bare.read(records)
-        labels = decoded.labels if any(label is not None for label in decoded.labels) else ()
-        return BoughtRecords(decoded.rows, np.array(labels), decoded.handles, b"")
+def records_of_run(terms: Terms, declared: DeclaredRecords | None) -> SlotRecords:
+    if declared is None:
+        return BareRecords(terms.kernel.columns)
+    labelled = declared.label_column in terms.columns
+    return DeclaredSlotRecords(EnvelopeRecords(declared.schema, labelled=labelled), declared)
 
 
 @dataclass(frozen=True, eq=False)
 class HeldTarget:
-    """A compute party's share of the target.
-
-    Attributes:
-        share: its words, as they travel.
-        commitments: to the shares of all compute parties, in their order.
-    """
+    """A compute party's share of the target."""
 
     share: bytes = field(repr=False)
     commitments: tuple[bytes, ...]
 
 
 def checked_target(terms: Terms, role: ComputeRole, body: TargetShare) -> HeldTarget:
-    """A party's share of the target, as the consumer committed to it.
-
-    Raises:
-        BadDocument: it has another shape than the terms say, or is not what was committed to.
-    """
+    """A party's share of the target, as the consumer committed to it."""
     share, commitments, parties = body.share.tobytes(), body.commitments.tobytes(), COMPUTE_ROLES
     rows, rest = divmod(len(share), WORD_BYTES * terms.kernel.columns)
     declared = terms.target_size if terms.relation is Relation.REPLACE_ONE else rows
@@ -400,18 +332,7 @@ def checked_target(terms: Terms, role: ComputeRole, body: TargetShare) -> HeldTa
 
 
 def checked_receipts(terms: Terms, role: ComputeRole, body: ShareReceipts, *, card: Card) -> tuple[ShareReceipt, ...]:
-    """The receipts of the compute party of a role.
-
-    Args:
-        terms: of the run.
-        role: of whoever sent them.
-        body: what it sent.
-        card: its own.
-
-    Raises:
-        BadDocument: one is of another run or party, of nobody's offer or of one that was named before, or is not
-            signed.
-    """
+    """The receipts of the compute party of a role."""
     receipts = tuple(map(ShareReceipt.from_bytes, read_fields(body.receipts.tobytes(), None, what="share receipts")))
     names = {terms.cards[owner]: owner for owner in terms.owners}
     told = [names.get(receipt.context.owner) for receipt in receipts]
@@ -478,19 +399,12 @@ _ODD_LABEL = "its label is of another kind than those of most rows"
 
 @dataclass(frozen=True, eq=False)
 class Bought:
-    """What came of the picks.
+    """What came of the picks."""
 
-    Attributes:
-        owners: of each record that holds, in the order of picking, its owner's place among those computed on.
-        records: those that hold.
-        faults: of owners, by place, how many of their picks were left out for which reason.
-        lost: picks that name no slot at all: no owner's fault.
-    """
-
-    owners: NDArray[np.int64]
+    owners: NDArray[np.int64]  # of each record that holds, its owner's place among those computed on
     records: tuple[bytes, ...]
-    faults: Mapping[int, Mapping[str, int]]
-    lost: int
+    faults: Mapping[int, Mapping[str, int]]  # by place: how many picks were left out for which reason
+    lost: int  # picks that name no slot at all: no owner's fault
 
 
 def buy(
@@ -501,15 +415,7 @@ def buy(
     shape: OfferShape,
     records: SlotRecords,
 ) -> Bought:
-    """Open what was picked.
-
-    Args:
-        parts: the consumer's, of all owners that were computed on, in their order.
-        opened: what the computation opened.
-        envelopes: of each of these owners, by slot.
-        shape: of an offer.
-        records: reads what lies in envelopes.
-    """
+    """Open what was picked."""
     picks = [number for number in range(len(opened.numbers)) if opened.numbers[number] != -1]
     inside = [number for number in picks if 0 <= opened.numbers[number] < len(parts) * shape.slots]
     coefficients: Words = np.append(opened.factors.view(np.uint64), np.uint64(0))  # valid is not summed there
@@ -553,51 +459,28 @@ def _sorted_out(outcomes: Sequence[tuple[int, OpenedPick]], records: SlotRecords
 _TAG = b"likeset shared offer"
 
 
-def kept_offer(shared: SharedOffer) -> bytes:
-    """Everything that was drawn: what each compute party gets, in their order."""
-    return fields(_TAG, *(part.to_bytes() for part in shared.parts.values()))
-
-
 def is_kept_offer(kept: bytes) -> bool:
     return kept.startswith(fields(_TAG))
 
 
 def shared_replies(heard: Message, kept: bytes) -> tuple[Message, ...]:
-    """One part to each compute party.
-
-    Args:
-        heard: what the owner answers: the release, which comes from the consumer.
-        kept: as ``kept_offer`` wrote it.
-
-    Raises:
-        BadDocument: it did not.
-    """
+    """One part to each compute party."""
     names = {"curator": CURATOR, "consumer": heard.sender, "witness": WITNESS}
-    for count in (3, 2):
-        try:
-            parts = read_tagged(_TAG, kept, count)
-        except BadDocument:
-            continue
-        return tuple(
-            Message(
-                run=heard.run,
-                terms=heard.terms,
-                sender=heard.receiver,
-                receiver=names[role],
-                round=OFFER_ROUND,
-                body=OfferShare(part=np.frombuffer(part, dtype=np.uint8)),
-            )
-            for role, part in zip(COMPUTE_ROLES, parts, strict=False)
+    return tuple(
+        Message(
+            run=heard.run,
+            terms=heard.terms,
+            sender=heard.receiver,
+            receiver=names[role],
+            round=OFFER_ROUND,
+            body=OfferShare(part=np.frombuffer(part, dtype=np.uint8)),
         )
-    raise BadDocument("shared offer", "is none")
+        for role, part in zip(COMPUTE_ROLES, read_tagged(_TAG, kept, len(COMPUTE_ROLES)), strict=True)
+    )
 
 
 def records_in(bodies: Sequence[OfferShare]) -> list[bytes]:
-    """The records in an offer, for its owner, who has all parts of it: without empty slots, in the order of slots.
-
-    Raises:
-        BadDocument: the parts are not all there, or not of one offer.
-    """
+    """The records in an offer, for its owner, who has all parts of it: without empty slots, in the order of slots."""
     parts = {part.role: part for part in (OfferPart.from_bytes(body.part.tobytes()) for body in bodies)}
     listed = next((part.offer_list for part in parts.values()), None)
     if listed is None or set(parts) != set(COMPUTE_ROLES) or len(parts) != len(bodies):
@@ -630,41 +513,19 @@ MOST_REACH = 1 << 14
 _CALLED_ABSENT = "sent a part that is not used"
 
 
-@dataclass(frozen=True, slots=True)
-class PartyFault:
-    """What was wrong with what a party sent, for the log; says nothing about rows."""
-
-    party: str
-    reason: str
-
-
 class ComputeParty(Party):
     """Curator or witness of a split run; ``SplitConsumer`` is the third.
 
-    Args:
-        terms: of the run.
-        role: of this party.
-        secret: its card.
-        cards: of the owners and the other compute parties that accepted, by their names in the terms.
-        reach: how the others reach this party's worker; kept by its home, for a party made anew must say the same.
-
-    Attributes:
-        role: of this party.
-        absent: owners of whom no part came in time.
-        faults: whose messages were not used, and why.
-        late: parts that came after their time and were not looked at.
-        reaches: how each other compute party's worker is reached, once it voted.
-
-    Raises:
-        InvalidArgument: a card is another than the terms name.
-        IllegalMessage: the curator of the run is trusted.
+    ``reach`` says how the others reach this party's worker; its home keeps it, for a party made anew must say the same.
     """
 
     def __init__(
         self, terms: Terms, role: ComputeRole, *, secret: CardSecret, cards: Mapping[str, Card], reach: bytes = b""
     ) -> None:
         super().__init__(terms, party_name(terms, role), compute_rules(role))
-        self._split = split_terms(terms)
+        if terms.split is None:
+            raise IllegalMessage(f"run {terms.run} has a trusted curator, and nothing of it is shared")
+        self._split = terms.split
         for name, card in {**cards, self.name: secret.card}.items():
             if terms.cards.get(name) != card.fingerprint:
                 raise InvalidArgument("cards", card.name, f"is not the card that the terms name for {name}")
@@ -672,8 +533,8 @@ class ComputeParty(Party):
             raise InvalidArgument("reach", f"{len(reach)} bytes", f"must have at most {MOST_REACH}")
         self.role: ComputeRole = role
         self.absent: set[str] = set()
-        self.faults: list[PartyFault] = []
-        self.late = 0
+        self.faults: list[Flag] = []
+        self.late = 0  # parts that came after their time and were not looked at
         self.reaches: dict[ComputeRole, bytes] = {}
         self._secret, self._cards, self._reach = secret, {**cards, self.name: secret.card}, reach
         self._shape = offer_shape(terms)
@@ -685,6 +546,7 @@ class ComputeParty(Party):
         self._receipts: dict[ComputeRole, tuple[ShareReceipt, ...]] = {}
         self._votes: dict[ComputeRole, SignedRoster] = {}
         self._roster: Roster | None = None
+        self._content: Any = None  # of the message that is being heard, checked
 
     @property
     def waiting_for(self) -> frozenset[str]:
@@ -711,30 +573,12 @@ class ComputeParty(Party):
         """Those of all compute parties so far: with a roster they prove who left an owner out."""
         return tuple(receipt for told in self._receipts.values() for receipt in told)
 
-    def part_of(self, owner: str) -> OfferPart:
-        """This party's part of an owner's offer, checked.
-
-        Raises:
-            IllegalMessage: it has none.
-        """
-        if owner not in self._parts:
-            raise IllegalMessage(f"{self.name} has no part of an offer of {owner}")
-        return self._parts[owner]
-
     def give_up(self, owner: str) -> Step:
-        """Wait for this owner's part no longer: a late one is not used.
-
-        Raises:
-            PartyFailed: an earlier step was not carried to its end.
-        """
+        """Wait for this owner's part no longer: a late one is not used."""
         return self._begin_step(self._without(owner))
 
     def inputs(self) -> ComputeInputs:
-        """What this party puts into the computation.
-
-        Raises:
-            IllegalMessage: nothing may be computed yet, or any more.
-        """
+        """What this party puts into the computation."""
         if not self.is_ready or self._roster is None or self._target is None:
             raise IllegalMessage(f"{self.name} may not compute now: {self.position.state.value}")
         split, layout = self._split, self._shape.layout
@@ -771,32 +615,37 @@ class ComputeParty(Party):
         return Sender.PEER if role_of(self.terms, name) in self._peers else Sender.STRANGER
 
     def _check_content(self, message: Message) -> None:
-        body, role = message.body, role_of(self.terms, message.sender)
         try:
-            if isinstance(body, TargetShare):
-                checked_target(self.terms, self.role, body)
-            elif isinstance(body, ShareReceipts) and role is not None:
-                checked_receipts(self.terms, role, body, card=self._compute_cards[role])
-            elif isinstance(body, RosterVote) and role is not None:
-                self._checked_vote(body, role)
-            elif isinstance(body, PicksOpened) and body.openings != self._picks:
-                raise BadDocument("end", "names another number of openings than the terms allow")
+            self._content = self._checked(message)
         except BadDocument as error:
             raise IllegalMessage(f"{title_of_message(message)}: {error}") from None
+
+    def _checked(self, message: Message) -> Any:
+        """What a message says, whose signatures and digests are as they should be."""
+        body, role = message.body, role_of(self.terms, message.sender)
+        if isinstance(body, TargetShare):
+            return checked_target(self.terms, self.role, body)
+        if isinstance(body, ShareReceipts) and role is not None:
+            return checked_receipts(self.terms, role, body, card=self._compute_cards[role])
+        if isinstance(body, RosterVote) and role is not None:
+            return self._checked_vote(body, role)
+        if isinstance(body, PicksOpened) and body.openings != self._picks:
+            raise BadDocument("end", "names another number of openings than the terms allow")
+        return None
 
     def _handle(self, message: Message) -> Work:
         body, role = message.body, role_of(self.terms, message.sender)
         if isinstance(body, OfferShare):
             self._take_part(message.sender, body.part.tobytes())
         elif isinstance(body, TargetShare):
-            self._target = checked_target(self.terms, self.role, body)
+            self._target = self._content
         elif isinstance(body, ShareReceipts) and role is not None:
-            self._receipts[role] = checked_receipts(self.terms, role, body, card=self._compute_cards[role])
+            self._receipts[role] = self._content
             if role == "consumer":
                 named = {receipt.context.owner for receipt in self._receipts[role]}
                 self._abandon_others(named)
         elif isinstance(body, RosterVote) and role is not None:
-            self._votes[role] = self._checked_vote(body, role)
+            self._votes[role] = self._content
             self.reaches[role] = body.reach.tobytes()
         yield from ()  # to collect shares costs nothing
         return self._go_on()
@@ -835,7 +684,7 @@ class ComputeParty(Party):
         self._parts[owner], self._signed[owner] = part, receipt
 
     def _refuse(self, owner: str, reason: str) -> None:
-        self.faults.append(PartyFault(owner, f"{_CALLED_ABSENT}: {reason}"))
+        self.faults.append(Flag(owner, f"{_CALLED_ABSENT}: {reason}"))
         self._parts.pop(owner, None)
         self._signed.pop(owner, None)
 
@@ -887,10 +736,10 @@ class ComputeParty(Party):
         for owner in self.terms.owners:
             signed_by = signers.get(self.terms.cards[owner], set())
             missing = [role for role in COMPUTE_ROLES if role not in signed_by]
-            if not signed_by or self.terms.cards[owner] in roster.lists or owner in {f.party for f in self.faults}:
+            if not signed_by or self.terms.cards[owner] in roster.lists or owner in {f.owner for f in self.faults}:
                 continue
             reason = f"{' and '.join(missing)} acknowledged no part of it" if missing else "it signed different lists"
-            self.faults.append(PartyFault(owner, f"its offer is not computed on: {reason}"))
+            self.faults.append(Flag(owner, f"its offer is not computed on: {reason}"))
 
     def _agree(self) -> list[Message]:
         """All signed: the same, or somebody told different parties different things, and nobody computes."""
@@ -944,26 +793,7 @@ _KEPT_TAG = b"likeset shared target"
 
 
 class SplitConsumer(ComputeParty):
-    """Holds the target; shares it once, for good; receives index and r of each pick, and with them its rows.
-
-    Args:
-        terms: of the run.
-        target: rows to match.
-        noise: where the noise of the release comes from.
-        secret: the consumer's card.
-        cards: of the owners and the other compute parties that accepted, by their names in the terms.
-        selection: whether to weigh rows that were bought; its kernel is that of the terms.
-        declared: what rows must look like, where there is a schema.
-        reach: how the others reach this party's worker.
-
-    Attributes:
-        summary: what was bought, in the form that a trusted curator would have sent; None before that.
-        lost_picks: picks that named no slot: damage that no owner answers for.
-        unopened_picks: by owner, how many picks were left out because they did not open to a record.
-
-    Raises:
-        InvalidArgument: the target does not have the shape of the terms, or has numbers beyond what they allow.
-    """
+    """Holds the target; shares it once, for good; receives index and r of each pick, and with them its rows."""
 
     def __init__(
         self,
@@ -994,10 +824,6 @@ class SplitConsumer(ComputeParty):
         """The target's shares, for the other compute parties, and then its release, for each owner.
 
         Asked again, the same bytes.
-
-        Raises:
-            PartyFailed: an earlier step was not carried to its end.
-            InvalidArgument: the run began with another target.
         """
         return self._begin_step(self._send_target())
 
@@ -1011,9 +837,6 @@ class SplitConsumer(ComputeParty):
 
         Where no pick gave a record there is no summary, and the others are told the same: it would tell a curator with
         owners who lie that every pick fell on them.
-
-        Raises:
-            IllegalMessage: nothing was to be computed.
         """
         if not self.is_ready:
             raise IllegalMessage(f"{self.name} may not open anything now: {self.position.state.value}")
@@ -1066,17 +889,13 @@ class SplitConsumer(ComputeParty):
             for role, salt, share in zip(roles, salts, shares, strict=True)
         }
 
-    def _check_content(self, message: Message) -> None:
-        super()._check_content(message)
-        if isinstance(message.body, Envelopes):
-            try:
-                self._checked_envelopes(message.body)
-            except BadDocument as error:
-                raise IllegalMessage(f"{message.body.kind} message of {message.sender}: {error}") from None
+    def _checked(self, message: Message) -> Any:
+        body = message.body
+        return self._checked_envelopes(body) if isinstance(body, Envelopes) else super()._checked(message)
 
     def _handle(self, message: Message) -> Work:
         if isinstance(message.body, Envelopes):
-            self._envelopes = self._checked_envelopes(message.body)
+            self._envelopes = self._content
         return (yield from super()._handle(message))
 
     def _checked_envelopes(self, body: Envelopes) -> dict[str, dict[int, bytes]]:
@@ -1113,11 +932,11 @@ class SplitConsumer(ComputeParty):
     def _summary(self, bought: Bought) -> Summary:
         """As a trusted curator would have sent it; the distance to new rows stays unknown: that needs all offers."""
         held = self._records.bought(bought.records)
-        selection = Selection(gamma=split_terms(self.terms).gamma)
+        selection = Selection(gamma=self._split.gamma)
         judged, rows = selection.judge(held.rows, self._rows), np.asarray(held.rows, dtype=np.float32)
         places = {name: number for number, name in enumerate(self.terms.owners)}
         owners = self.rostered
-        reasons = {places[fault.party]: fault.reason for fault in self.faults if fault.party in places}
+        reasons = {places[fault.owner]: fault.reason for fault in self.faults if fault.owner in places}
         reasons |= {places[owners[place]]: _in_words(faults) for place, faults in bought.faults.items()}
         absent = {places[name] for name in self.terms.owners if name not in owners} - set(reasons)
         return Summary(
@@ -1125,7 +944,7 @@ class SplitConsumer(ComputeParty):
             labels=held.labels,
             owners=np.array([places[owners[place]] for place in bought.owners], dtype=np.int64),
             handles=held.handles,
-            weights=self._weights(rows) if self._weighted else judged.weights,
+            weights=weights(rows, self._rows, gamma=self._split.gamma) if self._weighted else judged.weights,
             gains=judged.gains,
             squared_mmds=judged.squared_mmds,
             rows_seen=self._shape.slots * len(owners),
@@ -1135,9 +954,6 @@ class SplitConsumer(ComputeParty):
             records=np.frombuffer(held.packed, dtype=np.uint8),
         )
 
-    def _weights(self, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        return weights(rows, self._rows, gamma=split_terms(self.terms).gamma)
-
 
 def _in_words(faults: Mapping[str, int]) -> str:
     return "; ".join(f"{count} rows that were picked were left out: {reason}" for reason, count in faults.items())
@@ -1145,17 +961,6 @@ def _in_words(faults: Mapping[str, int]) -> str:
 
 class SplitOwner(SealedOwner):
     """Offers rows that look like the target, one part to each compute party; only the buyer will read any of them.
-
-    Args:
-        terms: of the run.
-        name: the owner's name in the terms.
-        scan: its rows.
-        key: secret and kept: decides which rows are drawn and how they are named toward others.
-        secret: the owner's card, with which it signs its list.
-        declared: the schema that declares its rows; None for bare arrays.
-
-    Raises:
-        InvalidArgument: the terms name another card for this owner.
 
     Privacy contract:
         Protects:  every row, label and record that is not opened to the consumer, and how many slots are empty.
@@ -1206,7 +1011,7 @@ class SplitOwner(SealedOwner):
                 classes=np.empty(0, dtype=np.int64),
                 records=records,
             )
-            return kept_offer(shared), None
+            return fields(_TAG, *(part.to_bytes() for part in shared.parts.values())), None
 
         kept = yield ChargeWanted(
             costs=(
@@ -1223,3 +1028,51 @@ class SplitOwner(SealedOwner):
         )
         self.rows_disclosed = len(records)
         return shared_replies(message, kept)
+
+
+def make_owner(
+    terms: Terms,
+    name: str,
+    *,
+    scan: Scan,
+    key: int,
+    declared: DeclaredRecords | None = None,
+    secret: CardSecret | None = None,
+) -> Owner:
+    """An owner of the run; what it takes is said by ``Owner``, and for a split run by ``SplitOwner``."""
+    if terms.split is not None:
+        if secret is None:
+            raise IllegalMessage(f"run {terms.run} has a split curator: an owner signs its offer with its card")
+        return SplitOwner(terms, name, scan=scan, key=key, secret=secret, declared=declared)
+    kind = SealedOwner if terms.protocol == "sealed" else InteractiveOwner
+    return kind(terms, name, scan=scan, key=key, declared=declared)
+
+
+def make_curator(
+    terms: Terms,
+    *,
+    noise: Noise,
+    fold_key: int | None,
+    declared: DeclaredRecords | None = None,
+    seed_rows: ArrayLike | None = None,
+) -> Curator:
+    """The curator of the run; ``SealedCurator`` needs the fold key, ``InteractiveCurator`` the terms' seed rows."""
+    if terms.split is not None:
+        raise IllegalMessage(f"run {terms.run} has a split curator, which sees no rows")
+    if terms.protocol == "sealed":
+        return SealedCurator(terms, noise=noise, fold_key=fold_key, declared=declared)
+    return InteractiveCurator(terms, noise=noise, declared=declared, seed_rows=seed_rows)
+
+
+def make_compute_party(
+    terms: Terms,
+    role: ComputeRole,
+    *,
+    secret: CardSecret,
+    cards: Mapping[str, Card],
+    reach: bytes = b"",
+) -> ComputeParty:
+    """The curator or the witness of a split run; what it takes is said by ``ComputeParty``."""
+    if role == "consumer":
+        raise IllegalMessage("the consumer of a split run is made with its target")
+    return ComputeParty(terms, role, secret=secret, cards=cards, reach=reach)

@@ -56,11 +56,18 @@ from likeset.privacy.guarantee import Basis, View
 from likeset.protocol import notices
 from likeset.protocol.draft import ReleaseOutlook, release_outlook
 from likeset.protocol.notices import Notice, notice_documents
-from likeset.protocol.parties import make_compute_party, make_curator, make_owner
 from likeset.protocol.party import CURATOR
 from likeset.protocol.prices import PlannedView, planned_views
 from likeset.protocol.sealed import Consumer, Curator, Owner, Scan, foreseen_sample
-from likeset.protocol.split_run import ComputeInputs, OpenedSlots, SplitConsumer, party_name
+from likeset.protocol.split_run import (
+    ComputeInputs,
+    OpenedSlots,
+    SplitConsumer,
+    make_compute_party,
+    make_curator,
+    make_owner,
+    party_name,
+)
 from likeset.protocol.terms import WITNESS, Budget, PlannedTerms, Terms
 from likeset.protocol.wire import Summary
 from likeset.run.job import SECRETS, Job, OpenScan, OwnFiles, RunSecrets, open_job, open_own_files, target_warnings

@@ -470,7 +470,7 @@ class SplitRuns:
     def _note_faults(self, side: ComputeRun) -> None:
         """Parts that are not used stand in the notes, once."""
         for fault in () if side.party is None else side.party.faults:
-            words = f"run {side.terms.run}: {fault.party} {fault.reason}"
+            words = f"run {side.terms.run}: {fault.owner} {fault.reason}"
             if words not in self._faults:
                 self._faults.add(words)
                 self.desk.postman.note(words)

@@ -13,8 +13,8 @@ from split_homes import SplitHomes, split_homes_in
 from likeset.errors import PartyFailed
 from likeset.homes import compute
 from likeset.homes.compute import ComputeFolder, Reach
-from likeset.protocol.parties import make_compute_party
 from likeset.protocol.party import CURATOR
+from likeset.protocol.split_run import make_compute_party
 from likeset.protocol.terms import WITNESS
 from likeset.split.links import RunCertificate
 from likeset.transports.desks import ComputingDesk, SplitRuns
