@@ -300,8 +300,7 @@ _WITH_COMMA = r"^[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)(,[0-9]+)?([eE][+-]?[0-9]+
 def comma_remedy(columns: Mapping[str, bool]) -> str:
     """What whoever holds a file can do about its columns with decimal commas, in one query for all of them.
 
-    Args:
-        columns: by their names, whether a point stands between thousands in them.
+    ``columns`` says for each whether a point stands between thousands.
     """
     rows = "FROM read_csv('FILE', all_varchar=true)"
     if any(columns.values()):

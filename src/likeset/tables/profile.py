@@ -95,18 +95,9 @@ class _ValueCounts:
 class ColumnProfile:
     """What the rows of a table show of one column.
 
-    Attributes:
-        rows: how many there are.
-        missing: how many of them have no value.
-        numbers: whether every value is a number, with a decimal point or a decimal comma.
-        whole: whether every number is whole.
-        days: whether every value is a day; ``timed`` if some also have a time of day.
-        rising: whether every number is larger than the one before.
-        low: the least number, or day since 1970.
-        high: the largest.
-        width: of the first list, where cells are lists.
-        counted: rows whose values were counted: all, or the first ones where they have more than 1,000 values.
-        distinct: different values among these.
+    ``numbers``, ``whole``, ``days`` and ``rising`` hold for every value so far; ``timed`` where some day has a time.
+    ``low`` and ``high`` are numbers, or days since 1970. Of more than 1,000 different values only those of the first
+    rows are ``counted``.
     """
 
     def __init__(self, missing: MissingWords) -> None:
@@ -277,13 +268,7 @@ def _is_number(kind: Any) -> bool:
 
 
 class TableProfile:
-    """Profiles of some columns of one table, by its first rows or by all.
-
-    Args:
-        names: of the columns.
-        missing_words: mean that there is no value.
-        most_rows: how many rows are enough; None for all.
-    """
+    """Profiles of some columns of one table, by its first ``most_rows`` rows or by all."""
 
     def __init__(
         self, names: Iterable[str], missing_words: Sequence[str] = MISSING_WORDS, *, most_rows: int | None = _MOST_ROWS
@@ -480,11 +465,9 @@ def _own_values(profile: ColumnProfile) -> Reason | None:
     if rows < 20 or repeats > 0.1 * rows or profile.commas.has_commas or profile.lists or profile.other:
         return None
     if not profile.numbers:
-        return (
-            None
-            if rows < 30 or (profile.days and not profile.timed)
-            else (Reason.OWN_MOMENT if profile.days else Reason.OWN_TEXT)
-        )
+        if rows < 30 or (profile.days and not profile.timed):
+            return None
+        return Reason.OWN_MOMENT if profile.days else Reason.OWN_TEXT
     span = profile.high - profile.low + 1.0
     if not profile.whole or repeats:
         return None
@@ -549,58 +532,58 @@ class BoundsUse:
     """How much of its bounds each column uses, over mapped rows."""
 
     def __init__(self, schema: Schema) -> None:
-        self._columns = dict(_bounded(schema))
-        self._rows = dict.fromkeys(self._columns, 0)
-        self._least = dict.fromkeys(self._columns, math.inf)
-        self._most = dict.fromkeys(self._columns, -math.inf)
+        self._columns: list[_Bounded] = []
+        first = 0
+        for described, declared in zip(schema.describe(), schema.declared.values(), strict=True):
+            after = first + described.features
+            wide = isinstance(declared, ImageColumn) or getattr(declared, "norm", 1.0) is None
+            if wide or isinstance(declared, NumericColumn | DateColumn):
+                marked = declared.missing == "indicator"
+                last = after - 1 if marked else after
+                unit = declared.weight / math.sqrt(last - first)
+                self._columns.append(_Bounded(described.name, slice(first, last), last if marked else None, unit))
+            first = after
 
     def add(self, rows: NDArray[np.float32], *, skip: Mapping[str, Mask] | None = None) -> None:
         """The next rows as the schema maps them; ``skip`` marks the rows of a column that mean nothing."""
-        for name, (first, last, marked, _) in self._columns.items():
-            means = np.ones(len(rows), dtype=np.bool_)
-            if marked:
-                means &= rows[:, last] == 0.0
-            if skip is not None and name in skip:
-                means &= ~skip[name]
-            entries = rows[means, first:last]
+        for column in self._columns:
+            means = np.ones(len(rows), dtype=np.bool_) if column.mark is None else rows[:, column.mark] == 0.0
+            if skip is not None and column.name in skip:
+                means &= ~skip[column.name]
+            entries = rows[means, column.entries]
             if entries.size:
-                self._rows[name] += len(entries)
-                self._least[name] = min(self._least[name], float(entries.min()))
-                self._most[name] = max(self._most[name], float(entries.max()))
+                column.rows += len(entries)
+                column.least = min(column.least, float(entries.min()))
+                column.most = max(column.most, float(entries.max()))
 
     def dead_columns(self) -> tuple[DeadColumn, ...]:
         """Those that use less than 2%; none is named for fewer than ten rows."""
         return tuple(
-            DeadColumn(name)
-            for name, (_, _, _, unit) in self._columns.items()
-            if self._rows[name] >= _LEAST_ROWS and self._most[name] - self._least[name] < _DEAD * unit
+            DeadColumn(column.name)
+            for column in self._columns
+            if column.rows >= _LEAST_ROWS and column.most - column.least < _DEAD * column.unit
         )
+
+
+@dataclass
+class _Bounded:
+    """A column with bounds: its entries of a mapped row, the one that marks it missing, and a unit of an entry."""
+
+    name: str
+    entries: slice
+    mark: int | None
+    unit: float
+    rows: int = 0
+    least: float = math.inf
+    most: float = -math.inf
 
 
 def dead_columns_of(schema: Schema, table: pa.Table, *, table_name: str) -> tuple[DeadColumn, ...]:
     """Of a table in memory; cells that cannot be used do not count."""
-    use = BoundsUse(schema)
-    rows = np.zeros((table.num_rows, schema.width), dtype=np.float32)
-    troubled = {
-        encoder.name: np.logical_or.reduce(list(troubles.values()))
-        for encoder, troubles in schema.encode_columns(table, rows, table=table_name)
-        if troubles
-    }
-    use.add(rows, skip=troubled)
+    use, rows = BoundsUse(schema), np.zeros((table.num_rows, schema.width), dtype=np.float32)
+    encoded = schema.encode_columns(table, rows, table=table_name)
+    use.add(rows, skip={one.name: np.logical_or.reduce(list(bad.values())) for one, bad in encoded if bad})
     return use.dead_columns()
-
-
-def _bounded(schema: Schema) -> Iterator[tuple[str, tuple[int, int, bool, float]]]:
-    """Each column with bounds: its first and last entry, whether a mark for missing follows, and a unit of an entry."""
-    first = 0
-    for described, declared in zip(schema.describe(), schema.declared.values(), strict=True):
-        after = first + described.features
-        wide = isinstance(declared, ImageColumn) or (isinstance(declared, VectorColumn) and declared.bounds is not None)
-        if wide or isinstance(declared, NumericColumn | DateColumn):
-            marked = declared.missing == "indicator"
-            last = after - 1 if marked else after
-            yield described.name, (first, last, marked, declared.weight / math.sqrt(last - first))
-        first = after
 
 
 def documents_of(found: Iterable[Suspicion | DeadColumn]) -> list[dict[str, str]]:
@@ -629,10 +612,8 @@ def wide_note(numeric: int) -> str:
 class ColumnCount:
     """What was seen of one column; ``kind`` is ``label`` for a label that is not matched.
 
-    Attributes:
-        counts: how many cells have each trouble, allowed or not.
-        first: the places of the first of them.
-        complaints: for each trouble that the schema does not allow, what to do about it.
+    How many cells have each trouble, allowed or not, where the first of them are, and what to do about those that the
+    schema does not allow.
     """
 
     name: str
@@ -666,14 +647,8 @@ class IdSummary:
 class Inspection:
     """Counts over all blocks of a table of what is missing, out of range, unknown or of the wrong type.
 
-    Args:
-        schema: what the table should fit.
-        labelled: whether the table has the column of labels; a target may have none.
-
-    Attributes:
-        rows: how many there are.
-        too_long: how many have a text that is longer than declared: as an owner's they are no rows of any run.
-        columns: what is missing or wrong, column by column.
+    A target may have no column of labels. Rows that are ``too_long`` have a text that is longer than declared: as an
+    owner's they are no rows of any run.
     """
 
     def __init__(self, schema: Schema, *, labelled: bool = True) -> None:
@@ -688,8 +663,6 @@ class Inspection:
         self._profile = TableProfile(held, schema.declaration.missing_words)
         self._missing = MissingWords.of(schema.declaration.missing_words)
         self._bounds_use = BoundsUse(schema)
-        watched = (CategoryColumn, NumericColumn, TextColumn)
-        self._commas = {name: CommaWatch() for name, kind in schema.declared.items() if isinstance(kind, watched)}
         self._ids, self._ids_missing = _ValueCounts(), 0
 
     @property
@@ -710,9 +683,6 @@ class Inspection:
                 count.note(trouble, mask, encoder.complaint(trouble), locate)
                 unusable[encoder.name] = mask | unusable.get(encoder.name, np.False_)
         self._bounds_use.add(scratch, skip=unusable)
-        for name, watch in self._commas.items():
-            if name in unusable or not isinstance(schema.declared[name], NumericColumn):
-                watch.add(cells.text(schema.column_of(block, name, table=table), self._missing)[0])
         if self.columns and self.columns[-1].kind == "label":
             for trouble, complaint, mask in schema.label_troubles(block, table=table):
                 self.columns[-1].note(trouble, mask, complaint, locate)
@@ -732,22 +702,25 @@ class Inspection:
     def dead_columns(self) -> tuple[DeadColumn, ...]:
         return self._bounds_use.dead_columns()
 
+    def _commas(self, *kinds: type) -> dict[str, bool]:
+        """Columns of these kinds with decimal commas, and whether they have points between thousands, too."""
+        seen = {name: profile.commas for name, profile in self._profile.columns.items()}
+        declared = self.schema.declared
+        return {
+            name: watch.has_thousands
+            for name, watch in seen.items()
+            if watch.has_commas and isinstance(declared.get(name), kinds)
+        }
+
     def numbers_as_words(self) -> dict[str, str]:
         """Columns declared as words of which every value is a number with a decimal comma, and what to do about it."""
         words = "has numbers with decimal commas, and is declared as words; declare kind: numeric, and"
-        return {
-            name: f"{words} {comma_remedy({name: watch.has_thousands})}"
-            for name, watch in self._commas.items()
-            if watch.has_commas and not isinstance(self.schema.declared[name], NumericColumn)
-        }
+        found = self._commas(CategoryColumn, TextColumn)
+        return {name: f"{words} {comma_remedy({name: thousands})}" for name, thousands in found.items()}
 
     def comma_remedy(self) -> str:
         """What to do about decimal commas in columns that are declared as numbers; empty if there are none."""
-        columns = {
-            name: watch.has_thousands
-            for name, watch in self._commas.items()
-            if watch.has_commas and isinstance(self.schema.declared[name], NumericColumn)
-        }
+        columns = self._commas(NumericColumn)
         return f"decimal commas are not read: {comma_remedy(columns)}" if columns else ""
 
     def id_summary(self) -> IdSummary | None:
@@ -854,11 +827,8 @@ def draft(
 ) -> SchemaDraft:
     """A schema that fits all sources; what came from data is marked, and what may identify people is left out.
 
-    Args:
-        sources: have the columns that the schema is to declare; those that are not in all of them are left out.
-        label: the column of labels; a target may have none.
-        ids: the column that says whose row it is.
-        include: columns to declare although they may identify people.
+    Columns that are not in all sources are left out; a target may have no label. ``ids`` says whose row it is, and
+    ``include`` names columns to declare although they may identify people.
     """
     first, names, absent = sources[0], *_common_columns(sources, label)
     _check_there(sources, names, (label, ids, *include))
@@ -894,18 +864,17 @@ def draft(
     drafted = []
     for name, seen in profiles.items():
         if name in left_out:
-            drafted.append(_drafted(name, seen, "left out", why=f"may identify people: {left_out[name].why}"))
+            role, kind, why, caution = "left out", "", f"may identify people: {left_out[name].why}", ""
         elif name == ids:
-            drafted.append(
-                _drafted(name, seen, "id", why=f"says whose row it is: at most {most_rows:,} rows of one id")
-            )
+            role, kind, why, caution = "id", "", f"says whose row it is: at most {most_rows:,} rows of one id", ""
+        elif name == label:
+            lost = "an owner's row without a label cannot be used: leave such rows out" if seen.missing else ""
+            made = proposals[name]
+            role, kind, why, caution = "label", label_fields["kind"], made.why, lost or made.caution
         else:
-            made, role = proposals[name], "label" if name == label else "column"
-            caution = made.caution
-            if role == "label" and seen.missing:
-                caution = "an owner's row without a label cannot be used: leave such rows out"
-            kind = label_fields["kind"] if role == "label" else made.fields["kind"]
-            drafted.append(_drafted(name, seen, role, kind=kind, why=made.why, caution=caution))
+            made = proposals[name]
+            role, kind, why, caution = "column", made.fields["kind"], made.why, made.caution
+        drafted.append(_drafted(name, seen, role, kind=kind, why=why, caution=caution))
     return SchemaDraft(
         text,
         tuple(drafted),
@@ -959,7 +928,7 @@ def _read(
     return tables, most_rows
 
 
-def _drafted(name: str, seen: ColumnProfile, role: str, *, kind: str = "", why: str, caution: str = "") -> DraftColumn:
+def _drafted(name: str, seen: ColumnProfile, role: str, *, kind: str, why: str, caution: str) -> DraftColumn:
     """Of an identifier, neither the range nor the histogram is shown."""
     shown, values = role in ("column", "label"), seen.values()
     ranged = shown and seen.ranged and kind != "date"

@@ -48,14 +48,10 @@ Unit = list[Part]
 
 
 class RayScan(SourceScan):
-    """Rows of a source, passed over by the workers of a cluster.
+    """Rows of a source, passed over by the workers of a cluster, which must see its files under the same paths.
 
-    Args:
-        source: where the rows lie: the workers must see its files under the same paths.
-        schema: what they mean.
-        cluster: whose workers they are; joined here, so that what is wrong with it shows before anything is paid for.
-        progress: called as units are done.
-        unit_rows: how many rows a worker gets at a time; at least one part.
+    The cluster is joined here, so that what is wrong with it shows before anything is paid for. A worker gets
+    ``unit_rows`` at a time, and at least one part.
     """
 
     def __init__(
@@ -153,10 +149,8 @@ def _pass_over_unit(
 class RayCluster:
     """A share in the connection to a cluster. Leave it at the end, or use it in a ``with`` block.
 
-    Args:
-        address: of a cluster that runs; the one that ``RAY_ADDRESS`` names if None, and one that is started on this
-            machine, and hears this machine only, if that names none either.
-        workers: of the cluster that is started.
+    Without an address it is the one that ``RAY_ADDRESS`` names, and if that names none either, one of so many workers
+    that is started on this machine, and hears this machine only.
     """
 
     def __init__(self, address: str | None = None, *, workers: int = 1) -> None:
@@ -172,11 +166,7 @@ class RayCluster:
         self.leave()
 
     def join(self) -> Any:
-        """Ray, connected: the first to ask connects, and the others wait for it. Harmless when repeated.
-
-        Raises:
-            InvalidArgument: Ray is not installed, or there is no cluster that can be used; says why and what to do.
-        """
+        """Ray, connected: the first to ask connects, and the others wait for it. Harmless when repeated."""
         global _members, _connection
         with _lock:
             ray = import_ray(self._address)

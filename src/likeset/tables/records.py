@@ -44,12 +44,8 @@ Bytes = NDArray[np.uint8]
 class DeclaredRecords:
     """The columns that may leave an owner, in the types that the schema gives them; labels travel beside them.
 
-    Attributes:
-        schema: declares the columns.
-        types: Arrow types of the columns.
-        widths: the length of each list column's lists.
-        text_bytes: the length in bytes of the longest cell of each text column.
-        cell_bytes: length of a record without its letters.
+    ``widths`` are those of lists, ``text_bytes`` the longest cell of each text column, and ``cell_bytes`` is a record
+    without its letters.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -153,11 +149,7 @@ class DeclaredRecords:
         return cells.tobytes() + b"".join(letters)
 
     def unpack(self, data: bytes, *, rows: int) -> pa.Table:
-        """The records that ``pack`` wrote.
-
-        Raises:
-            BadMessage: the data are not so many records. The reason says nothing about them.
-        """
+        """The records that ``pack`` wrote; the reason of a ``BadMessage`` says nothing about them."""
         end = rows * self.cell_bytes
         try:
             if len(data) < end:
@@ -193,12 +185,7 @@ class DeclaredRecords:
         ).to_pylist()
 
     def from_cells(self, cells: Bytes, letters: bytes) -> pa.Table:
-        """The records of cells and, record after record, their letters.
-
-        Raises:
-            pa.ArrowException: a text is not UTF-8.
-            ValueError: the texts have another length than the letters.
-        """
+        """The records of cells and, record after record, their letters; ``ValueError`` where lengths differ."""
         missing = np.unpackbits(cells[:, : self._marks], axis=1, count=len(self.types)).astype(np.bool_)
         places = [self._starts[name] for name in self.text_bytes]
         lengths = [_taken(cells, start, _LENGTH)[:, 0] for start in places]
@@ -284,15 +271,10 @@ def most_envelope_bytes(record_bytes: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class DecodedRecords:
-    """The content of records. Arrays have an entry for each record, also for unsound ones.
+    """The content of records. Arrays have an entry for each record, also for unsound ones, where it means nothing.
 
-    Attributes:
-        sound: which are records as declared; entries of others mean nothing.
-        rows: what the schema makes of each.
-        classes: the place of each label among the declared ones; empty where labels are no declared categories.
-        handles: by which the owner finds each row again.
-        table: the sound records, in declared types.
-        labels: theirs; empty where there are none.
+    ``classes`` are places among the declared labels; empty where labels are no declared categories. ``table`` and
+    ``labels`` have the sound records only.
     """
 
     sound: Mask
@@ -304,12 +286,7 @@ class DecodedRecords:
 
 
 class EnvelopeRecords:
-    """Writes and reads single records with handle and label, as they lie in the envelopes of a split run.
-
-    Args:
-        schema: declares the columns.
-        labelled: whether records carry labels; only where the schema declares some.
-    """
+    """Writes and reads single records with handle and label, as they lie in the envelopes of a split run."""
 
     def __init__(self, schema: Schema, *, labelled: bool = True) -> None:
         self._declared = DeclaredRecords(schema)
@@ -331,11 +308,7 @@ class EnvelopeRecords:
         return self._fixed + letters + (_BYTES_PER_LETTER * MOST_LETTERS if self._label_is_open else 0)
 
     def classes_of(self, labels: NDArray[Any]) -> NDArray[np.int64]:
-        """The place of each label among the declared values; empty where labels are no declared categories.
-
-        Raises:
-            InvalidArgument: a label is none of them.
-        """
+        """The place of each label among the declared values; empty where labels are no declared categories."""
         if not self.classes:
             return np.empty(0, dtype=np.int64)
         values = label_values(self.classes)
@@ -347,16 +320,7 @@ class EnvelopeRecords:
         return places
 
     def encode(self, table: pa.Table, labels: NDArray[Any], handles: NDArray[np.uint64]) -> list[bytes]:
-        """A record for each row of a table.
-
-        Args:
-            table: rows that the schema maps, with at least the declared columns.
-            labels: one for each row; empty where records carry none.
-            handles: one for each row, by which its owner finds it again.
-
-        Raises:
-            InvalidArgument: labels or handles do not belong to the rows, or a row is not as declared.
-        """
+        """A record for each row of a table, its label, if records carry any, and the handle of its owner."""
         records, label = self._declared.of(table), self._label
         count = records.num_rows
         if len(handles) != count or len(labels) != (count if label is not None else 0):

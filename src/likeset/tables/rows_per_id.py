@@ -36,14 +36,7 @@ def check_ids(source: Source, schema: Schema) -> None:
 def check_most_rows(most: int, source: Source, schema: Schema, *, whose: str = "it") -> None:
     """What is promised to a person with several rows holds only if nobody has more of them than declared.
 
-    Args:
-        most: the largest number of rows of one id.
-        source: the rows.
-        schema: what it declares of ids, if anything.
-        whose: rows these are, in words.
-
-    Raises:
-        BadTable: somebody has more rows.
+    Nobody has more than ``most`` rows; ``whose`` these are, in words.
     """
     allowed = schema.most_rows_per_id
     if schema.id_column is not None and allowed is not None and most > allowed:
@@ -138,11 +131,7 @@ class KeptRowsOfIds:
 
     @classmethod
     def of(cls, source: Source, schema: Schema, *, key: int | None) -> Self | None:
-        """For the ids of which a schema keeps a few rows; None if it keeps all.
-
-        Raises:
-            InvalidArgument: there is no key to draw them by: no row may pass by unseen.
-        """
+        """For the ids of which a schema keeps a few rows; None if it keeps all."""
         if schema.id_column is None or schema.keep is None:
             return None
         if key is None:
@@ -163,11 +152,7 @@ class KeptRowsOfIds:
 
 
 def written_ids(ids: pa.ChunkedArray, missing: MissingWords, *, table: str, column: str) -> pa.ChunkedArray:
-    """Ids as text, null where there is none.
-
-    Raises:
-        BadTable: they are neither text nor anything that can be written as one.
-    """
+    """Ids as text, null where there is none; ``BadTable`` where they cannot be written as text."""
     try:
         written = [plain_ids(chunk, missing.words).cast(pa.string()) for chunk in ids.chunks]
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:

@@ -92,13 +92,9 @@ class Kept:
 
 
 class Keeper:
-    """The best rows of one draw so far, while blocks of rows go by in any order.
+    """The best rows of one draw so far, while blocks of rows go by in any order; at most about three times as many.
 
-    Holds at most about three times as many rows as are drawn.
-
-    Args:
-        drawing: what is wanted.
-        least: a perturbed score that as many rows as are drawn are known to reach; rows below it are out for good.
+    ``least`` is a perturbed score that as many rows as are drawn are known to reach; rows below it are out for good.
     """
 
     def __init__(self, drawing: Drawing, *, least: float = -np.inf) -> None:
@@ -231,13 +227,9 @@ class Sample:
 class FirstPass:
     """What all rows told.
 
-    Attributes:
-        row_count: how many there are.
-        too_long: numbers of the rows with a cell that is longer than the schema declares.
-        kept: numbers of the rows of which the schema keeps some for each id; None where it keeps all.
-        most_rows: of one id; 1 where the schema declares no ids, or lets them have any number.
-        fault: the first row that cannot be used, and why; None if all can. The caller may have to say something first.
-        sample: what was asked for, if there are rows to draw from.
+    ``too_long`` numbers the rows with a cell that is longer than declared, ``kept`` those of which the schema keeps
+    some for each id; None where it keeps all. ``most_rows`` are of one id; 1 where the schema declares no ids, or lets
+    them have any number. ``fault`` is the first row that cannot be used; the caller may have to say something first.
     """
 
     row_count: int
@@ -301,14 +293,6 @@ class SourceScan:
 
     Holds a few blocks and the rows that are drawn, whatever the number of rows. Every pass maps and checks every cell:
     a row that cannot be used ends it before anything is drawn.
-
-    Args:
-        source: where the rows lie.
-        schema: what they mean.
-        labelled: whether the label is read as well.
-        workers: threads of the second pass.
-        progress: called as rows go by.
-        block_rows: rows of a block.
     """
 
     def __init__(
@@ -338,17 +322,11 @@ class SourceScan:
         without_too_long: bool = False,
         keep_key: int | None = None,
     ) -> FirstPass:
-        """Everything that takes all rows to know, by one reading.
+        """Everything that takes all rows to know, by one reading: ``folds`` look at the same blocks.
 
-        Args:
-            folds: look at the same blocks.
-            sample: an unweighted draw from the rows.
-            without_too_long: whether rows that are too long are left out of that draw, and have no number in it.
-            keep_key: the secret that decides which rows of an id are kept, where the schema keeps a few; then no
-                sample is drawn, since only the end shows which they are.
-
-        Raises:
-            BadTable: the rows cannot be read, or a column is absent.
+        Rows that are too long are left out of the unweighted draw ``sample``, and have no number in it, if
+        ``without_too_long`` says so. Where the schema keeps a few rows of each id, the secret ``keep_key`` decides
+        which; then no sample is drawn, since only the end shows which they are.
         """
         source, work = self._source, self._work
         kept = KeptRowsOfIds.of(source, work.schema, key=keep_key)
@@ -372,11 +350,7 @@ class SourceScan:
             )
 
     def draw(self, *drawings: Drawing) -> list[DrawnRows]:
-        """All draws in one pass; each the same for the same key.
-
-        Raises:
-            InvalidArgument: the schema keeps a few rows of each id: then only an ``OfferedScan`` draws.
-        """
+        """All draws in one pass; each the same for the same key."""
         schema = self._work.schema
         if schema.keep is not None:
             raise InvalidArgument("keep", schema.keep, "allows no draw from all rows; draw from those kept")
@@ -452,20 +426,12 @@ class _Checks:
 
 
 class OfferedScan:
-    """The rows of a scan that a run may see.
+    """The rows of a scan that a run may see; a sample, and the rows that were drawn last, are not read again.
 
-    Rows that stay are numbered anew, in their order: as long as the data and what is left out stay, so do the numbers,
-    and with them every draw. Not for protocols that release something about selected rows: there a row that goes must
-    leave its number empty (docs/proofs/summary-stream.md).
-
-    A sample, and the rows that were drawn last, are not read again.
-
-    Args:
-        scan: all rows.
-        kept: numbers of the rows that take part, rising, each once; None for all.
-        excluded: numbers of rows that take no part, rising, each once; only where ``kept`` is None.
-        renumbered: whether rows are numbered anew; if not, numbers of rows that take no part stay empty.
-        sample: drawn from the rows that take part, in a first pass.
+    Either ``kept`` or ``excluded`` numbers rows, rising, each once. If ``renumbered``, rows that stay are numbered
+    anew, in their order: as long as the data and what is left out stay, so do the numbers, and with them every draw.
+    Not for protocols that release something about selected rows: there a row that goes must leave its number empty
+    (docs/proofs/summary-stream.md).
     """
 
     def __init__(
@@ -485,14 +451,10 @@ class OfferedScan:
 
     @classmethod
     def after(cls, seen: FirstPass, scan: SourceScan, *, withhold: bool, rare: RowNumbers = _NONE) -> Self:
-        """The rows that a run may see, after a first pass.
+        """The rows that a run may see, after a first pass; ``rare`` rows are never offered.
 
-        Args:
-            seen: what all rows told.
-            scan: all rows.
-            withhold: whether rows that are too long are left out, and others numbered anew; if not, rows keep their
-                numbers, and whoever bids them leaves out what is too long.
-            rare: numbers of rows that are never offered.
+        With ``withhold``, rows that are too long are left out, and others numbered anew; if not, rows keep their
+        numbers, and whoever bids them leaves out what is too long.
         """
         excluded = np.union1d(rare, seen.too_long) if withhold else rare
         # Rare rows are known at the end only: the numbers of the others, and with them the sample, change.
@@ -517,11 +479,7 @@ class OfferedScan:
         return np.delete(np.arange(self.row_count, dtype=np.int64), self._kept)
 
     def draw(self, *drawings: Drawing) -> list[DrawnRows]:
-        """All draws in one pass, or in none if the sample is asked for; the same for the same key.
-
-        Raises:
-            InvalidArgument: some numbers are empty: a draw would take them for rows.
-        """
+        """All draws in one pass, or in none if the sample is asked for; the same for the same key."""
         if self._sample is not None and drawings == (self._sample.drawing,):
             return [self._sample.drawn]
         if self._renumbered:
@@ -660,14 +618,9 @@ def scan_factory(
 ) -> Iterator[Callable[[Source, Schema], SourceScan]]:
     """How scans are opened, from what a user wrote; what was started for them ends with the block.
 
-    Args:
-        text: ``local``: on this machine; ``ray:ADDRESS``: on a Ray cluster that runs; ``ray``: on the one that
-            ``RAY_ADDRESS`` names, or else on one that is started here and hears this machine only.
-        workers: threads on this machine, or workers of the cluster that is started; as many as there are cores if None.
-        progress: called as rows go by.
-
-    Raises:
-        InvalidArgument: the text is none of these, or Ray is not installed.
+    ``local`` is this machine, ``ray:ADDRESS`` a Ray cluster that runs, and ``ray`` the one that ``RAY_ADDRESS`` names,
+    or else one that is started here and hears this machine only. ``workers`` are threads on this machine, or workers of
+    the cluster that is started; as many as there are cores if None.
     """
     count = arguments.count("workers", workers) if workers is not None else _cores()
     kind, _, address = text.partition(":")

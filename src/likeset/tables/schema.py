@@ -125,12 +125,7 @@ class Declaration(Document):
 
 @dataclass(frozen=True, eq=False)
 class Mapped:
-    """Rows as numbers, and their labels.
-
-    Attributes:
-        rows: one line for each row, in 32 bits.
-        labels: one for each row: numbers or text; empty if there are none.
-    """
+    """Rows as numbers, one line each in 32 bits, and their labels, numbers or text; empty if there are none."""
 
     rows: NDArray[np.float32]
     labels: NDArray[Any]
@@ -138,16 +133,7 @@ class Mapped:
 
 @dataclass(frozen=True)
 class Described:
-    """One column, for people.
-
-    Attributes:
-        name: of the column.
-        kind: of the column; labels that are matched have theirs.
-        unit: what one unit of distance means.
-        features: how many numbers it becomes.
-        weight: how much a unit of it counts.
-        from_data: whether its bounds or values came from data.
-    """
+    """One column, for people: ``unit`` is what one unit of distance means; matched labels are among them."""
 
     name: str
     kind: str
