@@ -141,7 +141,7 @@ def test_nothing_is_left_of_a_run_that_fails(world: World, folder: Path, tmp_pat
 
 @pytest.mark.parametrize(
     "place",
-    ["likeset.tables.ray_scan._processes_of", "likeset.protocol.sealed.draw_offer"],
+    ["likeset.tables.ray_scan._processes_ended", "likeset.protocol.sealed.draw_offer"],
     ids=["while the cluster ends", "during an owner's pass"],
 )
 def test_nothing_is_left_after_ctrl_c(place: str, world: World, local: Path, folder: Path, tmp_path: Path) -> None:

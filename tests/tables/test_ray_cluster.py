@@ -67,11 +67,18 @@ class PlayedRay:
         return self.answer()
 
 
+NO_PROCESSES = SimpleNamespace(
+    Error=OSError,
+    Process=lambda: SimpleNamespace(children=list),
+    wait_procs=lambda processes, timeout: ([], []),  # noqa: ARG005
+)
+
+
 @pytest.fixture
 def ray(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[PlayedRay]:
     played = PlayedRay()
     monkeypatch.setitem(sys.modules, "ray", played)
-    monkeypatch.setattr(ray_scan, "_processes_of", lambda _: [])
+    monkeypatch.setitem(sys.modules, "psutil", NO_PROCESSES)
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     before = signal.getsignal(signal.SIGTERM)
@@ -169,18 +176,14 @@ def test_a_cluster_that_runs_is_joined(
         assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (OSError("AF_UNIX path length cannot exceed 107 bytes: /tmp/x"), "set RAY_TMPDIR to a short one"),
-        (RuntimeError("Failed to connect to GCS"), "no cluster starts: Ray cannot start here"),
-    ],
-)
-def test_a_cluster_that_does_not_start_is_told_in_our_words(ray: PlayedRay, error: Exception, words: str) -> None:
+@pytest.mark.parametrize("error", [OSError("AF_UNIX path length: /tmp/x"), RuntimeError("Failed to connect to GCS")])
+def test_a_cluster_that_does_not_start_is_told_in_our_words(ray: PlayedRay, error: Exception) -> None:
     ray.fails = error
-    with pytest.raises(InvalidArgument, match=words) as caught:
+    with pytest.raises(InvalidArgument, match="RAY_TMPDIR") as caught:
         RayCluster().join()
-    assert "GCS" not in str(caught.value)
+    assert caught.value.value == "ray"
+    assert type(error).__name__ in caught.value.reason
+    assert str(error) not in str(caught.value)
     assert ray.calls == ["init", "shutdown"]
 
 
@@ -191,32 +194,18 @@ def test_ctrl_c_while_it_starts_leaves_nothing(ray: PlayedRay) -> None:
     assert ray.calls == ["init", "shutdown"]
 
 
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (RuntimeError("Version mismatch: The cluster was started with"), "another version of Ray or Python"),
-        (ImportError("grpc"), r"ray\[client\]"),
-        (ConnectionError("Failed to connect to Ray cluster"), "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"),
-    ],
-)
-def test_a_cluster_that_cannot_be_joined_is_told_in_our_words(
-    ray: PlayedRay, address: str, error: Exception, words: str
-) -> None:
+@pytest.mark.parametrize("error", [RuntimeError("Version"), ImportError("grpc"), ConnectionError()])
+def test_a_cluster_that_cannot_be_joined_is_told_in_our_words(ray: PlayedRay, address: str, error: Exception) -> None:
     ray.fails = error
-    with pytest.raises(InvalidArgument, match=words):
+    with pytest.raises(InvalidArgument, match="RAY_AUTH_TOKEN") as caught:
         RayCluster(address).join()
+    assert caught.value.value == f"ray:{address}"
+    assert type(error).__name__ in caught.value.reason
 
 
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (GetTimeoutError(), "starts no worker"),
-        (RayError(), "cannot load likeset; install likeset"),
-        (None, "have likeset 0.0"),
-    ],
-)
+@pytest.mark.parametrize("error", [GetTimeoutError(), RayError(), None])
 def test_workers_without_the_same_likeset_are_found_before_a_pass(
-    ray: PlayedRay, address: str, error: Exception | None, words: str
+    ray: PlayedRay, address: str, error: Exception | None
 ) -> None:
     def answer() -> str:
         if error is not None:
@@ -224,7 +213,7 @@ def test_workers_without_the_same_likeset_are_found_before_a_pass(
         return "0.0"
 
     ray.answer = answer
-    with pytest.raises(InvalidArgument, match=words):
+    with pytest.raises(InvalidArgument, match="same version"):
         RayCluster(address).join()
     assert ray.calls == ["init", "shutdown"]
 
@@ -238,6 +227,6 @@ def test_an_address_where_nobody_can_be_is_refused_without_ray(ray: PlayedRay, a
 
 def test_a_folder_that_cannot_be_used_is_named(ray: PlayedRay, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / "absent"))
-    with pytest.raises(InvalidArgument, match=r"absent cannot be written to .* set RAY_TMPDIR"):
+    with pytest.raises(InvalidArgument, match=r"RAY_TMPDIR.*absent"):
         RayCluster().join()
     assert ray.calls == []

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
@@ -218,15 +219,12 @@ class _Connection:
         """Leave nothing behind that was started here. Harmless when repeated."""
         if not self.ours:
             return
-        started = [] if self.folder is None else _processes_of(self.folder.name)
-        try:
-            self.ray.shutdown()
-        finally:
-            _wait_for_end(started)
-            if self.folder is not None:
-                self.folder.cleanup()
-            if threading.current_thread() is threading.main_thread() and self.on_sigterm is not None:
-                signal.signal(signal.SIGTERM, self.on_sigterm)
+        with nullcontext() if self.folder is None else _processes_ended(self.folder):
+            try:
+                self.ray.shutdown()
+            finally:
+                if threading.current_thread() is threading.main_thread() and self.on_sigterm is not None:
+                    signal.signal(signal.SIGTERM, self.on_sigterm)
         atexit.unregister(self.end)
 
 
@@ -235,12 +233,10 @@ def _connect(ray: Any, address: str | None, *, workers: int) -> _Connection:
         if address not in (None, "auto", ray.get_runtime_context().gcs_address):
             raise _already_elsewhere(str(address))
         return _Connection(ray, address, ours=False)
-    on_sigterm = signal.getsignal(signal.SIGTERM)
-    if address is None:
-        connection = _Connection(ray, None, folder=_private_folder(), on_sigterm=on_sigterm)
-    else:
+    if address is not None:
         _check_reachable(address)
-        connection = _Connection(ray, address, on_sigterm=on_sigterm)
+    folder = _private_folder() if address is None else None
+    connection = _Connection(ray, address, folder=folder, on_sigterm=signal.getsignal(signal.SIGTERM))
     atexit.register(connection.end)  # for a program that leaves without a word, or is interrupted while it ends
     try:
         if connection.folder is None:
@@ -261,8 +257,24 @@ def _connect(ray: Any, address: str | None, *, workers: int) -> _Connection:
         # Ray raises many kinds, some of them its own private ones.
         if isinstance(error, InvalidArgument) or not isinstance(error, Exception):
             raise
-        raise _not_started(error) if address is None else _not_joined(address, error) from None
+        reason = _NOT_STARTED if address is None else _NOT_JOINED
+        raise _unusable(address, f"{reason} ({type(error).__name__})") from None
     return connection
+
+
+_NOT_STARTED = (
+    "no cluster starts here; set RAY_TMPDIR to a folder of a short name, with room, that can be written to, make room "
+    "in memory, or use --scan local, which needs no Ray"
+)
+_NOT_JOINED = (
+    "no cluster there lets this program in; give the address that `ray start` printed, with the same versions of Ray "
+    "and Python on both sides; an address with :// needs pip install 'ray[client]', and a cluster that wants a token "
+    "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
+)
+
+
+def _unusable(address: str | None, reason: str) -> InvalidArgument:
+    return InvalidArgument("scan", "ray" if address is None else f"ray:{address}", reason)
 
 
 def _private_folder() -> "tempfile.TemporaryDirectory[str]":
@@ -272,22 +284,17 @@ def _private_folder() -> "tempfile.TemporaryDirectory[str]":
     try:
         return tempfile.TemporaryDirectory(prefix="likeset-", dir=parent, ignore_cleanup_errors=True)
     except OSError as error:
-        reason = (
-            f"no cluster starts: {parent} cannot be written to ({error.strerror}); set RAY_TMPDIR to another folder"
-        )
-        raise InvalidArgument("scan", "ray", reason) from None
+        raise _unusable(None, f"{_NOT_STARTED} ({parent}: {error.strerror})") from None
 
 
 def _check_reachable(address: str) -> None:
     """Ray itself would wait for minutes, and then end the process. Names such as ``auto`` are for Ray to look up."""
     host, colon, port = address.rpartition("://")[2].rpartition(":")
-    if not colon:
-        return
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS_TO_REACH).close()
+        if colon:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS_TO_REACH).close()
     except (OSError, ValueError, OverflowError):
-        reason = "no cluster can be reached there; give the address that `ray start` printed"
-        raise InvalidArgument("scan", f"ray:{address}", reason) from None
+        raise _unusable(address, "no cluster can be reached there; give the address that `ray start` printed") from None
 
 
 def _check_workers(ray: Any, address: str) -> None:
@@ -295,15 +302,11 @@ def _check_workers(ray: Any, address: str) -> None:
     task = ray.remote(num_cpus=0, max_retries=0)(_version)
     try:
         theirs = ray.get(task.remote(), timeout=_SECONDS_TO_ANSWER)
-    except ray.exceptions.GetTimeoutError:
-        reason = "the cluster starts no worker; look at `ray status` there"
-    except ray.exceptions.RayError:
-        reason = f"its workers cannot load likeset; install likeset {_version()} there, too"
-    else:
-        if theirs == _version():
-            return
-        reason = f"its workers have likeset {theirs}, and this is {_version()}; install the same version on both sides"
-    raise InvalidArgument("scan", f"ray:{address}", reason)
+    except (ray.exceptions.GetTimeoutError, ray.exceptions.RayError):
+        theirs = "no likeset, or do not start (look at `ray status` there)"
+    if theirs != _version():
+        reason = f"its workers have {theirs}, and this is likeset {_version()}; install the same version on both sides"
+        raise _unusable(address, reason)
 
 
 def _version() -> str:
@@ -311,57 +314,27 @@ def _version() -> str:
 
 
 def _already_elsewhere(address: str) -> InvalidArgument:
-    return InvalidArgument(
-        "scan", f"ray:{address}", "this program is connected to another cluster; leave that first, or use it"
-    )
+    return _unusable(address, "this program is connected to another cluster; leave that first, or use it")
 
 
-def _not_joined(address: str, error: Exception) -> InvalidArgument:
-    if "ersion mismatch" in str(error):
-        reason = "the cluster runs another version of Ray or Python; use the same ones here and there"
-    elif isinstance(error, ImportError):
-        reason = "an address with :// needs more of Ray: pip install 'ray[client]'"
-    else:
-        reason = (
-            "no cluster there lets this program in; give the address that `ray start` printed, on a machine of the "
-            "cluster, and if it wants a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
-        )
-    return InvalidArgument("scan", f"ray:{address}", reason)
+@contextmanager
+def _processes_ended(folder: "tempfile.TemporaryDirectory[str]") -> Iterator[None]:
+    """Ray asks its processes to end. Those that do not are made to: they hold memory, and write to a folder that goes.
 
-
-def _not_started(error: Exception) -> InvalidArgument:
-    if "AF_UNIX" in str(error):
-        reason = "the folder for temporary files has too long a name for Ray; set RAY_TMPDIR to a short one, as /tmp"
-    else:
-        reason = (
-            "Ray cannot start here; make room in memory and on the disk, or use --scan local, which needs no Ray "
-            f"({type(error).__name__})"
-        )
-    return InvalidArgument("scan", "ray", f"no cluster starts: {reason}")
-
-
-def _processes_of(folder: str) -> list[Any]:
-    """Processes of a cluster that was started here: those that were told of its folder, and all below them."""
+    Processes of a cluster that was started here are those that were told of its folder, and all below them.
+    """
     psutil = import_module("psutil")  # Ray brings it
     started = []
     for child in psutil.Process().children():
-        try:
-            if any(folder in word for word in child.cmdline()):
+        with suppress(psutil.Error):  # it ended meanwhile
+            if any(folder.name in word for word in child.cmdline()):
                 started += [child, *child.children(recursive=True)]
-        except psutil.Error:
-            continue  # it ended meanwhile
-    return started
-
-
-def _wait_for_end(processes: list[Any]) -> None:
-    """Ray asked them to end. Those that do not are made to: they hold memory, and write to a folder that goes."""
-    if not processes:
-        return
-    psutil = import_module("psutil")
-    _, alive = psutil.wait_procs(processes, timeout=_SECONDS_TO_END)
-    for process in alive:
-        try:
-            process.kill()
-        except psutil.Error:
-            continue
-    psutil.wait_procs(alive, timeout=_SECONDS_TO_END)
+    try:
+        yield
+    finally:
+        _, alive = psutil.wait_procs(started, timeout=_SECONDS_TO_END)
+        for process in alive:
+            with suppress(psutil.Error):
+                process.kill()
+        psutil.wait_procs(alive, timeout=_SECONDS_TO_END)
+        folder.cleanup()
