@@ -79,20 +79,6 @@ def test_every_exception_has_one_root() -> None:
     assert issubclass(InvalidArgument, ValueError)
 
 
-def test_the_tree_in_the_docstring_of_errors_shows_every_exception_under_its_parent() -> None:
-    assert errors.__doc__ is not None
-    drawn: dict[str, str] = {}
-    path: list[str] = []
-    for line in errors.__doc__.splitlines():
-        found = re.match(r"    ([│ ]*(?:[├└]── )?)([A-Z]\w+)", line)
-        if found:
-            depth = len(found.group(1)) // 4
-            path = [*path[:depth], found.group(2)]
-            drawn[found.group(2)] = path[depth - 1] if depth else "Exception"
-    actual = {name: item.__bases__[0].__name__ for name, item in ERRORS.items()}
-    assert drawn == actual
-
-
 def test_dir_shows_what_is_public_and_nothing_else() -> None:
     assert dir(likeset) == sorted([*PUBLIC, "__version__"])
 

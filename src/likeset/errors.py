@@ -1,39 +1,4 @@
-"""Every exception that likeset raises on purpose.
-
-    LikesetError
-    ├── InvalidArgument (also a ValueError)   an argument that cannot be used; names it, shows it, says what to do
-    ├── BadDocument                           a schema, job or policy file that cannot be used; names line and field
-    ├── BadTable                              rows that cannot be used; names file, place and column, never a value
-    ├── DecidedMeanwhile                      somebody else decided since; nothing was written: look again
-    ├── BudgetExceeded                        a charge would pass an account's limit; nothing was charged
-    ├── UnknownEvent                          a record of a release that the accountant does not know; refused
-    ├── UnprovenPart                          a part without a proof that was not accepted by name
-    ├── NoiseUnavailable                      no secure generator, or arithmetic that no proof allows; nothing was drawn
-    ├── MailboxTrouble                        a mailbox cannot be used now; names it, says why and what to do
-    │   └── PostTrouble                       one file or folder of a mailbox cannot; the others may
-    ├── ProtocolError                         a party got what the terms do not foresee; its state is unchanged
-    │   ├── BadMessage                        bytes that are no message of the set, or break its form
-    │   ├── LetterRefused                     bytes that are no letter from that sender to this reader
-    │   ├── OfferRefused                      a part of an offer that does not belong to its owner's signed list
-    │   ├── LetterContradicts                 another letter came under that number; both are kept as evidence
-    │   ├── HomeRestored                      this home signed what it does not remember: it is an old copy, and stops
-    │   ├── IllegalMessage                    a message that may not come now, from there, or with that content
-    │   ├── PartyFailed                       an earlier step was not carried to its end; make the party anew
-    │   ├── QuorumMissed                      fewer owners took part than the terms ask for
-    │   ├── NotCurated                        the curator lacks what the terms name; nobody was asked
-    │   ├── NoAnswer                          the server between the parties cannot be reached; ask again
-    │   ├── RunCancelled                      stopped before the end; can be resumed
-    │   └── TermsExpired                      the terms may no longer be used; nothing was released
-    └── LedgerError                           the ledger cannot do what was asked; nothing was charged
-        ├── LedgerUnreadable                  the file is no ledger, is damaged, or has a newer format
-        ├── LedgerTampered                    entries were altered, removed or reordered
-        ├── LedgerUnavailable                 it cannot be opened, locked or written right now
-        ├── ChargeRefused                     no account for the view, or nothing that the account accepts
-        │   └── OtherRelation                 planned under another neighbouring relation than the account's
-        │       └── OtherUnit                 planned for another unit of privacy than the account's
-        ├── DifferentRequest                  another request under a (run, round, kind) that is already known
-        ├── UnfinishedRequest                 charged and interrupted: trying again is a new charge
-        └── MessagePurged                     answered, but the stored bytes are gone: never drawn again
+"""Every exception that likeset raises on purpose, all of them ``LikesetError``.
 
 A user's mistake always ends in one of these, and the command line prints its message alone. A message shows settings (a
 size, an epsilon) and places (row 17, column 3), never the content of a data row: messages end up in logs.
@@ -197,12 +162,7 @@ class OtherRelation(ChargeRefused):
 
 
 class OtherUnit(OtherRelation):
-    """What was planned for one unit of privacy has no price on an account of another; nothing was charged.
-
-    Attributes:
-        account: the unit of the account's earlier charges.
-        planned: the unit that the charge was planned for.
-    """
+    """What was planned for one unit of privacy has no price on an account of another; nothing was charged."""
 
     def __str__(self) -> str:
         return (
@@ -213,16 +173,11 @@ class OtherUnit(OtherRelation):
 
 
 class DifferentRequest(LedgerError):
-    """The same run, round and kind were asked for before, but with another request.
-
-    Attributes:
-        reason: what is wrong, in words.
-        kind: of the request that was asked for before; empty where it is about no single one.
-    """
+    """The same run, round and kind were asked for before, but with another request; ``kind`` if it is a single one."""
 
     def __init__(self, reason: str, *, kind: str = "") -> None:
         super().__init__(reason)
-        self.reason, self.kind = reason, kind
+        self.kind = kind
 
 
 class UnfinishedRequest(LedgerError):
@@ -234,19 +189,13 @@ class MessagePurged(LedgerError):
 
 
 class UnknownEvent(LikesetError):
-    """A record of a release that is not in the vocabulary: it cannot be priced, so it is refused.
-
-    Attributes:
-        what: the word or the place that is not known.
-        reason: what was expected.
-    """
+    """A record of a release that is not in the vocabulary: it cannot be priced, so it is refused."""
 
     def __init__(self, what: str, reason: str) -> None:
         super().__init__(what, reason)
-        self.what, self.reason = what, reason
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.reason}"
+        return ": ".join(self.args)
 
 
 class UnprovenPart(LikesetError):
