@@ -22,11 +22,11 @@ from likeset.ledger.ledger import Ledger
 from likeset.protocol import notices
 from likeset.protocol.notices import Notice, warn_of
 from likeset.protocol.run_settings import Interactive, RunSettings, Setting, settings
-from likeset.run.job import Inputs, RunSecrets, job_warnings
-from likeset.run.notebooks import notebook_progress, story
+from likeset.run.job import Inputs, RunSecrets, Target
 from likeset.run.plan import RunDraws, draws_of_run, make_plan, new_draws
-from likeset.run.result import Result, summary_table
+from likeset.run.result import Result
 from likeset.run.runs import check_workers_here, run_here
+from likeset.run.shown import notebook_progress, story
 from likeset.tables.frames import (
     DeclaredFrame,
     DeclaredTables,
@@ -183,15 +183,15 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         _ = plan.guarantees  # reject bad settings before a ledger is made
         plan.check_enough_rows(map(len, tables.owners.values()))
         check_workers_here(plan)
-        warnings = _warnings(wishes, tables)
+        warnings = _warnings(wishes, plan.inputs, tables)
         warn_of(warnings, stacklevel=3)  # before anything is spent: a caller may have made them errors
         shown = {safe: name for name, safe in tables.safe_names.items()}
         with self._opened_ledger() as ledger, notebook_progress(self.progress) as progress:
-            settled = plan.settle(ledger, draws, content=None if self.ledger is None else tables.digest())
-            outcome = run_here(plan, settled, _scans(tables), ledger=ledger, shown_names=shown, progress=progress)
-        rows = np.stack([tables.owners[shown[owner]][row] for owner, row in outcome.picks])
-        self._set_results(Result(outcome, rows, tables.target), tables, number, warnings)
-        warn_of(outcome.warnings, stacklevel=3)
+            terms, draws = plan.settle(ledger, draws, content=None if self.ledger is None else tables.digest())
+            result = run_here(plan, terms, draws, _scans(tables), ledger=ledger, shown_names=shown, progress=progress)
+        rows = np.stack([tables.owners[shown[owner]][row] for owner, row in result.picks])
+        self._set_results(replace(result, rows=rows), tables, number, warnings)
+        warn_of(result.warnings, stacklevel=3)
 
     def _draws(self, wishes: RunSettings) -> RunDraws:
         # A run in the ledger goes on with its own draws: they decide which rows of an id take part.
@@ -243,7 +243,6 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
 
     def _inputs(self, tables: MarketTables) -> Inputs:
         known = {
-            "target": tables.target,
             "owners": tuple(tables.safe_names[name] for name in tables.owners),
             "public_rows": tables.public_rows,
             "run": self.run,
@@ -252,8 +251,16 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             seed = self._seed_rows
             if seed is not None:
                 seed = DeclaredFrame.read("seed_rows", seed, tables.schema, labelled=False, keep_key=None).rows
-            return Inputs.declared_by(tables.schema, seed_rows=seed, **known)
+            target = Target(
+                "target",
+                tables.target,
+                tables.target_table,
+                given=tables.target_given,
+                undeclared_id=tables.undeclared_id,
+            )
+            return Inputs.declared_by(tables.schema, target=target, seed_rows=seed, **known)
         return Inputs(
+            target=Target("target", tables.target),
             seed_rows=self._seed_rows,
             largest_squared_norm=tables.largest_squared_norm,
             largest_squared_distance=tables.largest_squared_distance,
@@ -266,17 +273,17 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         self, result: Result, tables: MarketTables, number: Callable[[str, int], int], warnings: list[Notice]
     ) -> None:
         shown = {safe: name for name, safe in tables.safe_names.items()}
-        outcome, summary = result.outcome, result.outcome.summary
-        self.terms_ = outcome.terms
-        self.gamma_ = outcome.gamma
+        summary = result.summary
+        self.terms_ = result.terms
+        self.gamma_ = result.gamma
         self.label_weight_ = summary.label_weight
         self.label_skill_ = summary.label_skill
-        self.guarantees_ = outcome.guarantees
-        picks = [(shown[owner], tables.row_number(shown[owner], row)) for owner, row in outcome.picks]
+        self.guarantees_ = result.plan.guarantees
+        picks = [(shown[owner], tables.row_number(shown[owner], row)) for owner, row in result.picks]
         self.indices_ = [(owner, number(owner, row)) for owner, row in picks]
         self.weights_ = summary.weights
         if isinstance(tables, DeclaredTables):
-            delivered = summary_table(outcome, tables.schema, [owner for owner, _ in picks])
+            delivered = result.table([owner for owner, _ in picks])
             self.summary_ = in_kind_of(next(iter(tables.tables.values())), delivered)
         else:
             self.summary_ = gather(tables.tables, picks)
@@ -291,13 +298,12 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         )
         self.attribution_ = result.attribution
         self.shares_ = {shown[line.owner]: line.share for line in self.attribution_.owners}
-        self.warnings_ = (*warnings, *outcome.warnings)
+        self.warnings_ = (*warnings, *result.warnings)
         self.story_ = story(
             result,
             labels=self.labels_,
             warnings=self.warnings_,
             shown_names=shown,
-            simulated=self.noise == "simulated",
         )
 
     def _repr_html_inner(self) -> str:
@@ -364,7 +370,7 @@ def _scans(tables: MarketTables) -> dict[str, MemoryScan]:
     }
 
 
-def _warnings(wishes: RunSettings, tables: MarketTables) -> list[Notice]:
+def _warnings(wishes: RunSettings, inputs: Inputs, tables: MarketTables) -> list[Notice]:
     if not isinstance(tables, DeclaredTables):
         odd = _columns_on_another_scale(tables.target, list(tables.owners.values()))
         names = column_names(next(iter(tables.tables.values()))) or range(tables.target.shape[1])
@@ -372,15 +378,7 @@ def _warnings(wishes: RunSettings, tables: MarketTables) -> list[Notice]:
         return warnings + ([notices.not_repeatable()] if wishes.seed is not None and wishes.noise == "secret" else [])
     most = tables.schema.declaration.text_bytes
     shorter = [notices.too_long_rows(name, rows, most) for name, rows in tables.too_long.items()]
-    known = job_warnings(
-        wishes,
-        tables.schema,
-        tables.target_table,
-        tables.target,
-        undeclared_id=tables.undeclared_id,
-        given=tables.target_given,
-    )
-    return [*known, *shorter]
+    return [*inputs.warnings(wishes), *shorter]
 
 
 def _columns_on_another_scale(target: Rows, owners: list[Rows]) -> list[int]:

@@ -225,7 +225,7 @@ def no_parent(world: World, _: pytest.MonkeyPatch) -> Options:
 @prepared("the output may not be written", "out = ", "may not be written")
 def read_only(world: World, monkeypatch: pytest.MonkeyPatch) -> Options:
     # Whoever runs the tests may be allowed everything, so the system's answer is made up.
-    monkeypatch.setattr("likeset.run.runs.os.access", lambda path, mode: Path(path) != world.folder or mode != os.W_OK)
+    monkeypatch.setattr("likeset.run.job.os.access", lambda path, mode: Path(path) != world.folder or mode != os.W_OK)
     return world.options()
 
 
@@ -234,7 +234,7 @@ def read_only_disk(world: World, monkeypatch: pytest.MonkeyPatch) -> Options:
     def mkdir(path: Path, *_: Any, **__: Any) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
 
-    monkeypatch.setattr("likeset.run.runs.Path.mkdir", mkdir)
+    monkeypatch.setattr("likeset.run.job.Path.mkdir", mkdir)
     return world.options()
 
 

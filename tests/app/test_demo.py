@@ -15,7 +15,7 @@ from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.kernels import squared_mmd
 from likeset.ledger.ledger import Ledger
 from likeset.run.job import Job
-from likeset.run.runs import plan_job
+from likeset.run.plan import plan_job
 from likeset.run.words import number
 from likeset.simulation import DIGIT_GROUPS, Task, digits_market, greedy, run_protocol
 from likeset.tables.schema import Schema

@@ -53,13 +53,13 @@ def result(out: Path) -> dict[str, Any]:
 # release nothing is paid; from there on everything is kept.
 BEFORE = [
     ("while the schema is read", "likeset.run.job.Schema.load", 1),
-    ("while the target is read", "likeset.run.job.open_target", 1),
+    ("while the target is read", "likeset.run.job._mapped", 1),
     ("while an owner's file is opened", "likeset.run.job.open_source", 2),
     ("while ids are counted", "likeset.tables.rows_per_id.IdCount.most_rows", 3),
     ("while an owner's rows are checked", "likeset.tables.scan.SourceScan.first_pass", 3),
-    ("before the directory is made", "likeset.run.runs._make", 1),
+    ("before the directory is made", "likeset.run.job._make", 1),
     ("while the job is written down", "likeset.documents.write", 1),
-    ("before the ledger is made", "likeset.run.runs.SteadyLedger", 1),
+    ("before the ledger is made", "likeset.run.job.SteadyLedger", 1),
     ("after the ledger was made", "likeset.run.plan.check_rows_left", 1),
     ("before an account is opened", "likeset.run.plan.open_accounts", 1),
     ("before the budget is looked at", "likeset.run.plan._check_affordable", 1),
@@ -72,13 +72,13 @@ AFTER = [
     ("before the release", "likeset.protocol.sealed.released_mean", 1),
     ("before the selection", "likeset.protocol.sealed.SealedCurator._select", 1),
     ("during the selection", "likeset.geometry.selection.Selection.select", 1),
-    ("after the selection", "likeset.run.runs.received_rows", 1),
-    ("while the result is made up", "likeset.run.result.JobResult.document", 1),
+    ("after the selection", "likeset.run.runs.counted_budget", 1),
+    ("while the result is made up", "likeset.run.result.Result.document", 1),
     ("before result.json", "likeset.documents.write_text", 3),
     ("before report.html", "likeset.documents.write_text", 5),
     ("in summary.parquet", "likeset.run.runs.pq.write_table", 1),
     ("after summary.parquet", "likeset.documents.os.fsync", 11),
-    ("before it is moved to its place", "likeset.run.runs.Path.rename", 1),
+    ("before it is moved to its place", "likeset.run.job.Path.rename", 1),
 ]
 
 
@@ -180,7 +180,7 @@ def test_ctrl_c_waits_for_a_draw_that_was_paid(
         ("likeset.documents.os.fsync", 6, "terms.yaml: cannot be written: No space left"),
         ("likeset.documents.os.fsync", 8, "result.json: cannot be written: No space left"),
         ("likeset.run.runs.pq.write_table", 1, "cannot be written: No space left"),
-        ("likeset.run.runs.Path.rename", 1, "cannot be written: No space left"),
+        ("likeset.run.job.Path.rename", 1, "cannot be written: No space left"),
     ],
 )
 def test_a_full_disk_is_told_and_what_was_paid_is_kept(
@@ -228,7 +228,7 @@ def test_a_crash_between_charge_and_draw_loses_budget_and_says_so(
 def stopped_run(world: World, out: Path) -> Path:
     """A run that was interrupted when all was paid."""
     with pytest.MonkeyPatch.context() as patched:
-        stop_at(patched, "likeset.run.runs.received_rows", 1, stop_driver.interrupt)
+        stop_at(patched, "likeset.run.runs.counted_budget", 1, stop_driver.interrupt)
         assert job_world.call("match", options(world, out)) == 130
     return out.with_name(out.name + ".partial")
 

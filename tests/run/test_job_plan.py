@@ -13,7 +13,8 @@ from job_world import World, rows, write
 from likeset.errors import BudgetExceeded, InvalidArgument
 from likeset.protocol import notices
 from likeset.run.job import Job
-from likeset.run.runs import plan_job, run_job
+from likeset.run.plan import plan_job
+from likeset.run.runs import run_job
 
 CLINICS = 30
 

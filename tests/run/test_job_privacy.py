@@ -23,8 +23,9 @@ from likeset.privacy.events import Composition, Gaussian, Relation
 from likeset.privacy.guarantee import View
 from likeset.protocol.party import Party
 from likeset.protocol.wire import Message, encode
-from likeset.run.job import Job
-from likeset.run.runs import FinishedJob, _kept, plan_job, run_job
+from likeset.run.job import Job, _kept
+from likeset.run.plan import plan_job
+from likeset.run.runs import FinishedJob, run_job
 from likeset.run.words import guarantee_lines
 
 Heard = dict[str, list[bytes]]
@@ -113,7 +114,7 @@ def test_all_prices_are_for_all_rows_of_an_id(world: World) -> None:
     for most in (2, 4):
         text = job_world.SCHEMA.replace("rows_per_id: 2", f"rows_per_id: {most}")
         (world.folder / "schema.yaml").write_text(text, encoding="utf-8")
-        about_target = plan_job(job_of(world, offers="tilted", epsilon=40.0)).plan.guarantees[0]
+        about_target = plan_job(job_of(world, offers="tilted", epsilon=40.0)).guarantees[0]
         assert about_target.guarantee.epsilon == pytest.approx(40.0, rel=1e-3)
         assert isinstance(about_target.event, Composition)
         events[most] = about_target.event.events

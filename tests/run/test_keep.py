@@ -21,9 +21,9 @@ from likeset.privacy.guarantee import View
 from likeset.protocol.notices import notice_documents
 from likeset.protocol.sealed import Scan
 from likeset.run import runs
-from likeset.run.job import Job, RunSecrets, open_job
-from likeset.run.plan import new_draws
-from likeset.run.runs import FinishedJob, open_plan, plan_job, run_job
+from likeset.run.job import Job, RunSecrets, open_owners
+from likeset.run.plan import new_draws, open_plan, plan_job
+from likeset.run.runs import FinishedJob, run_job
 
 MANY = [f"p{row // 10}" for row in range(60)]
 
@@ -58,7 +58,7 @@ def run(job: Job, **options: Any) -> FinishedJob:
 
 
 def target_rows(world: World, root: int, **changed: Any) -> Rows:
-    return open_plan(job_of(world, **changed), secrets=RunSecrets(root)).files.target.rows
+    return open_plan(job_of(world, **changed), secrets=RunSecrets(root)).inputs.target.rows
 
 
 def test_of_each_id_of_the_target_so_many_rows_take_part(world: World) -> None:
@@ -84,13 +84,13 @@ def test_prices_are_for_as_many_rows_as_take_part(world: World) -> None:
         declare(world, "keep: 2")
         with_keep = plan_job(job_of(world, offers="tilted", epsilon=40.0, **more))
         assert with_keep.terms.rows_per_unit == 2
-        assert len(with_keep.files.target.rows) == 12
+        assert len(with_keep.inputs.target.rows) == 12
         declare(world, "rows_per_id: 2")
         world.replace("target.csv", patient=[f"p{row // 2}" for row in range(60)])
         table = pa_csv.read_csv(world.folder / "target.csv")
         job_world.write(world.folder / "few.csv", table.slice(0, 12))
         plain = plan_job(job_of(world, offers="tilted", epsilon=40.0, target=str(world.folder / "few.csv"), **more))
-        assert _sigma(with_keep.plan.guarantees[0].event) == _sigma(plain.plan.guarantees[0].event)
+        assert _sigma(with_keep.guarantees[0].event) == _sigma(plain.guarantees[0].event)
         world.replace("target.csv", patient=MANY)
 
 
@@ -139,9 +139,8 @@ def _same(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 def test_an_owners_scan_has_no_other_rows_at_all(world: World) -> None:
     world.replace("north.csv", patient=["same"] * 60)
     declare(world, "keep: 4")
-    planned = open_plan(job_of(world), secrets=RunSecrets(1))
-    keys = {name: RunSecrets(1).owner_keep_key(name) for name in OWNERS}
-    with open_job(planned.files, keep_keys=keys) as opened:
+    job, secrets = job_of(world), RunSecrets(1)
+    with open_owners(job, open_plan(job, secrets=secrets).inputs, secrets=secrets) as opened:
         north: Scan = opened.scans["north"]
         assert north.row_count == opened.row_counts["north"] == 4
         assert sum(len(block.rows) for _, block in north.blocks()) == 4
@@ -155,15 +154,15 @@ def test_a_run_that_is_resumed_draws_the_same_rows(world: World, monkeypatch: py
     seen: list[tuple[list[Any], list[Any]]] = []
     run_here = runs.run_here
 
-    def watched(plan: Any, settled: Any, scans: Mapping[str, Scan], **more: Any) -> Any:
+    def watched(plan: Any, terms: Any, draws: Any, scans: Mapping[str, Scan], **more: Any) -> Any:
         everything = scans["north"].fetch(np.arange(scans["north"].row_count)).rows
-        seen.append((plan.inputs.target.tolist(), everything.tolist()))
+        seen.append((plan.inputs.target.rows.tolist(), everything.tolist()))
         if len(seen) == 1:
             raise KeyboardInterrupt
-        return run_here(plan, settled, scans, **more)
+        return run_here(plan, terms, draws, scans, **more)
 
     monkeypatch.setattr(runs, "run_here", watched)
-    monkeypatch.setattr("likeset.run.runs._charges", lambda _path, _run: float(len(seen)))
+    monkeypatch.setattr("likeset.run.job._charges", lambda _path, _run: float(len(seen)))
     with pytest.raises(KeyboardInterrupt):
         run(job_of(world))
     run(job_of(world), resume=True)
@@ -233,9 +232,9 @@ def test_too_few_rows_left_is_said_before_anything_is_spent(world: World) -> Non
 def test_public_rows_all_take_part(world: World) -> None:
     declare(world, "keep: 1")
     job = job_of(world, public_rows=str(world.folder / "north.csv"))
-    files = open_plan(job, secrets=new_draws(job.wishes()).secrets).files
-    assert files.public_rows is not None
-    assert (len(files.public_rows), len(files.target.rows)) == (60, 6)
+    inputs = open_plan(job, secrets=new_draws(job).secrets).inputs
+    assert inputs.public_rows is not None
+    assert (len(inputs.public_rows), len(inputs.target.rows)) == (60, 6)
 
 
 def test_a_plan_says_that_not_all_rows_of_the_target_take_part(world: World) -> None:

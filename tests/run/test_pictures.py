@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from likeset.run.pictures import _edges, pictures_document
+from likeset.run.shown import _edges, _label_counts, _marginals
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 
@@ -19,20 +19,19 @@ label: {{column: ill, kind: category, values: [0, 1]}}
 """)
 
 
-def drawn(labels: object) -> dict[str, object]:
+def marginal(column: str) -> dict[str, object]:
     """Of 20 rows, the first 15 have a word each, the next three have the last word too, and two have none."""
     words = pa.array([*WORDS, WORDS[-1], WORDS[-1], WORDS[-1], None, None])
     table = DeclaredRecords(SCHEMA).of(pa.table({"word": words, "day": pa.array(["1971-03-05"] * 20)}))
     rows = SCHEMA.map(table, table="rows", locate=str, labels=False).rows
     both = (rows, table)
-    return pictures_document(SCHEMA, target=both, summary=both, labels=np.asarray(labels), offered=None, images=None)
+    (found,) = [one for one in _marginals(SCHEMA, both, both, None) if one["column"] == column]
+    return found
 
 
 def test_the_most_frequent_values_are_kept_and_the_others_are_counted_together() -> None:
     """Of 15 words 12 are kept, the last, which is there most often, among them; three of 20 rows have another."""
-    marginals = drawn([])["marginals"]
-    assert isinstance(marginals, list)
-    (word,) = [marginal for marginal in marginals if marginal["column"] == "word"]
+    word = marginal("word")
     assert word["values"] == [*WORDS[:11], WORDS[-1]]
     assert word["target"] == [0.05] * 11 + [0.2]
     assert word["others"] == {"count": 3, "target": 0.15, "summary": 0.15}
@@ -40,15 +39,13 @@ def test_the_most_frequent_values_are_kept_and_the_others_are_counted_together()
 
 
 def test_days_are_marked_as_days_and_nothing_is_said_to_be_missing_that_is_not() -> None:
-    marginals = drawn([])["marginals"]
-    assert isinstance(marginals, list)
-    (day,) = [marginal for marginal in marginals if marginal["column"] == "day"]
+    day = marginal("day")
     assert day["kind"] == "date"
     assert day["missing"] is None
 
 
 def test_classes_are_counted_and_the_most_frequent_come_first() -> None:
-    assert drawn([1, 0, 1, 1])["labels"] == {
+    assert _label_counts("ill", np.array([1, 0, 1, 1])) == {
         "column": "ill",
         "values": ["1", "0"],
         "rows": [3, 1],
@@ -58,21 +55,15 @@ def test_classes_are_counted_and_the_most_frequent_come_first() -> None:
 
 def test_of_many_classes_the_rest_is_counted_together() -> None:
     """22 classes of which the first has two rows: 20 are shown, two rows are left."""
-    labels = drawn([*range(22), 0])["labels"]
-    assert isinstance(labels, dict)
+    labels = _label_counts("ill", np.array([*range(22), 0]))
     assert labels["rows"] == [2] + [1] * 19
     assert labels["others"] == {"count": 2, "rows": 2}
 
 
 def test_numbers_are_counted_in_ranges() -> None:
-    labels = drawn(np.linspace(0.0, 12.0, 24))["labels"]
-    assert isinstance(labels, dict)
+    labels = _label_counts("ill", np.linspace(0.0, 12.0, 24))
     assert labels["edges"] == list(np.arange(13.0))
     assert sum(labels["rows"]) == 24
-
-
-def test_no_labels_are_no_picture() -> None:
-    assert drawn([])["labels"] is None
 
 
 @pytest.mark.parametrize(

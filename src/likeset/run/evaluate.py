@@ -29,9 +29,9 @@ from likeset import arguments, documents
 from likeset.arguments import Rows
 from likeset.errors import BadDocument, BadTable, InvalidArgument
 from likeset.geometry.offers import uniform
-from likeset.run.job import Job
-from likeset.run.notebooks import notebook_progress
-from likeset.run.runs import JOB, SUMMARY, read_result
+from likeset.run.job import JOB, Job
+from likeset.run.runs import SUMMARY, read_result
+from likeset.run.shown import notebook_progress
 from likeset.tables.cells import MissingWords
 from likeset.tables.frames import DeclaredFrame, column_names, numbers
 from likeset.tables.rows_per_id import written_ids

@@ -1,12 +1,22 @@
-"""What a job asks for, as arguments of ``likeset match`` or in a ``job.yaml``, and its files, opened and checked."""
+"""A job: what is asked for, as options or in ``job.yaml``; its files, opened and checked; its output directory."""
 
 import hashlib
+import json
+import math
+import os
 import re
+import secrets
+import shlex
+import shutil
+import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -14,13 +24,21 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, create_model
 
-from likeset import arguments, documents
+from likeset import documents
 from likeset.arguments import Rows
 from likeset.documents import Document
-from likeset.errors import BadDocument, BadTable, InvalidArgument
-from likeset.geometry.offers import Drawing
+from likeset.errors import (
+    BadDocument,
+    BadTable,
+    BudgetExceeded,
+    DifferentRequest,
+    InvalidArgument,
+    LikesetError,
+    UnfinishedRequest,
+)
+from likeset.files import remove_unfinished
 from likeset.ledger.budget import Charge
-from likeset.ledger.ledger import Ledger, Request
+from likeset.ledger.ledger import Entry, Ledger, Request
 from likeset.privacy.events import Event
 from likeset.privacy.guarantee import View, checked_name
 from likeset.privacy.kept_rows import keep_key
@@ -28,8 +46,8 @@ from likeset.protocol import notices
 from likeset.protocol.notices import Notice
 from likeset.protocol.party import CURATOR
 from likeset.protocol.run_settings import PRESETS, RunSettings, settings
-from likeset.protocol.sealed import Scan
-from likeset.protocol.terms import WITNESS, PlannedTerms
+from likeset.protocol.sealed import Scan, foreseen_sample
+from likeset.protocol.terms import WITNESS, PlannedTerms, Terms
 from likeset.tables.cells import MissingWords
 from likeset.tables.profile import BoundsUse, TableProfile, suspicions_in, undeclared_id
 from likeset.tables.records import DeclaredRecords
@@ -37,10 +55,23 @@ from likeset.tables.rows_per_id import check_most_rows, rows_of_each_id, written
 from likeset.tables.scan import OfferedScan, SourceScan, without_dictionaries
 from likeset.tables.schema import Schema
 from likeset.tables.sources import Block, Source, open_source
+from likeset.text import without_secrets
 from likeset.trust.cards import CardSecret, SealingSecret
+
+SECRETS = "run/secrets"
+"""The kind of request under which a run's secrets lie in the ledger."""
 
 _FORM = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:")  # sql:, sqlite:, postgres: and what else is no path
 _SQLITE = "sqlite:"
+_MOST_TARGET_ROWS = 1_000_000
+_LARGEST_USUAL_EPSILON = 16.0
+_LARGEST_FEATURE = 1e6  # the largest weight that a column may have
+_PUBLIC = 0  # a key of public rows, of which all take part: what it draws is not used
+_BYTES = 32
+_LEDGER, _TERMS, JOB = "ledger.sqlite", "terms.yaml", "job.yaml"
+
+OpenScan = Callable[[Source, Schema], SourceScan]
+"""How an owner passes over its rows: on this machine, or elsewhere."""
 
 
 class _Files(Document):
@@ -120,192 +151,112 @@ class Job(_Settings):  # type: ignore[misc]  # likewise
             }
         )
 
-    def wishes(self) -> RunSettings:
-        """What it asks for, beside files and names."""
-        if self.seed is not None:
-            arguments.count("seed", self.seed, least=0)
-        return RunSettings(**{field.name: getattr(self, field.name) for field in fields(RunSettings)})
-
     def document(self) -> dict[str, Any]:
         return self.model_dump(by_alias=True, mode="json")
 
 
-_LARGEST_FEATURE = 1e6  # the largest weight that a column may have
+@dataclass(frozen=True, eq=False)
+class Target:
+    """The consumer's rows: ``rows`` as numbers; with a schema, ``table`` in the declared columns."""
+
+    name: str
+    rows: Rows
+    table: pa.Table | None = None
+    fingerprint: str = ""
+    given: int = 0  # rows of the file, where the schema keeps a few of each id
+    rows_of_ids: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # in no order
+    undeclared_id: str = ""  # a column that looks like a repeated id, where the schema declares none
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Inputs:
     """All that a plan may know; nothing of it is a row of an owner."""
 
-    target: Rows
-    owners: tuple[str, ...]
+    target: Target
+    owners: tuple[str, ...]  # names that may stand in records and messages
     public_rows: Rows | None
     seed_rows: ArrayLike | None
-    largest_squared_norm: float
-    largest_squared_distance: float | None = None
+    run: str
     rows_per_unit: int
     id_column: str = ""
-    run: str
     column_names: tuple[str, ...] = ()
-    schema_digest: str = ""
-    declared: DeclaredRecords | None = None
+    schema: Schema | None = None
+    largest_squared_norm: float  # of all rows, as far as it is known
+    largest_squared_distance: float | None = None  # of a row from the target's mean; None where a schema bounds it
     consumer: str = "consumer"
     purpose: str = "a matched training set"
+    ledger: str | None = None
+    fingerprints: Mapping[str, str] = field(default_factory=dict)  # of the files of public and seed rows
 
     @classmethod
     def declared_by(cls, schema: Schema, **others: Any) -> Self:
         """Inputs whose columns a schema declares; ``others`` are the fields that it says nothing about."""
         return cls(
+            schema=schema,
             largest_squared_norm=_LARGEST_FEATURE**2 * schema.width,
             rows_per_unit=schema.rows_per_unit,
             id_column=schema.id_column or "",
             column_names=schema.record_columns,
-            schema_digest=schema.digest,
-            declared=DeclaredRecords(schema),
             **others,
         )
 
+    @cached_property
+    def declared(self) -> DeclaredRecords | None:
+        return None if self.schema is None else DeclaredRecords(self.schema)
 
-_MOST_TARGET_ROWS = 1_000_000
-_LARGEST_USUAL_EPSILON = 16.0
-_PUBLIC = 0  # a key of public rows, of which all take part: what it draws is not used
-
-OpenScan = Callable[[Source, Schema], SourceScan]
-"""How an owner passes over its rows: on this machine, or elsewhere."""
-
-
-@dataclass(frozen=True, eq=False)
-class Target:
-    """The consumer's rows."""
-
-    name: str
-    rows: Rows
-    table: pa.Table
-    fingerprint: str
-    rows_of_ids: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    undeclared_id: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class OwnFiles:
-    """What the consumer has itself: all that a plan is made from."""
-
-    job: Job
-    schema: Schema
-    target: Target
-    public_rows: Rows | None
-    seed_rows: Rows | None
-    fingerprints: Mapping[str, str]
-
-    def inputs(self) -> Inputs:
-        return Inputs.declared_by(
-            self.schema,
-            target=self.target.rows,
-            owners=tuple(self.job.owners),
-            public_rows=self.public_rows,
-            seed_rows=self.seed_rows,
-            run=self.job.run or "run",
-            consumer=self.job.consumer,
-            purpose=self.job.purpose,
-        )
+    def warnings(self, wishes: RunSettings) -> list[Notice]:
+        """What the user should know before any owner's row is read: it reaches the consumer, and depends on none."""
+        schema, target = self.schema, self.target
+        if schema is None or target.table is None:
+            return []
+        profile = TableProfile(target.table.column_names, schema.declaration.missing_words)
+        profile.add(target.table)
+        warnings = [notices.suspected_identifier(one) for one in suspicions_in(schema, profile.columns)]
+        if target.undeclared_id and wishes.offers != "uniform":
+            warnings.append(notices.repeated_persons(target.undeclared_id))
+        if schema.keep is not None and target.given > len(target.rows):
+            warnings.append(notices.rows_of_ids_kept(len(target.rows), target.given, schema.keep))
+        if wishes.noise == "simulated":
+            warnings.append(notices.simulated_noise())
+        elif wishes.seed is not None:
+            warnings.append(notices.not_repeatable())
+        if wishes.epsilon > _LARGEST_USUAL_EPSILON and wishes.offers != "uniform":
+            warnings.append(notices.weak_promise(wishes.epsilon))
+        use = BoundsUse(schema)
+        use.add(target.rows)
+        warnings += [notices.column_hardly_counts(dead) for dead in use.dead_columns()]
+        drafted = dict.fromkeys(schema.from_data, "bounds or values")
+        drafted |= {name: "rows of one id" for name in drafted if name == schema.id_column}
+        return warnings + [notices.bounds_from_data(name, what) for name, what in drafted.items()]
 
 
-@dataclass(frozen=True, eq=False)
-class OpenedJob:
-    """Owners' files."""
+def open_inputs(job: Job, *, keep_key: int) -> Inputs:
+    """Open the schema, the target and public rows; of owners only the names are looked at.
 
-    scans: Mapping[str, Scan]
-    content: bytes
-    names: Mapping[str, str]
-    row_counts: Mapping[str, int]
-    warnings: tuple[Notice, ...]
-
-
-def open_own_files(job: Job, *, keep_key: int) -> OwnFiles:
-    """Open what the consumer has itself; of owners only the names are looked at."""
+    ``keep_key`` decides which rows of an id take part, where the schema keeps a few.
+    """
     _check_names(job)
     schema = Schema.load(job.schema_file)
-    target = open_target(job, schema, keep_key=keep_key)
-    rows, fingerprints = _extra_rows(job, schema)
-    return OwnFiles(job, schema, target, rows.get("public"), rows.get("seed"), fingerprints)
-
-
-@contextmanager
-def open_job(
-    files: OwnFiles,
-    *,
-    keep_keys: Mapping[str, int],
-    scan: OpenScan = SourceScan,
-    samples: Mapping[str, Drawing] | None = None,
-) -> Iterator[OpenedJob]:
-    """Open owners' files, and read every owner's rows once; nothing stays open afterwards."""
-    job, schema, target = files.job, files.schema, files.target
-    with ExitStack() as stack:
-        owners: dict[str, Scan] = {}
-        fingerprints = {target.fingerprint: "the target"}
-        shown: dict[str, str] = {}
-        warnings = target_warnings(job, schema, target)
-        row_counts, faults = dict[str, int](), list[BadTable]()
-        for name, address in job.owners.items():
-            source = stack.enter_context(open_source(address))
-            every = scan(source, schema)
-            # An owner of interactive leaves out what is too long by itself, so that its other rows keep their numbers.
-            withhold = job.protocol == "sealed"
-            seen = every.first_pass(
-                sample=samples[name] if samples else None, without_too_long=withhold, keep_key=keep_keys[name]
-            )
-            if seen.row_count == 0:
-                raise BadTable(source.name, f"owner {name} has no rows; leave it out or give another file")
-            twin = fingerprints.setdefault(source.fingerprint(), f"owner {name}")
-            if twin != f"owner {name}":
-                reason = f"owner {name} has the same content as {twin}; each must bring its own rows"
-                raise BadTable(source.name, reason)
-            too_long = len(seen.too_long)
-            if too_long:
-                _check_some_fit(too_long, seen.row_count, source, schema)
-                warnings.append(notices.too_long_rows(name, too_long, schema.declaration.text_bytes))
-            taking_part = seen.rows_taking_part()
-            if not taking_part:
-                raise BadTable(source.name, f"owner {name} has no row that may take part; raise keep in the schema")
-            owners[name] = OfferedScan.after(seen, every, withhold=withhold)
-            shown[name] = source.name
-            row_counts[name] = taking_part
-            check_most_rows(seen.most_rows, source, schema, whose=f"owner {name}")
-            faults += [] if seen.fault is None else [seen.fault]
-        _check_target_size(job, target, sum(row_counts.values()))
-        if faults:
-            raise faults[0]  # later the owner of the row would have to abstain, and all else is paid
-        content = [f"{whose}: {digest}" for digest, whose in fingerprints.items()]  # each file in its own place
-        content += [f"{kind}: {digest}" for kind, digest in files.fingerprints.items()]
-        digest = hashlib.sha256("\n".join([schema.digest, *content]).encode()).digest()
-        yield OpenedJob(owners, digest, shown, row_counts, tuple(warnings))
-
-
-def _extra_rows(job: Job, schema: Schema) -> tuple[dict[str, Rows], dict[str, str]]:
-    """Public rows and seed rows, where the job names any; and the fingerprint of each file."""
-    rows, digests = {}, {}
-    for kind, given in (("public", job.public_rows), ("seed", job.seed_rows)):
-        if given is not None:
-            public = _mapped(given, schema, keep_key=None)
-            rows[kind], digests[kind] = public.rows, public.fingerprint
-    return rows, digests
-
-
-def _check_some_fit(too_long: int, rows: int, source: Source, schema: Schema) -> None:
-    if too_long == rows:
-        most = schema.declaration.text_bytes
-        raise BadTable(source.name, f"every row has a text of more than {most:,} bytes; raise text_bytes in the schema")
-
-
-def open_target(job: Job, schema: Schema, *, keep_key: int) -> Target:
-    """The consumer's rows, in memory: a target is small. Of each id, as many take part as the schema keeps."""
     target = _mapped(job.target, schema, keep_key=keep_key)
     rows = len(target.rows)
     if rows < 2:
         took = "1 row that takes part" if rows == 1 else f"{rows} rows that take part"
         ids = "" if schema.keep is None else "; rows without an id count as rows of one id"
         raise BadTable(target.name, f"the target has {took}; at least 2 are needed{ids}")
-    return target
+    extra = {"public": job.public_rows, "seed": job.seed_rows}
+    known = {kind: _mapped(given, schema, keep_key=None) for kind, given in extra.items() if given is not None}
+    return Inputs.declared_by(
+        schema,
+        target=target,
+        owners=tuple(job.owners),
+        public_rows=known["public"].rows if "public" in known else None,
+        seed_rows=known["seed"].rows if "seed" in known else None,
+        run=job.run or "run",
+        consumer=job.consumer,
+        purpose=job.purpose,
+        ledger=job.ledger,
+        fingerprints={kind: table.fingerprint for kind, table in known.items()},
+    )
 
 
 def _mapped(address: str, schema: Schema, *, keep_key: int | None) -> Target:
@@ -329,12 +280,14 @@ def _mapped(address: str, schema: Schema, *, keep_key: int | None) -> Target:
         if seen.kept is not None and keep_key is not None:
             tables = [whole.take(pa.array(seen.kept))]
         blocks = [schema.map(table, table=source.name, locate=str, labels=False, by_columns=True) for table in tables]
+        rows_of_ids = counts[0] if counts else np.empty(0, dtype=np.int64)
         return Target(
             name=source.name,
             rows=np.concatenate([block.rows for block in blocks]),
             table=DeclaredRecords(schema).of(pa.concat_tables(tables).select(schema.columns)),
             fingerprint=source.fingerprint(),
-            rows_of_ids=counts[0] if counts else np.empty(0, dtype=np.int64),
+            given=int(rows_of_ids.sum()),
+            rows_of_ids=rows_of_ids,
             undeclared_id="" if keep_key is None else undeclared_id(source, schema),
         )
 
@@ -365,6 +318,67 @@ def _check_names(job: Job) -> None:
             raise BadTable(address, f"owner {name} has the same file as {twin}; each must bring its own rows")
 
 
+@dataclass(frozen=True, eq=False)
+class OwnersFiles:
+    """Owners' files, opened, each read once."""
+
+    scans: Mapping[str, Scan]
+    content: bytes  # a digest of everybody's rows: a run goes on with the data that it began with, or not at all
+    names: Mapping[str, str]  # of the files, as given
+    row_counts: Mapping[str, int]  # rows that may take part
+    warnings: tuple[Notice, ...]
+
+
+@contextmanager
+def open_owners(
+    job: Job, inputs: Inputs, *, secrets: "RunSecrets", scan: OpenScan = SourceScan
+) -> Iterator[OwnersFiles]:
+    """Open owners' files, and read every owner's rows once; nothing stays open afterwards."""
+    target, schema = inputs.target, cast("Schema", inputs.schema)  # a job has one
+    # An owner of interactive leaves out what is too long by itself, so that its other rows keep their numbers.
+    sealed = job.protocol == "sealed"
+    with ExitStack() as stack:
+        scans: dict[str, Scan] = {}
+        fingerprints = {target.fingerprint: "the target"}
+        shown: dict[str, str] = {}
+        warnings = inputs.warnings(job)
+        row_counts, faults = dict[str, int](), list[BadTable]()
+        for name, address in job.owners.items():
+            source = stack.enter_context(open_source(address))
+            every = scan(source, schema)
+            seen = every.first_pass(
+                sample=foreseen_sample(inputs.run, secrets.owner_key(name)) if sealed else None,
+                without_too_long=sealed,
+                keep_key=secrets.owner_keep_key(name),
+            )
+            if seen.row_count == 0:
+                raise BadTable(source.name, f"owner {name} has no rows; leave it out or give another file")
+            twin = fingerprints.setdefault(source.fingerprint(), f"owner {name}")
+            if twin != f"owner {name}":
+                reason = f"owner {name} has the same content as {twin}; each must bring its own rows"
+                raise BadTable(source.name, reason)
+            if len(seen.too_long):
+                most = schema.declaration.text_bytes
+                if len(seen.too_long) == seen.row_count:
+                    reason = f"every row has a text of more than {most:,} bytes; raise text_bytes in the schema"
+                    raise BadTable(source.name, reason)
+                warnings.append(notices.too_long_rows(name, len(seen.too_long), most))
+            row_counts[name] = seen.rows_taking_part()
+            if not row_counts[name]:
+                raise BadTable(source.name, f"owner {name} has no row that may take part; raise keep in the schema")
+            scans[name] = OfferedScan.after(seen, every, withhold=sealed)
+            shown[name] = source.name
+            check_most_rows(seen.most_rows, source, schema, whose=f"owner {name}")
+            faults += [] if seen.fault is None else [seen.fault]
+        _check_target_size(job, target, sum(row_counts.values()))
+        if faults:
+            raise faults[0]  # later the owner of the row would have to abstain, and all else is paid
+        content = [f"{whose}: {digest}" for digest, whose in fingerprints.items()]  # each file in its own place
+        content += [f"{kind}: {digest}" for kind, digest in inputs.fingerprints.items()]
+        digest = hashlib.sha256("\n".join([schema.digest, *content]).encode()).digest()
+        yield OwnersFiles(scans, digest, shown, row_counts, tuple(warnings))
+
+
 def _check_target_size(job: Job, target: Target, total: int) -> None:
     # Whether a run starts is seen by all: it must not depend on a size that is protected.
     rows = len(target.rows) if job.declared_size is None else job.declared_size
@@ -374,44 +388,6 @@ def _check_target_size(job: Job, target: Target, total: int) -> None:
             f"the target has {rows:,} rows, more than the {total:,} of all owners together; if it was not "
             "mixed up with an owner, give a sample of it",
         )
-
-
-def target_warnings(job: Job, schema: Schema, target: Target) -> list[Notice]:
-    given = int(target.rows_of_ids.sum())
-    return job_warnings(job, schema, target.table, target.rows, undeclared_id=target.undeclared_id, given=given)
-
-
-def job_warnings(
-    wishes: RunSettings, schema: Schema, target: pa.Table, rows: Rows, *, undeclared_id: str, given: int
-) -> list[Notice]:
-    """What the user should know before any owner's row is read: it reaches the consumer, and depends on none."""
-    profile = TableProfile(target.column_names, schema.declaration.missing_words)
-    profile.add(target)
-    warnings: list[Notice] = [
-        notices.suspected_identifier(suspicion) for suspicion in suspicions_in(schema, profile.columns)
-    ]
-    if undeclared_id and wishes.offers != "uniform":
-        warnings.append(notices.repeated_persons(undeclared_id))
-    if schema.keep is not None and given > len(rows):
-        warnings.append(notices.rows_of_ids_kept(len(rows), given, schema.keep))
-    if wishes.noise == "simulated":
-        warnings.append(notices.simulated_noise())
-    elif wishes.seed is not None:
-        warnings.append(notices.not_repeatable())
-    if wishes.epsilon > _LARGEST_USUAL_EPSILON and wishes.offers != "uniform":
-        warnings.append(notices.weak_promise(wishes.epsilon))
-    use = BoundsUse(schema)
-    use.add(rows)
-    warnings += [notices.column_hardly_counts(dead) for dead in use.dead_columns()]
-    drafted = dict.fromkeys(schema.from_data, "bounds or values")
-    drafted |= {name: "rows of one id" for name in drafted if name == schema.id_column}
-    return warnings + [notices.bounds_from_data(name, what) for name, what in drafted.items()]
-
-
-SECRETS = "run/secrets"
-"""Under this kind they are kept in the ledger."""
-
-_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,3 +448,246 @@ class RunSecrets:
     def _derived(self, purpose: str) -> int:
         text = f"likeset/run/{purpose}/".encode() + self.root.to_bytes(_BYTES, "big")
         return int.from_bytes(hashlib.sha256(text).digest(), "big")
+
+
+class SteadyLedger(Ledger):
+    """Ctrl-C waits until a charge has its answer: a draw that was paid for is kept, and can be sent again."""
+
+    def answer(self, *given: Any, **options: Any) -> bytes:
+        with _interrupts_wait():
+            return super().answer(*given, **options)
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGINT)
+    # Only the main thread is interrupted, and may say what happens then.
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    came: list[tuple[int, Any]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            before(*came[0])
+
+
+def note_how_to_raise(error: BudgetExceeded, path: Path) -> None:
+    """Add to a refusal where the budget stands, and the command that raises its limit."""
+    error.add_note(f"look at it with: likeset ledger show {shlex.quote(str(path))}")
+    with Ledger(path, read_only=True) as ledger:
+        protected = [account.view.protected for account in ledger.accounts() if str(account.view) == error.view]
+    for name in protected[:1]:
+        needed = error.spent + error.requested
+        amount = f"--rows {needed:.0f}" if error.unit == "rows" else f"--epsilon {math.ceil(needed * 100.0) / 100.0:g}"
+        command = f"likeset ledger limit {shlex.quote(str(path))} --of {name} {amount}"
+        error.add_note(f"whoever may allow more raises the limit with: {command}")
+
+
+class KeptTerms(documents.Document):
+    """``terms.yaml``: the terms of a run, and the digest by which parties name them."""
+
+    digest: str
+    terms: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class JobFolder:
+    """Where a job's files are made."""
+
+    job: Job
+    out: Path
+    resume: bool
+
+    @classmethod
+    def checked(cls, job: Job, *, resume: bool) -> Self:
+        """See that the directory and the ledger can be used; nothing is made yet."""
+        out = Path(job.out)
+        _check_place(out, unfinished(out), resume=resume)
+        named = named_job(job, unfinished(out) / JOB, resume=resume).beside(Path.cwd())
+        _check_ledger(named)
+        return cls(named, out, resume)
+
+    @property
+    def partial(self) -> Path:
+        return unfinished(self.out)
+
+    @property
+    def ledger_path(self) -> Path:
+        return Path(self.job.ledger) if self.job.ledger else self.partial / _LEDGER
+
+    @contextmanager
+    def working(self) -> Iterator[Ledger]:
+        """The ledger while the job runs; its directory goes to its place, or away unless something was charged."""
+        partial, run = self.partial, str(self.job.run)
+        opened, spent = self.resume, 0.0
+        if self.resume:
+            _check_same_job(partial / JOB, self.job)
+            remove_unfinished(partial)
+        else:
+            spent = _charges(self.ledger_path, run)
+            _make(partial)
+        try:
+            if not self.resume:
+                documents.write(partial / JOB, _kept(self.job))
+            with SteadyLedger(self.ledger_path) as ledger:
+                opened = True
+                yield ledger
+            partial.rename(self.out)
+            _forget_messages(self.job, self.out)
+        except BaseException as error:
+            told = self._told(error)
+            if opened and _charges(self.ledger_path, run) > spent:
+                told.add_note(self._how_to_go_on(told))
+            else:
+                shutil.rmtree(partial, ignore_errors=True)
+            if told is error:
+                raise
+            raise told from error
+
+    def agree(self, terms: Terms) -> None:
+        """Write the terms down, or see that they are those that the run began with."""
+        path = self.partial / _TERMS
+        if path.exists():
+            if documents.read(path, KeptTerms).digest != terms.digest:
+                raise DifferentRequest(f"{path}: the terms are not those that the run began with")
+            return
+        documents.write(path, {"digest": terms.digest, "terms": json.loads(terms.to_json())})
+
+    def _told(self, error: BaseException) -> BaseException:
+        job, partial = self.job, self.partial
+        if isinstance(error, OSError) and not isinstance(error, LikesetError):
+            return InvalidArgument(
+                "out", job.out, f"cannot be written: {error.strerror or error}; make room, or go elsewhere"
+            )
+        if isinstance(error, DifferentRequest) and error.kind == SECRETS:
+            return DifferentRequest(
+                f"run {job.run} began with other files or another schema than those of {partial / JOB} now; bring "
+                "them back"
+                if self.resume
+                else f"run {job.run} is in the ledger already, with other files; give another name with --run"
+            )
+        if isinstance(error, BudgetExceeded):
+            note_how_to_raise(error, self.ledger_path)
+        return error
+
+    def _how_to_go_on(self, error: BaseException) -> str:
+        if isinstance(error, DifferentRequest | UnfinishedRequest):
+            return (
+                f"what was spent stays spent; this run cannot go on: remove {self.partial} and start a new one; what "
+                "that spends comes on top"
+            )
+        return f"what was spent stays spent, and is kept in {self.partial}: go on with --resume"
+
+
+def _check_place(out: Path, partial: Path, *, resume: bool) -> None:
+    if out.exists() or out.is_symlink():
+        raise InvalidArgument("out", out, "is there already; nothing is overwritten: name another directory")
+    if resume and not partial.is_dir():
+        raise InvalidArgument(
+            "resume", out, f"there is no interrupted run: {partial} does not exist; leave --resume out"
+        )
+    if resume and not (partial / JOB).exists():
+        raise InvalidArgument("resume", out, f"nothing had begun in {partial} yet: remove it, and leave --resume out")
+    if not resume and partial.exists():
+        raise InvalidArgument(
+            "out",
+            out,
+            f"{partial} holds a run that was interrupted: go on with --resume, or remove it and with it the record of "
+            "what it spent",
+        )
+    parent = out.parent
+    if not parent.is_dir():
+        raise InvalidArgument("out", out, f"cannot be made: there is no directory {parent}")
+    if not os.access(parent, os.W_OK):
+        raise InvalidArgument("out", out, f"cannot be made: {parent} may not be written to")
+
+
+def _forget_messages(job: Job, out: Path) -> None:
+    """What was sent is needed to go on, and then no longer: most offered rows were not bought.
+
+    A ledger of the user's own keeps them until it is purged.
+    """
+    if job.ledger is None:
+        with Ledger(out / _LEDGER) as ledger:
+            ledger.purge(run=str(job.run))
+
+
+def _check_ledger(job: Job) -> None:
+    """A ledger that cannot be used is better found before files are read."""
+    if job.ledger is None:
+        return
+    path = Path(job.ledger)
+    if not path.parent.is_dir():
+        raise InvalidArgument("ledger", path, f"cannot be made: there is no directory {path.parent}")
+    if path.is_dir():
+        raise InvalidArgument("ledger", path, "is a directory; name the ledger file in it")
+    if path.exists():
+        with Ledger(path):
+            pass
+
+
+def named_job(job: Job, path: Path | None = None, *, resume: bool = False) -> Job:
+    """The job with a name for its run: a ledger that outlives the job needs one that was never used."""
+    if job.run is not None:
+        return job
+    if resume and path is not None:
+        return job.model_copy(update={"run": documents.read(path, Job).run})
+    if job.ledger is None:
+        return job.model_copy(update={"run": "run"})
+    moment = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    return job.model_copy(update={"run": f"run-{moment}-{secrets.token_hex(3)}"})
+
+
+def _make(partial: Path) -> None:
+    try:
+        partial.mkdir(mode=0o700)
+    except FileExistsError as error:
+        raise InvalidArgument("out", partial, "another run is being made there") from error
+    except OSError as error:
+        raise InvalidArgument("out", partial, f"cannot be made: {error.strerror}") from error
+
+
+def _kept(job: Job) -> dict[str, Any]:
+    document = job.document()
+    document["owners"] = {name: without_secrets(source) for name, source in document["owners"].items()}
+    for name in ("target", "public_rows", "seed_rows"):
+        document[name] = None if document[name] is None else without_secrets(document[name])
+    return document
+
+
+def _check_same_job(path: Path, job: Job) -> None:
+    began = documents.read(path, Job).document()
+    now = _kept(job)
+    odd = sorted(name for name in now if began.get(name) != now[name] and name != "out")
+    if odd:
+        raise BadDocument(
+            str(path), f"the run began with another {', '.join(odd)}; resume it as it began, or start a new one"
+        )
+
+
+def _charges(ledger_path: Path, run: str) -> float:
+    """How often the run was charged; in doubt, more often than anybody could count."""
+    if not ledger_path.exists():
+        return 0
+    try:
+        with Ledger(ledger_path) as ledger:
+            return sum(_spends(entry, run) for entry in ledger.entries())
+    except LikesetError:
+        return math.inf
+
+
+def _spends(entry: Entry, run: str) -> bool:
+    """Whether an entry is a charge of this run; its secrets are kept there too, and cost nothing."""
+    if entry.kind != "reserve":
+        return False
+    whose, _, kind = json.loads(entry.key)
+    return bool(whose == run and kind != SECRETS)
+
+
+def unfinished(out: Path) -> Path:
+    """The directory beside a place in which its files are made."""
+    return out.with_name(out.name + ".partial")

@@ -1,13 +1,13 @@
-"""What a run will do and cost, before any owner's row is read or anything is spent; then the numbers that are drawn."""
+"""What a run will do and cost, before any owner's row is read or anything is spent; then its terms and its secrets."""
 
 import math
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,8 @@ from likeset.privacy.guarantee import Basis, View
 from likeset.privacy.mwem_mean import PAPER_GAMMA
 from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise
 from likeset.protocol import notices
-from likeset.protocol.draft import Draft, Facts, release_outlook
-from likeset.protocol.notices import Notice
+from likeset.protocol.draft import Draft, Facts, ReleaseOutlook, release_outlook
+from likeset.protocol.notices import Notice, notice_documents
 from likeset.protocol.party import CURATOR, RELEASE_ROUND
 from likeset.protocol.prices import PlannedView, auction_plan, planned_views, size_event, summary_event
 from likeset.protocol.run_settings import MOST_FOLDS, RunSettings
@@ -56,12 +56,76 @@ from likeset.protocol.wire import (
     TargetRelease,
     encode,
 )
-from likeset.run.job import Inputs, Job, RunSecrets
+from likeset.run.job import Inputs, Job, RunSecrets, named_job, note_how_to_raise, open_inputs
 from likeset.run.words import guess_sentences
 from likeset.split.engine.agreement import MOST_COLUMNS
 from likeset.split.host import program_digest
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
+
+NO_WIDTH = 1.0
+"""Stands where a width is not known yet, or nobody uses it."""
+
+ONE_RUN = (
+    "The budget counts this run alone. What other runs tell about the same rows adds to it; "
+    "to have that counted and limited, give all of them one --ledger FILE."
+)
+
+_DIGITS_SINGLE, _DIGITS_DOUBLE = 24, 50  # binary ones; owners thin in single precision, a curator goes to double
+_ALLOW_FEWER = "take what there is (--allow-fewer, or allow_fewer in a job and in Python)"
+_ROUNDING = 1e-6  # of a budget that is spent in parts
+_MOST_KEPT = 20
+_GOOD = 2.0  # signal to noise: then nothing need be said
+_WORTH = 1.25  # times as good, to be worth a word
+_LARGEST_SUGGESTED = 16.0
+_MOST_SUGGESTED_ROWS = 1_000_000
+_LONGEST_NUMBER = -2.2250738585072014e-308
+_LARGEST_HANDLE = 2**64 - 1
+_ANY_DIGEST = "0" * 64
+
+
+# Secrets and noise
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RunDraws:
+    """What a run draws: noise for the width's choice, the curator and the consumer; a seed if asked for; secrets."""
+
+    noises: tuple[Noise, Noise, Noise]
+    public_seed: int | None
+    secrets: RunSecrets
+
+
+def new_draws(wishes: RunSettings) -> RunDraws:
+    """New draws; the same for the same seed where noise is simulated."""
+    coins, simulated = public_coins(wishes), wishes.noise == "simulated"
+
+    def draw(bits: int) -> int:
+        if not simulated:
+            return secrets.randbits(bits)
+        return int.from_bytes(coins.bytes((bits + 7) // 8), "big") >> (-bits % 8)
+
+    # Each release has a noise of its own: a run that is resumed draws what it would have drawn.
+    first, second, third = (SimulatedNoise(draw(63)) if simulated else SecretNoise() for _ in range(3))
+    public_seed = None if wishes.seed is None else int(coins.integers(2**63))
+    return RunDraws((first, second, third), public_seed, RunSecrets(draw(256)))
+
+
+def draws_of_run(wishes: RunSettings, ledger_path: Path, *, run: str) -> RunDraws:
+    """What a run will draw; with the secrets that it began with, if it began earlier."""
+    draws = new_draws(wishes)
+    if ledger_path.exists():
+        with Ledger(ledger_path) as ledger:
+            began = RunSecrets.found_in(ledger, run=run)
+            draws = draws if began is None else replace(draws, secrets=began)
+    return draws
+
+
+def public_coins(wishes: RunSettings) -> np.random.Generator:
+    return np.random.default_rng(None if wishes.seed is None else arguments.count("seed", wishes.seed, least=0))
+
+
+# The widths of kernels, and a split curator
 
 
 def is_split(wishes: RunSettings) -> bool:
@@ -88,7 +152,7 @@ def split_width(wishes: RunSettings, inputs: Inputs, release_gamma: float) -> fl
     """
     if wishes.gamma != "median":
         return arguments.positive("gamma", wishes.gamma)
-    gamma, columns = wishes.gamma_scale * release_gamma / RELEASE_SCALE, inputs.target.shape[1]
+    gamma, columns = wishes.gamma_scale * release_gamma / RELEASE_SCALE, inputs.target.rows.shape[1]
     if inputs.declared is None:
         return gamma
     return min(gamma, largest_split_gamma(inputs.declared.largest_entry, columns))
@@ -96,17 +160,19 @@ def split_width(wishes: RunSettings, inputs: Inputs, release_gamma: float) -> fl
 
 def split_range(inputs: Inputs, gamma: float) -> float:
     """How large numbers of rows may be: as a schema declares, else as large as 64 bits hold."""
-    return largest_split(gamma, inputs.target.shape[1]) if inputs.declared is None else inputs.declared.largest_entry
+    return (
+        largest_split(gamma, inputs.target.rows.shape[1]) if inputs.declared is None else inputs.declared.largest_entry
+    )
 
 
 def check_split_width(wishes: RunSettings, inputs: Inputs, split: SplitShape, release_gamma: float) -> None:
     """What 64 bits cannot hold shows before anything is spent; of bare arrays the target is looked at, at home."""
-    columns = inputs.target.shape[1]
+    columns = inputs.target.rows.shape[1]
     if columns > MOST_COLUMNS:
         reason = f"shares rows of at most {MOST_COLUMNS:,} numbers; these have {columns:,}"
         raise InvalidArgument("curator", "split", reason)
     gamma = split.drawn(gamma=split_width(wishes, inputs, release_gamma)).gamma
-    largest = float(np.abs(inputs.target).max()) if inputs.declared is None else inputs.declared.largest_entry
+    largest = float(np.abs(inputs.target.rows).max()) if inputs.declared is None else inputs.declared.largest_entry
     most = largest_split(gamma, columns)
     if largest > most:
         reason = f"is too large for a split curator: rows may then have numbers of up to {most:.4g}; scale them down"
@@ -123,12 +189,6 @@ def split_notes(wishes: RunSettings, split: SplitShape | None) -> tuple[Notice, 
         *([notices.public_width()] if wishes.gamma == "median" else []),
     ]
     return (notices.split_curator(), *lost)
-
-
-NO_WIDTH = 1.0
-"""Stands where a width is not known yet, or nobody uses it."""
-
-_DIGITS_SINGLE, _DIGITS_DOUBLE = 24, 50  # binary ones; owners thin in single precision, a curator goes to double
 
 
 def public_width(wishes: RunSettings, inputs: Inputs, *, released: bool) -> float | None:
@@ -166,7 +226,7 @@ def check_width(argument: str, gamma: float, inputs: Inputs, *, scale: float | N
 
 def check_scale(inputs: Inputs, *, released: bool) -> None:
     """Where the release's width comes from the public grid, rows must lie as near to one another as that expects."""
-    nearest = min(width_choice.grid(inputs.target.shape[1]))
+    nearest = min(width_choice.grid(inputs.target.rows.shape[1]))
     if _loses_exponents(max(NO_WIDTH, RELEASE_SCALE / nearest) / RELEASE_SCALE, inputs, digits=_DIGITS_SINGLE):
         how = "is not scaled, or owners' rows are not: some lie hundreds of units from its middle"
     elif released and 0.0 < (inputs.largest_squared_distance or 0.0) < nearest:
@@ -178,7 +238,7 @@ def check_scale(inputs: Inputs, *, released: bool) -> None:
     remedy = "divide each column by a spread that is public knowledge, or give release_gamma"
     raise InvalidArgument(
         "target",
-        f"array of shape {inputs.target.shape}",
+        f"array of shape {inputs.target.rows.shape}",
         f"{how}, where a unit should be about the spread of a column; {remedy}",
     )
 
@@ -196,93 +256,360 @@ def gamma_by_median(argument: str, rows: Rows, *, scale: float) -> float:
         raise InvalidArgument(argument, error.value, error.reason) from error
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class RunDraws:
-    """What a run draws."""
-
-    noises: tuple[Noise, Noise, Noise]
-    public_seed: int | None
-    secrets: RunSecrets
+# The plan
 
 
-def new_draws(wishes: RunSettings) -> RunDraws:
-    """New draws; the same for the same seed where noise is simulated."""
-    coins, simulated = public_coins(wishes), wishes.noise == "simulated"
-    draw = _drawn_from(coins) if simulated else secrets.randbits
-    # Each release has a noise of its own: a run that is resumed draws what it would have drawn.
-    first, second, third = (SimulatedNoise(draw(63)) if simulated else SecretNoise() for _ in range(3))
-    public_seed = None if wishes.seed is None else int(coins.integers(2**63))
-    return RunDraws((first, second, third), public_seed, RunSecrets(draw(256)))
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a run will do and cost."""
+
+    wishes: RunSettings
+    inputs: Inputs
+    terms: PlannedTerms
+    selection: Selection
+    seed_rows: Rows | None
+    public_width: float | None
+    width_plan: width_choice.WidthPlan | None
+    notes: tuple[Notice, ...]
+
+    @property
+    def simulated(self) -> bool:
+        return self.wishes.noise == "simulated"
+
+    @cached_property
+    def guarantees(self) -> tuple[PlannedView, ...]:
+        """For each view what the whole run will cost; whatever else is wrong with the terms shows here."""
+        choice = None if self.width_plan is None else self.width_plan.event
+        views = planned_views(self.terms, simulated=self.simulated, width_choice=choice)
+        self._check_price("epsilon", self.wishes.epsilon, views[0], about="the target")
+        of_owner = next(view for view in views if view.view == View.owners(self.terms.owners[0]))  # they cost alike
+        self._check_price("owner_epsilon", self.terms.owner_budget.epsilon, of_owner, about="owners' rows")
+        return views
+
+    def _check_price(self, setting: str, limit: float, planned: PlannedView, *, about: str) -> None:
+        price = planned.guarantee
+        if price.basis is not Basis.PROVEN or price.epsilon <= limit * (1.0 + _ROUNDING):
+            return
+        what = f"schedule {self.terms.schedule}" if self.terms.schedule else f"auction {self.terms.auction}"
+        needed = math.ceil(price.epsilon * 100.0) / 100.0
+        reason = f"is too little: {what} costs {price.epsilon:.4g} about {about}; set {setting} to at least {needed:g}"
+        raise InvalidArgument(setting, f"{limit:g}", reason)
+
+    @cached_property
+    def kernel_width(self) -> float:
+        return self.selection.kernel_width(self.inputs.target.rows)
+
+    @cached_property
+    def warnings(self) -> tuple[Notice, ...]:
+        return tuple(self.inputs.warnings(self.wishes))
+
+    @property
+    def rows_seen(self) -> int:
+        return self.terms.rows_per_owner * len(self.terms.owners)
+
+    @property
+    def expected_rows_seen(self) -> int:
+        """About how many it will be: with an auction, chance decides how many owners are asked."""
+        asked = self.terms.asked_owners if self.terms.auction == "threshold" else len(self.terms.owners)
+        return self.terms.rows_per_owner * asked
+
+    @cached_property
+    def traffic(self) -> "MostTraffic":
+        return most_traffic(self.terms, cast("Schema", self.inputs.schema))
+
+    @property
+    def messages(self) -> int:
+        """How many messages travel between curator and owners, at most."""
+        return self.traffic.messages * len(self.terms.owners)
+
+    @cached_property
+    def advice(self) -> "Advice":
+        advice, ids = _advice(self), self.advice_on_ids
+        return advice if ids is None else replace(advice, text=f"{advice.text} Ids are the reason: {ids.text}.")
+
+    @cached_property
+    def advice_on_ids(self) -> Notice | None:
+        """Where fewer rows of each id of the target would make the release better; only the consumer knows these."""
+        return advice_on_ids(self, self.inputs.target.rows_of_ids)
+
+    @cached_property
+    def accounts(self) -> "tuple[AccountOutlook, ...] | None":
+        """What the run would leave of the budgets in its ledger; None where there is none yet."""
+        path = self.inputs.ledger
+        return None if path is None or not Path(path).exists() else _ledger_outlook(self, Path(path))
+
+    def document(self) -> dict[str, Any]:
+        terms, traffic, advice, target = self.terms, self.traffic, self.advice, self.inputs.target
+        budget, ledger = "" if self.accounts is not None else ONE_RUN, self.inputs.ledger
+        if ledger is not None and self.accounts is None:
+            budget = f"There is no ledger {ledger} yet: this job would make it, limited to what it needs."
+        return {
+            "private": is_private(self.guarantees, simulated=self.simulated),
+            "protocol": terms.protocol,
+            "size": terms.size,
+            "target": {"name": target.name, "rows": len(target.rows)},
+            "owners": list(terms.owners),
+            "guarantees": guarantee_documents(self.guarantees, simulated=self.simulated, unit=terms.unit),
+            "rows_per_owner": terms.rows_per_owner,
+            "rows_seen_at_most": self.rows_seen,
+            "rows_seen_expected": self.expected_rows_seen,
+            "messages_at_most": self.messages,
+            "heard_bytes_per_owner_at_most": traffic.heard_bytes,
+            "sent_bytes_per_owner_at_most": traffic.sent_bytes,
+            "offers": terms.offers,
+            "released_coordinates": terms.kernel.dimension if terms.offers == "tilted" else 0,
+            "width_is_chosen_privately": self.width_plan is not None,
+            "noise": advice.noise,
+            "signal": advice.signal,
+            "advice": advice.text,
+            "curator": "trusted" if terms.split is None else "split",
+            "notes": notice_documents(self.notes),
+            "warnings": notice_documents(self.warnings),
+            "budget": {
+                "shared": ledger is not None,
+                "in_words": budget,
+                "accounts": None if self.accounts is None else [account.document() for account in self.accounts],
+            },
+        }
+
+    def check_enough_rows(self, owners_rows: Iterable[int]) -> None:
+        """Owners must have as many rows as are wanted, of which each offers no more than its share."""
+        if self.wishes.allow_fewer:
+            return
+        counts, each, size = list(owners_rows), self.terms.rows_per_owner, self.terms.size
+        total, offered = sum(counts), sum(min(count, each) for count in counts)
+        if size > total:
+            reason = f"is more than the {total:,} rows that all owners have together; ask for fewer, or {_ALLOW_FEWER}"
+            raise InvalidArgument("size", size, reason)
+        if size > offered:
+            reason = f"is more than the {offered:,} rows that owners can offer, each {each:,} at most"
+            raise InvalidArgument("size", size, f"{reason}; raise offer_factor, ask for fewer, or {_ALLOW_FEWER}")
+
+    @property
+    def _target_limit(self) -> Limit:
+        """What a ledger that knows nothing of the target allows owners to learn about it."""
+        return limit_of(self.wishes.epsilon, self.wishes.delta, self.terms.relation, simulated=self.simulated)
+
+    def quote(self, ledger: Ledger) -> tuple[tuple[Account, Account], ...]:
+        """What owners know about the target before and after the run; an account that is not there is as if new."""
+        about_target = self.guarantees[0]
+        known = {account.view for account in ledger.accounts()}
+        limits = {} if about_target.view in known else {about_target.view: self._target_limit}
+        return ledger.quote(Charge(((about_target.view, about_target.event),)), limits=limits)
+
+    def check_affordable(self, ledger: Ledger) -> None:
+        """Raise if a ledger does not allow the run; nothing is charged, and nothing is written."""
+        guarantees = self.guarantees  # what is wrong with the terms shows before anything is spent
+        check_accounts(ledger, guarantees)
+        check_rows_left(ledger, self.terms)
+        if not ledger.messages(run=self.terms.run):  # a run that is resumed has paid for some of its releases
+            _check_affordable(self.quote(ledger), guarantees[0])
+            self._check_owners_accounts(ledger)
+
+    def _check_owners_accounts(self, ledger: Ledger) -> None:
+        """Accounts that the ledger has must allow what will be charged to them; new ones get limits that suffice."""
+        terms, known = self.terms, {account.view for account in ledger.accounts()}
+        views = [view for owner in terms.owners if (view := View.owners(owner)) in known]
+        events: list[Event] = [] if terms.auction == "everyone" else [auction_plan(terms).event]
+        events += [] if terms.summary_release == "none" else [summary_event(terms)]
+        if views and events:
+            charged = Composition(tuple(Simulated(event) if self.simulated else event for event in events))
+            ledger.check(Charge(tuple((view, charged) for view in views)))
+
+    def settle(
+        self, ledger: Ledger, draws: RunDraws, *, content: bytes | None, **between: Any
+    ) -> tuple[Terms, RunDraws]:
+        """Make the terms, of what was planned and drawn; a private choice of the release's width is charged here.
+
+        Where the ledger outlives this call, ``content`` is a digest of all that the run is about: the run's secrets
+        are kept with it, and asked again, the same terms come out. ``between`` is what terms of organisations have
+        beyond that: ``expires``, ``run_id`` and ``cards``.
+        """
+        self.check_affordable(ledger)
+        about_target = View.owners(self.inputs.consumer)
+        open_accounts(ledger, {about_target: self._target_limit})
+        kept = draws.secrets
+        if content is not None:
+            told = size_event(self.terms.relation)
+            kept = kept.kept(ledger, about_target, run=self.terms.run, content=content, told=told)
+        gamma = self._release_gamma(ledger, draws.noises[0])
+        width = None if self.terms.split is None else split_width(self.wishes, self.inputs, gamma)
+        if self.terms.split is not None and "cards" not in between:
+            between |= kept.named_parties(self.terms)
+        terms = Terms.settled(
+            self.terms,
+            gamma=gamma,
+            seed=kept.feature_seed if draws.public_seed is None else draws.public_seed,
+            largest=_largest_entry(self.inputs) if width is None else split_range(self.inputs, width),
+            split_gamma=width,
+            **between,
+        )
+        return terms, replace(draws, secrets=kept)
+
+    def _release_gamma(self, ledger: Ledger, noise: Noise) -> float:
+        """The width of the release's kernel: public, or by a private choice charged to the target's budget."""
+        plan = self.width_plan
+        if plan is None:
+            return self.public_width or NO_WIDTH
+        event: Event = plan.event if noise.private else Simulated(plan.event)
+
+        def run() -> tuple[bytes, Release[float]]:
+            chosen = width_choice.run(plan, self.inputs.target.rows, noise)
+            return np.float64(chosen.value).tobytes(), chosen
+
+        charge = Charge(((View.owners(self.inputs.consumer), event),))
+        data = ledger.answer(charge, run, request=width_request(self.terms))
+        return RELEASE_SCALE / float(np.frombuffer(data, dtype=np.float64)[0])
 
 
-def draws_of_run(wishes: RunSettings, ledger_path: Path, *, run: str) -> RunDraws:
-    """What a run will draw; with the secrets that it began with, if it began earlier."""
-    draws = new_draws(wishes)
-    if ledger_path.exists():
-        with Ledger(ledger_path) as ledger:
-            began = RunSecrets.found_in(ledger, run=run)
-            draws = draws if began is None else replace(draws, secrets=began)
-    return draws
+def make_plan(wishes: RunSettings, inputs: Inputs) -> Plan:
+    """Plan a run; what is wrong with the wishes shows here, or when the plan is asked for its guarantees."""
+    arguments.one_of("noise", wishes.noise, ("secret", "simulated"))
+    public_coins(wishes)  # wrong words and numbers show before anything else is done
+    seed_rows = _checked_seed_rows(wishes, inputs)
+    selection = _selection(wishes, inputs)
+    draft = Draft(wishes, _facts(wishes, inputs, seed_rows))
+    width = public_width(wishes, inputs, released=draft.releases_target)
+    width_plan, budget = (None, draft.budget) if width is not None else draft.split_for_width()
+    split = planned_split(wishes)
+    terms = draft.planned(target_budget=budget, split=split)
+    _check_enough_asked(wishes, terms)
+    if width is None or not draft.releases_target:
+        check_scale(inputs, released=width is None)
+    # A kernel under which no row has features is refused here, and not after something was spent.
+    terms.kernel.drawn(gamma=width or NO_WIDTH, seed=0, largest=_largest_entry(inputs))
+    if split is not None and (width is not None or wishes.gamma != "median"):
+        check_split_width(wishes, inputs, split, width or NO_WIDTH)
+    notes = (*draft.notes, *split_notes(wishes, split))
+    return Plan(wishes, inputs, terms, selection, seed_rows, width, width_plan, notes)
 
 
-def public_coins(wishes: RunSettings) -> np.random.Generator:
-    return np.random.default_rng(None if wishes.seed is None else arguments.count("seed", wishes.seed, least=0))
+def _check_enough_asked(wishes: RunSettings, terms: PlannedTerms) -> None:
+    """As many rows must be asked for as are wanted, whatever owners have."""
+    if type(wishes.allow_fewer) is not bool:
+        raise InvalidArgument("allow_fewer", type(wishes.allow_fewer).__name__, "must be True or False")
+    asked = terms.rows_per_owner * terms.asked_owners
+    if asked < terms.size and not wishes.allow_fewer:
+        rows = "1 row" if asked == 1 else f"{asked:,} rows"
+        reason = f"asks owners for {rows} where {terms.size:,} are wanted; raise it to 1 or more"
+        raise InvalidArgument("offer_factor", terms.offer_factor, f"{reason}, or {_ALLOW_FEWER}")
 
 
-def _drawn_from(coins: np.random.Generator) -> Callable[[int], int]:
-    """A stand-in for ``secrets.randbits`` that repeats itself with the seed."""
-    return lambda bits: int.from_bytes(coins.bytes((bits + 7) // 8), "big") >> (-bits % 8)
+def _facts(wishes: RunSettings, inputs: Inputs, seed_rows: Rows | None) -> Facts:
+    return Facts(
+        run=inputs.run,
+        consumer=inputs.consumer,
+        purpose=inputs.purpose,
+        target_size=_public_size(wishes, inputs),
+        columns=inputs.target.rows.shape[1],
+        column_names=inputs.column_names,
+        schema_digest="" if inputs.schema is None else inputs.schema.digest,
+        record_bytes=0 if inputs.declared is None else inputs.declared.record_bytes,
+        owners=inputs.owners,
+        rows_per_unit=inputs.rows_per_unit,
+        id_column=inputs.id_column,
+        seed_rows=seed_rows,
+        version=version("likeset"),
+    )
 
 
-ONE_RUN = (
-    "The budget counts this run alone. What other runs tell about the same rows adds to it; "
-    "to have that counted and limited, give all of them one --ledger FILE."
-)
+def _largest_entry(inputs: Inputs) -> float:
+    return 0.0 if inputs.declared is None else inputs.declared.largest_entry
 
 
-@dataclass(frozen=True, slots=True)
-class CountedBudget:
-    """What owners may learn and have learned about the target."""
+def _selection(wishes: RunSettings, inputs: Inputs) -> Selection:
+    """How the curator selects; whatever could go wrong with it goes wrong here, before anything is spent."""
+    scale = arguments.positive("gamma_scale", wishes.gamma_scale)
+    if not isinstance(wishes.weights, bool):
+        raise InvalidArgument("weights", type(wishes.weights).__name__, "must be True or False")
+    arguments.one_of("labels", wishes.labels, ("match", "ignore"))
+    if wishes.weights and wishes.protocol == "interactive":
+        raise InvalidArgument("weights", True, "go with the sealed protocol")
+    if wishes.folds:
+        arguments.count("folds", wishes.folds, least=2, most=MOST_FOLDS)
+    if is_split(wishes):
+        return Selection(weighted=wishes.weights)  # its kernel stands in the terms
+    given = PAPER_GAMMA if wishes.gamma == "median" and wishes.schedule == "experiment" else wishes.gamma
+    if given == "median":
+        gamma = gamma_by_median("target", inputs.target.rows, scale=scale)
+        check_width("gamma_scale", gamma, inputs, scale=scale)
+    else:
+        gamma = arguments.positive("gamma", given)
+        check_width("gamma", gamma, inputs)
+    return Selection(gamma=gamma, weighted=wishes.weights, folds=wishes.folds)
 
-    shared: bool
-    epsilon_spent: float | None
-    epsilon_limit: float | None
-    delta: float | None
-    in_words: str
+
+def _public_size(wishes: RunSettings, inputs: Inputs) -> int:
+    """The number that everybody may know: of the target's rows, or the one declared in its place."""
+    if wishes.relation == "add-or-remove":
+        if wishes.declared_size is None:
+            raise InvalidArgument(
+                "declared_size",
+                None,
+                "must be given under add-or-remove: the number of the target's rows is protected",
+            )
+        return arguments.count("declared_size", wishes.declared_size)
+    if wishes.declared_size is not None:
+        raise InvalidArgument("declared_size", wishes.declared_size, "goes with add-or-remove only")
+    return len(inputs.target.rows)
 
 
-def counted_budget(job: Job, ledger: Ledger) -> CountedBudget:
-    """What a run left, as far as this ledger knows.
+def _checked_seed_rows(wishes: RunSettings, inputs: Inputs) -> Rows | None:
+    if inputs.seed_rows is None:
+        if wishes.schedule == "experiment":
+            raise InvalidArgument(
+                "seed_rows", None, "must be given: the paper's experiments start from about 150 public rows"
+            )
+        return None
+    if wishes.protocol != "interactive":
+        raise InvalidArgument("seed_rows", "given", "go with the interactive protocol only")
+    rows = arguments.matrix("seed_rows", inputs.seed_rows)
+    arguments.same_columns("target", inputs.target.rows, "seed_rows", rows)
+    return rows
 
-    A ledger of the run's own knows of no other run: what several runs tell adds up, and nobody counts it.
+
+def _check_affordable(quoted: Iterable[tuple[Account, Account]], about_target: PlannedView) -> None:
+    """All releases of the target together must fit: nothing is spent on the first if the last cannot be paid."""
+    view = about_target.view
+    for before, after in quoted:
+        most, epsilon = after.limit.epsilon, after.epsilon
+        if most is not None and epsilon is not None and epsilon > most * (1.0 + _ROUNDING):
+            raise BudgetExceeded(
+                str(view),
+                spent=before.epsilon or 0.0,
+                requested=about_target.guarantee.epsilon,
+                limit=most,
+                unit=f"epsilon at delta = {after.limit.delta:g}, {after.limit.relation}",
+            )
+
+
+def open_plan(job: Job, *, secrets: RunSecrets) -> Plan:
+    """Open the schema, the target and public rows, and plan the job; prices are not looked at yet.
+
+    Where the schema keeps a few rows of each id, the secrets decide which rows the target has.
     """
-    view = View.owners(job.consumer)
-    accounts = [account for account in ledger.accounts() if account.view.observer == "owners"]
-    about_target = next(account for account in accounts if account.view == view)
-    unbounded = [account for account in accounts if account.basis is not Basis.PROVEN]
-    words = ONE_RUN
-    if job.ledger is not None:
-        words = _over_all_runs(about_target, unbounded)
-    return CountedBudget(
-        shared=job.ledger is not None,
-        epsilon_spent=about_target.epsilon if about_target.basis is Basis.PROVEN else None,
-        epsilon_limit=about_target.limit.epsilon,
-        delta=about_target.delta,
-        in_words=words,
-    )
+    return make_plan(job, open_inputs(job, keep_key=secrets.target_keep_key))
 
 
-def _over_all_runs(account: Account, unbounded: list[Account]) -> str:
-    if unbounded:
-        whose = ", ".join(other.view.protected for other in unbounded)
-        parts = ", ".join(sorted({part for other in unbounded for part in other.unproven}))
-        return f"There is no bound over all runs in this ledger for the rows of {whose}: it was charged for {parts}."
-    return (
-        f"All runs in this ledger together spent epsilon = {account.epsilon:.3g} of {account.limit.epsilon:.3g} about "
-        f"the rows of {account.view.protected}. The sum holds if no terms were chosen because of rows. Runs in other "
-        "ledgers, or under another name, are not counted."
-        + (f" The limit was raised: delta = {account.delta:g} in all." if len(account.deltas) > 1 else "")
-    )
+def plan_job(job: Job) -> Plan:
+    """Plan a job for people to look at: nothing is read of any owner, and what is wrong shows now.
+
+    Raises ``BudgetExceeded`` where the job's ledger does not allow it.
+    """
+    check_owners_files(job)
+    plan = open_plan(named_job(job), secrets=new_draws(job).secrets)  # nothing is released of these rows
+    _ = plan.guarantees, plan.accounts
+    return plan
+
+
+def check_owners_files(job: Job) -> None:
+    """Raise if an owner's file is not there; nothing is opened."""
+    for name, source in job.owners.items():
+        if "://" not in source and ":" not in source and not Path(source).exists():
+            raise InvalidArgument(f"owner {name}", source, "there is no such file")
+
+
+# Guarantees and budgets
 
 
 def width_request(terms: PlannedTerms) -> Request:
@@ -368,270 +695,160 @@ def _parts(planned: PlannedView) -> list[dict[str, Any]]:
     return [{"what": what, "epsilon": priced[what].epsilon} for what in ("release", "width choice")]
 
 
-_ALLOW_FEWER = "take what there is (--allow-fewer, or allow_fewer in a job and in Python)"
-_ROUNDING = 1e-6  # of a budget that is spent in parts
+@dataclass(frozen=True, slots=True)
+class CountedBudget:
+    """What owners may learn and have learned about the target."""
+
+    shared: bool
+    epsilon_spent: float | None
+    epsilon_limit: float | None
+    delta: float | None
+    in_words: str
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class SettledRun:
-    """What is settled before any owner hears anything."""
+def counted_budget(job: Job, ledger: Ledger) -> CountedBudget:
+    """What a run left, as far as this ledger knows.
 
-    terms: Terms
-    secrets: RunSecrets
-    curators_noise: Noise
-    consumers_noise: Noise
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """What a run will do and cost."""
-
-    wishes: RunSettings
-    inputs: Inputs
-    terms: PlannedTerms
-    selection: Selection
-    seed_rows: Rows | None
-    public_width: float | None
-    width_plan: width_choice.WidthPlan | None
-    notes: tuple[Notice, ...]
-
-    @property
-    def simulated(self) -> bool:
-        return self.wishes.noise == "simulated"
-
-    @cached_property
-    def guarantees(self) -> tuple[PlannedView, ...]:
-        """For each view what the whole run will cost; whatever else is wrong with the terms shows here."""
-        choice = None if self.width_plan is None else self.width_plan.event
-        views = planned_views(self.terms, simulated=self.simulated, width_choice=choice)
-        self._check_price("epsilon", self.wishes.epsilon, views[0], about="the target")
-        of_owner = next(view for view in views if view.view == View.owners(self.terms.owners[0]))  # they cost alike
-        self._check_price("owner_epsilon", self.terms.owner_budget.epsilon, of_owner, about="owners' rows")
-        return views
-
-    def _check_price(self, setting: str, limit: float, planned: PlannedView, *, about: str) -> None:
-        price = planned.guarantee
-        if price.basis is not Basis.PROVEN or price.epsilon <= limit * (1.0 + _ROUNDING):
-            return
-        what = f"schedule {self.terms.schedule}" if self.terms.schedule else f"auction {self.terms.auction}"
-        needed = math.ceil(price.epsilon * 100.0) / 100.0
-        reason = f"is too little: {what} costs {price.epsilon:.4g} about {about}; set {setting} to at least {needed:g}"
-        raise InvalidArgument(setting, f"{limit:g}", reason)
-
-    @property
-    def kernel_width(self) -> float:
-        return self.selection.kernel_width(self.inputs.target)
-
-    def check_enough_rows(self, owners_rows: Iterable[int]) -> None:
-        """Owners must have as many rows as are wanted, of which each offers no more than its share."""
-        if self.wishes.allow_fewer:
-            return
-        counts, each, size = list(owners_rows), self.terms.rows_per_owner, self.terms.size
-        total, offered = sum(counts), sum(min(count, each) for count in counts)
-        if size > total:
-            reason = f"is more than the {total:,} rows that all owners have together; ask for fewer, or {_ALLOW_FEWER}"
-            raise InvalidArgument("size", size, reason)
-        if size > offered:
-            reason = f"is more than the {offered:,} rows that owners can offer, each {each:,} at most"
-            raise InvalidArgument("size", size, f"{reason}; raise offer_factor, ask for fewer, or {_ALLOW_FEWER}")
-
-    @property
-    def _target_limit(self) -> Limit:
-        """What a ledger that knows nothing of the target allows owners to learn about it."""
-        return limit_of(self.wishes.epsilon, self.wishes.delta, self.terms.relation, simulated=self.simulated)
-
-    def quote(self, ledger: Ledger) -> tuple[tuple[Account, Account], ...]:
-        """What owners know about the target before and after the run; an account that is not there is as if new."""
-        about_target = self.guarantees[0]
-        known = {account.view for account in ledger.accounts()}
-        limits = {} if about_target.view in known else {about_target.view: self._target_limit}
-        return ledger.quote(Charge(((about_target.view, about_target.event),)), limits=limits)
-
-    def check_affordable(self, ledger: Ledger) -> None:
-        """Raise if a ledger does not allow the run; nothing is charged, and nothing is written."""
-        guarantees = self.guarantees  # what is wrong with the terms shows before anything is spent
-        check_accounts(ledger, guarantees)
-        check_rows_left(ledger, self.terms)
-        if not ledger.messages(run=self.terms.run):  # a run that is resumed has paid for some of its releases
-            _check_affordable(self.quote(ledger), guarantees[0])
-            self._check_owners_accounts(ledger)
-
-    def _check_owners_accounts(self, ledger: Ledger) -> None:
-        """Accounts that the ledger has must allow what will be charged to them; new ones get limits that suffice."""
-        terms, known = self.terms, {account.view for account in ledger.accounts()}
-        views = [view for owner in terms.owners if (view := View.owners(owner)) in known]
-        events: list[Event] = [] if terms.auction == "everyone" else [auction_plan(terms).event]
-        events += [] if terms.summary_release == "none" else [summary_event(terms)]
-        if views and events:
-            charged = Composition(tuple(Simulated(event) if self.simulated else event for event in events))
-            ledger.check(Charge(tuple((view, charged) for view in views)))
-
-    def settle(self, ledger: Ledger, draws: RunDraws, *, content: bytes | None, **between: Any) -> SettledRun:
-        """Make the terms, of what was planned and drawn; a private choice of the release's width is charged here."""
-        self.check_affordable(ledger)
-        relation = self.terms.relation
-        first, second, third = draws.noises
-        about_target = View.owners(self.inputs.consumer)
-        open_accounts(ledger, {about_target: self._target_limit})
-        kept = draws.secrets
-        if content is not None:
-            told = size_event(relation)
-            kept = kept.kept(ledger, about_target, run=self.terms.run, content=content, told=told)
-        gamma = self._release_gamma(ledger, first)
-        seed = kept.feature_seed if draws.public_seed is None else draws.public_seed
-        width = None if self.terms.split is None else split_width(self.wishes, self.inputs, gamma)
-        if self.terms.split is not None and "cards" not in between:
-            between |= kept.named_parties(self.terms)
-        terms = Terms.settled(
-            self.terms,
-            gamma=gamma,
-            seed=seed,
-            largest=_largest_entry(self.inputs) if width is None else split_range(self.inputs, width),
-            split_gamma=width,
-            **between,
-        )
-        return SettledRun(terms, kept, second, third)
-
-    def _release_gamma(self, ledger: Ledger, noise: Noise) -> float:
-        """The width of the release's kernel: public, or by a private choice charged to the target's budget."""
-        plan = self.width_plan
-        if plan is None:
-            return self.public_width or NO_WIDTH
-        event: Event = plan.event if noise.private else Simulated(plan.event)
-
-        def run() -> tuple[bytes, Release[float]]:
-            chosen = width_choice.run(plan, self.inputs.target, noise)
-            return np.float64(chosen.value).tobytes(), chosen
-
-        charge = Charge(((View.owners(self.inputs.consumer), event),))
-        data = ledger.answer(charge, run, request=width_request(self.terms))
-        return RELEASE_SCALE / float(np.frombuffer(data, dtype=np.float64)[0])
-
-
-def make_plan(wishes: RunSettings, inputs: Inputs) -> Plan:
-    """Plan a run; what is wrong with the wishes shows here, or when the plan is asked for its guarantees."""
-    arguments.one_of("noise", wishes.noise, ("secret", "simulated"))
-    public_coins(wishes)  # wrong words and numbers show before anything else is done
-    seed_rows = _checked_seed_rows(wishes, inputs)
-    selection = _selection(wishes, inputs)
-    draft = Draft(wishes, _facts(wishes, inputs, seed_rows))
-    width = public_width(wishes, inputs, released=draft.releases_target)
-    width_plan, budget = (None, draft.budget) if width is not None else draft.split_for_width()
-    split = planned_split(wishes)
-    terms = draft.planned(target_budget=budget, split=split)
-    _check_enough_asked(wishes, terms)
-    if width is None or not draft.releases_target:
-        check_scale(inputs, released=width is None)
-    # A kernel under which no row has features is refused here, and not after something was spent.
-    terms.kernel.drawn(gamma=width or NO_WIDTH, seed=0, largest=_largest_entry(inputs))
-    if split is not None and (width is not None or wishes.gamma != "median"):
-        check_split_width(wishes, inputs, split, width or NO_WIDTH)
-    notes = (*draft.notes, *split_notes(wishes, split))
-    return Plan(wishes, inputs, terms, selection, seed_rows, width, width_plan, notes)
-
-
-def _check_enough_asked(wishes: RunSettings, terms: PlannedTerms) -> None:
-    """As many rows must be asked for as are wanted, whatever owners have."""
-    if type(wishes.allow_fewer) is not bool:
-        raise InvalidArgument("allow_fewer", type(wishes.allow_fewer).__name__, "must be True or False")
-    asked = terms.rows_per_owner * terms.asked_owners
-    if asked < terms.size and not wishes.allow_fewer:
-        rows = "1 row" if asked == 1 else f"{asked:,} rows"
-        reason = f"asks owners for {rows} where {terms.size:,} are wanted; raise it to 1 or more"
-        raise InvalidArgument("offer_factor", terms.offer_factor, f"{reason}, or {_ALLOW_FEWER}")
-
-
-def _facts(wishes: RunSettings, inputs: Inputs, seed_rows: Rows | None) -> Facts:
-    return Facts(
-        run=inputs.run,
-        consumer=inputs.consumer,
-        purpose=inputs.purpose,
-        target_size=_public_size(wishes, inputs),
-        columns=inputs.target.shape[1],
-        column_names=inputs.column_names,
-        schema_digest=inputs.schema_digest,
-        record_bytes=0 if inputs.declared is None else inputs.declared.record_bytes,
-        owners=inputs.owners,
-        rows_per_unit=inputs.rows_per_unit,
-        id_column=inputs.id_column,
-        seed_rows=seed_rows,
-        version=version("likeset"),
+    A ledger of the run's own knows of no other run: what several runs tell adds up, and nobody counts it.
+    """
+    view = View.owners(job.consumer)
+    accounts = [account for account in ledger.accounts() if account.view.observer == "owners"]
+    about_target = next(account for account in accounts if account.view == view)
+    unbounded = [account for account in accounts if account.basis is not Basis.PROVEN]
+    words = ONE_RUN
+    if job.ledger is not None:
+        words = _over_all_runs(about_target, unbounded)
+    return CountedBudget(
+        shared=job.ledger is not None,
+        epsilon_spent=about_target.epsilon if about_target.basis is Basis.PROVEN else None,
+        epsilon_limit=about_target.limit.epsilon,
+        delta=about_target.delta,
+        in_words=words,
     )
 
 
-def _largest_entry(inputs: Inputs) -> float:
-    return 0.0 if inputs.declared is None else inputs.declared.largest_entry
+def _over_all_runs(account: Account, unbounded: list[Account]) -> str:
+    if unbounded:
+        whose = ", ".join(other.view.protected for other in unbounded)
+        parts = ", ".join(sorted({part for other in unbounded for part in other.unproven}))
+        return f"There is no bound over all runs in this ledger for the rows of {whose}: it was charged for {parts}."
+    return (
+        f"All runs in this ledger together spent epsilon = {account.epsilon:.3g} of {account.limit.epsilon:.3g} about "
+        f"the rows of {account.view.protected}. The sum holds if no terms were chosen because of rows. Runs in other "
+        "ledgers, or under another name, are not counted."
+        + (f" The limit was raised: delta = {account.delta:g} in all." if len(account.deltas) > 1 else "")
+    )
 
 
-def _selection(wishes: RunSettings, inputs: Inputs) -> Selection:
-    """How the curator selects; whatever could go wrong with it goes wrong here, before anything is spent."""
-    scale = arguments.positive("gamma_scale", wishes.gamma_scale)
-    if not isinstance(wishes.weights, bool):
-        raise InvalidArgument("weights", type(wishes.weights).__name__, "must be True or False")
-    arguments.one_of("labels", wishes.labels, ("match", "ignore"))
-    if wishes.weights and wishes.protocol == "interactive":
-        raise InvalidArgument("weights", True, "go with the sealed protocol")
-    if wishes.folds:
-        arguments.count("folds", wishes.folds, least=2, most=MOST_FOLDS)
-    if is_split(wishes):
-        return Selection(weighted=wishes.weights)  # its kernel stands in the terms
-    given = PAPER_GAMMA if wishes.gamma == "median" and wishes.schedule == "experiment" else wishes.gamma
-    if given == "median":
-        gamma = gamma_by_median("target", inputs.target, scale=scale)
-        check_width("gamma_scale", gamma, inputs, scale=scale)
-    else:
-        gamma = arguments.positive("gamma", given)
-        check_width("gamma", gamma, inputs)
-    return Selection(gamma=gamma, weighted=wishes.weights, folds=wishes.folds)
+@dataclass(frozen=True, slots=True)
+class AccountOutlook:
+    """One account, before and after a run."""
+
+    about: str
+    unit: str
+    spent: float | None
+    after: float | None
+    limit: float | None
+
+    @property
+    def left(self) -> float | None:
+        return None if self.after is None or self.limit is None else max(0.0, self.limit - self.after)
+
+    def document(self) -> dict[str, Any]:
+        return {**asdict(self), "left": self.left}
 
 
-def _public_size(wishes: RunSettings, inputs: Inputs) -> int:
-    """The number that everybody may know: of the target's rows, or the one declared in its place."""
-    if wishes.relation == "add-or-remove":
-        if wishes.declared_size is None:
-            raise InvalidArgument(
-                "declared_size",
-                None,
-                "must be given under add-or-remove: the number of the target's rows is protected",
-            )
-        return arguments.count("declared_size", wishes.declared_size)
-    if wishes.declared_size is not None:
-        raise InvalidArgument("declared_size", wishes.declared_size, "goes with add-or-remove only")
-    return len(inputs.target)
+def _ledger_outlook(plan: Plan, path: Path) -> tuple[AccountOutlook, ...]:
+    """What a run would leave of the budgets in a ledger; nothing is charged, and nothing is written."""
+    each, views = plan.terms.rows_per_owner, {View.curator(owner) for owner in plan.terms.owners}
+    with Ledger(path, read_only=True) as ledger:
+        try:
+            plan.check_affordable(ledger)
+        except BudgetExceeded as error:
+            note_how_to_raise(error, path)
+            raise
+        quoted = plan.quote(ledger)
+        of_owners = [account for account in ledger.accounts() if account.view in views]
+    about_target = [
+        AccountOutlook(
+            before.view.protected,
+            "epsilon",
+            before.epsilon if before.basis is Basis.PROVEN else None,
+            after.epsilon if after.basis is Basis.PROVEN else None,
+            after.limit.epsilon,
+        )
+        for before, after in quoted
+    ]
+    rows = [
+        AccountOutlook(account.view.protected, "rows", account.rows, account.rows + each, account.limit.rows)
+        for account in of_owners
+    ]
+    return (*about_target, *rows)
 
 
-def _checked_seed_rows(wishes: RunSettings, inputs: Inputs) -> Rows | None:
-    if inputs.seed_rows is None:
-        if wishes.schedule == "experiment":
-            raise InvalidArgument(
-                "seed_rows", None, "must be given: the paper's experiments start from about 150 public rows"
-            )
+# Advice
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What the release of the target can be expected to tell."""
+
+    noise: float | None
+    signal: float | None
+    text: str
+    pays: bool
+
+
+def _advice(plan: Plan) -> Advice:
+    terms = plan.terms
+    if terms.offers == "uniform":
+        reason = (
+            " ".join(note.text for note in plan.notes if note.kind == "uniform-offers")
+            or "offers are uniform, as asked: nothing about the target is released"
+        )
+        return Advice(None, None, f"{reason}.", pays=True)
+    if terms.kernel.kind != "paired":
+        return Advice(None, None, "The paper's release: no rule of thumb is known for it.", pays=True)
+
+    def outlook(epsilon: float, rows: int) -> ReleaseOutlook:
+        return release_outlook(
+            Budget(epsilon, terms.target_budget.delta),
+            target_size=rows,
+            dimension=terms.kernel.dimension,
+            relation=terms.relation,
+            unit=terms.unit,
+            offer_factor=terms.offer_factor,
+        )
+
+    wished, epsilon, rows = plan.wishes.epsilon, terms.target_budget.epsilon, terms.target_size
+    now = outlook(epsilon, rows)
+    have = f"Your target has {rows:,} rows: at epsilon = {wished:g} "
+    if now.ratio >= 2.0:
+        return Advice(now.noise, now.signal, have + f"the signal is {now.ratio:.1f} times the noise: good.", pays=True)
+    share = epsilon / wished  # of the budget that goes into the release
+    better_epsilon = _least(lambda value: outlook(share * value, rows).ratio >= 2.0, wished, _LARGEST_SUGGESTED)
+    better_rows = _least(lambda value: outlook(epsilon, round(value)).ratio >= 2.0, rows, _MOST_SUGGESTED_ROWS)
+    ways = [f"epsilon >= {_up(better_epsilon):g}"] if better_epsilon else []
+    ways += [f">= {math.ceil(better_rows / 10) * 10:,} rows"] if better_rows else []
+    relation = "as large as" if now.ratio >= 0.8 else f"{1.0 / now.ratio:.1f} times"
+    if now.ratio >= 1.25:
+        relation = f"{100.0 / now.ratio:.0f}% of"
+    otherwise = "offers: uniform" if terms.protocol == "sealed" else "protocol: sealed"
+    text = have + f"the noise is {relation} the signal; use {' or '.join(ways) or otherwise}."
+    return Advice(now.noise, now.signal, text, pays=now.pays)
+
+
+def _least(good_enough: Callable[[float], bool], low: float, high: float) -> float | None:
+    if not good_enough(high):
         return None
-    if wishes.protocol != "interactive":
-        raise InvalidArgument("seed_rows", "given", "go with the interactive protocol only")
-    rows = arguments.matrix("seed_rows", inputs.seed_rows)
-    arguments.same_columns("target", inputs.target, "seed_rows", rows)
-    return rows
+    while high / low > 1.05:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if good_enough(middle) else (middle, high)
+    return high
 
 
-def _check_affordable(quoted: Iterable[tuple[Account, Account]], about_target: PlannedView) -> None:
-    """All releases of the target together must fit: nothing is spent on the first if the last cannot be paid."""
-    view = about_target.view
-    for before, after in quoted:
-        most, epsilon = after.limit.epsilon, after.epsilon
-        if most is not None and epsilon is not None and epsilon > most * (1.0 + _ROUNDING):
-            raise BudgetExceeded(
-                str(view),
-                spent=before.epsilon or 0.0,
-                requested=about_target.guarantee.epsilon,
-                limit=most,
-                unit=f"epsilon at delta = {after.limit.delta:g}, {after.limit.relation}",
-            )
-
-
-_MOST_KEPT = 20
-_GOOD = 2.0  # signal to noise: then nothing need be said
-_WORTH = 1.25  # times as good, to be worth a word
+def _up(value: float) -> float:
+    return math.ceil(value * 10.0 - 1e-9) / 10.0
 
 
 def advice_on_ids(plan: Plan, rows_of_ids: NDArray[np.int64]) -> Notice | None:
@@ -662,9 +879,7 @@ def advice_on_ids(plan: Plan, rows_of_ids: NDArray[np.int64]) -> Notice | None:
     return notices.many_rows_of_ids(terms.rows_per_unit, now, keep=-keep, better_ratio=best)
 
 
-_LONGEST_NUMBER = -2.2250738585072014e-308
-_LARGEST_HANDLE = 2**64 - 1
-_ANY_DIGEST = "0" * 64
+# Traffic
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
-"""The result of a run as typed facts, judged on the selected rows; and ``result.json``."""
+"""The result of a run: what was selected, judged on the selected rows; and ``result.json``."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,18 +15,24 @@ from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.geometry.kernels import rbf_kernel, squared_mmd
-from likeset.geometry.shapley import Game, Shapley, owner_numbers, selection_game, shapley
+from likeset.geometry.shapley import Game, owner_numbers, selection_game, shapley
 from likeset.privacy.guarantee import checked_name
 from likeset.protocol.notices import Notice, notice_documents
 from likeset.protocol.party import Traffic
 from likeset.protocol.prices import PlannedView
 from likeset.protocol.terms import Terms
 from likeset.protocol.wire import Summary
-from likeset.run.job import OwnFiles
-from likeset.run.pictures import Images, pictures_document
-from likeset.run.plan import CountedBudget, guarantee_documents, is_private
-from likeset.tables.records import DeclaredRecords
+from likeset.run.plan import CountedBudget, Plan, guarantee_documents, is_private
 from likeset.tables.schema import Schema
+
+FORMAT = 4
+HANDLE = "likeset_handle"
+"""A column of the summary between organisations: by it an owner finds its row again."""
+
+Measure = Literal["estimate", "in-sample", "held-out"]
+
+_RANDOM_SUBSETS = 20
+_QUANTILE = 1.959964  # of the normal distribution, for 95%
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +123,7 @@ def attribute(
     if (selected > disclosed).any():
         who = known[int(np.argmax(selected > disclosed))]
         raise InvalidArgument("rows_disclosed", who, "has more rows selected than it disclosed")
-    return _report(known, selected, disclosed, payments(disclosed, price_per_row), shapley(game, coins=coins))
-
-
-def _report(
-    names: Sequence[str],
-    selected: NDArray[np.int64],
-    disclosed: NDArray[np.int64],
-    paid: NDArray[np.float64],
-    fair: Shapley,
-) -> Attribution:
+    fair, paid = shapley(game, coins=coins), payments(disclosed, price_per_row)
     fractions = shares(np.maximum(fair.values, 0.0), rows_selected=selected)
     lines = tuple(
         OwnerAttribution(
@@ -138,15 +135,9 @@ def _report(
             shapley_error=float(fair.standard_errors[position]),
             payment=float(paid[position]),
         )
-        for position, name in enumerate(names)
+        for position, name in enumerate(known)
     )
     return Attribution(owners=lines, improvement=fair.total, permutations=fair.permutations)
-
-
-_RANDOM_SUBSETS = 20
-_QUANTILE = 1.959964  # of the normal distribution, for 95%
-
-Measure = Literal["estimate", "in-sample", "held-out"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,27 +147,6 @@ class OwnerFacts:
     rows: int | None = None
     disclosed: int | None = None
     traffic: Traffic | None = None
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class RunOutcome:
-    """How a run ended."""
-
-    terms: Terms
-    guarantees: tuple[PlannedView, ...]
-    gamma: float
-    summary: Summary
-    row_numbers: tuple[int, ...]
-    owners: Mapping[str, OwnerFacts]
-    offered: Rows | None
-    held_out_curve: tuple[float, ...] = ()
-    warnings: tuple[Notice, ...]
-    seconds: float
-
-    @property
-    def picks(self) -> tuple[tuple[str, int], ...]:
-        names = self.terms.owners
-        return tuple((names[owner], row) for owner, row in zip(self.summary.owners, self.row_numbers, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,51 +198,83 @@ class Comparison:
     curve: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerResult:
-    """An owner's part in a result; for the consumer, not for owners."""
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Rows that are square images, point by point."""
 
-    contribution: OwnerAttribution
-    facts: OwnerFacts
-    problem: Notice | None
+    side: int
+    target: list[list[float]]
+    summary: list[list[float]]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Result:
+    """How a run ended, judged on the selected rows."""
+
+    plan: Plan
+    terms: Terms
+    summary: Summary
+    rows: Rows  # the selected ones, as the selection sees them
+    row_numbers: tuple[int, ...]  # at their owners; where owners are elsewhere, the handles by which they find them
+    facts: Mapping[str, OwnerFacts]
+    warnings: tuple[Notice, ...]  # about the run
+    seconds: Mapping[str, float]  # that its parts took
+    offered: Rows | None = None  # None where the curator chose as it went, or is elsewhere
+    held_out_curve: tuple[float, ...] = ()  # the estimate for the first rows of the summary, where the curator is here
+    # of a job
+    file_warnings: tuple[Notice, ...] = ()
+    budget: CountedBudget | None = None
+    tables: Mapping[str, str] = field(default_factory=dict)  # owners' files; none where owners are elsewhere
+    with_handles: bool = False
+    more_compared: Sequence[tuple[ComparedRows, Sequence[Rows]]] = ()  # samples drawn without a look at the target
+    compared: Comparison | None = None  # in place of the usual comparison
+    images: Images | None = None
+    created: datetime = field(default_factory=_now)
 
     @property
-    def payment(self) -> float | None:
-        """Price times rows disclosed; None where only the owner knows how many those are."""
-        return None if self.facts.disclosed is None else self.contribution.payment
+    def target(self) -> Rows:
+        return self.plan.inputs.target.rows
 
+    @property
+    def gamma(self) -> float:
+        return self.plan.kernel_width if self.terms.split is None else self.terms.split.gamma
 
-@dataclass(frozen=True, eq=False)
-class Result:
-    """A run's outcome, judged on the selected rows."""
+    @property
+    def picks(self) -> tuple[tuple[str, int], ...]:
+        names = self.terms.owners
+        return tuple((names[owner], row) for owner, row in zip(self.summary.owners, self.row_numbers, strict=True))
 
-    outcome: RunOutcome
-    rows: Rows
-    target: Rows
+    @property
+    def all_warnings(self) -> tuple[Notice, ...]:
+        ids = self.plan.advice_on_ids
+        return (*self.file_warnings, *([] if ids is None else [ids]), *self.warnings)
 
     @cached_property
     def in_sample_squared_mmd(self) -> float:
         """Of the (weighted) selected rows to the target's rows, which they were selected by."""
-        return squared_mmd(self.rows, self.target, gamma=self.outcome.gamma, weights=self.outcome.summary.weights)
+        return squared_mmd(self.rows, self.target, gamma=self.gamma, weights=self.summary.weights)
 
     @property
     def distance(self) -> Distance | None:
-        summary = self.outcome.summary
+        summary = self.summary
         if math.isnan(summary.held_out_error):
             return None
         value, margin = summary.held_out_squared_mmd, _QUANTILE * summary.held_out_error
-        return Distance(value, max(0.0, value - margin), max(0.0, value + margin), self.outcome.held_out_curve)
+        return Distance(value, max(0.0, value - margin), max(0.0, value + margin), self.held_out_curve)
 
     @property
     def access_ratio(self) -> float:
-        return (self.outcome.summary.rows_seen + len(self.target)) / (self.outcome.terms.size + len(self.target))
+        return (self.summary.rows_seen + len(self.target)) / (self.terms.size + len(self.target))
 
     @property
     def history(self) -> tuple[Pick, ...]:
-        summary = self.outcome.summary
         return tuple(
             Pick(owner, row, float(gain), float(value))
-            for (owner, row), gain, value in zip(self.outcome.picks, summary.gains, summary.squared_mmds, strict=True)
+            for (owner, row), gain, value in zip(self.picks, self.summary.gains, self.summary.squared_mmds, strict=True)
         )
 
     @cached_property
@@ -281,27 +283,22 @@ class Result:
 
         An owner of whom nobody here knows how many rows left it disclosed no more than the terms allow.
         """
-        outcome, terms = self.outcome, self.outcome.terms
-        known = [outcome.owners[name].disclosed for name in terms.owners]
+        terms, owners = self.terms, self.summary.owners
+        known = [self.facts[name].disclosed for name in terms.owners]
         return attribute(
             terms.owners,
-            owners=outcome.summary.owners,
+            owners=owners,
             rows_disclosed=[terms.rows_per_owner if rows is None else rows for rows in known],
             price_per_row=terms.price_per_row,
-            game=selection_game(self.rows, outcome.summary.owners, len(terms.owners), self.target, gamma=outcome.gamma),
+            game=selection_game(self.rows, owners, len(terms.owners), self.target, gamma=self.gamma),
             coins=np.random.default_rng(0),
         )
 
-    @property
-    def owners(self) -> tuple[OwnerResult, ...]:
-        problems = {notice.owner: notice for notice in reversed(self.outcome.warnings)}
-        return tuple(
-            OwnerResult(line, self.outcome.owners[line.owner], problems.get(line.owner))
-            for line in self.attribution.owners
-        )
-
-    def comparison(self, more: Sequence[tuple[ComparedRows, Sequence[Rows]]] = ()) -> Comparison:
-        """Compare the summary with what somebody knows who sees the target and the offers, and nothing else."""
+    @cached_property
+    def comparison(self) -> Comparison:
+        """The summary beside what somebody knows who sees the target and the offers, and nothing else."""
+        if self.compared is not None:
+            return self.compared
         size, count = len(self.rows), len(self.target)
         distance, spread = self.distance, 1.0 - self._kernel_within_target
         own = self.in_sample_squared_mmd if distance is None else distance.squared_mmd
@@ -316,149 +313,114 @@ class Result:
                 f"what {size:,} new rows drawn like the target itself would score, on average",
             ),
         ]
-        pool, samples = self.outcome.offered, list(more)
+        pool, samples = self.offered, list(self.more_compared)
         if pool is not None and len(pool) > size:
             coins = np.random.default_rng(0)
             drawn = [pool[coins.choice(len(pool), size=size, replace=False)] for _ in range(_RANDOM_SUBSETS)]
             meaning = f"{size:,} rows drawn from the offers without looking, {_RANDOM_SUBSETS} times"
             samples.insert(0, (ComparedRows("random", "random rows among those offered", 0.0, meaning), drawn))
         for line, each in samples:
-            mean = np.mean([squared_mmd(rows, self.target, gamma=self.outcome.gamma) for rows in each])
+            mean = np.mean([squared_mmd(rows, self.target, gamma=self.gamma) for rows in each])
             lines.append(replace(line, squared_mmd=float(mean) - excess))
         return Comparison(
             measure="in-sample" if distance is None else "estimate",
             rows=count,
             lines=tuple(replace(line, squared_mmd=max(0.0, line.squared_mmd)) for line in lines),
-            curve=tuple(map(float, self.outcome.summary.squared_mmds)) if distance is None else distance.curve,
+            curve=tuple(map(float, self.summary.squared_mmds)) if distance is None else distance.curve,
         )
 
-    @cached_property
+    @property
     def _kernel_within_target(self) -> float:
         """The mean kernel of two different rows of the target: a U-statistic."""
         count = len(self.target)
-        kernel = rbf_kernel(self.target.astype(np.float64), self.target, gamma=self.outcome.gamma)
+        kernel = rbf_kernel(self.target.astype(np.float64), self.target, gamma=self.gamma)
         return float((float(kernel.sum()) - count) / (count * (count - 1)))
 
+    @cached_property
+    def records(self) -> pa.Table:
+        """The selected rows in the declared columns."""
+        declared, summary = self.plan.inputs.declared, self.summary
+        if declared is None:
+            raise InvalidArgument("schema", "none", "without a schema there are no records")
+        return declared.unpack(summary.records.tobytes(), rows=len(summary.rows))
 
-FORMAT = 4
-HANDLE = "likeset_handle"
-"""A column of the summary between organisations: by it an owner finds its row again."""
+    def table(self, owners: Sequence[str] | None = None) -> pa.Table:
+        """``summary.parquet``: the records with label, owner and weight; nothing else of an owner's table is in it."""
+        table, summary = self.records, self.summary
+        label = self._schema.label_column
+        if label is not None and label not in table.column_names and len(summary.labels):
+            table = table.append_column(label, pa.array(summary.labels))
+        names = [owner for owner, _ in self.picks] if owners is None else owners
+        for name, column in (("owner", pa.array(names)), ("weight", pa.array(summary.weights))):
+            # A declared column may have one of these names.
+            table = table.append_column(f"likeset_{name}" if name in table.column_names else name, column)
+        return table.append_column(HANDLE, pa.array(summary.handles)) if self.with_handles else table
 
-
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class JobResult:
-    """What came of a job."""
-
-    files: OwnFiles
-    result: Result
-    records: pa.Table
-    comparison: Comparison
-    warnings: tuple[Notice, ...]
-    budget: CountedBudget
-    seconds: Mapping[str, float]
-    tables: Mapping[str, str] = field(default_factory=dict)
-    with_handles: bool = False
-    images: Images | None = None
-    created: datetime = field(default_factory=_now)
+    @property
+    def _schema(self) -> Schema:
+        return cast("Schema", self.plan.inputs.schema)  # a job has one
 
     def document(self) -> dict[str, Any]:
-        job, outcome, result, schema = self.files.job, self.result.outcome, self.result, self.files.schema
-        terms, owners, simulated = outcome.terms, result.owners, job.noise == "simulated"
+        """``result.json``."""
+        wishes, terms, guarantees, schema = self.plan.wishes, self.terms, self.plan.guarantees, self._schema
+        simulated, target = self.plan.simulated, self.plan.inputs.target
         return {
             "format": FORMAT,
-            "run": job.run,
+            "run": terms.run,
             "created": self.created.isoformat(timespec="seconds"),
             "version": terms.version,
-            "private": is_private(outcome.guarantees, simulated=simulated),
-            "noise": job.noise,
-            "seed": job.seed,
+            "private": is_private(guarantees, simulated=simulated),
+            "noise": wishes.noise,
+            "seed": wishes.seed,
             "protocol": terms.protocol,
-            "size": job.size,
-            "rows_selected": len(result.rows),
-            "distance": None if result.distance is None else asdict(result.distance),
-            "in_sample_squared_mmd": result.in_sample_squared_mmd,
-            "gamma": outcome.gamma,
-            "labels": {"weight": outcome.summary.label_weight, "skill": outcome.summary.label_skill},
+            "size": wishes.size,
+            "rows_selected": len(self.rows),
+            "distance": None if self.distance is None else asdict(self.distance),
+            "in_sample_squared_mmd": self.in_sample_squared_mmd,
+            "gamma": self.gamma,
+            "labels": {"weight": self.summary.label_weight, "skill": self.summary.label_skill},
             "comparison": asdict(self.comparison),
-            "access_ratio": result.access_ratio,
-            "rows_seen": outcome.summary.rows_seen,
-            "target": {"name": self.files.target.name, "rows": len(self.files.target.rows)},
-            "guarantees": guarantee_documents(
-                outcome.guarantees,
-                simulated=simulated,
-                unit=terms.unit,
-            ),
-            "shares": {owner.contribution.owner: owner.contribution.share for owner in owners},
-            "owners": [self._owner_document(owner) for owner in owners],
+            "access_ratio": self.access_ratio,
+            "rows_seen": self.summary.rows_seen,
+            "target": {"name": target.name, "rows": len(target.rows)},
+            "guarantees": guarantee_documents(guarantees, simulated=simulated, unit=terms.unit),
+            "shares": {line.owner: line.share for line in self.attribution.owners},
+            "owners": self._owner_documents(),
             "history": [
-                {"owner": pick.owner, "gain": pick.gain, "squared_mmd": pick.squared_mmd} for pick in result.history
+                {"owner": pick.owner, "gain": pick.gain, "squared_mmd": pick.squared_mmd} for pick in self.history
             ],
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
-            "warnings": notice_documents(self.warnings),
-            "terms": {"digest": terms.digest, "summary": _terms_summary(terms, outcome.guarantees[0])},
+            "warnings": notice_documents(self.all_warnings),
+            "terms": {"digest": terms.digest, "summary": _terms_summary(terms, guarantees[0])},
             "schema": _schema_document(schema),
             "schema_digest": schema.digest,
-            "budget": asdict(self.budget),
+            "budget": None if self.budget is None else asdict(self.budget),
         }
 
-    def pictures(self) -> dict[str, Any]:
-        target = self.files.target
-        return pictures_document(
-            self.files.schema,
-            target=(target.rows, target.table),
-            summary=(self.result.rows, self.records),
-            labels=self.result.outcome.summary.labels,
-            offered=self.result.outcome.offered,
-            images=self.images,
-        )
-
-    def table(self) -> pa.Table:
-        """``summary.parquet``: the records, the label, whose row it is and what it weighs."""
-        outcome = self.result.outcome
-        table = summary_table(outcome, self.files.schema, [owner for owner, _ in outcome.picks])
-        return table.append_column(HANDLE, pa.array(outcome.summary.handles)) if self.with_handles else table
-
-    def _owner_document(self, owner: OwnerResult) -> dict[str, Any]:
-        line, facts, traffic = owner.contribution, owner.facts, owner.facts.traffic
-        return {
-            "name": line.owner,
-            "table": self.tables.get(line.owner),
-            "rows": facts.rows,
-            "disclosed": facts.disclosed,
-            "disclosed_at_most": line.rows_disclosed,
-            "selected": line.rows_selected,
-            "share": line.share,
-            "shapley": line.shapley,
-            "payment": owner.payment,
-            "payment_at_most": line.payment,
-            "heard_bytes": None if traffic is None else traffic.heard_bytes,
-            "sent_bytes": None if traffic is None else traffic.sent_bytes,
-            "messages": None if traffic is None else traffic.heard_messages + traffic.sent_messages,
-            "problem": None if owner.problem is None else owner.problem.text,
-        }
-
-
-def received_rows(outcome: RunOutcome, schema: Schema) -> tuple[Rows, pa.Table]:
-    """The selected rows as the selection sees them, and as the records that came with them."""
-    summary = outcome.summary
-    return summary.rows, DeclaredRecords(schema).unpack(summary.records.tobytes(), rows=len(summary.rows))
-
-
-def summary_table(outcome: RunOutcome, schema: Schema, owners: Sequence[str]) -> pa.Table:
-    """The delivered records with label, owner and weight; nothing else of an owner's table is in it."""
-    summary = outcome.summary
-    _, table = received_rows(outcome, schema)
-    label = schema.label_column
-    if label is not None and label not in table.column_names and len(summary.labels):
-        table = table.append_column(label, pa.array(summary.labels))
-    for name, column in (("owner", pa.array(owners)), ("weight", pa.array(summary.weights))):
-        # A declared column may have one of these names.
-        table = table.append_column(f"likeset_{name}" if name in table.column_names else name, column)
-    return table
+    def _owner_documents(self) -> list[dict[str, Any]]:
+        problems = {notice.owner: notice.text for notice in reversed(self.warnings)}
+        found = []
+        for line in self.attribution.owners:
+            facts, traffic = self.facts[line.owner], self.facts[line.owner].traffic
+            found.append(
+                {
+                    "name": line.owner,
+                    "table": self.tables.get(line.owner),
+                    "rows": facts.rows,
+                    "disclosed": facts.disclosed,
+                    "disclosed_at_most": line.rows_disclosed,
+                    "selected": line.rows_selected,
+                    "share": line.share,
+                    "shapley": line.shapley,
+                    "payment": None if facts.disclosed is None else line.payment,
+                    "payment_at_most": line.payment,
+                    "heard_bytes": None if traffic is None else traffic.heard_bytes,
+                    "sent_bytes": None if traffic is None else traffic.sent_bytes,
+                    "messages": None if traffic is None else traffic.heard_messages + traffic.sent_messages,
+                    "problem": problems.get(line.owner),
+                }
+            )
+        return found
 
 
 def _schema_document(schema: Schema) -> dict[str, Any]:

@@ -268,15 +268,15 @@ def make_split_homes(
         cards = named_cards(identity, consumer=CONSUMER, owners=owners, witness="university")
         plain = {name: card for name, card in cards.items() if name != WITNESS}
         between = {"expires": EXPIRES, "run_id": secrets.token_hex(16), "cards": plain}
-        terms = planned.plan.settle(ledger, new_draws(planned.plan.wishes), content=b"x", **between).terms
+        terms, _ = planned.settle(ledger, new_draws(planned.wishes), content=b"x", **between)
         split = SplitTerms(program_digest(), terms.size, gamma=0.4)
         terms = terms.with_changes(split=split, cards=cards)
         run = home.run(RUN)
         run.keep(
             job=asked.document(),
             schema=place / "schema.yaml",
-            target=planned.files.target.rows,
-            selection=planned.plan.selection,
+            target=planned.inputs.target.rows,
+            selection=planned.selection,
         )
         run.keep_invitation(Invitation.sign(terms, identity))
     run.keep_travel(mailbox, decide_by=now + timedelta(days=7), now=now)

@@ -340,7 +340,7 @@ def test_the_consumer_hears_one_rounded_estimate_of_rows_that_it_did_not_buy(tmp
     assert summary.squared_mmds == pytest.approx(judged.squared_mmds, abs=1e-14)
     assert summary.weights == pytest.approx(judged.weights, abs=1e-14)
     assert again.summary.held_out_squared_mmd == summary.held_out_squared_mmd  # folds are drawn again as they were
-    distance = collect(run).result.distance
+    distance = collect(run).distance
     assert distance is not None
     assert distance.curve == ()
 

@@ -30,7 +30,8 @@ from likeset.errors import InvalidArgument
 from likeset.files import make_private_folder
 from likeset.protocol.run_settings import Setting, settings
 from likeset.run.job import Job
-from likeset.run.runs import REPORT, AccountOutlook, JobPlan, plan_job, read_result, run_job
+from likeset.run.plan import AccountOutlook, Plan, plan_job
+from likeset.run.runs import REPORT, read_result, run_job
 from likeset.run.words import (
     GAINS,
     MEASURES,
@@ -321,10 +322,10 @@ def plan(
     _tell(planned, all_notes=verbose)
 
 
-def _tell(planned: JobPlan, *, all_notes: bool) -> None:
+def _tell(planned: Plan, *, all_notes: bool) -> None:
     terms, document, traffic = planned.terms, planned.document(), planned.traffic
     owners = "owner" if len(terms.owners) == 1 else "owners"
-    target, sent = planned.files.target, traffic.sent_bytes
+    target, sent = planned.inputs.target, traffic.sent_bytes
     stdout.print(
         f"\n[bold]{terms.size:,} rows[/] from {len(terms.owners):,} {owners}, to look like the "
         f"{len(target.rows):,} rows of {literal(target.name)}. Protocol: {terms.protocol}.\n",
@@ -345,19 +346,19 @@ def _tell(planned: JobPlan, *, all_notes: bool) -> None:
     )
     show_guarantees(document["guarantees"], owners=terms.owners, title="What it will cost")
     if not document["private"]:
-        show_not_private(planned.job.noise)
+        show_not_private(planned.wishes.noise)
     if planned.accounts:
         _tell_accounts(planned.accounts)
     if document["budget"]["in_words"]:
         stdout.print(literal(document["budget"]["in_words"]), soft_wrap=True)
     mark = "[green]" if planned.advice.pays else "[yellow]"
     stdout.print(f"\n{mark}{literal(planned.advice.text)}[/]\n", soft_wrap=True)
-    told = (note for note in planned.plan.notes if note.kind != "uniform-offers")  # which the advice tells
+    told = (note for note in planned.notes if note.kind != "uniform-offers")  # which the advice tells
     show_notes((note.text for note in (*told, *planned.warnings)), all_of_them=all_notes)
     stdout.print("[dim]Next: [/][bold]likeset match[/][dim] with the same arguments[/]", soft_wrap=True)
 
 
-def _offered_rows(planned: JobPlan) -> list[tuple[str, str]]:
+def _offered_rows(planned: Plan) -> list[tuple[str, str]]:
     """How many rows leave owners, and who reads them."""
     terms = planned.terms
     if terms.split is None:

@@ -39,19 +39,20 @@ from likeset.protocol.notices import notice_documents
 from likeset.protocol.party import CURATOR
 from likeset.run import submission
 from likeset.run.job import Job
-from likeset.run.kept_runs import listed_run, published
+from likeset.run.plan import check_owners_files
 from likeset.run.runs import cancel as cancel_mail
 from likeset.run.runs import (
     check_carried,
     check_not_by_mailbox,
-    check_owners_files,
     expiry,
+    listed_run,
     mailbox_for,
     mailboxes_in_use,
     notes_on,
     notes_on_size,
     open_runs,
     plan_between,
+    published,
     whereabouts,
 )
 from likeset.run.runs import invite as invite_owners

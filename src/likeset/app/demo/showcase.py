@@ -6,6 +6,7 @@ baselines are a simulation on public data.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,8 @@ from likeset import documents
 from likeset.arguments import Rows
 from likeset.geometry.kernels import kernel_means, rbf_kernel, squared_mmd
 from likeset.run.job import Job
-from likeset.run.pictures import Images
-from likeset.run.result import ComparedRows, Comparison, JobResult
-from likeset.run.runs import FinishedJob, Render, job_running, write_files
+from likeset.run.result import ComparedRows, Comparison, Images, Result
+from likeset.run.runs import FinishedJob, Render, run_job
 from likeset.simulation import (
     DIGIT_GROUPS,
     LabelledMarket,
@@ -92,14 +92,11 @@ def run_showcase(
         purpose="to recognise handwritten 3s and 4s",
         out=str(out / "matched"),
     )
-    with job_running(job, progress=progress) as (folder, result):
-        document = write_files(folder, with_baselines(result, market, tell=tell), render=render)
-    return FinishedJob(Path(job.out), document)
+    judge = partial(with_baselines, market=market, tell=tell)
+    return run_job(job, render=render, progress=progress, judge=judge)
 
 
-def with_baselines(
-    result: JobResult, market: LabelledMarket, *, tell: Callable[[str], None] | None = None
-) -> JobResult:
+def with_baselines(result: Result, market: LabelledMarket, *, tell: Callable[[str], None] | None = None) -> Result:
     """A result beside what others could have had, all measured against the market's test rows; with pictures of rows.
 
     Args:
@@ -108,18 +105,18 @@ def with_baselines(
         tell: called with what is being done.
     """
     say = tell or (lambda _: None)
-    outcome = result.result.outcome
-    unit = float(result.files.target.rows.max() / market.target.max())  # of the schema, in units of the market's rows
-    rows, gamma = outcome.summary.rows / unit, outcome.gamma * unit**2
-    task = Task(market=market, size=SIZE, gamma=gamma, offers=outcome.terms.rows_per_owner, seed=SEED, epsilon=EPSILON)
+    summary = result.summary
+    unit = float(result.target.max() / market.target.max())  # of the schema, in units of the market's rows
+    rows, gamma = summary.rows / unit, result.gamma * unit**2
+    task = Task(market=market, size=SIZE, gamma=gamma, offers=result.terms.rows_per_owner, seed=SEED, epsilon=EPSILON)
 
     def measured(picked: Rows, weights: Any = None) -> float:
         return squared_mmd(picked, market.test, gamma=gamma, weights=weights)
 
     count = len(market.target)
-    scores = svm_scores(rows, outcome.summary.labels.astype(np.int64), market)
+    scores = svm_scores(rows, summary.labels.astype(np.int64), market)
     lines = [
-        ComparedRows("summary", "this summary", measured(rows, outcome.summary.weights), scores=scores),
+        ComparedRows("summary", "this summary", measured(rows, summary.weights), scores=scores),
         ComparedRows("target", f"your {count} rows themselves", measured(market.target), "they have no labels"),
     ]
     for select, name, meaning in _BASELINES:
@@ -130,7 +127,7 @@ def with_baselines(
         lines.append(ComparedRows("study", name, measured(picked), meaning, scores))
     return replace(
         result,
-        comparison=Comparison("held-out", len(market.test), tuple(lines), _curve(rows, market.test, gamma)),
+        compared=Comparison("held-out", len(market.test), tuple(lines), _curve(rows, market.test, gamma)),
         images=Images(8, market.target[:_SHOWN].tolist(), rows[:: len(rows) // _SHOWN][:_SHOWN].tolist()),
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from likeset.app.report.view import owner_view, report_view
-from likeset.run.pages import environment
+from likeset.run.shown import environment
 
 if TYPE_CHECKING:
     from likeset.tables.profile import SchemaDraft

@@ -1,52 +1,84 @@
-"""What the report draws: the target, the summary and the offers in two dimensions, and column by column.
-
-The offers are rows that only the curator saw. In a run on one machine the curator is whoever holds the report.
-"""
+"""What is shown of a result: the environment of all templates, the data of the report's pictures, notebooks."""
 
 import math
-from dataclasses import asdict, dataclass
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import cache
+from html import escape
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from numpy.typing import NDArray
 
 from likeset.arguments import Rows
+from likeset.protocol.notices import Notice
+from likeset.run.plan import guarantee_documents, is_private
+from likeset.run.result import Result
+from likeset.run.words import (
+    NO_BREAK,
+    distance_notes,
+    guarantee_lines,
+    guarantee_meanings,
+    headline,
+    not_private,
+    percent,
+)
 from likeset.tables.columns import BooleanColumn, CategoryColumn, DateColumn, NumericColumn, OrdinalColumn
 from likeset.tables.schema import Schema
+from likeset.text import harmless
+from likeset.transports.local import Progress
 
 _POINTS = 400
 _BARS = 12
 _LARGEST_WHOLE = 1e9  # beyond it a half more or less makes no difference to a bar
 _COLUMNS = 8
 _LABELS = 20
+_MOST_LABELS = 12
 
 
-@dataclass(frozen=True, eq=False)
-class Images:
-    """Rows that are square images, point by point."""
+@cache
+def environment(package: str) -> Environment:
+    """The templates in ``package/templates``."""
+    return Environment(
+        loader=PackageLoader(package),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+        finalize=_escaped,
+    )
 
-    side: int
-    target: list[list[float]]
-    summary: list[list[float]]
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    return NO_BREAK.join(harmless(part) for part in value.split(NO_BREAK))
 
 
-def pictures_document(
-    schema: Schema,
-    *,
-    target: tuple[Rows, pa.Table],
-    summary: tuple[Rows, pa.Table],
-    labels: NDArray[Any],
-    offered: Rows | None,
-    images: Images | None,
-) -> dict[str, Any]:
-    coins = np.random.default_rng(0)
+# Pictures
+
+
+def pictures(result: Result) -> dict[str, Any]:
+    """``pictures.json``: target, summary and offers in two dimensions, and column by column.
+
+    The offers are rows that only the curator saw. In a run on one machine the curator is whoever holds the report.
+    """
+    inputs, labels, coins = result.plan.inputs, result.summary.labels, np.random.default_rng(0)
+    if inputs.schema is None or inputs.target.table is None:
+        return {}
+    target, summary = (inputs.target.rows, inputs.target.table), (result.rows, result.records)
     return {
-        "labels": _labels(str(schema.label_column), labels) if len(labels) else None,
-        "projection": _projection(target[0], summary[0], offered, coins),
-        "marginals": _marginals(schema, target, summary, offered),
-        "images": None if images is None else asdict(images),
+        "labels": _label_counts(str(inputs.schema.label_column), labels) if len(labels) else None,
+        "projection": _projection(target[0], summary[0], result.offered, coins),
+        "marginals": _marginals(inputs.schema, target, summary, result.offered),
+        "images": None if result.images is None else asdict(result.images),
     }
 
 
@@ -154,7 +186,7 @@ def _most_frequent(shares: dict[Any, tuple[float, float]], missing: dict[str, fl
     }
 
 
-def _labels(column: str, labels: NDArray[Any]) -> dict[str, Any]:
+def _label_counts(column: str, labels: NDArray[Any]) -> dict[str, Any]:
     if labels.dtype.kind == "f" and len(np.unique(labels)) > _BARS:
         counts, edges = np.histogram(labels, bins=_BARS)
         return {"column": column, "edges": [round(float(edge), 6) for edge in edges], "rows": counts.tolist()}
@@ -192,3 +224,81 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# Notebooks
+
+
+@contextmanager
+def notebook_progress(given: Progress | None) -> Iterator[Progress | None]:
+    """The caller's own progress, or a bar if this is a notebook; the bar is removed at the end."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if given is not None or getattr(shell, "kernel", None) is None:  # a shell in a terminal has no kernel
+        yield given
+        return
+    from IPython.display import HTML, display  # type: ignore[import-not-found,unused-ignore]  # it is loaded already
+
+    handle = display(HTML(""), display_id=True)
+
+    def show(what: str, done: int, total: int) -> None:
+        handle.update(HTML(f'<progress value="{done}" max="{total}"></progress> {escape(what)}: {done:,} of {total:,}'))
+
+    try:
+        yield show
+    finally:
+        handle.update(HTML(""))
+
+
+def story(
+    result: Result,
+    *,
+    labels: NDArray[Any] | None,
+    warnings: Iterable[Notice],
+    shown_names: Mapping[str, str],
+) -> str:
+    """A result as HTML that fits on a screen; ``shown_names`` are the user's names of the owners."""
+    terms, lines, guarantees = result.terms, result.attribution.owners, result.plan.guarantees
+    simulated = result.plan.simulated
+    document = {
+        "distance": None if result.distance is None else asdict(result.distance),
+        "in_sample_squared_mmd": result.in_sample_squared_mmd,
+        "target": {"rows": len(result.target)},
+        "rows_selected": len(result.rows),
+        "size": terms.size,
+        "owners": [{"selected": line.rows_selected} for line in lines],
+    }
+    documents = guarantee_documents(guarantees, simulated=simulated, unit=terms.unit)
+    private = is_private(guarantees, simulated=simulated)
+    return (
+        environment("likeset.run")
+        .get_template("notebook.html")
+        .render(
+            not_private="" if private else not_private("simulated" if simulated else "secret"),
+            headline=headline(document),
+            notes=distance_notes(document),
+            owners=[
+                (
+                    shown_names[line.owner],
+                    f"{result.facts[line.owner].rows or 0:,}",
+                    f"{line.rows_disclosed:,}",
+                    f"{line.rows_selected:,}",
+                    percent(line.share),
+                )
+                for line in lines
+            ],
+            labels="" if labels is None else _labels_in_words(labels),
+            guarantees=[line.cells for line in guarantee_lines(documents, owners=terms.owners)],
+            meanings=guarantee_meanings(documents, owners=terms.owners),
+            warnings=[warning.text for warning in warnings],
+        )
+    )
+
+
+def _labels_in_words(labels: NDArray[Any]) -> str:
+    """The count of each class, or the range of numbers."""
+    if labels.dtype.kind == "f" and len(np.unique(labels)) > _MOST_LABELS:
+        return f"from {labels.min():g} to {labels.max():g}, median {np.median(labels):g}"
+    values, counts = np.unique(labels, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    shown = ", ".join(f"{values[place]}: {counts[place]:,}" for place in order[:_MOST_LABELS])
+    return shown + (f" and {len(values) - _MOST_LABELS:,} more" if len(values) > _MOST_LABELS else "")
