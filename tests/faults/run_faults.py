@@ -4,7 +4,7 @@
 ``FAULTS=--sound`` only the named tests on the source as it is: all must pass, or nothing is shown by their failing.
 
 ``faults.yaml`` has a list under ``faults``. Each has an ``id``; the guarantee or privacy rule that it breaks, under
-``holds``; what is ``wrong``, in words; the ``file``, from ``src/likeset`` on; the
+``holds`` (``test_fault_lines.py`` lists them); what is ``wrong``, in words; the ``file``, from ``src/likeset`` on; the
 line ``before`` and ``after``, without its indentation, of which the first stands in the file exactly once; and under
 ``caught_by`` the tests, from ``tests`` on, of which one must fail. Whoever moves such a line moves the fault with it.
 """

@@ -8,7 +8,14 @@ import pytest
 from letter_world import MOST_BYTES, LetterWorld, make_identity, terms_between
 from protocol_world import CONSUMER, THRESHOLD, QuickLedger, terms, world
 
-from likeset.errors import HomeRestored, IllegalMessage, LetterRefused, LikesetError, QuorumMissed
+from likeset.errors import (
+    HomeRestored,
+    IllegalMessage,
+    InvalidArgument,
+    LetterRefused,
+    LikesetError,
+    QuorumMissed,
+)
 from likeset.homes.mail import IN, ConsumerRun, Correspondence, Identity, Invitation, compare, receipt_in, unpinned
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
@@ -263,6 +270,8 @@ def test_when_a_run_is_settled_a_stolen_card_opens_nothing_old(tmp_path: Path) -
         for path in (tmp_path / name).rglob("letters.sqlite*"):
             content = path.read_bytes()
             assert not any(data[2000:2100] in content for _, data in homes.told), path
+        # With the random bytes of a commitment a thief could try what a letter may have said.
+        assert all(letter.opening is None for letter in homes.letters(name).kept)
         with pytest.raises(IllegalMessage, match="settled"):
             homes.run_at(name).hear(next(data for reader, data in homes.told if reader == name))
 
@@ -278,6 +287,15 @@ def test_keys_go_when_the_terms_end(tmp_path: Path) -> None:
     kept = ended.book.run_keys(bytes.fromhex(homes.agreed.digest))
     assert kept is not None
     assert kept.secret is None
+
+
+def test_terms_without_an_end_are_not_signed(tmp_path: Path) -> None:
+    """Their keys would stay for ever."""
+    homes = LetterWorld(tmp_path)
+    endless = homes.agreed.with_changes(expires="")
+    with pytest.raises(InvalidArgument, match="must end"):
+        Invitation.sign(endless, homes.homes[CONSUMER])
+    assert homes.homes[CONSUMER].book.run_keys(bytes.fromhex(endless.digest)) is None
 
 
 def test_nobody_takes_up_the_run_id_of_another_consumer(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_terms_that_end_while_an_answer_is_drawn_let_nothing_out(
     assert logged(node, "sent") == []
 
 
-@pytest.mark.parametrize("decision", ["withdraw", "deny", "approve other terms"])
+@pytest.mark.parametrize("decision", ["withdraw", "deny", "approve other terms", "approve other data"])
 def test_a_decision_while_the_rows_are_opened_keeps_the_run_from_beginning_and_costs_nothing(
     node: OwnerNode, steward: OwnerNode, monkeypatch: pytest.MonkeyPatch, decision: str
 ) -> None:
@@ -174,6 +174,10 @@ def test_a_decision_while_the_rows_are_opened_keeps_the_run_from_beginning_and_c
             steward.withdraw("run-1", by="Ada")
         elif decision == "deny":
             steward.deny("run-1", by="Ada", reason="no")
+        elif decision == "approve other data":
+            place = steward.home.folder.parent
+            steward.registry.add("others", str(place / "a.csv"), schema=place / "schema.yaml")
+            assert steward.approve("run-1", run.digest, by="Ada", data="others").accepted
         elif not steward.record_of("run-1").decided(changed.digest):
             assert steward.approve("run-1", changed.digest, by="Ada").accepted
 
