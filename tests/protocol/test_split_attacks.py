@@ -77,12 +77,12 @@ def test_envelopes_that_their_owner_swapped_after_it_signed_its_list() -> None:
 
 def test_envelopes_that_their_owner_swapped_before_it_signed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A key is made for its slot: what was sealed for another one does not open."""
-    honest = shares._sealed
+    honest = shares.seal_record
 
-    def swapped(records: Any, **more: Any) -> list[bytes]:
-        return honest(records, **more)[::-1]
+    def swapped(record: bytes, *, slot: int, **more: Any) -> bytes:
+        return honest(record, slot=slot ^ 1, **more)
 
-    told = carried(forged(monkeypatch, "_sealed", swapped))
+    told = carried(forged(monkeypatch, "seal_record", swapped))
     check_left_out(told, "does not open", bought=_others_bought(told))
 
 

@@ -24,7 +24,6 @@ from likeset.trust.shares import (
     SlotLayout,
     roster_of,
     share_offer,
-    sign_receipt,
     sign_roster,
 )
 
@@ -86,15 +85,12 @@ def vector_offer(secrets: dict[str, CardSecret], terms: bytes) -> SharedOffer:
 
 
 def offer_vectors(secrets: dict[str, CardSecret], terms: bytes) -> dict[str, Any]:
-    """Records, parts, receipts, rosters, and what must be refused."""
+    """Records, parts, rosters, and what must be refused."""
     everybody = {**secrets, "witness": party("university")}
     shared = vector_offer(everybody, terms)
-    context, owner = shared.offer_list.context, secrets["owner"].card
-    receipts = [
-        sign_receipt(everybody[role], part, context=context, role=role, owner=owner, shape=SHAPE)
-        for role, part in shared.parts.items()
-    ]
-    roster = roster_of(receipts, terms=terms, parties=context.parties)
+    context = shared.offer_list.offer
+    held = [{context.owner: part.offer_list.digest} for part in shared.parts.values()]
+    roster = roster_of(held, terms=terms, parties=context.parties)
     return {
         "witness_card": everybody["witness"].card.to_bytes().hex(),
         "schema": SCHEMA_TEXT,
@@ -105,7 +101,6 @@ def offer_vectors(secrets: dict[str, CardSecret], terms: bytes) -> dict[str, Any
         "slot_of_row": shared.slot_of_row.tolist(),
         "rows": np.asarray(COMPACT.read(records()).rows, dtype=">f4").tobytes().hex(),
         "parts": {role: part.to_bytes().hex() for role, part in shared.parts.items()},
-        "receipts": {receipt.role: receipt.to_bytes().hex() for receipt in receipts},
         "rosters": {role: sign_roster(everybody[role], roster, role).to_bytes().hex() for role in COMPUTE_ROLES},
         "damaged": damaged_offers(shared),
     }

@@ -11,18 +11,17 @@ from trust_world import TERMS, party
 from likeset.trust.cards import CardSecret
 from likeset.trust.shares import (
     ComputeRole,
+    Lists,
     OfferContext,
-    OfferPart,
     OfferShape,
     PickedSlot,
     SharedOffer,
-    ShareReceipt,
     SlotLayout,
     Words,
+    check_part,
     checksums,
     joined_shares,
     share_offer,
-    sign_receipt,
     word_bytes,
 )
 
@@ -83,14 +82,11 @@ def offer(secret: CardSecret = OWNER, **changes: Any) -> SharedOffer:
     return share_offer(secret, context=context_of(secret), **(content | changes))
 
 
-def receipt_of(part: OfferPart, owner: CardSecret = OWNER, *, shape: OfferShape = SHAPE) -> ShareReceipt:
-    return sign_receipt(
-        PARTIES[part.role], part, context=part.offer_list.context, role=part.role, owner=owner.card, shape=shape
-    )
-
-
-def receipts_of(shared: SharedOffer, owner: CardSecret = OWNER) -> tuple[ShareReceipt, ...]:
-    return tuple(receipt_of(part, owner) for part in shared.parts.values())
+def held_of(shared: SharedOffer, owner: CardSecret = OWNER) -> list[Lists]:
+    """What each compute party says that it has, once it checked its part."""
+    for part in shared.parts.values():
+        check_part(part, context=part.offer_list.offer, role=part.role, owner=owner.card, shape=SHAPE)
+    return [{owner.card.fingerprint: part.offer_list.digest} for part in shared.parts.values()]
 
 
 def words_of(shared: SharedOffer) -> Words:

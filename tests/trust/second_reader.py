@@ -304,15 +304,6 @@ def read_part(data: bytes, owner: Card, *, words: int, record_bytes: int) -> tup
     return role, listed, shares
 
 
-def read_share_receipt(data: bytes, signer: Card) -> tuple[bytes, bytes]:
-    """Whose receipt it is, and for which list."""
-    *parts, signature = parts_of("likeset share receipt", data, 6)
-    _, _, parties, role, digest = parts
-    check_signature(signer.signing, signature, "likeset/share-receipt/1", *parts)
-    need(pieces(parties, 25)[ROLES.index(role)] == signer.fingerprint, "signer")
-    return role, digest
-
-
 def read_roster(data: bytes, signer: Card) -> dict[bytes, bytes]:
     """The digest of each owner's list, by fingerprint."""
     *parts, signature = parts_of("likeset roster", data, 5)

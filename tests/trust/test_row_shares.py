@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
 from scipy import stats
 
 from chance import examples, pinned_coins
@@ -17,7 +18,6 @@ from likeset.trust.shares import (
     Words,
     checksums,
     fixed_point,
-    from_fixed_point,
     joined_shares,
     secret_order,
     slot_words,
@@ -32,6 +32,10 @@ WORDS = np.tile(slot_words(SlotLayout(60, 3), np.full((1, 60), 0.5), np.array([1
 """Rows that are all alike: what is not hidden shows."""
 
 Sharer = Callable[[Words], tuple[Words, ...]]
+
+
+def from_fixed_point(words: Words) -> NDArray[np.float64]:
+    return np.ascontiguousarray(words).view(np.int64).astype(np.float64) * 2.0**-16
 
 
 def least_probability(share: Words) -> float:

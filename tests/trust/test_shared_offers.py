@@ -19,10 +19,9 @@ from offer_world import (
     SHAPE,
     context_of,
     envelopes_of,
+    held_of,
     offer,
     pick,
-    receipt_of,
-    receipts_of,
     words_of,
 )
 from trust_world import flipped
@@ -37,13 +36,13 @@ from likeset.trust.shares import (
     PickedSlot,
     PickFault,
     Roster,
-    ShareReceipt,
     SignedRoster,
     agreed_roster,
     check_part,
-    dropped_owners,
     envelope_bytes,
-    from_fixed_point,
+    fixed_point,
+    list_entries,
+    lists_in,
     open_envelope,
     open_picks,
     repeated_between,
@@ -74,23 +73,21 @@ def opened(shared: Any, *picks: PickedSlot, **changes: Any) -> tuple[OpenedPick,
     return open_picks(shared.parts["consumer"], picks, **(content | changes))
 
 
-def test_every_party_signs_for_its_part_and_the_sum_is_the_row() -> None:
+def test_every_party_finds_its_part_whole_and_the_sum_is_the_row() -> None:
     shared = offer()
-    assert len(receipts_of(shared)) == 3
+    assert len(held_of(shared)) == 3
     words = words_of(shared)[shared.slot_of_row]
-    assert from_fixed_point(words[:, LAYOUT.row]).tolist() == ROWS.tolist()
+    assert words[:, LAYOUT.row].tolist() == fixed_point(ROWS).tolist()
     assert words[:, LAYOUT.valid].tolist() == [1] * 4
     assert words_of(shared)[:, LAYOUT.valid].sum() == 4
 
 
 @pytest.mark.parametrize("role", PARTIES)
-def test_parts_receipts_and_lists_travel_as_bytes(role: Any) -> None:
+def test_parts_and_lists_travel_as_bytes(role: Any) -> None:
     part = OFFER.parts[role]
     assert OfferPart.from_bytes(part.to_bytes()) == part
-    receipt = receipt_of(part)
-    assert ShareReceipt.from_bytes(receipt.to_bytes()) == receipt
-    assert receipt.is_signed_by(PARTIES[role].card)
-    assert not receipt.is_signed_by(OWNER.card)
+    assert part.offer_list.is_signed_by(OWNER.card)
+    assert not part.offer_list.is_signed_by(PARTIES[role].card)
 
 
 def test_what_was_bought_opens_and_nothing_else() -> None:
@@ -112,8 +109,8 @@ def test_no_part_holds_a_record_a_row_an_r_or_anothers_secrets() -> None:
         secrets = [
             *RECORDS,
             *randoms,
-            *(other.salt_of(0) for other in others),
-            *(other.share_of(0) for other in others),
+            *(other.salts[:32] for other in others),
+            *(other.share[: SHAPE.share_bytes] for other in others),
         ]
         assert not any(secret in data for secret in secrets)
         assert (OFFER.parts["consumer"].key in data) == (role == "consumer")
@@ -124,7 +121,7 @@ def test_empty_slots_look_like_others() -> None:
     assert {role: len(part.to_bytes()) for role, part in empty.parts.items()} == {
         role: len(part.to_bytes()) for role, part in OFFER.parts.items()
     }
-    assert len(receipts_of(empty)) == 3
+    assert len(held_of(empty)) == 3
     assert [bought.fault for bought in opened(empty, pick(empty, 0))] == [PickFault.EMPTY]
 
 
@@ -139,8 +136,8 @@ def test_a_guess_is_not_confirmed_by_k_and_the_digests() -> None:
     """A consumer that knows a row exactly lacks its r and the others' salts: no digest can be made from the guess."""
     shared = offer()
     part, slot = shared.parts["consumer"], int(shared.slot_of_row[0])
-    digests, share = part.digests_of(slot), part.share_of(slot)
-    for random in (bytes(32), part.key, share[-32:], part.salt_of(slot)):
+    digests, share = part.digests_of(slot), part.words(LAYOUT)[slot].astype(">u8").tobytes()
+    for random in (bytes(32), part.key, share[-32:], part.salts[32 * slot : 32 * (slot + 1)]):
         guess: dict[str, Any] = {"context": context_of(), "slot": slot, "key": part.key, "random": random}
         sealed = seal_record(RECORDS[0], **guess, record_bytes=SHAPE.record_bytes)
         assert hashlib.sha256(sealed).digest() != digests.envelope
@@ -271,7 +268,7 @@ def test_two_parties_compute_nothing() -> None:
 
 def test_all_sign_one_roster() -> None:
     rosters = [sign_roster(secret, ROSTER, role) for role, secret in PARTIES.items()]
-    assert roster_of(receipts_of(OFFER), terms=ROSTER.terms, parties=ROSTER.parties) == ROSTER
+    assert roster_of(held_of(OFFER), terms=ROSTER.terms, parties=ROSTER.parties) == ROSTER
     assert agreed_roster(rosters, CARDS) == ROSTER
     assert [SignedRoster.from_bytes(signed.to_bytes()) for signed in rosters] == rosters
     with pytest.raises(BadDocument, match="witness did not sign"):
@@ -285,16 +282,16 @@ def test_all_sign_one_roster() -> None:
 
 def test_an_owner_is_in_the_roster_if_all_acknowledge_one_list_of_it() -> None:
     place: dict[str, Any] = {"terms": ROSTER.terms, "parties": ROSTER.parties}
-    second = receipts_of(offer())
-    assert roster_of(receipts_of(OFFER)[:2], **place).lists == {}
-    assert roster_of([*receipts_of(OFFER)[:2], second[2]], **place).lists == {}
-    assert roster_of([*receipts_of(OFFER), second[2]], **place).lists == {}
-    assert roster_of(receipts_of(OFFER), terms=bytes(32), parties=ROSTER.parties).lists == {}
+    held, second = held_of(OFFER), held_of(offer())
+    for at in range(3):
+        assert roster_of([*held[:at], {}, *held[at + 1 :]], **place).lists == {}
+        assert roster_of([*held[:at], second[at], *held[at + 1 :]], **place).lists == {}
 
 
-def test_that_an_owner_is_dropped_whom_all_acknowledged_is_found_out() -> None:
-    for lists in ({}, {OWNER.card.fingerprint: bytes(32)}):
-        signed = sign_roster(PARTIES["curator"], Roster(ROSTER.terms, ROSTER.parties, lists), "curator")
-        assert dropped_owners(signed, receipts_of(OFFER), CARDS) == (OWNER.card.fingerprint,)
-        assert dropped_owners(signed, receipts_of(OFFER)[:2], CARDS) == ()
-    assert dropped_owners(sign_roster(PARTIES["curator"], ROSTER, "curator"), receipts_of(OFFER), CARDS) == ()
+def test_lists_have_one_form() -> None:
+    lists = {**ROSTER.lists, OTHER_OWNER.card.fingerprint: bytes(32)}
+    entries = list_entries(lists)
+    assert lists_in(entries) == lists
+    for other in (entries[57:] + entries[:57], entries + entries[57:], entries[:-1]):
+        with pytest.raises(BadDocument):
+            lists_in(other)

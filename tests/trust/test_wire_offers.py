@@ -16,7 +16,6 @@ from likeset.trust.cards import Card
 from likeset.trust.shares import (
     COMPUTE_ROLES,
     OfferPart,
-    ShareReceipt,
     SignedRoster,
     agreed_roster,
     check_part,
@@ -41,7 +40,7 @@ DAMAGED = [
 def read_part(data: bytes, role: Any) -> OfferPart:
     """As the package reads it."""
     part = OfferPart.from_bytes(data)
-    check_part(part, context=part.offer_list.context, role=role, owner=CARDS["owner"], shape=SHAPE)
+    check_part(part, context=part.offer_list.offer, role=role, owner=CARDS["owner"], shape=SHAPE)
     return part
 
 
@@ -52,15 +51,12 @@ def read_part_second(data: bytes) -> Any:
 
 
 @pytest.mark.parametrize("role", COMPUTE_ROLES)
-def test_both_read_parts_receipts_and_rosters(role: Any) -> None:
+def test_both_read_parts_and_rosters(role: Any) -> None:
     data = bytes.fromhex(OFFER["parts"][role])
     part = read_part(data, role)
     named, listed, shares = read_part_second(data)
     assert (named.decode(), listed.digest) == (role, part.offer_list.digest)
-    assert shares == [part.share_of(slot) for slot in range(SHAPE.slots)]
-    receipt = bytes.fromhex(OFFER["receipts"][role])
-    assert ShareReceipt.from_bytes(receipt).is_signed_by(CARDS[role])
-    assert second_reader.read_share_receipt(receipt, SECONDS[role]) == (role.encode(), listed.digest)
+    assert b"".join(shares) == part.share
     roster = bytes.fromhex(OFFER["rosters"][role])
     assert second_reader.read_roster(roster, SECONDS[role]) == {SECONDS["owner"].fingerprint: listed.digest}
     with pytest.raises(Refused):
@@ -94,7 +90,7 @@ def test_both_open_the_envelope_of_the_first_row() -> None:
     assert words[:-4] == [*fixed_point(rows[:1].astype(np.float32))[0].tolist(), 0, 1, 1]
     random = b"".join(map(second_reader.number, words[-4:]))
     consumer, curator = read_part(parts["consumer"], "consumer"), read_part(parts["curator"], "curator")
-    envelope, context = curator.envelope_of(slot), consumer.offer_list.context
+    envelope, context = curator.envelope_of(slot), consumer.offer_list.offer
     record = open_envelope(envelope, context=context, slot=slot, key=consumer.key, random=random)
     assert record.hex() == OFFER["records"][0]
     assert second_reader.open_envelope(envelope, read[0][1], slot, key=consumer.key, random=random) == record

@@ -65,7 +65,7 @@ from likeset.protocol.wire import (
 )
 from likeset.tables.records import DeclaredRecords, EnvelopeRecords, most_envelope_bytes
 from likeset.tables.scan import FetchedRows
-from likeset.trust.cards import Card, CardSecret, fields, read_fields, read_tagged
+from likeset.trust.cards import Card, CardSecret, fields, read_tagged
 from likeset.trust.letters import DIGEST_BYTES
 from likeset.trust.shares import (
     COMPUTE_ROLES,
@@ -74,6 +74,7 @@ from likeset.trust.shares import (
     SALT_BYTES,
     WORD_BYTES,
     ComputeRole,
+    Lists,
     OfferContext,
     OfferPart,
     OfferShape,
@@ -81,22 +82,22 @@ from likeset.trust.shares import (
     PickedSlot,
     ReadRecords,
     Roster,
-    ShareReceipt,
     SignedRoster,
     SlotDigests,
     SlotLayout,
     Words,
     agreed_roster,
-    dropped_owners,
+    check_part,
     fixed_point,
     joined_shares,
+    list_entries,
+    lists_in,
     new_salts,
     open_envelope,
     open_picks,
     repeated_between,
     roster_of,
     share_offer,
-    sign_receipt,
     sign_roster,
     split_words,
     word_bytes,
@@ -331,19 +332,12 @@ def checked_target(terms: Terms, role: ComputeRole, body: TargetShare) -> HeldTa
     return HeldTarget(share, each)
 
 
-def checked_receipts(terms: Terms, role: ComputeRole, body: ShareReceipts, *, card: Card) -> tuple[ShareReceipt, ...]:
-    """The receipts of the compute party of a role."""
-    receipts = tuple(map(ShareReceipt.from_bytes, read_fields(body.receipts.tobytes(), None, what="share receipts")))
-    names = {terms.cards[owner]: owner for owner in terms.owners}
-    told = [names.get(receipt.context.owner) for receipt in receipts]
-    if len(set(told)) < len(told):
-        raise BadDocument("share receipts", "name an owner twice")
-    for receipt, owner in zip(receipts, told, strict=True):
-        if owner is None or receipt.context != offer_context(terms, owner) or receipt.role != role:
-            raise BadDocument("share receipts", "are of another run, another party, or nobody's offer")
-        if not receipt.is_signed_by(card):
-            raise BadDocument("share receipts", f"the {role} did not sign them")
-    return receipts
+def checked_receipts(terms: Terms, body: ShareReceipts) -> Lists:
+    """Of whose offers a compute party says that it has its part, and by which lists."""
+    lists = lists_in(body.receipts.tobytes())
+    if not lists.keys() <= {terms.cards[owner] for owner in terms.owners}:
+        raise BadDocument("share receipts", "name somebody who is no owner of this run")
+    return lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -490,7 +484,7 @@ def records_in(bodies: Sequence[OfferShare]) -> list[bytes]:
     opened = (
         open_envelope(
             parts["curator"].envelope_of(slot),
-            context=listed.context,
+            context=listed.offer,
             slot=slot,
             key=parts["consumer"].key,
             random=word_bytes(words[slot : slot + 1, -RANDOM_WORDS:]),
@@ -542,8 +536,7 @@ class ComputeParty(Party):
         self._waiting = set(terms.owners)
         self._target: HeldTarget | None = None
         self._parts: dict[str, OfferPart] = {}
-        self._signed: dict[str, ShareReceipt] = {}
-        self._receipts: dict[ComputeRole, tuple[ShareReceipt, ...]] = {}
+        self._receipts: dict[ComputeRole, Lists] = {}
         self._votes: dict[ComputeRole, SignedRoster] = {}
         self._roster: Roster | None = None
         self._content: Any = None  # of the message that is being heard, checked
@@ -567,11 +560,6 @@ class ComputeParty(Party):
         """The owners that are computed on, in the order of the terms; nobody before there is a roster."""
         lists = {} if self._roster is None else self._roster.lists
         return tuple(name for name in self.terms.owners if self.terms.cards[name] in lists)
-
-    @property
-    def receipts(self) -> tuple[ShareReceipt, ...]:
-        """Those of all compute parties so far: with a roster they prove who left an owner out."""
-        return tuple(receipt for told in self._receipts.values() for receipt in told)
 
     def give_up(self, owner: str) -> Step:
         """Wait for this owner's part no longer: a late one is not used."""
@@ -626,7 +614,7 @@ class ComputeParty(Party):
         if isinstance(body, TargetShare):
             return checked_target(self.terms, self.role, body)
         if isinstance(body, ShareReceipts) and role is not None:
-            return checked_receipts(self.terms, role, body, card=self._compute_cards[role])
+            return checked_receipts(self.terms, body)
         if isinstance(body, RosterVote) and role is not None:
             return self._checked_vote(body, role)
         if isinstance(body, PicksOpened) and body.openings != self._picks:
@@ -642,8 +630,7 @@ class ComputeParty(Party):
         elif isinstance(body, ShareReceipts) and role is not None:
             self._receipts[role] = self._content
             if role == "consumer":
-                named = {receipt.context.owner for receipt in self._receipts[role]}
-                self._abandon_others(named)
+                self._abandon_others(self._receipts[role])
         elif isinstance(body, RosterVote) and role is not None:
             self._votes[role] = self._content
             self.reaches[role] = body.reach.tobytes()
@@ -658,7 +645,7 @@ class ComputeParty(Party):
         yield from ()
         return self._go_on()
 
-    def _abandon_others(self, named: set[str]) -> None:
+    def _abandon_others(self, named: Lists) -> None:
         """Owners of whom the consumer has no part are in no roster: nobody waits for them."""
         for owner in sorted(self._waiting):
             if self.terms.cards[owner] not in named:
@@ -677,16 +664,15 @@ class ComputeParty(Party):
             if owner not in self._cards:
                 raise BadDocument("card", "the owner did not accept these terms")
             card = self._cards[owner]
-            receipt = sign_receipt(self._secret, part, context=context, role=self.role, owner=card, shape=self._shape)
+            check_part(part, context=context, role=self.role, owner=card, shape=self._shape)
         except (OfferRefused, BadDocument) as error:
             self._refuse(owner, str(error))
             return
-        self._parts[owner], self._signed[owner] = part, receipt
+        self._parts[owner] = part
 
     def _refuse(self, owner: str, reason: str) -> None:
         self.faults.append(Flag(owner, f"{_CALLED_ABSENT}: {reason}"))
         self._parts.pop(owner, None)
-        self._signed.pop(owner, None)
 
     def _has_collected(self) -> bool:
         if self.role != "consumer" and "consumer" not in self._receipts:
@@ -707,14 +693,15 @@ class ComputeParty(Party):
         for pair in repeated_between(self._parts, self._shape):
             for owner in pair:
                 self._refuse(owner, "it repeats what another owner drew, or another owner repeats it")
-        receipts = tuple(self._signed[owner] for owner in self.terms.owners if owner in self._signed)
-        self._receipts[self.role] = receipts
+        lists = {self.terms.cards[owner]: part.offer_list.digest for owner, part in self._parts.items()}
+        self._receipts[self.role] = lists
         self._move(ComputeState.COUNTED)
-        told = fields(*(receipt.to_bytes() for receipt in receipts))
-        return self._to_peers(RECEIPTS_ROUND, ShareReceipts(receipts=np.frombuffer(told, dtype=np.uint8)))
+        told = np.frombuffer(list_entries(lists), dtype=np.uint8)
+        return self._to_peers(RECEIPTS_ROUND, ShareReceipts(receipts=told))
 
     def _vote(self) -> list[Message]:
-        roster = roster_of(self.receipts, terms=bytes.fromhex(self.terms.digest), parties=self._parties)
+        held = tuple(self._receipts.values())
+        roster = roster_of(held, terms=bytes.fromhex(self.terms.digest), parties=self._parties)
         if len(roster.lists) < self.terms.quorum:
             raise QuorumMissed(
                 f"{len(roster.lists)} of {len(self.terms.owners)} owners took part; the terms ask for "
@@ -730,13 +717,11 @@ class ComputeParty(Party):
 
     def _log_left_out(self, roster: Roster) -> None:
         """Who acknowledged an offer that is not computed on, and who did not: nobody is left out in silence."""
-        signers: dict[str, set[ComputeRole]] = {}
-        for receipt in self.receipts:
-            signers.setdefault(receipt.context.owner, set()).add(receipt.role)
         for owner in self.terms.owners:
-            signed_by = signers.get(self.terms.cards[owner], set())
-            missing = [role for role in COMPUTE_ROLES if role not in signed_by]
-            if not signed_by or self.terms.cards[owner] in roster.lists or owner in {f.owner for f in self.faults}:
+            card = self.terms.cards[owner]
+            missing = [role for role in COMPUTE_ROLES if card not in self._receipts[role]]
+            unheard = len(missing) == len(COMPUTE_ROLES)
+            if unheard or card in roster.lists or owner in {fault.owner for fault in self.faults}:
                 continue
             reason = f"{' and '.join(missing)} acknowledged no part of it" if missing else "it signed different lists"
             self.faults.append(Flag(owner, f"its offer is not computed on: {reason}"))
@@ -760,8 +745,6 @@ class ComputeParty(Party):
             raise BadDocument("roster", "says at too great length how its signer is reached")
         if vote.role != role or not vote.is_signed_by(self._compute_cards[role]):
             raise BadDocument("roster", f"the {role} did not sign it")
-        if dropped_owners(vote, self.receipts, self._compute_cards):
-            raise BadDocument("roster", "leaves out an owner, or a list, that all compute parties acknowledged")
         if self._roster is not None and vote.roster.digest != self._roster.digest:
             raise BadDocument("roster", "is not the one that follows from the receipts")
         return vote

@@ -109,7 +109,7 @@ class TargetShare:
 
 @dataclass(frozen=True, eq=False)
 class OfferShare:
-    """Owner to each compute party: that party's part of the offer (``trust.shared_offers.OfferPart``)."""
+    """Owner to each compute party: that party's part of the offer (``trust.shares.OfferPart``)."""
 
     kind: ClassVar[str] = "offer-share"
     part: _Bytes
@@ -117,10 +117,10 @@ class OfferShare:
 
 @dataclass(frozen=True, eq=False)
 class ShareReceipts:
-    """Compute party to the others: of whose offers it has its part (``trust.share_receipts.ShareReceipt``).
+    """Compute party to the others: of whose offers it has its part, checked against the owner's list.
 
     Attributes:
-        receipts: one after another, each after its length.
+        receipts: the owner's fingerprint and the digest of its list, owner after owner (``trust.shares.list_entries``).
     """
 
     kind: ClassVar[str] = "share-receipts"
@@ -132,7 +132,7 @@ class RosterVote:
     """Compute party to the others: the roster that follows from all receipts, signed, and where the party is reached.
 
     Attributes:
-        roster: as ``trust.share_receipts.SignedRoster`` travels.
+        roster: as ``trust.shares.SignedRoster`` travels.
         reach: how the other compute parties reach this one's worker, in words of whoever carries out the computation:
             a tunnel's certificate and address; empty in one house.
     """

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, Self, get_args
+from typing import ClassVar, Literal, Self, get_args
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives import hpke
@@ -34,20 +34,17 @@ ACCEPTANCE_CONTEXT = "likeset/acceptance/1"
 LETTER_CONTEXT = "likeset/letter/1"
 RECEIPT_CONTEXT = "likeset/receipt/2"
 LIST_CONTEXT = "likeset/list/1"
-SHARE_RECEIPT_CONTEXT = "likeset/share-receipt/1"
 ROSTER_CONTEXT = "likeset/roster/1"
-
 CONTEXTS = frozenset(
-    {
+    (
         CARD_CONTEXT,
         TERMS_CONTEXT,
         ACCEPTANCE_CONTEXT,
         LETTER_CONTEXT,
         RECEIPT_CONTEXT,
         LIST_CONTEXT,
-        SHARE_RECEIPT_CONTEXT,
         ROSTER_CONTEXT,
-    }
+    )
 )
 """Everything that a card signs. One that is not here cannot be signed: two kinds never share a name by accident."""
 
@@ -61,16 +58,7 @@ def fields(*parts: bytes) -> bytes:
 
 
 def read_fields(data: bytes | memoryview, count: int | None, *, what: str) -> tuple[bytes, ...]:
-    """The parts that ``fields`` put together, and nothing after them.
-
-    Args:
-        data: anything.
-        count: how many parts there must be; None for any number.
-        what: what it should be, for the error.
-
-    Raises:
-        BadDocument: ``fields`` of that many parts never gives these bytes.
-    """
+    """The parts that ``fields`` put together, so many if ``count`` is given; BadDocument if these are other bytes."""
     return tuple(bytes(view) for view in view_fields(data, count, what=what))
 
 
@@ -96,11 +84,7 @@ def view_fields(data: bytes | memoryview, count: int | None, *, what: str) -> li
 
 
 def read_tagged(tag: bytes, data: bytes, count: int) -> tuple[bytes, ...]:
-    """The parts after the first, which must be ``tag``: the words that say what the bytes are.
-
-    Raises:
-        BadDocument: it is something else, or not in the one form that it has.
-    """
+    """The parts after the first, which must be ``tag``: the words that say what the bytes are."""
     what = tag.decode("ascii")
     first, *parts = read_fields(data, count + 1, what=what)
     if first != tag:
@@ -109,14 +93,58 @@ def read_tagged(tag: bytes, data: bytes, count: int) -> tuple[bytes, ...]:
 
 
 def signed(context: str, *parts: bytes) -> bytes:
-    """The bytes that a signature of a kind is over.
-
-    Raises:
-        InvalidArgument: there is no such kind.
-    """
+    """The bytes that a signature of a kind is over."""
     if context not in CONTEXTS:
         raise InvalidArgument("context", context, f"must be one of {', '.join(sorted(CONTEXTS))}")
     return fields(context.encode("ascii"), *parts)
+
+
+class Signed:
+    """A statement that a card signed, in its one form: ``fields(tag, *parts, signature)``.
+
+    Each kind is a frozen dataclass that says what the parts mean, and whose card must have signed them.
+    """
+
+    tag: ClassVar[bytes]
+    context: ClassVar[str]
+    signature: bytes
+
+    @property
+    def parts(self) -> tuple[bytes, ...]:
+        raise NotImplementedError
+
+    @property
+    def signer(self) -> str:
+        """The fingerprint of the card that the statement names as its own."""
+        raise NotImplementedError
+
+    def to_bytes(self) -> bytes:
+        return fields(self.tag, *self.parts, self.signature)
+
+    @classmethod
+    def is_in(cls, data: bytes) -> bool:
+        """Whether bytes say of themselves that they are such a statement; whether they are, reading them tells."""
+        return data.startswith(fields(cls.tag))
+
+    @classmethod
+    def read(cls, data: bytes, count: int, *, most_bytes: int | None = None) -> tuple[bytes, ...]:
+        """So many parts, and the signature, whose length alone is checked."""
+        what = cls.tag.decode("ascii")
+        if most_bytes is not None and len(data) > most_bytes:
+            raise BadDocument(what, f"has {len(data)} bytes; at most {most_bytes} are read")
+        parts = read_tagged(cls.tag, data, count + 1)
+        if len(parts[-1]) != SIGNATURE_BYTES:
+            raise BadDocument(what, "has a signature of another length")
+        return parts
+
+    def is_signed_by(self, card: "Card") -> bool:
+        """Whether the statement names this card, and the card signed it."""
+        return self.signer == card.fingerprint and card.verify(self.context, self.parts, self.signature)
+
+    def check_signed_by(self, card: "Card") -> None:
+        if not self.is_signed_by(card):
+            reason = f"{card.name}'s signature does not hold: it was changed since"
+            raise BadDocument(self.tag.decode("ascii"), reason)
 
 
 SIGNING_KEY_BYTES = 32
@@ -130,11 +158,7 @@ _SMALL_ORDER = {0, 1, _FIELD_PRIME - 1, _ORDER_EIGHT, _FIELD_PRIME - _ORDER_EIGH
 
 
 def check_signing_key(public: bytes, *, what: str) -> bytes:
-    """A public signing key in the one form that it has, for which signatures prove something.
-
-    Raises:
-        BadDocument: it is none.
-    """
+    """A public signing key in the one form that it has, for which signatures prove something."""
     coordinate = int.from_bytes(public, "little") % _SIGN_BIT
     if len(public) != SIGNING_KEY_BYTES or coordinate >= _FIELD_PRIME or coordinate in _SMALL_ORDER:
         raise BadDocument(what, "holds no usable signing key")
@@ -160,10 +184,6 @@ _REMEMBERED = 4096  # the parties of a run, which every letter names
 _SEVERAL = 4  # so many wrong letters are no slip of the pen
 
 
-def fingerprint_of(data: bytes) -> str:
-    return fingerprint_text(hashlib.sha256(data).digest()[:FINGERPRINT_BYTES])
-
-
 @functools.lru_cache(_REMEMBERED)
 def fingerprint_text(data: bytes) -> str:
     if len(data) != FINGERPRINT_BYTES:
@@ -173,11 +193,7 @@ def fingerprint_text(data: bytes) -> str:
 
 @functools.lru_cache(_REMEMBERED)
 def fingerprint_bytes(text: str) -> bytes:
-    """The 25 bytes of a fingerprint in the form that ``fingerprint_text`` gives it.
-
-    Raises:
-        BadDocument: it has another form.
-    """
+    """The 25 bytes of a fingerprint in the form that ``fingerprint_text`` gives it."""
     if _FORM.fullmatch(text) is None:
         raise BadDocument("fingerprint", "must be eight groups of five letters A-Z or 2-7, joined by -")
     return base64.b32decode(text.replace("-", ""))
@@ -185,11 +201,7 @@ def fingerprint_bytes(text: str) -> bytes:
 
 @functools.lru_cache(_REMEMBERED)
 def typed(text: str) -> str:
-    """A fingerprint as a person typed it, in its one form: small letters and missing dashes do no harm.
-
-    Raises:
-        InvalidArgument: it is none; names the group and letter at fault.
-    """
+    """A fingerprint as a person typed it, in its one form: small letters and missing dashes do no harm."""
     letters = _BETWEEN.sub("", text).translate(_LARGE)
     for number, letter in enumerate(letters[:_LETTERS]):
         if letter not in _ALPHABET:
@@ -199,34 +211,6 @@ def typed(text: str) -> str:
         reason = f"has {len(letters)} letters; it must have {_LETTERS}, eight groups of five"
         raise InvalidArgument("fingerprint", text, reason)
     return _grouped(letters)
-
-
-def check_typed(expected: str, actual: str, *, whose: str) -> None:
-    """What a person typed is the fingerprint of the card at hand.
-
-    Args:
-        expected: as it was read out, typed by a person.
-        actual: the card's.
-        whose: the name on the card.
-
-    Raises:
-        InvalidArgument: it is another; names the first group and letter that differ, not what should stand there:
-            that is asked on the telephone, not copied from the card.
-    """
-    expected = typed(expected)
-    pairs = zip(expected.replace("-", ""), actual.replace("-", ""), strict=True)
-    wrong = [number for number, (said, due) in enumerate(pairs) if said != due]
-    if not wrong:
-        return
-    if len(wrong) >= _SEVERAL:
-        reason = (
-            f"is not the fingerprint of {whose}'s card: {len(wrong)} of {_LETTERS} letters differ; this is another card"
-        )
-    else:
-        places = ", ".join(_place(number) for number in wrong)
-        differs = "differs" if len(wrong) == 1 else "differ"
-        reason = f"is not the fingerprint of {whose}'s card: {places} {differs}; ask for it again"
-    raise InvalidArgument("fingerprint", expected, reason)
 
 
 def _grouped(letters: str) -> str:
@@ -265,11 +249,6 @@ class SealingSecret:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The one that ``to_bytes`` wrote.
-
-        Raises:
-            BadDocument: it has another length.
-        """
         if len(data) != SECRET_BYTES:
             raise BadDocument("sealing secret", f"has {len(data)} bytes; {SECRET_BYTES} are needed")
         return cls(
@@ -289,20 +268,12 @@ class SealingSecret:
         """What the X25519 halves of this key and of another one's public half have in common: 32 secret bytes.
 
         Both holders get the same. It is no key: whatever is derived from it must say what for.
-
-        Raises:
-            BadDocument: ``public`` is no sealing key.
         """
         check_sealing_key(public, what="sealing key")
         return self._exchange.exchange(X25519PublicKey.from_public_bytes(public[_KEM_PUBLIC_BYTES:]))
 
     def open(self, ciphertext: bytes | memoryview, *, info: bytes) -> bytes:
-        """What was sealed to the public half with the same ``info``.
-
-        Raises:
-            BadDocument: it was sealed to another key, with another ``info``, or was changed; which of these, nobody
-                can tell.
-        """
+        """What was sealed to the public half with the same ``info``; BadDocument does not tell which was another."""
         try:
             return _SUITE.decrypt(ciphertext, self._both, info)
         except (InvalidTag, ValueError):
@@ -313,11 +284,7 @@ class SealingSecret:
 
 
 def seal(public: bytes, plaintext: bytes, *, info: bytes) -> bytes:
-    """Sealed to whoever has the private half; ``info`` is not in it, and opening needs the same.
-
-    Raises:
-        BadDocument: ``public`` is no sealing key.
-    """
+    """Sealed to whoever has the private half; ``info`` is not in it, and opening needs the same."""
     try:
         kem = MLKEM768PublicKey.from_public_bytes(public[:_KEM_PUBLIC_BYTES])
         exchange = X25519PublicKey.from_public_bytes(public[_KEM_PUBLIC_BYTES:])
@@ -327,11 +294,7 @@ def seal(public: bytes, plaintext: bytes, *, info: bytes) -> bytes:
 
 
 def check_sealing_key(public: bytes, *, what: str) -> bytes:
-    """A public sealing key in the one form that it has; neither half is one that anybody could open.
-
-    Raises:
-        BadDocument: it is none.
-    """
+    """A public sealing key in the one form that it has; neither half is one that anybody could open."""
     kem, exchange = public[:_KEM_PUBLIC_BYTES], public[_KEM_PUBLIC_BYTES:]
     try:
         MLKEM768PublicKey.from_public_bytes(kem)  # checks its numbers
@@ -346,7 +309,7 @@ def check_sealing_key(public: bytes, *, what: str) -> bytes:
 SUITE = "likeset-1"
 """Ed25519; HPKE with ML-KEM-768 and X25519, HKDF-SHA256, ChaCha20-Poly1305; SHA-256. Nothing in it can be chosen."""
 CARD_FILE, SECRET_FILE = "card", "card.secret"
-_TAG, _SECRET_TAG = b"likeset card", b"likeset card secret"
+_SECRET_TAG = b"likeset card secret"
 _TITLE, _SECRET_TITLE = "likeset card 1", "likeset card secret 1"
 _LINE = 76
 _MOST_BYTES = 1 << 16
@@ -359,44 +322,33 @@ _GIVEN_AWAY = (
 
 
 @dataclass(frozen=True)
-class Card:
-    """A party's public half. One that exists is whole: its keys are usable, and its own signature holds.
+class Card(Signed):
+    """A party's public half, signed by itself. One that exists is whole: its keys are usable, its signature holds."""
 
-    Attributes:
-        name: as it calls itself.
-        signing: its Ed25519 key, 32 bytes.
-        sealing: its sealing key, 1216 bytes.
-        signature: over the others, by ``signing``.
-
-    Raises:
-        BadDocument: it is none.
-    """
-
+    tag = b"likeset card"
+    context = CARD_CONTEXT
     name: str
-    signing: bytes = field(repr=False)
-    sealing: bytes = field(repr=False)
+    signing: bytes = field(repr=False)  # Ed25519, 32 bytes
+    sealing: bytes = field(repr=False)  # 1216 bytes
     signature: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        _check_name(self.name)
+        try:
+            checked_name("name", self.name)
+        except InvalidArgument as error:
+            raise BadDocument("card", error.reason, field="name") from None
         check_signing_key(self.signing, what="card")
         check_sealing_key(self.sealing, what="card")
-        if not self.verify(CARD_CONTEXT, _signed_parts(self.name, self.signing, self.sealing), self.signature):
+        if not self.verify(self.context, self.parts, self.signature):
             raise BadDocument("card", "its signature does not hold: something in it was changed")
 
-    def to_bytes(self) -> bytes:
-        return fields(_TAG, *_signed_parts(self.name, self.signing, self.sealing), self.signature)
+    @property
+    def parts(self) -> tuple[bytes, ...]:
+        return _parts_of_card(self.name, self.signing, self.sealing)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The card that ``to_bytes`` wrote.
-
-        Raises:
-            BadDocument: it is none.
-        """
-        if len(data) > _MOST_BYTES:
-            raise BadDocument("card", "is larger than a card can be")
-        suite, name, signing, sealing, signature = read_tagged(_TAG, data, 5)
+        suite, name, signing, sealing, signature = cls.read(data, 4, most_bytes=_MOST_BYTES)
         if suite != SUITE.encode("ascii"):
             raise BadDocument("card", f"is of another suite than {SUITE}, which is the only one known here")
         try:
@@ -407,7 +359,7 @@ class Card:
     @functools.cached_property
     def fingerprint(self) -> str:
         """Eight groups of five letters, over all of it."""
-        return fingerprint_of(self.to_bytes())
+        return fingerprint_text(hashlib.sha256(self.to_bytes()).digest()[:FINGERPRINT_BYTES])
 
     def to_text(self) -> str:
         """As it stands in a file, for people to send around."""
@@ -418,20 +370,11 @@ class Card:
 
 
 def read_card(path: Path) -> Card:
-    """The card in a file.
-
-    Raises:
-        BadDocument: there is none.
-    """
     return card_in(str(path), _text_in(path, missing="there is no such file; ask its party for its card"))
 
 
 def card_in(name: str, text: str) -> Card:
-    """The card in a text; ``name`` stands for it in errors.
-
-    Raises:
-        BadDocument: it is none, or the name or fingerprint above it are of another one.
-    """
+    """The card in a text, under its own name and fingerprint; ``name`` stands for it in errors."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines or lines[0] != _TITLE:
         if lines and lines[0] == _SECRET_TITLE:
@@ -448,36 +391,36 @@ def card_in(name: str, text: str) -> Card:
 
 
 def check_fingerprint(expected: str, card: Card) -> None:
-    """A fingerprint that a person typed is the card's; small letters and missing dashes do no harm.
+    """A fingerprint that a person typed is the card's.
 
-    Raises:
-        InvalidArgument: it is not; names the group and letter that differ.
+    The error names the group and letter that differ, not what should stand there: that is asked on the telephone, not
+    copied from the card.
     """
-    check_typed(expected, card.fingerprint, whose=card.name)
+    expected = typed(expected)
+    pairs = zip(expected.replace("-", ""), card.fingerprint.replace("-", ""), strict=True)
+    wrong = [number for number, (said, due) in enumerate(pairs) if said != due]
+    if not wrong:
+        return
+    if len(wrong) >= _SEVERAL:
+        reason = f"{len(wrong)} of {_LETTERS} letters differ; this is another card"
+    else:
+        places = ", ".join(_place(number) for number in wrong)
+        reason = f"{places} {'differs' if len(wrong) == 1 else 'differ'}; ask for it again"
+    raise InvalidArgument("fingerprint", expected, f"is not the fingerprint of {card.name}'s card: {reason}")
 
 
 class CardSecret:
-    """A party's card with its private halves: the same keys and name always give the same card.
-
-    Attributes:
-        card: the public half.
-        sealing: the private half of the card's sealing key.
-    """
+    """A party's card with its private halves: the same keys and name always give the same card."""
 
     def __init__(self, name: str, signing: Ed25519PrivateKey, sealing: SealingSecret) -> None:
         self.sealing = sealing
         self._signing = signing
         public = signing.public_key().public_bytes_raw()
-        signature = self.sign(CARD_CONTEXT, *_signed_parts(name, public, sealing.public))
+        signature = self.sign(CARD_CONTEXT, *_parts_of_card(name, public, sealing.public))
         self.card = Card(name, public, sealing.public, signature)
 
     @classmethod
     def generate(cls, name: str) -> Self:
-        """A new card of a name, with new keys.
-
-        Raises:
-            InvalidArgument: no party may have that name.
-        """
         checked_name("name", name)
         return cls(name, Ed25519PrivateKey.generate(), SealingSecret.generate())
 
@@ -485,12 +428,7 @@ class CardSecret:
         return self._signing.sign(signed(context, *parts))
 
     def write(self, folder: Path) -> None:
-        """Into a home: ``card``, to be sent around, and ``card.secret``, for nobody else.
-
-        Raises:
-            InvalidArgument: there are keys already.
-            BadDocument: they cannot be written.
-        """
+        """Into a home: ``card``, to be sent around, and ``card.secret``, for nobody else."""
         for file in (SECRET_FILE, CARD_FILE):
             if (folder / file).exists():
                 reason = "is there already, and keys are never overwritten: move it away first, or use another home"
@@ -502,11 +440,7 @@ class CardSecret:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """The keys of a home.
-
-        Raises:
-            BadDocument: there are none, others can read them, they are damaged, or the card is of other keys.
-        """
+        """The keys of a home; nobody else may be able to read them."""
         path = folder / SECRET_FILE
         make = "make them with 'likeset card make'"
         if (folder / CARD_FILE).exists():
@@ -534,15 +468,8 @@ class CardSecret:
         return f"CardSecret({self.card.name!r}, ...)"
 
 
-def _signed_parts(name: str, signing: bytes, sealing: bytes) -> tuple[bytes, ...]:
+def _parts_of_card(name: str, signing: bytes, sealing: bytes) -> tuple[bytes, ...]:
     return SUITE.encode("ascii"), name.encode("ascii"), signing, sealing
-
-
-def _check_name(name: str) -> None:
-    try:
-        checked_name("name", name)
-    except InvalidArgument as error:
-        raise BadDocument("card", error.reason, field="name") from None
 
 
 def _armoured(data: bytes) -> str:
@@ -579,23 +506,14 @@ _LONGEST_REASON = 1000
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A card that a person pinned.
-
-    Attributes:
-        card: the card.
-        role: as what the party may take part in runs with this home.
-        at: when its state last changed (UTC).
-        state: only a ``pinned`` one counts.
-        by: the fingerprint of the card that replaced it; empty if none did.
-        reason: why it was revoked; empty if it was not.
-    """
+    """A card that a person pinned, for parties that take part in runs with this home in a role."""
 
     card: Card
     role: Role
-    at: str
-    state: PinState = "pinned"
-    by: str = ""
-    reason: str = ""
+    at: str  # when its state last changed (UTC)
+    state: PinState = "pinned"  # only such a one counts
+    by: str = ""  # the fingerprint of the card that replaced it
+    reason: str = ""  # why it was revoked
 
 
 class _PinFile(Document):
@@ -613,12 +531,7 @@ _Seen = tuple[int, int, int]  # what changes whenever a file is written anew
 
 
 class Pins:
-    """The pinned cards of a home.
-
-    Args:
-        folder: where they are; made with the first card.
-        note: is told of each change before it is written, and keeps it from being written by raising.
-    """
+    """The pinned cards of a home; ``note`` is told of each change first, and may raise to prevent it."""
 
     def __init__(self, folder: Path, *, note: Callable[[Pin], None] | None = None) -> None:
         self.folder = folder
@@ -626,27 +539,13 @@ class Pins:
         self._known: dict[str, tuple[_Seen, Pin]] = {}  # by the file's name
 
     def pin(self, card: Card, role: Role, *, fingerprint: str | None, now: datetime | None = None) -> Pin:
-        """Pin a card that a person has compared.
-
-        Args:
-            card: the card.
-            role: as what its party may take part.
-            fingerprint: as the party read it out; None where a person has looked at it already.
-            now: when; now if not given.
-
-        Raises:
-            InvalidArgument: the fingerprint is another, or the card or its name may not be pinned (again).
-        """
+        """Pin a card; ``fingerprint`` as the party read it out, None where a person has looked at it already."""
         if fingerprint is not None:
             check_fingerprint(fingerprint, card)
         return self.check_pin(card, role) or self._write(Pin(card, role, _time(now)))
 
     def check_pin(self, card: Card, role: Role) -> Pin | None:
-        """Whether a card may be pinned, before anybody is asked to compare it; its pin if it is pinned already.
-
-        Raises:
-            InvalidArgument: the card or its name may not be pinned (again).
-        """
+        """Raise unless a card may be pinned, before anybody is asked to compare it; its pin if it is pinned already."""
         one_of("role", role, get_args(Role))
         known = self.by_fingerprint(card.fingerprint)
         if known is not None:
@@ -665,11 +564,7 @@ class Pins:
         return min(pinned, key=_age, default=None)  # there is one, unless somebody put an old file back
 
     def by_fingerprint(self, fingerprint: str) -> Pin | None:
-        """The card of a fingerprint, whatever became of it; None if it was never pinned.
-
-        Raises:
-            InvalidArgument: it is no fingerprint.
-        """
+        """The card of a fingerprint, whatever became of it; None if it was never pinned."""
         path = self._path(typed(fingerprint))
         try:
             seen = _seen(path.stat())
@@ -680,24 +575,11 @@ class Pins:
         return self._known_as(path.name, seen) or self._read(path)
 
     def all(self) -> tuple[Pin, ...]:
-        """Every card that was ever pinned, by name and then by when its state changed.
-
-        Raises:
-            BadDocument: a file among them is damaged.
-        """
+        """Every card that was ever pinned, by name and then by when its state changed."""
         return tuple(sorted(self._each(), key=lambda pin: (pin.card.name, *_age(pin))))
 
     def replace(self, card: Card, *, fingerprint: str | None = None, now: datetime | None = None) -> Pin:
-        """Pin a party's new card in place of its old one, for the same role; the old one stays, marked.
-
-        Args:
-            card: the new card, of the same name.
-            fingerprint: as the party read it out; None where a person has looked at it already.
-            now: when; now if not given.
-
-        Raises:
-            InvalidArgument: no card of that name is pinned, or this one may not be pinned again.
-        """
+        """Pin a party's new card in place of its old one, for the same role; the old one stays, marked."""
         if fingerprint is not None:
             check_fingerprint(fingerprint, card)
         before = self.check_replacement(card)
@@ -708,27 +590,14 @@ class Pins:
         return self._write(Pin(card, before.role, _time(now)))
 
     def check_replacement(self, card: Card) -> Pin:
-        """The pin that a party's new card would follow, before anybody is asked to compare; its own if it has one.
-
-        Raises:
-            InvalidArgument: no card of that name is pinned, or this one may not be pinned again.
-        """
+        """The pin that a party's new card would follow, before anybody is asked to compare; its own if it has one."""
         known = self.by_fingerprint(card.fingerprint)
         if known is not None:
             return _pinned_again(known, known.role)
         return self.get(card.name) or self._left_by(card)
 
     def revoke(self, name_or_fingerprint: str, reason: str, *, now: datetime | None = None) -> Pin:
-        """Mark a card as one that never counts again.
-
-        Args:
-            name_or_fingerprint: a pinned card's name, or the fingerprint of any that is here.
-            reason: for those who look later.
-            now: when; now if not given.
-
-        Raises:
-            InvalidArgument: there is no such card.
-        """
+        """Mark a pinned card of a name, or any card of a fingerprint, as one that never counts again."""
         if not reason.strip() or len(reason) > _LONGEST_REASON:
             raise InvalidArgument("reason", f"{len(reason)} letters", f"must have 1 to {_LONGEST_REASON}")
         pin = self.get(name_or_fingerprint) or self._by_typed_fingerprint(name_or_fingerprint)

@@ -5,7 +5,7 @@ import functools
 import hashlib
 import secrets
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, Literal, Self, cast, get_args
 
@@ -26,12 +26,12 @@ from likeset.trust.cards import (
     Card,
     CardSecret,
     SealingSecret,
+    Signed,
     check_sealing_key,
     fields,
     fingerprint_bytes,
     fingerprint_text,
     read_fields,
-    read_tagged,
     seal,
     signed,
     view_fields,
@@ -64,30 +64,16 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What everybody can read on a letter.
+    """What everybody can read on a letter."""
 
-    Attributes:
-        run_id: 16 random bytes of the run.
-        terms: the digest of its terms, 32 bytes.
-        sender: the fingerprint of the writer's card.
-        recipient: that of the reader's.
-        round: of the protocol.
-        number: of this letter among those from this sender to this recipient in the run, from 0.
-        last_received: the digest of the last letter that the sender got from the recipient in the run; zeros if none.
-        commitment: SHA-256 over 32 random bytes and the body, both of which are sealed.
-
-    Raises:
-        BadDocument: a part of it cannot be written.
-    """
-
-    run_id: bytes
-    terms: bytes
-    sender: str
+    run_id: bytes  # 16 random bytes of the run
+    terms: bytes  # their digest
+    sender: str  # fingerprints of the cards
     recipient: str
     round: int
-    number: int
-    last_received: bytes
-    commitment: bytes
+    number: int  # of this letter among those from this sender to this recipient in the run, from 0
+    last_received: bytes  # the digest of the last letter that the sender got from the recipient; zeros if none
+    commitment: bytes  # SHA-256 over 32 random bytes and the body, both of which are sealed
 
     def __post_init__(self) -> None:
         lengths = {"run_id": RUN_ID_BYTES} | dict.fromkeys(("terms", "last_received", "commitment"), DIGEST_BYTES)
@@ -116,11 +102,6 @@ class Header:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The header that ``to_bytes`` wrote.
-
-        Raises:
-            LetterRefused: it has another length, version or suite, or counts beyond all letters.
-        """
         if len(data) != HEADER_BYTES:
             raise LetterRefused(Refusal.FORM)
         version, suite, run_id, terms, sender, recipient, round_, number, last, commitment = _LAYOUT.unpack(data)
@@ -136,25 +117,26 @@ PADDING_STEP = 256
 
 _RANDOM_BYTES = 32
 _LENGTH_BYTES = 8
-_TAG, _STUB_TAG = b"likeset letter", b"likeset stub"
+_TAG = b"likeset letter"
 
 
-@dataclass(frozen=True, slots=True)
-class Stub:
-    """What proves that a letter was written, without what it says.
+@dataclass(frozen=True)
+class Stub(Signed):
+    """What proves that a letter was written, without what it says: its signed header."""
 
-    Attributes:
-        header: of the letter.
-        ciphertext_digest: SHA-256 of what is sealed in it.
-        signature: over both, by the sender's card.
-    """
-
+    tag = b"likeset stub"
+    context = LETTER_CONTEXT
     header: Header
     ciphertext_digest: bytes
     signature: bytes
 
-    def to_bytes(self) -> bytes:
-        return fields(_STUB_TAG, self.header.to_bytes(), self.ciphertext_digest, self.signature)
+    @property
+    def parts(self) -> tuple[bytes, ...]:
+        return self.header.to_bytes(), self.ciphertext_digest
+
+    @property
+    def signer(self) -> str:
+        return self.header.sender
 
     @property
     def digest(self) -> bytes:
@@ -162,40 +144,24 @@ class Stub:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The stub that ``to_bytes`` wrote; whether it is signed is asked of it.
-
-        Raises:
-            BadDocument: it is none.
-        """
-        header, digest, signature = read_tagged(_STUB_TAG, data, 3)
-        if len(digest) != DIGEST_BYTES or len(signature) != SIGNATURE_BYTES:
-            raise BadDocument("likeset stub", "has a digest or a signature of another length")
+        """The stub that ``to_bytes`` wrote; whether it is signed is asked of it."""
+        header, digest, signature = cls.read(data, 2)
+        if len(digest) != DIGEST_BYTES:
+            raise BadDocument("likeset stub", "has a digest of another length")
         try:
             return cls(Header.from_bytes(header), digest, signature)
         except LetterRefused as error:
             raise BadDocument("likeset stub", error.reason) from None
 
-    def is_signed_by(self, card: Card) -> bool:
-        """Whether the header names this card as its sender, and the card signed the letter."""
-        parts = (self.header.to_bytes(), self.ciphertext_digest)
-        return self.header.sender == card.fingerprint and card.verify(LETTER_CONTEXT, parts, self.signature)
-
 
 @dataclass(frozen=True, slots=True)
 class LetterContent:
-    """What was sealed in a letter.
+    """What was sealed in a letter."""
 
-    Attributes:
-        random: 32 bytes without which the commitment says nothing.
-        message: what the sender says.
-        enclosures: what it sends along.
-        padding: how many zeros were after them.
-    """
-
-    random: bytes = field(repr=False)
+    random: bytes = field(repr=False)  # 32 bytes without which the commitment says nothing
     message: bytes = field(repr=False)
     enclosures: tuple[bytes, ...] = field(repr=False)
-    padding: int = field(repr=False)
+    padding: int = field(repr=False)  # how many zeros were after them
 
     @property
     def body(self) -> bytes:
@@ -204,21 +170,13 @@ class LetterContent:
 
 @dataclass(frozen=True)
 class Letter:
-    """A letter as it travels; whether it can be believed, ``open_letter`` says.
-
-    Attributes:
-        header: in the clear.
-        ciphertext: what is sealed; where the letter was read, it lies in ``data``.
-        signature: of the sender.
-        data: all its bytes, to be kept and sent again as they are.
-        content: what was sealed, where this process wrote it; None where the letter was read.
-    """
+    """A letter as it travels; whether it can be believed, ``open_letter`` says."""
 
     header: Header
-    ciphertext: bytes | memoryview = field(repr=False)
+    ciphertext: bytes | memoryview = field(repr=False)  # where the letter was read, it lies in ``data``
     signature: bytes = field(repr=False)
-    data: bytes = field(repr=False)
-    content: LetterContent | None = field(default=None, repr=False, compare=False)
+    data: bytes = field(repr=False)  # all its bytes, to be kept and sent again as they are
+    content: LetterContent | None = field(default=None, repr=False, compare=False)  # where this process wrote it
 
     @functools.cached_property
     def digest(self) -> bytes:
@@ -228,11 +186,6 @@ class Letter:
     @functools.cached_property
     def stub(self) -> Stub:
         return Stub(self.header, hashlib.sha256(self.ciphertext).digest(), self.signature)
-
-
-def is_stub(data: bytes) -> bool:
-    """Whether bytes say of themselves that they are a stub; whether they are one, reading them tells."""
-    return data.startswith(fields(_STUB_TAG))
 
 
 def write_letter(
@@ -251,23 +204,8 @@ def write_letter(
 ) -> Letter:
     """A letter from the holder of a card.
 
-    Args:
-        secret: the writer's.
-        recipient: the reader's card.
-        recipient_key: the reader's sealing key for the run.
-        run_id: of the run, 16 bytes.
-        terms: their digest, 32 bytes.
-        round: of the protocol.
-        number: of this letter from this sender to this recipient in the run; used for one letter only.
-        last_received: digest of the last letter that came from the recipient in the run.
-        message: what to say.
-        enclosures: what to send along.
-        padding_step: the body is filled up to a multiple of so many bytes; where its length depends on rows or on
-            what was sold, take one that hides it.
-
-    Raises:
-        InvalidArgument: ``padding_step`` is below 1.
-        BadDocument: the header cannot be written, or ``recipient_key`` is no sealing key.
+    Its number is used for one letter only. The body is filled up to a multiple of ``padding_step`` bytes: where its
+    length depends on rows or on what was sold, take one that hides it.
     """
     content = padded(secrets.token_bytes(_RANDOM_BYTES), message, enclosures, step=padding_step)
     # Put together at once: each copy of a large message costs as much as half its encryption.
@@ -294,11 +232,7 @@ def padded(random: bytes, message: bytes, enclosures: tuple[bytes, ...] = (), *,
 
 
 def letter_in(data: bytes, *, most_bytes: int) -> Letter:
-    """The letter in some bytes: its size and form only.
-
-    Raises:
-        LetterRefused: it is too large, or none.
-    """
+    """The letter in some bytes: its size and form only."""
     if len(data) > most_bytes:
         raise LetterRefused(Refusal.SIZE)
     try:
@@ -314,16 +248,8 @@ def open_letter(letter: Letter, *, writer: Card, reader: Card, key: SealingSecre
     """What a letter says, if the writer signed it and sealed it to the reader under its header.
 
     Whether it is of the run, the terms, the round and the number that are due is asked of the header, which can be
-    believed from here on.
-
-    Args:
-        letter: any.
-        writer: the card that the terms name for the sender.
-        reader: this home's card.
-        key: its secret for the run.
-
-    Raises:
-        LetterRefused: it cannot be believed.
+    believed from here on. ``writer`` is the card that the terms name for the sender, ``reader`` this home's, ``key``
+    its secret for the run.
     """
     header = letter.header
     if not writer.verify(LETTER_CONTEXT, (header.to_bytes(), letter.stub.ciphertext_digest), letter.signature):
@@ -372,38 +298,31 @@ AcceptingRole = Literal["owner", "curator", "witness"]
 
 MOST_TERMS_BYTES = 1 << 20
 MOST_ACCEPTANCE_BYTES = 1 << 13
-_TERMS_TAG, _ACCEPTANCE_TAG = b"likeset terms", b"likeset acceptance"
 
 
-@dataclass(frozen=True, slots=True)
-class SignedTerms:
-    """An invitation: terms, and who asks.
+@dataclass(frozen=True)
+class SignedTerms(Signed):
+    """An invitation: the canonical JSON of the terms, the consumer's card, and its sealing key for the run."""
 
-    Attributes:
-        text: the canonical JSON of the terms.
-        card: of the consumer.
-        run_key: its sealing key for the run.
-        signature: over all of that, by the card.
-    """
-
+    tag = b"likeset terms"
+    context = TERMS_CONTEXT
     text: str
     card: Card
     run_key: bytes = field(repr=False)
     signature: bytes = field(repr=False)
 
-    def to_bytes(self) -> bytes:
-        return fields(_TERMS_TAG, *self._parts(), self.signature)
+    @property
+    def parts(self) -> tuple[bytes, ...]:
+        return self.text.encode("utf-8"), self.card.to_bytes(), self.run_key
+
+    @property
+    def signer(self) -> str:
+        return self.card.fingerprint
 
     @classmethod
     def from_bytes(cls, data: bytes, *, most_bytes: int = MOST_TERMS_BYTES) -> Self:
-        """The signed terms that ``to_bytes`` wrote, their signature checked.
-
-        Raises:
-            BadDocument: they are none, too large, or changed after they were signed.
-        """
-        if len(data) > most_bytes:
-            raise BadDocument("signed terms", f"have {len(data)} bytes; at most {most_bytes} are read")
-        text, card, run_key, signature = read_tagged(_TERMS_TAG, data, 4)
+        """The signed terms that ``to_bytes`` wrote, their signature checked."""
+        text, card, run_key, signature = cls.read(data, 3, most_bytes=most_bytes)
         try:
             terms = cls(text.decode("utf-8"), Card.from_bytes(card), run_key, signature)
         except UnicodeDecodeError:
@@ -412,90 +331,56 @@ class SignedTerms:
         return terms
 
     def check(self) -> None:
-        """The card signed these terms.
-
-        Raises:
-            BadDocument: it did not.
-        """
-        if not self.card.verify(TERMS_CONTEXT, self._parts(), self.signature):
-            raise BadDocument("signed terms", f"{self.card.name}'s signature does not hold: they were changed since")
+        self.check_signed_by(self.card)
         check_sealing_key(self.run_key, what="signed terms")
-
-    def _parts(self) -> tuple[bytes, ...]:
-        return self.text.encode("utf-8"), self.card.to_bytes(), self.run_key
 
 
 def sign_terms(text: str, secret: CardSecret, run_key: bytes) -> SignedTerms:
-    """Terms, signed by the consumer.
-
-    Args:
-        text: their canonical JSON.
-        secret: the consumer's.
-        run_key: the public half of its sealing key for the run.
-    """
     check_sealing_key(run_key, what="run key")
-    signature = secret.sign(TERMS_CONTEXT, text.encode("utf-8"), secret.card.to_bytes(), run_key)
-    return SignedTerms(text, secret.card, run_key, signature)
+    unsigned = SignedTerms(text, secret.card, run_key, b"")
+    return replace(unsigned, signature=secret.sign(TERMS_CONTEXT, *unsigned.parts))
 
 
-@dataclass(frozen=True, slots=True)
-class Acceptance:
-    """A party takes part in a run under its terms.
+@dataclass(frozen=True)
+class Acceptance(Signed):
+    """A party takes part in a run under its terms, with its card and its sealing key for the run."""
 
-    Attributes:
-        run_id: of the run, 16 bytes.
-        terms: their digest, 32 bytes.
-        role: as what it takes part.
-        party: its name in the terms.
-        card: its card.
-        run_key: its sealing key for the run.
-        signature: over all of that, by the card.
-    """
-
+    tag = b"likeset acceptance"
+    context = ACCEPTANCE_CONTEXT
     run_id: bytes
-    terms: bytes
+    terms: bytes  # their digest
     role: AcceptingRole
-    party: str
+    party: str  # its name in the terms
     card: Card
     run_key: bytes = field(repr=False)
     signature: bytes = field(repr=False)
 
-    def to_bytes(self) -> bytes:
-        return fields(_ACCEPTANCE_TAG, *self._parts(), self.signature)
+    @property
+    def parts(self) -> tuple[bytes, ...]:
+        names = self.role.encode("ascii"), self.party.encode("ascii")
+        return self.run_id, self.terms, *names, self.card.to_bytes(), self.run_key
+
+    @property
+    def signer(self) -> str:
+        return self.card.fingerprint
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The acceptance that ``to_bytes`` wrote, its signature checked.
-
-        Raises:
-            BadDocument: it is none, or was changed after it was signed.
-        """
-        if len(data) > MOST_ACCEPTANCE_BYTES:
-            raise BadDocument("acceptance", "is larger than an acceptance can be")
-        run_id, terms, role, party, card, run_key, signature = read_tagged(_ACCEPTANCE_TAG, data, 7)
+        """The acceptance that ``to_bytes`` wrote, its signature checked."""
+        run_id, terms, role, party, card, run_key, signature = cls.read(data, 6, most_bytes=MOST_ACCEPTANCE_BYTES)
         try:
-            words = role.decode("ascii"), party.decode("ascii")
+            words = cast(AcceptingRole, role.decode("ascii")), party.decode("ascii")
         except UnicodeDecodeError:
             raise BadDocument("acceptance", "has a role or a name that no party has") from None
-        accepted = cls(
-            run_id, terms, cast(AcceptingRole, words[0]), words[1], Card.from_bytes(card), run_key, signature
-        )
+        accepted = cls(run_id, terms, *words, Card.from_bytes(card), run_key, signature)
         accepted.check()
         return accepted
 
     def check(self) -> None:
-        """The card signed this acceptance, and it has the form of one.
-
-        Raises:
-            BadDocument: it did not, or it has not.
-        """
-        if not self.card.verify(ACCEPTANCE_CONTEXT, self._parts(), self.signature):
-            raise BadDocument("acceptance", f"{self.card.name}'s signature does not hold: it was changed since")
-        if (
-            len(self.run_id) != RUN_ID_BYTES
-            or len(self.terms) != DIGEST_BYTES
-            or self.role not in get_args(AcceptingRole)
-        ):
+        """The card signed this acceptance, and it has the form of one."""
+        self.check_signed_by(self.card)
+        lengths = len(self.run_id), len(self.terms)
+        if lengths != (RUN_ID_BYTES, DIGEST_BYTES) or self.role not in get_args(AcceptingRole):
             raise BadDocument("acceptance", "names no run, no terms or no role")
         try:
             checked_name("party", self.party)
@@ -503,44 +388,17 @@ class Acceptance:
             raise BadDocument("acceptance", error.reason, field="party") from None
         check_sealing_key(self.run_key, what="acceptance")
 
-    def _parts(self) -> tuple[bytes, ...]:
-        names = self.role.encode("ascii"), self.party.encode("ascii")
-        return self.run_id, self.terms, *names, self.card.to_bytes(), self.run_key
-
 
 def accept(
     secret: CardSecret, *, run_id: bytes, terms: bytes, role: AcceptingRole, party: str, run_key: bytes
 ) -> Acceptance:
-    """The acceptance of the holder of a card.
-
-    Args:
-        secret: the party's.
-        run_id: of the run.
-        terms: their digest.
-        role: as what it takes part.
-        party: its name in the terms.
-        run_key: the public half of its new sealing key for the run.
-
-    Raises:
-        BadDocument: a part of it cannot be part of an acceptance.
-    """
     unsigned = Acceptance(run_id, terms, role, party, secret.card, run_key, b"")
-    accepted = Acceptance(
-        run_id, terms, role, party, secret.card, run_key, secret.sign(ACCEPTANCE_CONTEXT, *unsigned._parts())
-    )
+    accepted = replace(unsigned, signature=secret.sign(ACCEPTANCE_CONTEXT, *unsigned.parts))
     accepted.check()
     return accepted
 
 
-def is_signed_terms(data: bytes) -> bool:
-    """Whether bytes say of themselves that they are signed terms; whether they are, reading them tells."""
-    return data.startswith(fields(_TERMS_TAG))
-
-
-def is_acceptance(data: bytes) -> bool:
-    """Whether bytes say of themselves that they are an acceptance; whether they are one, reading them tells."""
-    return data.startswith(fields(_ACCEPTANCE_TAG))
-
+is_stub, is_signed_terms, is_acceptance = Stub.is_in, SignedTerms.is_in, Acceptance.is_in
 
 PostKind = Literal["terms", "standing", "acceptance", "letter", "progress", "ending"]
 """What a document is: terms that a consumer signed; a word on whether somebody takes part; an acceptance; a letter, a
@@ -558,16 +416,7 @@ _REMEMBERED = 4096  # pairs of one process
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """What one party leaves for another.
-
-    Attributes:
-        kind: of the document.
-        terms: the digest of the terms that it belongs to, 32 bytes.
-        document: what is left.
-
-    Raises:
-        BadDocument: there is no such kind, or the digest has another length.
-    """
+    """What one party leaves for another: a document, and the digest of the terms that it belongs to."""
 
     kind: PostKind
     terms: bytes
@@ -589,23 +438,14 @@ class _Way:
 
 @dataclass(frozen=True, eq=False)
 class PairKeys:
-    """What two parties share: where they leave posts for one another, and how these are wrapped.
-
-    Attributes:
-        outgoing_folder: where this home writes and the other one reads: 32 small letters and digits.
-        incoming_folder: where the other one writes.
-    """
+    """What two parties share: where they leave posts for one another, and how these are wrapped."""
 
     _outgoing: _Way
     _incoming: _Way
 
     @classmethod
     def between(cls, own: CardSecret, other: Card) -> Self:
-        """The keys of a home and another party; computed once in each process.
-
-        Raises:
-            InvalidArgument: it is the home's own card.
-        """
+        """The keys of a home and another party; computed once in each process."""
         if own.card.sealing == other.sealing:
             raise InvalidArgument("card", other.name, "is this home's own, and nobody leaves posts for themselves")
         return cls(*_ways(own, other))
@@ -622,19 +462,11 @@ class PairKeys:
         return _wrap(self._outgoing, post)
 
     def unwrap(self, data: bytes) -> Post:
-        """A post that the other one left.
-
-        Raises:
-            BadDocument: it is none; who wrote it instead, nobody can tell.
-        """
+        """A post that the other one left; where it is none, nobody can tell who wrote it instead."""
         return _unwrap(self._incoming, data)
 
     def unwrap_own(self, data: bytes) -> Post:
-        """A post that this home left for the other one, or the other one in its name: they have the same key.
-
-        Raises:
-            BadDocument: it is none.
-        """
+        """A post that this home left for the other one, or the other one in its name: they have the same key."""
         return _unwrap(self._outgoing, data)
 
 

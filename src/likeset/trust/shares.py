@@ -4,7 +4,7 @@ import functools
 import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Literal, Protocol, Self
 
@@ -21,10 +21,9 @@ from likeset.trust.cards import (
     FINGERPRINT_BYTES,
     LIST_CONTEXT,
     ROSTER_CONTEXT,
-    SHARE_RECEIPT_CONTEXT,
-    SIGNATURE_BYTES,
     Card,
     CardSecret,
+    Signed,
     fields,
     fingerprint_bytes,
     fingerprint_text,
@@ -53,18 +52,10 @@ _ON_THE_WIRE = np.dtype(">u8")
 
 @dataclass(frozen=True, slots=True)
 class SlotLayout:
-    """Which word of a slot means what: row, one-hot label, valid, random.
+    """Which word of a slot means what: row, one-hot label, valid, random."""
 
-    Attributes:
-        columns: how many numbers a row has.
-        classes: how many classes a label may be of; 0 where labels are no categories, or none are used.
-
-    Raises:
-        InvalidArgument: there is no such layout.
-    """
-
-    columns: int
-    classes: int
+    columns: int  # how many numbers a row has
+    classes: int  # how many classes a label may be of; 0 where labels are no categories, or none are used
 
     def __post_init__(self) -> None:
         if self.columns < 1 or self.classes < 0:
@@ -97,11 +88,7 @@ class SlotLayout:
 
 
 def fixed_point(rows: Rows) -> Words:
-    """Numbers as words: the nearest multiple of 2^-16, ties to even.
-
-    Raises:
-        InvalidArgument: a number is larger than any that can be shared, or is none.
-    """
+    """Numbers as words: the nearest multiple of 2^-16, ties to even."""
     numbers = np.asarray(rows, dtype=np.float64)
     if not _within(numbers).all():
         reason = f"must be finite and at most {LARGEST_ENTRY:.0f} in size to be shared; declare smaller weights"
@@ -119,21 +106,10 @@ def _within(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
         return np.asarray(np.abs(numbers) <= LARGEST_ENTRY)
 
 
-def from_fixed_point(words: Words) -> NDArray[np.float64]:
-    return np.ascontiguousarray(words).view(np.int64).astype(np.float64) * 2.0**-FRACTION_BITS
-
-
 def slot_words(layout: SlotLayout, rows: Rows, classes: NDArray[np.int64], *, slots: int) -> Words:
     """Rows and labels as words, with the random words still zero; slots after the last row are empty, all of them 0.
 
-    Args:
-        layout: of a slot.
-        rows: encoded, one line each.
-        classes: the class of each row's label, from 0; empty where the layout has no classes.
-        slots: how many slots there are.
-
-    Raises:
-        InvalidArgument: there are more rows than slots, or they do not fit the layout.
+    ``classes`` are those of the rows' labels, from 0; empty where the layout has no classes.
     """
     numbers = np.asarray(rows)
     if numbers.ndim != 2 or numbers.shape[1] != layout.columns or len(numbers) > slots:
@@ -180,14 +156,7 @@ def checksums(layout: SlotLayout, words: Words, coefficients: Words) -> Words:
 
     Two rows that differ have the same one with probability 2^(t - 64) over uniform coefficients, where 2^t is the
     largest power of two that divides every difference; no row with large words counts in the program, so t is small.
-
-    Args:
-        layout: of a slot.
-        words: of the slots.
-        coefficients: one for each word that is checked, drawn jointly after inputs were fixed.
-
-    Raises:
-        InvalidArgument: there are more or fewer coefficients.
+    The coefficients, one for each word that is checked, are drawn jointly after inputs were fixed.
     """
     checked = words[:, layout.checked]
     if coefficients.shape != (checked.shape[1],) or coefficients.dtype != np.uint64:
@@ -201,11 +170,7 @@ def word_bytes(words: Words) -> bytes:
 
 
 def words_in(data: bytes | memoryview, *, width: int) -> Words:
-    """The words that ``word_bytes`` wrote: so many in a line.
-
-    Raises:
-        BadDocument: they do not fill lines of that width.
-    """
+    """The words that ``word_bytes`` wrote: so many in a line."""
     if len(data) % (WORD_BYTES * width):
         raise BadDocument("shares", f"do not consist of lines of {width} words")
     words: NDArray[Any] = np.frombuffer(data, dtype=_ON_THE_WIRE)
@@ -221,20 +186,11 @@ _ROW_TAG, _OFFER_TAG = b"likeset row", b"likeset offer"
 
 @dataclass(frozen=True)
 class OfferContext:
-    """Whose offer it is, under which terms, and who computes on it: bound into every key, commitment and signature.
+    """Whose offer it is, under which terms, and who computes on it: bound into every key, commitment and signature."""
 
-    Attributes:
-        terms: their digest, 32 bytes; it names the run, too.
-        owner: the fingerprint of the owner's card.
-        parties: those of the compute parties' cards: curator, consumer and witness.
-
-    Raises:
-        BadDocument: a part of it is none.
-    """
-
-    terms: bytes
-    owner: str
-    parties: tuple[str, ...]
+    terms: bytes  # their digest; it names the run, too
+    owner: str  # the fingerprint of the owner's card
+    parties: tuple[str, ...]  # those of curator, consumer and witness
 
     def __post_init__(self) -> None:
         if len(self.terms) != DIGEST_BYTES or len(self.parties) != len(COMPUTE_ROLES):
@@ -245,13 +201,6 @@ class OfferContext:
         if len(set(everybody)) != len(everybody):
             raise BadDocument("offer", "has a party in two roles: an owner never computes, and nobody computes twice")
 
-    @property
-    def consumer(self) -> str:
-        return self.fingerprint_of("consumer")
-
-    def fingerprint_of(self, role: ComputeRole) -> str:
-        return self.parties[COMPUTE_ROLES.index(role)]
-
     def parts(self) -> tuple[bytes, bytes, bytes]:
         """Terms, owner and parties, as they stand in documents."""
         parties = b"".join(map(fingerprint_bytes, self.parties))
@@ -261,7 +210,7 @@ class OfferContext:
     def row_names(self) -> tuple[bytes, bytes]:
         """How keys of slots and sealed records begin: tag, terms, owner; and for records also the consumer."""
         key = fields(_ROW_TAG, self.terms, fingerprint_bytes(self.owner))
-        return key, key + fields(fingerprint_bytes(self.consumer))
+        return key, key + fields(fingerprint_bytes(self.parties[COMPUTE_ROLES.index("consumer")]))
 
     @functools.cached_property
     def digest(self) -> bytes:
@@ -282,16 +231,7 @@ def seal_record(
 ) -> bytes:
     """A record in its envelope; an empty one stands for a slot without a row, and looks like any other.
 
-    Args:
-        record: at most ``record_bytes`` long.
-        context: of the offer.
-        slot: its number.
-        key: K of the offer, 32 bytes.
-        random: r of the slot, 32 bytes, drawn for this record and never used for another.
-        record_bytes: how long a record may be, by the terms.
-
-    Raises:
-        InvalidArgument: the record is longer.
+    ``key`` is K of the offer, ``random`` is r of the slot, drawn for this record and never used for another.
     """
     if len(record) > record_bytes:
         raise InvalidArgument("record", f"{len(record)} bytes", f"must have at most {record_bytes}, as the terms say")
@@ -301,11 +241,7 @@ def seal_record(
 
 
 def open_envelope(envelope: bytes, *, context: OfferContext, slot: int, key: bytes, random: bytes) -> bytes:
-    """The record in an envelope; empty where the slot has no row.
-
-    Raises:
-        BadDocument: it was not sealed with this key and this random for this slot, or not in the form of a record.
-    """
+    """The record in an envelope; empty where the slot has no row."""
     cipher = ChaCha20Poly1305(_slot_key(context, slot, key, random))
     try:
         plaintext = cipher.decrypt(_NONCE, envelope, _associated(context, slot))
@@ -336,7 +272,7 @@ def new_salts(count: int) -> list[bytes]:
 
 
 MOST_SLOTS = 1 << 20
-_LIST_TAG, _SHARE_TAG, _SLOT_TAG = b"likeset list", b"likeset share", b"likeset slot"
+_SHARE_TAG, _SLOT_TAG = b"likeset share", b"likeset slot"
 
 
 class OfferFault(StrEnum):
@@ -356,13 +292,7 @@ class OfferFault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SlotDigests:
-    """What a leaf is made of.
-
-    Attributes:
-        commitments: to the share of each compute party, in their order.
-        random: SHA-256 of r.
-        envelope: SHA-256 of the envelope.
-    """
+    """What a leaf is made of: commitments to the share of each compute party, SHA-256 of r and of the envelope."""
 
     SIZE: ClassVar = DIGEST_BYTES * (len(COMPUTE_ROLES) + 2)
     commitments: tuple[bytes, ...]
@@ -374,11 +304,6 @@ class SlotDigests:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The digests that ``to_bytes`` wrote.
-
-        Raises:
-            BadDocument: there are more or fewer.
-        """
         if len(data) != cls.SIZE:
             raise BadDocument("digests of a slot", f"must have {cls.SIZE} bytes")
         digests = [data[start : start + DIGEST_BYTES] for start in range(0, len(data), DIGEST_BYTES)]
@@ -390,25 +315,14 @@ class SlotDigests:
 
 
 class ShareCommitments:
-    """Commitments to one party's shares of an offer: the digest of tag, offer, slot, role, salt and share, as fields.
-
-    Args:
-        context: of the offer.
-        role: whose shares they are.
-    """
+    """Commitments to one party's shares of an offer: digests of tag, offer, slot, role, salt and share, as fields."""
 
     def __init__(self, context: OfferContext, role: ComputeRole) -> None:
         self._begun = hashlib.sha256(fields(_SHARE_TAG, context.digest))
         self._role = fields(role.encode("ascii"))
 
     def of(self, slot: int, *, salt: bytes, share: bytes | memoryview) -> bytes:
-        """To the share of a slot; the salt goes to that party only.
-
-        Args:
-            slot: its number.
-            salt: 32 random bytes.
-            share: its words, as they travel.
-        """
+        """To the share of a slot, as it travels; the salt goes to that party only."""
         hashed = self._begun.copy()
         hashed.update(fields(index_bytes(slot)) + self._role + fields(salt) + len(share).to_bytes(8, "big"))
         hashed.update(share)  # as of fields, without a copy of it
@@ -428,20 +342,12 @@ class ShareCommitments:
 
 
 @dataclass(frozen=True)
-class OfferList:
-    """What an owner signed about its offer; whether it did, ``is_signed_by`` says.
+class OfferList(Signed):
+    """What an owner signed about its offer: SHA-256 of K, and a leaf of 32 bytes for each slot."""
 
-    Attributes:
-        context: whose offer it is, under which terms, and who computes.
-        key_digest: SHA-256 of K.
-        leaves: 32 bytes for each slot.
-        signature: over all of that, by the owner's card.
-
-    Raises:
-        BadDocument: it has not the form of one.
-    """
-
-    context: OfferContext
+    tag = b"likeset list"
+    context = LIST_CONTEXT
+    offer: OfferContext
     key_digest: bytes
     leaves: bytes = field(repr=False)
     signature: bytes = field(repr=False)
@@ -449,8 +355,16 @@ class OfferList:
     def __post_init__(self) -> None:
         if len(self.leaves) % DIGEST_BYTES or not 1 <= self.slots <= MOST_SLOTS:
             raise BadDocument("list", f"must have leaves of {DIGEST_BYTES} bytes for 1 to {MOST_SLOTS} slots")
-        if len(self.key_digest) != DIGEST_BYTES or len(self.signature) not in (0, SIGNATURE_BYTES):
-            raise BadDocument("list", "has a digest or a signature of another length")
+        if len(self.key_digest) != DIGEST_BYTES:
+            raise BadDocument("list", "has a digest of another length")
+
+    @property
+    def parts(self) -> tuple[bytes, ...]:
+        return *self.offer.parts(), self.key_digest, index_bytes(self.slots), self.leaves
+
+    @property
+    def signer(self) -> str:
+        return self.offer.owner
 
     @property
     def slots(self) -> int:
@@ -458,53 +372,31 @@ class OfferList:
 
     @functools.cached_property
     def digest(self) -> bytes:
-        """By which receipts and rosters name it: over what is signed, so another signature of it changes nothing."""
-        return hashlib.sha256(signed(LIST_CONTEXT, *self._parts())).digest()
-
-    def is_signed_by(self, card: Card) -> bool:
-        named = self.context.owner == card.fingerprint
-        return named and card.verify(LIST_CONTEXT, self._parts(), self.signature)
-
-    def to_bytes(self) -> bytes:
-        return fields(_LIST_TAG, *self._parts(), self.signature)
+        """By which rosters name it: over what is signed, so another signature of it changes nothing."""
+        return hashlib.sha256(signed(LIST_CONTEXT, *self.parts)).digest()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The list that ``to_bytes`` wrote; whether it is signed is asked of it.
-
-        Raises:
-            BadDocument: it is none.
-        """
-        terms, owner, parties, key_digest, slots, leaves, signature = read_tagged(_LIST_TAG, data, 7)
-        made = cls(context_in(terms, owner, parties), key_digest, leaves, signature)
-        if slots != index_bytes(made.slots) or not signature:
-            raise BadDocument("likeset list", "has another number of leaves than it says, or no signature")
+        """The list that ``to_bytes`` wrote; whether it is signed is asked of it."""
+        terms, owner, parties, key_digest, slots, leaves, signature = cls.read(data, 6)
+        offer = OfferContext(terms, fingerprint_text(owner), _fingerprints_in(parties))
+        made = cls(offer, key_digest, leaves, signature)
+        if slots != index_bytes(made.slots):
+            raise BadDocument("likeset list", "has another number of leaves than it says")
         return made
 
-    def _parts(self) -> tuple[bytes, ...]:
-        return *self.context.parts(), self.key_digest, index_bytes(self.slots), self.leaves
 
-
-def sign_list(secret: CardSecret, context: OfferContext, *, key: bytes, leaves: bytes) -> OfferList:
-    """The list of an offer, signed by its owner: once for a run, and never another one.
-
-    Raises:
-        InvalidArgument: the card is another than the context names for the owner.
-    """
-    if secret.card.fingerprint != context.owner:
+def sign_list(secret: CardSecret, offer: OfferContext, *, key: bytes, leaves: bytes) -> OfferList:
+    """The list of an offer, signed by its owner: once for a run, and never another one."""
+    if secret.card.fingerprint != offer.owner:
         raise InvalidArgument("secret", secret.card.name, "is the card of another party than the offer's owner")
-    unsigned = OfferList(context, hashlib.sha256(key).digest(), leaves, b"")
-    return OfferList(context, unsigned.key_digest, leaves, secret.sign(LIST_CONTEXT, *unsigned._parts()))
+    unsigned = OfferList(offer, hashlib.sha256(key).digest(), leaves, b"")
+    return replace(unsigned, signature=secret.sign(LIST_CONTEXT, *unsigned.parts))
 
 
-def context_in(terms: bytes, owner: bytes, parties: bytes) -> OfferContext:
-    """The context that documents name by these parts.
-
-    Raises:
-        BadDocument: they name none.
-    """
-    named = [parties[start : start + FINGERPRINT_BYTES] for start in range(0, len(parties), FINGERPRINT_BYTES)]
-    return OfferContext(terms, fingerprint_text(owner), tuple(map(fingerprint_text, named)))
+def _fingerprints_in(data: bytes) -> tuple[str, ...]:
+    pieces = range(0, len(data), FINGERPRINT_BYTES)
+    return tuple(fingerprint_text(data[start : start + FINGERPRINT_BYTES]) for start in pieces)
 
 
 _PART_TAG = b"likeset part"
@@ -512,13 +404,7 @@ _PART_TAG = b"likeset part"
 
 @dataclass(frozen=True, slots=True)
 class OfferShape:
-    """How large an offer is, by the terms: the same for every owner, whatever its rows.
-
-    Attributes:
-        layout: of a slot's words.
-        slots: how many there are.
-        record_bytes: how long a record may be; every envelope has room for as much.
-    """
+    """How large an offer is, by the terms: the same for every owner, whatever its rows."""
 
     layout: SlotLayout
     slots: int
@@ -535,55 +421,28 @@ class OfferShape:
 
 @dataclass(frozen=True)
 class OfferPart:
-    """What one compute party gets of an offer, sealed to it alone.
-
-    Attributes:
-        role: whose part it is.
-        offer_list: what the owner signed.
-        digests: of all slots, as ``SlotDigests`` has them, one after another.
-        salts: of the commitments to this party's shares, 32 bytes for each slot.
-        share: this party's words of all slots, as they travel.
-        key: K, for the consumer; empty for others.
-        envelopes: of all slots, one after another, for the curator; empty for others.
-    """
+    """What one compute party gets of an offer, sealed to it alone."""
 
     role: ComputeRole
     offer_list: OfferList
-    digests: bytes = field(repr=False)
-    salts: bytes = field(repr=False)
-    share: bytes = field(repr=False)
-    key: bytes = field(repr=False)
-    envelopes: bytes = field(repr=False)
+    digests: bytes = field(repr=False)  # of all slots, as ``SlotDigests`` has them
+    salts: bytes = field(repr=False)  # of the commitments to this party's shares
+    share: bytes = field(repr=False)  # this party's words of all slots, as they travel
+    key: bytes = field(repr=False)  # K, for the consumer; empty for others
+    envelopes: bytes = field(repr=False)  # of all slots, for the curator; empty for others
 
     def to_bytes(self) -> bytes:
-        listed = self.offer_list.to_bytes()
-        return fields(
-            _PART_TAG,
-            self.role.encode("ascii"),
-            listed,
-            self.digests,
-            self.salts,
-            self.share,
-            self.key,
-            self.envelopes,
-        )
+        parts = self.digests, self.salts, self.share, self.key, self.envelopes
+        return fields(_PART_TAG, self.role.encode("ascii"), self.offer_list.to_bytes(), *parts)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The part that ``to_bytes`` wrote; whether it can be believed, ``check_part`` says.
-
-        Raises:
-            OfferRefused: it is none.
-        """
+        """The part that ``to_bytes`` wrote; whether it can be believed, ``check_part`` says."""
         try:
             role, listed, *rest = read_tagged(_PART_TAG, data, 7)
-            offer_list = OfferList.from_bytes(listed)
-            word = role.decode("ascii")
-        except (BadDocument, UnicodeDecodeError):
+            return cls(_role_in(role), OfferList.from_bytes(listed), *rest)
+        except BadDocument:
             raise OfferRefused(OfferFault.FORM) from None
-        if word not in COMPUTE_ROLES:
-            raise OfferRefused(OfferFault.FORM)
-        return cls(word, offer_list, *rest)
 
     def words(self, layout: SlotLayout) -> Words:
         """This party's share, one line for each slot: what goes into the computation, as it is."""
@@ -593,13 +452,6 @@ class OfferPart:
         size = SlotDigests.SIZE
         return SlotDigests.from_bytes(self.digests[size * slot : size * (slot + 1)])
 
-    def share_of(self, slot: int) -> bytes:
-        """This party's words of one slot, as they travel."""
-        return _piece(self.share, slot, self.offer_list.slots)
-
-    def salt_of(self, slot: int) -> bytes:
-        return _piece(self.salts, slot, self.offer_list.slots)
-
     def envelope_of(self, slot: int) -> bytes:
         return _piece(self.envelopes, slot, self.offer_list.slots)
 
@@ -608,10 +460,8 @@ class OfferPart:
 class SharedOffer:
     """Everything that an owner stores, in one transaction, before a byte of it leaves.
 
-    Attributes:
-        parts: what each compute party gets. All else follows from them: r of a slot is the sum of the last words of
-            all shares, K is in the consumer's part, envelopes are in the curator's.
-        slot_of_row: in which slot each of the given rows lies; secret, and only its owner needs it.
+    All else follows from the parts: r of a slot is the sum of the last words of all shares, K is in the consumer's
+    part, envelopes are in the curator's. In which slot each row lies is secret, and only its owner needs it.
     """
 
     parts: Mapping[ComputeRole, OfferPart] = field(repr=False)
@@ -633,18 +483,8 @@ def share_offer(
 ) -> SharedOffer:
     """An owner's offer: shares for every compute party, envelopes, the signed list.
 
-    The given rows lie in a secret order among as many slots as the terms say; the others are empty.
-
-    Args:
-        secret: the owner's.
-        context: of the offer.
-        shape: how large it is.
-        rows: encoded, at most one for each slot.
-        classes: the class of each row's label; empty where the layout has none.
-        records: of each row, with the owner's handle inside.
-
-    Raises:
-        InvalidArgument: rows, labels and records do not belong together, or do not fit; nothing was made.
+    The given rows lie in a secret order among as many slots as the terms say; the others are empty. Records have the
+    owner's handles inside.
 
     Privacy contract:
         Protects:  every row, label, record and how many slots are empty.
@@ -664,7 +504,17 @@ def share_offer(
     key, randoms = os.urandom(KEY_BYTES), os.urandom(RANDOM_BYTES * shape.slots)
     words[:, shape.layout.random] = words_in(randoms, width=RANDOM_WORDS)
     in_slots = [records[row] if row < len(records) else b"" for row in order.tolist()]
-    envelopes = _sealed(in_slots, context=context, key=key, randoms=randoms, record_bytes=shape.record_bytes)
+    envelopes = [
+        seal_record(
+            record,
+            context=context,
+            slot=slot,
+            key=key,
+            random=_piece(randoms, slot, shape.slots),
+            record_bytes=shape.record_bytes,
+        )
+        for slot, record in enumerate(in_slots)
+    ]
     shares = [word_bytes(share) for share in split_words(words)]
     parts = _parts(secret, context, shape, key=key, randoms=randoms, envelopes=envelopes, shares=shares)
     return SharedOffer(parts, np.argsort(order)[: len(records)])
@@ -713,37 +563,13 @@ def _leaves(context: OfferContext, digests: Sequence[SlotDigests]) -> bytes:
     return b"".join(slot_digests.leaf(context, slot) for slot, slot_digests in enumerate(digests))
 
 
-def _sealed(
-    records: Sequence[bytes], *, context: OfferContext, key: bytes, randoms: bytes, record_bytes: int
-) -> list[bytes]:
-    return [
-        seal_record(
-            record,
-            context=context,
-            slot=slot,
-            key=key,
-            random=_piece(randoms, slot, len(records)),
-            record_bytes=record_bytes,
-        )
-        for slot, record in enumerate(records)
-    ]
-
-
 def check_part(part: OfferPart, *, context: OfferContext, role: ComputeRole, owner: Card, shape: OfferShape) -> None:
-    """A part of an offer belongs to what its owner signed: whoever says so with a receipt can open it later.
+    """Raise unless a part of an offer belongs to what its owner signed; otherwise the offer counts as absent.
 
-    Args:
-        part: from the owner.
-        context: that the terms give this owner's offer.
-        role: of the party that checks.
-        owner: the card that the terms name for the owner.
-        shape: of an offer, by the terms.
-
-    Raises:
-        OfferRefused: it does not; the offer then counts as absent.
+    ``context``, ``owner`` and ``shape`` are those that the terms give this owner's offer, ``role`` is the reader's.
     """
     listed, slots = part.offer_list, shape.slots
-    if listed.context != context or owner.fingerprint != context.owner:
+    if listed.offer != context or owner.fingerprint != context.owner:
         raise OfferRefused(OfferFault.CONTEXT)
     if not listed.is_signed_by(owner):
         raise OfferRefused(OfferFault.SIGNATURE)
@@ -769,7 +595,7 @@ def check_part(part: OfferPart, *, context: OfferContext, role: ComputeRole, own
 
 
 def _check_secrets(part: OfferPart, digests: Sequence[SlotDigests]) -> None:
-    context, role = part.offer_list.context, part.role
+    context, role = part.offer_list.offer, part.role
     place = COMPUTE_ROLES.index(role)
     if ShareCommitments(context, role).of_all(part.salts, part.share) != [one.commitments[place] for one in digests]:
         raise OfferRefused(OfferFault.SHARE)
@@ -785,10 +611,6 @@ def repeated_between(parts: Mapping[str, OfferPart], shape: OfferShape) -> tuple
 
     By chance that happens with probability below 2^-200. Which of the two copied is not told by it: both offers are
     to be left out.
-
-    Args:
-        parts: checked ones, one of each owner, by its name.
-        shape: of an offer.
     """
     seen: dict[bytes, str] = {}
     pairs: set[tuple[str, str]] = set()
@@ -812,92 +634,35 @@ def _piece(data: bytes, slot: int, slots: int) -> bytes:
     return data[size * slot : size * (slot + 1)]
 
 
-_RECEIPT_TAG, _ROSTER_TAG = b"likeset share receipt", b"likeset roster"
 _ENTRY_BYTES = FINGERPRINT_BYTES + DIGEST_BYTES
 
-
-@dataclass(frozen=True, slots=True)
-class ShareReceipt:
-    """A compute party has its part of an offer, checked it against the owner's list, and can open it.
-
-    Attributes:
-        context: of the offer.
-        role: of the party.
-        list_digest: of the owner's list.
-        signature: over all of that, by the party's card.
-    """
-
-    context: OfferContext
-    role: ComputeRole
-    list_digest: bytes
-    signature: bytes = field(repr=False)
-
-    def is_signed_by(self, card: Card) -> bool:
-        named = self.context.fingerprint_of(self.role) == card.fingerprint
-        return named and card.verify(SHARE_RECEIPT_CONTEXT, self._parts(), self.signature)
-
-    def to_bytes(self) -> bytes:
-        return fields(_RECEIPT_TAG, *self._parts(), self.signature)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """The receipt that ``to_bytes`` wrote; whether it is signed is asked of it.
-
-        Raises:
-            BadDocument: it is none.
-        """
-        *named, word, digest, signature = read_tagged(_RECEIPT_TAG, data, 6)
-        context = context_in(*named)
-        role = _role_in(word)
-        if len(digest) != DIGEST_BYTES or len(signature) != SIGNATURE_BYTES:
-            raise BadDocument("share receipt", "has a digest or a signature of another length")
-        return cls(context, role, digest, signature)
-
-    def _parts(self) -> tuple[bytes, ...]:
-        return *self.context.parts(), self.role.encode("ascii"), self.list_digest
+Lists = Mapping[str, bytes]
+"""Of owners, by the fingerprints of their cards, the digests of their lists."""
 
 
-def sign_receipt(
-    secret: CardSecret, part: OfferPart, *, context: OfferContext, role: ComputeRole, owner: Card, shape: OfferShape
-) -> ShareReceipt:
-    """A compute party's receipt for its part of an offer, once everything in it was checked.
+def list_entries(lists: Lists) -> bytes:
+    """As they travel: owner and digest, in the order of fingerprints."""
+    return b"".join(sorted(fingerprint_bytes(owner) + digest for owner, digest in lists.items()))
 
-    Args:
-        secret: of the party.
-        part: from the owner.
-        context: that the terms give this owner's offer.
-        role: of the party.
-        owner: the card that the terms name for the owner.
-        shape: of an offer, by the terms.
 
-    Raises:
-        OfferRefused: the part does not belong to what the owner signed; the offer then counts as absent.
-        InvalidArgument: the card is another than the context names for the role.
-    """
-    if secret.card.fingerprint != context.fingerprint_of(role):
-        raise InvalidArgument("secret", secret.card.name, f"is not the card of the {role}")
-    check_part(part, context=context, role=role, owner=owner, shape=shape)
-    unsigned = ShareReceipt(context, role, part.offer_list.digest, b"")
-    signature = secret.sign(SHARE_RECEIPT_CONTEXT, *unsigned._parts())
-    return ShareReceipt(context, role, unsigned.list_digest, signature)
+def lists_in(entries: bytes) -> Lists:
+    """The lists that ``list_entries`` wrote."""
+    if len(entries) % _ENTRY_BYTES:
+        raise BadDocument("roster", "has entries of another length")
+    lines = [entries[start : start + _ENTRY_BYTES] for start in range(0, len(entries), _ENTRY_BYTES)]
+    lists = {fingerprint_text(line[:FINGERPRINT_BYTES]): line[FINGERPRINT_BYTES:] for line in lines}
+    if list_entries(lists) != entries:
+        raise BadDocument("roster", "names an owner twice, or owners out of order")
+    return lists
 
 
 @dataclass(frozen=True)
 class Roster:
-    """Whose offers a run computes on.
-
-    Attributes:
-        terms: the digest of the terms.
-        parties: fingerprints of the compute parties, in their order.
-        lists: of each owner, by the fingerprint of its card, the digest of its list.
-
-    Raises:
-        BadDocument: a part of it is none.
-    """
+    """Whose offers a run computes on, and who computes (fingerprints, in the order of roles)."""
 
     terms: bytes
     parties: tuple[str, ...]
-    lists: Mapping[str, bytes]
+    lists: Lists
 
     def __post_init__(self) -> None:
         if len(self.terms) != DIGEST_BYTES or len(self.parties) != len(COMPUTE_ROLES):
@@ -912,89 +677,51 @@ class Roster:
         return hashlib.sha256(signed(ROSTER_CONTEXT, *self.parts())).digest()
 
     def parts(self) -> tuple[bytes, ...]:
-        """Terms, parties and the owners' lists, in the order of the owners' fingerprints."""
-        entries = sorted((fingerprint_bytes(owner), digest) for owner, digest in self.lists.items())
-        return self.terms, b"".join(map(fingerprint_bytes, self.parties)), b"".join(map(b"".join, entries))
+        return self.terms, b"".join(map(fingerprint_bytes, self.parties)), list_entries(self.lists)
 
 
-@dataclass(frozen=True, slots=True)
-class SignedRoster:
-    """A roster, as one compute party signed it.
+@dataclass(frozen=True)
+class SignedRoster(Signed):
+    """A roster, as the compute party of a role signed it."""
 
-    Attributes:
-        roster: what it says.
-        role: of the party.
-        signature: by its card.
-    """
-
+    tag = b"likeset roster"
+    context = ROSTER_CONTEXT
     roster: Roster
     role: ComputeRole
     signature: bytes = field(repr=False)
 
-    def is_signed_by(self, card: Card) -> bool:
-        named = self.roster.parties[COMPUTE_ROLES.index(self.role)] == card.fingerprint
-        return named and card.verify(ROSTER_CONTEXT, self._parts(), self.signature)
+    @property
+    def parts(self) -> tuple[bytes, ...]:
+        return *self.roster.parts(), self.role.encode("ascii")
 
-    def to_bytes(self) -> bytes:
-        return fields(_ROSTER_TAG, *self._parts(), self.signature)
+    @property
+    def signer(self) -> str:
+        return self.roster.parties[COMPUTE_ROLES.index(self.role)]
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The roster that ``to_bytes`` wrote; whether it is signed is asked of it.
-
-        Raises:
-            BadDocument: it is none.
-        """
-        terms, parties, entries, word, signature = read_tagged(_ROSTER_TAG, data, 5)
-        if len(parties) % FINGERPRINT_BYTES or len(entries) % _ENTRY_BYTES or len(signature) != SIGNATURE_BYTES:
-            raise BadDocument("roster", "has names, entries or a signature of another length")
-        named = [parties[start : start + FINGERPRINT_BYTES] for start in range(0, len(parties), FINGERPRINT_BYTES)]
-        lines = [entries[start : start + _ENTRY_BYTES] for start in range(0, len(entries), _ENTRY_BYTES)]
-        lists = {fingerprint_text(line[:FINGERPRINT_BYTES]): line[FINGERPRINT_BYTES:] for line in lines}
-        roster = Roster(terms, tuple(map(fingerprint_text, named)), lists)
-        if roster.parts()[2] != entries:
-            raise BadDocument("roster", "names an owner twice, or owners out of order")
-        return cls(roster, _role_in(word), signature)
-
-    def _parts(self) -> tuple[bytes, ...]:
-        return *self.roster.parts(), self.role.encode("ascii")
+        """The roster that ``to_bytes`` wrote; whether it is signed is asked of it."""
+        terms, parties, entries, word, signature = cls.read(data, 4)
+        return cls(Roster(terms, _fingerprints_in(parties), lists_in(entries)), _role_in(word), signature)
 
 
-def roster_of(receipts: Iterable[ShareReceipt], *, terms: bytes, parties: tuple[str, ...]) -> Roster:
-    """The roster that follows from receipts: every owner of whose one list all compute parties have their part.
-
-    Args:
-        receipts: whose signatures were checked.
-        terms: the digest of the terms.
-        parties: fingerprints of the compute parties, in their order.
-    """
-    signers: dict[tuple[str, bytes], set[ComputeRole]] = {}
-    for receipt in receipts:
-        if (receipt.context.terms, receipt.context.parties) == (terms, parties):
-            signers.setdefault((receipt.context.owner, receipt.list_digest), set()).add(receipt.role)
-    whole = [named for named, roles in signers.items() if roles == set(COMPUTE_ROLES)]
-    contradicting = {owner for owner, _ in signers if sum(owner == other for other, _ in signers) > 1}
-    return Roster(terms, parties, {owner: digest for owner, digest in whole if owner not in contradicting})
+def roster_of(held: Sequence[Lists], *, terms: bytes, parties: tuple[str, ...]) -> Roster:
+    """Every owner of whose one list all compute parties have their part; ``held`` is what each of them has."""
+    first, *others = held
+    agreed = {owner: digest for owner, digest in first.items() if all(lists.get(owner) == digest for lists in others)}
+    return Roster(terms, parties, agreed)
 
 
 def sign_roster(secret: CardSecret, roster: Roster, role: ComputeRole) -> SignedRoster:
-    """A compute party's signature under a roster that it found to be the one of the receipts it has.
-
-    Raises:
-        InvalidArgument: the card is another than the roster names for the role.
-    """
-    if roster.parties[COMPUTE_ROLES.index(role)] != secret.card.fingerprint:
-        raise InvalidArgument("secret", secret.card.name, f"is not the card of the roster's {role}")
+    """A compute party's signature under the roster that follows from what all of them have."""
     unsigned = SignedRoster(roster, role, b"")
-    return SignedRoster(roster, role, secret.sign(ROSTER_CONTEXT, *unsigned._parts()))
+    if unsigned.signer != secret.card.fingerprint:
+        raise InvalidArgument("secret", secret.card.name, f"is not the card of the roster's {role}")
+    return replace(unsigned, signature=secret.sign(ROSTER_CONTEXT, *unsigned.parts))
 
 
 def agreed_roster(rosters: Iterable[SignedRoster], cards: Mapping[ComputeRole, Card]) -> Roster:
-    """The one roster that all compute parties signed: before that nobody computes.
-
-    Raises:
-        BadDocument: a party did not sign, or signed another one.
-    """
+    """The one roster that all compute parties signed: before that nobody computes."""
     by_role = {signed_roster.role: signed_roster for signed_roster in rosters}
     for role, card in cards.items():
         if role not in by_role or not by_role[role].is_signed_by(card):
@@ -1006,20 +733,6 @@ def agreed_roster(rosters: Iterable[SignedRoster], cards: Mapping[ComputeRole, C
     if roster.parties != tuple(cards[role].fingerprint for role in COMPUTE_ROLES if role in cards):
         raise BadDocument("roster", "is of other compute parties")
     return roster
-
-
-def dropped_owners(
-    signed_roster: SignedRoster, receipts: Iterable[ShareReceipt], cards: Mapping[ComputeRole, Card]
-) -> tuple[str, ...]:
-    """Owners, by fingerprint, whose one list all compute parties acknowledged and whom the roster does not name so.
-
-    Somebody who computes told another less than it signed, then. It need not be the signer of the roster: that one
-    follows from the receipts that others showed *it*, and a receipt can be shown later.
-    """
-    roster = signed_roster.roster
-    held = [receipt for receipt in receipts if receipt.role in cards and receipt.is_signed_by(cards[receipt.role])]
-    due = roster_of(held, terms=roster.terms, parties=roster.parties)
-    return tuple(sorted(owner for owner, digest in due.lists.items() if roster.lists.get(owner) != digest))
 
 
 def _role_in(word: bytes) -> ComputeRole:
@@ -1068,13 +781,7 @@ class PickFault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PickedSlot:
-    """What the computation opens to the consumer.
-
-    Attributes:
-        slot: of the owner's offer.
-        random: r, 32 bytes.
-        checksum: the linear combination of the slot's words.
-    """
+    """What the computation opens to the consumer: r, and the linear combination of the slot's words."""
 
     slot: int
     random: bytes = field(repr=False)
@@ -1083,13 +790,7 @@ class PickedSlot:
 
 @dataclass(frozen=True, slots=True)
 class OpenedPick:
-    """What came of a pick: a record, or a fault.
-
-    Attributes:
-        slot: of the owner's offer.
-        record: empty where there is a fault before it could be read.
-        fault: None if the record is what was computed on.
-    """
+    """What came of a pick: a record, or a fault."""
 
     slot: int
     record: bytes = field(repr=False)
@@ -1098,13 +799,7 @@ class OpenedPick:
 
 @dataclass(frozen=True, eq=False)
 class RecordWords:
-    """What an honest owner shares for records.
-
-    Attributes:
-        sound: which of them are records that an honest owner could have shared; entries of others mean nothing.
-        words: of each, without random words.
-        handles: by which the owner finds each row again.
-    """
+    """What an honest owner shares for records; entries of those that are not sound mean nothing."""
 
     sound: NDArray[np.bool_]
     words: Words = field(repr=False)
@@ -1112,11 +807,7 @@ class RecordWords:
 
 
 def record_words(reader: RecordReader, layout: SlotLayout, records: Sequence[bytes]) -> RecordWords:
-    """The words that an honest owner shares for records; whatever a stranger wrote, it has words or is not sound.
-
-    Raises:
-        InvalidArgument: the reader is of another schema than the layout.
-    """
+    """The words that an honest owner shares for records; whatever a stranger wrote, it has words or is not sound."""
     read = reader.read(records)
     if read.rows.shape != (len(records), layout.columns):
         raise InvalidArgument("reader", f"rows of shape {read.rows.shape}", f"must make {layout.columns} columns")
@@ -1137,16 +828,7 @@ def open_picks(
     coefficients: Words,
     reader: RecordReader,
 ) -> tuple[OpenedPick, ...]:
-    """What the consumer bought of one owner.
-
-    Args:
-        part: the consumer's, for which it signed a receipt.
-        picks: what the computation opened, in the order of picking.
-        envelopes: of the picked slots at least, by slot, as they came from the curator.
-        layout: of a slot's words.
-        coefficients: of the checksums.
-        reader: of records.
-    """
+    """What the consumer bought of one owner, by its own part and the curator's envelopes of the picked slots."""
     opened = [_record_of(part, pick, envelopes) for pick in picks]
     whole = [number for number, pick in enumerate(opened) if pick.fault is None]
     read = record_words(reader, layout, [opened[number].record for number in whole])
@@ -1182,7 +864,7 @@ def _record_of(part: OfferPart, pick: PickedSlot, envelopes: Mapping[int, bytes]
     if envelope is None or hashlib.sha256(envelope).digest() != digests.envelope:
         return failed(PickFault.ENVELOPE)
     try:
-        record = open_envelope(envelope, context=listed.context, slot=pick.slot, key=part.key, random=pick.random)
+        record = open_envelope(envelope, context=listed.offer, slot=pick.slot, key=part.key, random=pick.random)
     except BadDocument:
         return failed(PickFault.SEAL)
     return OpenedPick(pick.slot, record, None) if record else failed(PickFault.EMPTY)

@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -95,14 +95,15 @@ def _copy_words(folder: Path, name: str, module: Any) -> None:
 
 
 def _copy_records(folder: Path, name: str) -> None:
-    seal = shared_offers._sealed
+    seal, records = shared_offers.seal_record, list[str]()
 
-    def sealed(in_slots: Sequence[bytes], **more: Any) -> Any:
-        words = {"key": more["key"].hex(), "records": [record.hex() for record in in_slots]}
+    def sealed(record: bytes, **more: Any) -> Any:
+        records.append(record.hex())
+        words = {"key": more["key"].hex(), "records": records}
         (folder / f"records-{name}.json").write_text(json.dumps(words), encoding="ascii")
-        return seal(in_slots, **more)
+        return seal(record, **more)
 
-    _put(shared_offers, _sealed=sealed)
+    _put(shared_offers, seal_record=sealed)
 
 
 def _hold_consumer(folder: Path) -> None:
