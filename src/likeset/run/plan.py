@@ -506,7 +506,7 @@ def _facts(wishes: RunSettings, inputs: Inputs, seed_rows: Rows | None) -> Facts
         schema_digest="" if inputs.schema is None else inputs.schema.digest,
         record_bytes=0 if inputs.declared is None else inputs.declared.record_bytes,
         owners=inputs.owners,
-        rows_per_unit=inputs.rows_per_unit,
+        rows_per_unit=arguments.count("rows_per_unit", inputs.rows_per_unit),
         id_column=inputs.id_column,
         seed_rows=seed_rows,
         version=version("likeset"),
