@@ -9,10 +9,10 @@ another, and a file does not say which.
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -294,7 +294,7 @@ def _not_null(cells: Any) -> Mask | None:
     return _mask(pc.is_valid(cells))
 
 
-_WITH_COMMA = r"^[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)(,[0-9]+)?([eE][+-]?[0-9]+)?$"
+WITH_COMMA = r"^[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)(,[0-9]+)?([eE][+-]?[0-9]+)?$"
 
 
 def comma_remedy(columns: Mapping[str, bool]) -> str:
@@ -316,49 +316,6 @@ def _with_points(column: str, *, thousands: bool) -> str:
     return f"replace({digits}, ',', '.') AS {name}"
 
 
-@overload
-def as_points(texts: str) -> str: ...
-@overload
-def as_points(texts: Any) -> Any: ...
 def as_points(texts: Any) -> Any:
     """The same numbers with a point, and without signs between thousands."""
-    if isinstance(texts, str):
-        return texts.replace(".", "").replace(",", ".")
     return pc.replace_substring(pc.replace_substring(texts, ".", ""), ",", ".")
-
-
-class CommaWatch:
-    """Whether all texts of a column, as they go by, are numbers with decimal commas."""
-
-    def __init__(self) -> None:
-        self._possible, self._some, self._thousands = True, False, False
-
-    @classmethod
-    def union(cls, parts: Iterable["CommaWatch"]) -> "CommaWatch":
-        """Of the same column in several tables."""
-        whole = cls()
-        for part in parts:
-            whole._possible &= part._possible
-            whole._some |= part._some
-            whole._thousands |= part._thousands
-        return whole
-
-    def add(self, texts: Any) -> None:
-        """The next texts, without blanks around them; null where there is none."""
-        if not self._possible:
-            return
-        different = pc.unique(texts.drop_null()).cast(pa.large_string())
-        if len(different):
-            self._possible = bool(pc.all(pc.match_substring_regex(different, _WITH_COMMA)).as_py())
-            self._some |= bool(pc.any(pc.match_substring(different, ",")).as_py())
-            self._thousands |= bool(pc.any(pc.match_substring(different, ".")).as_py())
-
-    @property
-    def has_commas(self) -> bool:
-        """Whether it looks so."""
-        return self._possible and self._some
-
-    @property
-    def has_thousands(self) -> bool:
-        """Whether points stand between thousands, too."""
-        return self.has_commas and self._thousands

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from likeset import documents
 from likeset.errors import BadTable
 from likeset.tables import cells
-from likeset.tables.cells import CommaWatch, Mask, MissingWords, as_points, comma_remedy
+from likeset.tables.cells import WITH_COMMA, Mask, MissingWords, as_points, comma_remedy
 from likeset.tables.columns import (
     BooleanColumn,
     CategoryColumn,
@@ -105,9 +105,10 @@ class ColumnProfile:
         self.rows = self.missing = 0
         self.numbers = self.whole = self.days = self.rising = True
         self.timed = self.truth = self.lists = self.other = False
+        # Whether every text is a number that may have a decimal comma; whether some have one, or a point.
+        self._comma_form, self._commas, self._points = True, False, False
         self.low, self.high, self._last = math.inf, -math.inf, -math.inf
         self.width: int | None = None
-        self.commas = CommaWatch()
         self.sample: list[NDArray[np.float64]] = []
         self._counts = _ValueCounts()
         self._parts: Sequence[ColumnProfile] = (self,)
@@ -118,12 +119,12 @@ class ColumnProfile:
         whole, filled = cls(parts[0]._missing), [part for part in parts if part.rows > part.missing] or parts[:1]
         whole._parts = filled
         whole.rows, whole.missing = sum(part.rows for part in parts), sum(part.missing for part in parts)
-        for name in ("numbers", "whole", "days", "truth"):
+        for name in ("numbers", "whole", "days", "truth", "_comma_form"):
             setattr(whole, name, all(getattr(part, name) for part in filled))
-        for name in ("timed", "lists", "other"):
+        for name in ("timed", "lists", "other", "_commas", "_points"):
             setattr(whole, name, any(getattr(part, name) for part in filled))
         whole.low, whole.high = min(part.low for part in filled), max(part.high for part in filled)
-        whole.width, whole.commas = filled[0].width, CommaWatch.union(part.commas for part in filled)
+        whole.width = filled[0].width
         whole.sample = [piece for part in filled for piece in part.sample]
         return whole
 
@@ -134,6 +135,16 @@ class ColumnProfile:
     @property
     def ranged(self) -> bool:
         return (self.lists or self.numbers or self.days) and self.low <= self.high
+
+    @property
+    def has_commas(self) -> bool:
+        """Whether all texts are numbers, of which some have a decimal comma."""
+        return self._comma_form and self._commas
+
+    @property
+    def has_thousands(self) -> bool:
+        """Whether points stand between thousands, too."""
+        return self.has_commas and self._points
 
     @property
     def counted(self) -> int:
@@ -180,8 +191,12 @@ class ColumnProfile:
         self.missing += 0 if missing is None else int(np.count_nonzero(missing))
         self._count(present)
         if self.numbers and len(present):
-            self.commas.add(present)
-            values, wrong = cells.numbers(as_points(present) if self.commas.has_commas else present, self._missing)
+            if self._comma_form:
+                different = pc.unique(present)
+                self._comma_form = bool(pc.all(pc.match_substring_regex(different, WITH_COMMA)).as_py())
+                self._commas |= bool(pc.any(pc.match_substring(different, ",")).as_py())
+                self._points |= bool(pc.any(pc.match_substring(different, ".")).as_py())
+            values, wrong = cells.numbers(as_points(present) if self.has_commas else present, self._missing)
             if wrong is None:
                 self._add_numbers(values)
             else:
@@ -236,8 +251,10 @@ class ColumnProfile:
                 return None
             for value, rows in part.listed():
                 if self.numbers:
-                    value = float(as_points(value) if self.commas.has_commas and isinstance(value, str) else value)
-                merged[value if self.numbers else str(value)] += rows
+                    value = float(
+                        as_points(pa.scalar(value)).as_py() if self.has_commas and isinstance(value, str) else value
+                    )
+                merged[float(value) if self.numbers else str(value)] += rows
         return dict(merged) if len(merged) <= _MOST_VALUES else None
 
     def listed(self) -> Iterator[tuple[Any, int]]:
@@ -462,7 +479,7 @@ def _shared(hint: _Hint | None, profile: ColumnProfile) -> bool:
 def _own_values(profile: ColumnProfile) -> Reason | None:
     """Whether nearly every row has a value of its own; measures have that too, so numbers must look assigned."""
     rows, repeats = profile.counted, profile.counted - profile.distinct
-    if rows < 20 or repeats > 0.1 * rows or profile.commas.has_commas or profile.lists or profile.other:
+    if rows < 20 or repeats > 0.1 * rows or profile.has_commas or profile.lists or profile.other:
         return None
     if not profile.numbers:
         if rows < 30 or (profile.days and not profile.timed):
@@ -704,12 +721,10 @@ class Inspection:
 
     def _commas(self, *kinds: type) -> dict[str, bool]:
         """Columns of these kinds with decimal commas, and whether they have points between thousands, too."""
-        seen = {name: profile.commas for name, profile in self._profile.columns.items()}
-        declared = self.schema.declared
         return {
-            name: watch.has_thousands
-            for name, watch in seen.items()
-            if watch.has_commas and isinstance(declared.get(name), kinds)
+            name: seen.has_thousands
+            for name, seen in self._profile.columns.items()
+            if seen.has_commas and isinstance(self.schema.declared.get(name), kinds)
         }
 
     def numbers_as_words(self) -> dict[str, str]:
@@ -851,7 +866,7 @@ def draft(
     proposals = {name: _proposal(name, seen) for name, seen in profiles.items() if name not in left_out}
     columns = {name: made for name, made in proposals.items() if name not in (label, ids)}
     label_fields = {} if label is None else _label_fields(proposals[label], profiles[label])
-    commas = {name: seen.commas.has_thousands for name, seen in profiles.items() if seen.commas.has_commas}
+    commas = {name: seen.has_thousands for name, seen in profiles.items() if seen.has_commas}
     commas = {name: thousands for name, thousands in commas.items() if name in proposals}
     text = "".join(
         [
@@ -977,12 +992,12 @@ def _kind(name: str, seen: ColumnProfile) -> _Proposal:
         return _Proposal({"kind": "date", "bounds": _years(seen.low, seen.high)}, "days")
     # One word in all rows is more often the only code of many, such as N for north.
     truth = values and {str(value).lower() for value in values} <= _TRUTH and (seen.numbers or len(values) > 1)
-    if seen.truth or (truth and not seen.commas.has_commas):
+    if seen.truth or (truth and not seen.has_commas):
         return _Proposal({"kind": "boolean"}, "true or false")
     category = {"kind": "category", "values": sorted(values or ())}
     if seen.numbers:
         numeric = {"kind": "numeric", "bounds": rounded_outward(seen.low, seen.high)}
-        if seen.commas.has_commas:
+        if seen.has_commas:
             return _Proposal(numeric, "numbers with decimal commas", "not read as they are")
         if not seen.whole:
             return _Proposal(numeric, "numbers with decimals")

@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from likeset.errors import BadTable, InvalidArgument, missing_extra
 from likeset.geometry.offers import Drawing
-from likeset.tables.scan import Keeper, Kept, Passed, SourceScan, Work, pass_over
+from likeset.tables.scan import DrawnRows, Keeper, Passed, SourceScan, Work, pass_over
 from likeset.tables.schema import Schema
 from likeset.tables.sources import Part, Source
 
@@ -78,7 +78,9 @@ class RayScan(SourceScan):
             went_by(sum(part.row_count for part in parts))
         return keepers
 
-    def _outcomes(self, units: Sequence[Unit], keepers: Sequence[Keeper]) -> Iterator[tuple[Unit, list[Kept | None]]]:
+    def _outcomes(
+        self, units: Sequence[Unit], keepers: Sequence[Keeper]
+    ) -> Iterator[tuple[Unit, list[DrawnRows | None]]]:
         """What each draw keeps of each unit; units may come in any order."""
         ray = self._ray
         task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_pass_over_unit)
@@ -135,7 +137,7 @@ def units_of(parts: Sequence[Part], *, rows: int) -> list[Unit]:
 
 def _pass_over_unit(
     shared: tuple[Work, tuple[Drawing, ...]], parts: Unit, leasts: list[float]
-) -> list[Kept | None] | tuple[str, str, str, str]:
+) -> list[DrawnRows | None] | tuple[str, str, str, str]:
     """What a worker does: one unit in one thread. What is wrong with the rows comes back as words."""
     pa.set_cpu_count(1)
     work, drawings = shared

@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -65,25 +65,17 @@ class FetchedRows:
 
 @dataclass(frozen=True, eq=False)
 class DrawnRows:
-    """Rows drawn, best first: their numbers and what they are."""
+    """Rows that were drawn, best first, or that may be among the best of a draw, with their perturbed scores."""
 
     row_numbers: RowNumbers
     records: FetchedRows
-
-    def in_declared_types(self, records: DeclaredRecords) -> Self:
-        return type(self)(self.row_numbers, self.records.in_declared_types(records))
-
-
-@dataclass(frozen=True, eq=False)
-class Kept:
-    """Rows that may be among the best of a draw, with their perturbed scores."""
-
-    row_numbers: RowNumbers
-    scores: NDArray[np.float64]
-    records: FetchedRows
+    scores: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
     def __len__(self) -> int:
         return len(self.row_numbers)
+
+    def in_declared_types(self, records: DeclaredRecords) -> Self:
+        return replace(self, records=self.records.in_declared_types(records))
 
     def plain(self) -> Self:
         """The same rows without dictionaries, which may hold far more words than are kept."""
@@ -99,13 +91,13 @@ class Keeper:
 
     def __init__(self, drawing: Drawing, *, least: float = -np.inf) -> None:
         self.drawing, self.least = drawing, least
-        self._kept: list[Kept] = []
+        self._kept: list[DrawnRows] = []
         self._held = 0
 
-    def choose(self, block: FetchedRows, first_row: int) -> Kept:
+    def choose(self, block: FetchedRows, first_row: int) -> DrawnRows:
         """The rows of a block that may be among the best. Changes nothing, so several threads may do it at once."""
         places, scores = self.best_places(first_row, len(block.rows), block)
-        return Kept(first_row + places, scores, block.take(places))
+        return DrawnRows(first_row + places, block.take(places), scores)
 
     def best_places(
         self, first_row: int, rows: int, block: FetchedRows | None = None
@@ -125,14 +117,14 @@ class Keeper:
             good, scores = best.row_numbers[order], best.perturbed[order]
         return good, scores
 
-    def add(self, kept: Kept) -> None:
+    def add(self, kept: DrawnRows) -> None:
         """Rows chosen from a block, or kept by another keeper of the same draw from other rows."""
         self._kept.append(kept)
         self._held += len(kept)
         if self._held > 2 * self.drawing.count + TILE_ROWS:
             self._prune()
 
-    def best_rows(self) -> Kept | None:
+    def best_rows(self) -> DrawnRows | None:
         """The best rows so far, best first; None if nothing went by."""
         if self._kept:
             self._prune()
@@ -142,7 +134,7 @@ class Keeper:
         best = self.best_rows()
         if best is None:
             raise InvalidArgument("rows", "none", "there must be at least one row to draw from")
-        return DrawnRows(best.row_numbers, best.records)
+        return best
 
     def _prune(self) -> None:
         numbers = np.concatenate([kept.row_numbers for kept in self._kept])
@@ -151,7 +143,7 @@ class Keeper:
         order = np.argsort(numbers, kind="stable")
         places = order[np.searchsorted(numbers, best.row_numbers, sorter=order)]
         records = FetchedRows.concatenate([kept.records for kept in self._kept]).take(places)
-        self._kept = [Kept(best.row_numbers, best.perturbed, records)]
+        self._kept = [DrawnRows(best.row_numbers, records, best.perturbed)]
         self._held = len(best)
         if self._held == self.drawing.count and self._held:
             self.least = max(self.least, float(best.perturbed[-1]))
@@ -278,14 +270,14 @@ class Work:
 
     def chosen_unweighted(
         self, keeper: Keeper, table: pa.Table, first_row: int, stay: RowNumbers | None = None
-    ) -> Kept:
+    ) -> DrawnRows:
         """The rows of a sound block that an unweighted draw may keep; only they are mapped.
 
         ``stay`` has the places of the rows that have a number; all if None.
         """
         places, scores = keeper.best_places(first_row, table.num_rows if stay is None else len(stay))
         rows = table.take(pa.array(places if stay is None else stay[places]))
-        return Kept(first_row + places, scores, self.map_rows(rows, str)).plain()
+        return DrawnRows(first_row + places, self.map_rows(rows, str), scores).plain()
 
 
 class SourceScan:
@@ -595,7 +587,7 @@ class _Crew:
             self.failed.append((position, error))
             self.stopped = True
 
-    def _chosen(self, block: Block) -> list[Kept]:
+    def _chosen(self, block: Block) -> list[DrawnRows]:
         """What each draw may keep of a block, every cell of which was checked."""
         work = self._work
         if any(keeper.drawing.score is not None for keeper in self._keepers) or not work.is_sound(block.table):
