@@ -111,7 +111,7 @@ class TestMatch:
         assert matched.summary.num_rows == matched.result["rows_selected"] == 9
         assert matched.summary.column_names == ["age", "pulse", "site", "smoker", "ill", "owner", "weight"]
         assert matched.report.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
-        assert notices.simulated_noise() in matched.warnings
+        assert notices.SIMULATED_NOISE in matched.warnings
 
     def test_a_frame_goes_to_the_summarizer(self, tmp_path: Path) -> None:
         world = World.make(tmp_path)

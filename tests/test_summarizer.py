@@ -236,7 +236,7 @@ class TestRandomness:
             kernels.add(found.terms_.kernel)
             with Ledger(path, read_only=True) as ledger:
                 messages.append({one.message for one in ledger.messages()})
-            assert found.warnings_ == (notices.not_repeatable(),)
+            assert found.warnings_ == (notices.NOT_REPEATABLE,)
         assert len(kernels) == 1
         assert min(map(len, messages)) >= 1 + len(OWNERS)
         assert not messages[0] & messages[1]

@@ -375,7 +375,7 @@ def _warnings(wishes: RunSettings, inputs: Inputs, tables: MarketTables) -> list
         odd = _columns_on_another_scale(tables.target, list(tables.owners.values()))
         names = column_names(next(iter(tables.tables.values()))) or range(tables.target.shape[1])
         warnings: list[Notice] = [notices.different_scales(tuple(str(names[place]) for place in odd))] if odd else []
-        return warnings + ([notices.not_repeatable()] if wishes.seed is not None and wishes.noise == "secret" else [])
+        return warnings + ([notices.NOT_REPEATABLE] if wishes.seed is not None and wishes.noise == "secret" else [])
     most = tables.schema.declaration.text_bytes
     shorter = [notices.too_long_rows(name, rows, most) for name, rows in tables.too_long.items()]
     return [*inputs.warnings(wishes), *shorter]

@@ -241,7 +241,7 @@ def test_what_came_from_data_and_what_promises_nothing_is_warned_about(world: Wo
     schema = tmp_path / "schema.yaml"
     schema.write_text(job_world.SCHEMA.replace("[0, 100]}", "[0, 100], from_data: true}"), encoding="utf-8")
     warnings = plan_job(job(world, schema=str(schema), epsilon=40.0, noise="simulated")).warnings
-    assert set(warnings) == {notices.simulated_noise(), notices.weak_promise(40.0), notices.bounds_from_data("age")}
+    assert set(warnings) == {notices.SIMULATED_NOISE, notices.weak_promise(40.0), notices.bounds_from_data("age")}
     assert [one.text.partition(";")[0] for one in warnings] == [
         "simulated, not private: whoever knows the seed knows the noise",
         "epsilon = 40 promises next to nothing",

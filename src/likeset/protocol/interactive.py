@@ -19,7 +19,7 @@ from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Noise
 from likeset.protocol.party import CURATOR, ChargeWanted, CuratorState, PricedDraw, Work, title_of_message
 from likeset.protocol.prices import auction_plan, summary_event, summary_plan
-from likeset.protocol.sealed import Curator, Held, HoledScan, Owner, is_number
+from likeset.protocol.sealed import Curator, Held, HoledScan, Owner
 from likeset.protocol.terms import Terms, digest_of_rows
 from likeset.protocol.wire import (
     Asked,
@@ -324,7 +324,7 @@ class InteractiveCurator(Curator):
             self._take_row(message.sender, body)
         elif isinstance(body, Bid):
             self._heard.add(message.sender)
-            if is_number(body.gain):
+            if math.isfinite(body.gain):
                 self._bids[message.sender] = body
                 waited = self._times_bid.get((message.sender, body.handle), 0)
                 self._times_bid[message.sender, body.handle] = waited + 1

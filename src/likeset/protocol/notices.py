@@ -109,50 +109,34 @@ def few_rows(offered: int, wanted: int) -> Notice:
     return Notice("few-rows", f"only {offered:,} rows were offered where {wanted:,} were wanted")
 
 
-def split_curator() -> Notice:
-    return Notice(
-        "split-curator",
-        "curator, consumer and a witness compute on shares: nobody reads a row but its buyer, if all parties follow "
-        "the protocol and no two of them work together; public are the program, the width of its kernel and all sizes",
-    )
-
-
-def labels_not_matched() -> Notice:
-    return Notice(
-        "labels-not-matched",
-        "labels are not matched: a split curator compares rows only, and look-alikes of other classes may be bought; "
-        "labels come with the rows",
-    )
-
-
-def distance_in_sample() -> Notice:
-    return Notice(
-        "distance-in-sample",
-        "the distance to new rows is not measured: that needs all offers, which nobody reads; only the in-sample "
-        "number is known, which is too good",
-    )
-
-
-def public_width() -> Notice:
-    return Notice(
-        "public-width",
-        "the width of the selection's kernel is public here: it follows from the release's, and not from the target's "
-        "own distances; give gamma as a number for another one",
-    )
-
-
-def simulated_noise() -> Notice:
-    return Notice(
-        "simulated-noise", "simulated, not private: whoever knows the seed knows the noise; use it for trials only"
-    )
-
-
-def not_repeatable() -> Notice:
-    return Notice(
-        "not-repeatable",
-        "the seed fixes public coins only: noise and draws are secret, so another run selects other rows; for trials, "
-        "simulated noise can be repeated, and is not private",
-    )
+SPLIT_CURATOR = Notice(
+    "split-curator",
+    "curator, consumer and a witness compute on shares: nobody reads a row but its buyer, if all parties follow "
+    "the protocol and no two of them work together; public are the program, the width of its kernel and all sizes",
+)
+LABELS_NOT_MATCHED = Notice(
+    "labels-not-matched",
+    "labels are not matched: a split curator compares rows only, and look-alikes of other classes may be bought; "
+    "labels come with the rows",
+)
+DISTANCE_IN_SAMPLE = Notice(
+    "distance-in-sample",
+    "the distance to new rows is not measured: that needs all offers, which nobody reads; only the in-sample "
+    "number is known, which is too good",
+)
+PUBLIC_WIDTH = Notice(
+    "public-width",
+    "the width of the selection's kernel is public here: it follows from the release's, and not from the target's "
+    "own distances; give gamma as a number for another one",
+)
+SIMULATED_NOISE = Notice(
+    "simulated-noise", "simulated, not private: whoever knows the seed knows the noise; use it for trials only"
+)
+NOT_REPEATABLE = Notice(
+    "not-repeatable",
+    "the seed fixes public coins only: noise and draws are secret, so another run selects other rows; for trials, "
+    "simulated noise can be repeated, and is not private",
+)
 
 
 def different_scales(columns: Sequence[str]) -> Notice:
@@ -209,11 +193,10 @@ def selection_is_told(wishes: Sequence[tuple[str, object]]) -> Notice:
     return Notice("selection-is-told", f"the curator hears, with your rows, how to select: {wished}; no owner does")
 
 
-def seed_rows_needed() -> Notice:
-    return Notice(
-        "seed-rows-needed",
-        "the curator must have the same public seed rows: `likeset site curator ... --seed-rows FILE`",
-    )
+SEED_ROWS_NEEDED = Notice(
+    "seed-rows-needed",
+    "the curator must have the same public seed rows: `likeset site curator ... --seed-rows FILE`",
+)
 
 
 def rounds_are_looks(rounds: int) -> Notice:

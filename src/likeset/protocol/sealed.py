@@ -234,10 +234,6 @@ class Owner(Party):
         if body.release.shape != (width,) or not np.isfinite(body.release).all():
             raise IllegalMessage(f"{title_of_message(message)}: the release does not have the shape of the terms")
 
-    def _derived_key(self, purpose: str) -> int:
-        """A key for one purpose in this run: draws of different runs are independent."""
-        return key_in_run(self._key, self.terms.run, purpose)
-
     def _handles(self, row_numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
         handles = list(row_handles(self._key, self.terms.run, row_numbers))
         self._rows_by_handle.update(zip(handles, map(int, row_numbers), strict=True))
@@ -268,15 +264,6 @@ _FIT_ROWS = 4000  # rows on which the weights are fitted: enough for class means
 _PROXY_ROWS = 2500  # rows that stand for the weighted table when candidates are thinned
 _TILTED_CANDIDATES = 4  # candidates for each offered row that are drawn by weight ...
 _UNIFORM_CANDIDATES = 2  # ... and uniformly, as a hedge against look-alikes
-
-
-@dataclass(frozen=True, slots=True)
-class OfferKeys:
-    """An owner's keys for one run: each draw has its own."""
-
-    fit: int
-    tilted: int
-    uniform: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,14 +304,14 @@ class RowScore:
         return scores
 
 
-def fit_drawing(key: int) -> Drawing:
-    """The sample on which weights are fitted: it follows from a key alone, so it can be drawn before the release."""
-    return Drawing(_FIT_ROWS, key)
+def foreseen_sample(run: str, key: int) -> Drawing:
+    """The draw with which an owner of this key begins its answer, known before it hears anything."""
+    return Drawing(_FIT_ROWS, key_in_run(key, run, "fit"))
 
 
-def weigh(terms: Terms, scan: Scan, release: NDArray[np.float64] | None, *, noise: float, keys: OfferKeys) -> Weighing:
+def weigh(terms: Terms, scan: Scan, release: NDArray[np.float64] | None, *, noise: float, key: int) -> Weighing:
     """Fit the weights on a sample."""
-    (drawn,) = scan.draw(fit_drawing(keys.fit))
+    (drawn,) = scan.draw(foreseen_sample(terms.run, key))
     sample = drawn.records.take(np.argsort(drawn.row_numbers))
     equal = np.full(len(sample.rows), 1.0 / len(sample.rows))
     if release is None:
@@ -351,20 +338,21 @@ def weigh(terms: Terms, scan: Scan, release: NDArray[np.float64] | None, *, nois
     return Weighing(features, tilt, strata, sample, weights, float(((mean - release) ** 2).sum()))
 
 
-def draw_offer(terms: Terms, scan: Scan, weighing: Weighing, *, keys: OfferKeys) -> DrawnRows:
+def draw_offer(terms: Terms, scan: Scan, weighing: Weighing, *, key: int) -> DrawnRows:
     """The rows to offer, as many as the terms say or all that there are; one pass over the owner's rows."""
     count = terms.rows_per_owner
+    tilted_key, uniform_key = (key_in_run(key, terms.run, purpose) for purpose in ("offer", "hedge"))
     all_there_are = scan.row_count <= count
     if all_there_are or not terms.thinning:
         if all_there_are or weighing.is_uniform:
-            return scan.draw(Drawing(count, keys.uniform))[0]
-        return scan.draw(Drawing(count, keys.tilted, weighing.score))[0]
+            return scan.draw(Drawing(count, uniform_key))[0]
+        return scan.draw(Drawing(count, tilted_key, weighing.score))[0]
     if weighing.is_uniform:
-        (candidates,) = scan.draw(Drawing((_TILTED_CANDIDATES + _UNIFORM_CANDIDATES) * count, keys.uniform))
+        (candidates,) = scan.draw(Drawing((_TILTED_CANDIDATES + _UNIFORM_CANDIDATES) * count, uniform_key))
     else:
         tilted, uniform = scan.draw(
-            Drawing(_TILTED_CANDIDATES * count, keys.tilted, weighing.score),
-            Drawing(_UNIFORM_CANDIDATES * count, keys.uniform),
+            Drawing(_TILTED_CANDIDATES * count, tilted_key, weighing.score),
+            Drawing(_UNIFORM_CANDIDATES * count, uniform_key),
         )
         candidates = _together(tilted, uniform)
     proxies = np.unique(np.linspace(0, len(weighing.sample.rows) - 1, _PROXY_ROWS).astype(np.int64))
@@ -783,18 +771,7 @@ def _letters(labels: Labels) -> int:
     return int(np.strings.str_len(labels).max(initial=0)) if labels.dtype.kind == "U" else 0
 
 
-def is_number(value: float) -> bool:
-    """Whether a bid or a misfit can be compared with others."""
-    return math.isfinite(value)
-
-
 _RELEASE, _ANSWER = RELEASE_ROUND["sealed"], 2  # rounds
-_FIT = "fit"
-
-
-def foreseen_sample(run: str, key: int) -> Drawing:
-    """The draw with which an owner of this key begins its answer, known before it hears anything."""
-    return fit_drawing(key_in_run(key, run, _FIT))
 
 
 class SealedOwner(Owner):
@@ -819,13 +796,7 @@ class SealedOwner(Owner):
             self._scan,
             release if plan else None,
             noise=plan.standard_deviation if isinstance(plan, gaussian_mean.GaussianPlan) else 0.0,
-            keys=self._keys,
-        )
-
-    @property
-    def _keys(self) -> OfferKeys:
-        return OfferKeys(
-            fit=self._derived_key(_FIT), tilted=self._derived_key("offer"), uniform=self._derived_key("hedge")
+            key=self._key,
         )
 
     def _sealed_offer(self, message: Message, weighing: Weighing) -> Work:
@@ -835,7 +806,7 @@ class SealedOwner(Owner):
         to be unusable, or too large to be sent, costs nothing; and after a crash the same draw is made again for the
         same charge. What leaves is what the ledger keeps, which is what was sent before if anything was.
         """
-        drawn = draw_offer(self.terms, self._scan, weighing, keys=self._keys)
+        drawn = draw_offer(self.terms, self._scan, weighing, key=self._key)
         offer = self._message(CURATOR, message.round, self._offer(drawn))
         offer_bytes = offer.data
         kept = yield ChargeWanted(
@@ -882,7 +853,7 @@ class SealedCurator(Curator):
     def _take(self, message: Message) -> None:
         body = message.body
         if isinstance(body, Misfit):
-            if is_number(body.misfit) and body.misfit >= 0.0:
+            if math.isfinite(body.misfit) and body.misfit >= 0.0:
                 self._misfits[message.sender] = body.misfit
             else:
                 self._flag(message.sender, "sent a misfit that is no squared distance")

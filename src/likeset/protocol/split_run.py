@@ -977,7 +977,7 @@ class SplitOwner(SealedOwner):
         charge: what cannot be offered costs nothing. Shares are drawn after it, with coins. Nothing leaves before the
         ledger keeps all of them; so where a crash came in between, drawing others for the same charge tells nothing.
         """
-        handles, leaving = self._leaving(draw_offer(self.terms, self._scan, weighing, keys=self._keys))
+        handles, leaving = self._leaving(draw_offer(self.terms, self._scan, weighing, key=self._key))
         records = self._records.encode(leaving, handles)
         read = self._records.read(records)
         if not read.sound.all():

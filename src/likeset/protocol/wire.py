@@ -88,8 +88,6 @@ def check_content(name: str, array: NDArray[Any]) -> None:
 TARGET_ROUND, OFFER_ROUND, RECEIPTS_ROUND, ROSTER_ROUND, ENVELOPES_ROUND, OPENED_ROUND = 0, 1, 2, 3, 3, 4
 """Of which round each message is."""
 
-_Bytes = NDArray[np.uint8]
-
 
 @dataclass(frozen=True, eq=False)
 class TargetShare:
@@ -102,9 +100,9 @@ class TargetShare:
     """
 
     kind: ClassVar[str] = "target-share"
-    share: _Bytes
-    salt: _Bytes
-    commitments: _Bytes
+    share: Blob
+    salt: Blob
+    commitments: Blob
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +110,7 @@ class OfferShare:
     """Owner to each compute party: that party's part of the offer (``trust.shares.OfferPart``)."""
 
     kind: ClassVar[str] = "offer-share"
-    part: _Bytes
+    part: Blob
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +122,7 @@ class ShareReceipts:
     """
 
     kind: ClassVar[str] = "share-receipts"
-    receipts: _Bytes
+    receipts: Blob
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +136,8 @@ class RosterVote:
     """
 
     kind: ClassVar[str] = "roster-vote"
-    roster: _Bytes
-    reach: _Bytes
+    roster: Blob
+    reach: Blob
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +145,7 @@ class Envelopes:
     """Curator to consumer, before anything is computed: the envelopes of all slots, owner after owner."""
 
     kind: ClassVar[str] = "envelopes"
-    envelopes: _Bytes
+    envelopes: Blob
 
 
 @dataclass(frozen=True, eq=False)

@@ -217,9 +217,9 @@ class Inputs:
         if schema.keep is not None and target.given > len(target.rows):
             warnings.append(notices.rows_of_ids_kept(len(target.rows), target.given, schema.keep))
         if wishes.noise == "simulated":
-            warnings.append(notices.simulated_noise())
+            warnings.append(notices.SIMULATED_NOISE)
         elif wishes.seed is not None:
-            warnings.append(notices.not_repeatable())
+            warnings.append(notices.NOT_REPEATABLE)
         if wishes.epsilon > _LARGEST_USUAL_EPSILON and wishes.offers != "uniform":
             warnings.append(notices.weak_promise(wishes.epsilon))
         use = BoundsUse(schema)

@@ -184,11 +184,11 @@ def split_notes(wishes: RunSettings, split: SplitShape | None) -> tuple[Notice, 
     if split is None:
         return ()
     lost = [
-        *([notices.labels_not_matched()] if wishes.labels == "match" else []),
-        *([notices.distance_in_sample()] if wishes.folds else []),
-        *([notices.public_width()] if wishes.gamma == "median" else []),
+        *([notices.LABELS_NOT_MATCHED] if wishes.labels == "match" else []),
+        *([notices.DISTANCE_IN_SAMPLE] if wishes.folds else []),
+        *([notices.PUBLIC_WIDTH] if wishes.gamma == "median" else []),
     ]
-    return (notices.split_curator(), *lost)
+    return (notices.SPLIT_CURATOR, *lost)
 
 
 def public_width(wishes: RunSettings, inputs: Inputs, *, released: bool) -> float | None:

@@ -432,7 +432,7 @@ def check_carried(job: Job) -> list[Notice]:
     if wished and settled_curator(job).curator != "split":
         notes.append(notices.selection_is_told(wished))
     if job.seed_rows is not None:
-        notes.append(notices.seed_rows_needed())
+        notes.append(notices.SEED_ROWS_NEEDED)
     if job.protocol == "interactive":
         notes.append(notices.rounds_are_looks(job.size))
     return notes
