@@ -30,7 +30,7 @@ def test_what_a_benchmark_imports_is_there(script: str) -> None:
 
 
 def test_a_name_that_is_gone_is_noticed() -> None:
-    source = "import numpy\nfrom likeset.ledger import Ledger, Gone\nfrom likeset.homes import policy, gone"
+    source = "import numpy\nfrom likeset.ledger.ledger import Ledger, Gone\nfrom likeset.homes import policy, gone"
     there = {name: is_there(module, name) for module, name in imported(source)}
     assert there == {"Ledger": True, "Gone": False, "policy": True, "gone": False}
     assert len(SCRIPTS) > 20
