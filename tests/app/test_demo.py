@@ -178,7 +178,7 @@ def test_only_what_a_demo_made_is_replaced(tmp_path: Path, monkeypatch: pytest.M
         (out / "matched").mkdir()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("likeset.app.cli.match.run_showcase", showing)
+    monkeypatch.setattr("likeset.app.demo.showcase.run_showcase", showing)
     out = tmp_path / "demo"
     for _ in range(2):
         assert job_world.call("demo", {"out": out}) == 130

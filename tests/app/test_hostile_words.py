@@ -26,7 +26,6 @@ from likeset.app.cli import main, run
 from likeset.homes.owner_node import OwnerNode
 from likeset.ledger.ledger import Ledger
 from likeset.protocol.wire import encode
-from likeset.run.submission import Whereabouts
 from likeset.transports.nvflare.run_report import News
 from likeset.transports.outcomes import Ending, SiteState
 
@@ -172,9 +171,7 @@ def test_a_consumer_reads_what_the_server_says(
 def test_a_table_that_changes_is_harmless_too(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = io.StringIO()
     console = type(screen.stdout)(file=shown, width=400)
-    table = run._Table(HOSTILE)
-    table.take(Whereabouts(Ending.NOT_CURATED, {HOSTILE: SiteState.WORKING}, HOSTILE))
-    console.print(table.table())
+    console.print(run._table(run._Status(HOSTILE, HOSTILE, {HOSTILE: HOSTILE}, HOSTILE)))
     monkeypatch.setattr(screen, "stderr", console)
     screen.complain(HOSTILE)
     with screen.Waiting(quiet=False) as waiting:

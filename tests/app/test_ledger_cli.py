@@ -126,9 +126,7 @@ def test_verify_finds_an_altered_entry(path: Path) -> None:
     verified = document("verify", tampered(path), code=1)
     assert not verified["ok"]
     assert 8 in [problem["entry"] for problem in verified["problems"]]
-    result = run("verify", path, code=1)
-    assert "does not hold" in result.stdout
-    assert "entry 8: was altered" in result.stderr
+    assert "was altered" in run("verify", path, code=1).stdout
 
 
 def test_verify_finds_a_roll_back_with_a_head_kept_elsewhere(path: Path, tmp_path: Path) -> None:
@@ -158,7 +156,7 @@ def test_a_limit_can_be_raised_and_what_was_spent_stays_spent(path: Path) -> Non
     assert spent["curator"]["limit"]["rows"] == 40
     with Ledger(path) as ledger, ledger.deciding() as transaction:
         transaction.reserve(Charge(((CURATOR, Unbounded("rows")),), 20), request=Request("third", 0, "rows"))
-    assert "does not hold" not in run("verify", path).stdout
+    assert document("verify", path)["ok"]
 
 
 def test_a_limit_that_is_raised_after_a_charge_adds_its_delta(path: Path) -> None:

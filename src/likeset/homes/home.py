@@ -27,6 +27,7 @@ class Finding:
         words: what was found, and what to do about it; never a value of a row.
         suspicion: a column that may identify people, where that is what was found: a warning, not a failure.
         dead: a column that hardly counts, where that is it: a warning as well.
+        to_do: nothing is wrong, but this part of the home is not set up yet.
     """
 
     what: str
@@ -34,6 +35,7 @@ class Finding:
     words: str
     suspicion: Suspicion | None = None
     dead: DeadColumn | None = None
+    to_do: bool = False
 
     @property
     def is_warning(self) -> bool:

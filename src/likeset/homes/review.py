@@ -1502,7 +1502,8 @@ def checkup(node: OwnerNode, *, certificates: tuple[Path, ...] = ()) -> list[Fin
     findings += [*guarded("card", lambda: _card(node)), *guarded("pinned cards", lambda: _pinned_cards(node))]
     names = node.registry.names()
     if not names:
-        findings.append(Finding("data sets", ok=False, words="there are none; add one with `likeset owner data add`"))
+        words = "there are none; add one with `likeset owner data add`"
+        findings.append(Finding("data sets", ok=False, words=words, to_do=True))
     for name in names:
         findings += guarded(f"data set {name}", lambda name=name: iter(look_at_data(node, name).findings))  # type: ignore[misc]
     findings += [
@@ -1522,7 +1523,8 @@ def _policy(node: OwnerNode) -> Iterator[Finding]:
     policy = node.policy
     empty = policy_gaps(node)
     if empty:
-        yield Finding("policy", ok=False, words=f"allows nothing yet: fill in {', '.join(empty)} in owner.yaml")
+        words = f"allows nothing yet: fill in {', '.join(empty)} in owner.yaml"
+        yield Finding("policy", ok=False, words=words, to_do=True)
     elif policy.per_run.rows > policy.total.rows or policy.per_run.epsilon > policy.total.epsilon:
         yield Finding("policy", ok=False, words="one run may cost more than all together; lower per_run or raise total")
     else:

@@ -150,6 +150,11 @@ class Headline:
     interval: str
 
 
+def is_between(result: Mapping[str, Any]) -> bool:
+    """Whether the run was between organisations: then only an owner knows how many rows it has."""
+    return any(owner.get("rows") is None for owner in result["owners"])
+
+
 def headline(result: Mapping[str, Any]) -> Headline:
     """Reports the estimate for new rows with its interval, or the in-sample distance; never both.
 
@@ -165,11 +170,12 @@ def headline(result: Mapping[str, Any]) -> Headline:
     if not distance:
         in_sample = f"in-sample MMD² {number(result['in_sample_squared_mmd'], 3)}"
         return Headline(rows, f"{relation} your {quantity(target, 'row')} with", in_sample, "")
+    digits = 2 if is_between(result) else 3  # a curator tells two at most
     return Headline(
         rows,
         f"{relation} rows like your {number(target)} with",
-        f"MMD² {number(max(0.0, distance['squared_mmd']), 3)}",
-        f" ({number(distance['low'], 3)} to {number(distance['high'], 3)})",
+        f"MMD² {number(max(0.0, distance['squared_mmd']), digits)}",
+        f" ({number(distance['low'], digits)} to {number(distance['high'], digits)})",
     )
 
 

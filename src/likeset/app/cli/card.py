@@ -2,27 +2,25 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
-from likeset.app.cli.party import HERE, home_option, login, show_fingerprint
-from likeset.arguments import one_of
-from likeset.display import JsonFlag, complain, literal, show_json, show_notes, stdout
+from likeset.app.cli.party import HERE, NOUN, at_home, home_option, login, show_fingerprint
+from likeset.app.lazy import lazy_imports
+from likeset.display import JsonFlag, complain, emit, literal, stdout
 from likeset.documents import write_text
 from likeset.errors import InvalidArgument
-from likeset.homes.home import PartyHome
-from likeset.homes.pinning import check_not_own, home_in, make_own_card, pins_to_change
-from likeset.trust.cards import Card, Pin, Role, check_fingerprint, read_card
-from likeset.trust.cards import Role as AnyRole
 
-__all__ = ["card"]
+with lazy_imports():
+    from likeset import arguments
+    from likeset.homes import pinning
+    from likeset.trust import cards
 
-card = typer.Typer(
-    name="card",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+if TYPE_CHECKING:
+    from likeset.homes.home import PartyHome
+
+card = typer.Typer(name="card", **NOUN)
 
 HomePath = Annotated[Path, home_option("The directory of an owner, a consumer, a curator or a witness", or_node=True)]
 CardFile = Annotated[Path, typer.Argument(metavar="FILE", help="The party's card.", show_default=False)]
@@ -59,17 +57,10 @@ def make(
 
     Example: `likeset card make --home st-mary`
     """
-    own = home_in(home)
-    made = make_own_card(own, by=by or login(), name=name, new=new)
-    if as_json:
-        document = {**_document(made.card), "file": str(own.card_file), "before": list(map(str, made.before))}
-        show_json({**document, "notes": list(_STOLEN) if made.before else []})
-        return
-    stdout.print(f"[bold green]made[/]  {literal(str(own.card_file))}", soft_wrap=True)
-    for path in made.before:
-        stdout.print(f"kept  {literal(str(path))}", soft_wrap=True)
-    show_fingerprint(made.card)
-    show_notes(_STOLEN if made.before else ())
+    own = pinning.home_in(home)
+    made = pinning.make_own_card(own, by=by or login(), name=name, new=new)
+    document = {**_document(made.card), "file": str(own.card_file), "before": list(map(str, made.before))}
+    emit({**document, "notes": list(_STOLEN) if made.before else []}, as_json=as_json)
 
 
 @card.command()
@@ -87,27 +78,20 @@ def show(
     Example: `likeset card show --home st-mary --export st-mary.card`
     """
     if file is None:
-        own = home_in(home)
+        own = pinning.home_in(home)
         shown, place, pin = own.card(), own.card_file, None
     else:
-        shown, place = read_card(file), file
+        shown, place = cards.read_card(file), file
         # Anybody may look at a card, also where there is no home.
-        pin = None if home == HERE and not _is_home(home) else home_in(home).pins().by_fingerprint(shown.fingerprint)
+        known = home != HERE or _is_home(home)
+        pin = pinning.home_in(home).pins().by_fingerprint(shown.fingerprint) if known else None
     if export is not None:
-        _export(shown, export)
-    if as_json:
-        role = {"role": pin.role, "state": pin.state} if pin else {"role": None, "state": None}
-        exported = None if export is None else str(export)
-        show_json({**_document(shown), **role, "file": str(place), "exported": exported})
-        return
-    stdout.print(f"[bold]{literal(shown.name)}[/]  {literal(str(place))}", soft_wrap=True)
-    if file is None:
-        stdout.print("the card of this home; give away this file, never card.secret", soft_wrap=True)
-    elif pin is not None:
-        stdout.print(f"{pin.state} as {pin.role}, {literal(pin.at)}", soft_wrap=True)
-    show_fingerprint(shown)
-    if export is not None:
-        stdout.print(f"[bold green]written[/]  {literal(str(export))}", soft_wrap=True)
+        if export.exists():
+            raise InvalidArgument("--export", export, "is there already, and nothing is overwritten; name a new file")
+        write_text(export, shown.to_text())
+    role = {"role": pin.role, "state": pin.state} if pin else {"role": None, "state": None}
+    exported = None if export is None else str(export)
+    emit({**_document(shown), **role, "file": str(place), "exported": exported}, as_json=as_json)
 
 
 @card.command()
@@ -128,15 +112,15 @@ def pin(
 
     Example: `likeset card pin clinic.card --as consumer --home st-mary`
     """
-    wanted = cast("Role", one_of("--as", role, get_args(AnyRole)))
-    own, shown = home_in(home), read_card(file)
-    check_not_own(own, shown)
+    wanted = cast("cards.Role", arguments.one_of("--as", role, get_args(cards.Role)))
+    own, shown = pinning.home_in(home), cards.read_card(file)
+    pinning.check_not_own(own, shown)
     known = own.pins().check_pin(shown, wanted)
     if known is None and fingerprint is None:
         fingerprint = _compared(shown, as_json=as_json)
-    with pins_to_change(own, by=by or login()) as pins:
+    with pinning.pins_to_change(own, by=by or login()) as pins:
         pinned = pins.pin(shown, wanted, fingerprint=fingerprint)
-    _show_change(pinned, "was pinned already" if known else "pinned", own, as_json=as_json)
+    _emit_pin(pinned, own, as_json=as_json)
 
 
 @card.command(name="list")
@@ -145,17 +129,10 @@ def list_cards(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
 
     Example: `likeset card list --home st-mary`
     """
-    pins = home_in(home).pins().all()
-    if as_json:
-        show_json({"home": str(home), "cards": [_pin_document(pin) for pin in pins]})
-    elif not pins:
-        stdout.print("no card was ever pinned here; see likeset card pin --help")
-    else:
-        for pin in pins:
-            why = f": {literal(pin.reason)}" if pin.reason else ""
-            since = f"{pin.role}, {pin.state} since {pin.at[:10]}{why}"
-            stdout.print(f"[bold]{literal(pin.card.name)}[/]  {since}", soft_wrap=True)
-            show_fingerprint(pin.card)
+    pins = pinning.home_in(home).pins().all()
+    hint = () if pins else at_home(home, "likeset", "card", "pin", "FILE", "--as", "ROLE")
+    document = {"home": str(home), "cards": [_pin_document(pin) for pin in pins]}
+    emit(document, as_json=as_json, next_step=hint)
 
 
 @card.command()
@@ -174,15 +151,13 @@ def replace(
 
     Example: `likeset card replace clinic-2027.card --home st-mary`
     """
-    own, shown = home_in(home), read_card(file)
-    check_not_own(own, shown)
-    before = own.pins().check_replacement(shown)
-    known = before.card == shown
-    if not known and fingerprint is None:
+    own, shown = pinning.home_in(home), cards.read_card(file)
+    pinning.check_not_own(own, shown)
+    if own.pins().check_replacement(shown).card != shown and fingerprint is None:
         fingerprint = _compared(shown, as_json=as_json)
-    with pins_to_change(own, by=by or login()) as pins:
+    with pinning.pins_to_change(own, by=by or login()) as pins:
         pinned = pins.replace(shown, fingerprint=fingerprint)
-    _show_change(pinned, "was pinned already" if known else "pinned in place of the old one", own, as_json=as_json)
+    _emit_pin(pinned, own, as_json=as_json)
 
 
 @card.command()
@@ -200,23 +175,23 @@ def revoke(
 
     Example: `likeset card revoke clinic --reason "keys stolen" --home st-mary`
     """
-    own = home_in(home)
-    with pins_to_change(own, by=by or login()) as pins:
+    own = pinning.home_in(home)
+    with pinning.pins_to_change(own, by=by or login()) as pins:
         revoked = pins.revoke(which, reason)
-    _show_change(revoked, "revoked", own, as_json=as_json)
+    _emit_pin(revoked, own, as_json=as_json)
 
 
 def _at_terminal() -> bool:
     return sys.stdin.isatty() and stdout.is_terminal
 
 
-def _compared(shown: Card, *, as_json: bool) -> str | None:
+def _compared(shown: "cards.Card", *, as_json: bool) -> str | None:
     """Let a person compare a fingerprint; what they typed, or None if they say that it is the same."""
     if as_json or not _at_terminal():
         reason = "nobody is here to compare it by telephone; give what the party read out, with --fingerprint"
         raise InvalidArgument("--fingerprint", "none", reason)
     stdout.print(f"The card of [bold]{literal(shown.name)}[/] has this fingerprint:", soft_wrap=True)
-    show_fingerprint(shown)
+    show_fingerprint(shown.fingerprint)
     stdout.print("Call its party by a number that did not come with the card, and let it read out its own.")
     stdout.print("Type what you hear, or yes if all eight groups are the same; Enter alone pins nothing.")
     while True:
@@ -227,7 +202,7 @@ def _compared(shown: Card, *, as_json: bool) -> str | None:
             stdout.print("nothing was pinned")
             raise typer.Exit(1)
         try:
-            check_fingerprint(answer, shown)
+            cards.check_fingerprint(answer, shown)
         except InvalidArgument as error:
             complain(str(error))
         else:
@@ -236,30 +211,20 @@ def _compared(shown: Card, *, as_json: bool) -> str | None:
 
 def _is_home(folder: Path) -> bool:
     try:
-        home_in(folder)
+        pinning.home_in(folder)
     except InvalidArgument:
         return False
     return True
 
 
-def _export(shown: Card, path: Path) -> None:
-    if path.exists():
-        raise InvalidArgument("--export", path, "is there already, and nothing is overwritten; name a new file")
-    write_text(path, shown.to_text())
-
-
-def _document(shown: Card) -> dict[str, Any]:
+def _document(shown: "cards.Card") -> dict[str, Any]:
     return {"name": shown.name, "fingerprint": shown.fingerprint}
 
 
-def _pin_document(pin: Pin) -> dict[str, Any]:
-    words = {"role": pin.role, "state": pin.state, "at": pin.at, "replaced_by": pin.by, "reason": pin.reason}
-    return {**_document(pin.card), **words}
+def _pin_document(pin: "cards.Pin") -> dict[str, Any]:
+    state = {"role": pin.role, "state": pin.state, "at": pin.at, "replaced_by": pin.by, "reason": pin.reason}
+    return {**_document(pin.card), **state}
 
 
-def _show_change(pin: Pin, words: str, home: PartyHome, *, as_json: bool) -> None:
-    if as_json:
-        show_json({"home": str(home.folder), **_pin_document(pin)})
-        return
-    name, place = literal(pin.card.name), literal(str(home.folder))
-    stdout.print(f"[bold green]{words}[/]  {name}, {pin.role}, in {place}", soft_wrap=True)
+def _emit_pin(pin: "cards.Pin", home: "PartyHome", *, as_json: bool) -> None:
+    emit({"home": str(home.folder), **_pin_document(pin)}, as_json=as_json)

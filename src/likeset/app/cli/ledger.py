@@ -1,6 +1,7 @@
 """``likeset ledger``: what each view may learn, what it has learned, and whether the record still holds."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,20 +11,14 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from likeset.display import JsonFlag, complain, emit, literal, show_json, stdout
+from likeset.display import JsonFlag, emit, literal, stdout
 from likeset.errors import InvalidArgument
 from likeset.ledger.budget import Account
-from likeset.ledger.ledger import Entry, Ledger
+from likeset.ledger.ledger import Entry, Head, Ledger, Problem
 from likeset.privacy.guarantee import View
 from likeset.text import harmless
 
-__all__ = ["ledger"]
-
-ledger = typer.Typer(
-    name="ledger",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+ledger = typer.Typer(name="ledger", no_args_is_help=True, rich_markup_mode="markdown")
 _BAR, _SHORT_BAR = 24, 8
 _WIDE = 104  # columns that the table needs with full bars and a basis of a few words
 _LATE, _NEARLY_LATE = 0.9, 0.7
@@ -49,21 +44,17 @@ def show(
     with Ledger(path, read_only=True) as opened:
         accounts, entries, head = opened.accounts(), opened.entries(), opened.head()
     history = _history(entries, run)
-    if as_json:
-        show_json(
-            {
-                "path": str(path),
-                "head": str(head),
-                "accounts": [_account_document(account) for account in accounts],
-                "history": history,
-            }
-        )
-        return
-    stdout.print(f"[bold]Ledger[/] {literal(str(path))}  [dim]{len(entries)} entries[/]", soft_wrap=True)
-    stdout.print(f"[dim]head {head}[/]\n", soft_wrap=True)
-    stdout.print(_accounts_table(accounts))
-    shown = history[-last:] if last else history
-    stdout.print(_history_table(shown, hidden=len(history) - len(shown)))
+
+    def view() -> None:
+        stdout.print(f"[bold]Ledger[/] {literal(str(path))}  [dim]{len(entries)} entries[/]", soft_wrap=True)
+        stdout.print(f"[dim]head {head}[/]\n", soft_wrap=True)
+        stdout.print(_accounts_table(accounts))
+        shown = history[-last:] if last else history
+        stdout.print(_history_table(shown, hidden=len(history) - len(shown)))
+
+    documents = [_account_document(account) for account in accounts]
+    document = {"path": str(path), "head": str(head), "accounts": documents, "history": history}
+    emit(document, as_json=as_json, view=view)
 
 
 @ledger.command()
@@ -104,10 +95,8 @@ def limit(
                 changes[view] = replace(known[view].limit, **change)
         opened.set_limits(changes)
         accounts = tuple(account for account in opened.accounts() if account.view in changes)
-    if as_json:
-        show_json({"path": str(path), "accounts": [_account_document(account) for account in accounts]})
-        return
-    stdout.print(_accounts_table(accounts))
+    document = {"path": str(path), "accounts": [_account_document(account) for account in accounts]}
+    emit(document, as_json=as_json, view=lambda: stdout.print(_accounts_table(accounts)))
 
 
 @ledger.command()
@@ -131,19 +120,13 @@ def verify(
     """
     with Ledger(path, read_only=True) as opened:
         verification = opened.verify(head=head, messages=messages)
-    if as_json:
-        problems = [{"entry": problem.number, "what": problem.what} for problem in verification.problems]
-        show_json({"ok": verification.ok, "head": str(verification.head), "problems": problems})
-    elif verification.ok:
-        compared = "the head given among them" if head else "no head from elsewhere to compare with"
-        stdout.print(f"[bold green]holds[/]  {verification.head.number} entries, {compared}", soft_wrap=True)
-        stdout.print(f"head {verification.head}", soft_wrap=True)
-    else:
-        for problem in verification.problems:
-            complain(str(problem))
-        stdout.print("[bold red]does not hold[/]")
-    if not verification.ok:
-        raise typer.Exit(1)
+    emit_verification(verification.ok, verification.head, verification.problems, as_json=as_json)
+
+
+def emit_verification(ok: bool, head: Head, problems: Iterable[Problem], *, as_json: bool, **more: Any) -> None:
+    """Whether a chain of entries is whole; exit code 1 if not."""
+    documents = [{"entry": problem.number, "what": problem.what} for problem in problems]
+    emit({"ok": ok, "head": str(head), "problems": documents, **more}, as_json=as_json, ok=ok)
 
 
 @ledger.command()

@@ -12,15 +12,15 @@ import typer
 from rich.text import Text
 
 from likeset import documents
-from likeset.app.demo.network import run_network_demo
-from likeset.app.demo.showcase import EPSILON, SIZE, run_showcase
+from likeset.app.lazy import lazy_imports
 from likeset.app.report import render, render_for_owner
 from likeset.display import (
     JsonFlag,
     VerboseFlag,
     Waiting,
+    emit,
     literal,
-    show_json,
+    show_document,
     show_next,
     show_notes,
     show_table,
@@ -29,9 +29,6 @@ from likeset.display import (
 from likeset.errors import InvalidArgument
 from likeset.files import make_private_folder
 from likeset.protocol.run_settings import Setting, settings
-from likeset.run.job import Job
-from likeset.run.plan import AccountOutlook, Plan, plan_job
-from likeset.run.runs import REPORT, read_result, run_job
 from likeset.run.words import (
     GAINS,
     MEASURES,
@@ -40,6 +37,7 @@ from likeset.run.words import (
     guarantee_lines,
     guarantee_meanings,
     headline,
+    is_between,
     labels_in_words,
     measure_in_words,
     not_private,
@@ -48,10 +46,18 @@ from likeset.run.words import (
     score_in_words,
     test_in_words,
 )
-from likeset.split.host import split_python
-from likeset.tables.scan import scan_factory
-from likeset.tables.schema import Schema
 from likeset.text import harmless
+
+with lazy_imports():
+    from likeset.app.demo import network as network_demo
+    from likeset.app.demo import showcase
+    from likeset.run import evaluate as evaluation
+    from likeset.run import job as jobs
+    from likeset.run import plan as plans
+    from likeset.run import runs
+    from likeset.split import host
+    from likeset.tables import scan as scans
+    from likeset.tables import schema as schemas
 
 JobFile = Annotated[
     Path | None, typer.Argument(metavar="JOB.yaml", help="A job file; options given beside it count instead.")
@@ -147,7 +153,7 @@ def takes_a_job(command: Callable[..., None]) -> Callable[..., None]:
     return with_options
 
 
-def job_from(path: Path | None, **options: Any) -> Job:
+def job_from(path: Path | None, **options: Any) -> "jobs.Job":
     """The job of a file, of options, or of a file with options in place of some of its fields."""
     given = {name: value for name, value in options.items() if value is not None and value != []}
     if "owners" in given:
@@ -157,12 +163,12 @@ def job_from(path: Path | None, **options: Any) -> Job:
         if word is not None and given.get(setting.name, word) != word:
             given[setting.name] = _number(setting, given[setting.name], word)
     if path is not None:
-        said = Job.load(path).model_dump(by_alias=True, mode="json", exclude_unset=True)
-        return Job.of(**{**{name: value for name, value in said.items() if value is not None}, **given})
+        said = jobs.Job.load(path).model_dump(by_alias=True, mode="json", exclude_unset=True)
+        return jobs.Job.of(**{**{name: value for name, value in said.items() if value is not None}, **given})
     for name, option in (("schema", "--schema"), ("target", "--target"), ("owners", "--owner"), ("size", "--size")):
         if name not in given:
             raise InvalidArgument(option, "missing", "give it, or a job file")
-    return Job.of(**given)
+    return jobs.Job.of(**given)
 
 
 def owner_files(pairs: list[str]) -> dict[str, str]:
@@ -218,7 +224,8 @@ def _show_comparison(result: Mapping[str, Any]) -> None:
     scores = list(lines[0]["scores"])
     rows = []
     for line in lines:
-        cells = [line["name"], f"{line['squared_mmd']:.5f}"]
+        distance = number(line["squared_mmd"]) if is_between(result) else f"{line['squared_mmd']:.5f}"
+        cells = [line["name"], distance]
         cells += [f"{line['scores'][score]:.3f}" if score in line["scores"] else "" for score in scores]
         rows.append([Text(cell, style="bold" if line is lines[0] else "") for cell in cells])
     head, sentence = measure_in_words(result["comparison"])
@@ -256,7 +263,7 @@ def show_guarantees(guarantees: Sequence[Mapping[str, Any]], *, owners: Sequence
 
 @takes_a_job
 def match(
-    job: Job,
+    job: "jobs.Job",
     *,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was interrupted.")] = False,
     scan: Annotated[
@@ -285,25 +292,26 @@ def match(
     """
     with (
         Waiting(quiet=json) as waiting,
-        scan_factory(scan, workers=workers, progress=waiting.rows) as open_scan,
+        scans.scan_factory(scan, workers=workers, progress=waiting.rows) as open_scan,
     ):
-        done = run_job(job, render=render, resume=resume, progress=waiting.step, scan=open_scan, compare=compare)
-    if json:
-        show_json(done.result)
-        return
-    show_result(done.result, all_notes=verbose)
-    stdout.print(
-        f"\nEverything is in [bold]{literal(str(done.out))}[/]: the rows in summary.parquet, "
-        f"the whole story in [bold]{literal(str(done.out / 'report.html'))}[/].",
-        soft_wrap=True,
-    )
-    if Schema.load(job.schema_file).label_column is not None:
-        show_next("with labelled rows to judge on,", "likeset", "evaluate", str(done.out), "--test", "FILE")
+        done = runs.run_job(job, render=render, resume=resume, progress=waiting.step, scan=open_scan, compare=compare)
+
+    def view() -> None:
+        show_result(done.result, all_notes=verbose)
+        stdout.print(
+            f"\nEverything is in [bold]{literal(str(done.out))}[/]: the rows in summary.parquet, "
+            f"the whole story in [bold]{literal(str(done.out / 'report.html'))}[/].",
+            soft_wrap=True,
+        )
+        if schemas.Schema.load(job.schema_file).label_column is not None:
+            show_next("with labelled rows to judge on,", "likeset", "evaluate", str(done.out), "--test", "FILE")
+
+    emit(done.result, as_json=json, view=view)
 
 
 @takes_a_job
 def plan(
-    job: Job,
+    job: "jobs.Job",
     *,
     verbose: VerboseFlag = False,
     json: JsonFlag = False,
@@ -315,14 +323,11 @@ def plan(
     Example: `likeset plan --schema schema.yaml --target mine.csv --owner north=north.csv --owner
     south=south.parquet --size 100 --epsilon 1`
     """
-    planned = plan_job(job)
-    if json:
-        show_json(planned.document())
-        return
-    _tell(planned, all_notes=verbose)
+    planned = plans.plan_job(job)
+    emit(planned.document(), as_json=json, view=lambda: _tell(planned, all_notes=verbose))
 
 
-def _tell(planned: Plan, *, all_notes: bool) -> None:
+def _tell(planned: "plans.Plan", *, all_notes: bool) -> None:
     terms, document, traffic = planned.terms, planned.document(), planned.traffic
     owners = "owner" if len(terms.owners) == 1 else "owners"
     target, sent = planned.inputs.target, traffic.sent_bytes
@@ -358,7 +363,7 @@ def _tell(planned: Plan, *, all_notes: bool) -> None:
     stdout.print("[dim]Next: [/][bold]likeset match[/][dim] with the same arguments[/]", soft_wrap=True)
 
 
-def _offered_rows(planned: Plan) -> list[tuple[str, str]]:
+def _offered_rows(planned: "plans.Plan") -> list[tuple[str, str]]:
     """How many rows leave owners, and who reads them."""
     terms = planned.terms
     if terms.split is None:
@@ -373,7 +378,7 @@ def _offered_rows(planned: Plan) -> list[tuple[str, str]]:
     ]
 
 
-def _tell_accounts(accounts: tuple[AccountOutlook, ...]) -> None:
+def _tell_accounts(accounts: "tuple[plans.AccountOutlook, ...]") -> None:
     """What the ledger has, and what this run would leave."""
 
     def amount(value: float | None, unit: str) -> str:
@@ -419,23 +424,23 @@ def evaluate(
 
     Example: `likeset evaluate matched --test test.csv --by-owner`
     """
-    from likeset.run.evaluate import evaluate_job, write_evaluation
-
     if test is None:
         reason = "give a labelled file of your target's kind: without one nobody can say how good a model is there"
         raise InvalidArgument("--test", "missing", reason)
     files = owner_files(owner or [])
     with Waiting(quiet=json) as waiting:
-        evaluation = evaluate_job(
+        found = evaluation.evaluate_job(
             folder, test, schema_file=schema, owners=files, by_owner=by_owner, progress=waiting.step
         )
-    document = write_evaluation(folder, evaluation)
-    documents.write_text(folder / REPORT, render(*read_result(folder), document))
-    if json:
-        show_json(document)
-        return
-    _show(document)
-    stdout.print(f"\nThe report in [bold]{literal(str(folder / REPORT))}[/] has a section on it.", soft_wrap=True)
+    document = evaluation.write_evaluation(folder, found)
+    documents.write_text(folder / runs.REPORT, render(*runs.read_result(folder), document))
+
+    def view() -> None:
+        _show(document)
+        page = literal(str(folder / runs.REPORT))
+        stdout.print(f"\nThe report in [bold]{page}[/] has a section on it.", soft_wrap=True)
+
+    emit(document, as_json=json, view=view)
 
 
 def _on_two_lines(score: Mapping[str, Any]) -> Text:
@@ -488,18 +493,13 @@ def report(
 
     Example: `likeset report matched --for-owner north`
     """
-    from likeset.run.evaluate import read_evaluation
-
-    result, pictures = read_result(folder)
+    result, pictures = runs.read_result(folder)
     if for_owner is None:
-        page, path = render(result, pictures, read_evaluation(folder)), folder / REPORT
+        page, path = render(result, pictures, evaluation.read_evaluation(folder)), folder / runs.REPORT
     else:
         page, path = render_for_owner(result, for_owner), folder / f"report-for-{for_owner.replace('/', '_')}.html"
     documents.write_text(path, page)
-    if json:
-        show_json({"report": str(path), "for_owner": for_owner, "bytes": len(page.encode())})
-        return
-    stdout.print(f"The report is in [bold]{literal(str(path))}[/].", soft_wrap=True)
+    emit({"report": str(path), "for_owner": for_owner, "bytes": len(page.encode())}, as_json=json)
 
 
 _MARK = ".likeset-demo"
@@ -526,63 +526,53 @@ def demo(
     """
     if split and not network:
         raise InvalidArgument("--split", "given", "goes with --network")
+    if split:
+        host.split_python()  # before anything is removed
+    _clear(out)
+    _make(out)
     if network:
         _network(out, split=split, json=json)
         return
-    _clear(out)
-
-    _make(out)
     with Waiting(quiet=json) as waiting:
-        done = run_showcase(out, render=render, progress=waiting.step, tell=lambda name: waiting.step(name, 1, 1))
-    if json:
-        show_json({**done.result, "report": str(done.out / "report.html")})
-        return
-    stdout.print(
-        "\nFive owners hold handwritten digits, two digits each. A consumer has "
-        f"{done.result['target']['rows']} images, 3s and 4s only,\n"
-        f"and wants [bold]{SIZE} rows[/] to train on that look like them. "
-        f"Owners may learn epsilon = {EPSILON:g} about any of them.",
-        soft_wrap=True,
-    )
-    show_result(done.result)
-    stdout.print(
-        f"\nThe whole story, with pictures: [bold]{literal(str(done.out / 'report.html'))}[/]\n"
-        f"Now with these files: [bold]likeset plan {literal(str(done.out / 'job.yaml'))} --epsilon 1[/]\n",
-        soft_wrap=True,
-    )
+        done = showcase.run_showcase(
+            out, render=render, progress=waiting.step, tell=lambda name: waiting.step(name, 1, 1)
+        )
+
+    def view() -> None:
+        stdout.print(
+            "\nFive owners hold handwritten digits, two digits each. A consumer has "
+            f"{done.result['target']['rows']} images, 3s and 4s only,\n"
+            f"and wants [bold]{showcase.SIZE} rows[/] to train on that look like them. "
+            f"Owners may learn epsilon = {showcase.EPSILON:g} about any of them.",
+            soft_wrap=True,
+        )
+        show_result(done.result)
+        stdout.print(
+            f"\nThe whole story, with pictures: [bold]{literal(str(done.out / 'report.html'))}[/]\n"
+            f"Now with these files: [bold]likeset plan {literal(str(done.out / 'job.yaml'))} --epsilon 1[/]\n",
+            soft_wrap=True,
+        )
+
+    emit({**done.result, "report": str(done.out / "report.html")}, as_json=json, view=view)
 
 
 def _network(out: Path, *, split: bool, json: bool) -> None:
     """The demo among processes; exit code 1 if a check fails afterwards."""
-    if split:
-        split_python()  # before anything is removed
-    _clear(out)
-
-    _make(out)
 
     def tell(who: str, what: str) -> None:
         if not json:
             stdout.print(f"[bold]{literal(who)}[/] {literal(what)}", soft_wrap=True)
 
-    done = run_network_demo(out, render=render, tell=tell, split=split)
-    if json:
-        checks = dict(done.checks)
-        show_json(
-            {**done.result, "report": str(done.out / "report.html"), "run_seconds": done.seconds, "checks": checks}
-        )
-    else:
+    done = network_demo.run_network_demo(out, render=render, tell=tell, split=split)
+    checks, page = dict(done.checks), str(done.out / "report.html")
+
+    def view() -> None:
         show_result(done.result)
-        for what, holds in done.checks:
-            stdout.print(f"{'[green]yes[/]' if holds else '[bold red]no[/] '}  {literal(what)}")
-        stdout.print(
-            f"\nThe run itself took {done.seconds:.1f} s. The whole story: "
-            f"[bold]{literal(str(done.out / 'report.html'))}[/]\nWhat each side keeps: [bold]{literal(str(out))}[/]: "
-            "owners, curator, clinic; for instance\n"
-            f"[bold]likeset owner outbox --node {literal(str(out / 'owners' / 'digits-3-4'))}[/]",
-            soft_wrap=True,
-        )
-    if not all(holds for _, holds in done.checks):
-        raise typer.Exit(1)
+        show_document({"checks": checks, "run seconds": done.seconds, "report": page, "homes": str(out)})
+
+    document = {**done.result, "report": page, "run_seconds": done.seconds, "checks": checks}
+    outbox = ("likeset", "owner", "outbox", "--node", str(out / "owners" / "digits-3-4"))
+    emit(document, as_json=json, view=view, next_step=outbox, ok=all(checks.values()))
 
 
 def _make(out: Path) -> None:

@@ -6,6 +6,7 @@ import select
 import signal
 import sys
 import webbrowser
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -14,50 +15,32 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from likeset.display import JsonFlag, complain, emit, literal, show_json, show_notes, show_table, stderr, stdout
+from likeset.app.lazy import lazy_imports
+from likeset.display import JsonFlag, complain, emit, literal, show_notes, stderr, stdout
 from likeset.errors import InvalidArgument, LikesetError, missing_extra
-from likeset.homes.compute import ComputeRoom, compute_room
-from likeset.homes.curator_home import SETTINGS_FILE as CURATOR_FILE
-from likeset.homes.curator_home import CuratorHome, make_curator_home
-from likeset.homes.home import checked_addresses
-from likeset.homes.mail import CARDS_FOLDER, utc_now
-from likeset.homes.witness_home import PROMISES, WitnessHome, checkup, make_witness_home
-from likeset.homes.witness_home import SETTINGS_FILE as WITNESS_FILE
-from likeset.split.host import environment_folder, make_environment, program_digest, try_worker, worker_python
-from likeset.tables.schema import Schema
-from likeset.transports.desks import curator_desk, witness_desk
-from likeset.transports.posts import NOTHING_NEW, Desk, Look
-from likeset.transports.stores import Store
-from likeset.transports.sync import SHORTEST, desks_at, look_once, serve
-from likeset.trust.cards import Card, Pins
+
+with lazy_imports():
+    from likeset.homes import compute, curator_home, witness_home
+    from likeset.homes import home as homes
+    from likeset.homes import mail as home_mail
+    from likeset.split import host
+    from likeset.tables import schema as schemas
+    from likeset.transports import desks, posts
+    from likeset.transports import sync as mailboxes
+    from likeset.trust import cards
 
 if TYPE_CHECKING:
     from likeset.app.console.server import RunningConsole
+    from likeset.transports.stores import Store
+
+    PartyHome = curator_home.CuratorHome | witness_home.WitnessHome
 
 
 HERE = Path()
-
-
-def home_option(whose: str, *, or_node: bool = False) -> Any:
-    """``--home``, which the environment may give, too.
-
-    Args:
-        whose: directory it is, in words.
-        or_node: whether an owner's node is such a home, so that its own variable counts as well.
-    """
-    variables = ["LIKESET_HOME", *(["LIKESET_NODE"] if or_node else [])]
-    return typer.Option("--home", envvar=variables, help=f"{whose}; by default the current one.")
-
-
-def login() -> str:
-    """Who is at the keyboard, as far as the system knows."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError, ImportError):  # a container without a list of users
-        return "unknown"
-
-
+NOUN: dict[str, Any] = {"no_args_is_help": True, "rich_markup_mode": "markdown"}
 _PLACES = "file:///FOLDER, sftp://USER@HOST/FOLDER or s3://BUCKET/FOLDER"
+
+NewFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.", show_default=False)]
 MailboxOption = Annotated[
     list[str] | None,
     typer.Option("--mailbox", metavar="ADDRESS", help=f"Where letters come and go: {_PLACES}; repeatable."),
@@ -71,47 +54,49 @@ ListenOption = Annotated[
 ReachOption = Annotated[
     str, typer.Option("--reach-at", metavar="HOST:PORT", help="Where others reach them, if elsewhere.")
 ]
+PortOption = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes one that is free.")]
+LinkFlag = Annotated[bool, typer.Option("--link", help="Only make a new link into the console that runs already.")]
+OpenFlag = Annotated[bool, typer.Option("--open", help="Open the link in this machine's browser.")]
+
+
+def home_option(whose: str, *, or_node: bool = False) -> Any:
+    """``--home``, which the environment may give, too; with ``or_node`` by the variable of owners as well."""
+    variables = ["LIKESET_HOME", *(["LIKESET_NODE"] if or_node else [])]
+    return typer.Option("--home", envvar=variables, help=f"{whose}; by default the current one.")
+
+
+def at_home(home: Path, *command: str, option: str = "--home") -> tuple[str, ...]:
+    """A command for people to type, with the option that names the home if it is not the current directory."""
+    return command if home == HERE else (*command, option, str(home))
+
+
+def login() -> str:
+    """Who is at the keyboard, as far as the system knows."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # a container without a list of users
+        return "unknown"
+
+
+def findings_document(findings: "Sequence[homes.Finding]") -> list[dict[str, Any]]:
+    return [{"what": finding.what, "ok": finding.ok, "words": finding.words} for finding in findings]
 
 
 def addresses_to_use(given: Sequence[str] | None, settled: Sequence[str], *, file: str) -> tuple[str, ...]:
-    """The mailboxes of a command: those that were given, or else those of the settings.
+    """The mailboxes that were given, or else those of the settings.
 
     Raises:
         InvalidArgument: there are none, or one has a password in it.
     """
-    addresses = checked_addresses(given or settled)
+    addresses = homes.checked_addresses(given or settled)
     if not addresses:
         raise InvalidArgument("--mailbox", "none", f"no mailbox is named: give {_PLACES}, or mailboxes: in {file}")
     return addresses
 
 
-@contextmanager
-def computing_desks(
-    home: CuratorHome | WitnessHome,
-    given: Sequence[str] | None,
-    desk: Callable[[Path, Store, ComputeRoom | None], Desk],
-    *,
-    file: str,
-    stays: bool,
-) -> Iterator[list[Desk]]:
-    """Desks of a party that computes in split runs, where it stays.
-
-    Args:
-        home: the party's.
-        given: mailboxes; those of the settings if none.
-        desk: makes one, of the home's directory, the mailbox, and the room to compute in.
-        file: of the settings, by name.
-        stays: whether it computes; who looks only once does not.
-    """
-    addresses = addresses_to_use(given, home.settings.mailboxes, file=file)
-    room = compute_room(home) if stays else None
-    with desks_at(addresses, lambda store: desk(home.folder, store, room)) as desks:
-        yield desks
-
-
-def show_fingerprint(shown: Card) -> None:
-    """A card's fingerprint in two lines of four groups, numbered, so that two people can find their way in it."""
-    groups = shown.fingerprint.split("-")
+def show_fingerprint(fingerprint: str) -> None:
+    """Two lines of four numbered groups, so that two people can find their way in it."""
+    groups = fingerprint.split("-")
     half = len(groups) // 2
     for start in (0, half):
         line = "   ".join(
@@ -120,63 +105,46 @@ def show_fingerprint(shown: Card) -> None:
         stdout.print(f"  {line}", soft_wrap=True)
 
 
-def _show_made(home: CuratorHome | WitnessHome, *, to: str, role: str) -> None:
-    stdout.print(f"[bold green]made[/]  {literal(str(home.folder))}", soft_wrap=True)
-    show_card_to_give(home, to=to, role=role)
-
-
-def show_card_to_give(home: CuratorHome | WitnessHome, *, to: str, role: str) -> None:
-    """The card of a home, who gets it, and what they do with it."""
-    stdout.print(f"Its card, for {to}: {literal(str(home.card_file))}", soft_wrap=True)
-    show_fingerprint(home.card())
-    compare = "They compare the fingerprint by telephone, and then call"
-    stdout.print(f"{compare}: likeset card pin FILE --as {role}", soft_wrap=True)
-
-
-def nobody_known(home: Path) -> tuple[str, ...]:
+def no_pins_note(home: Path) -> tuple[str, ...]:
     """A note if no card is pinned in a home: then nobody's letters are looked for, and no mailbox is tried."""
-    if any(pin.state == "pinned" for pin in Pins(home / CARDS_FOLDER).all()):
+    if any(pin.state == "pinned" for pin in cards.Pins(home / home_mail.CARDS_FOLDER).all()):
         return ()
-    return ("no card is pinned here, so no mailbox is tried: compare cards by telephone, and call likeset card pin",)
+    command = " ".join(at_home(home, "likeset card pin FILE --as ROLE"))
+    return (f"no card is pinned here, so no mailbox is tried; compare cards by telephone, then: {command}",)
 
 
 def sync_and_show(
-    desks: Sequence[Desk],
+    desks: "Sequence[posts.Desk]",
     *,
     as_json: bool,
     notes: Sequence[str] = (),
     more: Callable[[], dict[str, Any]] = dict,
+    shown_after: Callable[[], None] = lambda: None,
 ) -> None:
-    """One look, and what came of it; exit code 1 if a mailbox could not be used.
+    """Look into the mailboxes once; exit code 1 if one could not be used.
 
     Args:
         desks: where to look.
         as_json: for machines.
-        notes: what a person should know beside what the look says.
-        more: what else the document says, asked after the look.
+        notes: what a person should know besides.
+        more: what else the document contains, asked after the look.
+        shown_after: shows people the same.
     """
-    look, troubles = look_once(desks)
+    look, troubles = mailboxes.look_once(desks)
     look = replace(look, notes=(*notes, *look.notes))
-    if as_json:
-        show_json({**look_document(look, troubles), **more()})
-    else:
-        words = look.words
-        if words != NOTHING_NEW or not troubles:  # of a mailbox that could not be used nobody knows what is new
-            stdout.print(literal(words), soft_wrap=True)
+
+    def view() -> None:
+        if look.words != posts.NOTHING_NEW or not troubles:  # whether something is new there, nobody knows
+            stdout.print(literal(look.words), soft_wrap=True)
         show_notes(look.notes)
-    end_if_troubled(troubles, as_json=as_json)
+        shown_after()
+        for trouble in troubles:
+            complain(str(trouble))
+
+    emit({**look_document(look, troubles), **more()}, as_json=as_json, view=view, ok=not troubles)
 
 
-def end_if_troubled(troubles: Sequence[LikesetError], *, as_json: bool = False) -> None:
-    """Say what was wrong, a line for each, and end with exit code 1; nothing if nothing was."""
-    for trouble in () if as_json else troubles:
-        complain(str(trouble))
-    if troubles:
-        raise typer.Exit(1)
-
-
-def look_document(look: Look, troubles: Sequence[LikesetError] = ()) -> dict[str, Any]:
-    """What came of a look, as plain data."""
+def look_document(look: "posts.Look", troubles: Sequence[LikesetError] = ()) -> dict[str, Any]:
     deadline = None if look.next_deadline is None else look.next_deadline.isoformat()
     told = {**asdict(look), "notes": list(look.notes), "next_deadline": deadline}
     return {**told, "troubles": [str(trouble) for trouble in troubles]}
@@ -198,7 +166,6 @@ class SignalStop:
                 signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.default_int_handler)
 
     def is_set(self) -> bool:
-        """Whether it was set."""
         return self._set
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -207,7 +174,6 @@ class SignalStop:
         return self._set
 
     def close(self) -> None:
-        """Let go of the pipe."""
         os.close(self._reader)
         os.close(self._writer)
 
@@ -225,91 +191,43 @@ def stopping_by_signals() -> Iterator[SignalStop]:
         stop.close()
 
 
-@dataclass
-class _Counts:
-    """What came of all looks so far."""
+def serve_and_show(desks: "Sequence[posts.Desk]", *, every: float, as_json: bool, notes: Sequence[str] = ()) -> None:
+    """Look until a signal comes: a line for everything that happens, and one at the end."""
+    counts = Counter(looks=0, taken=0, sent=0, refused=0)
 
-    looks: int = 0
-    taken: int = 0
-    sent: int = 0
-    refused: int = 0
-
-    def add(self, look: Look) -> None:
-        self.looks += 1
-        self.taken += look.taken
-        self.sent += look.sent
-        self.refused += look.refused
-
-
-def serve_and_show(desks: Sequence[Desk], *, every: float, as_json: bool, notes: Sequence[str] = ()) -> None:
-    """Look until a signal comes: a line for whatever happens, and one at the end."""
-    counts = _Counts()
-
-    def looked(look: Look) -> None:
-        counts.add(look)
+    def looked(look: "posts.Look") -> None:
+        counts.update(looks=1, taken=look.taken, sent=look.sent, refused=look.refused)
         if look.something_happened and not as_json:
-            _print_with_time(look.words)
+            tell(look.words)
+
+    def tell(line: str) -> None:
+        screen = stderr if as_json else stdout
+        screen.print(f"[dim]{home_mail.utc_now():%Y-%m-%d %H:%M:%S}Z[/]  {literal(line)}", soft_wrap=True)
+        screen.file.flush()  # whoever reads it in a file reads it now
 
     with stopping_by_signals() as stop:
         if not as_json:
-            _print_with_time(f"looking into {len(desks)} mailbox{'' if len(desks) == 1 else 'es'}; Ctrl-C ends it")
-        tell = _complain_with_time if as_json else _print_with_time
+            tell(f"looking into {len(desks)} mailbox{'' if len(desks) == 1 else 'es'}; Ctrl-C ends it")
         for note in notes:
             tell(note)
-        serve(desks, stop=stop, tell=tell, looked=looked, shortest=min(SHORTEST, every), longest=every)
-    if as_json:
-        show_json(asdict(counts))
-    else:
-        _print_with_time("stopped between two letters; the next look goes on from here")
-
-
-def _now() -> str:
-    return f"{utc_now():%Y-%m-%d %H:%M:%S}Z"
-
-
-def _print_with_time(line: str) -> None:
-    stdout.print(f"[dim]{_now()}[/]  {literal(line)}", soft_wrap=True)
-    stdout.file.flush()  # whoever reads it in a file reads it now
-
-
-def _complain_with_time(line: str) -> None:
-    stderr.print(f"{_now()}  {literal(line)}", soft_wrap=True)
-
-
-PortOption = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes one that is free.")]
-ConsoleFlag = Annotated[bool, typer.Option("--console", help="Also open the steward's console, on this machine alone.")]
-ConsoleListenOption = Annotated[
-    str, typer.Option(metavar="ADDRESS", help="Where to listen; others than loopback need --public.")
-]
-PublicOption = Annotated[str, typer.Option(metavar="URL", help="The address that people type, of a proxy before it.")]
-LinkFlag = Annotated[bool, typer.Option("--link", help="Only make a new link into the console that runs already.")]
-OpenFlag = Annotated[bool, typer.Option("--open", help="Open the link in this machine's browser.")]
+        shortest = min(mailboxes.SHORTEST, every)
+        mailboxes.serve(desks, stop=stop, tell=tell, looked=looked, shortest=shortest, longest=every)
+    last = "stopped between two letters; the next look goes on from here"
+    emit(dict(counts), as_json=as_json, view=lambda: tell(last))
 
 
 def serve_console(console: "AbstractContextManager[RunningConsole]", *, open_it: bool, as_json: bool) -> None:
     with stopping_by_signals() as stop, console as started:
-        if as_json:
-            show_json({"address": started.address, "link": started.link})
-        else:
-            tell_console(started)
-            stdout.print("Ctrl-C ends it.")
+        emit(
+            {"address": started.address, "link": started.link},
+            as_json=as_json,
+            notes=["the link signs in once, within a quarter of an hour; Ctrl-C ends the console"],
+        )
         stdout.file.flush()
         if open_it:
             webbrowser.open(started.page_to_open())
         while started.is_running and not stop.wait(1.0):
             pass
-
-
-def tell_console(started: "RunningConsole") -> None:
-    stdout.print("This link signs in once, within a quarter of an hour:")
-    stdout.print(f"[bold]{literal(started.link)}[/]", soft_wrap=True)
-
-
-def show_link(link: str, *, as_json: bool) -> None:
-    if as_json:
-        show_json({"link": link})
-    else:
-        stdout.print(f"[bold]{literal(link)}[/]", soft_wrap=True)
 
 
 @contextmanager
@@ -318,15 +236,10 @@ def needing_console() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        reason = missing_extra("console")
-        raise InvalidArgument("console", str(error.name), reason) from error
+        raise InvalidArgument("console", str(error.name), missing_extra("console")) from error
 
 
-split = typer.Typer(
-    name="split",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+split = typer.Typer(name="split", **NOUN)
 AtOption = Annotated[
     Path | None, typer.Option("--at", metavar="DIR", help="Where it is; by default the place that likeset looks at.")
 ]
@@ -348,12 +261,12 @@ def split_setup(
 
     Example: `likeset split setup`
     """
-    folder = environment_folder() if at is None else at
+    folder = host.environment_folder() if at is None else at
     made = False
     try:
-        path = worker_python(folder)
+        path = host.worker_python(folder)
     except InvalidArgument:
-        path = make_environment(folder, python=python or sys.executable)
+        path = host.make_environment(folder, python=python or sys.executable)
         made = True
     emit({"environment": str(folder), "python": str(path), "made": made}, as_json=as_json)
 
@@ -364,23 +277,110 @@ def split_check(*, at: AtOption = None, as_json: JsonFlag = False) -> None:
 
     Example: `likeset split check`
     """
-    folder = environment_folder() if at is None else at
-    versions = try_worker(worker_python(folder))
-    program = program_digest()
+    folder = host.environment_folder() if at is None else at
+    versions = host.try_worker(host.worker_python(folder))
+    program = host.program_digest()
     emit({"environment": str(folder), "versions": versions, "program": program}, as_json=as_json)
 
 
-curator = typer.Typer(
-    name="curator",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
 PartyPath = Annotated[Path, home_option("The party's directory")]
+
+
+@dataclass(frozen=True)
+class _Role:
+    """What differs between the parties that compute in split runs: a curator and a witness."""
+
+    noun: typer.Typer
+    home: "Callable[[Path], PartyHome]"
+    desk: "Callable[[Path, Store, compute.ComputeRoom | None], posts.Desk]"
+    sync_help: str
+    serve_help: str
+
+    def opened(self, folder: Path) -> "PartyHome":
+        home = self.home(folder)
+        home.check()
+        return home
+
+    @contextmanager
+    def desks(self, folder: Path, given: Sequence[str] | None, *, stays: bool) -> "Iterator[list[posts.Desk]]":
+        """Who looks only once does not compute."""
+        home = self.opened(folder)
+        addresses = addresses_to_use(given, home.settings.mailboxes, file=f"{self.noun.info.name}.yaml")
+        room = compute.compute_room(home) if stays else None
+        with mailboxes.desks_at(addresses, lambda store: self.desk(home.folder, store, room)) as opened:
+            yield opened
+
+    def add_commands(self) -> None:
+        """``sync`` and ``serve``."""
+
+        @self.noun.command(help=self.sync_help)
+        def sync(*, mailbox: MailboxOption = None, home: PartyPath = HERE, as_json: JsonFlag = False) -> None:
+            with self.desks(home, mailbox, stays=False) as opened:
+                sync_and_show(opened, as_json=as_json, notes=no_pins_note(home))
+
+        @self.noun.command(help=self.serve_help)
+        def serve(
+            *,
+            mailbox: MailboxOption = None,
+            every: EveryOption = 60.0,
+            home: PartyPath = HERE,
+            as_json: JsonFlag = False,
+        ) -> None:
+            with self.desks(home, mailbox, stays=True) as opened:
+                serve_and_show(opened, every=every, as_json=as_json, notes=no_pins_note(home))
+
+    def emit_made(self, home: "PartyHome", name: str, more: dict[str, Any], *, to: str, as_json: bool) -> None:
+        fingerprint = home.card().fingerprint
+        note = f"give {to} its card, {home.card_file}; they compare the fingerprint by telephone, and pin it with:"
+        emit(
+            {"home": str(home.folder), "name": name, "card": fingerprint, **more},
+            as_json=as_json,
+            notes=[f"{note} likeset card pin FILE --as {self.noun.info.name}"],
+        )
+
+
+_CURATOR = _Role(
+    typer.Typer(name="curator", **NOUN),
+    lambda folder: curator_home.CuratorHome(folder),
+    lambda at, store, room: desks.curator_desk(at, store, room=room),
+    sync_help="""Look into the mailboxes once: take what came, send what is due. Exit code 1 if one cannot be used now.
+
+    Without --mailbox those that curator.yaml names. Made for cron.
+
+    Example: `likeset curator sync --mailbox file:///mnt/share --home curator`
+    """,
+    serve_help="""Stay, and look into the mailboxes again and again, with pauses that grow while nothing comes.
+
+    SIGTERM and Ctrl-C end it between two letters, with exit code 0. A mailbox that is away is tried again. Split runs
+    are computed beside the looks, if curator.yaml says where to listen.
+
+    Example: `likeset curator serve --mailbox file:///mnt/share --home curator`
+    """,
+)
+_WITNESS = _Role(
+    typer.Typer(name="witness", **NOUN),
+    lambda folder: witness_home.WitnessHome(folder),
+    lambda at, store, room: desks.witness_desk(at, store, room=room),
+    sync_help="""Look into the mailboxes once: take what came, send what is due. Exit code 1 if one cannot be used now.
+
+    Nothing is computed: for that somebody must stay, here and at the two others, with `serve`.
+
+    Example: `likeset witness sync --home uni`
+    """,
+    serve_help="""Stay, look into the mailboxes again and again, and compute when all three are ready.
+
+    SIGTERM and Ctrl-C end it between two letters, with exit code 0; what was computed so far is kept, and goes on with
+    the next call. A mailbox that is away is tried again.
+
+    Example: `likeset witness serve --home uni`
+    """,
+)
+curator, witness = _CURATOR.noun, _WITNESS.noun
 
 
 @curator.command("init")
 def curator_init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.", show_default=False)],
+    folder: NewFolder,
     *,
     name: Annotated[str, typer.Option(help="The name on its card.")] = "curator",
     schema: Annotated[list[Path] | None, typer.Option(help="A schema that runs may use; repeatable.")] = None,
@@ -397,12 +397,10 @@ def curator_init(
     Example: `likeset curator init curator --schema schema.yaml --mailbox file:///mnt/share`
     """
     for path in schema or []:
-        Schema.load(path)  # before anything is made
-    home = make_curator_home(folder, name=name, mailboxes=mailbox or (), listen=listen, reach_at=reach_at)
-    known = [home.add_schema(path) for path in schema or []]
-    digests = [declared.digest for declared in known]
-    document = {"home": str(folder), "name": name, "card": home.card().fingerprint, "schemas": digests}
-    emit(document, as_json=as_json, view=lambda: _show_made(home, to="consumers and owners", role="curator"))
+        schemas.Schema.load(path)  # before anything is made
+    home = curator_home.make_curator_home(folder, name=name, mailboxes=mailbox or (), listen=listen, reach_at=reach_at)
+    digests = [home.add_schema(path).digest for path in schema or []]
+    _CURATOR.emit_made(home, name, {"schemas": digests}, to="consumers and owners", as_json=as_json)
 
 
 @curator.command("schema")
@@ -421,7 +419,8 @@ def curator_schema(
 
     Example: `likeset curator schema schema.yaml --home curator`
     """
-    opened = opened_curator(home)
+    opened = curator_home.CuratorHome(home)
+    opened.check()
     for path in files or []:
         opened.add_schema(path)
     digests = [digest for path in seed_rows or [] for digest in opened.add_seed_rows(str(path))]
@@ -430,68 +429,9 @@ def curator_schema(
     emit({"schemas": documents, "seed_rows_added": digests}, as_json=as_json)
 
 
-def _mail_commands(
-    noun: typer.Typer,
-    opened: Callable[[Path], CuratorHome | WitnessHome],
-    desk: Callable[[Path, Store, ComputeRoom | None], Desk],
-    *,
-    file: str,
-    sync_help: str,
-    serve_help: str,
-) -> None:
-    """The commands ``sync`` and ``serve`` of a party that computes in split runs."""
-
-    @noun.command(help=sync_help)
-    def sync(*, mailbox: MailboxOption = None, home: PartyPath = HERE, as_json: JsonFlag = False) -> None:
-        with computing_desks(opened(home), mailbox, desk, file=file, stays=False) as desks:
-            sync_and_show(desks, as_json=as_json, notes=nobody_known(home))
-
-    @noun.command(help=serve_help)
-    def serve(
-        *, mailbox: MailboxOption = None, every: EveryOption = 60.0, home: PartyPath = HERE, as_json: JsonFlag = False
-    ) -> None:
-        with computing_desks(opened(home), mailbox, desk, file=file, stays=True) as desks:
-            serve_and_show(desks, every=every, as_json=as_json, notes=nobody_known(home))
-
-
-def opened_curator(folder: Path) -> CuratorHome:
-    """The curator's home in a directory."""
-    home = CuratorHome(folder)
-    home.check()
-    return home
-
-
-_mail_commands(
-    curator,
-    opened_curator,
-    lambda at, store, room: curator_desk(at, store, room=room),
-    file=CURATOR_FILE,
-    sync_help="""Look into the mailboxes once: take what came, send what is due. Exit code 1 if one cannot be used now.
-
-    Without --mailbox those that curator.yaml names. Made for cron.
-
-    Example: `likeset curator sync --mailbox file:///mnt/share --home curator`
-    """,
-    serve_help="""Stay, and look into the mailboxes again and again, with pauses that grow while nothing comes.
-
-    SIGTERM and Ctrl-C end it between two letters, with exit code 0. A mailbox that is away is tried again. Split runs
-    are computed beside the looks, if curator.yaml says where to listen.
-
-    Example: `likeset curator serve --mailbox file:///mnt/share --home curator`
-    """,
-)
-
-
-witness = typer.Typer(
-    name="witness",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
-
-
 @witness.command("init")
 def witness_init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.", show_default=False)],
+    folder: NewFolder,
     *,
     name: Annotated[str, typer.Option(help="The name on its card.", show_default=False)],
     mailbox: MailboxOption = None,
@@ -507,14 +447,9 @@ def witness_init(
     Example: `likeset witness init uni --name university --mailbox file:///mnt/share --listen 0.0.0.0:7301
     --reach-at uni.example:7301`
     """
-    home = make_witness_home(folder, name=name, mailboxes=mailbox or (), listen=listen, reach_at=reach_at)
-    document = {"home": str(folder), "name": name, "card": home.card().fingerprint, "promises": list(PROMISES)}
-
-    def view() -> None:
-        _show_made(home, to="consumers, curators and owners", role="witness")
-        _show_promises()
-
-    emit(document, as_json=as_json, view=view)
+    home = witness_home.make_witness_home(folder, name=name, mailboxes=mailbox or (), listen=listen, reach_at=reach_at)
+    promises = {"promises": list(witness_home.PROMISES)}
+    _WITNESS.emit_made(home, name, promises, to="consumers, curators and owners", as_json=as_json)
 
 
 @witness.command("check")
@@ -523,47 +458,12 @@ def witness_check(*, home: PartyPath = HERE, as_json: JsonFlag = False) -> None:
 
     Example: `likeset witness check --home uni`
     """
-    findings = checkup(opened_witness(home))
-    if as_json:
-        documents = [{"what": finding.what, "ok": finding.ok, "words": finding.words} for finding in findings]
-        show_json({"promises": list(PROMISES), "findings": documents})
-    else:
-        _show_promises()
-        rows = [[finding.what, "ok" if finding.ok else "NOT OK", finding.words] for finding in findings]
-        show_table("Check-up", ["what", "", "found"], rows)
-    if not all(finding.ok for finding in findings):
-        raise typer.Exit(1)
+    opened = witness_home.WitnessHome(home)
+    opened.check()
+    findings = witness_home.checkup(opened)
+    document = {"promises": list(witness_home.PROMISES), "findings": findings_document(findings)}
+    emit(document, as_json=as_json, ok=all(finding.ok for finding in findings))
 
 
-def opened_witness(folder: Path) -> WitnessHome:
-    """The witness's home in a directory."""
-    home = WitnessHome(folder)
-    home.check()
-    return home
-
-
-_mail_commands(
-    witness,
-    opened_witness,
-    lambda at, store, room: witness_desk(at, store, room=room),
-    file=WITNESS_FILE,
-    sync_help="""Look into the mailboxes once: take what came, send what is due. Exit code 1 if one cannot be used now.
-
-    Nothing is computed: for that somebody must stay, here and at the two others, with `serve`.
-
-    Example: `likeset witness sync --home uni`
-    """,
-    serve_help="""Stay, look into the mailboxes again and again, and compute when all three are ready.
-
-    SIGTERM and Ctrl-C end it between two letters, with exit code 0; what was computed so far is kept, and goes on with
-    the next call. A mailbox that is away is tried again.
-
-    Example: `likeset witness serve --home uni`
-    """,
-)
-
-
-def _show_promises() -> None:
-    stdout.print("A witness promises", soft_wrap=True)
-    for promise in PROMISES:
-        stdout.print(f"  - {literal(promise)}", soft_wrap=True)
+for _role in (_CURATOR, _WITNESS):
+    _role.add_commands()

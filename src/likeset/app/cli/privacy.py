@@ -3,26 +3,24 @@
 import json
 import math
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.text import Text
 
 from likeset.arguments import count
 from likeset.audit.broken import broken_trials
 from likeset.audit.sound import sound_trials
 from likeset.audit.trials import Trial, TrialVerdict, run_trial
-from likeset.display import JsonFlag, show_json, show_table, stderr
+from likeset.display import JsonFlag, emit, show_document, stderr
 from likeset.errors import InvalidArgument, UnknownEvent
 from likeset.privacy.accounting import Filter, guarantee
 from likeset.privacy.events import VERSION, Composition, Event, Relation, as_json, from_json, relation_of
 from likeset.privacy.guarantee import Guarantee
-from likeset.privacy.paper_prices import PriceComparison, paper_preconditions, price_comparisons
+from likeset.privacy.paper_prices import paper_preconditions, price_comparisons
 
 _EXAMPLE_DELTA = 1e-5
 
@@ -63,62 +61,23 @@ def account(
 
 
 def _paper(*, exact: bool, as_json: bool) -> None:
-    lines, conditions = price_comparisons(exact_choices=exact), paper_preconditions()
-    if as_json:
-        show_json(
-            {
-                "prices": [
-                    {
-                        "what": line.what,
-                        "observer": line.observer,
-                        "protected": line.protected,
-                        **_price_document(line.proven),
-                        "claimed": None if line.claimed is None else line.claimed.epsilon,
-                        "tightest": None if line.tightest is None else line.tightest.epsilon,
-                    }
-                    for line in lines
-                ],
-                "preconditions": [asdict(condition) for condition in conditions],
-            }
-        )
-        return
-    show_table(
-        "The paper's settings: as it counts, and as proven",
-        ["what owners hear, and what that protects", "delta", "claimed", "proven,\nreplace", "proven,\nadd"],
-        _paper_table(lines, exact=exact),
-        caption="claimed: the paper's count. proven: under replace-one, and under add-or-remove; none: no epsilon is.",
-    )
-    show_table(
-        "Preconditions of the paper's main theorem, at its own parameters (d = 140, p = 500, delta = 1e-4)",
-        ["quantity", "at least", "used"],
-        [[condition.what, f"{condition.needed:.3g}", f"{condition.used:g}"] for condition in conditions],
-    )
-
-
-def _paper_table(lines: Sequence[PriceComparison], *, exact: bool) -> list[list[str | Text]]:
-    """One line for each release, protected row and delta; the two relations side by side."""
-    table: dict[tuple[str, str, float], dict[str, str]] = {}
-    for line in lines:
-        cells = table.setdefault(
-            (line.what, line.protected, line.proven.delta), {"claimed": _epsilon_cell(line.claimed)}
-        )
-        cells[line.proven.relation] = _epsilon_cell(line.tightest if exact and line.tightest else line.proven)
-    return [
-        [
-            Text.assemble(what, (f"\nprotects {protected}", "dim")),
-            f"{delta:g}",
-            cells["claimed"],
-            cells.get("replace-one", "-"),
-            cells.get("add-or-remove", "-"),
-        ]
-        for (what, protected, delta), cells in table.items()
+    prices = [
+        {
+            "what": line.what,
+            "observer": line.observer,
+            "protected": line.protected,
+            **_price_document(line.proven),
+            "claimed": None if line.claimed is None else line.claimed.epsilon,
+            "tightest": None if line.tightest is None else line.tightest.epsilon,
+        }
+        for line in price_comparisons(exact_choices=exact)
     ]
-
-
-def _epsilon_cell(answer: Guarantee | None) -> str:
-    if answer is None:
-        return "-"
-    return "none" if math.isinf(answer.epsilon) else f"{answer.epsilon:.4g}"
+    conditions = [asdict(condition) for condition in paper_preconditions()]
+    notes = [
+        "claimed: the paper's count of epsilon; proven: what is proven under the relation, nothing where it is empty",
+        "preconditions: of the paper's main theorem, at its own parameters (d = 140, p = 500, delta = 1e-4)",
+    ]
+    emit({"prices": prices, "preconditions": conditions}, as_json=as_json, notes=notes)
 
 
 def _events(path: Path, deltas: list[float], *, exact: bool, as_json: bool) -> None:
@@ -149,20 +108,7 @@ def _events(path: Path, deltas: list[float], *, exact: bool, as_json: bool) -> N
                     "note": rows[-1]["note"] if math.isinf(adaptive) else "filter",
                 }
             )
-    if as_json:
-        show_json(rows)
-        return
-    shown = [
-        [
-            row["what"],
-            f"{row['delta']:g}",
-            row["relation"],
-            "none" if row["proven"] is None else f"{row['proven']:.4g}",
-            row["note"],
-        ]
-        for row in rows
-    ]
-    show_table("What the releases cost", ["releases", "delta", "relation", "epsilon", "note"], shown)
+    emit(rows, as_json=as_json)
 
 
 def _read_events(path: Path) -> list[Event]:
@@ -229,12 +175,21 @@ def audit(
     verdicts = _run_all(broken_trials() if use_broken else sound_trials(), samples)
     rows = [_row(verdict, use_broken) for verdict in verdicts]
     failed = sum(row["verdict"] in ("VIOLATED", "MISSED") for row in rows)
-    if as_json:
-        show_json(rows)
-    else:
-        _show(rows, use_broken, failed, verbose)
-    if failed:
-        raise typer.Exit(1)
+    closing = f"{len(rows) - failed} of {len(rows)} claims not refuted. That is no proof; docs/proofs has the proofs."
+    if use_broken:
+        closing = f"{len(rows) - failed} of {len(rows)} broken mechanisms caught."
+    columns = ["mechanism", "pair", "claimed", "delta", "lower_bound", "found_from_epsilon", "verdict"]
+    columns += ["found_from_leak", "channel", "event", "unseen"] if verbose else []
+
+    def view() -> None:
+        show_document([{name: row[name] for name in columns} for row in rows])
+
+    notes = [
+        closing,
+        f"each bound is too high with probability at most {rows[0]['error']:g}",
+        "found from epsilon: the smallest true epsilon that these observations would have refuted",
+    ]
+    emit(rows, as_json=as_json, view=view, notes=notes, ok=not failed)
 
 
 def _run_all(trials: Sequence[Trial], samples: int | None) -> Iterator[TrialVerdict]:
@@ -279,48 +234,3 @@ def _row(verdict: TrialVerdict, use_broken: bool) -> dict[str, Any]:
 def _finite(value: float) -> float | None:
     """JSON has no infinity: what nothing could show is null there."""
     return value if math.isfinite(value) else None
-
-
-def _show(rows: Sequence[dict[str, Any]], use_broken: bool, failed: int, verbose: bool) -> None:
-    passed = f"{len(rows) - failed} of {len(rows)}"
-    if use_broken:
-        title, closing = "Deliberately broken mechanisms", f"{passed} caught."
-    else:
-        title = "Mechanisms and their claims"
-        closing = f"{passed} claims not refuted. That is no proof; docs/proofs has the proofs."
-    note = "Found from: the true ε, or else the share of raw answers, from which on a refutation is sure, at best."
-    trials = [list(claims) for _, claims in groupby(rows, key=lambda row: _words(row, verbose=False).plain)]
-    show_table(
-        title,
-        ["mechanism", "claimed ε", "δ", "bound", "found from", "verdict"],
-        [
-            [
-                _words(claims[0], verbose),
-                _below_one_another(f"{row['claimed']:.3f}" for row in claims),
-                _below_one_another(f"{row['delta']:g}" for row in claims),
-                _below_one_another(f"{row['lower_bound']:.3f}" for row in claims),
-                _below_one_another(_least_found(row) for row in claims),
-                _below_one_another(row["verdict"] for row in claims),
-            ]
-            for claims in trials
-        ],
-        caption=f"{closing} Each bound is too high with probability at most {rows[0]['error']:g}. {note}",
-    )
-
-
-def _below_one_another(lines: Iterable[str]) -> Text:
-    return Text("\n".join(lines))
-
-
-def _words(row: dict[str, Any], verbose: bool) -> Text:
-    seen = f"{row['relation']}, {row['channel']}, {row['samples']} times, {row['noise']} noise"
-    lines = [row["mechanism"], row["pair"], seen]
-    if verbose:
-        lines += [f"seen best in: {row['event']}", f"not looked at: {row['unseen']}"]
-    return Text("\n  ".join(lines))
-
-
-def _least_found(row: dict[str, Any]) -> str:
-    if row["found_from_epsilon"] is None or row["found_from_leak"] is None:
-        return "never"
-    return f"{row['found_from_epsilon']:.2f}, {row['found_from_leak']:.3f}"

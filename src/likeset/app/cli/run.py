@@ -1,79 +1,69 @@
 """``likeset run``: the consumer's side of runs between organisations."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.live import Live
 from rich.table import Table
 
-from likeset.app.cli.match import show_guarantees, show_result
 from likeset.app.cli.party import (
     HERE,
+    NOUN,
     LinkFlag,
     ListenOption,
     MailboxOption,
+    NewFolder,
     OpenFlag,
     PortOption,
     ReachOption,
-    end_if_troubled,
+    at_home,
     home_option,
     look_document,
     needing_console,
     serve_console,
-    show_link,
     stopping_by_signals,
     sync_and_show,
 )
+from likeset.app.lazy import lazy_imports
 from likeset.app.report import render
-from likeset.display import JsonFlag, complain, literal, show_json, show_notes, show_table, stderr, stdout
+from likeset.display import JsonFlag, complain, emit, literal, show_notes, show_table, stderr, stdout
 from likeset.errors import BudgetExceeded, InvalidArgument, LikesetError, NoAnswer, UnfinishedRequest
-from likeset.homes.compute import compute_room
-from likeset.homes.consumer_home import ConsumerHome, KeptRun, make_consumer_home
-from likeset.protocol.notices import notice_documents
-from likeset.protocol.party import CURATOR
-from likeset.run import submission
-from likeset.run.job import Job
-from likeset.run.plan import check_owners_files
-from likeset.run.runs import cancel as cancel_mail
-from likeset.run.runs import (
-    check_carried,
-    check_not_by_mailbox,
-    expiry,
-    listed_run,
-    mailbox_for,
-    mailboxes_in_use,
-    notes_on,
-    notes_on_size,
-    open_runs,
-    plan_between,
-    published,
-    whereabouts,
-)
-from likeset.run.runs import invite as invite_owners
-from likeset.run.runs import start as start_mail
-from likeset.run.submission import Engine, Stage, Whereabouts, ending_of, look, obstacle
-from likeset.run.words import SHARE, amount, or_bound
-from likeset.transports.desks import RunProgress, consumer_desk
-from likeset.transports.nvflare.quiet_client import QuietEngine
-from likeset.transports.outcomes import SiteState
-from likeset.transports.posts import Desk, Look
-from likeset.transports.stores import open_store
-from likeset.transports.sync import desks_at, look_once, serve
+
+with lazy_imports():
+    from likeset.app.cli import match as screens
+    from likeset.homes import compute, consumer_home
+    from likeset.protocol import notices
+    from likeset.run import job as jobs
+    from likeset.run import plan as plans
+    from likeset.run import runs, submission, words
+    from likeset.transports import desks, stores
+    from likeset.transports import sync as mailboxes
+    from likeset.transports.nvflare import quiet_client
+
+if TYPE_CHECKING:
+    from likeset.transports.posts import Desk, Look
+
+run = typer.Typer(name="run", **NOUN)
 
 HomePath = Annotated[Path, home_option("The consumer's directory")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run, as the job names it.", show_default=False)]
 JobPath = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job.", show_default=False)]
 Days = Annotated[int, typer.Option(min=1, max=3650, help="For how many days owners may take part.")]
 
+_SECONDS_WITHOUT_SERVER = 300.0
+_SECONDS_BETWEEN_LOOKS = 1.5
+_LONGEST_PAUSE = 10.0  # somebody looks at the screen
 
+
+@run.command()
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.", show_default=False)],
+    folder: NewFolder,
     *,
     name: Annotated[str, typer.Option(help="The consumer's name, as it stands in terms.", show_default=False)],
     mailbox: MailboxOption = None,
@@ -93,7 +83,7 @@ def init(
         raise InvalidArgument("--kit", kit, "is no start-up kit: it has no folder startup")
     if (kit is None) != (not user):
         raise InvalidArgument("--user", user or "none", "goes with --kit: give both, or none for runs by mailbox")
-    home = make_consumer_home(
+    home = consumer_home.make_consumer_home(
         folder,
         name=name,
         kit="" if kit is None else str(kit.resolve()),
@@ -102,21 +92,18 @@ def init(
         listen=listen,
         reach_at=reach_at,
     )
-    if as_json:
-        show_json({"home": str(home.folder), "name": name, "card": home.card().fingerprint})
-        return
-    stdout.print(f"[bold green]made[/]  {literal(str(home.folder))}", soft_wrap=True)
-    stdout.print(f"its card, for others to pin: {literal(str(home.card_file))} (likeset card show)", soft_wrap=True)
+    document = {"home": str(home.folder), "name": name, "card": home.card().fingerprint}
+    emit(document, as_json=as_json, notes=[f"give others its card, {home.card_file}, to pin"])
 
 
-def opened_home(folder: Path) -> ConsumerHome:
+def opened_home(folder: Path) -> "consumer_home.ConsumerHome":
     """The consumer's home in a directory."""
-    home = ConsumerHome(folder)
+    home = consumer_home.ConsumerHome(folder)
     _ = home.connection
     return home
 
 
-def engine_of(home: ConsumerHome) -> Engine:
+def engine_of(home: "consumer_home.ConsumerHome") -> "submission.Engine":
     """How a consumer submits to NVFlare.
 
     Raises:
@@ -129,278 +116,56 @@ def engine_of(home: ConsumerHome) -> Engine:
             "likeset run start"
         )
         raise InvalidArgument("--home", home.folder, reason)
+    return quiet_client.QuietEngine(Path(connection.kit), connection.user)
 
-    return QuietEngine(Path(connection.kit), connection.user)
 
-
-def invited(job: Path, days: int, home: ConsumerHome) -> KeptRun:
+def invited(job: Path, days: int, home: "consumer_home.ConsumerHome") -> "consumer_home.KeptRun":
     """The run of a job, with its terms signed and kept."""
-    loaded = Job.load(job)
+    loaded = jobs.Job.load(job)
     try:
-        return invite_owners(home, loaded, expires=expiry(days))
+        return runs.invite(home, loaded, expires=runs.expiry(days))
     except BudgetExceeded as error:
         error.add_note(f"look at it with: likeset ledger show {home.ledger}")
         error.add_note("the first run sets the limit for all; likeset ledger limit --help says how to change it")
         raise
 
 
-def result_of(home: ConsumerHome, kept_run: KeptRun) -> dict[str, Any]:
-    """The result of a run whose summary has come; published when it is first asked for."""
-    return published(home, kept_run, render=render)
-
-
-def of_consumer(
-    *,
-    port: PortOption = 0,
-    link: LinkFlag = False,
-    open_it: OpenFlag = False,
-    home: HomePath = HERE,
-    as_json: JsonFlag = False,
-) -> None:
-    """The runs of this consumer in a browser: who has answered, and plan, report and evaluation of each.
-
-    Example: `likeset run console --home clinic`
-    """
-    with needing_console():
-        from likeset.app.console import consumer, server
-    if link:
-        show_link(server.new_link(home), as_json=as_json)
-        return
-    where = server.Listen(port=port)
-    serve_console(consumer.consumer_console(opened_home(home), where), open_it=open_it, as_json=as_json)
-
-
-_SECONDS_WITHOUT_SERVER = 300.0
-_SECONDS_BETWEEN_LOOKS = 1.5
-_SITE_STATES = {
-    SiteState.READY: "[cyan]●[/] ready",
-    SiteState.WAITING: "[yellow]●[/] waits for a decision",
-    SiteState.WORKING: "[cyan]●[/] working",
-    SiteState.DONE: "[green]✓[/] done",
-    SiteState.ABSTAINS: "[dim]○ does not take part[/]",
-    SiteState.NO_ANSWER: "[red]✗[/] gives no answer",
-    SiteState.REFUSED: "[red]✗[/] its message was refused",
-}
-
-_Show = Callable[[Whereabouts], None]
-
-
-def follow(made: KeptRun, engine: Engine, *, once: bool, quiet: bool) -> Whereabouts:
-    """Look at a run until it has ended, and show what changes; a server that is away for a while may come back."""
-    last: Whereabouts | None = None
-    heard = time.monotonic()
-    with _site_screen(made.name, live=stdout.is_terminal and not once, quiet=quiet) as show:
-        while True:
-            try:
-                whereabouts = look(made, engine)
-                heard = time.monotonic()
-            except NoAnswer:
-                if once or time.monotonic() - heard > _SECONDS_WITHOUT_SERVER:
-                    raise
-                whereabouts = Whereabouts(Stage.AWAY, {} if last is None else last.sites)
-            if (
-                whereabouts.stage is Stage.STARTING
-                and last is not None
-                and last.stage not in (Stage.STARTING, Stage.AWAY)
-            ):
-                whereabouts = Whereabouts(Stage.CLOSING, last.sites)
-            if whereabouts != last:
-                show(whereabouts)
-            last = whereabouts
-            if once or not whereabouts.is_open:
-                return whereabouts
-            time.sleep(_SECONDS_BETWEEN_LOOKS)
-
-
-@contextmanager
-def _site_screen(name: str, *, live: bool, quiet: bool) -> Iterator[_Show]:
-    if quiet:
-        yield lambda _: None
-    elif not live:
-        yield _print_sites
-    else:
-        shown = _Table(name)
-        with Live(get_renderable=shown.table, console=stdout, refresh_per_second=2) as screen:
-
-            def show(whereabouts: Whereabouts) -> None:
-                shown.take(whereabouts)
-                screen.refresh()
-
-            yield show
-
-
-def _print_sites(whereabouts: Whereabouts) -> None:
-    words = "  ".join(f"{literal(site)}: {said}" for site, said in whereabouts.sites.items())
-    stdout.print(f"[bold]{literal(whereabouts.text)}[/]  {words}", soft_wrap=True)
-
-
-class _Table:
-    """All sites of a run, with the time that it takes."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._began = time.monotonic()
-        self._whereabouts = Whereabouts(Stage.STARTING)
-
-    def take(self, whereabouts: Whereabouts) -> None:
-        self._whereabouts = whereabouts
-
-    def table(self) -> Table:
-        seconds = int(time.monotonic() - self._began)
-        title = f"Run {literal(self._name)}: {literal(self._whereabouts.text)}"
-        table = Table(title=title, title_style="bold", title_justify="left", min_width=60)
-        table.caption, table.caption_style = f"{seconds // 60}:{seconds % 60:02d}", "dim"
-        table.add_column("site")
-        table.add_column("where it is")
-        for site, said in self._whereabouts.sites.items():
-            table.add_row(literal(site), _SITE_STATES[said])
-        return table
-
-
-_LONGEST_PAUSE = 10.0  # somebody looks at the screen
-_PARTY_MARKS = {
-    "has not got the terms": "[dim]○[/]",
-    "decides": "[yellow]●[/]",
-    "takes part": "[green]✓[/]",
-    "has answered": "[green]✓[/]",
-    "does not take part": "[dim]○[/]",
-}
-
-
-def watch_mail(home: ConsumerHome, run: KeptRun, *, once: bool, as_json: bool) -> None:
-    """Look, and show what changes, until the run has ended, or once.
-
-    Exit code 1 if it ended without a summary, or if the one look met a mailbox in trouble.
-    """
-    last: list[RunProgress] = [whereabouts(home, run)]
-    live, troubles = stdout.is_terminal and not once, list[str]()
-    if run.travel is not None and last[0].ended is None and not run.cancelled:
-        with (
-            consumer_desks(home, run.travel.mailbox, stays=not once) as desks,
-            stopping_by_signals() as stop,
-            _party_screen(last[0], live=live, quiet=as_json) as show,
-        ):
-
-            def looked(_: Look) -> None:
-                progress = whereabouts(home, run)
-                if progress != last[0]:
-                    show(progress)
-                last[0] = progress
-                if once or progress.ended is not None:
-                    stop.set()
-
-            tell = _tell_machines if as_json else _tell_people
-            serve(desks, stop=stop, tell=tell, looked=looked, troubled=troubles.append, longest=_LONGEST_PAUSE)
-    _tell_end(run, last[0], as_json=as_json, troubles=troubles if once else ())
-
-
-@contextmanager
-def consumer_desks(home: ConsumerHome, *addresses: str, stays: bool = False) -> Iterator[list[Desk]]:
-    """A consumer's desks at mailboxes; who stays computes split runs beside the looks."""
-    room = compute_room(home) if stays else None
-    with desks_at(addresses, lambda store: consumer_desk(home.folder, store, room=room)) as desks:
-        yield desks
-
-
-def _tell_people(line: str) -> None:
-    show_notes([line])
-
-
-def _tell_machines(line: str) -> None:
-    stderr.print(literal(line), soft_wrap=True)
-
-
-def _tell_end(run: KeptRun, progress: RunProgress, *, as_json: bool, troubles: Sequence[str]) -> None:
-    failed = run.cancelled or (progress.ended is not None and not progress.done)
-    if as_json:
-        show_json({**progress.document(), "cancelled": run.cancelled, "troubles": list(troubles)})
-    elif progress.done:
-        stdout.print(f"See it with: likeset run report {literal(run.name)}", soft_wrap=True)
-    elif run.cancelled:
-        complain(f"run {run.name} was cancelled here; give the job another name to ask again")
-    elif failed:
-        complain(f"run {run.name}: {progress.headline}")
-    else:
-        stdout.print(f"It goes on with the next look: likeset run watch {literal(run.name)}", soft_wrap=True)
-    if failed or troubles:
-        raise typer.Exit(1)
-
-
-def show_progress(progress: RunProgress) -> None:
-    """Where a run is: a table on a terminal, a line elsewhere."""
-    if stdout.is_terminal:
-        rows = [[name, progress.stands(name)] for name in progress.parties]
-        show_table(f"Run {progress.run}: {progress.headline}", ["who", "where it stands"], rows)
-        stdout.print(literal(progress.outlook), soft_wrap=True)
-    else:
-        _print_parties(progress)
-
-
-@contextmanager
-def _party_screen(first: RunProgress, *, live: bool, quiet: bool) -> Iterator[Callable[[RunProgress], None]]:
-    if quiet:
-        yield lambda _: None
-    elif not live:
-        _print_parties(first)
-        yield _print_parties
-    else:
-        shown = [first]
-        with Live(get_renderable=lambda: _table(shown[0]), console=stdout, refresh_per_second=1):
-            yield lambda progress: shown.__setitem__(0, progress)
-
-
-def _print_parties(progress: RunProgress) -> None:
-    words = ", ".join(f"{literal(name)}: {literal(progress.stands(name))}" for name in progress.parties)
-    more = progress.outlook
-    stdout.print(f"[bold]{literal(progress.headline)}[/]  {words}{'; ' if more else ''}{literal(more)}", soft_wrap=True)
-    stdout.file.flush()
-
-
-def _table(progress: RunProgress) -> Table:
-    title = f"Run {literal(progress.run)}: {literal(progress.headline)}"
-    table = Table(title=title, title_style="bold", title_justify="left", min_width=60)
-    table.caption, table.caption_style, table.caption_justify = literal(progress.outlook), "dim", "left"
-    table.add_column("who")
-    table.add_column("where it stands")
-    for name in progress.parties:
-        words = progress.stands(name)
-        table.add_row(literal(name), f"{_PARTY_MARKS.get(words, '[cyan]●[/]')} {literal(words)}")
-    return table
-
-
+@run.command()
 def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
     """Say what a job would do and cost, as `likeset plan` does; writes nothing and asks nobody.
 
     Example: `likeset run plan job.yaml`
     """
-    wanted = Job.load(job)
-    check_owners_files(wanted)
-    planned = plan_between(wanted)
-    notes = [*check_carried(wanted), *notes_on_size(planned.traffic)]
-    document = planned.document()
-    if as_json:
-        show_json({**document, "between_organisations": notice_documents(notes)})
-        return
+    wanted = jobs.Job.load(job)
+    plans.check_owners_files(wanted)
+    planned = runs.plan_between(wanted)
+    notes = [*runs.check_carried(wanted), *runs.notes_on_size(planned.traffic)]
+    document = {**planned.document(), "between_organisations": notices.notice_documents(notes)}
     terms = planned.terms
-    facts = [
-        ("rows that each owner discloses to the curator, at most", f"{terms.rows_per_owner:,}"),
-        ("rows that the curator sees, at most", f"{planned.rows_seen:,}"),
-        ("messages between curator and owners, at most", f"{planned.messages:,}"),
-        ("numbers released about the target", f"{document['released_coordinates']:,}"),
-    ]
-    if terms.split is not None:
-        facts[:3] = [
-            ("rows that each owner offers, in shares", f"{terms.rows_per_owner:,}"),
-            ("rows that three parties compute on, in shares", f"{planned.rows_seen:,}"),
-            ("rows that anybody reads: you, in all", f"{terms.split.openings:,}"),
-            ("of these rows of one owner, at most", f"{terms.rows_readable:,}"),
+
+    def view() -> None:
+        facts = [
+            ("rows that each owner discloses to the curator, at most", f"{terms.rows_per_owner:,}"),
+            ("rows that the curator sees, at most", f"{planned.rows_seen:,}"),
+            ("messages between curator and owners, at most", f"{planned.messages:,}"),
+            ("numbers released about the target", f"{document['released_coordinates']:,}"),
         ]
-    show_table("What will travel", ("what", "how much"), facts, caption="Nobody was asked, and nothing was spent.")
-    show_guarantees(document["guarantees"], owners=terms.owners, title="What it will cost")
-    stdout.print(f"\n{literal(planned.advice.text)}\n", soft_wrap=True)
-    show_notes(notice.text for notice in (*planned.warnings, *notes))
+        if terms.split is not None:
+            facts[:3] = [
+                ("rows that each owner offers, in shares", f"{terms.rows_per_owner:,}"),
+                ("rows that three parties compute on, in shares", f"{planned.rows_seen:,}"),
+                ("rows that anybody reads: you, in all", f"{terms.split.openings:,}"),
+                ("of these rows of one owner, at most", f"{terms.rows_readable:,}"),
+            ]
+        show_table("What will travel", ("what", "how much"), facts, caption="Nobody was asked, and nothing was spent.")
+        screens.show_guarantees(document["guarantees"], owners=terms.owners, title="What it will cost")
+        stdout.print(f"\n{literal(planned.advice.text)}\n", soft_wrap=True)
+
+    texts = [notice.text for notice in (*planned.warnings, *notes)]
+    emit(document, as_json=as_json, view=view, notes=texts)
 
 
+@run.command()
 def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     """Sign the terms of a job, for owners to look at before it is submitted; they name all parties by their cards.
 
@@ -411,41 +176,23 @@ def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
     """
     consumer = opened_home(home)
     kept_run = invited(job, days, consumer)
-    terms, notes = kept_run.terms, notes_on(consumer, kept_run)
-    if as_json:
-        told = {"run": kept_run.name, "invitation": str(kept_run.invitation_path), "digest": terms.digest}
-        told["expires"] = terms.expires
-        show_json({**told, "cards": dict(terms.cards), "notes": notice_documents(notes)})
-        return
-    path = kept_run.invitation_path
-    stdout.print(f"[bold]{literal(str(path))}[/]  terms {terms.digest[:12]}, until {terms.expires}", soft_wrap=True)
-    stdout.print(
-        f"Give this file to owners; they look at it with: likeset owner inbox --add {literal(path.name)}",
-        soft_wrap=True,
-    )
-    stdout.print("Invited are, by these cards:")
-    for name, fingerprint in terms.cards.items():
-        if name != terms.consumer:
-            role = "curator" if name == CURATOR else "owner"
-            stdout.print(f"  {fingerprint}  {role}  [bold]{literal(name)}[/]", soft_wrap=True)
-    own = terms.cards[terms.consumer]
-    stdout.print(f"They take part only if they have pinned yours: {own}", soft_wrap=True)
-    show_notes(notice.text for notice in notes)
+    terms, path, notes = kept_run.terms, kept_run.invitation_path, runs.notes_on(consumer, kept_run)
+    document = {
+        "run": kept_run.name,
+        "invitation": str(path),
+        "digest": terms.digest,
+        "expires": terms.expires,
+        "cards": dict(terms.cards),
+        "notes": notices.notice_documents(notes),
+    }
+    hints = [
+        f"give owners this file; they look at it with: likeset owner inbox --add {path.name}",
+        f"they take part only if they have pinned your card: {terms.cards[terms.consumer]}",
+    ]
+    emit(document, as_json=as_json, notes=hints)
 
 
-def list_runs(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """All runs of this consumer.
-
-    Example: `likeset run list --home clinic`
-    """
-    runs = [listed_run(kept_run) for kept_run in opened_home(home).runs()]
-    if as_json:
-        show_json({"runs": [asdict(run) for run in runs]})
-        return
-    lines = [[run.run, run.expires, run.way, "yes" if run.result else "no", run.digest[:12]] for run in runs]
-    show_table("Runs", ["run", "terms until", "travels by", "result", "terms"], lines)
-
-
+@run.command()
 def start(
     job: JobPath,
     *,
@@ -475,155 +222,33 @@ def start(
     Example: `likeset run start job.yaml --mailbox sftp://clinic@post.example.org/likeset --home clinic`
     """
     consumer = opened_home(home)
-    store = open_store(mailbox_for(consumer, mailbox))  # says what is wrong with the address before anything is signed
+    # An address that cannot be used is refused before anything is signed.
+    store = stores.open_store(runs.mailbox_for(consumer, mailbox))
     kept_run = invited(job, days, consumer)
-    start_mail(kept_run, store.address, decide_within=None if decide_within is None else timedelta(days=decide_within))
-    with consumer_desks(consumer, store.address) as desks:
-        look, troubles = look_once(desks)
-    progress = whereabouts(consumer, kept_run)
-    terms, warnings = kept_run.terms, notes_on(consumer, kept_run)
-    if as_json:
-        told = {**progress.document(), "digest": terms.digest, "mailbox": store.address}
-        told["warnings"] = notice_documents(warnings)
-        show_json({**told, **look_document(look, troubles)})
-    else:
-        stdout.print(f"[bold green]started[/]  {literal(kept_run.name)}, terms {terms.digest[:12]}", soft_wrap=True)
-        show_progress(progress)
-        show_notes([*(warning.text for warning in warnings), *look.notes])
-        stdout.print(f"Follow it with: likeset run watch {literal(kept_run.name)}", soft_wrap=True)
-        if troubles:
-            complain("the terms are signed and kept, but not all posted yet; likeset run sync tries again")
-    end_if_troubled(troubles, as_json=as_json)
+    runs.start(kept_run, store.address, decide_within=None if decide_within is None else timedelta(days=decide_within))
+    with consumer_desks(consumer, store.address) as opened:
+        look, troubles = mailboxes.look_once(opened)
+    progress = runs.whereabouts(consumer, kept_run)
+    warnings = runs.notes_on(consumer, kept_run)
 
-
-def sync(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """Look once into the mailboxes of all runs: take what came, send what is due. Exit code 1 if one is in trouble.
-
-    Example: `likeset run sync --home clinic`
-    """
-    consumer = opened_home(home)
-
-    def progress() -> dict[str, Any]:
-        return {"runs": [whereabouts(consumer, kept_run).document() for kept_run in open_runs(consumer)]}
-
-    with consumer_desks(consumer, *mailboxes_in_use(consumer)) as desks:
-        try:
-            sync_and_show(desks, as_json=as_json, more=progress)
-        finally:
-            if not as_json:
-                for kept_run in open_runs(consumer):
-                    show_progress(whereabouts(consumer, kept_run))
-
-
-def collect(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """Look once into the mailbox of a run, and show its result if it is there. Exit code 1 if it is not.
-
-    Example: `likeset run collect sepsis-2026-07 --home clinic`
-    """
-    consumer = opened_home(home)
-    kept_run = consumer.known(name)
-    travel = kept_run.travel
-    if travel is None:
-        raise InvalidArgument("RUN", name, "does not travel by mailbox; see `likeset run watch`, and then `run report`")
-    troubles: list[LikesetError] = []
-    if not kept_run.summary_path.exists() and not kept_run.cancelled:
-        with consumer_desks(consumer, travel.mailbox) as desks:
-            _, troubles = look_once(desks)
-    progress = whereabouts(consumer, kept_run)
-    if kept_run.summary_path.exists():
-        result = result_of(consumer, kept_run)
-        if as_json:
-            show_json({**progress.document(), "result": result, "report": str(kept_run.result / "report.html")})
-            return
-        show_result(result)
-        stdout.print(f"\nEverything is in [bold]{literal(str(kept_run.result))}[/].", soft_wrap=True)
-        return
-    if as_json:
-        show_json({**progress.document(), "result": None, "troubles": [str(trouble) for trouble in troubles]})
-    else:
-        show_progress(progress)
+    def view() -> None:
+        _print_status(_Status.of_mail(progress))
         for trouble in troubles:
-            complain(str(trouble))
-    raise typer.Exit(1)
+            complain(f"{trouble}; the terms are signed and kept, and the next look posts them")
+
+    document = {
+        **progress.document(),
+        "digest": kept_run.terms.digest,
+        "mailbox": store.address,
+        "warnings": notices.notice_documents(warnings),
+        **look_document(look, troubles),
+    }
+    texts = [*(warning.text for warning in warnings), *look.notes]
+    hint = at_home(home, "likeset", "run", "watch", kept_run.name)
+    emit(document, as_json=as_json, view=view, notes=texts, next_step=hint, ok=not troubles)
 
 
-def sites(
-    job: JobPath,
-    *,
-    seconds: Annotated[float, typer.Option(min=0, help="How long to wait for those that are not there.")] = 0.0,
-    home: HomePath = HERE,
-    as_json: JsonFlag = False,
-) -> None:
-    """Are all sites of a job connected to NVFlare? Exit code 1 if one is not.
-
-    Example: `likeset run sites job.yaml --seconds 60 --home clinic`
-    """
-    wanted, engine = Job.load(job), engine_of(opened_home(home))
-    end, presence = time.monotonic() + seconds, dict.fromkeys((wanted.consumer, *wanted.owners), False)
-    while True:
-        last = time.monotonic() >= end
-        try:
-            there = engine.connected_sites()
-        except LikesetError:
-            if last:
-                raise
-        else:
-            presence = {name: name in there for name in presence}
-        if last or all(presence.values()):
-            break
-        time.sleep(_SECONDS_BETWEEN_LOOKS)
-    if as_json:
-        show_json({"connected": presence})
-    else:
-        for name, is_there in presence.items():
-            stdout.print(f"{'[green]connected[/]' if is_there else '[bold red]absent[/]'}  {literal(name)}")
-    if not all(presence.values()):
-        raise typer.Exit(1)
-
-
-def submit(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """Submit a job to NVFlare. Owners decide by themselves; follow it with `likeset run watch`.
-
-    Example: `likeset run submit job.yaml --home clinic`
-    """
-    consumer = opened_home(home)
-    engine = engine_of(consumer)
-    kept_run = invited(job, days, consumer)
-    check_not_by_mailbox(kept_run, "submit")
-    if kept_run.jobs:
-        raise InvalidArgument("run", kept_run.name, "was submitted already; go on with `likeset run resume`")
-    _submit(kept_run, engine, as_json=as_json)
-
-
-def resume(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """Submit a run over NVFlare that was interrupted again: what was drawn is sent again, and nothing is drawn anew.
-
-    Example: `likeset run resume sepsis-2026-07 --home clinic`
-    """
-    consumer = opened_home(home)
-    consumer.check_able_to_write()
-    kept_run = consumer.known(name)
-    check_not_by_mailbox(kept_run, "resume")
-    engine = engine_of(consumer)
-    whereabouts = look(kept_run, engine) if kept_run.jobs else None
-    if whereabouts is not None and whereabouts.is_open:
-        raise InvalidArgument("RUN", name, f"is {whereabouts.text}; there is nothing to resume")
-    if (why := obstacle(kept_run, None if whereabouts is None else whereabouts.ending)) is not None:
-        raise UnfinishedRequest(why.text)
-    _submit(kept_run, engine, as_json=as_json)
-
-
-def _submit(kept_run: KeptRun, engine: Engine, *, as_json: bool) -> None:
-    job = submission.submit(kept_run, engine)
-    if as_json:
-        show_json({"run": kept_run.name, "job": job, "digest": kept_run.terms.digest})
-        return
-    stdout.print(
-        f"[bold green]submitted[/]  {literal(kept_run.name)}, terms {kept_run.terms.digest[:12]}", soft_wrap=True
-    )
-    stdout.print(f"Follow it with: likeset run watch {literal(kept_run.name)}", soft_wrap=True)
-
-
+@run.command()
 def watch(
     name: RunName,
     *,
@@ -641,28 +266,223 @@ def watch(
     consumer = opened_home(home)
     kept_run = consumer.known(name)
     if kept_run.travel is not None:
-        watch_mail(consumer, kept_run, once=once, as_json=as_json)
-        return
+        _watch_mail(consumer, kept_run, home, once=once, as_json=as_json)
+    else:
+        _watch_engine(consumer, kept_run, home, once=once, as_json=as_json)
+
+
+@dataclass(frozen=True)
+class _Status:
+    """What the watch screen shows of a run, whichever way it travels."""
+
+    run: str
+    headline: str
+    parties: Mapping[str, str]
+    outlook: str = ""
+
+    @classmethod
+    def of_mail(cls, progress: "desks.RunProgress") -> "_Status":
+        parties = {name: progress.stands(name) for name in progress.parties}
+        return cls(progress.run, progress.headline, parties, progress.outlook)
+
+
+_MARKS = {
+    "has not got the terms": "[dim]○[/]",
+    "decides": "[yellow]●[/]",
+    "waiting": "[yellow]●[/]",
+    "takes part": "[green]✓[/]",
+    "has answered": "[green]✓[/]",
+    "done": "[green]✓[/]",
+    "does not take part": "[dim]○[/]",
+    "abstains": "[dim]○[/]",
+    "no answer": "[red]✗[/]",
+    "refused": "[red]✗[/]",
+}
+
+
+@contextmanager
+def _screen(first: _Status, *, live: bool, quiet: bool) -> Iterator[Callable[[_Status], None]]:
+    """Shows each new status: a table that changes on a terminal, a line elsewhere."""
+    if quiet:
+        yield lambda _: None
+    elif not live:
+        yield _print_status
+    else:
+        shown = [first]
+        with Live(get_renderable=lambda: _table(shown[0]), console=stdout, refresh_per_second=2) as screen:
+
+            def show(status: _Status) -> None:
+                shown[0] = status
+                screen.refresh()
+
+            yield show
+
+
+def _print_status(status: _Status) -> None:
+    parties = ", ".join(f"{literal(name)}: {literal(state)}" for name, state in status.parties.items())
+    more = f"; {literal(status.outlook)}" if status.outlook else ""
+    stdout.print(f"[bold]{literal(status.headline)}[/]  {parties}{more}", soft_wrap=True)
+    stdout.file.flush()
+
+
+def _table(status: _Status) -> Table:
+    title = f"Run {literal(status.run)}: {literal(status.headline)}"
+    table = Table("who", "where it stands", title=title, title_style="bold", title_justify="left", min_width=60)
+    table.caption, table.caption_style, table.caption_justify = literal(status.outlook), "dim", "left"
+    for name, state in status.parties.items():
+        table.add_row(literal(name), f"{_MARKS.get(state, '[cyan]●[/]')} {literal(state)}")
+    return table
+
+
+def _watch_mail(
+    consumer: "consumer_home.ConsumerHome", kept: "consumer_home.KeptRun", home: Path, *, once: bool, as_json: bool
+) -> None:
+    """Exit code 1 if the run ended without a summary, or if the one look met a mailbox in trouble."""
+    progress = runs.whereabouts(consumer, kept)
+    troubles = list[str]()
+    if kept.travel is not None and progress.ended is None and not kept.cancelled:
+        first, live = _Status.of_mail(progress), stdout.is_terminal and not once
+        with (
+            consumer_desks(consumer, kept.travel.mailbox, stays=not once) as opened,
+            stopping_by_signals() as stop,
+            _screen(first, live=live, quiet=as_json) as show,
+        ):
+            show(first)
+
+            def looked(_: "Look") -> None:
+                nonlocal progress
+                before, progress = progress, runs.whereabouts(consumer, kept)
+                if progress != before:
+                    show(_Status.of_mail(progress))
+                if once or progress.ended is not None:
+                    stop.set()
+
+            def tell(line: str) -> None:
+                stderr.print(literal(line), soft_wrap=True) if as_json else show_notes([line])
+
+            mailboxes.serve(
+                opened, stop=stop, tell=tell, looked=looked, troubled=troubles.append, longest=_LONGEST_PAUSE
+            )
+    failed = kept.cancelled or (progress.ended is not None and not progress.done)
+    document = {**progress.document(), "cancelled": kept.cancelled, "troubles": troubles if once else []}
+    why = "was cancelled here; give the job another name to ask again" if kept.cancelled else progress.headline
+    verb = "report" if progress.done else "watch"
+    _emit_watched(document, home, verb, f"run {kept.name}: {why}" if failed else "", as_json=as_json)
+
+
+def _watch_engine(
+    consumer: "consumer_home.ConsumerHome", kept: "consumer_home.KeptRun", home: Path, *, once: bool, as_json: bool
+) -> None:
+    """A run over NVFlare; a server that does not answer for a while may come back."""
     with engine_of(consumer) as engine:
-        whereabouts = follow(kept_run, engine, once=once, quiet=as_json)
-        if whereabouts.is_done:
-            ending_of(kept_run, engine)
-    failed = not (whereabouts.is_done or whereabouts.is_open)
-    why = obstacle(kept_run, whereabouts.ending) if failed else None
-    if as_json:
-        told = {"run": name, "state": whereabouts.stage, "detail": whereabouts.detail, "sites": whereabouts.sites}
-        show_json({**told, "obstacle": None if why is None else why.document()})
-    elif whereabouts.is_done:
-        stdout.print(f"See it with: likeset run report {literal(name)}", soft_wrap=True)
-    elif failed:
-        complain(f"run {name}: {whereabouts.text}" if why is None else why.text)
-        if why is None and whereabouts.is_resumable:
-            words = f"{literal(whereabouts.before_resuming)} It goes on with: likeset run resume {literal(name)}"
-            stdout.print(words.lstrip(), soft_wrap=True)
-    if failed:
-        raise typer.Exit(1)
+        found = _follow(kept, engine, once=once, quiet=as_json)
+        if found.is_done:
+            submission.ending_of(kept, engine)
+    failed = not (found.is_done or found.is_open)
+    why = submission.obstacle(kept, found.ending) if failed else None
+    document: dict[str, Any] = {"run": kept.name, "state": found.stage, "detail": found.detail, "sites": found.sites}
+    document["obstacle"] = None if why is None else why.document()
+    text = f"run {kept.name}: {found.text} {found.before_resuming}".strip() if why is None else why.text
+    resumable = failed and why is None and found.is_resumable
+    verb = "report" if found.is_done else "resume" if resumable else "" if failed else "watch"
+    _emit_watched(document, home, verb, text if failed else "", as_json=as_json)
 
 
+def _emit_watched(document: dict[str, Any], home: Path, verb: str, complaint: str, *, as_json: bool) -> None:
+    def view() -> None:
+        if complaint:
+            complain(complaint)
+
+    again = verb and (not complaint or verb == "resume")
+    hint = at_home(home, "likeset", "run", verb, document["run"]) if again else ()
+    emit(document, as_json=as_json, view=view, next_step=hint, ok=not (complaint or document.get("troubles")))
+
+
+def _follow(
+    kept: "consumer_home.KeptRun", engine: "submission.Engine", *, once: bool, quiet: bool
+) -> "submission.Whereabouts":
+    """Look at a run over NVFlare until it has ended, and show what changes."""
+    stages, last, heard = submission.Stage, None, time.monotonic()
+    first = _Status(kept.name, str(stages.STARTING), {})
+    with _screen(first, live=stdout.is_terminal and not once, quiet=quiet) as show:
+        while True:
+            try:
+                found = submission.look(kept, engine)
+                heard = time.monotonic()
+            except NoAnswer:
+                if once or time.monotonic() - heard > _SECONDS_WITHOUT_SERVER:
+                    raise
+                found = submission.Whereabouts(stages.AWAY, {} if last is None else last.sites)
+            if last is not None and found.stage is stages.STARTING and last.stage not in (stages.STARTING, stages.AWAY):
+                found = submission.Whereabouts(stages.CLOSING, last.sites)
+            if found != last:
+                show(_Status(kept.name, found.text, {site: str(state) for site, state in found.sites.items()}))
+            last = found
+            if once or not found.is_open:
+                return found
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+
+
+@contextmanager
+def consumer_desks(home: "consumer_home.ConsumerHome", *addresses: str, stays: bool = False) -> "Iterator[list[Desk]]":
+    """A consumer's desks at mailboxes; who stays computes split runs beside the looks."""
+    room = compute.compute_room(home) if stays else None
+    with mailboxes.desks_at(addresses, lambda store: desks.consumer_desk(home.folder, store, room=room)) as opened:
+        yield opened
+
+
+@run.command()
+def sync(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """Look once into the mailboxes of all runs: take what came, send what is due. Exit code 1 if one is in trouble.
+
+    Example: `likeset run sync --home clinic`
+    """
+    consumer = opened_home(home)
+
+    def progress() -> "list[desks.RunProgress]":
+        return [runs.whereabouts(consumer, kept_run) for kept_run in runs.open_runs(consumer)]
+
+    def show() -> None:
+        for one in progress():
+            _print_status(_Status.of_mail(one))
+
+    with consumer_desks(consumer, *runs.mailboxes_in_use(consumer)) as opened:
+        more = lambda: {"runs": [one.document() for one in progress()]}  # noqa: E731 - asked after the look
+        sync_and_show(opened, as_json=as_json, more=more, shown_after=show)
+
+
+@run.command()
+def collect(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """Look once into the mailbox of a run, and show its result if it is there. Exit code 1 if it is not.
+
+    Example: `likeset run collect sepsis-2026-07 --home clinic`
+    """
+    consumer = opened_home(home)
+    kept_run = consumer.known(name)
+    travel = kept_run.travel
+    if travel is None:
+        raise InvalidArgument("RUN", name, "does not travel by mailbox; see `likeset run watch`, and then `run report`")
+    troubles: list[LikesetError] = []
+    if not kept_run.summary_path.exists() and not kept_run.cancelled:
+        with consumer_desks(consumer, travel.mailbox) as opened:
+            _, troubles = mailboxes.look_once(opened)
+    progress = runs.whereabouts(consumer, kept_run)
+    if kept_run.summary_path.exists():
+        result, page = _result_of(consumer, kept_run)
+        document = {**progress.document(), "result": result, "report": page}
+        emit(document, as_json=as_json, view=lambda: _show_result(result, kept_run))
+        return
+
+    def view() -> None:
+        _print_status(_Status.of_mail(progress))
+        for trouble in troubles:
+            complain(str(trouble))
+
+    texts = [str(trouble) for trouble in troubles]
+    emit({**progress.document(), "result": None, "troubles": texts}, as_json=as_json, view=view, ok=False)
+
+
+@run.command()
 def cancel(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     """Stop a run. What was drawn is kept and stays charged. Over NVFlare the run can be resumed.
 
@@ -672,27 +492,31 @@ def cancel(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
     Example: `likeset run cancel sepsis-2026-07 --home clinic`
     """
     consumer = opened_home(home)
-    kept_run, troubles = consumer.known(name), list[LikesetError]()
+    kept_run, troubles, notes = consumer.known(name), list[LikesetError](), list[str]()
     if kept_run.travel is not None:
-        cancel_mail(kept_run)
-        with consumer_desks(consumer, kept_run.travel.mailbox) as desks:
-            _, troubles = look_once(desks)  # takes back what nobody has read
+        runs.cancel(kept_run)
+        with consumer_desks(consumer, kept_run.travel.mailbox) as opened:
+            _, troubles = mailboxes.look_once(opened)  # takes back what nobody has read
+        notes = [f"nobody is told; for owners who have the terms it ends with them, on {kept_run.terms.expires}"]
     else:
         engine_of(consumer).cancel(kept_run.last_job())
-    if as_json:
-        show_json({"run": name, "cancelled": True, "troubles": [str(trouble) for trouble in troubles]})
-        return
-    stdout.print(f"[bold]cancelled[/]  {literal(name)}")
-    if kept_run.travel is not None:
-        stdout.print(
-            "What lies in the mailbox is taken back, and nothing more is posted. Nobody is told: for owners who have "
-            f"its terms it ends with them, on {literal(kept_run.terms.expires)}. What was charged stays charged.",
-            soft_wrap=True,
-        )
-    for trouble in troubles:
-        show_notes([f"{trouble}; likeset run sync takes the rest back"])
+    if troubles:
+        notes.append(f"take the rest back later with: {' '.join(at_home(home, 'likeset run sync'))}")
+    document = {"run": name, "cancelled": True, "troubles": [str(trouble) for trouble in troubles]}
+    emit(document, as_json=as_json, notes=notes)
 
 
+def _result_of(consumer: "consumer_home.ConsumerHome", kept_run: "consumer_home.KeptRun") -> tuple[dict[str, Any], str]:
+    """The result of a run whose summary has come, published when it is first asked for; and the report's path."""
+    return runs.published(consumer, kept_run, render=render), str(kept_run.result / "report.html")
+
+
+def _show_result(result: Mapping[str, Any], kept_run: "consumer_home.KeptRun") -> None:
+    screens.show_result(result)
+    stdout.print(f"\nEverything is in [bold]{literal(str(kept_run.result))}[/].", soft_wrap=True)
+
+
+@run.command()
 def report(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     """The result of a run that is done: the rows, who gave what, and the report's page.
 
@@ -700,14 +524,11 @@ def report(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
     """
     consumer = opened_home(home)
     kept_run = consumer.known(name)
-    result = result_of(consumer, kept_run)
-    if as_json:
-        show_json({**result, "report": str(kept_run.result / "report.html")})
-        return
-    show_result(result)
-    stdout.print(f"\nEverything is in [bold]{literal(str(kept_run.result))}[/].", soft_wrap=True)
+    result, page = _result_of(consumer, kept_run)
+    emit({**result, "report": page}, as_json=as_json, view=lambda: _show_result(result, kept_run))
 
 
+@run.command()
 def shares(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     """What each owner's rows were worth, and what it is paid at most: by the rows that left it, which it knows itself.
 
@@ -715,42 +536,107 @@ def shares(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
 
     Example: `likeset run shares sepsis-2026-07 --home clinic`
     """
-    told, consumer = ("name", "selected", "share", "payment", "payment_at_most"), opened_home(home)
-    result = result_of(consumer, consumer.known(name))
+    consumer = opened_home(home)
+    result, _ = _result_of(consumer, consumer.known(name))
+    told = ("name", "selected", "share", "payment", "payment_at_most")
     owners = [{field: owner[field] for field in told} for owner in result["owners"]]
-    if as_json:
-        show_json({"run": name, "owners": owners})
+    emit({"run": name, "owners": owners}, as_json=as_json, notes=[words.SHARE, "the payment is by rows disclosed"])
+
+
+@run.command(name="list")
+def list_runs(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """All runs of this consumer.
+
+    Example: `likeset run list --home clinic`
+    """
+    emit({"runs": [asdict(runs.listed_run(one)) for one in opened_home(home).runs()]}, as_json=as_json)
+
+
+@run.command(name="console")
+def of_consumer(
+    *,
+    port: PortOption = 0,
+    link: LinkFlag = False,
+    open_it: OpenFlag = False,
+    home: HomePath = HERE,
+    as_json: JsonFlag = False,
+) -> None:
+    """The runs of this consumer in a browser: who has answered, and plan, report and evaluation of each.
+
+    Example: `likeset run console --home clinic`
+    """
+    with needing_console():
+        from likeset.app.console import consumer, server
+    if link:
+        emit({"link": server.new_link(home)}, as_json=as_json)
         return
-    rows = [
-        [
-            owner["name"],
-            f"{owner['selected']:,}",
-            f"{100 * owner['share']:.1f}%",
-            or_bound(owner["payment"], owner["payment_at_most"], amount),
-        ]
-        for owner in owners
-    ]
-    caption = f"{SHARE} The payment is by rows disclosed."
-    show_table("What owners contributed", ["owner", "rows used", "share", "payment"], rows, caption=caption)
+    where = server.Listen(port=port)
+    serve_console(consumer.consumer_console(opened_home(home), where), open_it=open_it, as_json=as_json)
 
 
-run = typer.Typer(
-    name="run",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
-run.command()(init)
-run.command()(plan)
-run.command()(invite)
-run.command()(start)
-run.command()(watch)
-run.command()(sync)
-run.command()(collect)
-run.command()(cancel)
-run.command()(report)
-run.command()(shares)
-run.command(name="list")(list_runs)
-run.command(name="console")(of_consumer)
-run.command()(sites)
-run.command()(submit)
-run.command()(resume)
+@run.command()
+def sites(
+    job: JobPath,
+    *,
+    seconds: Annotated[float, typer.Option(min=0, help="How long to wait for those that are not there.")] = 0.0,
+    home: HomePath = HERE,
+    as_json: JsonFlag = False,
+) -> None:
+    """Are all sites of a job connected to NVFlare? Exit code 1 if one is not.
+
+    Example: `likeset run sites job.yaml --seconds 60 --home clinic`
+    """
+    wanted, engine = jobs.Job.load(job), engine_of(opened_home(home))
+    end, presence = time.monotonic() + seconds, dict.fromkeys((wanted.consumer, *wanted.owners), False)
+    while True:
+        last = time.monotonic() >= end
+        try:
+            there = engine.connected_sites()
+        except LikesetError:
+            if last:
+                raise
+        else:
+            presence = {name: name in there for name in presence}
+        if last or all(presence.values()):
+            break
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+    emit({"connected": presence}, as_json=as_json, ok=all(presence.values()))
+
+
+@run.command()
+def submit(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """Submit a job to NVFlare. Owners decide by themselves; follow it with `likeset run watch`.
+
+    Example: `likeset run submit job.yaml --home clinic`
+    """
+    consumer = opened_home(home)
+    engine = engine_of(consumer)
+    kept_run = invited(job, days, consumer)
+    runs.check_not_by_mailbox(kept_run, "submit")
+    if kept_run.jobs:
+        raise InvalidArgument("run", kept_run.name, "was submitted already; go on with `likeset run resume`")
+    _submit(kept_run, engine, home, as_json=as_json)
+
+
+@run.command()
+def resume(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """Submit a run over NVFlare that was interrupted again: what was drawn is sent again, and nothing is drawn anew.
+
+    Example: `likeset run resume sepsis-2026-07 --home clinic`
+    """
+    consumer = opened_home(home)
+    consumer.check_able_to_write()
+    kept_run = consumer.known(name)
+    runs.check_not_by_mailbox(kept_run, "resume")
+    engine = engine_of(consumer)
+    found = submission.look(kept_run, engine) if kept_run.jobs else None
+    if found is not None and found.is_open:
+        raise InvalidArgument("RUN", name, f"is {found.text}; there is nothing to resume")
+    if (why := submission.obstacle(kept_run, None if found is None else found.ending)) is not None:
+        raise UnfinishedRequest(why.text)
+    _submit(kept_run, engine, home, as_json=as_json)
+
+
+def _submit(kept_run: "consumer_home.KeptRun", engine: "submission.Engine", home: Path, *, as_json: bool) -> None:
+    document = {"run": kept_run.name, "job": submission.submit(kept_run, engine), "digest": kept_run.terms.digest}
+    emit(document, as_json=as_json, next_step=at_home(home, "likeset", "run", "watch", kept_run.name))

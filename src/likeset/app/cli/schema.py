@@ -9,12 +9,20 @@ from rich.table import Table
 
 from likeset import documents
 from likeset.app.report import draft_page
-from likeset.display import JsonFlag, literal, show_json, show_next, show_notes, show_suspicions, stderr, stdout
+from likeset.display import (
+    JsonFlag,
+    emit,
+    literal,
+    show_document,
+    show_next,
+    show_notes,
+    show_suspicions,
+    stderr,
+    stdout,
+)
 from likeset.errors import BadDocument, BadTable, InvalidArgument
 from likeset.files import keep_private_bytes
-from likeset.tables.columns import Trouble
 from likeset.tables.profile import (
-    ColumnCount,
     DraftColumn,
     Inspection,
     SchemaDraft,
@@ -28,13 +36,7 @@ from likeset.tables.schema import Schema
 from likeset.tables.sources import Source, open_source
 from likeset.text import without_secrets
 
-__all__ = ["schema"]
-
-schema = typer.Typer(
-    name="schema",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+schema = typer.Typer(name="schema", no_args_is_help=True, rich_markup_mode="markdown")
 
 _SCHEMA_ENDINGS = (".yaml", ".yml")
 _NAME_WIDTH, _KIND_WIDTH = 24, 8  # the rest is for the reason: a row of 80 letters has room for few
@@ -78,18 +80,20 @@ def draft(
         documents.write_text(out, made.text)
     if html is not None:
         keep_private_bytes(html, draft_page(made, shown).encode())
-    if as_json:
-        show_json({"out": None if out is None else str(out), **_draft_document(made, loaded)})
-        return
-    _show_profile(made, shown, beside=out is None)
-    if out is None:
-        typer.echo(made.text, nl=False)
-        return
-    count = f"{len(loaded.columns)} column{'' if len(loaded.columns) == 1 else 's'}"
-    stdout.print(f"{count} written to [bold]{literal(str(out))}[/]", soft_wrap=True)
-    show_suspicions(made.included)
-    _warn_of_data(loaded)
-    show_next(f"edit {out}, then", "likeset", "schema", "check", "--schema", str(out), *files)
+
+    def view() -> None:
+        _show_profile(made, shown, beside=out is None)
+        if out is None:
+            typer.echo(made.text, nl=False)
+            return
+        count = f"{len(loaded.columns)} column{'' if len(loaded.columns) == 1 else 's'}"
+        stdout.print(f"{count} written to [bold]{literal(str(out))}[/]", soft_wrap=True)
+        show_suspicions(made.included)
+        show_notes(_data_notes(loaded))
+        show_next(f"edit {out}, then", "likeset", "schema", "check", "--schema", str(out), *files)
+
+    document = {"out": None if out is None else str(out), **_draft_document(made, loaded)}
+    emit(document, as_json=as_json, view=view)
 
 
 def _blocks(bars: Sequence[int]) -> str:
@@ -176,30 +180,20 @@ def show(
     """
     path = _one_schema(path, named)
     loaded = Schema.load(path)
-    if as_json:
-        show_json(_schema_document(loaded, path))
-        return
-    stdout.print(f"[bold]Schema[/] {literal(str(path))}  [dim]digest {loaded.digest}[/]", soft_wrap=True)
-    table = Table(title="Columns", title_style="bold", title_justify="left")
-    for name in ("column", "kind", "one unit is"):
-        table.add_column(name, overflow="fold")
-    for name in ("weight", "features"):
-        table.add_column(name, justify="right")
-    for column in loaded.describe():
-        table.add_row(
-            literal(column.name), column.kind, literal(column.unit), f"{column.weight:g}", str(column.features)
-        )
-    stdout.print(table)
-    words = [f"{loaded.width} features"]
-    if loaded.label_column is not None:
-        matched = loaded.label_column in loaded.columns
-        words.append(f"label {loaded.label_column!r} ({'also matched' if matched else 'not used for matching'})")
-    if loaded.id_column is not None:
-        drawn = " drawn in secret" if loaded.keep is not None else ""
-        words.append(f"id {loaded.id_column!r} with at most {loaded.rows_per_unit} rows{drawn}")
-    stdout.print(literal("; ".join(words)), soft_wrap=True)
-    show_suspicions(suspicions_in(loaded))
-    _warn_of_data(loaded)
+    document = {
+        "path": str(path),
+        "digest": loaded.digest,
+        "width": loaded.width,
+        "columns": [vars(column) for column in loaded.describe()],
+        "features": list(loaded.feature_names),
+        "label": loaded.label_column,
+        "id": loaded.id_column,
+        "rows_per_unit": loaded.rows_per_unit,
+        "keep": loaded.keep,
+        "from_data": list(loaded.from_data),
+        "suspected_identifiers": documents_of(suspicions_in(loaded)),
+    }
+    emit(document, as_json=as_json, notes=_data_notes(loaded))
 
 
 @schema.command()
@@ -227,38 +221,35 @@ def check(
     inspections, unlabelled, repeated = _inspected(files, loaded)
     ok = all(inspection.ok for inspection in inspections.values())
     wide = wide_note(sum(column.kind == "numeric" for column in loaded.describe()))
-    if as_json:
-        file_documents = [_inspection_document(name, inspection) for name, inspection in inspections.items()]
-        show_json(
-            {
-                "ok": ok,
-                "digest": loaded.digest,
-                "from_data": list(loaded.from_data),
-                "unlabelled": unlabelled,
-                "undeclared_ids": repeated,
-                "wide_note": wide,
-                "files": file_documents,
-            }
-        )
-    else:
+    document = {
+        "ok": ok,
+        "digest": loaded.digest,
+        "from_data": list(loaded.from_data),
+        "unlabelled": unlabelled,
+        "undeclared_ids": repeated,
+        "wide_note": wide,
+        "files": [_inspection_document(name, inspection) for name, inspection in inspections.items()],
+    }
+    notes = [
+        f"{name} has no column {loaded.label_column}: it can be a target; an owner's rows need labels"
+        for name in unlabelled
+    ]
+    notes += [
+        f"{name}: values of column {column!r} repeat, but the schema declares no id: privacy protects single rows, "
+        f"not persons; declare id: {{column: {column}, keep: 1}}"
+        for name, column in repeated.items()
+    ]
+    notes += [*filter(None, [wide]), *_data_notes(loaded)]
+
+    def view() -> None:
         for name, inspection in inspections.items():
             _show_inspection(name, inspection)
-        words = f"has no column {loaded.label_column}: it can be a target; an owner's rows need labels"
-        show_notes(f"{name} {words}" for name in unlabelled)
-        show_notes(
-            f"{name}: values of column {column!r} repeat, but the schema declares no id: privacy protects single rows, "
-            f"not persons; declare id: {{column: {column}, keep: 1}}"
-            for name, column in repeated.items()
-        )
-        show_notes(filter(None, [wide]))
-        _warn_of_data(loaded)
+        show_notes(notes)
         stdout.print("[bold green]fits[/]" if ok else "[bold red]does not fit[/]")
-        if ok:
-            target = unlabelled[0] if len(unlabelled) == 1 else "FILE"
-            options = ("--schema", str(schema_path), "--target", target, "--owner", "NAME=FILE", "--size", "ROWS")
-            show_next("with --owner for each of them,", "likeset", "plan", *options)
-    if not ok:
-        raise typer.Exit(1)
+
+    target = unlabelled[0] if len(unlabelled) == 1 else "FILE"
+    options = ("--schema", str(schema_path), "--target", target, "--owner", "NAME=FILE", "--size", "ROWS")
+    emit(document, as_json=as_json, view=view, next_step=("likeset", "plan", *options) if ok else (), ok=ok)
 
 
 def _inspected(files: Sequence[str], schema: Schema) -> tuple[dict[str, Inspection], list[str], dict[str, str]]:
@@ -303,34 +294,29 @@ def _one_schema(first: Path | None, named: Path | None) -> Path:
 
 
 def _show_inspection(name: str, inspection: Inspection) -> None:
-    told = [column for column in inspection.columns if any(column.counts.values())]
-    seen = [trouble for trouble in Trouble if any(column.counts[trouble] for column in told)]
-    clean = len(inspection.columns) - len(told)
-    others = f"{clean} {'other ' if told else ''}column{'' if clean == 1 else 's'}"
-    title = f"{literal(name)}: {inspection.rows:,} rows"
-    if told:
-        table = Table(title=title, title_style="bold", title_justify="left")
-        table.add_column("column", overflow="fold")
-        table.add_column("kind")
-        for trouble in seen:
-            table.add_column(str(trouble), justify="right")
-        table.add_column("first at", overflow="fold")
-        for column in told:
-            counts = [_count(column, trouble) for trouble in seen]
-            table.add_row(literal(column.name), column.kind, *counts, literal(_first_positions(column)))
-        stdout.print(table)
-    else:
-        stdout.print(f"[bold]{title}[/]", soft_wrap=True)
-    if clean:
-        stdout.print(f"[dim]{others}: nothing missing, nothing wrong[/]", soft_wrap=True)
-    complained: dict[tuple[str, str], list[str]] = {}
+    """The columns in which something is missing or wrong, and what to do."""
+    lines = [
+        {
+            "column": column.name,
+            "kind": column.kind,
+            **{str(trouble): count for trouble, count in column.counts.items() if count},
+            "first at": "; ".join(", ".join(column.first[trouble]) for trouble in column.complaints),
+        }
+        for column in inspection.columns
+        if any(column.counts.values())
+    ]
+    show_document({"file": name, "rows": inspection.rows})
+    show_document(lines or "nothing missing, nothing wrong", "columns")
+    complaints: dict[str, list[str]] = {}
     for column in inspection.columns:
         for trouble, complaint in column.complaints.items():
-            complained.setdefault((str(trouble), complaint), []).append(column.name)
-    for (kind, complaint), columns in complained.items():
-        stdout.print(f"[red]{literal(', '.join(columns))}[/] {kind}: {literal(complaint)}", soft_wrap=True)
-    if inspection.comma_remedy():
-        stdout.print(f"[red]{literal(inspection.comma_remedy())}[/]", soft_wrap=True)
+            complaints.setdefault(f"{trouble}: {complaint}", []).append(column.name)
+    for complaint, columns in complaints.items():
+        stdout.print(f"[red]{literal(', '.join(columns))}[/] {literal(complaint)}", soft_wrap=True)
+    for column_name, complaint in inspection.numbers_as_words().items():
+        stdout.print(f"[red]{literal(column_name)}[/] {literal(complaint)}", soft_wrap=True)
+    if remedy := inspection.comma_remedy():
+        stdout.print(f"[red]{literal(remedy)}[/]", soft_wrap=True)
     ids = inspection.id_summary()
     if ids is not None:
         line = f"{ids.ids:,} ids, at most {ids.most_rows:,} rows each; {ids.over:,} with more than declared"
@@ -344,24 +330,9 @@ def _show_inspection(name: str, inspection: Inspection) -> None:
             stdout.print(f"[red]{literal(str(inspection.schema.id_column))}[/]: {remedy}", soft_wrap=True)
     if inspection.too_long:
         words = "rows have a text that is longer than text_bytes of the schema: as an owner's they take no part"
-        stdout.print(f"[yellow]note:[/] {inspection.too_long:,} {words}", soft_wrap=True)
-    for name, complaint in inspection.numbers_as_words().items():
-        stdout.print(f"[red]{literal(name)}[/] {literal(complaint)}", soft_wrap=True)
+        show_notes([f"{inspection.too_long:,} {words}"])
     show_suspicions(inspection.suspicions())
     show_notes(column.warning for column in inspection.dead_columns())
-
-
-def _count(column: ColumnCount, trouble: Any) -> str:
-    count = column.counts[trouble]
-    if not count:
-        return "[dim]0[/]"
-    return f"[bold red]{count:,}[/]" if trouble in column.complaints else f"{count:,}"
-
-
-def _first_positions(column: ColumnCount) -> str:
-    """The first places of what is not allowed."""
-    positions = [", ".join(column.first[trouble]) for trouble in column.complaints]
-    return "; ".join(positions)
 
 
 def _inspection_document(name: str, inspection: Inspection) -> dict[str, Any]:
@@ -391,23 +362,5 @@ def _inspection_document(name: str, inspection: Inspection) -> dict[str, Any]:
     }
 
 
-def _schema_document(loaded: Schema, path: Path) -> dict[str, Any]:
-    return {
-        "path": str(path),
-        "digest": loaded.digest,
-        "width": loaded.width,
-        "columns": [vars(column) for column in loaded.describe()],
-        "features": list(loaded.feature_names),
-        "label": loaded.label_column,
-        "id": loaded.id_column,
-        "rows_per_unit": loaded.rows_per_unit,
-        "keep": loaded.keep,
-        "from_data": list(loaded.from_data),
-        "suspected_identifiers": documents_of(suspicions_in(loaded)),
-    }
-
-
-def _warn_of_data(loaded: Schema) -> None:
-    if loaded.from_data:
-        names = ", ".join(loaded.from_data)
-        stdout.print(f"[yellow]warning:[/] replace what came from data, in: {literal(names)}", soft_wrap=True)
+def _data_notes(loaded: Schema) -> list[str]:
+    return [f"replace what came from data, in: {', '.join(loaded.from_data)}"] if loaded.from_data else []

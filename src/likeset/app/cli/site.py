@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from likeset.app.cli.party import show_card_to_give
+from likeset.app.cli.party import show_fingerprint
 from likeset.display import JsonFlag, literal, show_json, show_notes, show_table, stdout
 from likeset.errors import InvalidArgument
 from likeset.homes.consumer_home import ConsumerHome
@@ -130,7 +130,8 @@ def curator(
     _settle_site(settled, as_json=as_json, limits=limits)
     _keep_jobs_in_kit(kit)
     if not as_json:
-        show_card_to_give(made, to="consumers and owners", role="curator")
+        show_fingerprint(made.card().fingerprint)
+        show_notes([f"give consumers and owners {made.card_file}; they call: likeset card pin FILE --as curator"])
 
 
 def _curator_home(folder: Path, name: str | None) -> CuratorHome:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from likeset.app.report import figures
+from likeset.app.lazy import lazy_imports
 from likeset.errors import InvalidArgument
 from likeset.run.words import (
     DASH,
@@ -37,6 +37,9 @@ from likeset.run.words import (
     title_of,
 )
 from likeset.text import harmless
+
+with lazy_imports():  # matplotlib takes a third of a second
+    from likeset.app.report import figures
 
 _MOST_OWNERS = 40
 _MOST_COLUMNS = 60
