@@ -382,6 +382,7 @@ def test_a_refusal_says_nothing_of_the_content_and_names_the_reason() -> None:
         Offer(rows=np.ones(3, dtype=np.float32), labels=np.empty(0), handles=np.empty(0, dtype=np.uint64)),
         Offer(rows=OFFER.rows, labels=np.array([object(), object()]), handles=OFFER.handles),
         Offer(rows=OFFER.rows, labels=np.array([1j, 2j]), handles=OFFER.handles),
+        Offer(rows=OFFER.rows, labels=np.array(["x", 1001 * "x"]), handles=OFFER.handles),
         Offer(rows=OFFER.rows, labels=OFFER.labels, handles=np.zeros(2)),  # type: ignore[arg-type]
     ],
 )

@@ -360,6 +360,11 @@ def test_how_many_rows_leave_follows_from_public_numbers(change: dict[str, Any],
     assert {(view.rows, view.readable) for view in curator} == {(most, most)}
 
 
+def test_of_a_split_run_one_party_reads_no_more_rows_than_are_opened() -> None:
+    agreed = split_run(offer_factor=6.0)
+    assert (agreed.rows_per_owner, agreed.rows_readable) == (8, 4)
+
+
 @pytest.mark.parametrize(("columns", "dimension"), [(2, 10**9), (1 << 20, 1 << 16), (10**9, 2)])
 def test_a_kernel_that_nobody_can_mean_takes_no_memory(columns: int, dimension: int) -> None:
     """Terms come from others; reading them must not exhaust whoever reads."""
