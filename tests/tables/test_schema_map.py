@@ -222,6 +222,8 @@ def test_a_missing_value_can_stand_for_a_declared_one() -> None:
 def test_values_that_mean_missing() -> None:
     column = "{kind: numeric, bounds: [1, 9], missing: indicator, missing_values: [0, -9]}"
     np.testing.assert_array_equal(one(column, [0, -9, None])[0], one(column, ["0.0", "-9", ""])[2])
+    days = "{kind: date, bounds: [2000-01-01, 2001-01-01], missing: indicator, missing_values: [2000-06-01]}"
+    assert one(days, ["2000-06-01", "2000-06-02"])[:, 1].tolist() == pytest.approx([0.75**0.5, 0.0])
     words = "{kind: category, values: [a, NA], missing: indicator, missing_values: [z]}"
     rows = one(words, ["z", "?", "NA"])
     np.testing.assert_array_equal(rows[0], rows[1])

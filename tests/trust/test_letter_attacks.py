@@ -249,6 +249,14 @@ class TestAnotherWriter:
 class TestASenderWhoLies:
     """All of it is signed and sealed by the rightful sender."""
 
+    def test_a_signature_counts_for_the_card_that_is_named_and_for_no_other(self) -> None:
+        """Mallory signs a header that names Alice."""
+        data = signed_anew(MALLORY, LETTER.header.to_bytes(), CIPHERTEXT)
+        stub = letter_in(data, most_bytes=MOST_BYTES).stub
+        assert LETTER.stub.is_signed_by(ALICE.card)
+        assert not stub.is_signed_by(ALICE.card)
+        assert not stub.is_signed_by(MALLORY.card)
+
     def test_about_the_commitment(self) -> None:
         body = (8).to_bytes(8, "big") + bytes(8)
         assert refusal(sealed_by_alice(bytes(32) + body, commitment=b"\1" * 32)) == Refusal.COMMITMENT
