@@ -166,7 +166,7 @@ def test_a_letter_for_another_owner_is_refused(tmp_path: Path) -> None:
         homes.run_at("b").hear(first["a"])
 
 
-def test_other_bytes_under_a_number_are_evidence_and_are_not_heard(tmp_path: Path) -> None:
+def test_other_bytes_under_a_number_are_not_heard(tmp_path: Path) -> None:
     homes = LetterWorld(tmp_path)
     first = _first_letters(homes)
     assert homes.run_at("a").hear(first["a"])
@@ -174,9 +174,6 @@ def test_other_bytes_under_a_number_are_evidence_and_are_not_heard(tmp_path: Pat
     forged = _forged(homes, homes.homes[CONSUMER], "a")
     (earlier,) = homes.run_at("a").hear(forged)
     assert earlier == letter_in(first["a"], most_bytes=MOST_BYTES).stub.to_bytes()
-    assert [writer for writer, _ in homes.letters("a").identity.book.evidence(bytes.fromhex(homes.agreed.digest))] == [
-        CONSUMER
-    ]
     assert homes.ledgers["a"].answers == answers
     assert "two different letters" in homes.refused[0]
     for own in (earlier, first["a"]):  # the consumer remembers the first, and did write it
@@ -195,14 +192,6 @@ def test_a_curator_keeps_no_bytes_that_its_key_would_open(tmp_path: Path) -> Non
     kept = b"".join(path.read_bytes() for path in (tmp_path / CURATOR).glob("letters.sqlite*"))
     for data in (data for reader, data in homes.told if reader == CURATOR):
         assert bytes(letter_in(data, most_bytes=MOST_BYTES).ciphertext)[2000:2100] not in kept
-
-
-def test_evidence_does_not_fill_the_disk(tmp_path: Path) -> None:
-    homes = LetterWorld(tmp_path)
-    homes.run_at("a").hear(_first_letters(homes)["a"])
-    for _ in range(40):
-        homes.run_at("a").hear(_forged(homes, homes.homes[CONSUMER], "a"))
-    assert len(homes.letters("a").identity.book.evidence(bytes.fromhex(homes.agreed.digest))) == 16
 
 
 def test_a_home_put_back_from_an_old_copy_stops_when_it_meets_its_own_letter(tmp_path: Path) -> None:
@@ -270,8 +259,9 @@ def test_when_a_run_is_settled_a_stolen_card_opens_nothing_old(tmp_path: Path) -
         for path in (tmp_path / name).rglob("letters.sqlite*"):
             content = path.read_bytes()
             assert not any(data[2000:2100] in content for _, data in homes.told), path
-        # With the random bytes of a commitment a thief could try what a letter may have said.
-        assert all(letter.opening is None for letter in homes.letters(name).kept)
+        # With the digest of what a letter says a thief could try what it may have said.
+        with homes.letters(name).identity.book._store.reading() as connection:
+            assert connection.execute("SELECT count(content) FROM letters").fetchone() == (0,)
         with pytest.raises(IllegalMessage, match="settled"):
             homes.run_at(name).hear(next(data for reader, data in homes.told if reader == name))
 

@@ -197,7 +197,7 @@ def test_a_letter_of_one_run_is_refused_in_another(node: OwnerNode, tmp_path: Pa
     assert len(runs[0].hear(letter)) == 1
 
 
-def test_other_bytes_under_a_number_are_evidence_and_its_writer_sees_the_first(node: OwnerNode, tmp_path: Path) -> None:
+def test_other_bytes_under_a_number_are_refused_and_its_writer_sees_the_first(node: OwnerNode, tmp_path: Path) -> None:
     outside = Outside(tmp_path / "outside", RUN)
     run = seated(node, outside)
     letter = outside.release(run.acceptance())
@@ -205,7 +205,6 @@ def test_other_bytes_under_a_number_are_evidence_and_its_writer_sees_the_first(n
     before = charged(node)
     other = outside.forged(node, secret_of(RUN.consumer), _RELEASE)
     assert run.hear(other) == (outside.parts(letter).stub.to_bytes(),)
-    assert node.book.evidence(bytes.fromhex(RUN.digest)) == [(RUN.consumer, outside.parts(other).stub)]
     assert "two different letters under the number 0" in reasons_of_refusals(node)[-1]
     assert charged(node) == before
 

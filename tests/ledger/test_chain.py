@@ -109,7 +109,8 @@ def test_the_same_bytes_under_another_type_are_found(original: Path, number: int
 @pytest.mark.parametrize("number", range(1, ENTRIES))
 def test_a_removed_entry_is_found(original: Path, number: int) -> None:
     copy = changed(original, lambda file: file.execute("DELETE FROM entries WHERE number = ?", (number,)))
-    assert not verified(copy).ok
+    first = verified(copy).problems[0]
+    assert (first.number, "is missing" in first.what) == (number, True)
 
 
 @pytest.mark.parametrize("number", range(1, ENTRIES))
@@ -142,6 +143,36 @@ def test_an_altered_entry_whose_own_hash_fits_does_not_fit_the_next_one(original
 
     found = verified(changed(original, alter))
     assert [str(problem) for problem in found.problems] == ["entry 7: does not follow the entry before it"]
+
+
+@pytest.mark.parametrize("wrong", [bytes(32), b"\xff" * 32])
+def test_another_link_or_hash_is_found_whether_smaller_or_larger(original: Path, wrong: bytes) -> None:
+    def relink(connection: sqlite3.Connection) -> None:
+        number, kind, key, body, _, _ = connection.execute("SELECT * FROM entries WHERE number = 7").fetchone()
+        fits = Entry(number, kind, key, body, wrong, b"").expected_hash()
+        connection.execute("UPDATE entries SET previous = ?, hash = ? WHERE number = 7", (wrong, fits))
+
+    def rehash(connection: sqlite3.Connection) -> None:
+        connection.execute("UPDATE entries SET hash = ? WHERE number = 7", (wrong,))
+
+    for change, said in ((relink, "does not follow"), (rehash, "was altered")):
+        (problem,) = verified(changed(original, change)).problems
+        assert (problem.number, said in problem.what) == (7, True)
+    assert not verified(original, Head(ENTRIES, wrong)).ok
+
+
+@pytest.mark.parametrize("wrong", [bytes(32), b"\xff" * 32])
+def test_a_last_entry_that_changes_under_a_running_process_is_found(original: Path, wrong: bytes) -> None:
+    copy = changed(original, untouched)
+    with Ledger(copy) as ledger:
+        ledger.refresh()
+        connection = sqlite3.connect(copy)
+        connection.execute("DROP TRIGGER entries_keep")
+        connection.execute("UPDATE entries SET hash = ? WHERE number = 7", (wrong,))
+        connection.commit()
+        connection.close()
+        with pytest.raises(LedgerTampered, match="entry 7 is not what it was"):
+            ledger.refresh()
 
 
 def test_a_doubled_entry_is_found(original: Path) -> None:
@@ -327,3 +358,12 @@ def test_a_damaged_file_does_not_verify(original: Path) -> None:
         assert not ledger.verify().ok
         with pytest.raises(LedgerUnreadable):
             ledger.entries()
+
+
+def test_a_chain_of_many_entries_verifies(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        with ledger.deciding() as transaction:
+            for _ in range(300):
+                transaction.append("reviewed", "run", {})
+        assert ledger.verify().problems == ()
+        assert len(ledger.entries()) == 301

@@ -96,6 +96,7 @@ class TestCharging:
             with pytest.raises(errors.BudgetExceeded) as refused:
                 reserve(again, CURATOR, ROWS, request=ask(1, "rows"), rows=401)
         assert (refused.value.spent, refused.value.requested, refused.value.limit) == (600, 401, 1000)
+        assert refused.value.unit == "rows"
 
     def test_a_view_without_an_account_is_refused(self, ledger: Ledger) -> None:
         with pytest.raises(errors.ChargeRefused, match="no account"):
@@ -372,7 +373,8 @@ class TestAnswers:
 
     def test_another_request_under_the_same_key_is_refused(self, ledger: Ledger) -> None:
         answer(ledger, TARGET, gaussian(), lambda: (b"m", None), request=ask(content=b"one"))
-        for event, content in ((gaussian(), b"two"), (gaussian(sigma=41.0), b"one")):
+        others = [(gaussian(), b"two %d" % place) for place in range(20)]  # digests that are smaller, and larger
+        for event, content in (*others, (gaussian(sigma=41.0), b"one")):
             with pytest.raises(errors.DifferentRequest):
                 reserve(ledger, TARGET, event, request=ask(content=content), unfinished="resume")
         with pytest.raises(errors.DifferentRequest):
@@ -433,10 +435,12 @@ class TestAnswers:
 
     def test_a_message_that_was_changed_is_not_sent(self, ledger: Ledger) -> None:
         answer(ledger, TARGET, gaussian(), lambda: (b"m", None), request=ask())
-        with ledger._messages()._store.writing() as connection:
-            connection.execute("UPDATE messages SET message = x'6e'")
-        with pytest.raises(errors.LedgerTampered):
-            reserve(ledger, TARGET, gaussian(), request=ask())
+        for message in range(20):  # digests that are smaller, and larger
+            with ledger._messages()._store.writing() as connection:
+                connection.execute("UPDATE messages SET message = ?", (bytes([message]),))
+            with pytest.raises(errors.LedgerTampered):
+                reserve(ledger, TARGET, gaussian(), request=ask())
+            assert not ledger.verify(messages=True).ok
 
 
 def test_threads_share_a_ledger(ledger: Ledger) -> None:

@@ -63,9 +63,19 @@ class TestUnusableFiles:
         with pytest.raises(LedgerUnreadable, match="something else"):
             Ledger(journal_path(used(path)))
 
-    def test_a_newer_format_is_refused(self, path: Path) -> None:
+    @pytest.mark.parametrize("other", [-1, 1])
+    def test_a_file_of_another_application_is_no_ledger(self, path: Path, other: int) -> None:
         connection = sqlite3.connect(used(path))
-        connection.execute("PRAGMA user_version=3")
+        (own,) = connection.execute("PRAGMA application_id").fetchone()
+        connection.execute(f"PRAGMA application_id={own + other}")
+        connection.close()
+        with pytest.raises(LedgerUnreadable, match="something else"):
+            Ledger(path)
+
+    @pytest.mark.parametrize("version", [3, 300])
+    def test_a_newer_format_is_refused(self, path: Path, version: int) -> None:
+        connection = sqlite3.connect(used(path))
+        connection.execute(f"PRAGMA user_version={version}")
         connection.close()
         for read_only in (False, True):
             with pytest.raises(LedgerUnreadable, match="newer likeset"):

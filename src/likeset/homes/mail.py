@@ -154,14 +154,12 @@ class Arrival:
         peer: from whom.
         letter: itself.
         contents: what it says.
-        opening: the random bytes in it, which open the commitment in its header.
         kept_whole: whether its bytes are kept beside the key that opens them, until the run is settled.
     """
 
     peer: str
     letter: Letter
     contents: Contents
-    opening: bytes = field(repr=False)
     kept_whole: bool = True
 
 
@@ -198,7 +196,6 @@ class KeptLetter:
         kind: of the message in it.
         rows: of an owner in it.
         at: when it was kept (UTC).
-        opening: opens the commitment in its header; None when the run is settled.
     """
 
     peer: str
@@ -210,7 +207,6 @@ class KeptLetter:
     kind: str
     rows: int
     at: str
-    opening: bytes | None = field(default=None, repr=False)
 
     @property
     def signed_header(self) -> Stub:
@@ -236,7 +232,6 @@ class WrittenLetter:
     kind: str
 
 
-_MOST_EVIDENCE = 16  # of one writer in one run: a flood must not fill the disk
 _LAYOUT = Layout(
     what="letter book",
     application_id=0x4C_53_42_31,  # "LSB1"
@@ -253,14 +248,10 @@ _LAYOUT = Layout(
         """CREATE TABLE letters (
             terms BLOB, peer TEXT, way TEXT, number INTEGER, digest BLOB NOT NULL, stub BLOB NOT NULL,
             bytes INTEGER NOT NULL, kind TEXT NOT NULL, rows INTEGER NOT NULL, at TEXT NOT NULL,
-            answers BLOB, content BLOB, opening BLOB, data BLOB,
+            answers BLOB, content BLOB, data BLOB,
             PRIMARY KEY (terms, peer, way, number)
-        )""",  # the last three go when the run is settled
+        )""",  # the last two go when the run is settled
         "CREATE INDEX letters_by_content ON letters (terms, peer, way, content)",
-        """CREATE TABLE evidence (
-            terms BLOB, peer TEXT, number INTEGER, digest BLOB, stub BLOB NOT NULL, at TEXT NOT NULL,
-            PRIMARY KEY (terms, peer, number, digest)
-        )""",
         "CREATE TABLE stopped (terms BLOB PRIMARY KEY, data BLOB NOT NULL, at TEXT NOT NULL)",
     ),
 )
@@ -363,7 +354,7 @@ class LetterBook:
             count += connection.execute(
                 "UPDATE runs SET key = NULL, settled = ? WHERE terms = ? AND key IS NOT NULL", (self._now(), terms)
             ).rowcount
-            connection.execute("UPDATE letters SET content = NULL, opening = NULL WHERE terms = ?", (terms,))
+            connection.execute("UPDATE letters SET content = NULL WHERE terms = ?", (terms,))
             connection.execute("UPDATE letters SET data = NULL WHERE terms = ? AND way IN (?, ?)", (terms, *ways))
         return count
 
@@ -444,7 +435,7 @@ class LetterBook:
             self._introduce(connection, terms, newcomers)
             if came is not None:
                 data = came.letter.data if came.kept_whole else None
-                self._insert(connection, terms, came.peer, IN, came.letter, came.contents, came.opening, data)
+                self._insert(connection, terms, came.peer, IN, came.letter, came.contents, data)
             answers = None if came is None else came.letter.digest
             return tuple(self._sealed(connection, terms, reply, answers) for reply in replies)
 
@@ -460,8 +451,7 @@ class LetterBook:
             "SELECT coalesce(max(number) + 1, 0) FROM letters WHERE terms = ? AND peer = ? AND way = ?", place
         ).fetchone()
         letter = reply.seal(number, self.last_received(terms, reply.peer))
-        opening = None if letter.content is None else letter.content.random
-        self._insert(connection, terms, reply.peer, OUT, letter, reply.contents, opening, letter.data, answers)
+        self._insert(connection, terms, reply.peer, OUT, letter, reply.contents, letter.data, answers)
         return letter.data
 
     def _insert(
@@ -472,13 +462,12 @@ class LetterBook:
         way: Way,
         letter: Letter,
         contents: Contents,
-        opening: bytes | None,
         data: bytes | None,
         answers: bytes | None = None,
     ) -> None:
         place = (terms, peer, way, letter.header.number)
         kept = (letter.digest, letter.stub.to_bytes(), len(letter.data), contents.kind, contents.rows, self._now())
-        row = (*place, *kept, answers, contents.digest, opening, data)
+        row = (*place, *kept, answers, contents.digest, data)
         connection.execute(f"INSERT OR IGNORE INTO letters VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
 
     def sent(self, terms: bytes) -> list[bytes]:
@@ -516,7 +505,7 @@ class LetterBook:
             return tuple(bytes(data) for (data,) in rows)
 
     def letters(self, terms: bytes, peer: str | None = None) -> list[KeptLetter]:
-        columns = "peer, way, number, digest, stub, bytes, kind, rows, at, opening"
+        columns = "peer, way, number, digest, stub, bytes, kind, rows, at"
         with self._store.reading() as connection:
             rows = connection.execute(
                 f"SELECT {columns} FROM letters WHERE terms = ? AND peer = coalesce(?, peer) ORDER BY rowid",  # noqa: S608
@@ -534,29 +523,13 @@ class LetterBook:
 
     # What must not be.
 
-    def contradict(self, terms: bytes, peer: str, letter: Letter) -> bytes:
-        """Keep the signed header of a letter that has the number of another one; returns the stub of that one.
-
-        It is evidence enough: whoever signed both contradicts itself. The letter may be as large as any.
-        """
-        with self._store.writing() as connection:
-            (count,) = connection.execute(
-                "SELECT count(*) FROM evidence WHERE terms = ? AND peer = ?", (terms, peer)
-            ).fetchone()
-            if count < _MOST_EVIDENCE:
-                row = (terms, peer, letter.header.number, letter.digest, letter.stub.to_bytes(), self._now())
-                connection.execute("INSERT OR IGNORE INTO evidence VALUES (?, ?, ?, ?, ?, ?)", row)
-            (earlier,) = connection.execute(
-                "SELECT stub FROM letters WHERE terms = ? AND peer = ? AND way = ? AND number = ?",
-                (terms, peer, IN, letter.header.number),
-            ).fetchone()
-        return bytes(earlier)
-
-    def evidence(self, terms: bytes) -> list[tuple[str, Stub]]:
-        """Signed headers of letters that contradict others of their writers, each with its writer's name."""
+    def stub_that_came(self, terms: bytes, peer: str, number: int) -> bytes:
         with self._store.reading() as connection:
-            rows = connection.execute("SELECT peer, stub FROM evidence WHERE terms = ? ORDER BY rowid", (terms,))
-            return [(peer, Stub.from_bytes(stub)) for peer, stub in rows]
+            (stub,) = connection.execute(
+                "SELECT stub FROM letters WHERE terms = ? AND peer = ? AND way = ? AND number = ?",
+                (terms, peer, IN, number),
+            ).fetchone()
+        return bytes(stub)
 
     def stop(self, terms: bytes, data: bytes) -> None:
         """Answer nothing more in any run: this home signed something that it does not remember."""
@@ -1628,7 +1601,7 @@ class Correspondence:
             raise IllegalMessage(f"run {self.terms.run}: {peer.party} says again, in a new letter, what it said before")
         # A trusted curator would have all offered rows beside the key that opens them, until the terms end.
         kept_whole = self.party != CURATOR or self.terms.split is not None
-        arrival = Arrival(peer.party, letter, contents, opened.random, kept_whole=kept_whole)
+        arrival = Arrival(peer.party, letter, contents, kept_whole=kept_whole)
         return HeardLetter(arrival, message, opened.enclosures)
 
     def write(
@@ -1749,7 +1722,7 @@ class Correspondence:
     def _check_number(self, peer: Peer, letter: Letter) -> None:
         known = self._book.came(self._digest, peer.party, letter.header.number)
         if known is not None and known != letter.digest:
-            earlier = self._book.contradict(self._digest, peer.party, letter)
+            earlier = self._book.stub_that_came(self._digest, peer.party, letter.header.number)
             raise LetterContradicts(self.terms.run, peer.party, letter.header.number, earlier)
 
     def _message_in(self, data: bytes, peer: Peer, letter: Letter, most_bytes: int) -> Message | None:
