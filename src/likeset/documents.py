@@ -128,15 +128,6 @@ class _Refused(yaml.MarkedYAMLError):
     """YAML that likeset does not read."""
 
 
-def _is_text(value: str) -> bool:
-    """Whether surrogates, which escapes can write, stand in pairs only."""
-    try:
-        value.encode("utf-16", "surrogatepass").decode("utf-16")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 class _Loader(yaml.SafeLoader):
     """PyYAML's reader with the rules of YAML 1.2, without aliases, and no deeper than needed."""
 
@@ -151,8 +142,12 @@ class _Loader(yaml.SafeLoader):
         if self.nesting > _MOST_NESTED:
             raise _Refused(problem="is nested too deeply", problem_mark=mark)
         node = super().compose_node(parent, index)
-        if isinstance(node, yaml.ScalarNode) and not _is_text(node.value):
-            raise _Refused(problem="has half of a surrogate pair, which is no character", problem_mark=mark)
+        try:  # surrogates, which escapes can write, must stand in pairs
+            str(node.value if isinstance(node, yaml.ScalarNode) else "").encode("utf-16", "surrogatepass").decode(
+                "utf-16"
+            )
+        except UnicodeDecodeError:
+            raise _Refused(problem="has half of a surrogate pair, which is no character", problem_mark=mark) from None
         self.nesting -= 1
         return node
 
@@ -238,7 +233,9 @@ def _first_problem(error: ValidationError, model: type[BaseModel], root: Any, na
     kept = [problem for problem in told if problem["type"] != "missing" or problem["loc"][:-1] not in renamed]
     problems = []
     for problem in kept[:_MOST_PROBLEMS]:  # to find the line of each takes as long as the file is
-        path = _path_to(problem)
+        path = tuple(problem["loc"])
+        if problem["type"] in ("union_tag_invalid", "union_tag_not_found"):  # it lies in the field that holds the tag
+            path = (*path, str(problem["ctx"]["discriminator"]).strip("'"))
         line, fields = _locate(root, path, problem)
         problems.append((line, ".".join(fields), _reason(problem, model, path)))
     line, field, reason = min(problems, key=lambda problem: problem[0])
@@ -247,14 +244,6 @@ def _first_problem(error: ValidationError, model: type[BaseModel], root: Any, na
         at_least = "at least " if len(kept) > _MOST_PROBLEMS else ""
         reason += f" ({at_least}{others} more problem{'s' if others > 1 else ''} in this file)"
     return BadDocument(name, reason, line=line, field=field)
-
-
-def _path_to(problem: Any) -> tuple[Any, ...]:
-    """Where the problem lies; a wrong tag of a union lies in the field that holds the tag."""
-    path = tuple(problem["loc"])
-    if problem["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        return (*path, str(problem["ctx"]["discriminator"]).strip("'"))
-    return path
 
 
 def _locate(root: Any, path: Sequence[Any], problem: Any) -> tuple[int, list[str]]:

@@ -316,7 +316,7 @@ class LowerBound:
 
 @dataclass(frozen=True)
 class _Event:
-    """A set of cells of a partition, as a lookup table."""
+    """Cells of a partition, as a lookup table."""
 
     partition: Partition
     inside: NDArray[np.bool_]
@@ -483,7 +483,7 @@ class Power:
     leak: float
 
 
-def power(claimed: float, *, delta: float, samples: int, error: float = ERROR) -> Power:
+def power(claimed: float, *, delta: float, samples: int) -> Power:
     """What could refute (``claimed``, ``delta``) with so many observations of either input, both halves counted."""
     trials = samples - samples // 2
 
@@ -492,7 +492,7 @@ def power(claimed: float, *, delta: float, samples: int, error: float = ERROR) -
         unlucky = [_DEVIATIONS * math.sqrt(trials * share * (1 - share)) for share in (likelier, rarer)]
         hits = np.array([max(0, math.floor(trials * likelier - unlucky[0]))])
         misses = np.array([min(trials, math.ceil(trials * rarer + unlucky[1]))])
-        return bool(epsilons(hits, misses, trials=trials, delta=delta, error=error / 4)[0] > claimed)
+        return bool(epsilons(hits, misses, trials=trials, delta=delta, error=ERROR / 4)[0] > claimed)
 
     def response(epsilon: float) -> bool:
         truth = 1 / (1 + math.exp(-epsilon))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from likeset.arguments import Rows
-from likeset.geometry.greedy import PickProgress, exact_greedy, swap
+from likeset.geometry.greedy import exact_greedy, swap
 from likeset.geometry.kernels import KernelColumns, blocks, kernel_means, median_gamma, rbf_kernel
 from likeset.geometry.labels import ClassChances, class_chances, class_codes, joint_rows
 from likeset.geometry.weights import weights
@@ -64,7 +64,6 @@ class Selection:
         *,
         labels: NDArray[Any] | None = None,
         chances: ClassChances | None = None,
-        progress: PickProgress | None = None,
     ) -> Selected:
         """Greedy on the exact kernel, then swaps; fewer rows than wanted where the pool has fewer.
 
@@ -76,9 +75,7 @@ class Selection:
         rows, wanted, shares, label_weight = pool, target, None, 0.0
         if chances is not None and chances.weight > 0.0:
             rows, wanted, shares, label_weight = joint_rows(pool, target, chances, size=size, gamma=gamma)
-        matched = exact_greedy(
-            rows, wanted, min(size, len(pool)), gamma=gamma, target_weights=shares, progress=progress
-        )
+        matched = exact_greedy(rows, wanted, min(size, len(pool)), gamma=gamma, target_weights=shares)
         chosen = swap(rows, wanted, matched.indices, gamma=gamma, passes=self.swaps, target_weights=shares)
         judged = replace(self.judge(pool[chosen], target), indices=chosen)
         if self.weighted:
