@@ -24,8 +24,8 @@ from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import View
 from likeset.run.job import Job
-from likeset.run.runs import expiry, invite, start, whereabouts
-from likeset.transports.desks import consumer_desk, curator_desk, owner_desk
+from likeset.run.runs import expiry, invite, start
+from likeset.transports.desks import consumer_desk, curator_desk, owner_desk, whereabouts
 from likeset.transports.posts import Desk
 from likeset.transports.stores import open_store
 

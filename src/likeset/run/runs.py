@@ -62,10 +62,8 @@ from likeset.run.shown import pictures
 from likeset.split.host import LocalMeeting, SplitParty, computing_party, opened_slots, split_python
 from likeset.tables.profile import suspicions_in
 from likeset.tables.scan import SourceScan
-from likeset.transports.desks import PartyState, RunProgress, progress_of
 from likeset.transports.local import LocalEngine, Progress, RunResult
 from likeset.transports.nvflare.job import check_sendable
-from likeset.transports.outcomes import SiteState
 from likeset.transports.sites import SiteSettings
 from likeset.transports.split_local import LocalSplitEngine
 from likeset.trust.shares import COMPUTE_ROLES, ComputeRole
@@ -657,25 +655,6 @@ def open_runs(home: ConsumerHome) -> list[KeptRun]:
 def mailboxes_in_use(home: ConsumerHome) -> tuple[str, ...]:
     """The mailboxes by which runs of this consumer travel, also ended ones: what they left there is cleared away."""
     return tuple(dict.fromkeys(run.travel.mailbox for run in home.runs() if run.travel is not None))
-
-
-def whereabouts(home: ConsumerHome, run: KeptRun) -> RunProgress:
-    """Where a run is, by what this home keeps; how it ended is kept beside its result."""
-    progress = progress_of(home, run)
-    if progress.ended is not None and not run.ending:
-        kept = {"outcome": progress.ended, "detail": progress.detail, "unanswered": _unanswered(progress)}
-        documents.write_text(run.ending_path, json.dumps(kept, indent=1) + "\n")
-    return progress
-
-
-def _unanswered(progress: RunProgress) -> dict[str, SiteState]:
-    """Owners whose rows are not in the summary, as far as the consumer knows, and why."""
-    silent = {
-        name: SiteState.ABSTAINS if state is PartyState.ABSTAINS else SiteState.NO_ANSWER
-        for name, state in progress.parties.items()
-        if name != CURATOR and state is not PartyState.TAKES_PART
-    }
-    return silent | dict.fromkeys(progress.waited_for, SiteState.NO_ANSWER)
 
 
 def cancel(run: KeptRun) -> None:

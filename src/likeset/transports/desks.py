@@ -1,5 +1,6 @@
 """Each role at a mailbox: which terms and letters it takes, what it answers, and when it waits no longer."""
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -10,6 +11,7 @@ from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Self
 
+from likeset import documents
 from likeset.errors import (
     BadDocument,
     HomeRestored,
@@ -56,7 +58,7 @@ from likeset.protocol.split_run import NOTHING_HELD
 from likeset.protocol.terms import WITNESS, Terms
 from likeset.protocol.wire import ShareReceipts, Summary
 from likeset.split.host import environment_folder, split_python
-from likeset.transports.outcomes import Ending
+from likeset.transports.outcomes import Ending, SiteState
 from likeset.transports.posts import (
     MEMORY_FILE,
     Answer,
@@ -807,6 +809,25 @@ def progress_of(home: ConsumerHome, run: KeptRun) -> RunProgress:
         computing=answers[COMPUTING].document.decode() if COMPUTING in answers and ended is None else "",
         split=terms.split is not None,
     )
+
+
+def whereabouts(home: ConsumerHome, run: KeptRun) -> RunProgress:
+    """Where a run is, by what this home keeps; how it ended is kept beside its result."""
+    progress = progress_of(home, run)
+    if progress.ended is not None and not run.ending:
+        kept = {"outcome": progress.ended, "detail": progress.detail, "unanswered": _unanswered(progress)}
+        documents.write_text(run.ending_path, json.dumps(kept, indent=1) + "\n")
+    return progress
+
+
+def _unanswered(progress: RunProgress) -> dict[str, SiteState]:
+    """Owners whose rows are not in the summary, as far as the consumer knows, and why."""
+    silent = {
+        name: SiteState.ABSTAINS if state is PartyState.ABSTAINS else SiteState.NO_ANSWER
+        for name, state in progress.parties.items()
+        if name != CURATOR and state is not PartyState.TAKES_PART
+    }
+    return silent | dict.fromkeys(progress.waited_for, SiteState.NO_ANSWER)
 
 
 def _detail(known: KnownRun | None, answers: Mapping[str, Answer]) -> str:

@@ -228,7 +228,7 @@ def start(
     runs.start(kept_run, store.address, decide_within=None if decide_within is None else timedelta(days=decide_within))
     with consumer_desks(consumer, store.address) as opened:
         look, troubles = mailboxes.look_once(opened)
-    progress = runs.whereabouts(consumer, kept_run)
+    progress = desks.whereabouts(consumer, kept_run)
     warnings = runs.notes_on(consumer, kept_run)
 
     def view() -> None:
@@ -338,7 +338,7 @@ def _watch_mail(
     consumer: "consumer_home.ConsumerHome", kept: "consumer_home.KeptRun", home: Path, *, once: bool, as_json: bool
 ) -> None:
     """Exit code 1 if the run ended without a summary, or if the one look met a mailbox in trouble."""
-    progress = runs.whereabouts(consumer, kept)
+    progress = desks.whereabouts(consumer, kept)
     troubles = list[str]()
     if kept.travel is not None and progress.ended is None and not kept.cancelled:
         first, live = _Status.of_mail(progress), stdout.is_terminal and not once
@@ -351,7 +351,7 @@ def _watch_mail(
 
             def looked(_: "Look") -> None:
                 nonlocal progress
-                before, progress = progress, runs.whereabouts(consumer, kept)
+                before, progress = progress, desks.whereabouts(consumer, kept)
                 if progress != before:
                     show(_Status.of_mail(progress))
                 if once or progress.ended is not None:
@@ -440,7 +440,7 @@ def sync(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     consumer = opened_home(home)
 
     def progress() -> "list[desks.RunProgress]":
-        return [runs.whereabouts(consumer, kept_run) for kept_run in runs.open_runs(consumer)]
+        return [desks.whereabouts(consumer, kept_run) for kept_run in runs.open_runs(consumer)]
 
     def show() -> None:
         for one in progress():
@@ -466,7 +466,7 @@ def collect(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) 
     if not kept_run.summary_path.exists() and not kept_run.cancelled:
         with consumer_desks(consumer, travel.mailbox) as opened:
             _, troubles = mailboxes.look_once(opened)
-    progress = runs.whereabouts(consumer, kept_run)
+    progress = desks.whereabouts(consumer, kept_run)
     if kept_run.summary_path.exists():
         result, page = _result_of(consumer, kept_run)
         document = {**progress.document(), "result": result, "report": page}

@@ -14,8 +14,9 @@ from likeset.errors import InvalidArgument
 from likeset.homes.consumer_home import ConsumerHome, KeptRun
 from likeset.run.evaluate import read_evaluation
 from likeset.run.plan import guarantee_documents, views_of_run
-from likeset.run.runs import ListedRun, listed_run, published, read_result, whereabouts
+from likeset.run.runs import ListedRun, listed_run, published, read_result
 from likeset.run.words import guarantee_lines, guarantee_meanings
+from likeset.transports.desks import whereabouts
 
 _REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox; frame-ancestors 'none'"
 

@@ -28,10 +28,10 @@ from likeset.homes.owner_node import Home, OwnerNode, make_home, spent_by_run
 from likeset.homes.pinning import pins_to_change
 from likeset.homes.witness_home import WitnessHome, make_witness_home
 from likeset.run.job import Job
-from likeset.run.runs import Render, collect, conclude, expiry, invite, start, whereabouts
+from likeset.run.runs import Render, collect, conclude, expiry, invite, start
 from likeset.simulation import digits_market
 from likeset.split.host import split_python
-from likeset.transports.desks import PartyState, RunProgress
+from likeset.transports.desks import PartyState, RunProgress, whereabouts
 from likeset.transports.stores import open_store
 from likeset.trust.cards import Role
 
