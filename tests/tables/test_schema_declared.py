@@ -86,6 +86,7 @@ def test_a_mistake_in_a_column_is_named_with_its_line(column: str, expected: str
         (f"{HEAD}{ONE}label: {{column: y, match: true}}\n", "line 4: label: match: true needs"),
         (f"{HEAD}{ONE}label: {{column: y, kind: number, values: [1]}}\n", "values belong to"),
         (f"{HEAD}{ONE}label: {{column: y, bounds: [1, 2]}}\n", "bounds belong to"),
+        (f"{HEAD}{ONE}label: {{column: y, values: [{1001 * 'y'}]}}\n", "more than 1000 letters"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_the_rest_is_named(text: str, expected: str) -> None:
