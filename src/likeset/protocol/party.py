@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, TypeVar
 
-from likeset.errors import IllegalMessage, PartyFailed
+from likeset.errors import IllegalMessage, PartyFailed, QuorumMissed
 from likeset.privacy.events import Event, Release
 from likeset.privacy.guarantee import View
 from likeset.protocol.terms import Terms
@@ -490,6 +490,15 @@ class Party:
             raise PartyFailed(
                 f"{self.name} in run {self.terms.run} hears nothing more, for a step of it was not carried to its end "
                 f"({self._failure}); make it anew from what is recorded"
+            )
+
+    def _move(self, state: State) -> None:
+        self._position = self._rules.after_move(self._position, state)
+
+    def _check_quorum(self, taking_part: int) -> None:
+        if taking_part < self.terms.quorum:
+            raise QuorumMissed(
+                f"{taking_part} of {len(self.terms.owners)} owners took part; the terms ask for {self.terms.quorum}"
             )
 
     def _message(self, receiver: str, round_number: int, body: Body) -> Message:

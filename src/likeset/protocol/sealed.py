@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from likeset import arguments
 from likeset.arguments import Rows
-from likeset.errors import BadMessage, IllegalMessage, InvalidArgument, QuorumMissed
+from likeset.errors import BadMessage, IllegalMessage, InvalidArgument
 from likeset.geometry.features import FourierFeatures, Projection
 from likeset.geometry.greedy import thin
 from likeset.geometry.offers import Drawing, Strata, Tilt, fit_strata
@@ -609,9 +609,6 @@ class Curator(Party):
         """All answers of the current step are in: what comes next."""
         raise NotImplementedError
 
-    def _move(self, state: CuratorState) -> None:
-        self._position = self._rules.after_move(self._position, state)
-
     def _charge_to_owners(self, kind: str, event: Event, draw: Draw, *, round_number: int) -> ChargeWanted:
         """A draw about all owners' rows that all owners hear of; drawn with coins, so never drawn again."""
         if not self._noise.private and not isinstance(event, NoRelease):
@@ -689,12 +686,6 @@ class Curator(Party):
     def _most_letters(self) -> int:
         declared = None if self._declared is None else self._declared.label_letters
         return max(1, _LARGEST_LABELS // (_BYTES_PER_LETTER * self.terms.size)) if declared is None else declared
-
-    def _check_quorum(self, taking_part: int) -> None:
-        if taking_part < self.terms.quorum:
-            raise QuorumMissed(
-                f"{taking_part} of {len(self.terms.owners)} owners took part; the terms ask for {self.terms.quorum}"
-            )
 
     def _summary(self, held: list[Held], selected: Selected, held_out: HeldOut | None = None) -> Message:
         rows, owners, handles = _join_offers(held)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from likeset.arguments import Rows
-from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, OfferRefused, QuorumMissed
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, OfferRefused
 from likeset.geometry.selection import Selection
 from likeset.geometry.weights import weights
 from likeset.privacy.events import Relation, Unbounded
@@ -62,6 +62,7 @@ from likeset.protocol.wire import (
     Summary,
     TargetRelease,
     TargetShare,
+    blob,
 )
 from likeset.tables.records import DeclaredRecords, EnvelopeRecords, most_envelope_bytes
 from likeset.tables.scan import FetchedRows
@@ -467,7 +468,7 @@ def shared_replies(heard: Message, kept: bytes) -> tuple[Message, ...]:
             sender=heard.receiver,
             receiver=names[role],
             round=OFFER_ROUND,
-            body=OfferShare(part=np.frombuffer(part, dtype=np.uint8)),
+            body=OfferShare(part=blob(part)),
         )
         for role, part in zip(COMPUTE_ROLES, read_tagged(_TAG, kept, len(COMPUTE_ROLES)), strict=True)
     )
@@ -696,23 +697,19 @@ class ComputeParty(Party):
         lists = {self.terms.cards[owner]: part.offer_list.digest for owner, part in self._parts.items()}
         self._receipts[self.role] = lists
         self._move(ComputeState.COUNTED)
-        told = np.frombuffer(list_entries(lists), dtype=np.uint8)
+        told = blob(list_entries(lists))
         return self._to_peers(RECEIPTS_ROUND, ShareReceipts(receipts=told))
 
     def _vote(self) -> list[Message]:
         held = tuple(self._receipts.values())
         roster = roster_of(held, terms=bytes.fromhex(self.terms.digest), parties=self._parties)
-        if len(roster.lists) < self.terms.quorum:
-            raise QuorumMissed(
-                f"{len(roster.lists)} of {len(self.terms.owners)} owners took part; the terms ask for "
-                f"{self.terms.quorum}"
-            )
+        self._check_quorum(len(roster.lists))
         self._log_left_out(roster)
         self._roster = roster
         vote = self._votes[self.role] = sign_roster(self._secret, roster, self.role)
         self._move(ComputeState.VOTED)
-        signed_bytes = np.frombuffer(vote.to_bytes(), dtype=np.uint8)
-        reach = np.frombuffer(self._reach, dtype=np.uint8)
+        signed_bytes = blob(vote.to_bytes())
+        reach = blob(self._reach)
         return self._to_peers(ROSTER_ROUND, RosterVote(roster=signed_bytes, reach=reach))
 
     def _log_left_out(self, roster: Roster) -> None:
@@ -736,7 +733,7 @@ class ComputeParty(Party):
         if self.role != "curator":
             return []
         envelopes = b"".join(self._parts[owner].envelopes for owner in self.rostered)
-        body = Envelopes(envelopes=np.frombuffer(envelopes, dtype=np.uint8))
+        body = Envelopes(envelopes=blob(envelopes))
         return [self._message(self.terms.consumer, ENVELOPES_ROUND, body)]
 
     def _checked_vote(self, body: RosterVote, role: ComputeRole) -> SignedRoster:
@@ -765,9 +762,6 @@ class ComputeParty(Party):
 
     def _to_peers(self, round_number: int, body: Body) -> list[Message]:
         return [self._message(party_name(self.terms, role), round_number, body) for role in self._peers]
-
-    def _move(self, state: ComputeState) -> None:
-        self._position = self._rules.after_move(self._position, state)
 
 
 NOTHING_HELD = "none of the rows that were picked opened to a record"
@@ -862,11 +856,11 @@ class SplitConsumer(ComputeParty):
             for role, salt, share in zip(roles, salts, shares, strict=True)
         ]
         self._target = HeldTarget(shares[roles.index(self.role)], tuple(each))
-        commitments = np.frombuffer(b"".join(each), dtype=np.uint8)
+        commitments = blob(b"".join(each))
         return {
             role: TargetShare(
-                share=np.frombuffer(share, dtype=np.uint8),
-                salt=np.frombuffer(salt, dtype=np.uint8),
+                share=blob(share),
+                salt=blob(salt),
                 commitments=commitments,
             )
             for role, salt, share in zip(roles, salts, shares, strict=True)
@@ -934,7 +928,7 @@ class SplitConsumer(ComputeParty):
             absent=np.array(sorted(absent), dtype=np.int64),
             flagged=np.array(sorted(reasons), dtype=np.int64),
             reasons=np.array([reasons[place] for place in sorted(reasons)], dtype=np.str_),
-            records=np.frombuffer(held.packed, dtype=np.uint8),
+            records=blob(held.packed),
         )
 
 

@@ -168,8 +168,8 @@ _MOST_HEAD = 1 << 20
 _MOST_ROUND = 1 << 32
 
 
-def _nothing() -> Blob:
-    return np.empty(0, dtype=np.uint8)
+def blob(data: bytes = b"") -> Blob:
+    return np.frombuffer(data, dtype=np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +231,7 @@ class Offer:
     rows: Matrix
     labels: Labels
     handles: Handles
-    records: Blob = field(default_factory=_nothing)
+    records: Blob = field(default_factory=blob)
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,7 +274,7 @@ class Delivery:
     labels: Labels
     handle: int
     features: Matrix
-    records: Blob = field(default_factory=_nothing)
+    records: Blob = field(default_factory=blob)
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,7 +312,7 @@ class Summary:
     absent: NDArray[np.int64]
     flagged: NDArray[np.int64]
     reasons: Labels
-    records: Blob = field(default_factory=_nothing)
+    records: Blob = field(default_factory=blob)
     label_weight: float = 0.0
     label_skill: float = 0.0
     held_out_squared_mmd: float = math.nan
