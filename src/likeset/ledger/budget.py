@@ -87,16 +87,11 @@ class Charge:
 
     Several views may stand in one charge because one draw can concern several data sets, or cost a coalition
     more than a single owner.
-
-    Attributes:
-        costs: for each view what it costs.
-        rows: that are disclosed, or offered in shares, at most.
-        readable: how many of them one party may read; None: all.
     """
 
     costs: tuple[tuple[View, Event], ...]
-    rows: int = 0
-    readable: int | None = None
+    rows: int = 0  # that are disclosed, or offered in shares, at most
+    readable: int | None = None  # how many of them one party may read; None: all
 
     def __post_init__(self) -> None:
         count("rows", self.rows, least=0)
@@ -130,12 +125,7 @@ class Charge:
         return any(account.hears(view) for view, _ in self.costs)
 
     def cost_to(self, account: View) -> tuple[Event, ...]:
-        """What an account has to pay: one event if some view in the charge covers it, else all that it hears.
-
-        Raises:
-            ChargeRefused: the price was made for a single owner, and the account is of owners who compare
-                notes.
-        """
+        """What an account has to pay: one event if some view in the charge covers it, else all that it hears."""
         covering = [(view, event) for view, event in self.costs if view.covers(account)]
         if covering:
             # The price for the fewest observers is the closest bound; a view without names means all of them.
@@ -154,15 +144,7 @@ class Charge:
 def check_account(account: View, limit: Limit, unit: str | None, event: Event) -> None:
     """An account adds up prices under one relation and for one unit of privacy: other prices have no meaning there.
 
-    Args:
-        account: whose it is.
-        limit: of the account; one without an epsilon adds up no prices.
-        unit: of the charges so far, in words; None if there was none that has a unit.
-        event: to be charged.
-
-    Raises:
-        OtherRelation: the event was planned under another relation.
-        OtherUnit: the event was planned for another unit.
+    A limit without an epsilon adds up no prices; ``unit`` is that of the charges so far, None if none had one.
     """
     if limit.relation is None:
         return
@@ -245,29 +227,17 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What an account may spend and has spent.
-
-    Attributes:
-        view: whose account it is.
-        limit: what it may spend.
-        epsilon: what the proven charges amount to at the limit's delta; None if the limit promises nothing.
-        rows: how many rows were disclosed, or offered in shares.
-        unproven: names of the unproven parts that were charged.
-        charges: how many charges were counted.
-        readable: how many of the rows one party could read.
-        unit: of privacy, in words: that of the first charge that has one; None before.
-        deltas: of each limit that may have allowed charges; raising a limit after a charge adds one.
-    """
+    """What an account may spend and has spent."""
 
     view: View
     limit: Limit
-    epsilon: float | None
-    rows: int
-    unproven: tuple[str, ...]
+    epsilon: float | None  # of the proven charges, at the limit's delta; None if the limit promises nothing
+    rows: int  # disclosed, or offered in shares
+    unproven: tuple[str, ...]  # names of the unproven parts that were charged
     charges: int
-    readable: int = 0
-    unit: str | None = None
-    deltas: tuple[float, ...] = ()
+    readable: int = 0  # how many of the rows one party could read
+    unit: str | None = None  # of privacy, in words: that of the first charge that has one
+    deltas: tuple[float, ...] = ()  # of each limit that may have allowed charges; raising a limit adds one
 
     @property
     def delta(self) -> float | None:
@@ -331,12 +301,7 @@ class Tally:
         return twin
 
     def add(self, charge: Charge) -> None:
-        """Count a charge, whether or not the limit allows it.
-
-        Raises:
-            ChargeRefused: the account cannot count it: made for a single owner, under another relation, or for another
-                unit of privacy.
-        """
+        """Count a charge, whether or not the limit allows it."""
         if charge.free:  # most are: answers that were paid for when the run began
             self._charges += 1
             return
@@ -368,14 +333,7 @@ class Tally:
         return accepted and self._filter.epsilon <= self._limit.epsilon * (1 + _ROUNDING)
 
     def check(self, charge: Charge) -> None:
-        """Raise if the limit does not allow the charge; nothing is counted.
-
-        Raises:
-            BudgetExceeded: too much epsilon, or too many rows.
-            UnprovenPart: a part without a proof that the limit does not accept by name.
-            ChargeRefused: a price that was made for a single owner, on an account of several; under another relation
-                than the limit's; or for another unit than earlier charges.
-        """
+        """Raise if the limit does not allow the charge; nothing is counted."""
         if self._rows + charge.rows > self._limit.rows:
             raise BudgetExceeded(
                 str(self._view), spent=self._rows, requested=charge.rows, limit=self._limit.rows, unit="rows"

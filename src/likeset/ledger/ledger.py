@@ -92,11 +92,8 @@ class Head:
     def parse(cls, text: str) -> Self:
         match = re.fullmatch(r"(\d{1,15}):([0-9a-f]{64})", text.strip().lower())
         if match is None:
-            raise InvalidArgument(
-                "head",
-                repr(text[:80]),
-                "must be NUMBER:HASH (64 hex digits), as `likeset ledger verify` prints it",
-            )
+            reason = "must be NUMBER:HASH (64 hex digits), as `likeset ledger verify` prints it"
+            raise InvalidArgument("head", repr(text[:80]), reason)
         return cls(int(match[1]), bytes.fromhex(match[2]))
 
     def __str__(self) -> str:
@@ -143,23 +140,11 @@ def check(rows: Iterable[tuple[Any, ...]], after: Head = START) -> Iterator[Entr
 
 
 AUDIT = frozenset(
-    {
-        "policy",
-        "data",
-        "invited",
-        "reviewed",
-        "rehearsed",
-        "approved",
-        "denied",
-        "withdrawn",
-        "began",
-        "sent",
-        "refused",
-        "refused-more",
-        "acknowledged",
+    (
+        *("policy", "data", "invited", "reviewed", "rehearsed", "approved", "denied", "withdrawn", "began", "sent"),
+        *("refused", "refused-more", "acknowledged", "card"),
         "trusted",  # of logs from before cards: a curator's key was pinned by itself
-        "card",
-    }
+    )
 )
 """What an owner was asked, decided, refused and sent; budgets do not depend on it."""
 
@@ -173,21 +158,12 @@ finally sent would be one that was let live."""
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked for. A (run, round, kind) is answered once; asked again, it gets the same bytes.
-
-    Args:
-        run: the run's id.
-        round: within the run.
-        kind: what is asked for; where one ledger serves several parties, with the name of the one who
-            answers.
-        content: the request's own bytes, to tell a repetition from another request; only a keyed digest is
-            kept.
-    """
+    """What is asked for. A (run, round, kind) is answered once; asked again, it gets the same bytes."""
 
     run: str
     round: int
-    kind: str
-    content: bytes = field(default=b"", repr=False)
+    kind: str  # where one ledger serves several parties, with the name of the one who answers
+    content: bytes = field(default=b"", repr=False)  # tells a repetition from another request; a keyed digest is kept
 
     def __post_init__(self) -> None:
         checked_name("run", self.run)
@@ -208,21 +184,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A charge that is on the disk.
+    """A charge that is on the disk."""
 
-    Attributes:
-        number: its entry in the ledger.
-        request: what it is for.
-        attempt: 1, or more if earlier charges for the same request were interrupted; those stay spent.
-        answer: the bytes to send if the request was answered before (then nothing may be drawn); else None.
-        repeatable: whether it may be taken up again after a crash, for no new charge: then no noise may be drawn.
-    """
-
-    number: int
+    number: int  # its entry in the ledger
     request: Request
-    attempt: int
-    answer: bytes | None = field(default=None, repr=False)
-    repeatable: bool = False
+    attempt: int  # 1, or more if earlier charges for the same request were interrupted; those stay spent
+    answer: bytes | None = field(default=None, repr=False)  # of a request answered before: then nothing may be drawn
+    repeatable: bool = False  # may be taken up again after a crash, for no new charge: then no noise may be drawn
 
 
 def recorded_release(charge: Charge, release: Release[Any] | None) -> str | None:
@@ -237,11 +205,8 @@ def recorded_release(charge: Charge, release: Release[Any] | None) -> str | None
         return canonical(_plain(release.value))
     except (TypeError, ValueError):
         # Without the original error, which may quote the value.
-        raise InvalidArgument(
-            "release",
-            type(release.value).__name__,
-            "must hold finite numbers, text, lists, or arrays of them",
-        ) from None
+        reason = "must hold finite numbers, text, lists, or arrays of them"
+        raise InvalidArgument("release", type(release.value).__name__, reason) from None
 
 
 def _plain(value: Any) -> Any:
@@ -262,15 +227,8 @@ _JOURNAL_LAYOUT = Layout(
     statements=(
         "CREATE TABLE about (name TEXT PRIMARY KEY, value BLOB NOT NULL)",
         """CREATE TABLE messages (
-            key TEXT NOT NULL,
-            fingerprint TEXT NOT NULL,
-            attempt INTEGER NOT NULL,
-            run TEXT NOT NULL,
-            at TEXT NOT NULL,
-            after TEXT NOT NULL,
-            salt BLOB NOT NULL,
-            message BLOB NOT NULL,
-            release TEXT,
+            key TEXT NOT NULL, fingerprint TEXT NOT NULL, attempt INTEGER NOT NULL, run TEXT NOT NULL,
+            at TEXT NOT NULL, after TEXT NOT NULL, salt BLOB NOT NULL, message BLOB NOT NULL, release TEXT,
             UNIQUE (key, fingerprint)
         )""",
     ),
@@ -284,27 +242,19 @@ def journal_path(ledger: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """One stored message.
+    """One stored message, which answers the request of a key and fingerprint.
 
-    Attributes:
-        key: of the request that it answers.
-        fingerprint: of the request: two under the same key are answered apart, and only one of them can be on record.
-        attempt: the how-manieth charge for that request it was drawn under.
-        at: when it was stored (UTC).
-        after: the ledger's head when it was stored: a ledger without it is not the one that this belongs to.
-        message: the bytes; not shown when printed.
-        release: what the ledger will record of it, as JSON text; not shown when printed.
-        salt: makes the digest say nothing to those who do not have it.
+    Two requests under the same key are answered apart, and only one of them can be on record.
     """
 
     key: str
     fingerprint: str
-    attempt: int
-    at: str
-    after: str
+    attempt: int  # under which charge for that request it was drawn, from 1
+    at: str  # when it was stored (UTC)
+    after: str  # the ledger's head then: a ledger without it is not the one that this belongs to
     message: bytes = field(repr=False)
-    release: str | None = field(repr=False, default=None)
-    salt: bytes = field(repr=False, default_factory=lambda: secrets.token_bytes(_SALT_BYTES))
+    release: str | None = field(repr=False, default=None)  # what the ledger will record of it, as JSON
+    salt: bytes = field(repr=False, default_factory=lambda: secrets.token_bytes(_SALT_BYTES))  # of the digest
 
     @property
     def run(self) -> str:
@@ -461,11 +411,7 @@ class Known:
 
 
 class LedgerState:
-    """What a prefix of the chain means.
-
-    Args:
-        checking: also check that every charge was within the limits in force when it was made.
-    """
+    """What a prefix of the chain means; ``checking`` also that every charge was within the limits in force then."""
 
     def __init__(self, *, checking: bool = False) -> None:
         self._checking = checking
@@ -493,11 +439,9 @@ class LedgerState:
         return self._charges
 
     def tally(self, view: View, limit: Limit) -> Tally:
-        """What the charges so far would add up to on an account with this view and limit.
-
-        Added up once for each limit that somebody asks about, and from then on charge by charge: whoever changes a
-        limit is shown many runs under the new one before it is in force.
-        """
+        """What the charges so far would add up to on an account with this view and limit."""
+        # Added up once for each limit that somebody asks about, and from then on charge by charge: whoever changes a
+        # limit is shown many runs under the new one before it is in force.
         tally, counted = self._trials.pop((view, limit), (None, 0))
         tally = Tally(view, limit) if tally is None else tally
         for charged in self._charges[counted:]:
@@ -655,12 +599,8 @@ _NUMBERS = "SELECT number FROM entries WHERE key"  # by the index of keys
 _ABOUT = f"WHERE number < ? AND number IN ({_NUMBERS} = ? UNION ALL {_NUMBERS} BETWEEN ? AND ?)"
 _INSERT_ENTRY = "INSERT INTO entries (number, kind, key, body, previous, hash) VALUES (?, ?, ?, ?, ?, ?)"
 _TABLE = """CREATE TABLE entries (
-            number INTEGER PRIMARY KEY,
-            kind TEXT NOT NULL,
-            key TEXT NOT NULL,
-            body TEXT NOT NULL,
-            previous BLOB NOT NULL,
-            hash BLOB NOT NULL
+            number INTEGER PRIMARY KEY, kind TEXT NOT NULL, key TEXT NOT NULL, body TEXT NOT NULL,
+            previous BLOB NOT NULL, hash BLOB NOT NULL
         )"""
 # The chain finds what was changed; these keep honest code from changing it by mistake.
 _TRIGGERS = {
@@ -688,12 +628,7 @@ _LOG_LAYOUT = Layout(
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What a check of the whole log found.
-
-    Attributes:
-        head: the last entry's number and hash.
-        problems: what does not hold.
-    """
+    """What a check of the whole log found."""
 
     head: Head
     problems: tuple[Problem, ...]
@@ -925,15 +860,10 @@ class Ledger:
     def verify(self, *, head: Head | str | None = None, messages: bool = False) -> Verification:
         """Check every entry, link and sum; with a head kept elsewhere, also that history still contains it.
 
-        Finds entries that were altered, removed or reordered, and what does not add up. Only a head that was
-        kept elsewhere shows that the end was cut off, an old copy was put back, or everything from some entry
-        on was written anew.
-
-        Args:
-            head: what ``head`` returned at some earlier time, or its text.
-            messages: also check that the stored messages are those that were recorded, that a purge is on record for
-                each that is missing, and that the ledger is the one that they were stored beside. One that is stored
-                and not on record is no problem: a death came between, and it was never sent.
+        Only a head that was kept elsewhere shows that the end was cut off, an old copy was put back, or everything from
+        some entry on was written anew. With ``messages``, also that the stored messages are those that were recorded,
+        that a purge is on record for each that is missing, and that the ledger is the one that they were stored beside.
+        One that is stored and not on record is no problem: a death came between, and it was never sent.
         """
         expected = Head.parse(head) if isinstance(head, str) else head
         seen: dict[int, bytes] = {START.number: START.hash}
@@ -1142,17 +1072,9 @@ class Transaction:
     def commit(self, reservation: Reservation, message: bytes, *, release: Release[Any] | None = None) -> bytes:
         """Store the answer to a request; returns the bytes to send, after the block: the first ever stored for it.
 
-        Args:
-            reservation: what ``reserve`` returned.
-            message: the answer's bytes; they go to the journal only.
-            release: the value in it that may be shown, recorded in the ledger if its event is proven and the
-                answer discloses no rows. It must be of the event that was reserved.
-
-        Raises:
-            ChargeRefused: the reservation is not in this ledger; another event was run than was reserved; something
-                was released under one that may be taken up again; or it was reserved in this block, and is not one
-                that may be taken up again: what is drawn with coins needs a charge on the disk first.
-            DifferentRequest: this reservation already has another answer.
+        The message goes to the journal only. ``release`` is the value in it that may be shown: recorded in the ledger
+        if its event, which must be the one that was reserved, is proven and the answer discloses no rows. What is drawn
+        with coins needs a charge on the disk first, so it is not committed in the block that reserved it.
         """
         request, number = reservation.request, reservation.number
         known = self._state.requests.get(request.key)

@@ -39,33 +39,21 @@ whole process on it, and another process may then take the log away under its co
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a file of this kind holds.
+    """What a file of this kind holds."""
 
-    Attributes:
-        what: the kind of file, for messages.
-        application_id: marks the file as ours, so that somebody else's database is never written to.
-        version: of the layout; a file with another one is refused.
-        statements: create the tables.
-        indexes: by name, the statement that makes each; made also where a file of this version lacks them, for they
-            only say faster what the file says.
-    """
-
-    what: str
-    application_id: int
-    version: int
-    statements: tuple[str, ...]
-    indexes: Mapping[str, str] = field(default_factory=dict)
+    what: str  # for messages
+    application_id: int  # marks the file as ours, so that somebody else's database is never written to
+    version: int  # a file with another one is refused
+    statements: tuple[str, ...]  # create the tables
+    indexes: Mapping[str, str] = field(
+        default_factory=dict
+    )  # by name; made also where a file of this version lacks them
 
 
 class SqliteFile:
-    """A SQLite file with a known layout.
+    """A SQLite file with a known layout, readable by its owner only.
 
-    Args:
-        path: the file; created, readable by its owner only, unless ``read_only``.
-        layout: what it holds.
-        read_only: open an existing file without changing it.
-        patience: seconds to wait for another process's lock.
-        fill: writes the first rows of a new file, in the transaction that creates its tables.
+    ``fill`` writes the first rows of a new file, in the transaction that creates its tables.
     """
 
     def __init__(
