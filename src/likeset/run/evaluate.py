@@ -4,7 +4,6 @@ import itertools
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -77,12 +76,8 @@ class Predicted:
 
 
 def train(model: str, training: TrainingRows, test: TrainingRows, *, seed: int) -> Predicted:
-    with _threads_for(len(training.labels)):
+    with threadpool_limits(None if len(training.labels) >= _WORTH_THREADS else 1, user_api="openmp"):
         return _trained(model, training, test, seed=seed)
-
-
-def _threads_for(rows: int) -> AbstractContextManager[Any]:
-    return nullcontext() if rows >= _WORTH_THREADS else threadpool_limits(1, user_api="openmp")
 
 
 def _trained(model: str, training: TrainingRows, test: TrainingRows, *, seed: int) -> Predicted:

@@ -38,7 +38,7 @@ from likeset.errors import (
 )
 from likeset.files import remove_unfinished
 from likeset.ledger.budget import Charge
-from likeset.ledger.ledger import Entry, Ledger, Request
+from likeset.ledger.ledger import Ledger, Request
 from likeset.privacy.events import Event
 from likeset.privacy.guarantee import View, checked_name
 from likeset.privacy.kept_rows import keep_key
@@ -537,7 +537,11 @@ class JobFolder:
                 opened = True
                 yield ledger
             partial.rename(self.out)
-            _forget_messages(self.job, self.out)
+            if self.job.ledger is None:
+                # What was sent is needed to go on, and then no longer: most offered rows were not bought. A ledger of
+                # the user's own keeps them until it is purged.
+                with Ledger(self.out / _LEDGER) as ledger:
+                    ledger.purge(run=run)
         except BaseException as error:
             told = self._told(error)
             if opened and _charges(self.ledger_path, run) > spent:
@@ -606,16 +610,6 @@ def _check_place(out: Path, partial: Path, *, resume: bool) -> None:
         raise InvalidArgument("out", out, f"cannot be made: {parent} may not be written to")
 
 
-def _forget_messages(job: Job, out: Path) -> None:
-    """What was sent is needed to go on, and then no longer: most offered rows were not bought.
-
-    A ledger of the user's own keeps them until it is purged.
-    """
-    if job.ledger is None:
-        with Ledger(out / _LEDGER) as ledger:
-            ledger.purge(run=str(job.run))
-
-
 def _check_ledger(job: Job) -> None:
     """A ledger that cannot be used is better found before files are read."""
     if job.ledger is None:
@@ -670,22 +664,15 @@ def _check_same_job(path: Path, job: Job) -> None:
 
 
 def _charges(ledger_path: Path, run: str) -> float:
-    """How often the run was charged; in doubt, more often than anybody could count."""
+    """How often the run was charged, except for its secrets, which cost nothing; infinity if that is not known."""
     if not ledger_path.exists():
         return 0
     try:
         with Ledger(ledger_path) as ledger:
-            return sum(_spends(entry, run) for entry in ledger.entries())
+            reserved = (json.loads(entry.key) for entry in ledger.entries() if entry.kind == "reserve")
+            return sum(bool(whose == run and kind != SECRETS) for whose, _, kind in reserved)
     except LikesetError:
         return math.inf
-
-
-def _spends(entry: Entry, run: str) -> bool:
-    """Whether an entry is a charge of this run; its secrets are kept there too, and cost nothing."""
-    if entry.kind != "reserve":
-        return False
-    whose, _, kind = json.loads(entry.key)
-    return bool(whose == run and kind != SECRETS)
 
 
 def unfinished(out: Path) -> Path:

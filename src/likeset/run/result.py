@@ -15,8 +15,7 @@ from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.geometry.kernels import rbf_kernel, squared_mmd
-from likeset.geometry.shapley import Game, owner_numbers, selection_game, shapley
-from likeset.privacy.guarantee import checked_name
+from likeset.geometry.shapley import Game, selection_game, shapley
 from likeset.protocol.notices import Notice, notice_documents
 from likeset.protocol.party import Traffic
 from likeset.protocol.prices import PlannedView
@@ -79,12 +78,8 @@ def shares(values: ArrayLike, *, rows_selected: ArrayLike | None = None) -> NDAr
     If every value is zero, the owners that contributed rows share equally; if nobody did, all
     shares are zero. Shares are never negative and add up to 1, or to 0.
     """
-    worth = arguments.vector("values", values)
-    if len(worth) and worth.min() < 0.0:
-        raise InvalidArgument("values", f"array of length {len(worth)}", "must not be negative")
-    contributed = np.ones(len(worth))
-    if rows_selected is not None:
-        contributed = (arguments.row_numbers("rows_selected", rows_selected, length=len(worth)) > 0).astype(np.float64)
+    worth = np.asarray(values, dtype=np.float64)
+    contributed = np.ones(len(worth)) if rows_selected is None else (np.asarray(rows_selected) > 0).astype(np.float64)
     largest = float(worth.max(initial=0.0))
     # Divided by the largest first, so that neither huge nor tiny values overflow or vanish in the sum.
     parts = worth / largest if largest > 0.0 else contributed
@@ -112,16 +107,10 @@ def attribute(
     coins: np.random.Generator | None = None,
 ) -> Attribution:
     """The whole report."""
-    known = [checked_name("names", name) for name in names]
-    if len(set(known)) != len(known):
-        raise InvalidArgument("names", f"{len(known)} names", "must be different from one another")
-    if game.owner_count != len(known):
-        raise InvalidArgument("game", f"{game.owner_count} owners", f"must have {len(known)}, one per name")
-    places = owner_numbers(owners, len(known), length=np.size(owners))
-    selected = np.bincount(places, minlength=len(known))
-    disclosed = arguments.row_numbers("rows_disclosed", rows_disclosed, length=len(known))
+    selected = np.bincount(np.asarray(owners), minlength=len(names))
+    disclosed = arguments.row_numbers("rows_disclosed", rows_disclosed, length=len(names))
     if (selected > disclosed).any():
-        who = known[int(np.argmax(selected > disclosed))]
+        who = names[int(np.argmax(selected > disclosed))]
         raise InvalidArgument("rows_disclosed", who, "has more rows selected than it disclosed")
     fair, paid = shapley(game, coins=coins), payments(disclosed, price_per_row)
     fractions = shares(np.maximum(fair.values, 0.0), rows_selected=selected)
@@ -135,7 +124,7 @@ def attribute(
             shapley_error=float(fair.standard_errors[position]),
             payment=float(paid[position]),
         )
-        for position, name in enumerate(known)
+        for position, name in enumerate(names)
     )
     return Attribution(owners=lines, improvement=fair.total, permutations=fair.permutations)
 
