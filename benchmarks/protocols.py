@@ -43,7 +43,7 @@ from likeset.protocol.sealed import Consumer, SealedOwner
 from likeset.protocol.terms import Budget, Kernel, Terms, digest_of_rows
 from likeset.protocol.wire import Asked, Body, Message, SummaryRelease, TargetRelease
 from likeset.tables.scan import MemoryScan
-from likeset.transports import local, pump
+from likeset.transports import local
 
 _HERE = Path(__file__).parent
 _PACKAGE = str(Path(likeset.__file__).parent)
@@ -185,7 +185,7 @@ class _Serial:
 
 def _whole_run(rows: int, size: int) -> Iterator[str]:
     """The paper's settings end to end as it is, and a fifth of it under a profiler."""
-    pump.ThreadPoolExecutor = _Serial  # type: ignore[assignment,misc]
+    local.ThreadPoolExecutor = _Serial  # type: ignore[assignment,misc]
     terms = _interactive_terms(size)
     started, cpu_started = time.perf_counter(), time.process_time()
     result, ledger = _run(terms, rows, None)

@@ -17,7 +17,7 @@ from job_world import World, arguments
 NOT_FOR_USERS = {"build", "dev", "docs"}
 NEEDS_EXTRA = {
     "console": ["run", "console", "--home", "clinic"],
-    "nvflare": ["run", "submit", "job.yaml", "--home", "site"],
+    "nvflare": ["courier", "settle", "kit"],
     "postgres": ["schema", "draft", "postgres://localhost/hospital?table=visits"],
     "ray": [],  # a match of the files of a World
     "s3": ["curator", "sync", "--home", "curator", "--mailbox", "s3://bucket/folder"],
@@ -49,7 +49,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_its_command(wheel: Path) 
     assert {name for name in names if ".dist-info/" not in name} == {
         path.relative_to(ROOT / "src").as_posix() for path in files
     }
-    # The guards change NVFlare's classes: users get the version that the tests use.
+    # The courier uses NVFlare's own messages: users get the version that the tests use.
     assert f"nvflare=={metadata.version('nvflare')}; extra == 'nvflare'" in requires
 
 

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
 
 from node_world import POLICY, SCHEMA, rows_text
-from remote_world import HereEngine, introduce_all, write_job
+from remote_world import hold, introduce_all, write_job
 
 import job_world
 from likeset import documents
-from likeset.app.cli import app, run
+from likeset.app.cli import app
 from likeset.homes.consumer_home import ConsumerHome
 
 OWNERS = ("a", "b")
@@ -59,7 +59,7 @@ def test_results_of_a_job(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("umask")
-def test_all_that_parties_of_a_run_keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_that_parties_of_a_run_keep(tmp_path: Path) -> None:
     """From empty directories to rows that left, by commands, with the network in this process."""
     given, made = tmp_path / "given", tmp_path / "made"
     for folder in (given, given / "kit" / "startup", given / "kit" / "local"):
@@ -74,30 +74,26 @@ def test_all_that_parties_of_a_run_keep(tmp_path: Path, monkeypatch: pytest.Monk
         policy = {"likeset": "owner", "version": 1, "name": name, **POLICY, "manual_approval": False}
         documents.write(node / "owner.yaml", policy)
         done("owner", "data", "add", "rows", given / f"{name}.csv", "--schema", given / "schema.yaml", "--node", node)
-    done("run", "init", made / "home", "--name", "new-clinic", "--kit", given / "kit", "--user", "lead")
-    done(
-        "site", "curator", given / "kit", "--home", made / "curator",
-        "--schema", given / "schema.yaml", "--seed-rows", given / "a.csv",
-    )  # fmt: skip
+    done("run", "init", made / "home", "--name", "new-clinic")
+    done("curator", "init", made / "curator")
+    done("curator", "schema", given / "schema.yaml", "--home", made / "curator")
     done("card", "show", "--home", made / "home", "--export", made / "clinic.card")
     heard = ConsumerHome(made / "home").card().fingerprint
     pinned = ("--as", "consumer", "--home", made / "node-a", "--fingerprint", heard)
     done("card", "pin", made / "clinic.card", *pinned)
     done("card", "make", "--new", "--home", made / "node-b")
     introduce_all(made)
-    engine = HereEngine(made)
-    monkeypatch.setattr(run, "engine_of", lambda _: engine)
     home = ("--home", made / "home")
     done("run", "invite", job, *home)
     node_a = ("--node", made / "node-a")
     done("owner", "inbox", "--add", made / "home" / "runs" / "run-1" / "run-1.invitation", *node_a)
     done("owner", "dry-run", "run-1", "--out", made / "before.parquet", *node_a)
-    done("run", "submit", job, *home)
+    hold(made, mailbox=tmp_path / "mailbox")
     done("run", "report", "run-1", *home)
     done("owner", "dry-run", "run-1", "--out", made / "rows.csv", *node_a)
     done("owner", "outbox", "run-1", "--save", made / "some" / "bytes", *node_a)
     names = {path.name for path in made.rglob("*")}
-    assert names >= {"rows.csv", "before.parquet", "summary.parquet", "summary.bin", "target.npy", "jobs.txt"}
+    assert names >= {"rows.csv", "before.parquet", "summary.parquet", "summary.bin", "target.npy", "mailbox.json"}
     assert names >= {"card", "card.secret", f"{heard}.json"}
     check_private(made, least=50)
 

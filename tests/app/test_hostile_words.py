@@ -5,9 +5,7 @@ import contextlib
 import io
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -17,17 +15,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
 
 from card_world import signed_text
 from node_world import SCHEMA, approve, call, hear, make_node, rows_text, terms
-from remote_world import HereEngine, make_world
 
 import likeset.app
 import studies
 from likeset import display as screen
-from likeset.app.cli import main, run
+from likeset.app.cli import main
 from likeset.homes.owner_node import OwnerNode
 from likeset.ledger.ledger import Ledger
 from likeset.protocol.wire import encode
-from likeset.transports.nvflare.run_report import News
-from likeset.transports.outcomes import Ending, SiteState
 
 MARKUP = "[red]evil[/red][link=http://evil]x[/link][/]"
 HOSTILE = f"\x1b[2J\x9b31m{MARKUP}\u202e\u2066\u200b\r\nerror: forged :warning: \x07"
@@ -135,48 +130,6 @@ def test_outboxes_and_ledgers(
     with Ledger(tmp_path / "some.ledger"):
         pass
     said("ledger", "show", tmp_path / "some.ledger", "--run", HOSTILE, capsys=capsys, monkeypatch=monkeypatch)
-
-
-def test_a_consumer_reads_what_the_server_says(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make_world(tmp_path)
-    engine = HereEngine(tmp_path)
-    home = ("--home", tmp_path / "home")
-    monkeypatch.setattr(run, "engine_of", lambda _: engine)
-
-    def told(*words: object) -> str:
-        return said("run", *words, *home, capsys=capsys, monkeypatch=monkeypatch)
-
-    told("submit", tmp_path / "job.yaml")
-    (job,) = engine.ended
-    news = News(run="run-1", sites={HOSTILE: SiteState.WORKING})
-    monkeypatch.setattr(engine, "state", lambda _: "RUNNING")
-    monkeypatch.setattr(engine, "news", lambda _: news)
-    assert "evil" in told("watch", "run-1", "--once")
-    monkeypatch.undo()
-    monkeypatch.setattr(run, "engine_of", lambda _: engine)
-    odd: dict[str, Any] = {
-        "outcome": Ending.NOT_CURATED,
-        "detail": HOSTILE,
-        "unanswered": {HOSTILE: SiteState.ABSTAINS},
-        "refused": (HOSTILE,),
-    }
-    engine.ended[job] = [replace(report, **odd) for report in engine.ended[job]]
-    assert "evil" in told("watch", "run-1")
-    for words in (["list"], ["report", "run-1"], ["shares", "run-1"], ["resume", "run-1"]):
-        told(*words)
-
-
-def test_a_table_that_changes_is_harmless_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = io.StringIO()
-    console = type(screen.stdout)(file=shown, width=400)
-    console.print(run._table(run._Status(HOSTILE, HOSTILE, {HOSTILE: HOSTILE}, HOSTILE)))
-    monkeypatch.setattr(screen, "stderr", console)
-    screen.complain(HOSTILE)
-    with screen.Waiting(quiet=False) as waiting:
-        waiting.step(HOSTILE, 1, 2)
-    assert "evil" in check(shown.getvalue())
 
 
 def test_cells_and_titles_of_tables_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,7 @@ from owner_letters import Outside, seated
 
 from likeset.app import cli
 from likeset.errors import HomeRestored, LikesetError
-from likeset.homes.owner.site import owner_run
-from likeset.homes.owner_node import OwnerNode
+from likeset.homes.owner_node import OwnerNode, owner_run
 from likeset.protocol.terms import Terms
 
 RUN = terms(expires="2099-01-01")

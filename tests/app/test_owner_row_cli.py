@@ -50,8 +50,8 @@ def offered(folder: Path, run: Terms, place: Path) -> dict[int, float]:
     """A whole run with this owner: by handle the dose of each row that left, which tells its line in the file."""
     with OwnerNode(folder) as node:
         approve(node, run)
-        _, wire = held(run, {"a": node}, place)
-    (body,) = [decode(data).body for said in wire.said if isinstance(said, list) for data in said]
+        _, said_by_node = held(run, {"a": node}, place)
+    (body,) = [decode(data).body for said in said_by_node if isinstance(said, list) for data in said]
     assert isinstance(body, Offer)
     with OwnerNode(folder) as node:
         from likeset.homes.review import rows_that_left

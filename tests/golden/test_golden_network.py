@@ -4,8 +4,7 @@ Between organisations noise is secret, and which rows are offered hangs on it. S
 then the selection, which sees the target itself, has one outcome. Where rows are chosen by bids, picks are not kept.
 """
 
-import importlib.util
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,7 @@ import pytest
 import yaml
 from golden_command import result_in, said_json, say
 from golden_records import hold, names_in
-
-if importlib.util.find_spec("nvflare") is None:
-    pytest.skip("needs likeset[nvflare]", allow_module_level=True)
-
-from network_now import HereEngine, SimulatedEngine, connect, make_curator
+from network_now import carry, introduce, make_curator
 
 OWNERS = {"a": 18, "b": 20}
 _HANGS_ON_NOISE = ("picks", "squared_mmd", "shapley", "weights")
@@ -63,8 +58,8 @@ class Network:
                 f"--schema={folder / 'schema.yaml'}", f"--node={node}",
             )  # fmt: skip
         make_curator(folder / "curator", folder / "schema.yaml")
-        (folder / "kit" / "startup").mkdir(parents=True)
-        said_json("run", "init", folder / "home", "--name=new-clinic", f"--kit={folder / 'kit'}", "--user=lead")
+        said_json("run", "init", folder / "home", "--name=new-clinic")
+        introduce(folder)
         return cls(folder)
 
     def job(self, **changes: Any) -> Path:
@@ -134,45 +129,23 @@ def network(tmp_path: Path) -> Network:
     return Network.make(tmp_path)
 
 
-def submit(network: Network, *, code: int = 0, **changes: Any) -> None:
-    home = f"--home={network.folder / 'home'}"
-    said_json("run", "submit", network.job(**changes), home)
-    assert say("run", "watch", "golden", home)[0] == code
+def held(network: Network, *, absent: Collection[str] = (), **changes: Any) -> None:
+    said_json("run", "invite", network.job(**changes), f"--home={network.folder / 'home'}")
+    carry(network.folder, absent=absent)
 
 
-def test_a_run_between_organisations_comes_to_what_it_came_to(
-    network: Network, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    connect(monkeypatch, HereEngine(network.folder))
-    submit(network)
+def test_a_run_between_organisations_comes_to_what_it_came_to(network: Network) -> None:
+    held(network)
     hold("network", "sealed", network.outcome())
 
 
-def test_a_run_that_died_is_resumed_to_the_same(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = HereEngine(network.folder, dies=True)
-    connect(monkeypatch, engine)
-    submit(network, code=1)
-    engine.dies = False
-    said_json("run", "resume", "golden", f"--home={network.folder / 'home'}")
-    hold("network", "sealed", network.outcome(), again=True)
-
-
-@pytest.mark.slow
-def test_processes_of_the_simulator_come_to_the_same(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
-    connect(monkeypatch, SimulatedEngine(network.folder))
-    submit(network)
-    hold("network", "sealed", network.outcome(), again=True)
-
-
-def test_an_owner_is_absent(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
-    connect(monkeypatch, HereEngine(network.folder, absent=("b",)))
-    submit(network)
+def test_an_owner_is_absent(network: Network) -> None:
+    held(network, absent=["b"])
     hold("network", "sealed, an owner absent", network.outcome())
 
 
-def test_rows_by_bids(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
-    connect(monkeypatch, HereEngine(network.folder))
-    submit(network, protocol="interactive", size=3)
+def test_rows_by_bids(network: Network) -> None:
+    held(network, protocol="interactive", size=3)
     outcome = network.outcome()
     hold("network", "interactive", {name: outcome[name] for name in outcome if name not in _HANGS_ON_NOISE})
 

@@ -3,7 +3,6 @@
 Every look returns complaints in words; none is what must come out.
 """
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,6 @@ from likeset.privacy.guarantee import View
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.protocol.wire import Asked, Delivery, Message, Offer, Summary, Target
-from likeset.transports.site_reasons import REASONS_FILE
 
 Accounts = dict[str, dict[str, tuple[float, int]]]
 """What was charged: epsilon and rows, by ledger and view."""
@@ -152,7 +150,6 @@ def at_owners(place: Path, run: Terms, messages: list[tuple[Message, bytes]], *,
             mine = node.transcript(run.run)
             receipt = owner_node.check(node, run.run)
         complaints += [f"{name}: {what}" for what in (*receipt.problems, *map(str, receipt.aside))]
-        complaints += [f"{name}: refused {reason}" for reason in refusals(folder_of(place, name))]
         if name not in theirs:
             if really:
                 complaints.append(f"{name}: the curator kept no transcript of what it was sent")
@@ -161,12 +158,6 @@ def at_owners(place: Path, run: Terms, messages: list[tuple[Message, bytes]], *,
         if done and receipt.notes:
             complaints.append(f"{name}: of its receipt: {receipt.notes}")
     return complaints
-
-
-def refusals(folder: Path) -> list[str]:
-    """The reasons for which a site abstained, as its own file says."""
-    path = folder / REASONS_FILE
-    return [json.loads(line)["reason"] for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def ledgers(place: Path, run: Terms) -> list[str]:

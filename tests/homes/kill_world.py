@@ -1,7 +1,6 @@
 """A small network of real organisations in one folder: three nodes, a curator, a consumer, and terms they agreed on."""
 
 import importlib
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,11 +10,9 @@ import numpy as np
 from node_world import make_node, rows_text
 from pinned_homes import introduce
 
-from likeset.homes.consumer.site import consumer
 from likeset.homes.consumer_home import ConsumerHome, make_consumer_home
-from likeset.homes.curator_home import CuratorHome, curator, make_curator_home
-from likeset.homes.mail import ConsumerShell, Factory, Invitation, LetterBook, Resident, RunKeys, SiteRun
-from likeset.homes.owner.site import owner
+from likeset.homes.curator_home import CuratorHome, make_curator_home
+from likeset.homes.mail import Invitation, LetterBook, RunKeys
 from likeset.homes.owner_node import OwnerNode
 from likeset.ledger.budget import Limit
 from likeset.ledger.ledger import Ledger
@@ -25,7 +22,6 @@ from likeset.privacy.noise import SecretNoise
 from likeset.protocol.party import CURATOR
 from likeset.protocol.prices import planned_views
 from likeset.protocol.terms import Terms
-from likeset.protocol.wire import Message, encode
 from likeset.run.job import Job
 from likeset.run.runs import invite
 
@@ -53,7 +49,7 @@ def folder_of(place: Path, site: str) -> Path:
     return place / {CURATOR: "curator", CONSUMER: "home"}.get(site, f"node-{site}")
 
 
-def make_network(place: Path, jobs: Mapping[str, Mapping[str, Any]], *, kit: str = "kit") -> list[Invitation]:
+def make_network(place: Path, jobs: Mapping[str, Mapping[str, Any]]) -> list[Invitation]:
     """Everybody's directories; the signed terms of the jobs, each with its run's name, which every owner approved."""
     room: dict[str, Any] = {"per_run": {"epsilon": 99, "rows": 99}, "total": {"epsilon": 9999, "rows": 9999}}
     note_keys(place)
@@ -61,7 +57,7 @@ def make_network(place: Path, jobs: Mapping[str, Mapping[str, Any]], *, kit: str
     for seed, name in enumerate(OWNERS):
         make_node(place, name, seed=seed, runs_per_month=99, **room)
     made.add_schema(place / "schema.yaml")
-    home = make_consumer_home(folder_of(place, CONSUMER), name=CONSUMER, kit=kit, user="lead")
+    home = make_consumer_home(folder_of(place, CONSUMER), name=CONSUMER)
     introduce([folder_of(place, name) for name in OWNERS], curator=made.folder, consumer=home.folder)
     invitations = _signed(home, place, jobs)
     for name in OWNERS:
@@ -130,50 +126,6 @@ def warm_up(run: Terms) -> None:
     planned_views(run, width_choice=None)
     SecretNoise()
     run.kernel.features()(np.zeros((1, run.kernel.columns), dtype=np.float32))
-
-
-def seat(invitation: Invitation, site: str, folder: Path) -> SiteRun | None:
-    """What the settings of a site name: its side of a run."""
-    made: dict[str, Factory] = {CURATOR: curator, CONSUMER: consumer}
-    return made.get(site, owner)(invitation, site, folder)
-
-
-def teed(invitation: Invitation, site: str, folder: Path) -> SiteRun | None:
-    """As ``seat``; what the party hears and says is also in a file, with the process that it is in."""
-    site = CURATOR if site == "server" else site
-    made = seat(invitation, site, folder)
-    if made is None or made.resident in _teed:
-        return made
-    resident = made.resident
-    _teed.append(resident)
-    take = resident.take
-
-    def note(run: str, heard: list[Message], said: Sequence[Message]) -> None:
-        words = {"run": run, "pid": os.getpid(), "heard": [encode(one).hex() for one in heard]}
-        line = json.dumps({**words, "said": [encode(one).hex() for one in said]}) + "\n"
-        descriptor = os.open(folder.parent / f"wire-{site}", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        with os.fdopen(descriptor, "a") as file:
-            file.write(line)
-
-    def heard(message: Message) -> tuple[Message, ...]:
-        replies = take(message)
-        note(message.run, [message], replies)
-        return replies
-
-    resident.take = heard  # type: ignore[method-assign]
-    if isinstance(resident, ConsumerShell):
-        start = resident.start
-
-        def started() -> tuple[Message, ...]:
-            said = start()
-            note(invitation.terms.run, [], said)
-            return said
-
-        resident.start = started  # type: ignore[method-assign]
-    return made
-
-
-_teed: list[Resident] = []  # a node answers in several runs
 
 
 def homes(place: Path) -> tuple[CuratorHome, ConsumerHome]:

@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -33,8 +33,7 @@ from likeset.protocol.terms import Budget, Kernel, Terms
 from likeset.protocol.wire import Asked, Message, Summary, SummaryRelease, TargetRelease, decode, encode
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
-from likeset.transports.plain_messages import PlainCurator, read_parcel
-from likeset.transports.pump import EachAlone, Pump
+from likeset.transports.local import LocalEngine
 
 NOON = datetime(2029, 3, 5, 12, tzinfo=UTC)
 CANARY = "Xq7-canary"
@@ -255,42 +254,29 @@ def hear(node: OwnerNode, data: bytes, *, job: Collection[Terms] = ()) -> list[b
 
 
 @dataclass
-class Wire(EachAlone):
-    """Between a curator here and nodes: bytes only, and whatever a node says is kept."""
+class NodeResident:
+    """A node as an engine in this process sees it: bytes only, and whatever it says is kept."""
 
-    nodes: Mapping[str, OwnerNode]
-    consumer: ConsumerShell
-    said: list[object] = field(default_factory=list)
-
-    @property
-    def owners(self) -> Collection[str]:
-        return self.nodes.keys()
+    node: OwnerNode
+    said: list[object]
+    failed: bool = False
 
     @property
-    def done(self) -> bool:
-        return self.consumer.party.summary is not None
+    def name(self) -> str:
+        return self.node.name
 
-    def start(self) -> Sequence[bytes]:
-        return [encode(message) for message in self.consumer.start()]
-
-    def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
-        answer = hear(self.nodes[owner], data)
+    def take(self, message: Message) -> tuple[Message, ...]:
+        answer = hear(self.node, encode(message))
         self.said.append(answer)
         if answer == ABSTAINS:
             raise ProtocolError(ABSTAINS)
         assert isinstance(answer, list)
-        return answer
-
-    def hand_over(self, data: bytes) -> Sequence[bytes]:
-        return [encode(message) for message in self.consumer.take(decode(data))]
-
-    def give_back(self, writer: str, data: bytes) -> None:
-        raise AssertionError(f"{writer} is shown {len(data)} bytes that it wrote before, and contradicted nobody")
+        return tuple(decode(data) for data in answer)
 
 
 def held(
     run: Terms, nodes: Mapping[str, OwnerNode], place: Path, *, now: Callable[[], datetime] = lambda: NOON
-) -> tuple[Summary | None, Wire]:
+) -> tuple[Summary | None, list[object]]:
     """A whole run; its curator and consumer have a ledger of their own in ``place``."""
     place.mkdir(parents=True, exist_ok=True)
     noise = SimulatedNoise(3)
@@ -302,9 +288,10 @@ def held(
         target = pinned_coins(9).random((run.target_size, run.kernel.columns), dtype=np.float32)
         consumer = Consumer(run, target=target, noise=noise, selection=Selection(gamma=1.0))
         curator = make_curator(run, noise=noise, fold_key=11, declared=DeclaredRecords(SCHEMA_OF_ALL))
-        wire = Wire(nodes, ConsumerShell(consumer, ledger))
-        Pump(PlainCurator(CuratorShell(curator, ledger)), wire, read_parcel, workers=1, clock=now).run()
-        return consumer.summary, wire
+        said: list[object] = []
+        owners = {name: NodeResident(node, said) for name, node in nodes.items()}
+        LocalEngine(workers=1, clock=now).run(CuratorShell(curator, ledger), owners, ConsumerShell(consumer, ledger))
+        return consumer.summary, said
 
 
 def charged(node: OwnerNode) -> list[tuple[str, str]]:

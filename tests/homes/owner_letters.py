@@ -8,8 +8,7 @@ from card_world import give_card, introduce
 from node_world import call, logged
 
 from likeset.homes.mail import Correspondence, Identity, Invitation
-from likeset.homes.owner.site import NodeRun, owner_run
-from likeset.homes.owner_node import OwnerNode
+from likeset.homes.owner_node import NodeRun, OwnerNode, owner_run
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.protocol.wire import Message, Offer

@@ -13,8 +13,7 @@ from owner_letters import Outside, seated
 
 from likeset.errors import IllegalMessage
 from likeset.homes.mail import sign
-from likeset.homes.owner.site import NodeRun
-from likeset.homes.owner_node import OwnerNode
+from likeset.homes.owner_node import NodeRun, OwnerNode
 from likeset.protocol.party import CURATOR
 from likeset.trust.letters import write_letter
 

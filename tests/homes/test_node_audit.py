@@ -199,10 +199,10 @@ def test_no_value_of_a_row_is_in_a_log_an_error_or_what_others_are_told(
     run = terms(protocol=protocol)
     for node in nodes.values():
         approve(node, run)
-    summary, wire = held(run, nodes, tmp_path / "curator")
+    summary, said = held(run, nodes, tmp_path / "curator")
     assert summary is not None
     assert summary.absent.tolist() == [1]
-    assert {said for said in wire.said if not isinstance(said, list)} == {"abstains"}
+    assert {said for said in said if not isinstance(said, list)} == {"abstains"}
     assert "line 62" in logged(nodes["b"], "refused")[0]["reason"], "the owner itself is told where"
     for node in nodes.values():
         review(node, "run-1")

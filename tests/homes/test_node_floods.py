@@ -17,12 +17,8 @@ from likeset.homes.mail import Invitation
 from likeset.homes.owner_node import OwnerNode
 from likeset.homes.review import status_of
 from likeset.protocol.party import CURATOR
-from likeset.protocol.terms import MOST_TEXT, Kernel, Terms, read_foreign_canonical
+from likeset.protocol.terms import MOST_TEXT, Kernel, Terms, check_meant, read_foreign_canonical
 from likeset.protocol.wire import Asked, Message, encode
-from likeset.transports.nvflare.job import write_job
-from likeset.transports.site_reasons import REASONS_FILE
-from likeset.transports.sites import SiteParties, SiteSettings, file_of_invitation, load_invitations
-from likeset.trust.letters import SignedTerms
 
 
 @pytest.fixture
@@ -114,18 +110,6 @@ def test_a_flood_about_one_approved_run_hides_nothing_about_another(
     accounts = [one["account"] for one in logged(node, "refused")]
     assert accounts == [*["run first"] * 5, "run second"]
     assert {one["account"] for one in logged(node, "refused-more")} == {"run first"}
-
-
-def test_the_file_of_reasons_goes_on_in_a_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("likeset.transports.site_reasons._MOST_REASONS", 1000)
-    table = SiteParties("a", {}, SiteSettings(lambda *_: None, tmp_path))
-    for place in range(100):
-        assert table.refuse(f"reason {place}") == "abstains"
-    lines = (tmp_path / REASONS_FILE).read_text().splitlines()
-    assert "reason 99" in json.loads(lines[-1])["reason"]
-    kept = [path.stat().st_size for path in tmp_path.iterdir()]
-    assert len(kept) == 2
-    assert max(kept) < 1200
 
 
 # What is kept of invitations.
@@ -310,16 +294,12 @@ UNMEANT = {
 
 
 @pytest.mark.parametrize(("name", "number"), [("offer_factor", 1e9), ("size", 1_000_001)])
-def test_numbers_out_of_range_are_refused_by_nodes_sites_and_terms_of_ones_own(
-    tmp_path: Path, name: str, number: float
-) -> None:
+def test_numbers_out_of_range_are_refused_by_nodes_and_terms_of_ones_own(name: str, number: float) -> None:
     change: dict[str, Any] = {name: number}
     text = _changed(**change)
     signed = signed_text(text)
-    (tmp_path / file_of_invitation("0" * 64)).write_bytes(signed)
     for read in (
         lambda: Invitation.read(signed),
-        lambda: load_invitations(tmp_path),
         lambda: Terms.from_json(text),
         lambda: terms(**change),
     ):
@@ -328,27 +308,21 @@ def test_numbers_out_of_range_are_refused_by_nodes_sites_and_terms_of_ones_own(
 
 
 @pytest.mark.parametrize("text", UNMEANT.values(), ids=UNMEANT)
-def test_what_nobody_can_mean_is_refused_by_nodes_sites_and_whoever_submits(tmp_path: Path, text: str) -> None:
+def test_what_nobody_can_mean_is_refused_by_readers_and_writers(text: str) -> None:
     signed = signed_text(text)
-    (tmp_path / file_of_invitation("0" * 64)).write_bytes(signed)
-    for read in (lambda: Invitation.read(signed), lambda: load_invitations(tmp_path)):
+    for work in (lambda: Invitation.read(signed), lambda: check_meant(Terms.from_json(text))):
         with pytest.raises(InvalidArgument, match=r"more than anybody can mean|too large a feature map"):
-            read()
-    unread = Invitation(SignedTerms.from_bytes(signed), Terms.from_json(text))
-    with pytest.raises(InvalidArgument, match=r"more than anybody can mean|too large a feature map"):
-        write_job(tmp_path / "job", unread)
-    assert not (tmp_path / "job").exists()
+            work()
 
 
-def test_terms_that_are_too_long_are_refused_by_nodes_sites_and_whoever_submits(tmp_path: Path) -> None:
+def test_terms_that_are_too_long_are_refused_by_readers_and_writers() -> None:
     long = terms(columns=tuple(f"{number:0400}" for number in range(MOST_TEXT // 400)))
-    (tmp_path / file_of_invitation(long.digest)).write_bytes(signed_terms(long))
     with pytest.raises(BadMessage, match="too long"):
         read_foreign_canonical(long.to_json())
-    with pytest.raises(InvalidArgument, match="too long"):
-        load_invitations(tmp_path)
+    with pytest.raises(BadMessage, match="too long"):
+        Invitation.read(signed_terms(long))
     with pytest.raises(InvalidArgument, match="at most 131,072"):
-        write_job(tmp_path / "job", Invitation(SignedTerms.from_bytes(signed_terms(long)), long))
+        check_meant(long)
 
 
 @pytest.mark.parametrize(
@@ -368,16 +342,6 @@ def test_words_that_a_steward_would_not_see_as_they_are_are_refused(node: OwnerN
         node.add_invitation(Invitation.read(signed))
     assert refused.value.argument == field
     assert node.waiting() == []
-
-
-def test_a_job_of_too_many_runs_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = [terms(run=f"run-{place}") for place in range(3)]
-    invitations = [Invitation.read(signed_terms(run)) for run in runs]
-    config = write_job(tmp_path / "job", *invitations) / "app" / "config"
-    assert len(load_invitations(config)) == 3
-    monkeypatch.setattr("likeset.transports.sites.MOST_RUNS", 2)
-    with pytest.raises(InvalidArgument, match="has 1 to 2"):
-        load_invitations(config)
 
 
 def test_no_feature_map_is_built_before_a_run_begins(node: OwnerNode, monkeypatch: pytest.MonkeyPatch) -> None:

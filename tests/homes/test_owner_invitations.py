@@ -10,8 +10,7 @@ from owner_letters import Outside, reasons_of_refusals, seated
 
 from likeset.errors import BadDocument, IllegalMessage, LikesetError
 from likeset.homes.mail import Invitation
-from likeset.homes.owner.site import owner_run
-from likeset.homes.owner_node import OwnerNode
+from likeset.homes.owner_node import OwnerNode, owner_run
 from likeset.homes.review import status_of
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms

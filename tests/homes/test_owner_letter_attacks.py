@@ -12,8 +12,7 @@ from node_world import Clock, charged, make_node, terms
 from owner_letters import Outside, handles_in, reasons_of_refusals, seated
 
 from likeset.errors import IllegalMessage, LikesetError
-from likeset.homes.owner.site import NodeRun
-from likeset.homes.owner_node import OwnerNode
+from likeset.homes.owner_node import NodeRun, OwnerNode
 from likeset.protocol.party import CURATOR
 from likeset.protocol.wire import Message, TargetRelease
 from likeset.trust.cards import LETTER_CONTEXT, TERMS_CONTEXT, CardSecret, fields

@@ -12,8 +12,7 @@ from owner_letters import Outside, handles_in, reasons_of_refusals, seated
 from likeset.errors import HomeRestored, LetterRefused
 from likeset.homes import review
 from likeset.homes.mail import Invitation, LetterBook
-from likeset.homes.owner.site import owner_run
-from likeset.homes.owner_node import OwnerNode
+from likeset.homes.owner_node import OwnerNode, owner_run
 from likeset.protocol.party import CURATOR
 from likeset.trust.letters import Acceptance, letter_in
 

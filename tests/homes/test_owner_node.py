@@ -14,8 +14,7 @@ from owner_answers import abstained, answered, refused, rows_spent
 
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LedgerUnavailable
 from likeset.homes.mail import Invitation
-from likeset.homes.owner.site import owner_run
-from likeset.homes.owner_node import OwnerNode
+from likeset.homes.owner_node import OwnerNode, owner_run
 from likeset.homes.review import review, status_of
 from likeset.privacy.guarantee import View
 from likeset.protocol.party import CURATOR
@@ -306,10 +305,10 @@ def test_an_owner_who_denies_abstains_and_the_run_goes_on(tmp_path: Path, clock:
         approve(first, run)
         invite(second, run)
         second.deny("run-1", by="Bea", reason="no")
-        summary, wire = held(run, {"a": first, "b": second}, tmp_path / "curator")
+        summary, said = held(run, {"a": first, "b": second}, tmp_path / "curator")
         assert summary is not None
         assert summary.absent.tolist() == [1]
-        assert "abstains" in wire.said
+        assert "abstains" in said
 
 
 def test_an_engine_gets_a_seat_that_enforces(node: OwnerNode) -> None:

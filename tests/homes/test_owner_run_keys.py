@@ -14,8 +14,7 @@ from owner_letters import Outside, seated
 from likeset.errors import IllegalMessage, LetterRefused, LikesetError
 from likeset.homes import owner_node
 from likeset.homes.mail import LetterBook, sign
-from likeset.homes.owner.site import owner_run
-from likeset.homes.owner_node import OwnerNode
+from likeset.homes.owner_node import OwnerNode, owner_run
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.trust.cards import CardSecret

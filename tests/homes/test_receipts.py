@@ -18,11 +18,12 @@ from chance import public_coins
 from likeset.app.cli import app
 from likeset.errors import BadDocument, InvalidArgument, NotCurated, QuorumMissed
 from likeset.homes import mail, owner_node
-from likeset.homes.curator_home import CuratorHome, curator, make_curator_home
+from likeset.homes.curator_home import CuratorHome, curator_run, make_curator_home
 from likeset.homes.mail import (
     ConsumerRun,
     ConsumerShell,
     Correspondence,
+    CuratorRun,
     CuratorShell,
     Identity,
     Invitation,
@@ -31,8 +32,7 @@ from likeset.homes.mail import (
     Transcript,
     compare,
 )
-from likeset.homes.owner.site import owner_run
-from likeset.homes.owner_node import OwnerNode
+from likeset.homes.owner_node import OwnerNode, owner_run
 from likeset.ledger.budget import Limit
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Relation
@@ -102,7 +102,8 @@ def held(
         settle(place, run)
     consumer_identity = Identity.of(place / "consumer")
     invitation = Invitation.sign(run, consumer_identity)
-    seat = curator(invitation, CURATOR, place / "curator")
+    seat = curator_run(invitation, CURATOR, place / "curator")
+    assert isinstance(seat, CuratorRun)
     cards = {fingerprint: name for name, fingerprint in run.cards.items()}
     with OwnerNode(place / "node-a") as a, OwnerNode(place / "node-b") as b, Ledger(place / "mine.sqlite") as ledger:
         ledger.set_limit(View.owners(run.consumer), Limit(100.0, 1e-5, Relation.REPLACE_ONE, 0, ()))
@@ -382,13 +383,13 @@ def test_versions_of_the_terms_have_receipts_of_their_own(tmp_path: Path) -> Non
 def test_keys_that_others_can_read_sign_nothing(ended: Ended) -> None:
     (ended.home.folder / "card.secret").chmod(0o644)
     with pytest.raises(BadDocument, match="other users can read it"):
-        curator(Invitation.read(signed_terms(RUN)), CURATOR, ended.home.folder)
+        curator_run(Invitation.read(signed_terms(RUN)), CURATOR, ended.home.folder)
 
 
 def test_a_curator_that_does_not_know_the_schema_does_not_curate(ended: Ended) -> None:
     next(ended.home.schemas.iterdir()).unlink()
     with pytest.raises(NotCurated, match="does not know the schema"):
-        curator(Invitation.read(signed_terms(RUN)), CURATOR, ended.home.folder)
+        curator_run(Invitation.read(signed_terms(RUN)), CURATOR, ended.home.folder)
 
 
 def test_a_directory_that_holds_something_is_not_taken(tmp_path: Path) -> None:

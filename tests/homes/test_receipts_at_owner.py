@@ -16,8 +16,7 @@ from likeset.errors import LikesetError
 from likeset.homes import owner_node
 from likeset.homes import review as outbox
 from likeset.homes.mail import Line, Receipt, Transcript, most_bytes_to_owner, most_receipt_bytes
-from likeset.homes.owner.site import owner_run
-from likeset.homes.owner_node import OwnerNode
+from likeset.homes.owner_node import OwnerNode, owner_run
 from likeset.homes.review import review
 from likeset.protocol.party import CURATOR
 

@@ -17,7 +17,7 @@ owner has heard by letter what it is told. An owner writes into its audit log, a
 summary, a consumer into its file of reasons.
 """
 
-import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,7 +29,7 @@ from node_world import (
     NOON,
     SCHEMA_OF_ALL,
     Clock,
-    Wire,
+    NodeResident,
     approve,
     call,
     charged,
@@ -43,6 +43,7 @@ from node_world import (
 from owner_letters import Outside, make_home
 
 from chance import public_coins
+from likeset.errors import LikesetError
 from likeset.geometry.offers import Drawing
 from likeset.homes import review
 from likeset.homes.home import Abstains
@@ -56,12 +57,9 @@ from likeset.privacy.noise import SimulatedNoise
 from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import Consumer, SealedCurator
 from likeset.protocol.terms import Terms
-from likeset.protocol.wire import Asked, Message, Offer, Summary, TargetRelease, decode, encode
+from likeset.protocol.wire import Asked, Message, Offer, Summary, TargetRelease, encode
 from likeset.tables.records import DeclaredRecords
-from likeset.transports.plain_messages import PlainCurator, read_parcel
-from likeset.transports.pump import Pump
-from likeset.transports.site_reasons import REASONS_FILE
-from likeset.transports.sites import SiteParties, SiteSettings
+from likeset.transports.local import LocalEngine
 
 LATER = "2099-01-01"  # sites have a real clock
 AGREED = terms(run="agreed", expires=LATER)
@@ -166,7 +164,7 @@ def test_an_owner_refuses_logs_and_pays_nothing(owner: Owner, sent: Message | by
     assert owner.state() == state
 
 
-def test_a_replayed_job_gets_the_bytes_that_left_and_costs_nothing(owner: Owner) -> None:
+def test_a_run_that_begins_again_gets_the_bytes_that_left_and_costs_nothing(owner: Owner) -> None:
     """Also from a new process, for which everything that is in memory is gone."""
     state = owner.state()
     with OwnerNode(owner.node.home.folder) as fresh:
@@ -195,26 +193,26 @@ def test_an_owner_that_would_send_more_rows_than_the_terms_say_sends_none(
 
 # The curator.
 
-Lie = Callable[[Message, bytes], Sequence[bytes]]
+Lie = Callable[[Message], Sequence[Message]]
 
 
 @dataclass
-class LyingWire(Wire):
-    """Where owner b says something else than it would."""
+class LyingNode(NodeResident):
+    """Says something else than the node would."""
 
-    lie: Lie = field(default=lambda _, data: [data])
+    lie: Lie = field(default=lambda message: [message])
 
-    def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
-        (answer,) = super().ask(owner, data)
-        return self.lie(decode(answer), answer) if owner == "b" else [answer]
+    def take(self, message: Message) -> tuple[Message, ...]:
+        (answer,) = super().take(message)
+        return tuple(self.lie(answer))
 
 
-def _offer(message: Message, **changes: Any) -> list[bytes]:
+def _offer(message: Message, **changes: Any) -> list[Message]:
     assert isinstance(message.body, Offer)
-    return [encode(replace(message, body=replace(message.body, **changes)))]
+    return [replace(message, body=replace(message.body, **changes))]
 
 
-def _more(message: Message) -> list[bytes]:
+def _more(message: Message) -> list[Message]:
     body = message.body
     assert isinstance(body, Offer)
     rows = np.vstack([body.rows, body.rows[:1]])
@@ -223,26 +221,24 @@ def _more(message: Message) -> list[bytes]:
     )
 
 
-def _changed(message: Message) -> bytes:
+def _changed(message: Message) -> Message:
     """Another answer in the place of the first."""
     assert isinstance(message.body, Offer)
     return _offer(message, handles=message.body.handles[::-1].copy())[0]
 
 
 ON_THE_CURATOR: dict[str, tuple[Lie, str]] = {
-    "unknown owner": (lambda one, _: [encode(replace(one, sender="c"))], "b spoke in another party's name"),
-    "in another owner's name": (lambda one, _: [encode(replace(one, sender="a"))], "b spoke in another party's name"),
-    "replayed: from another run": (lambda one, _: [encode(replace(one, run="run-0"))], "is of run run-0, not of run-1"),
-    "changed terms": (lambda one, _: [encode(replace(one, terms="0" * 64))], "was made under other terms"),
-    "oversized message": (lambda *_: [public_coins(2).bytes(200_001)], "more than the"),
-    "no message": (lambda *_: [b"nonsense, but long enough to be looked at by a reader"], "not a message"),
-    "more rows": (lambda one, _: _more(one), "sent 13 rows where at most 12 were asked for"),
+    "unknown owner": (lambda one: [replace(one, sender="c")], "b spoke in another party's name"),
+    "in another owner's name": (lambda one: [replace(one, sender="a")], "b spoke in another party's name"),
+    "replayed: from another run": (lambda one: [replace(one, run="run-0")], "is of run run-0, not of run-1"),
+    "changed terms": (lambda one: [replace(one, terms="0" * 64)], "was made under other terms"),
+    "more rows": (_more, "sent 13 rows where at most 12 were asked for"),
     "records that are none": (
-        lambda one, _: _offer(one, records=np.frombuffer(public_coins(3).bytes(5000), dtype=np.uint8)),
+        lambda one: _offer(one, records=np.frombuffer(public_coins(3).bytes(5000), dtype=np.uint8)),
         "sent records that are not as the schema declares",
     ),
-    "another round": (lambda one, _: [encode(replace(one, round=2))], "may not come now"),
-    "a second answer": (lambda one, data: [data, _changed(one)], "b sent 2 messages where at most 1 may come"),
+    "another round": (lambda one: [replace(one, round=2)], "may not come now"),
+    "a second answer": (lambda one: [one, _changed(one)], "b sent 2 messages where at most 1 may come"),
 }
 
 
@@ -267,14 +263,11 @@ def test_a_curator_refuses_says_why_and_goes_on_with_the_others(
         consumer = _consumer(run, ledger)
         declared = DeclaredRecords(SCHEMA_OF_ALL)
         curator = CuratorShell(SealedCurator(run, noise=SimulatedNoise(3), fold_key=11, declared=declared), ledger)
-        wire = LyingWire(nodes, consumer, lie=lie)
-        limits: dict[str, Any] = {"workers": 1, "clock": lambda: NOON, "most_bytes": 200_000}
-        pump = Pump(PlainCurator(curator), wire, read_parcel, **limits)
-        pump.run()
-    summary = consumer.party.summary
-    assert summary is not None
+        owners = {"a": NodeResident(nodes["a"], []), "b": LyingNode(nodes["b"], [], lie=lie)}
+        result = LocalEngine(workers=1, clock=lambda: NOON).run(curator, owners, consumer)
+    summary = result.summary
     assert len(summary.rows) == run.size
-    said = [*pump.failures.values(), *summary.reasons.tolist()]
+    said = [*result.failures.values(), *summary.reasons.tolist()]
     assert any(reason in one for one in said), said
     assert 1 not in summary.owners
     assert {*summary.absent.tolist(), *summary.flagged.tolist()} == {1}
@@ -331,21 +324,17 @@ ON_THE_CONSUMER: dict[str, tuple[Message | bytes, str]] = {
 
 @dataclass
 class Seated:
-    """A consumer at its site, and a curator who writes to it."""
+    """A consumer in its home, and a curator who writes to it."""
 
-    table: SiteParties
+    make: Callable[[], ConsumerRun]
     outside: Outside
     acceptances: list[bytes]
     consumer: ConsumerShell
     kept: list[bytes]
 
-    def hear(self, sent: Message | bytes) -> list[bytes] | Abstains:
+    def hear(self, sent: Message | bytes) -> tuple[bytes, ...]:
         """What the consumer answers to a letter in which the curator says this, or to these bytes."""
-        return self.table.hear(sent if isinstance(sent, bytes) else self.outside.ask(sent))
-
-    def reasons(self) -> list[str]:
-        path = self.table.settings.folder / REASONS_FILE
-        return [json.loads(line)["reason"] for line in path.read_text().splitlines()] if path.exists() else []
+        return self.make().hear(sent if isinstance(sent, bytes) else self.outside.ask(sent))
 
 
 @pytest.fixture
@@ -357,35 +346,29 @@ def seated(tmp_path: Path) -> Iterator[Seated]:
     with _ledger(tmp_path / "consumer.sqlite", AGREED) as ledger:
         consumer = _consumer(AGREED, ledger)
 
-        def factory(*_: object) -> ConsumerRun:
+        def make() -> ConsumerRun:
             return ConsumerRun(outside.consumer, consumer, 200_000, keep=kept.append)
 
-        settings = SiteSettings(factory, tmp_path / "site", most_bytes=200_000)
-        table = SiteParties(AGREED.consumer, {AGREED.digest: outside.invitation}, settings)
-        assert table.start(AGREED.digest, acceptances) != "abstains"
-        yield Seated(table, outside, acceptances, consumer, kept)
+        assert make().begin(acceptances)
+        yield Seated(make, outside, acceptances, consumer, kept)
 
 
 @pytest.mark.parametrize(("sent", "reason"), ON_THE_CONSUMER.values(), ids=ON_THE_CONSUMER)
-def test_a_consumer_refuses_writes_down_why_and_takes_nothing(
-    seated: Seated, sent: Message | bytes, reason: str
-) -> None:
-    assert seated.hear(sent) == "abstains"
-    (said,) = seated.reasons()
-    assert reason in said
+def test_a_consumer_refuses_says_why_and_takes_nothing(seated: Seated, sent: Message | bytes, reason: str) -> None:
+    with pytest.raises(LikesetError, match=re.escape(reason)):
+        seated.hear(sent)
     assert (seated.consumer.party.summary, seated.kept) == (None, [])
-    assert seated.hear(_told(_summary())) == []
+    assert seated.hear(_told(_summary())) == ()
     assert len(seated.kept) == 1
 
 
 def test_a_consumer_keeps_to_its_first_summary(seated: Seated) -> None:
-    assert seated.hear(_told(_summary())) == []
-    assert seated.hear(_told(_summary(value=0.6))) == "abstains"
-    assert "another one came in its place before" in seated.reasons()[0]
+    assert seated.hear(_told(_summary())) == ()
+    with pytest.raises(LikesetError, match="another one came in its place before"):
+        seated.hear(_told(_summary(value=0.6)))
     assert len(seated.kept) == 1
 
 
-def test_a_replayed_job_gets_the_same_release_of_the_target_for_one_charge(seated: Seated) -> None:
-    first = seated.table.start(AGREED.digest, seated.acceptances)
-    again = SiteParties(AGREED.consumer, seated.table.invitations, seated.table.settings)
-    assert first == again.start(AGREED.digest, seated.acceptances) != "abstains"
+def test_a_run_that_begins_again_gets_the_same_release_of_the_target_for_one_charge(seated: Seated) -> None:
+    first = seated.make().begin(seated.acceptances)
+    assert first == seated.make().begin(seated.acceptances)

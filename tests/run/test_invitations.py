@@ -1,23 +1,21 @@
 """What a consumer signs: by its own card, naming cards that are pinned; and what it says where it cannot."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pinned_homes import introduce, pin
-from remote_world import CONSUMER, HereEngine, make_world, write_job
+from remote_world import CONSUMER, hold, make_world, write_job
 
 from likeset.app.report import render
-from likeset.errors import BadDocument, HomeRestored, InvalidArgument, LikesetError
-from likeset.homes.consumer_home import ConsumerHome, KeptRun, make_consumer_home
+from likeset.errors import BadDocument, InvalidArgument, LikesetError
+from likeset.homes.consumer_home import ConsumerHome, KeptRun, consumer_run, make_consumer_home
 from likeset.homes.curator_home import make_curator_home
 from likeset.homes.mail import OUT, Invitation
 from likeset.homes.pinning import make_own_card
 from likeset.ledger.ledger import Ledger
 from likeset.run.job import Job
 from likeset.run.runs import collect, conclude, invite
-from likeset.run.submission import look, submit
 from likeset.trust.cards import CardSecret
 from likeset.trust.letters import letter_in, open_letter
 
@@ -126,9 +124,8 @@ def test_a_new_card_ends_runs_under_the_old_one(home: ConsumerHome) -> None:
     make_own_card(home, by="Ada", new=True)
     with pytest.raises(InvalidArgument, match="signed with another card than this home has now"):
         invited(home)
-    submitted = HereEngine(home.folder.parent)
     with pytest.raises(LikesetError, match="another card"):
-        submit(run, submitted)
+        consumer_run(run.invitation, CONSUMER, home.folder)
 
 
 def test_an_invitation_that_was_changed_is_not_read(home: ConsumerHome) -> None:
@@ -142,30 +139,10 @@ def test_an_invitation_that_was_changed_is_not_read(home: ConsumerHome) -> None:
         invited(home)
 
 
-def test_a_home_put_back_from_an_old_copy_stops_in_the_midst_of_a_run(home: ConsumerHome, tmp_path: Path) -> None:
-    """The curator remembers what the home has forgotten that it wrote, and shows it."""
-    run = invited(home)
-    shutil.copytree(home.folder, tmp_path / "copy")
-    engine = HereEngine(tmp_path)
-    submit(run, engine)
-    assert look(run, engine).is_done
-    shutil.rmtree(home.folder)
-    shutil.move(tmp_path / "copy", home.folder)
-    submit(run, engine)
-    (report,) = engine.report(run.last_job())
-    assert report.outcome == "failed"
-    assert not (run.folder / "summary.bin").exists()
-    with pytest.raises(HomeRestored, match="old copy") as told:
-        invited(home)
-    assert "\n" not in str(told.value)
-    with pytest.raises(HomeRestored):
-        home.check_able_to_write()
-
-
 def test_when_the_result_is_there_nobody_can_open_the_letters_of_the_run(home: ConsumerHome, tmp_path: Path) -> None:
     """Also who has copied all letters on their way, and steals the home afterwards."""
-    run, engine = invited(home), HereEngine(tmp_path)
-    submit(run, engine)
+    run = invited(home)
+    hold(tmp_path)
     digest = bytes.fromhex(run.terms.digest)
     curators = CardSecret.load(tmp_path / "curator").card
     with home.identity.book as book:
@@ -188,8 +165,6 @@ def test_when_the_result_is_there_nobody_can_open_the_letters_of_the_run(home: C
         with pytest.raises(LikesetError):
             open_letter(letter, writer=curators, reader=stolen.secret.card, key=stolen.secret.sealing)
     assert not any(keys.secret.to_bytes() in path.read_bytes() for path in home.folder.rglob("*") if path.is_file())
-    with pytest.raises(InvalidArgument, match="has ended"):
-        submit(run, engine)
 
 
 def _letters_to_consumer(place: Path, run: KeptRun) -> list[bytes]:

@@ -9,12 +9,11 @@ import numpy as np
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from remote_world import CONSUMER, OWNERS, HereEngine, make_world, write_job
+from remote_world import CONSUMER, OWNERS, hold, make_world, write_job
 
 from likeset.app.report import render
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument
-from likeset.homes.consumer.site import consumer
-from likeset.homes.consumer_home import ConsumerHome, KeptRun, make_consumer_home
+from likeset.homes.consumer_home import ConsumerHome, KeptRun, consumer_run, make_consumer_home
 from likeset.homes.mail import Invitation
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.guarantee import View
@@ -22,10 +21,8 @@ from likeset.protocol.terms import Terms
 from likeset.protocol.wire import Message, Summary
 from likeset.run.job import Job
 from likeset.run.runs import FinishedJob, collect, expiry, invite, job_of, publish
-from likeset.run.submission import Stage, Whereabouts, ending_of, look, submit
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
-from likeset.transports.outcomes import Ending, SiteState
 
 pytestmark = pytest.mark.usefixtures("without_figures")
 
@@ -67,9 +64,8 @@ def test_terms_are_drafted_once_and_the_choice_of_the_width_is_charged_once(home
 
 def test_a_run_comes_to_a_result_that_says_only_what_the_consumer_knows(home: ConsumerHome) -> None:
     """Six rows are wanted with four offers for each: each of two owners discloses at most twelve, for 2 each."""
-    run, engine = invited(home, price_per_row=2.0), HereEngine(home.folder.parent)
-    submit(run, engine)
-    assert look(run, engine) == Whereabouts(Ending.DONE, dict.fromkeys(OWNERS, SiteState.DONE))
+    run = invited(home, price_per_row=2.0)
+    assert hold(home.folder.parent).ended == "done"
     done = published(run)
     result = done.result
     assert (result["rows_selected"], result["rows_seen"], result["private"]) == (6, 24, True)
@@ -85,47 +81,39 @@ def test_a_run_comes_to_a_result_that_says_only_what_the_consumer_knows(home: Co
     assert result["guarantees"][0]["epsilon"] == pytest.approx(8.0, rel=1e-3)
 
 
-def test_a_run_that_is_resumed_draws_nothing_anew(home: ConsumerHome) -> None:
-    run, engine = invited(home), HereEngine(home.folder.parent, dies=True)
-    submit(run, engine)
-    assert look(run, engine) == Whereabouts(Stage.INTERRUPTED)
+def test_a_run_that_is_held_again_draws_nothing_anew(home: ConsumerHome) -> None:
+    run = invited(home)
     with pytest.raises(InvalidArgument, match="has no summary yet"):
         published(run)
-    engine.dies = False
-    submit(run, engine)
+    hold(home.folder.parent)
     first, charged = (run.folder / "summary.bin").read_bytes(), spent(home)
-    submit(run, engine)
+    hold(home.folder.parent)
     assert (run.folder / "summary.bin").read_bytes() == first
     assert spent(home) == charged
-    assert len(run.jobs) == 3
 
 
 def test_an_owner_that_gave_no_answer_is_named(home: ConsumerHome) -> None:
-    run, engine = invited(home), HereEngine(home.folder.parent, absent=("b",))
-    submit(run, engine)
-    assert look(run, engine) == Whereabouts(Ending.DONE, {"a": SiteState.DONE, "b": SiteState.NO_ANSWER})
-    ending_of(run, engine)
+    run = invited(home)
+    assert hold(home.folder.parent, absent=["b"]).ended == "done"
     result = published(run).result
     assert [(one["owner"], one["text"]) for one in result["warnings"]] == [("b", "b did not take part (no answer)")]
     assert [one["disclosed_at_most"] for one in result["owners"]] == [12, 12]  # its answer may have been lost
-    with pytest.raises(InvalidArgument, match="has ended"):
-        submit(run, engine)
 
 
 def _signed(home: ConsumerHome, terms: Terms) -> Invitation:
     return Invitation.sign(replace(terms, run_id=secrets.token_hex(16)), home.identity)
 
 
-def test_a_site_answers_only_in_runs_that_its_consumer_signed(home: ConsumerHome) -> None:
+def test_a_home_answers_only_in_runs_that_its_consumer_signed(home: ConsumerHome) -> None:
     invitation = invited(home).invitation
     terms = invitation.terms
-    assert consumer(invitation, CONSUMER, home.folder).resident.name == CONSUMER
+    assert consumer_run(invitation, CONSUMER, home.folder).resident.name == CONSUMER
     with pytest.raises(IllegalMessage, match="signed other terms"):
-        consumer(_signed(home, terms), CONSUMER, home.folder)
+        consumer_run(_signed(home, terms), CONSUMER, home.folder)
     with pytest.raises(InvalidArgument, match="is not known here"):
-        consumer(_signed(home, replace(terms, run="run-2")), CONSUMER, home.folder)
+        consumer_run(_signed(home, replace(terms, run="run-2")), CONSUMER, home.folder)
     with pytest.raises(IllegalMessage, match="is new-clinic, not other"):
-        consumer(invitation, "other", home.folder)
+        consumer_run(invitation, "other", home.folder)
 
 
 def test_a_consumer_holds_labels_against_the_schema_of_the_terms(home: ConsumerHome) -> None:
@@ -134,9 +122,9 @@ def test_a_consumer_holds_labels_against_the_schema_of_the_terms(home: ConsumerH
     text = path.read_text()
     path.write_text(text.replace("[0, 120]", "[0, 121]"))
     with pytest.raises(BadDocument, match="is not the schema of run"):
-        consumer(run.invitation, CONSUMER, home.folder)
+        consumer_run(run.invitation, CONSUMER, home.folder)
     path.write_text(text)
-    made = consumer(run.invitation, CONSUMER, home.folder).resident
+    made = consumer_run(run.invitation, CONSUMER, home.folder).resident
     declared = DeclaredRecords(Schema.load(path))
     table = declared.of(pa_csv.read_csv(job_of(run).target).slice(0, 1))
     rows, packed = declared.rows_of(table)[0], np.frombuffer(declared.pack(table), dtype=np.uint8)
@@ -160,7 +148,6 @@ def test_a_consumer_holds_labels_against_the_schema_of_the_terms(home: ConsumerH
         ({"purpose": "x" * 501}, "purpose"),
         ({"owners": {f"o{place}": f"network:o{place}" for place in range(1025)}}, "more than anybody can mean"),
         ({"protocol": "interactive", "size": 10_001}, "more than anybody can mean"),
-        ({"owners": {"a": "network:a", "st.mary": "network:b"}}, "is no name for a site"),
     ],
 )
 def test_what_cannot_be_carried_is_refused_before_anything_is_spent(
@@ -181,8 +168,8 @@ def test_a_name_stands_for_one_job(home: ConsumerHome) -> None:
 
 
 def test_another_runs_summary_is_not_taken_for_this_one(home: ConsumerHome) -> None:
-    run, engine = invited(home), HereEngine(home.folder.parent)
-    submit(run, engine)
+    run = invited(home)
+    hold(home.folder.parent)
     other = invited(home, run="run-2", epsilon=0.0, offers="uniform")
     (other.folder / "summary.bin").write_bytes((run.folder / "summary.bin").read_bytes())
     with pytest.raises(BadDocument, match="is not the summary of this run"):

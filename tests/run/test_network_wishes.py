@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from node_world import SCHEMA_OF_ALL, rows_text, write_policy
-from remote_world import OWNERS, HereEngine, make_world, write_job
+from remote_world import OWNERS, hold, make_world, write_job
 
 from likeset.app.report import render
 from likeset.errors import BadDocument, InvalidArgument, NotCurated
 from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.geometry.selection import Selection
-from likeset.homes.consumer.site import consumer
-from likeset.homes.consumer_home import ConsumerHome, KeptRun
-from likeset.homes.curator_home import CuratorHome, curator
+from likeset.homes.consumer_home import ConsumerHome, KeptRun, consumer_run
+from likeset.homes.curator_home import CuratorHome, curator_run
+from likeset.homes.mail import CuratorShell
 from likeset.homes.owner_node import OwnerNode
 from likeset.protocol.interactive import InteractiveCurator
 from likeset.protocol.party import CURATOR
@@ -24,7 +24,6 @@ from likeset.protocol.terms import Terms
 from likeset.protocol.wire import Summary, decode
 from likeset.run.job import Job
 from likeset.run.runs import collect, invite, publish
-from likeset.run.submission import look, submit
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.sources import open_source
 
@@ -42,9 +41,7 @@ def invited(home: ConsumerHome, **changes: Any) -> KeptRun:
 
 def done(home: ConsumerHome, run: KeptRun) -> dict[str, Any]:
     """Brought to its end."""
-    engine = HereEngine(home.folder.parent)
-    submit(run, engine)
-    assert look(run, engine).is_done
+    assert hold(home.folder.parent, run.name).ended == "done"
     return dict(publish(collect(run), run.result, render=render).result)
 
 
@@ -105,7 +102,7 @@ def test_a_wish_that_got_lost_ends_the_run_before_anything_is_released(home: Con
     for text in ("", "[]", '{"gamma": 1.0, "other": 2}'):
         (run.folder / "selection.json").write_text(text)
         with pytest.raises(BadDocument, match=r"selection\.json"):
-            consumer(run.invitation, "new-clinic", home.folder)
+            consumer_run(run.invitation, "new-clinic", home.folder)
 
 
 SEEDED: dict[str, Any] = {
@@ -133,7 +130,8 @@ def test_a_run_starts_from_public_rows_that_the_curator_has(home: ConsumerHome) 
     result = done(home, run)
     assert result["rows_selected"] == 6
     assert all(one["problem"] is None for one in result["owners"])
-    seat = curator(run.invitation, CURATOR, folder / "curator").resident
+    seat = curator_run(run.invitation, CURATOR, folder / "curator").resident
+    assert isinstance(seat, CuratorShell)
     assert isinstance(seat.party, InteractiveCurator)
     expected = DeclaredRecords(SCHEMA_OF_ALL)
     with open_source(str(folder / "public.csv")) as source:
@@ -149,14 +147,14 @@ def test_a_curator_without_the_public_rows_or_with_others_ends_the_run_first(hom
     (folder / "other.csv").write_text(rows_text(22, count=7))
     assert place.add_seed_rows(str(folder / "other.csv")) != (run.terms.seed_digest,)
     with pytest.raises(NotCurated, match=f"does not have the public seed rows {run.terms.seed_digest[:12]}"):
-        submit(run, HereEngine(folder))
+        curator_run(run.invitation, CURATOR, folder / "curator")
     place.add_seed_rows(str(folder / "public.csv"))
     kept = place.public_rows.folder / f"{run.terms.seed_digest}.npy"
     whole = kept.read_bytes()
     for data, reason in ((whole[:-4], "cannot read"), (whole[:-4] + b"\0\0\0?", "are not what they were")):
         kept.write_bytes(data)
         with pytest.raises(NotCurated, match=reason):
-            submit(run, HereEngine(folder))
+            curator_run(run.invitation, CURATOR, folder / "curator")
     for name in OWNERS:
         with OwnerNode(folder / f"node-{name}") as node:
             assert run.name not in node.runs.by_name  # nobody heard of it

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from remote_world import HereEngine, make_world, write_job
+from remote_world import hold, make_world, write_job
 
 from likeset.errors import LikesetError
 from likeset.homes.consumer_home import ConsumerHome, KeptRun
@@ -14,7 +14,6 @@ from likeset.ledger.ledger import Ledger
 from likeset.protocol.notices import Notice
 from likeset.run.job import Job
 from likeset.run.runs import invite, notes_on, signed_together
-from likeset.run.submission import submit
 
 
 @pytest.fixture
@@ -49,11 +48,10 @@ def test_two_runs_that_fit_one_by_one_and_not_together(home: ConsumerHome) -> No
 def test_the_run_that_is_released_last_is_refused(home: ConsumerHome, tmp_path: Path) -> None:
     """So the budget holds without a word at the signature."""
     first, second = invited(home, "run-1"), invited(home, "run-2")
-    engine = HereEngine(tmp_path)
-    submit(first, engine)
+    assert hold(tmp_path, first.name).ended == "done"
     assert told(home, second) == [], "the first has been paid for, and is no promise any more"
     with contextlib.suppress(LikesetError):
-        submit(second, engine)
+        hold(tmp_path, second.name)
     assert not second.summary_path.exists(), "it was signed, and is not paid for"
     with Ledger(home.ledger, read_only=True) as ledger:
         (about_target,) = [account for account in ledger.accounts() if account.view.protected == "new-clinic"]

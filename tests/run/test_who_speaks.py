@@ -8,18 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 from pinned_homes import pin
-from remote_world import CONSUMER, HereEngine, make_world, write_job
+from remote_world import CONSUMER, hold, make_world, write_job
 
 from likeset.errors import LikesetError, NotCurated
-from likeset.homes.consumer.site import consumer
-from likeset.homes.consumer_home import ConsumerHome, KeptRun, make_consumer_home
-from likeset.homes.curator_home import CuratorHome, curator, make_curator_home
+from likeset.homes.consumer_home import ConsumerHome, KeptRun, consumer_run, make_consumer_home
+from likeset.homes.curator_home import CuratorHome, curator_run, make_curator_home
 from likeset.homes.mail import Invitation
 from likeset.protocol.party import CURATOR
 from likeset.protocol.wire import Message, Summary, decode
 from likeset.run.job import Job
 from likeset.run.runs import invite
-from likeset.run.submission import submit
 from likeset.trust.cards import CardSecret
 from likeset.trust.letters import write_letter
 
@@ -61,7 +59,7 @@ def _letter(run: KeptRun, secret: CardSecret, body: Summary, *, sender: str, num
 def test_nobody_but_the_curator_hands_rows_to_the_consumer(home: ConsumerHome, tmp_path: Path, forger: str) -> None:
     """Before the true summary has come, and after it."""
     run = invited(home)
-    submit(run, HereEngine(home.folder.parent))
+    hold(home.folder.parent)
     true, invented = run.summary_path.read_bytes(), _invented(run)
     run.summary_path.unlink()
     secret, sender = {
@@ -70,7 +68,7 @@ def test_nobody_but_the_curator_hands_rows_to_the_consumer(home: ConsumerHome, t
         "the server": (CardSecret.generate("server"), CURATOR),
         "the server's own curator": (CardSecret.generate(CURATOR), CURATOR),
     }[forger]
-    mine = consumer(run.invitation, CONSUMER, home.folder)
+    mine = consumer_run(run.invitation, CONSUMER, home.folder)
     for number in (0, 1, 7):
         with pytest.raises(LikesetError):
             mine.hear(_letter(run, secret, invented, sender=sender, number=number))
@@ -84,10 +82,10 @@ def test_nobody_but_the_curator_hands_rows_to_the_consumer(home: ConsumerHome, t
 def test_the_same_letter_of_the_curator_is_taken(home: ConsumerHome, tmp_path: Path) -> None:
     """What was refused above was refused for its writer."""
     run = invited(home)
-    submit(run, HereEngine(home.folder.parent))
+    hold(home.folder.parent)
     invented = _invented(run)
     run.summary_path.unlink()
-    mine = consumer(run.invitation, CONSUMER, home.folder)
+    mine = consumer_run(run.invitation, CONSUMER, home.folder)
     mine.hear(_letter(run, CardSecret.load(tmp_path / "curator"), invented, sender=CURATOR))
     assert np.array_equal(run.summary().handles, invented.handles)
 
@@ -106,32 +104,32 @@ def test_a_curator_does_not_curate_for_strangers_and_keeps_nothing_of_them(tmp_p
     place = CuratorHome(tmp_path / "curator")
     before = _on_disk(place)
     with pytest.raises(NotCurated, match="has not pinned the card of this consumer") as told:
-        curator(run.invitation, CURATOR, place.folder)
+        curator_run(run.invitation, CURATOR, place.folder)
     assert "stranger" not in str(told.value)
     assert run.terms.run not in str(told.value)
     assert _on_disk(place) == before
     pin(place.folder, stranger.folder, "consumer")
-    assert curator(run.invitation, CURATOR, place.folder).acceptance()
+    assert curator_run(run.invitation, CURATOR, place.folder).acceptance()
     place.pins().revoke("stranger", "keys stolen")
     with pytest.raises(NotCurated, match="has not pinned the card of this consumer"):
-        curator(run.invitation, CURATOR, place.folder)
+        curator_run(run.invitation, CURATOR, place.folder)
 
 
 def test_a_curator_does_not_curate_under_another_ones_card(home: ConsumerHome, tmp_path: Path) -> None:
     other = make_curator_home(tmp_path / "other", name="other")
     pin(other.folder, home.folder, "consumer")
     with pytest.raises(NotCurated, match="the terms name another card than the curator's"):
-        curator(invited(home).invitation, CURATOR, other.folder)
+        curator_run(invited(home).invitation, CURATOR, other.folder)
 
 
 def test_a_curator_whose_keys_others_can_read_curates_nothing(home: ConsumerHome, tmp_path: Path) -> None:
     run = invited(home)
     (tmp_path / "curator" / "card.secret").chmod(0o640)
     with pytest.raises(LikesetError, match="can read it"):
-        curator(run.invitation, CURATOR, tmp_path / "curator")
+        curator_run(run.invitation, CURATOR, tmp_path / "curator")
     (tmp_path / "curator" / "card.secret").unlink()
     with pytest.raises(LikesetError, match="there are no keys in this home"):
-        curator(run.invitation, CURATOR, tmp_path / "curator")
+        curator_run(run.invitation, CURATOR, tmp_path / "curator")
 
 
 def test_terms_of_the_same_consumer_that_it_did_not_keep_release_nothing(home: ConsumerHome) -> None:
@@ -139,4 +137,4 @@ def test_terms_of_the_same_consumer_that_it_did_not_keep_release_nothing(home: C
     run = invited(home)
     again = Invitation.sign(dataclasses.replace(run.terms, run_id=secrets.token_hex(16)), home.identity)
     with pytest.raises(LikesetError, match="signed other terms"):
-        consumer(again, CONSUMER, home.folder)
+        consumer_run(again, CONSUMER, home.folder)

@@ -6,27 +6,32 @@ import json
 import os
 import shutil
 import tempfile
+from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from letter_wire import SERVER, LetterWire
 from letter_world import settle_identities, terms_between
 from protocol_world import CONSUMER, PAPER, THRESHOLD, terms
-from site_factory import ledger_of, open_ledger
+from site_factory import ledger_of, open_ledger, seat
 
 import likeset
-from likeset.errors import LikesetError
-from likeset.homes.mail import Invitation
+from likeset.errors import LikesetError, QuorumMissed
+from likeset.homes.mail import ConsumerRun, CuratorRun, Invitation, SiteRun
 from likeset.ledger.ledger import StoredMessage
+from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Budget, Terms
+from likeset.protocol.wire import MOST_BYTES
+from likeset.trust.letters import letter_in
 
 _HERE = Path(__file__).parent
 _FLOORS = [_HERE.parent / floor for floor in ("protocol", "homes")]
 PYTHONPATH = os.pathsep.join(map(str, (_HERE, _HERE.parent, *_FLOORS, Path(likeset.__file__).parents[1])))
 """For processes of sites: these modules, those of lower floors' tests, and the package that is tested here."""
 
+SERVER = "server"
 SITES = (SERVER, CONSUMER, "a", "b", "c")
 _INVITATIONS = "invitations"
 INTERACTIVE: dict[str, Any] = {"protocol": "interactive"}
@@ -112,10 +117,43 @@ def invitation_to(folder: Path, run: str) -> Invitation:
 def run_locally(invitation: Invitation, folder: Path) -> str:
     """One scenario in this process, through letters between sites; returns how it ended."""
     try:
-        LetterWire(folder, invitation).run()
+        _carry_letters(invitation, folder)
     except LikesetError as error:
         return type(error).__name__
     return "done"
+
+
+def _carry_letters(invitation: Invitation, folder: Path) -> None:
+    terms = invitation.terms
+    curator, consumer = seat(invitation, CURATOR, folder / SERVER), seat(invitation, CONSUMER, folder / CONSUMER)
+    assert isinstance(curator, CuratorRun)
+    assert isinstance(consumer, ConsumerRun)
+    runs: dict[str, SiteRun] = {CURATOR: curator, CONSUMER: consumer}
+    for name in terms.owners:
+        with suppress(LikesetError):
+            run = seat(invitation, name, folder / name)
+            assert run is not None
+            runs[name] = run
+    signed = [run.acceptance() for name, run in runs.items() if name in terms.owners]
+    if len(signed) < terms.quorum:
+        raise QuorumMissed(f"{len(signed)} owners take part")
+    names = {fingerprint: name for name, fingerprint in terms.cards.items()}
+    queue = deque(consumer.begin([*signed, curator.acceptance()]))
+    while queue or curator.waiting_for:
+        if not queue:
+            queue.extend(letter for owner in sorted(curator.waiting_for) for letter in curator.give_up(owner))
+            continue
+        data = queue.popleft()
+        reader = names[letter_in(data, most_bytes=MOST_BYTES).header.recipient]
+        try:
+            queue.extend(runs[reader].hear(data))
+        except (LikesetError, RuntimeError):  # an owner may break
+            if reader not in terms.owners:
+                raise
+            queue.extend(curator.give_up(reader))
+    for data in curator.end():
+        with suppress(LikesetError):
+            runs[names[letter_in(data, most_bytes=MOST_BYTES).header.recipient]].hear(data)
 
 
 def _unsalted(message: StoredMessage) -> StoredMessage:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 
-from letter_wire import SERVER
+from engine_scenarios import SERVER
 from site_factory import seat
 
 from likeset.homes.mail import Identity, Invitation

@@ -1,18 +1,17 @@
 """An answer is one message to the curator: who sends anything else fails alone, and nobody else is asked for it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pytest
-from honest_wire import HonestWire
 from protocol_world import CONSUMER, THRESHOLD, World, carry, same_summary, terms, world
 
 from likeset.errors import IllegalMessage
-from likeset.protocol.wire import Bid, Message, TargetRelease, decode, encode
-from likeset.transports.plain_messages import PlainCurator, read_parcel
-from likeset.transports.pump import Pump
+from likeset.homes.mail import ConsumerShell, Resident
+from likeset.protocol.wire import Bid, Message, TargetRelease
+from likeset.transports.local import LocalEngine, RunResult
 
 OTHERS = ("b", "c", CONSUMER)
 PROTOCOLS: list[dict[str, Any]] = [{}, THRESHOLD, {"protocol": "interactive"}]
@@ -25,32 +24,58 @@ def _honest(_heard: Message, replies: list[Message]) -> list[Message]:
 
 
 @dataclass
-class _Wire(HonestWire):
-    """Owner ``a`` and the consumer may say anything; whatever owners are asked is kept."""
+class _Talker:
+    """An owner who may say anything; whatever owners are asked is kept."""
 
+    honest: Resident
+    says: Says
+    asked: list[Message]
+
+    @property
+    def name(self) -> str:
+        return self.honest.name
+
+    @property
+    def failed(self) -> bool:
+        return self.honest.failed
+
+    def take(self, message: Message) -> tuple[Message, ...]:
+        self.asked.append(message)
+        assert len(self.asked) < 200, "owners are asked for ever"
+        return tuple(self.says(message, list(self.honest.take(message))))
+
+
+class _Speaker(ConsumerShell):
+    """A consumer who may say anything."""
+
+    says: Says = staticmethod(_honest)
+
+    def start(self) -> tuple[Message, ...]:
+        words = list(super().start())
+        return tuple(self.says(words[0], words))
+
+    def take(self, message: Message) -> tuple[Message, ...]:
+        return tuple(self.says(message, list(super().take(message))))
+
+
+@dataclass
+class _Held:
+    """A run in this process."""
+
+    made: World
     owner_says: Says = _honest
     consumer_says: Says = _honest
     asked: list[Message] = field(default_factory=list)
 
-    def start(self) -> Sequence[bytes]:
-        words = list(self.consumer.start())
-        return [encode(one) for one in self.consumer_says(words[0], words)]
-
-    def ask(self, owner: str, data: bytes) -> Sequence[bytes]:
-        heard = decode(data)
-        self.asked.append(heard)
-        assert len(self.asked) < 200, "owners are asked for ever"
-        replies = list(self.parties[owner].take(heard))
-        return [encode(one) for one in (self.owner_says(heard, replies) if owner == "a" else replies)]
-
-    def hand_over(self, data: bytes) -> Sequence[bytes]:
-        heard = decode(data)
-        return [encode(one) for one in self.consumer_says(heard, list(self.consumer.take(heard)))]
-
-
-def _pumped(made: World, *, owner_says: Says = _honest, consumer_says: Says = _honest) -> tuple[Pump, _Wire]:
-    wire = _Wire(made, owner_says, consumer_says)
-    return Pump(PlainCurator(made.curator()), wire, read_parcel, workers=1), wire
+    def run(self) -> RunResult:
+        honest = self.made.consumer()
+        consumer = _Speaker(honest.party, honest.charges)
+        consumer.says = self.consumer_says
+        owners = {
+            name: _Talker(owner, self.owner_says if name == "a" else _honest, self.asked)
+            for name, owner in self.made.owners().items()
+        }
+        return LocalEngine(workers=1).run(self.made.curator(), owners, consumer)
 
 
 def _without_the_first(options: dict[str, Any]) -> World:
@@ -71,11 +96,10 @@ def test_an_owner_who_writes_to_somebody_else_is_given_up_and_nobody_else_is(
             return [replace(heard, sender="a", receiver=receiver)]  # the consumer's release, or the curator's words
         return other if form == "alone" else replies + other if form == "beside its own" else other + replies
 
-    pump, wire = _pumped(world(terms(**options)), owner_says=says)
-    pump.run()
-    assert set(pump.failures) == {"a"}
-    assert wire.consumer.party.summary is not None
-    assert same_summary(wire.consumer.party.summary, carry(_without_the_first(options)).summary)
+    wire = _Held(world(terms(**options)), owner_says=says)
+    result = wire.run()
+    assert set(result.failures) == {"a"}
+    assert same_summary(result.summary, carry(_without_the_first(options)).summary)
     assert {heard.sender for heard in wire.asked} <= {"curator", CONSUMER}
     assert all(heard.sender == "curator" or isinstance(heard.body, TargetRelease) for heard in wire.asked)
     assert len(wire.asked) == len({(heard.receiver, heard.round, heard.body.kind) for heard in wire.asked})
@@ -94,12 +118,10 @@ def test_of_several_messages_none_is_heard_if_one_is_bad(options: dict[str, Any]
         def says(_heard: Message, replies: list[Message], change: Any = change) -> list[Message]:
             return [*replies, *map(change, replies)]
 
-        pump, wire = _pumped(world(terms(**options)), owner_says=says)
-        pump.run()
-        assert set(pump.failures) == {"a"}
-        assert "2 messages where at most 1 may come" in pump.failures["a"]
-        assert wire.consumer.party.summary is not None
-        assert same_summary(wire.consumer.party.summary, carry(_without_the_first(options)).summary)
+        result = _Held(world(terms(**options)), owner_says=says).run()
+        assert set(result.failures) == {"a"}
+        assert "2 messages where at most 1 may come" in result.failures["a"]
+        assert same_summary(result.summary, carry(_without_the_first(options)).summary)
 
 
 @pytest.mark.parametrize("options", [THRESHOLD, {"protocol": "interactive"}])
@@ -112,11 +134,10 @@ def test_an_owner_who_repeats_itself_does_not_make_the_others_repeat_themselves(
         said.extend(replies)
         return said[:1]
 
-    pump, wire = _pumped(made, owner_says=says)
-    pump.run()
-    assert set(pump.failures) == {"a"}
-    assert "taken before" in pump.failures["a"]
-    assert wire.consumer.party.summary is not None
+    wire = _Held(made, owner_says=says)
+    result = wire.run()
+    assert set(result.failures) == {"a"}
+    assert "taken before" in result.failures["a"]
     places = [(heard.receiver, heard.round, heard.body.kind) for heard in wire.asked]
     assert len(places) == len(set(places))
 
@@ -138,22 +159,19 @@ NO_OPENINGS: dict[str, _Changed] = {
 def test_a_consumer_begins_with_one_message_to_the_curator_and_one_to_each_owner_or_nobody_is_asked(
     options: dict[str, Any], change: _Changed
 ) -> None:
-    pump, wire = _pumped(world(terms(**options)), consumer_says=lambda _, words: change(words))
+    wire = _Held(world(terms(**options)), consumer_says=lambda _, words: change(words))
     with pytest.raises(IllegalMessage, match=CONSUMER):
-        pump.run()
+        wire.run()
     assert wire.asked == []
-    assert pump.failures == {}
 
 
 @pytest.mark.parametrize("options", PROTOCOLS)
 def test_the_curator_hears_of_the_target_before_owners_do_in_whatever_order_the_consumer_speaks(
     options: dict[str, Any],
 ) -> None:
-    pump, wire = _pumped(world(terms(**options)), consumer_says=lambda _, words: words[::-1])
-    pump.run()
-    assert pump.failures == {}
-    assert wire.consumer.party.summary is not None
-    assert same_summary(wire.consumer.party.summary, carry(world(terms(**options))).summary)
+    result = _Held(world(terms(**options)), consumer_says=lambda _, words: words[::-1]).run()
+    assert result.failures == {}
+    assert same_summary(result.summary, carry(world(terms(**options))).summary)
 
 
 @pytest.mark.parametrize("options", PROTOCOLS)
@@ -161,19 +179,5 @@ def test_an_owner_to_whom_the_consumer_says_nothing_is_given_up(options: dict[st
     def says(_heard: Message, words: list[Message]) -> list[Message]:
         return [one for one in words if one.receiver != "a"]
 
-    pump, wire = _pumped(world(terms(**options)), consumer_says=says)
-    pump.run()
-    assert wire.consumer.party.summary is not None
-    assert same_summary(wire.consumer.party.summary, carry(_without_the_first(options)).summary)
-
-
-def test_a_consumer_who_answers_the_summary_with_a_message_to_an_owner_ends_its_own_run() -> None:
-    made = world(terms())
-
-    def says(heard: Message, replies: list[Message]) -> list[Message]:
-        return replies if heard.sender == CONSUMER else [replace(heard, sender=CONSUMER, receiver="a")]
-
-    pump, wire = _pumped(made, consumer_says=says)
-    with pytest.raises(IllegalMessage, match="somebody else than the curator"):
-        pump.run()
-    assert len(wire.asked) == 3
+    result = _Held(world(terms(**options)), consumer_says=says).run()
+    assert same_summary(result.summary, carry(_without_the_first(options)).summary)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -15,7 +15,7 @@ from pydantic import Field
 from likeset import documents
 from likeset.arguments import Rows
 from likeset.documents import Document
-from likeset.errors import BadDocument, InvalidArgument
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument
 from likeset.files import (
     keep_private,
     keep_private_bytes,
@@ -23,28 +23,44 @@ from likeset.files import (
     make_private_folder,
 )
 from likeset.geometry.selection import Selection
+from likeset.homes.compute import ComputeFolder, ComputeResident, SplitConsumerRun, check_computes
 from likeset.homes.home import MailboxAddress, PartyHome, TunnelPlace, TunnelText, check_tunnels, checked_addresses
-from likeset.homes.mail import Identity, Invitation, LetterBook, end_of, utc_now
+from likeset.homes.mail import (
+    ConsumerRun,
+    ConsumerShell,
+    Correspondence,
+    Identity,
+    Invitation,
+    LetterBook,
+    end_of,
+    file_name,
+    signed_once,
+    transcript_of,
+    utc_now,
+)
 from likeset.ledger.ledger import Ledger
+from likeset.privacy.noise import SecretNoise
 from likeset.protocol.party import CURATOR
+from likeset.protocol.sealed import Consumer
+from likeset.protocol.split_run import SplitConsumer
 from likeset.protocol.terms import WITNESS, Terms
-from likeset.protocol.wire import Summary, decode
+from likeset.protocol.wire import MOST_BYTES, Message, Summary, decode
+from likeset.split.host import split_python
+from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 from likeset.text import near_miss
-from likeset.trust.cards import CardSecret, Pin, Role
+from likeset.trust.cards import Card, CardSecret, Pin, Role
 
 SETTINGS_FILE = "consumer.yaml"
 _MOST_HOURS = 24 * 3650
 
 
 class Connection(Document):
-    """``consumer.yaml``: who the consumer is, by which mailboxes its runs travel, with which start-up kit it submits.
+    """``consumer.yaml``: who the consumer is, and by which mailboxes its runs travel.
 
     Attributes:
-        name: of the consumer; over NVFlare its site's name.
+        name: of the consumer.
         mailboxes: addresses; a new run travels by the only one, unless it is told otherwise.
-        kit: start-up kit of a user who may submit jobs to NVFlare; empty where there is none.
-        user: that user's name.
         listen: in split runs, where its tunnels listen: ``HOST:PORT``.
         reach_at: where others reach them, if elsewhere.
         patience_hours: in split runs, how long it waits for owners after it asked; then it goes on without them.
@@ -54,8 +70,6 @@ class Connection(Document):
     version: Literal[1] = 1
     name: str
     mailboxes: tuple[MailboxAddress, ...] = ()
-    kit: str = ""
-    user: str = ""
     listen: TunnelText = ""
     reach_at: TunnelText = ""
     patience_hours: Annotated[float, Field(ge=0.0, le=_MOST_HOURS, allow_inf_nan=False)] = 72.0
@@ -234,7 +248,7 @@ class KeptRun:
 
     @property
     def ending_path(self) -> Path:
-        """The file of how its last job ended, by the curator's word."""
+        """The file of how it ended."""
         return self.folder / "ended.json"
 
     @property
@@ -277,20 +291,6 @@ class KeptRun:
     @property
     def result(self) -> Path:
         return self.folder / "result"
-
-    @property
-    def jobs(self) -> list[str]:
-        path = self.folder / "jobs.txt"
-        return path.read_text(encoding="utf-8").split() if path.exists() else []
-
-    def last_job(self) -> str:
-        jobs = self.jobs
-        if not jobs:
-            raise InvalidArgument("RUN", self.name, "was not submitted yet; do so with `likeset run submit`")
-        return jobs[-1]
-
-    def add_job(self, name: str) -> None:
-        documents.write_text(self.folder / "jobs.txt", "".join(f"{job}\n" for job in (*self.jobs, name)))
 
     def keep(
         self,
@@ -396,8 +396,6 @@ def make_consumer_home(
     folder: Path,
     *,
     name: str,
-    kit: str = "",
-    user: str = "",
     mailboxes: Sequence[str] = (),
     listen: str = "",
     reach_at: str = "",
@@ -409,7 +407,7 @@ def make_consumer_home(
     """
     check_tunnels(listen, reach_at, file=SETTINGS_FILE)
     card, addresses = CardSecret.generate(name), checked_addresses(mailboxes)
-    connection = Connection(name=name, mailboxes=addresses, kit=kit, user=user, listen=listen, reach_at=reach_at)
+    connection = Connection(name=name, mailboxes=addresses, listen=listen, reach_at=reach_at)
     make_home_folder(folder)
     card.write(folder)
     home = ConsumerHome(folder)
@@ -423,3 +421,91 @@ def make_consumer_home(
 def _save(path: Path, rows: Rows) -> None:
     with path.open("wb") as file:  # given a path, numpy would write to another one, which ends in .npy
         np.save(file, rows)
+
+
+def consumer_run(
+    invitation: Invitation,
+    name: str,
+    folder: Path,
+    *,
+    identity: Identity | None = None,
+    check_workers: Callable[[], object] = split_python,
+) -> ConsumerRun | SplitConsumerRun:
+    """The consumer's side of a run that it signed; in a split run it computes.
+
+    Args:
+        invitation: the signed terms.
+        name: the consumer's.
+        folder: its directory.
+        identity: who it is, where that is open already.
+        check_workers: raises where no worker can be started, which a split run needs.
+
+    Raises:
+        LikesetError: these terms are not those that this consumer signed, it has no keys to answer with, or it cannot
+            compute.
+    """
+    home, terms = ConsumerHome(folder), invitation.terms
+    if home.connection.name != name:
+        raise IllegalMessage(f"the consumer of this directory is {home.connection.name}, not {name}")
+    run = home.known(terms.run)
+    if run.invitation.to_bytes() != invitation.to_bytes():
+        raise IllegalMessage(f"run {terms.run}: the consumer signed other terms")
+    letters = Correspondence(identity or home.identity, run.invitation, name)
+    letters.identity.book.settle_ended()
+    if terms.split is not None:
+        return _split_run(home, run, letters, check_workers=check_workers)
+    party = Consumer(
+        terms,
+        target=run.target,
+        noise=SecretNoise(),
+        selection=run.selection,
+        declared=DeclaredRecords(run.schema),
+    )
+
+    def keep(data: bytes) -> None:
+        keep_private_bytes(run.summary_path, data)
+
+    return ConsumerRun(letters, ConsumerShell(party, Ledger(home.ledger)), MOST_BYTES, keep=keep)
+
+
+def _split_run(
+    home: ConsumerHome, run: KeptRun, letters: Correspondence, *, check_workers: Callable[[], object]
+) -> SplitConsumerRun:
+    """Where nobody but the consumer reads a row: it computes, and builds itself what a curator would have sent."""
+    terms, place = run.terms, check_computes(home, run.terms, "consumer", check_workers)
+    kept = ComputeFolder(home.folder, terms.digest)
+
+    def make(cards: Mapping[str, Card]) -> SplitConsumer:
+        return SplitConsumer(
+            terms,
+            target=run.target,
+            noise=SecretNoise(),
+            secret=letters.identity.secret,
+            cards=cards,
+            selection=run.selection,
+            declared=DeclaredRecords(run.schema),
+            reach=kept.reach(place).to_bytes(),
+        )
+
+    def keep(summary: Summary) -> None:
+        message = Message(
+            run=terms.run, terms=terms.digest, sender=terms.consumer, receiver=terms.consumer, round=0, body=summary
+        )
+        keep_private_bytes(run.summary_path, message.data)
+
+    def receipts(owners: Collection[str]) -> dict[str, bytes]:
+        return _receipts(run, letters.identity, owners)
+
+    resident = ComputeResident(terms.consumer, make, Ledger(home.ledger))
+    return SplitConsumerRun(letters, resident, MOST_BYTES, kept=kept, keep=keep, receipts=receipts)
+
+
+def _receipts(run: KeptRun, identity: Identity, owners: Collection[str]) -> dict[str, bytes]:
+    """What this consumer signs for owners: how many rows each of them offered, and never which it bought."""
+    terms, receipts = run.terms, {}
+    for owner in (name for name in terms.owners if name in owners):
+        make_private_folder(run.folder / "receipts")
+        path = run.folder / "receipts" / f"{file_name(owner)}.json"
+        copy = transcript_of(identity.book, terms, owner=owner, kept_by="consumer")
+        receipts[owner] = signed_once(path, copy, identity.secret).to_bytes()
+    return receipts

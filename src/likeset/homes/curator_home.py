@@ -341,25 +341,32 @@ def make_curator_home(
     return home
 
 
-def curator(invitation: Invitation, name: str, folder: Path, *, identity: Identity | None = None) -> CuratorRun:
-    """The side of a trusted curator.
+def curator_run(
+    invitation: Invitation,
+    name: str,
+    folder: Path,
+    *,
+    identity: Identity | None = None,
+    check_workers: Callable[[], object] = split_python,
+) -> CuratorRun | ComputeRun:
+    """The curator's side of a run; in a split run it reads nothing, and needs no schema.
 
-    Keys of runs go when their terms have ended: until then a consumer may resume, and nobody tells the curator that
-    everything arrived.
+    Keys of runs are deleted when their terms have ended: nobody tells the curator that everything arrived.
 
     Args:
         invitation: the signed terms.
         name: the curator's name in all runs.
         folder: the curator's directory.
         identity: who the curator is, where that is open already.
+        check_workers: raises where no worker can be started, which a split run needs.
 
     Raises:
         LikesetError: it does not curate this run.
     """
     home, terms = _knowing(invitation, name, folder), invitation.terms
-    if terms.split is not None:
-        raise NotCurated("a split run travels by mailbox, and by nothing else")
     identity = identity or home.identity  # without its keys no receipt could be signed when rows are here
+    if terms.split is not None:
+        return compute_run(home, invitation, "curator", identity=identity, check_workers=check_workers)
     declared = DeclaredRecords(home.schema(terms.schema_digest))
     seed_rows = home.public_rows.get(terms.seed_digest) if terms.seed_rows else None
     # Not noise: it follows from the card's secret, so that a curator that is made anew writes the same summary.
@@ -372,32 +379,6 @@ def curator(invitation: Invitation, name: str, folder: Path, *, identity: Identi
     letters = Correspondence(identity, invitation, CURATOR)
     identity.book.settle_ended()
     return CuratorRun(letters, shell, MOST_BYTES, receipts=lambda: home.receipts_under(terms, identity))
-
-
-def curator_by_mail(
-    invitation: Invitation,
-    name: str,
-    folder: Path,
-    *,
-    identity: Identity,
-    check_workers: Callable[[], object] = split_python,
-) -> CuratorRun | ComputeRun:
-    """The curator's side of a run by mailbox: as ``curator``; in a split run it reads nothing, and needs no schema.
-
-    Args:
-        invitation: the signed terms.
-        name: the curator's name in all runs.
-        folder: the curator's directory.
-        identity: who the curator is.
-        check_workers: raises where no worker can be started, which a split run needs.
-
-    Raises:
-        LikesetError: it does not curate this run.
-    """
-    if invitation.terms.split is None:
-        return curator(invitation, name, folder, identity=identity)
-    home = _knowing(invitation, name, folder)
-    return compute_run(home, invitation, "curator", identity=identity, check_workers=check_workers)
 
 
 def _knowing(invitation: Invitation, name: str, folder: Path) -> CuratorHome:

@@ -850,7 +850,10 @@ _PER_ACCEPTANCE = 1 << 12  # which go to the curator beside the target
 _RELEASE_HEAD = 1 << 21
 _PER_COORDINATE = 64  # bytes of a release, with its coordinates, and room to spare
 _RECEIPT_HEAD, _RECEIPT_PER_ROUND, _LARGEST_RECEIPT = 1 << 14, 1 << 13, 1 << 27
-_LARGEST_LETTER = 1 << 28
+LARGEST_LETTER = 1 << 28
+AS_IF_NOT_COME = (BadMessage, IllegalMessage, LetterRefused, LetterContradicts)
+"""Errors of a curator at a letter that mean that it is as if it had not come; any other ends the run."""
+
 _AROUND = 1 << 14  # bytes of a letter beyond its message: header, signature, seal, padding, the curator's acceptance
 
 
@@ -899,7 +902,7 @@ def most_bytes_from(terms: Terms, party: str) -> int:
     else:
         sizes += [_padded_size(terms, kind) for kind in (Target, TargetShare, Summary)]
         sizes += [sum(most_part_bytes(terms)) * len(terms.owners)] if terms.split is not None else []
-    return min(2 * max(sizes), _LARGEST_LETTER)  # twice, since what is padded may take two steps
+    return min(2 * max(sizes), LARGEST_LETTER)  # twice, since what is padded may take two steps
 
 
 def limit_of(

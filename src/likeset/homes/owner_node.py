@@ -38,12 +38,16 @@ from likeset.homes.data import DataSet, OpenedData, Registry
 from likeset.homes.home import ABSTAINS, READY, WAITING, Abstains, PartyHome, Standing
 from likeset.homes.mail import (
     FROM_OWNER,
+    RECEIPT,
     THE_CURATOR,
     TO_OWNER,
+    Correspondence,
+    HeardLetter,
     Identity,
     Invitation,
     LetterBook,
     Line,
+    OwnerRun,
     Receipt,
     Transcript,
     acknowledging_party,
@@ -53,6 +57,7 @@ from likeset.homes.mail import (
     compare,
     differences,
     file_name,
+    most_bytes_to_owner,
     must_know,
     read_receipt,
     receipt_in,
@@ -76,14 +81,14 @@ from likeset.ledger.budget import Account, Charge, Limit, Tally
 from likeset.ledger.ledger import Charged, Entry, Head, Ledger, LedgerState, Request, Transaction, Unfinished
 from likeset.privacy.events import Event, NoRelease
 from likeset.privacy.guarantee import View
-from likeset.protocol.party import ChargeWanted, Draw, Step
+from likeset.protocol.party import ChargeWanted, Draw, Step, last_call
 from likeset.protocol.prices import PlannedView, views_of_owners
 from likeset.protocol.sealed import Owner
 from likeset.protocol.split_run import is_kept_offer, make_owner, shared_replies, slots_in
 from likeset.protocol.terms import Terms
 from likeset.protocol.wire import Delivery, Message, Offer, OfferShare, decode
 from likeset.trust.cards import SECRET_FILE, Card, CardSecret, Pins, PinState, Role
-from likeset.trust.letters import SignedTerms
+from likeset.trust.letters import SignedTerms, is_acceptance, is_stub
 
 
 @dataclass(frozen=True, slots=True)
@@ -2150,3 +2155,92 @@ def _shown(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or "nothing"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+@dataclass(eq=False)
+class NodeRun(OwnerRun):
+    """A run at an owner's node, which decides anew with each letter; what is refused is in its audit log.
+
+    Args:
+        node: the node, who answers.
+    """
+
+    node: OwnerNode = field(kw_only=True)
+    _receipt_came: bool = field(default=False, init=False)  # with the letter that was heard last
+
+    def acceptance(self) -> bytes:
+        """What this node signs to take part; whatever was decided since, it signs nothing else.
+
+        Raises:
+            LikesetError: it does not take part (any more).
+        """
+        if self.absent or self.node.standing(self.terms.run, self.terms.digest) != READY:
+            raise IllegalMessage(f"run {self.terms.run}: this owner does not take part; its audit log says why")
+        return self.node.logging_refusals(self.terms.run, super().acceptance)
+
+    def hear(self, data: bytes) -> tuple[bytes, ...]:
+        """The letters that answer a letter; when a receipt for all that left is kept, the run's key goes.
+
+        A letter that was answered before gets the same answer then, too, as long as the terms last: somebody may have
+        lost it, and the run be held again.
+
+        Raises:
+            LikesetError: it is refused.
+        """
+        answered = self._answered_before(data)
+        if answered is not None:
+            return answered
+        self._receipt_came = False
+        replies = super().hear(data)
+        # Also if it is kept already: a crash may have come between that and this.
+        if self._receipt_came and self._nothing_can_follow():
+            self.letters.settle(resend=True)
+        return replies
+
+    def _replies(self, heard: HeardLetter) -> tuple[Message, ...] | None:
+        self._receipt_came = heard.message is None
+        return super()._replies(heard)
+
+    def _answered_before(self, data: bytes) -> tuple[bytes, ...] | None:
+        def look() -> tuple[bytes, ...] | None:
+            is_own_paper = is_acceptance(data) or is_stub(data)  # which shows this home what it signed
+            before = None if is_own_paper else self.letters.answered_before(data, most_bytes=self.most_bytes)
+            if before is None:
+                return None
+            kind, answers = before
+            if kind != RECEIPT:
+                self.node.check_open(self.terms)
+            return answers
+
+        return self.node.logging_refusals(self.terms.run, look)
+
+    def _nothing_can_follow(self) -> bool:
+        """Whether this owner has said all that it will say in the run, and the curator acknowledged its rows."""
+        record = self.node.runs.by_name[self.terms.run]
+        kept = kept_receipt(self.node, self.terms.run)
+        over = record.withdrawn is not None or last_call(self.terms) in record.heard
+        return over and kept is not None and kept.transcript.rows >= sum(sent.rows for sent in record.sent.values())
+
+
+def owner_run(node: OwnerNode, invitation: Invitation) -> NodeRun | None:
+    terms = invitation.terms
+    standing = node.take_invitation(invitation.to_bytes())
+    if standing == WAITING:
+        return None
+    if not node.runs.know(terms):
+        raise IllegalMessage("this owner does not take part; its audit log says why")
+
+    def keep(data: bytes) -> bool:
+        return node.guarded(terms.run, lambda: take(node, terms, data)) is True
+
+    kept = node.runs.by_name[terms.run].invitation(terms.digest)  # whose key for the run came first
+    letters = node.logging_refusals(terms.run, lambda: Correspondence(node.identity, kept, node.name))
+    return NodeRun(
+        letters,
+        node,
+        most_bytes_to_owner(terms),
+        refused=lambda reason: node.refused(reason, run=terms.run),
+        keep_receipt=keep,
+        absent=standing == ABSTAINS,
+        node=node,
+    )

@@ -63,7 +63,6 @@ class Policy(Document):
         accept_unproven: parts without a proof that are accepted all the same, by name.
         manual_approval: whether a person decides about each run.
         price_at_least: the least price for a row disclosed.
-        certificates: files that ``check`` looks at, if there are any.
         mailboxes: addresses where letters are looked for; nothing else that others may do depends on them.
     """
 
@@ -82,7 +81,6 @@ class Policy(Document):
     accept_unproven: tuple[str, ...] = ()
     manual_approval: bool = True
     price_at_least: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 0.0
-    certificates: tuple[str, ...] = ()
     mailboxes: tuple[MailboxAddress, ...] = ()
 
     @field_validator("name")
@@ -311,9 +309,6 @@ def policy_text(policy: Policy) -> str:
     run, total = policy.per_run, policy.total
     per_run = f"{{epsilon: {_number(run.epsilon)}, delta: {_number(run.delta)}, rows: {run.rows}{_readable(run)}}}"
     all_runs = f"epsilon: {_number(total.epsilon)}, delta: {_number(total.delta)}, rows: {total.rows}{_readable(total)}"
-    certificates = (
-        f"\n# Certificates that `likeset owner check` looks at.\ncertificates: {_words(policy.certificates)}\n"
-    )
     return f"""\
 # What this node lets others do: nothing but what stands here. Changes count for runs that have not begun.
 likeset: owner
@@ -354,7 +349,7 @@ price_at_least: {_number(policy.price_at_least)}
 # Where letters come and go, as agreed with the others: file:///mnt/share, sftp://user@host/folder or s3://bucket/folder,
 # never with a password in it.
 mailboxes: {_words(policy.mailboxes)}
-{certificates if policy.certificates else ""}"""
+"""
 
 
 def _words(words: Sequence[str]) -> str:

@@ -17,7 +17,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
-from cryptography import x509
 from numpy.typing import NDArray
 
 from likeset.errors import BadDocument, BadMessage, BadTable, InvalidArgument, LikesetError
@@ -1487,17 +1486,10 @@ def _said(owner: Owner, call: tuple[int, Body]) -> tuple[Message, ...]:
 
 
 _LEAST_DISK = 1 << 30
-_SOON = timedelta(days=30)
 _BUILT = datetime(2025, 1, 1, tzinfo=UTC)
 
 
-def checkup(node: OwnerNode, *, certificates: tuple[Path, ...] = ()) -> list[Finding]:
-    """Look at everything.
-
-    Args:
-        node: the node.
-        certificates: files to look at besides those that ``owner.yaml`` names.
-    """
+def checkup(node: OwnerNode) -> list[Finding]:
     findings = [*guarded("home", lambda: _home(node)), *_policy(node), *_files(node)]
     findings += [*guarded("card", lambda: _card(node)), *guarded("pinned cards", lambda: _pinned_cards(node))]
     names = node.registry.names()
@@ -1509,8 +1501,6 @@ def checkup(node: OwnerNode, *, certificates: tuple[Path, ...] = ()) -> list[Fin
     findings += [
         _disk(place, what) for place, what in ((node.home.folder, "node"), (Path(tempfile.gettempdir()), "copies"))
     ]
-    for path in (*map(Path, node.policy.certificates), *certificates):
-        findings.append(_certificate(path))
     return [*findings, _clock(node)]
 
 
@@ -1567,23 +1557,6 @@ def _disk(place: Path, what: str) -> Finding:
     if free < _LEAST_DISK:
         return Finding(f"disk ({what})", ok=False, words=f"{words}; make room: without it nothing can be answered")
     return Finding(f"disk ({what})", ok=True, words=words)
-
-
-def _certificate(path: Path) -> Finding:
-    what = f"certificate {path.name}"
-    try:
-        certificate = x509.load_pem_x509_certificate(path.read_bytes())
-    except OSError:
-        return Finding(what, ok=False, words="there is no such file, or it cannot be read")
-    except ValueError:
-        return Finding(what, ok=False, words="is no certificate in PEM form")
-    now, first, last = datetime.now(UTC), certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    if now < first:
-        return Finding(what, ok=False, words=f"is not valid before {first:%Y-%m-%d}; is the clock right?")
-    if now > last:
-        return Finding(what, ok=False, words=f"ended on {last:%Y-%m-%d}; ask for a new one")
-    soon = "; ask for a new one soon" if last - now < _SOON else ""
-    return Finding(what, ok=True, words=f"valid until {last:%Y-%m-%d}{soon}")
 
 
 def _clock(node: OwnerNode) -> Finding:

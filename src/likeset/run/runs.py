@@ -25,6 +25,7 @@ from likeset.files import keep_private
 from likeset.geometry.offers import uniform
 from likeset.homes.consumer_home import ConsumerHome, KeptRun, Travel, named_cards
 from likeset.homes.mail import (
+    LARGEST_LETTER,
     ComputeShell,
     ConsumerShell,
     CuratorShell,
@@ -54,7 +55,7 @@ from likeset.protocol.split_run import (
     make_owner,
     party_name,
 )
-from likeset.protocol.terms import WITNESS, PlannedTerms, Terms
+from likeset.protocol.terms import WITNESS, PlannedTerms, Terms, check_meant
 from likeset.run.job import Job, JobFolder, OpenScan, RunSecrets, SteadyLedger, open_owners, unfinished
 from likeset.run.plan import MostTraffic, Plan, RunDraws, counted_budget, draws_of_run, new_draws, open_plan
 from likeset.run.result import FORMAT, ComparedRows, OwnerFacts, Result
@@ -63,8 +64,6 @@ from likeset.split.host import LocalMeeting, SplitParty, computing_party, opened
 from likeset.tables.profile import suspicions_in
 from likeset.tables.scan import SourceScan
 from likeset.transports.local import LocalEngine, Progress, RunResult
-from likeset.transports.nvflare.job import check_sendable
-from likeset.transports.sites import SiteSettings
 from likeset.transports.split_local import LocalSplitEngine
 from likeset.trust.shares import COMPUTE_ROLES, ComputeRole
 
@@ -437,8 +436,8 @@ def check_carried(job: Job) -> list[Notice]:
 
 
 def notes_on_size(traffic: MostTraffic) -> list[Notice]:
-    """What a consumer should know about messages that a curator's site would not take."""
-    size, most = traffic.largest_sent, SiteSettings.most_bytes
+    """What a consumer should know about messages that are larger than a letter may be."""
+    size, most = traffic.largest_sent, LARGEST_LETTER
     return [] if size <= most else [notices.large_offer(size, most)]
 
 
@@ -449,7 +448,7 @@ def plan_between(job: Job, *, secrets: RunSecrets | None = None) -> Plan:
     plan = open_plan(asked, secrets=secrets or new_draws(asked).secrets)
     names = (plan.terms.consumer, *plan.terms.owners, CURATOR, WITNESS)
     room = _ROOM + sum(len(name) + _ROOM_FOR_A_CARD for name in names)
-    check_sendable(plan.terms, room=room)  # before anything is priced, which takes long for what nobody can mean
+    check_meant(plan.terms, room=room)  # before anything is priced, which takes long for what nobody can mean
     return plan
 
 
@@ -497,7 +496,7 @@ def _sign(home: ConsumerHome, run: KeptRun, job: Job, *, identity: Identity, exp
     with SteadyLedger(home.ledger) as ledger:
         between = {"expires": expires, "run_id": secrets.token_hex(16), "cards": cards}
         terms, _ = plan.settle(ledger, draws, content=content, **between)
-    check_sendable(terms)
+    check_meant(terms)
     run.keep(
         job=job.document(),
         schema=Path(job.schema_file),
@@ -579,7 +578,6 @@ class ListedRun:
     expires: str
     mailbox: str | None
     cancelled: bool
-    jobs: int
     result: bool
 
     @property
@@ -588,7 +586,7 @@ class ListedRun:
             return "cancelled"
         if self.mailbox is not None:
             return "mailbox"
-        return f"NVFlare, {self.jobs} job{'' if self.jobs == 1 else 's'}" if self.jobs else "nothing yet"
+        return "nothing yet"
 
 
 def listed_run(run: KeptRun) -> ListedRun:
@@ -600,7 +598,6 @@ def listed_run(run: KeptRun) -> ListedRun:
         expires=terms.expires,
         mailbox=None if travel is None else travel.mailbox,
         cancelled=run.cancelled,
-        jobs=len(run.jobs),
         result=run.result.exists(),
     )
 
@@ -627,24 +624,12 @@ def mailbox_for(home: ConsumerHome, given: str | None) -> str:
 def start(run: KeptRun, mailbox: str, *, decide_within: timedelta | None = None) -> Travel:
     """Let a run whose terms are signed travel by a mailbox; asked again, as it was."""
     known = run.travel
-    if run.jobs:
-        raise InvalidArgument("run", run.name, "was submitted to NVFlare already; go on with `likeset run resume`")
     if run.cancelled:
         raise InvalidArgument("run", run.name, "was cancelled; give the job another name, and start that")
     if known is not None and known.mailbox != mailbox:
         raise InvalidArgument("--mailbox", mailbox, f"run {run.name} travels by another one already: {known.mailbox}")
     now = utc_now()
     return run.keep_travel(mailbox, decide_by=None if decide_within is None else now + decide_within, now=now)
-
-
-def check_not_by_mailbox(run: KeptRun, command: str) -> None:
-    """Refuse what is made for runs over NVFlare."""
-    if run.travel is not None:
-        reason = (
-            f"travels by mailbox, where there is nothing to {command}: `likeset run watch` and `likeset run sync` "
-            "go on where it is"
-        )
-        raise InvalidArgument("RUN", run.name, reason)
 
 
 def open_runs(home: ConsumerHome) -> list[KeptRun]:

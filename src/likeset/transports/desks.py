@@ -28,11 +28,11 @@ from likeset.errors import (
     UnfinishedRequest,
 )
 from likeset.homes.compute import ComputeFolder, ComputeRoom, ComputeRun, SplitConsumerRun
-from likeset.homes.consumer.site import consumer_by_mail
-from likeset.homes.consumer_home import ConsumerHome, KeptRun
-from likeset.homes.curator_home import SETTINGS_FILE, CuratorHome, CuratorSettings, curator_by_mail
+from likeset.homes.consumer_home import ConsumerHome, KeptRun, consumer_run
+from likeset.homes.curator_home import SETTINGS_FILE, CuratorHome, CuratorSettings, curator_run
 from likeset.homes.home import ABSTAINS, READY, WAITING
 from likeset.homes.mail import (
+    AS_IF_NOT_COME,
     IN,
     OUT,
     ConsumerRun,
@@ -50,19 +50,18 @@ from likeset.homes.mail import (
     peer_in,
     utc_now,
 )
-from likeset.homes.owner.site import NodeRun, owner_run
-from likeset.homes.owner_node import Home, OwnerNode
+from likeset.homes.owner_node import Home, NodeRun, OwnerNode, owner_run
 from likeset.homes.witness_home import WitnessHome, witness
 from likeset.protocol.party import CURATOR, ComputeState
 from likeset.protocol.split_run import NOTHING_HELD
 from likeset.protocol.terms import WITNESS, Terms
 from likeset.protocol.wire import ShareReceipts, Summary
 from likeset.split.host import environment_folder, split_python
-from likeset.transports.outcomes import Ending, SiteState
 from likeset.transports.posts import (
     MEMORY_FILE,
     Answer,
     Arrived,
+    Ending,
     EndingWords,
     KnownRun,
     Look,
@@ -73,7 +72,6 @@ from likeset.transports.posts import (
     Tally,
     last_time,
 )
-from likeset.transports.refused_letters import AS_IF_NOT_COME
 from likeset.transports.stores import Store
 from likeset.trust.cards import Card, Pin
 from likeset.trust.letters import (
@@ -126,6 +124,10 @@ class MailDesk(ABC):
     def __post_init__(self) -> None:
         self.memory = MailMemory(self.folder, self.store.address, clock=self.clock)
         self.postman = Postman(self.identity, self.store, self.memory, self.clock)
+
+    @property
+    def is_live(self) -> bool:
+        return self.store.address.startswith("courier:")
 
     def look(self) -> Look:
         """Take what came, answer it, and put right what is missing; raises as ``Desk.look``."""
@@ -820,14 +822,14 @@ def whereabouts(home: ConsumerHome, run: KeptRun) -> RunProgress:
     return progress
 
 
-def _unanswered(progress: RunProgress) -> dict[str, SiteState]:
+def _unanswered(progress: RunProgress) -> dict[str, str]:
     """Owners whose rows are not in the summary, as far as the consumer knows, and why."""
     silent = {
-        name: SiteState.ABSTAINS if state is PartyState.ABSTAINS else SiteState.NO_ANSWER
+        name: "abstains" if state is PartyState.ABSTAINS else "no answer"
         for name, state in progress.parties.items()
         if name != CURATOR and state is not PartyState.TAKES_PART
     }
-    return silent | dict.fromkeys(progress.waited_for, SiteState.NO_ANSWER)
+    return silent | dict.fromkeys(progress.waited_for, "no answer")
 
 
 def _detail(known: KnownRun | None, answers: Mapping[str, Answer]) -> str:
@@ -1557,7 +1559,7 @@ def consumer_desk(
     return ConsumerDesk(
         folder,
         store,
-        partial(consumer_by_mail, identity=identity, check_workers=check_workers),
+        partial(consumer_run, identity=identity, check_workers=check_workers),
         identity,
         clock,
         travelling=travelling,
@@ -1840,7 +1842,7 @@ def curator_desk(
     return CuratorDesk(
         folder,
         store,
-        partial(curator_by_mail, identity=identity, check_workers=check_workers),
+        partial(curator_run, identity=identity, check_workers=check_workers),
         identity,
         clock,
         patience=home.settings.patience if patience is None else patience,

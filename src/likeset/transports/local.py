@@ -4,18 +4,38 @@ Messages travel as bytes here too, so that what works in one process works betwe
 side in threads, and what those who share a ledger answer to one round is one write there. An owner who cannot answer
 (its policy, its budget, its data) abstains, and a message of an owner that the curator refuses is as if it had not
 come; the run goes on.
+
+The consumer speaks first, to the curator and to owners. After that everybody talks to the curator and hears the
+curator. An answer is one message, in its sender's own name, for the curator, and none that was taken before; an owner
+that answers otherwise fails alone.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from likeset.errors import LikesetError, RunCancelled
-from likeset.homes.mail import Answers, AtOnce, ConsumerShell, CuratorShell, Resident, take_together, utc_now
-from likeset.protocol.wire import Summary, decode
-from likeset.transports.plain_messages import PlainCurator
-from likeset.transports.pump import Parcel, Pump, Replies
-from likeset.transports.pump import Progress as Progress
+from likeset.errors import IllegalMessage, LikesetError, RunCancelled
+from likeset.homes.mail import (
+    AS_IF_NOT_COME,
+    Answers,
+    AtOnce,
+    ConsumerShell,
+    CuratorShell,
+    Resident,
+    check_not_expired,
+    take_together,
+    utc_now,
+)
+from likeset.protocol.party import CURATOR
+from likeset.protocol.wire import Message, Summary, decode
+
+Progress = Callable[[str, int, int], None]
+"""Called with (what is being waited for, how many are done, how many there are)."""
+
+_MOST_REPLIES = 1  # of a party to one message: no protocol has more
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,52 +79,141 @@ class LocalEngine:
             QuorumMissed: too few owners took part.
             RunCancelled: ``cancelled`` said so. Running again with the same ledgers resends, and draws nothing anew.
         """
-        plain = PlainCurator(curator)
-        pump = Pump(
-            plain,
-            _InProcess(owners, consumer),
-            plain.read,
-            workers=self.workers,
-            progress=self.progress,
-            cancelled=self.cancelled,
-            clock=self.clock,
-        )
-        pump.run()
+        run = _LocalRun(curator, owners, consumer)
+        check_not_expired(curator.terms, self.clock())
+        queue = deque(run.opening())
+        with ThreadPoolExecutor(max_workers=self.workers) as pool:
+            # With one at a time, a thread would cost more than a small answer does.
+            at_once: AtOnce = pool.map if self.workers > 1 else map
+            while consumer.party.summary is None:
+                if self.cancelled is not None and self.cancelled():
+                    raise RunCancelled(
+                        f"run {curator.terms.run} was cancelled; it can be resumed with the same ledgers"
+                    )
+                if not queue:
+                    queue.extend(run.give_up_waiting())
+                    if not queue:
+                        break
+                    continue
+                batch = _front(queue, owners)
+                if batch:
+                    queue.extend(run.ask(batch, at_once))
+                    continue
+                message = queue.popleft()
+                if message.receiver == CURATOR:
+                    queue.extend(run.tell_curator(message))
+                    if self.progress is not None:
+                        total = len(curator.terms.owners)
+                        self.progress("owners", total - len(curator.waiting_for), total)
+                elif message.receiver == curator.terms.consumer:
+                    queue.extend(run.received(consumer.take(message), message.receiver))
         summary = consumer.party.summary
         if summary is None:
             raise RunCancelled(f"run {curator.terms.run} ended without a summary")
-        return RunResult(summary, pump.messages, pump.bytes_sent, pump.failures)
+        return RunResult(summary, run.messages, run.bytes_sent, run.failures)
 
 
-@dataclass(frozen=True)
-class _InProcess:
-    parties: Mapping[str, Resident]
+@dataclass
+class _LocalRun:
+    """Checks and counts what the parties of one run say."""
+
+    curator: CuratorShell
+    owners: Mapping[str, Resident]
     consumer: ConsumerShell
+    messages: int = 0
+    bytes_sent: int = 0
+    failures: dict[str, str] = field(default_factory=dict)
+    _taken: set[bytes] = field(default_factory=set)  # digests of messages that the curator took
+    _said: set[bytes] = field(default_factory=set)  # and of those that it wrote
 
-    @property
-    def owners(self) -> Collection[str]:
-        return self.parties.keys()
+    def opening(self) -> list[Message]:
+        """What the consumer says first: one message to the curator, and at most one to each owner."""
+        name, owners = self.curator.terms.consumer, self.curator.terms.owners
+        messages = [_travelled(message) for message in self.consumer.start()]
+        receivers = [message.receiver for message in messages]
+        if len(set(receivers)) < len(receivers) or not {CURATOR} <= set(receivers) <= {CURATOR, *owners}:
+            raise IllegalMessage(f"{name} must begin with one message to the curator and at most one to each owner")
+        if any(message.sender != name for message in messages):
+            raise IllegalMessage(f"{name} spoke in another party's name")
+        # The curator hears it first: it is to wait for owners when the first of them answers.
+        return self._counted(sorted(messages, key=lambda message: message.receiver != CURATOR))
 
-    @property
-    def done(self) -> bool:
-        return self.consumer.party.summary is not None
+    def received(self, replies: Sequence[Message], sender: str) -> list[Message]:
+        if len(replies) > _MOST_REPLIES:
+            raise IllegalMessage(f"{sender} sent {len(replies)} messages where at most {_MOST_REPLIES} may come")
+        messages = [_travelled(message) for message in replies]
+        if any(message.sender != sender for message in messages):
+            raise IllegalMessage(f"{sender} spoke in another party's name")
+        if any(message.receiver != CURATOR for message in messages):
+            # Carried on, it would be refused there, and the blame would be the receiver's.
+            raise IllegalMessage(f"{sender} wrote to somebody else than the curator")
+        return self._counted(messages)
 
-    def start(self) -> Sequence[bytes]:
-        return [message.data for message in self.consumer.start()]
+    def ask(self, batch: Sequence[Message], at_once: AtOnce) -> Iterable[Message]:
+        answered = take_together([(self.owners[message.receiver], message) for message in batch], at_once=at_once)
+        for message, answers in zip(batch, answered, strict=True):
+            yield from self._answered(message.receiver, answers)
 
-    def ask_all(self, parcels: Sequence[Parcel], at_once: AtOnce) -> Iterable[Replies]:
-        asked = [(self.parties[parcel.recipient], decode(parcel.data)) for parcel in parcels]
-        return [_bytes_of(answers) for answers in take_together(asked, at_once=at_once)]
+    def _answered(self, owner: str, answers: Answers) -> list[Message]:
+        try:
+            if isinstance(answers, LikesetError):
+                raise IllegalMessage(str(answers)) from answers
+            return self.received(answers, owner)
+        except AS_IF_NOT_COME as error:
+            # What follows from the first failure explains less.
+            self.failures.setdefault(owner, str(error))
+            return self._said_by_curator(self.curator.give_up(owner))
 
-    def hand_over(self, data: bytes) -> Sequence[bytes]:
-        return [reply.data for reply in self.consumer.take(decode(data))]
+    def tell_curator(self, message: Message) -> list[Message]:
+        """What the curator says to a message; one of an owner that it refuses does not stop the run."""
+        digest = hashlib.sha256(message.data).digest()
+        try:
+            if digest in self._taken:
+                # The curator would say again what it said then, to all: an owner could go round in circles for ever.
+                raise IllegalMessage(f"{message.sender} sent a message again that was taken before")
+            replies = self.curator.take(message)
+        except AS_IF_NOT_COME as error:
+            if message.sender not in self.curator.terms.owners:
+                raise
+            self.failures.setdefault(message.sender, str(error))
+            return []
+        self._taken.add(digest)
+        return self._said_by_curator(replies)
 
-    def give_back(self, writer: str, data: bytes) -> None: ...
+    def give_up_waiting(self) -> list[Message]:
+        """Nobody has anything to say and the curator still waits: those owners will never answer."""
+        return [
+            message
+            for owner in sorted(self.curator.waiting_for)
+            for message in self._said_by_curator(self.curator.give_up(owner))
+        ]
+
+    def _said_by_curator(self, messages: Sequence[Message]) -> list[Message]:
+        """What the curator says, once: an old message gets the old replies again, round and round."""
+        new = []
+        for message in map(_travelled, messages):
+            digest = hashlib.sha256(message.data).digest()
+            if digest not in self._said:
+                self._said.add(digest)
+                new.append(message)
+        return self._counted(new)
+
+    def _counted(self, messages: list[Message]) -> list[Message]:
+        self.messages += len(messages)
+        self.bytes_sent += sum(len(message.data) for message in messages)
+        return messages
 
 
-def _bytes_of(answers: Answers) -> Replies:
-    """Replies as they travel; what cannot be written down is no reply."""
-    try:
-        return answers if isinstance(answers, LikesetError) else [reply.data for reply in answers]
-    except LikesetError as error:
-        return error
+def _travelled(message: Message) -> Message:
+    """A message as its receiver reads it from bytes; those stay with it."""
+    arrived = decode(message.data)
+    arrived.__dict__["data"] = message.data
+    return arrived
+
+
+def _front(queue: deque[Message], owners: Mapping[str, Resident]) -> list[Message]:
+    """The messages at the front of the queue that go to different owners: they can be answered side by side."""
+    batch: dict[str, Message] = {}
+    while queue and (receiver := queue[0].receiver) in owners and receiver not in batch:
+        batch[receiver] = queue.popleft()
+    return list(batch.values())

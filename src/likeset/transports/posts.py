@@ -8,20 +8,40 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, Self
 
 from likeset.errors import BadDocument, LedgerUnavailable, PostTrouble
-from likeset.homes.mail import OUT, Identity, check_remembered, utc_now
+from likeset.homes.mail import LARGEST_LETTER, OUT, Identity, check_remembered, utc_now
 from likeset.ledger.sqlite_file import Layout, SqliteFile
 from likeset.text import harmless
-from likeset.transports.outcomes import Ending
-from likeset.transports.sites import SiteSettings
 from likeset.transports.stores import Store, StoredFile
 from likeset.trust.cards import Card
 from likeset.trust.letters import PairKeys, Post, PostKind, file_name, is_post_size, size_of_post
 
 NOTHING_NEW = "nothing new"
+
+
+class Ending(StrEnum):
+    """How a run ended; its value is what people read."""
+
+    DONE = "done"
+    """The consumer has its summary."""
+
+    CANCELLED = "cancelled"
+    QUORUM_MISSED = "quorum missed"
+    TERMS_EXPIRED = "terms expired"
+    NOT_CURATED = "not curated"
+    """The curator lacks something public that the terms name."""
+
+    UNFINISHED = "unfinished"
+    """The curator has a charge without a draw, and draws nothing again."""
+
+    NOT_COMPUTED = "not computed"
+    """In a split run: the compute parties did not come to an end together."""
+
+    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +105,10 @@ def _letters(count: int) -> str:
 
 class Desk(Protocol):
     """A home at one mailbox. One thread at a time; several processes of one home take turns."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether letters come within less than a second."""
 
     def look(self) -> Look:
         """Take what came, answer it, and put right what is missing.
@@ -801,7 +825,7 @@ class Postman:
 
     def _check_own(self, card: Card, folder: str, files: Iterable[StoredFile]) -> None:
         """What lies where this home writes and is not known to be there: is it this home's own?"""
-        taken, opened, left = self.memory.taken(folder), 0, size_of_post(SiteSettings.most_bytes)
+        taken, opened, left = self.memory.taken(folder), 0, size_of_post(LARGEST_LETTER)
         for file in files:
             if file.name in taken or not is_post_size(file.size) or opened == _MOST_OWN_OPENED:
                 continue

@@ -15,8 +15,7 @@ from likeset.errors import LikesetError, QuorumMissed, RunCancelled
 from likeset.homes.mail import ComputeShell, Resident, SplitConsumerShell, check_not_expired, utc_now
 from likeset.protocol.split_run import NOTHING_HELD, ComputeInputs, OpenedSlots
 from likeset.protocol.wire import Message, decode
-from likeset.transports.local import RunResult
-from likeset.transports.pump import Progress
+from likeset.transports.local import Progress, RunResult
 from likeset.trust.shares import ComputeRole
 
 LocalComputation = Callable[[Mapping[ComputeRole, ComputeInputs]], OpenedSlots]

@@ -172,13 +172,17 @@ def is_file_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
+def is_folder_name(name: str) -> bool:
+    return _FOLDER.fullmatch(name) is not None
+
+
 def _check_place(folder: str, name: str | None = None) -> None:
     """Refuse names that could lead elsewhere.
 
     Raises:
         InvalidArgument: not a folder's name, or not a file's.
     """
-    if _FOLDER.fullmatch(folder) is None:
+    if not is_folder_name(folder):
         raise InvalidArgument("folder", folder, "the name of a pair's folder has 32 letters of base32")
     if name is not None and not is_file_name(name):
         raise InvalidArgument("name", name, "the name of a file is a digest of 64 hexadecimal digits")
@@ -232,7 +236,8 @@ def open_store(url: str) -> Store:
     """The store at an address; nothing is opened or connected before its first use.
 
     Args:
-        url: a folder's path or ``file:///folder``, ``sftp://user@host:port/folder`` or ``s3://bucket/prefix``.
+        url: a folder's path or ``file:///folder``, ``sftp://user@host:port/folder``, ``s3://bucket/prefix`` or
+            ``courier:///folder``.
 
     Raises:
         InvalidArgument: it is none of these, has a password in it, or needs a part that is not installed.
@@ -250,23 +255,24 @@ def open_store(url: str) -> Store:
         )
     if parts.query or parts.fragment:
         raise InvalidArgument("mailbox", url, "may have no ? or # in it; settings come from the environment")
-    if parts.scheme == "file":
+    if parts.scheme in ("file", "courier"):
         if parts.hostname not in (None, "localhost"):
-            raise InvalidArgument("mailbox", url, "names a machine; mount its share, and write file:///folder")
-        return _directory(url, Path(unquote(parts.path)))
+            reason = f"names a machine; mount its share, and write {parts.scheme}:///folder"
+            raise InvalidArgument("mailbox", url, reason)
+        kind = CourierStore if parts.scheme == "courier" else DirectoryStore
+        return _directory(url, Path(unquote(parts.path)), kind)
     return _distant_store(url, parts)
 
 
-def _directory(url: str, folder: Path) -> Store:
-
+def _directory(url: str, folder: Path, kind: "type[DirectoryStore | CourierStore] | None" = None) -> Store:
     if "\0" in url or not url:
         raise InvalidArgument("mailbox", url, "is no folder; write its path")
-    return DirectoryStore(Path(os.path.normpath(folder.absolute())))
+    return (kind or DirectoryStore)(Path(os.path.normpath(folder.absolute())))
 
 
 def _distant_store(url: str, parts: SplitResult) -> Store:
     if parts.scheme not in ("sftp", "s3"):
-        reason = f"{parts.scheme}:// is not known; use a folder's path, file://, sftp:// or s3://"
+        reason = f"{parts.scheme}:// is not known; use a folder's path, file://, sftp://, s3:// or courier://"
         raise InvalidArgument("mailbox", url, reason)
     if not parts.hostname:
         raise InvalidArgument("mailbox", url, "names no host or bucket; write sftp://user@host/folder or s3://bucket")
@@ -422,6 +428,59 @@ class DirectoryStore(CheckedStore):
             return MailboxTrouble(self.address, _DENIED if isinstance(error, PermissionError) else _NO_ANSWER)
         # Whoever writes to this folder may have caused it, for example by a lease on a file, and the others are heard.
         return PostTrouble(self.address, _ONE_PLACE.get(number, f"a folder or file there: {os.strerror(number)}"))
+
+
+WANTED = "wanted"
+"""In ``out/`` of a courier's folder: an empty file for each folder that the home reads, by its name."""
+
+
+class CourierStore(CheckedStore):
+    """The home's side of a courier (``transports.courier``): two directories, each of which one user writes.
+
+    A folder that this home writes lies in ``out/``. All others are looked for in ``in/``, and asked for once.
+
+    Args:
+        folder: with the directories ``out`` and ``in``, as an absolute path.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._out, self._in = DirectoryStore(folder / "out"), DirectoryStore(folder / "in")
+        self._wanted: set[str] = set()
+
+    @property
+    def address(self) -> str:
+        return self._folder.as_uri().replace("file:", "courier:", 1)
+
+    def _list(self, folder: str) -> Listing:
+        return self._place_of(folder).list(folder)
+
+    def _read(self, folder: str, name: str, most_bytes: int) -> bytes:
+        return self._place_of(folder).read(folder, name, most_bytes=most_bytes)
+
+    def _write(self, folder: str, name: str, data: bytes) -> None:
+        self._out.write(folder, name, data)
+
+    def _remove(self, folder: str, name: str) -> None:
+        self._out.remove(folder, name)
+
+    def close(self) -> None: ...
+
+    def _place_of(self, folder: str) -> DirectoryStore:
+        if (self._folder / "out" / folder).is_dir():
+            return self._out
+        if folder not in self._wanted:
+            modes = Modes.under((self._folder / "out").stat().st_mode)
+            place = self._folder / "out" / WANTED
+            if not place.is_dir():
+                place.mkdir(exist_ok=True)
+                place.chmod(modes.folder)
+            (place / folder).touch()
+            self._wanted.add(folder)
+        return self._in
+
+    def _known_trouble(self, error: Exception) -> MailboxTrouble | None:
+        return self._out._known_trouble(error)
 
 
 def _described(entry: os.DirEntry[str]) -> StoredFile | None:

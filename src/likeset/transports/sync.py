@@ -17,6 +17,9 @@ SHORTEST = 1.0
 LONGEST = 60.0
 """Seconds between two looks when nothing has come for a while."""
 
+LIVE_SHORTEST, LIVE_LONGEST = 0.05, 2.0
+"""The same where a mailbox is live: two directories of this machine, which a courier fills as letters come."""
+
 _GROWTH = 1.5
 
 Tell = Callable[[str], None]
@@ -96,13 +99,15 @@ def serve(
         tell: told notes and troubles.
         looked: told what came of all desks together, each time.
         troubled: told each trouble, each time.
-        shortest: seconds of the first pause.
-        longest: seconds that no pause passes.
+        shortest: seconds of the first pause; shorter if a mailbox is live.
+        longest: seconds that no pause passes; likewise.
         clock: tells the time.
 
     Raises:
         HomeRestored: this home was put back from an old copy, and does nothing more.
     """
+    if any(desk.is_live for desk in desks):
+        shortest, longest = min(shortest, LIVE_SHORTEST), min(longest, LIVE_LONGEST)
     troubles, pause = _Troubles(tell), shortest
     while not stop.is_set():
         looks = []

@@ -13,12 +13,12 @@ from test_mail_meddling import begun, leave
 from test_mail_runs import check_done, receipts_written
 
 from likeset.errors import MailboxTrouble, PostTrouble
-from likeset.homes.curator_home import curator
-from likeset.homes.mail import end_of
+from likeset.homes.curator_home import curator_run
+from likeset.homes.mail import CuratorShell, end_of
 from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import SealedCurator
 from likeset.run.runs import collect
-from likeset.transports.outcomes import Ending
+from likeset.transports.posts import Ending
 from likeset.transports.stores import Listing, StoredFile, time_of
 from likeset.trust.letters import POST_STEP, file_name
 
@@ -349,7 +349,9 @@ def test_the_curator_draws_folds_with_a_secret_that_it_has_again_after_a_restart
     homes = homes_in(tmp_path)
 
     def fold_key() -> int:
-        party = curator(homes.run.invitation, CURATOR, homes.folder(CURATOR)).resident.party
+        seat = curator_run(homes.run.invitation, CURATOR, homes.folder(CURATOR)).resident
+        assert isinstance(seat, CuratorShell)
+        party = seat.party
         assert isinstance(party, SealedCurator)
         assert party._fold_key is not None
         return party._fold_key

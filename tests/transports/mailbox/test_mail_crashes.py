@@ -8,7 +8,7 @@ from kill_world import CONSUMER
 from mail_homes import Crash, MailHomes, copy_of, counted, homes_in
 
 from likeset.protocol.party import CURATOR
-from likeset.transports.outcomes import Ending
+from likeset.transports.posts import Ending
 
 JOBS: dict[str, dict[str, Any]] = {
     "sealed": {},

@@ -16,8 +16,7 @@ from test_mail_runs import check_done
 from likeset.errors import HomeRestored, MailboxTrouble
 from likeset.homes.home import WAITING
 from likeset.protocol.party import CURATOR
-from likeset.transports.outcomes import Ending
-from likeset.transports.posts import MOST_OPENED, MOST_UNREAD, OLDEST
+from likeset.transports.posts import MOST_OPENED, MOST_UNREAD, OLDEST, Ending
 from likeset.trust.letters import POST_STEP, Post, PostKind, file_name
 
 SIZE = POST_STEP + 16

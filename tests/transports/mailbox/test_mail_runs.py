@@ -16,7 +16,7 @@ from likeset.homes.mail import RECEIPT, Identity
 from likeset.homes.owner_node import OwnerNode, kept_receipt
 from likeset.protocol.party import CURATOR
 from likeset.transports.desks import PartyState
-from likeset.transports.outcomes import Ending
+from likeset.transports.posts import Ending
 
 STATES = PartyState.UNHEARD, PartyState.DECIDES, PartyState.TAKES_PART, PartyState.ABSTAINS
 UNHEARD, DECIDES, TAKES_PART, ABSTAINS = STATES

@@ -21,6 +21,7 @@ class ScriptedDesk:
 
     script: list[Look | Exception]
     looks: int = 0
+    is_live: bool = False
 
     def look(self) -> Look:
         self.looks += 1

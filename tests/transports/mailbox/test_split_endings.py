@@ -18,8 +18,7 @@ from likeset.protocol.split_run import make_compute_party
 from likeset.protocol.terms import WITNESS
 from likeset.split.links import RunCertificate
 from likeset.transports.desks import ComputingDesk, SplitRuns
-from likeset.transports.outcomes import Ending
-from likeset.transports.posts import EndingWords
+from likeset.transports.posts import Ending, EndingWords
 from likeset.trust import shares
 from likeset.trust.letters import Post, file_name
 from likeset.trust.shares import Words, split_words

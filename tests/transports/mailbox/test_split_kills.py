@@ -25,7 +25,7 @@ from likeset.ledger.ledger import Ledger
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS
 from likeset.transports.desks import progress_of
-from likeset.transports.outcomes import Ending
+from likeset.transports.posts import Ending
 
 pytestmark = [
     pytest.mark.slow,

@@ -24,7 +24,7 @@ from likeset.protocol.terms import WITNESS
 from likeset.run.runs import collect
 from likeset.tables.records import DeclaredRecords
 from likeset.transports.desks import PartyState
-from likeset.transports.outcomes import Ending
+from likeset.transports.posts import Ending
 from likeset.trust.letters import letter_in
 from likeset.trust.shares import ComputeRole
 

@@ -17,7 +17,7 @@ from likeset.protocol.split_run import ComputeInputs, ComputeParty
 from likeset.protocol.terms import WITNESS
 from likeset.split.host import Opening
 from likeset.transports.desks import SplitRuns
-from likeset.transports.outcomes import Ending
+from likeset.transports.posts import Ending
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from likeset.protocol.split_run import ComputeInputs, OpenedSlots
 from likeset.protocol.terms import WITNESS
 from likeset.split.host import PYTHON_VARIABLE
 from likeset.transports.desks import SplitRuns
-from likeset.transports.outcomes import Ending
+from likeset.transports.posts import Ending
 from likeset.trust.shares import COMPUTE_ROLES, ComputeRole
 
 pytestmark = [pytest.mark.slow, needs_engine]

@@ -20,11 +20,16 @@ NAME = hashlib.sha256(DATA).hexdigest()
 LARGE = bytes(range(256)) * 4096
 
 
-@pytest.fixture(scope="module", params=["directory", "sftp", "s3"])
+@pytest.fixture(scope="module", params=["directory", "courier", "sftp", "s3"])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MailServer]:
     folder: Path = tmp_path_factory.mktemp("server")
     if request.param == "directory":
         yield MailServer(str(folder))
+        return
+    if request.param == "courier":
+        for name in ("out", "in"):
+            (folder / name).mkdir()
+        yield MailServer(f"courier://{folder}")
         return
     with ssh_server(folder) if request.param == "sftp" else s3_server() as running, mail_environment(running):
         yield running

@@ -34,12 +34,12 @@ COMMANDS = {
         "Bound every mechanism's epsilon from below by observation, and compare it with the claim.",
     ),
     "card": ("card:card", "Cards: who this home is, and which other parties a person here knows."),
+    "courier": ("courier:courier", "Let NVFlare carry letters: settle the start-up kits of its sites."),
     "curator": ("party:curator", "The curator's own side: schemas, letters."),
     "ledger": ("ledger:ledger", "Budgets over all runs: what each view may learn, and has learned."),
     "owner": ("owner:owner", "An owner's own side: policy, approvals, what left, budgets."),
     "run": ("run:run", "Runs between organisations, from the consumer's side."),
     "schema": ("schema:schema", "Declared columns: draft a schema, look at it, check files against it."),
-    "site": ("site:site", "Connect a node to NVFlare: settle its start-up kit."),
     "split": ("party:split", "The split curator's workers: their environment."),
     "witness": (
         "party:witness",

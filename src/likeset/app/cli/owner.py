@@ -166,18 +166,16 @@ def remove(name: DataSet, *, by: By = None, node: NodePath = HERE, as_json: Json
 def check(
     *,
     node: NodePath = HERE,
-    kit: Annotated[Path | None, typer.Option(help="NVFlare start-up kit whose certificates to look at.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Look at everything before the first run: policy, data, disk, certificates, clock. Exit code 1 unless ready.
+    """Look at everything before the first run: policy, data, disk, clock. Exit code 1 unless ready.
 
     The state is `ready`, `not set up yet` if nothing is wrong but something is still to be done, or `not ready`.
 
     Example: `likeset owner check --node st-mary`
     """
-    certificates = tuple(sorted((kit / "startup").glob("*.crt"))) if kit else ()
     with opened_node(node) as opened:
-        findings = review.checkup(opened, certificates=certificates)
+        findings = review.checkup(opened)
     faults = [finding for finding in findings if not finding.ok]
     state = "ready" if not faults else "not set up yet" if all(fault.to_do for fault in faults) else "not ready"
     document = {

@@ -1,6 +1,5 @@
 """``likeset run``: the consumer's side of runs between organisations."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -33,7 +32,7 @@ from likeset.app.cli.party import (
 from likeset.app.lazy import lazy_imports
 from likeset.app.report import render
 from likeset.display import JsonFlag, complain, emit, literal, show_notes, show_table, stderr, stdout
-from likeset.errors import BudgetExceeded, InvalidArgument, LikesetError, NoAnswer, UnfinishedRequest
+from likeset.errors import BudgetExceeded, InvalidArgument, LikesetError
 
 with lazy_imports():
     from likeset.app.cli import match as screens
@@ -41,10 +40,9 @@ with lazy_imports():
     from likeset.protocol import notices
     from likeset.run import job as jobs
     from likeset.run import plan as plans
-    from likeset.run import runs, submission, words
+    from likeset.run import runs, words
     from likeset.transports import desks, stores
     from likeset.transports import sync as mailboxes
-    from likeset.transports.nvflare import quiet_client
 
 if TYPE_CHECKING:
     from likeset.transports.posts import Desk, Look
@@ -56,8 +54,6 @@ RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run, as the job
 JobPath = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job.", show_default=False)]
 Days = Annotated[int, typer.Option(min=1, max=3650, help="For how many days owners may take part.")]
 
-_SECONDS_WITHOUT_SERVER = 300.0
-_SECONDS_BETWEEN_LOOKS = 1.5
 _LONGEST_PAUSE = 10.0  # somebody looks at the screen
 
 
@@ -67,10 +63,6 @@ def init(
     *,
     name: Annotated[str, typer.Option(help="The consumer's name, as it stands in terms.", show_default=False)],
     mailbox: MailboxOption = None,
-    kit: Annotated[
-        Path | None, typer.Option(help="For runs over NVFlare: start-up kit of the user who submits.")
-    ] = None,
-    user: Annotated[str, typer.Option(help="That user's name, as provisioned.")] = "",
     listen: ListenOption = "",
     reach_at: ReachOption = "",
     as_json: JsonFlag = False,
@@ -79,18 +71,8 @@ def init(
 
     Example: `likeset run init clinic --name new-clinic --mailbox file:///mnt/share`
     """
-    if kit is not None and not (kit / "startup").is_dir():
-        raise InvalidArgument("--kit", kit, "is no start-up kit: it has no folder startup")
-    if (kit is None) != (not user):
-        raise InvalidArgument("--user", user or "none", "goes with --kit: give both, or none for runs by mailbox")
     home = consumer_home.make_consumer_home(
-        folder,
-        name=name,
-        kit="" if kit is None else str(kit.resolve()),
-        user=user,
-        mailboxes=mailbox or (),
-        listen=listen,
-        reach_at=reach_at,
+        folder, name=name, mailboxes=mailbox or (), listen=listen, reach_at=reach_at
     )
     document = {"home": str(home.folder), "name": name, "card": home.card().fingerprint}
     emit(document, as_json=as_json, notes=[f"give others its card, {home.card_file}, to pin"])
@@ -101,22 +83,6 @@ def opened_home(folder: Path) -> "consumer_home.ConsumerHome":
     home = consumer_home.ConsumerHome(folder)
     _ = home.connection
     return home
-
-
-def engine_of(home: "consumer_home.ConsumerHome") -> "submission.Engine":
-    """How a consumer submits to NVFlare.
-
-    Raises:
-        InvalidArgument: it has no start-up kit.
-    """
-    connection = home.connection
-    if not connection.kit:
-        reason = (
-            "has no start-up kit of NVFlare (kit: and user: in consumer.yaml); without one runs travel by mailbox: "
-            "likeset run start"
-        )
-        raise InvalidArgument("--home", home.folder, reason)
-    return quiet_client.QuietEngine(Path(connection.kit), connection.user)
 
 
 def invited(job: Path, days: int, home: "consumer_home.ConsumerHome") -> "consumer_home.KeptRun":
@@ -264,16 +230,20 @@ def watch(
     Example: `likeset run watch sepsis-2026-07 --home clinic`
     """
     consumer = opened_home(home)
-    kept_run = consumer.known(name)
-    if kept_run.travel is not None:
-        _watch_mail(consumer, kept_run, home, once=once, as_json=as_json)
-    else:
-        _watch_engine(consumer, kept_run, home, once=once, as_json=as_json)
+    _watch_mail(consumer, _started(consumer, name)[0], home, once=once, as_json=as_json)
+
+
+def _started(home: "consumer_home.ConsumerHome", name: str) -> "tuple[consumer_home.KeptRun, str]":
+    """A run that travels, and its mailbox."""
+    kept_run = home.known(name)
+    if kept_run.travel is None:
+        raise InvalidArgument("RUN", name, "was not started yet; do so with `likeset run start`")
+    return kept_run, kept_run.travel.mailbox
 
 
 @dataclass(frozen=True)
 class _Status:
-    """What the watch screen shows of a run, whichever way it travels."""
+    """What the watch screen shows of a run."""
 
     run: str
     headline: str
@@ -289,14 +259,9 @@ class _Status:
 _MARKS = {
     "has not got the terms": "[dim]○[/]",
     "decides": "[yellow]●[/]",
-    "waiting": "[yellow]●[/]",
     "takes part": "[green]✓[/]",
     "has answered": "[green]✓[/]",
-    "done": "[green]✓[/]",
     "does not take part": "[dim]○[/]",
-    "abstains": "[dim]○[/]",
-    "no answer": "[red]✗[/]",
-    "refused": "[red]✗[/]",
 }
 
 
@@ -370,57 +335,13 @@ def _watch_mail(
     _emit_watched(document, home, verb, f"run {kept.name}: {why}" if failed else "", as_json=as_json)
 
 
-def _watch_engine(
-    consumer: "consumer_home.ConsumerHome", kept: "consumer_home.KeptRun", home: Path, *, once: bool, as_json: bool
-) -> None:
-    """A run over NVFlare; a server that does not answer for a while may come back."""
-    with engine_of(consumer) as engine:
-        found = _follow(kept, engine, once=once, quiet=as_json)
-        if found.is_done:
-            submission.ending_of(kept, engine)
-    failed = not (found.is_done or found.is_open)
-    why = submission.obstacle(kept, found.ending) if failed else None
-    document: dict[str, Any] = {"run": kept.name, "state": found.stage, "detail": found.detail, "sites": found.sites}
-    document["obstacle"] = None if why is None else why.document()
-    text = f"run {kept.name}: {found.text} {found.before_resuming}".strip() if why is None else why.text
-    resumable = failed and why is None and found.is_resumable
-    verb = "report" if found.is_done else "resume" if resumable else "" if failed else "watch"
-    _emit_watched(document, home, verb, text if failed else "", as_json=as_json)
-
-
 def _emit_watched(document: dict[str, Any], home: Path, verb: str, complaint: str, *, as_json: bool) -> None:
     def view() -> None:
         if complaint:
             complain(complaint)
 
-    again = verb and (not complaint or verb == "resume")
-    hint = at_home(home, "likeset", "run", verb, document["run"]) if again else ()
+    hint = () if complaint else at_home(home, "likeset", "run", verb, document["run"])
     emit(document, as_json=as_json, view=view, next_step=hint, ok=not (complaint or document.get("troubles")))
-
-
-def _follow(
-    kept: "consumer_home.KeptRun", engine: "submission.Engine", *, once: bool, quiet: bool
-) -> "submission.Whereabouts":
-    """Look at a run over NVFlare until it has ended, and show what changes."""
-    stages, last, heard = submission.Stage, None, time.monotonic()
-    first = _Status(kept.name, str(stages.STARTING), {})
-    with _screen(first, live=stdout.is_terminal and not once, quiet=quiet) as show:
-        while True:
-            try:
-                found = submission.look(kept, engine)
-                heard = time.monotonic()
-            except NoAnswer:
-                if once or time.monotonic() - heard > _SECONDS_WITHOUT_SERVER:
-                    raise
-                found = submission.Whereabouts(stages.AWAY, {} if last is None else last.sites)
-            if last is not None and found.stage is stages.STARTING and last.stage not in (stages.STARTING, stages.AWAY):
-                found = submission.Whereabouts(stages.CLOSING, last.sites)
-            if found != last:
-                show(_Status(kept.name, found.text, {site: str(state) for site, state in found.sites.items()}))
-            last = found
-            if once or not found.is_open:
-                return found
-            time.sleep(_SECONDS_BETWEEN_LOOKS)
 
 
 @contextmanager
@@ -458,13 +379,10 @@ def collect(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) 
     Example: `likeset run collect sepsis-2026-07 --home clinic`
     """
     consumer = opened_home(home)
-    kept_run = consumer.known(name)
-    travel = kept_run.travel
-    if travel is None:
-        raise InvalidArgument("RUN", name, "does not travel by mailbox; see `likeset run watch`, and then `run report`")
+    kept_run, mailbox = _started(consumer, name)
     troubles: list[LikesetError] = []
     if not kept_run.summary_path.exists() and not kept_run.cancelled:
-        with consumer_desks(consumer, travel.mailbox) as opened:
+        with consumer_desks(consumer, mailbox) as opened:
             _, troubles = mailboxes.look_once(opened)
     progress = desks.whereabouts(consumer, kept_run)
     if kept_run.summary_path.exists():
@@ -484,22 +402,18 @@ def collect(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) 
 
 @run.command()
 def cancel(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """Stop a run. What was drawn is kept and stays charged. Over NVFlare the run can be resumed.
+    """Stop a run for good. What was drawn is kept and stays charged.
 
-    A run by mailbox ends here for good: what nobody has read is taken back, and nothing more is posted. Owners who have
-    the terms keep them until they end.
+    What nobody has read is taken back, and nothing more is posted. Owners who have the terms keep them until they end.
 
     Example: `likeset run cancel sepsis-2026-07 --home clinic`
     """
     consumer = opened_home(home)
-    kept_run, troubles, notes = consumer.known(name), list[LikesetError](), list[str]()
-    if kept_run.travel is not None:
-        runs.cancel(kept_run)
-        with consumer_desks(consumer, kept_run.travel.mailbox) as opened:
-            _, troubles = mailboxes.look_once(opened)  # takes back what nobody has read
-        notes = [f"nobody is told; for owners who have the terms it ends with them, on {kept_run.terms.expires}"]
-    else:
-        engine_of(consumer).cancel(kept_run.last_job())
+    kept_run, mailbox = _started(consumer, name)
+    runs.cancel(kept_run)
+    with consumer_desks(consumer, mailbox) as opened:
+        _, troubles = mailboxes.look_once(opened)  # takes back what nobody has read
+    notes = [f"nobody is told; for owners who have the terms it ends with them, on {kept_run.terms.expires}"]
     if troubles:
         notes.append(f"take the rest back later with: {' '.join(at_home(home, 'likeset run sync'))}")
     document = {"run": name, "cancelled": True, "troubles": [str(trouble) for trouble in troubles]}
@@ -572,71 +486,3 @@ def of_consumer(
         return
     where = server.Listen(port=port)
     serve_console(consumer.consumer_console(opened_home(home), where), open_it=open_it, as_json=as_json)
-
-
-@run.command()
-def sites(
-    job: JobPath,
-    *,
-    seconds: Annotated[float, typer.Option(min=0, help="How long to wait for those that are not there.")] = 0.0,
-    home: HomePath = HERE,
-    as_json: JsonFlag = False,
-) -> None:
-    """Are all sites of a job connected to NVFlare? Exit code 1 if one is not.
-
-    Example: `likeset run sites job.yaml --seconds 60 --home clinic`
-    """
-    wanted, engine = jobs.Job.load(job), engine_of(opened_home(home))
-    end, presence = time.monotonic() + seconds, dict.fromkeys((wanted.consumer, *wanted.owners), False)
-    while True:
-        last = time.monotonic() >= end
-        try:
-            there = engine.connected_sites()
-        except LikesetError:
-            if last:
-                raise
-        else:
-            presence = {name: name in there for name in presence}
-        if last or all(presence.values()):
-            break
-        time.sleep(_SECONDS_BETWEEN_LOOKS)
-    emit({"connected": presence}, as_json=as_json, ok=all(presence.values()))
-
-
-@run.command()
-def submit(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """Submit a job to NVFlare. Owners decide by themselves; follow it with `likeset run watch`.
-
-    Example: `likeset run submit job.yaml --home clinic`
-    """
-    consumer = opened_home(home)
-    engine = engine_of(consumer)
-    kept_run = invited(job, days, consumer)
-    runs.check_not_by_mailbox(kept_run, "submit")
-    if kept_run.jobs:
-        raise InvalidArgument("run", kept_run.name, "was submitted already; go on with `likeset run resume`")
-    _submit(kept_run, engine, home, as_json=as_json)
-
-
-@run.command()
-def resume(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """Submit a run over NVFlare that was interrupted again: what was drawn is sent again, and nothing is drawn anew.
-
-    Example: `likeset run resume sepsis-2026-07 --home clinic`
-    """
-    consumer = opened_home(home)
-    consumer.check_able_to_write()
-    kept_run = consumer.known(name)
-    runs.check_not_by_mailbox(kept_run, "resume")
-    engine = engine_of(consumer)
-    found = submission.look(kept_run, engine) if kept_run.jobs else None
-    if found is not None and found.is_open:
-        raise InvalidArgument("RUN", name, f"is {found.text}; there is nothing to resume")
-    if (why := submission.obstacle(kept_run, None if found is None else found.ending)) is not None:
-        raise UnfinishedRequest(why.text)
-    _submit(kept_run, engine, home, as_json=as_json)
-
-
-def _submit(kept_run: "consumer_home.KeptRun", engine: "submission.Engine", home: Path, *, as_json: bool) -> None:
-    document = {"run": kept_run.name, "job": submission.submit(kept_run, engine), "digest": kept_run.terms.digest}
-    emit(document, as_json=as_json, next_step=at_home(home, "likeset", "run", "watch", kept_run.name))

@@ -57,7 +57,7 @@ _EXAMPLES = 5
 _ROWS_SHOWN = 50
 _MOST_TEXT = 200_000
 _DONE: dict[Choice, str] = {"approve": "approved", "deny": "denied", "withdraw": "withdrawn"}
-_LISTS = ("consumers", "purposes", "columns", "curators", "witnesses", "mailboxes", "accept_unproven", "certificates")
+_LISTS = ("consumers", "purposes", "columns", "curators", "witnesses", "mailboxes", "accept_unproven")
 _NUMBERS = ("smallest_group", "runs_per_month", "price_at_least")
 _LIMITS = ("epsilon", "delta", "rows", "readable")
 

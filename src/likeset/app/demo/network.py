@@ -96,11 +96,11 @@ class MarketHomes:
         """The witness's directory, where there is one."""
         return WitnessHome(self.folder / WITNESS_NAME)
 
-    def make_homes(self, *, kit: str = "", user: str = "") -> None:
+    def make_homes(self) -> None:
         """A directory for each party, and everybody's card pinned where it must be."""
         listen = _LISTEN if self.with_witness else ""
         make_curator_home(self.curator.folder, listen=listen).add_schema(self.schema)
-        make_consumer_home(self.consumer.folder, name=CONSUMER, kit=kit, user=user, listen=listen)
+        make_consumer_home(self.consumer.folder, name=CONSUMER, listen=listen)
         if self.with_witness:
             make_witness_home(self.witness.folder, name=WITNESS_NAME, listen=listen)
         for name in self.owners:

@@ -1,0 +1,103 @@
+"""``likeset courier``: let NVFlare carry letters."""
+
+import os
+import stat
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated
+
+import typer
+
+from likeset.display import JsonFlag, literal, show_json, show_table, stdout
+from likeset.errors import InvalidArgument, missing_extra
+
+courier = typer.Typer(name="courier", no_args_is_help=True, rich_markup_mode="markdown")
+KitPath = Annotated[Path, typer.Argument(metavar="KIT", help="A start-up kit of NVFlare.", show_default=False)]
+HomePath = Annotated[Path, typer.Option(help="The home of the party at this site.", show_default=False)]
+
+
+def _nvflare() -> ModuleType:
+    try:
+        from likeset.transports import nvflare
+    except ModuleNotFoundError:
+        raise InvalidArgument("KIT", "a start-up kit", missing_extra("nvflare")) from None
+    return nvflare
+
+
+@courier.command()
+def settle(
+    kit: KitPath,
+    *,
+    folder: Annotated[
+        Path | None, typer.Option(help="A site's courier folder, for letters in and out; made if it is not there.")
+    ] = None,
+    home: Annotated[Path | None, typer.Option(help="The home of the party at this site.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a site of NVFlare, or its server, carry letters and do nothing else.
+
+    A site needs --folder and --home. NVFlare's user is the one who owns the kit, the home's is the one who owns the
+    home. Let them be two users, and call this as root. The party then uses the mailbox `courier:///FOLDER`.
+
+    Example: `likeset courier settle kits/st-mary --folder /var/lib/courier/st-mary --home st-mary`
+    """
+    nvflare = _nvflare()
+    address = None
+    if nvflare.is_server_kit(kit):
+        if folder is not None:
+            raise InvalidArgument("--folder", folder, "is for sites, and this is the kit of the server")
+        nvflare.settle(kit)
+    else:
+        if folder is None or home is None:
+            raise InvalidArgument("--folder", folder or "none", "a site needs --folder and --home")
+        place = folder.absolute()
+        nvflare.make_folder(place, home_uid=home.stat().st_uid, nvflare_uid=kit.stat().st_uid)
+        nvflare.settle(kit, place)
+        address = place.as_uri().replace("file:", "courier:", 1)
+    _give_to_owner(kit)
+    if as_json:
+        show_json({"kit": str(kit), "mailbox": address})
+        return
+    stdout.print(f"[bold green]settled[/]  {literal(str(kit))}; start it with startup/start.sh", soft_wrap=True)
+    if address is not None:
+        stdout.print(f"The party's mailbox: {literal(address)}", soft_wrap=True)
+        stdout.print(f"Look at it with: likeset courier check {literal(str(kit))} --home {literal(str(home))}")
+
+
+def _give_to_owner(kit: Path) -> None:
+    """What root wrote into a kit belongs to the kit's owner."""
+    if os.geteuid() == 0:
+        owner = kit.stat()
+        for path in (kit / "comm_config.json", *(kit / "local").iterdir()):
+            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+
+
+@courier.command()
+def check(kit: KitPath, *, home: HomePath, as_json: JsonFlag = False) -> None:
+    """Verify that NVFlare's user cannot read the home, and who writes the courier's folder. Exit code 1 if not so.
+
+    It looks at owners and modes of directories. Files of rows that are registered by their paths need modes of their
+    own.
+
+    Example: `likeset courier check kits/st-mary --home st-mary`
+    """
+    nvflare = _nvflare()
+    folder, nvflare_uid, home_uid = nvflare.folder_in(kit), kit.stat().st_uid, home.stat().st_uid
+    out, incoming = folder / "out", folder / "in"
+    rights = nvflare.rights_of
+    checks = [
+        ("users", nvflare_uid not in (home_uid, 0), "NVFlare runs as a user of its own, which is not root"),
+        ("home", not rights(nvflare_uid, home) & (stat.S_IROTH | stat.S_IXOTH), "NVFlare's user cannot enter the home"),
+        ("out: owner", out.stat().st_uid == home_uid, "out/ belongs to the home's user"),
+        ("out: modes", not rights(nvflare_uid, out) & stat.S_IWOTH, "NVFlare's user cannot write there"),
+        ("out: reader", rights(nvflare_uid, out) & 0o5 == 0o5, "NVFlare's user can read there"),
+        ("in: owner", incoming.stat().st_uid == nvflare_uid, "in/ belongs to NVFlare's user"),
+        ("in: reader", rights(home_uid, incoming) & 0o5 == 0o5, "the home's user can read there"),
+    ]
+    if as_json:
+        show_json([{"check": name, "ok": bool(ok), "detail": detail} for name, ok, detail in checks])
+    else:
+        rows = [[name, "ok" if ok else "NOT OK", detail] for name, ok, detail in checks]
+        show_table("NVFlare's user and the home's", ["check", "", "must hold"], rows)
+    if not all(ok for _, ok, _ in checks):
+        raise typer.Exit(1)

@@ -1,1 +1,0 @@
-"""Runs between organisations over NVIDIA FLARE; needs the extra ``likeset[nvflare]``."""

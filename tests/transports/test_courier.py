@@ -1,0 +1,282 @@
+"""NVFlare as a courier: the home's store, the site's files, the server's routes, the settings of a kit."""
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("nvflare", reason="needs likeset[nvflare]")
+
+from likeset.app.cli import app
+from likeset.errors import BadDocument, InvalidArgument, NoAnswer
+from likeset.transports import nvflare
+from likeset.transports.nvflare import CLASSES, Router, SiteFiles, folder_in, make_folder, settle
+from likeset.transports.stores import Store, open_store
+
+PAIR, OTHER = "a" * 32, "b" * 32
+DATA = b"a sealed letter"
+NAME = hashlib.sha256(DATA).hexdigest()
+
+
+@dataclass
+class Network:
+    """Sites in this process; the server reaches them by calls, which are kept."""
+
+    folder: Path
+    sites: dict[str, SiteFiles] = field(default_factory=dict)
+    calls: list[tuple[str, str, Any]] = field(default_factory=list)
+    woken: list[str] = field(default_factory=list)
+    answers: dict[str, Callable[[str, Any], object]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.router = Router(self.call, self.woken.append)
+
+    def add(self, *names: str) -> None:
+        for name in names:
+            make_folder(self.folder / name, home_uid=os.getuid(), nvflare_uid=os.getuid())
+            self.sites[name] = SiteFiles(self.folder / name)
+
+    def store(self, name: str) -> Store:
+        return open_store(f"courier://{self.folder / name}")
+
+    def call(self, site: str, topic: str, request: object, _seconds: float) -> object:
+        self.calls.append((site, topic, request))
+        if site in self.answers:
+            return self.answers[site](topic, request)
+        return self.sites[site].answer(topic, request)
+
+    def visit(self, *names: str) -> None:
+        for name in names:
+            self.router.visit(name)
+
+    def given(self) -> list[str]:
+        """Sites that were asked for a file."""
+        return [site for site, topic, _ in self.calls if topic == "give"]
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Network:
+    made = Network(tmp_path)
+    made.add("a", "b", "c")
+    return made
+
+
+def test_a_letter_comes_to_whoever_reads_its_folder_and_to_nobody_else(network: Network) -> None:
+    assert network.store("b").list(PAIR) == []
+    assert network.store("c").list(OTHER) == []
+    network.store("a").write(PAIR, NAME, DATA)
+    network.visit("a", "b", "c")
+    assert network.store("b").read(PAIR, NAME, most_bytes=100) == DATA
+    assert not any((network.folder / "c" / "in").iterdir())
+    network.store("a").remove(PAIR, NAME)
+    network.visit("a", "b", "c")
+    assert network.store("b").list(PAIR) == []
+
+
+def test_a_site_is_visited_without_a_listing_when_nothing_changed_and_readers_are_woken(network: Network) -> None:
+    network.store("b").list(PAIR)
+    network.visit("a", "b")
+    assert not network.router.visit("a")
+    network.store("a").write(PAIR, NAME, DATA)
+    assert network.router.visit("a")
+    assert network.woken == ["b"]
+    assert network.router.visit("b")
+
+
+def test_what_came_stays_while_its_writer_is_not_connected(network: Network) -> None:
+    network.store("b").list(PAIR)
+    network.store("a").write(PAIR, NAME, DATA)
+    network.visit("a", "b")
+    network.router.forget("a")
+    network.visit("b")
+    assert [file.name for file in network.store("b").list(PAIR)] == [NAME]
+    network.visit("a", "b")
+    assert network.given() == ["a"], "it is not carried twice"
+
+
+def test_a_file_that_vanished_or_is_too_large_is_not_carried(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    network.store("b").list(PAIR)
+    network.store("a").write(PAIR, NAME, DATA)
+    network.visit("a")
+    network.store("a").remove(PAIR, NAME)  # after it was listed
+    network.visit("b", "b")
+    assert network.given() == ["a"], "it is not asked for at each visit"
+    monkeypatch.setattr(nvflare, "MOST_FILE_BYTES", len(DATA) - 1)
+    network.store("a").write(PAIR, "0" * 64, DATA)
+    network.visit("a", "b")
+    assert network.given() == ["a"]
+    assert network.store("b").list(PAIR) == []
+
+
+def test_a_site_that_does_not_answer_or_lies_disturbs_no_other(network: Network) -> None:
+    def silent(topic: str, _request: object) -> object:
+        raise NoAnswer(topic)
+
+    network.store("b").list(PAIR)
+    network.store("b").list(OTHER)
+    network.store("a").write(PAIR, NAME, DATA)
+    network.store("c").write(OTHER, NAME, DATA)
+    network.visit("a", "c")
+    network.answers["c"] = silent
+    network.visit("b")
+    assert network.store("b").read(PAIR, NAME, most_bytes=100) == DATA
+    assert network.store("b").list(OTHER) == []
+    del network.answers["c"]
+    network.visit("c", "b")
+    assert network.store("b").read(OTHER, NAME, most_bytes=100) == DATA
+
+
+ODD_VIEWS: list[object] = [
+    None,
+    "files",
+    {"digest": "x", "offered": {"../../etc": {}}, "wanted": {}},
+    {"digest": "x", "offered": {PAIR: {"../passwd": 1}}, "wanted": {}},
+    {"digest": "x", "offered": {PAIR: {NAME: -1}}, "wanted": {}},
+    {"digest": "x", "offered": {}, "wanted": {PAIR: ["../passwd"]}},
+    {"digest": "x", "offered": {}, "wanted": {"wanted": []}},
+]
+
+
+@pytest.mark.parametrize("view", ODD_VIEWS)
+def test_a_listing_of_another_form_is_no_answer(network: Network, view: object) -> None:
+    network.answers["a"] = lambda *_: view
+    with pytest.raises(NoAnswer):
+        network.router.visit("a")
+
+
+@pytest.mark.parametrize(
+    ("topic", "request_"),
+    [
+        ("give", ["../in", NAME]),
+        ("give", [PAIR, "../../in/x"]),
+        ("take", [PAIR, "../../out/x", DATA]),
+        ("take", ["wanted", NAME, DATA]),
+        ("drop", [PAIR, ".."]),
+        ("look", None),
+        ("shell", ["cat", "x"]),
+    ],
+)
+def test_a_site_opens_no_other_names(network: Network, topic: str, request_: object) -> None:
+    network.store("a").list(PAIR)
+    before = sorted(path for path in network.folder.rglob("*"))
+    with contextlib.suppress(InvalidArgument):
+        assert network.sites["a"].answer(topic, request_) is False
+    assert sorted(path for path in network.folder.rglob("*")) == before
+
+
+def test_a_site_takes_only_what_its_home_wants_and_has_room_for(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = network.sites["a"]
+    assert site.answer("take", [PAIR, NAME, DATA]) is False
+    network.store("a").list(PAIR)
+    monkeypatch.setattr(nvflare, "MOST_STORED_BYTES", len(DATA))
+    assert site.answer("take", [PAIR, NAME, DATA]) is True
+    assert site.answer("take", [PAIR, "0" * 64, DATA]) is False
+    assert site.answer("give", [PAIR, NAME]) == [], "what came is given to nobody"
+
+
+def test_no_link_is_followed_out_of_the_courier(network: Network, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / NAME).write_bytes(b"rows")
+    (tmp_path / "a" / "out" / PAIR).symlink_to(secret)
+    (tmp_path / "a" / "out" / OTHER).mkdir()
+    (tmp_path / "a" / "out" / OTHER / NAME).symlink_to(secret / NAME)
+    assert network.sites["a"].answer("give", [PAIR, NAME]) == []
+    assert network.sites["a"].answer("give", [OTHER, NAME]) == []
+    (tmp_path / "b" / "in" / PAIR).symlink_to(secret)
+    assert b"rows" not in b"".join(_read_all(network.store("b")))
+
+
+def _read_all(store: Store) -> list[bytes]:
+    try:
+        return [store.read(PAIR, file.name, most_bytes=100) for file in store.list(PAIR)]
+    except Exception:
+        return []
+
+
+def make_kit(folder: Path, *, server: bool = False) -> Path:
+    for part in ("startup", "local"):
+        (folder / part).mkdir(parents=True)
+    if server:
+        (folder / "startup" / "fed_server.json").write_text("{}")
+    parts = [{"id": "log_streamer", "path": "x.JobLogStreamer"}, {"id": "other", "path": "nvflare.Other"}]
+    storage = {"id": "job_manager", "args": {"uri_root": "/tmp/nvflare/jobs-storage"}}  # noqa: S108
+    text = json.dumps({"components": [*parts, storage], "allow_log_streaming": True})
+    (folder / "local" / "resources.json.default").write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize("server", [False, True])
+def test_a_settled_kit_is_a_courier_and_nothing_else(tmp_path: Path, server: bool) -> None:
+    kit = make_kit(tmp_path / "kit", server=server)
+    for _ in range(2):
+        settle(kit, None if server else tmp_path / "folder")
+    resources = json.loads((kit / "local" / "resources.json").read_text())
+    assert resources["class_allow_list"] == list(CLASSES)
+    assert resources["class_list_enforcement_mode"] == "enforce"
+    assert resources["allow_log_streaming"] is False
+    first, *others = resources["components"]
+    assert first["path"] == CLASSES[0 if server else 1]
+    assert [one["id"] for one in others] == ["other", "job_manager"]
+    assert str(kit) in others[1]["args"]["uri_root"], "NVFlare's own default is a folder for all users"
+    roles = json.loads((kit / "local" / "authorization.json").read_text())["permissions"]
+    for rights in roles.values():
+        assert {rights[right] for right in ("submit_job", "byoc", "shell_commands", "download_job")} == {"none"}
+    assert json.loads((kit / "comm_config.json").read_text())["streaming_max_blob_size"] > nvflare.MOST_FILE_BYTES
+    if not server:
+        assert folder_in(kit) == tmp_path / "folder"
+
+
+def test_a_folder_that_is_no_kit_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="is no start-up kit"):
+        settle(tmp_path, tmp_path)
+    with pytest.raises(BadDocument, match="is not settled"):
+        folder_in(make_kit(tmp_path / "kit"))
+
+
+def said(*words: object) -> Any:
+    result = CliRunner().invoke(app, ["courier", *map(str, words), "--json"])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, json.loads(result.stdout)
+
+
+def test_a_check_says_that_one_user_is_not_two(tmp_path: Path) -> None:
+    kit, home = make_kit(tmp_path / "kit"), tmp_path / "home"
+    home.mkdir(mode=0o700)
+    code, told = said("settle", kit, "--folder", tmp_path / "folder", "--home", home)
+    assert (code, told["mailbox"]) == (0, f"courier://{tmp_path}/folder")
+    code, told = said("check", kit, "--home", home)
+    assert code == 1
+    assert next(one["ok"] for one in told if one["check"] == "users") is False
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to two users")
+def test_two_users_are_kept_apart_by_owners_and_modes(tmp_path: Path) -> None:
+    kit, home, folder = make_kit(tmp_path / "kit"), tmp_path / "home", tmp_path / "folder"
+    home.mkdir(mode=0o700)
+    os.chown(kit, 4001, 4001)
+    os.chown(home, 4002, 4002)
+    assert said("settle", kit, "--folder", folder, "--home", home)[0] == 0
+    assert said("check", kit, "--home", home)[0] == 0
+    assert (folder / "out").stat().st_uid == 4002
+    assert (folder / "in").stat().st_uid == 4001
+    for path, mode, name in (
+        (home, 0o755, "home"),
+        (folder / "out", 0o2770, "out: modes"),
+        (folder / "in", 0o700, "in: reader"),
+    ):
+        before = path.stat().st_mode & 0o7777
+        path.chmod(mode)
+        code, told = said("check", kit, "--home", home)
+        assert (code, [one["check"] for one in told if not one["ok"]]) == (1, [name])
+        path.chmod(before)
