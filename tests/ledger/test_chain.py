@@ -367,3 +367,21 @@ def test_a_chain_of_many_entries_verifies(tmp_path: Path) -> None:
                 transaction.append("reviewed", "run", {})
         assert ledger.verify().problems == ()
         assert len(ledger.entries()) == 301
+
+
+def test_a_chain_that_begins_with_another_number_is_refused(original: Path) -> None:
+    """Written anew from 0 on, with hashes that fit."""
+
+    def renumber(connection: sqlite3.Connection) -> None:
+        rows = connection.execute("SELECT kind, key, body FROM entries ORDER BY number").fetchall()
+        connection.execute("DELETE FROM entries")
+        previous = bytes(32)
+        for number, (kind, key, body) in enumerate(rows):
+            digest = Entry(number, kind, key, body, previous, b"").expected_hash()
+            connection.execute(
+                "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", (number, kind, key, body, previous, digest)
+            )
+            previous = digest
+
+    first = verified(changed(original, renumber)).problems[0]
+    assert (first.number, "out of order" in first.what) == (1, True)

@@ -797,17 +797,13 @@ class OpenedPick:
     fault: PickFault | None
 
 
-@dataclass(frozen=True, eq=False)
-class RecordWords:
-    """What an honest owner shares for records; entries of those that are not sound mean nothing."""
+def _record_words(
+    reader: RecordReader, layout: SlotLayout, records: Sequence[bytes]
+) -> tuple[NDArray[np.bool_], Words, NDArray[np.uint64]]:
+    """Which records are sound, the words that an honest owner shares for them, and its handles of their rows.
 
-    sound: NDArray[np.bool_]
-    words: Words = field(repr=False)
-    handles: NDArray[np.uint64]
-
-
-def record_words(reader: RecordReader, layout: SlotLayout, records: Sequence[bytes]) -> RecordWords:
-    """The words that an honest owner shares for records; whatever a stranger wrote, it has words or is not sound."""
+    Entries of those that are not sound mean nothing.
+    """
     read = reader.read(records)
     if read.rows.shape != (len(records), layout.columns):
         raise InvalidArgument("reader", f"rows of shape {read.rows.shape}", f"must make {layout.columns} columns")
@@ -816,7 +812,7 @@ def record_words(reader: RecordReader, layout: SlotLayout, records: Sequence[byt
     classes = read.classes[sound] if layout.classes else np.empty(0, dtype=np.int64)
     if sound.any():
         words[sound] = slot_words(layout, read.rows[sound], classes, slots=int(sound.sum()))
-    return RecordWords(sound, words, read.handles)
+    return sound, words, read.handles
 
 
 def open_picks(
@@ -831,13 +827,13 @@ def open_picks(
     """What the consumer bought of one owner, by its own part and the curator's envelopes of the picked slots."""
     opened = [_record_of(part, pick, envelopes) for pick in picks]
     whole = [number for number, pick in enumerate(opened) if pick.fault is None]
-    read = record_words(reader, layout, [opened[number].record for number in whole])
-    sums = checksums(layout, read.words, coefficients)
+    sound, words, handles = _record_words(reader, layout, [opened[number].record for number in whole])
+    sums = checksums(layout, words, coefficients)
     seen: set[int] = set()
     for place, number in enumerate(whole):
         fault: PickFault | None = None
-        handle = int(read.handles[place])
-        if not read.sound[place]:
+        handle = int(handles[place])
+        if not sound[place]:
             fault = PickFault.RECORD
         elif int(sums[place]) != picks[number].checksum:
             fault = PickFault.CHECKSUM
