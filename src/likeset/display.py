@@ -30,7 +30,7 @@ MOST_IN_A_CELL = 400
 _MOST_NOTES = 5
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_NUMBER = re.compile(r"[^\w\s]? ?[\d.,]+")
+_NUMBER = re.compile(r"\W{0,2}[\d.,]+(e-?\d+)?(%|[ ]bytes|[ ]\(.*)?(\n.*)?")
 
 
 class _Screen(Console):
@@ -127,7 +127,8 @@ def _is_table(value: Any) -> bool:
 def _sentences(value: Any) -> list[str]:
     """The lines of an object of several fields, or of a list of texts; empty for what fits on one line."""
     if isinstance(value, Mapping) and len(value) > 2:
-        return [f"{name}  {_cell(one)}" for name, one in value.items()]
+        width = max(map(len, value))
+        return [f"{name.ljust(width)}  {_cell(one)}" for name, one in value.items()]
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         return []
     return value if any(" " in text for text in value) else []
@@ -170,7 +171,7 @@ def show_table(
         title_justify="left",
     )
     for index, column in enumerate(columns):
-        words = index == 0 or not any(_NUMBER.match(str(row[index])) for row in rows)
+        words = index == 0 or not any(_NUMBER.fullmatch(str(row[index])) for row in rows)
         table.add_column(
             Text(column), justify="left" if words else "right", overflow="fold", ratio=1 if index == 0 else None
         )

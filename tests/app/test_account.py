@@ -112,7 +112,3 @@ def test_a_file_that_is_not_understood_is_refused(tmp_path: Path, text: str) -> 
 
 def test_a_file_that_is_not_there_is_refused() -> None:
     assert isinstance(_run("--events", "/no/such/file").exception, InvalidArgument)
-
-
-def test_help_has_an_example() -> None:
-    assert "Example" in _run("--help").stdout

@@ -114,9 +114,3 @@ def test_verbose_says_what_was_looked_at_and_what_was_not(monkeypatch: pytest.Mo
 def test_too_few_samples_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidArgument, match="samples = 10: must be at least 1000"):
         invoke(monkeypatch, ["--samples", "10"], [HONEST])
-
-
-def test_help_shows_an_example() -> None:
-    result = CliRunner().invoke(app, ["audit", "--help"], env={"COLUMNS": "120"})
-    assert result.exit_code == 0
-    assert "likeset audit --broken --json" in result.stdout

@@ -5,7 +5,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -137,6 +139,21 @@ def test_the_list_of_commands_says_what_each_says_itself() -> None:
     for name, command in cli.whole_program().commands.items():
         words = " ".join((command.help or "").partition("\n\n")[0].split())
         assert words == cli.COMMANDS[name][1]
+
+
+def test_every_command_has_an_example_of_itself_and_a_form_for_machines() -> None:
+    def leaves(words: str, command: Any) -> Iterator[tuple[str, Any]]:
+        parts = getattr(command, "commands", {})
+        for name, part in parts.items():
+            yield from leaves(f"{words} {name}", part)
+        if not parts:
+            yield words, command
+
+    found = dict(leaves("likeset", cli.whole_program()))
+    assert len(found) > 40
+    for words, command in found.items():
+        assert f"Example: `{words}" in " ".join(command.help.split()), words
+        assert "--json" in [option for parameter in command.params for option in parameter.opts], words
 
 
 def test_the_program_tells_its_version_and_a_job_file_is_optional_once() -> None:

@@ -214,8 +214,3 @@ def test_a_head_that_is_none_and_a_purge_of_nothing_are_bad_input(
             cli.main()
         assert ended.value.code == 2
         assert said in capfd.readouterr().err
-
-
-@pytest.mark.parametrize("command", ["show", "limit", "verify", "purge"])
-def test_every_command_has_an_example(command: str) -> None:
-    assert f"Example: likeset ledger {command}" in " ".join(run(command, "--help").stdout.split())

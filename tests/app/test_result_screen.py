@@ -1,33 +1,46 @@
-"""What the terminal says of a result."""
+"""What the terminal shows of a result."""
 
 from typing import Any
 
 import pytest
 from report_sample import sample_result
+from syrupy.assertion import SnapshotAssertion
 
 from likeset.app.cli.match import show_result
-from likeset.display import stdout
+from likeset.display import emit, stdout
 
 _REST = {"budget": {"in_words": ""}, "terms": {"summary": {"split": False}}, "warnings": []}
 
 
-def _screen(labels: Any) -> str:
-    with stdout.capture() as captured:
-        show_result(sample_result() | {"labels": labels, "owners": [], "guarantees": []} | _REST)
-    return captured.get()
+@pytest.fixture(autouse=True)
+def _plain_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stdout, "_color_system", None)
+    monkeypatch.setattr(stdout, "width", 100)
 
 
 @pytest.mark.parametrize(
-    ("labels", "words"),
-    [
-        ({"weight": 0.3, "skill": 0.42}, "Labels are matched together with the rows"),
-        ({"weight": 0.0, "skill": 0.02}, "Labels are not matched"),
-    ],
+    "labels",
+    [{"weight": 0.3, "skill": 0.42}, None],
+    ids=["labels matched", "no labels"],
 )
-def test_the_terminal_says_how_labels_counted(labels: dict[str, float], words: str) -> None:
-    assert words in _screen(labels)
+def test_a_result(labels: Any, snapshot: SnapshotAssertion) -> None:
+    with stdout.capture() as captured:
+        show_result(sample_result() | {"labels": labels, "owners": [], "guarantees": []} | _REST)
+    assert captured.get() == snapshot
 
 
-@pytest.mark.parametrize("labels", [None, {"weight": 0.0, "skill": 0.0}])
-def test_the_terminal_says_nothing_about_labels_that_nobody_looked_at(labels: Any) -> None:
-    assert "Labels" not in _screen(labels)
+def test_a_document_without_a_view(snapshot: SnapshotAssertion) -> None:
+    document = {
+        "run": "sepsis",
+        "digest": "ab" * 32,
+        "began": False,
+        "notes": ["a sentence of its own", "another one"],
+        "cards": {"a": "AAAAA-BBBBB", "b": "CCCCC-DDDDD", "curator": "EEEEE-FFFFF"},
+        "problems": [],
+        "runs": [
+            {"run": "first", "digest": "cd" * 32, "at": "2026-07-01T12:30:59.123+00:00", "rows": 1200, "by": None}
+        ],
+    }
+    with stdout.capture() as captured:
+        emit(document, as_json=False, notes=["all is well"], next_step=("likeset", "run", "watch", "a run"))
+    assert captured.get() == snapshot

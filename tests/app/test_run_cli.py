@@ -145,7 +145,7 @@ def test_people_see_whom_they_invite_by_which_card(world: World) -> None:
     told = world.shown("invite", world.folder / "job.yaml")
     cards = world.say("invite", world.folder / "job.yaml")["cards"]
     for name in ("a", "b", "curator"):
-        assert f"{name}  {cards[name]}\n" in told
+        assert f"{name.ljust(len('new-clinic'))}  {cards[name]}\n" in told
     assert f"only if they have pinned your card: {cards['new-clinic']}" in told
     assert "likeset owner inbox --add run-1.invitation" in told
 

@@ -182,7 +182,8 @@ def audit(
     columns += ["found_from_leak", "channel", "event", "unseen"] if verbose else []
 
     def view() -> None:
-        show_document([{name: row[name] for name in columns} for row in rows])
+        title = "Deliberately broken mechanisms" if use_broken else "Mechanisms and their claims"
+        show_document([{name: row[name] for name in columns} for row in rows], title)
 
     notes = [
         closing,

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
 from likeset import documents
+from likeset.app.lazy import lazy_imports
 from likeset.app.report import draft_page
 from likeset.display import (
     JsonFlag,
@@ -22,19 +23,16 @@ from likeset.display import (
 )
 from likeset.errors import BadDocument, BadTable, InvalidArgument
 from likeset.files import keep_private_bytes
-from likeset.tables.profile import (
-    DraftColumn,
-    Inspection,
-    SchemaDraft,
-    documents_of,
-    suspicions_in,
-    undeclared_id,
-    wide_note,
-)
-from likeset.tables.profile import draft as propose
-from likeset.tables.schema import Schema
-from likeset.tables.sources import Source, open_source
 from likeset.text import without_secrets
+
+with lazy_imports():
+    from likeset.tables import profile, sources
+    from likeset.tables import schema as schemas
+
+if TYPE_CHECKING:
+    from likeset.tables.profile import DraftColumn, Inspection, SchemaDraft
+    from likeset.tables.schema import Schema
+    from likeset.tables.sources import Source
 
 schema = typer.Typer(name="schema", no_args_is_help=True, rich_markup_mode="markdown")
 
@@ -74,8 +72,8 @@ def draft(
     for path in (out, html):
         if path is not None and path.exists():
             raise BadDocument(str(path), "is there already; name another file or remove it")
-    made = propose([open_source(file) for file in files], label=label, ids=ids, include=include or ())
-    loaded, shown = Schema.from_text(made.text, name="draft"), [without_secrets(file) for file in files]
+    made = profile.draft([sources.open_source(file) for file in files], label=label, ids=ids, include=include or ())
+    loaded, shown = schemas.Schema.from_text(made.text, name="draft"), [without_secrets(file) for file in files]
     if out is not None:
         documents.write_text(out, made.text)
     if html is not None:
@@ -103,7 +101,7 @@ def _blocks(bars: Sequence[int]) -> str:
     return "".join(" " if not bar else _BLOCKS[round(steps * bar / most)] for bar in bars)
 
 
-def _show_profile(made: SchemaDraft, files: Sequence[str], *, beside: bool) -> None:
+def _show_profile(made: "SchemaDraft", files: Sequence[str], *, beside: bool) -> None:
     """What was seen, what each column would be, and why.
 
     Args:
@@ -144,20 +142,20 @@ def _show_profile(made: SchemaDraft, files: Sequence[str], *, beside: bool) -> N
         screen.print(f"[yellow]note:[/] {literal(words)}", soft_wrap=True)
 
 
-def _proposed_kind(column: DraftColumn) -> str:
+def _proposed_kind(column: "DraftColumn") -> str:
     if column.role == "left out":
         return "[dim]left out[/]"
     return "id" if column.role == "id" else f"label: {column.kind}" if column.role == "label" else column.kind
 
 
-def _draft_document(made: SchemaDraft, loaded: Schema) -> dict[str, Any]:
+def _draft_document(made: "SchemaDraft", loaded: "Schema") -> dict[str, Any]:
     """A draft, for machines."""
     return {
         "schema": made.text,
         "from_data": list(loaded.from_data),
         "columns": list(loaded.columns),
-        "left_out": documents_of(made.left_out),
-        "suspected_identifiers": documents_of(made.included),
+        "left_out": profile.documents_of(made.left_out),
+        "suspected_identifiers": profile.documents_of(made.included),
         "absent": dict(made.absent),
         "comma_remedy": made.comma_remedy,
         "wide_note": made.wide_note,
@@ -179,7 +177,7 @@ def show(
     Example: `likeset schema show schema.yaml`
     """
     path = _one_schema(path, named)
-    loaded = Schema.load(path)
+    loaded = schemas.Schema.load(path)
     document = {
         "path": str(path),
         "digest": loaded.digest,
@@ -191,7 +189,7 @@ def show(
         "rows_per_unit": loaded.rows_per_unit,
         "keep": loaded.keep,
         "from_data": list(loaded.from_data),
-        "suspected_identifiers": documents_of(suspicions_in(loaded)),
+        "suspected_identifiers": profile.documents_of(profile.suspicions_in(loaded)),
     }
     emit(document, as_json=as_json, notes=_data_notes(loaded))
 
@@ -214,13 +212,13 @@ def check(
     """
     first = Path(files[0]) if Path(files[0]).suffix in _SCHEMA_ENDINGS else None
     schema_path = _one_schema(first, path)
-    loaded = Schema.load(schema_path)
+    loaded = schemas.Schema.load(schema_path)
     files = files if first is None else files[1:]
     if not files:
         raise InvalidArgument("FILES", "missing", "name the files to check")
     inspections, unlabelled, repeated = _inspected(files, loaded)
     ok = all(inspection.ok for inspection in inspections.values())
-    wide = wide_note(sum(column.kind == "numeric" for column in loaded.describe()))
+    wide = profile.wide_note(sum(column.kind == "numeric" for column in loaded.describe()))
     document = {
         "ok": ok,
         "digest": loaded.digest,
@@ -252,28 +250,28 @@ def check(
     emit(document, as_json=as_json, view=view, next_step=("likeset", "plan", *options) if ok else (), ok=ok)
 
 
-def _inspected(files: Sequence[str], schema: Schema) -> tuple[dict[str, Inspection], list[str], dict[str, str]]:
+def _inspected(files: Sequence[str], schema: "Schema") -> "tuple[dict[str, Inspection], list[str], dict[str, str]]":
     """What is in each file, by its name; the files without labels; undeclared id columns that repeat, by file."""
     inspections: dict[str, Inspection] = {}
     unlabelled: list[str] = []
     repeated: dict[str, str] = {}
     for file in files:
-        source = open_source(file)
+        source = sources.open_source(file)
         there = set(source.schema.names)
         labelled = schema.label_column in (None, *schema.columns) or schema.label_column in there
-        inspection = inspections[source.name] = Inspection(schema, labelled=labelled)
+        inspection = inspections[source.name] = profile.Inspection(schema, labelled=labelled)
         needed = [name for name in schema.needed_columns if labelled or name != schema.label_column]
         _check_columns(source, needed, schema)
         if not labelled:
             unlabelled.append(source.name)
         for block in source.blocks(needed):
             inspection.add(block.table, table=source.name, locate=block.locate)
-        if person := undeclared_id(source, schema):
+        if person := profile.undeclared_id(source, schema):
             repeated[source.name] = person
     return inspections, unlabelled, repeated
 
 
-def _check_columns(source: Source, needed: Sequence[str], schema: Schema) -> None:
+def _check_columns(source: "Source", needed: Sequence[str], schema: "Schema") -> None:
     """All columns that a file lacks, in one message; a single one by its near miss."""
     missing = [name for name in needed if name not in source.schema.names]
     if len(missing) == 1:
@@ -293,7 +291,7 @@ def _one_schema(first: Path | None, named: Path | None) -> Path:
     return path
 
 
-def _show_inspection(name: str, inspection: Inspection) -> None:
+def _show_inspection(name: str, inspection: "Inspection") -> None:
     """The columns in which something is missing or wrong, and what to do."""
     lines = [
         {
@@ -335,7 +333,7 @@ def _show_inspection(name: str, inspection: Inspection) -> None:
     show_notes(column.warning for column in inspection.dead_columns())
 
 
-def _inspection_document(name: str, inspection: Inspection) -> dict[str, Any]:
+def _inspection_document(name: str, inspection: "Inspection") -> dict[str, Any]:
     ids = inspection.id_summary()
     return {
         "file": name,
@@ -344,8 +342,8 @@ def _inspection_document(name: str, inspection: Inspection) -> dict[str, Any]:
         "too_long": inspection.too_long,
         "ids": None if ids is None else vars(ids),
         "taking_part": inspection.taking_part(),
-        "suspected_identifiers": documents_of(inspection.suspicions()),
-        "dead_columns": documents_of(inspection.dead_columns()),
+        "suspected_identifiers": profile.documents_of(inspection.suspicions()),
+        "dead_columns": profile.documents_of(inspection.dead_columns()),
         "numbers_as_words": inspection.numbers_as_words(),
         "comma_remedy": inspection.comma_remedy(),
         "columns": [
@@ -362,5 +360,5 @@ def _inspection_document(name: str, inspection: Inspection) -> dict[str, Any]:
     }
 
 
-def _data_notes(loaded: Schema) -> list[str]:
+def _data_notes(loaded: "Schema") -> list[str]:
     return [f"replace what came from data, in: {', '.join(loaded.from_data)}"] if loaded.from_data else []

@@ -3,8 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from likeset.app.lazy import lazy_imports
 from likeset.app.report.view import owner_view, report_view
-from likeset.run.shown import environment
+
+with lazy_imports():
+    from likeset.run import shown
 
 if TYPE_CHECKING:
     from likeset.tables.profile import SchemaDraft
@@ -27,4 +30,4 @@ def draft_page(draft: "SchemaDraft", files: Sequence[str]) -> str:
 
 
 def _page(template: str, view: Mapping[str, Any]) -> str:
-    return environment("likeset.app.report").get_template(template).render(view)
+    return shown.environment("likeset.app.report").get_template(template).render(view)
