@@ -64,7 +64,7 @@ from likeset.split.host import LocalMeeting, SplitParty, computing_party, opened
 from likeset.tables.profile import suspicions_in
 from likeset.tables.scan import SourceScan
 from likeset.transports.local import LocalEngine, Progress, RunResult
-from likeset.transports.split_local import LocalSplitEngine
+from likeset.transports.split_local import run_split
 from likeset.trust.shares import COMPUTE_ROLES, ComputeRole
 
 RESULT, PICTURES, SUMMARY, REPORT = "result.json", "pictures.json", "summary.parquet", "report.html"
@@ -304,10 +304,12 @@ def _run_split(
         for role in COMPUTE_ROLES
         if role != "consumer"
     }
-    return LocalSplitEngine(lambda inputs: compute_here(inputs, progress=progress), progress=progress).run(
+    return run_split(
         SplitConsumerShell(consumer, ledger),
         {role: ComputeShell(party, ledger) for role, party in others.items()},
         owners,
+        compute=lambda inputs: compute_here(inputs, progress=progress),
+        progress=progress,
     )
 
 

@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from likeset.errors import LikesetError, QuorumMissed, RunCancelled
@@ -22,55 +21,30 @@ LocalComputation = Callable[[Mapping[ComputeRole, ComputeInputs]], OpenedSlots]
 """Computes with all parties' inputs; returns what is opened to the consumer."""
 
 
-@dataclass
-class LocalSplitEngine:
-    """Runs a split run among parties in this process.
+def run_split(
+    consumer: SplitConsumerShell,
+    others: Mapping[ComputeRole, ComputeShell[Any]],
+    owners: Mapping[str, Resident],
+    *,
+    compute: LocalComputation,
+    progress: Progress | None = None,
+) -> RunResult:
+    """Deliver messages until the consumer has its summary, and the others (curator and witness) know it.
 
-    Args:
-        compute: the computation.
-        workers: how many owners work at once.
-        progress: called as answers come in.
-        cancelled: asked between messages; a run that is cancelled spends nothing more and can be resumed.
-        clock: tells the time, to see whether the terms have ended.
+    Raises:
+        TermsExpired: the terms may no longer be used; nothing was released.
+        QuorumMissed: too few owners took part, or no row that was picked held.
     """
-
-    compute: LocalComputation
-    workers: int = 2
-    progress: Progress | None = None
-    cancelled: Callable[[], bool] | None = None
-    clock: Callable[[], datetime] = utc_now
-
-    def run(
-        self,
-        consumer: SplitConsumerShell,
-        others: Mapping[ComputeRole, ComputeShell[Any]],
-        owners: Mapping[str, Resident],
-    ) -> RunResult:
-        """Deliver messages until the consumer has its summary, and the others know it.
-
-        Args:
-            consumer: who speaks first.
-            others: curator and, if there is one, witness.
-            owners: by their names in the terms.
-
-        Raises:
-            TermsExpired: the terms may no longer be used; nothing was released.
-            QuorumMissed: too few owners took part, or no row that was picked held.
-            RunCancelled: ``cancelled`` said so. Running again with the same ledger resends, and draws nothing anew.
-        """
-        check_not_expired(consumer.terms, self.clock())
-        delivery = _Delivery(consumer, others, owners, self)
-        delivery.send(consumer.start())
-        with ThreadPoolExecutor(max_workers=self.workers) as pool:
-            while delivery.queue or not consumer.party.finished:
-                if self.cancelled is not None and self.cancelled():
-                    name = consumer.terms.run
-                    raise RunCancelled(f"run {name} was cancelled; it can be resumed with the same ledgers")
-                delivery.next_step(pool)
-        summary = consumer.party.summary
-        if summary is None:
-            raise QuorumMissed(NOTHING_HELD)
-        return RunResult(summary, delivery.messages, delivery.bytes_sent, delivery.failures)
+    check_not_expired(consumer.terms, utc_now())
+    delivery = _Delivery(consumer, others, owners, compute, progress)
+    delivery.send(consumer.start())
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        while delivery.queue or not consumer.party.finished:
+            delivery.next_step(pool)
+    summary = consumer.party.summary
+    if summary is None:
+        raise QuorumMissed(NOTHING_HELD)
+    return RunResult(summary, delivery.messages, delivery.bytes_sent, delivery.failures)
 
 
 @dataclass
@@ -78,7 +52,8 @@ class _Delivery:
     consumer: SplitConsumerShell
     others: Mapping[ComputeRole, ComputeShell[Any]]
     owners: Mapping[str, Resident]
-    engine: LocalSplitEngine
+    compute: LocalComputation
+    progress: Progress | None
     queue: deque[Message] = field(default_factory=deque, init=False)
     messages: int = field(default=0, init=False)
     bytes_sent: int = field(default=0, init=False)
@@ -127,7 +102,7 @@ class _Delivery:
         ready = [shell.party.is_ready for shell in self._computing.values()]
         if all(ready):
             inputs = {shell.party.role: shell.party.inputs() for shell in self._computing.values()}
-            self.send(self.consumer.opened(self.engine.compute(inputs)))
+            self.send(self.consumer.opened(self.compute(inputs)))
             return
         # The consumer comes first: whom it gives up, the others need not wait for.
         waiting = [(shell, owner) for shell in self._computing.values() for owner in sorted(shell.waiting_for)]
@@ -137,9 +112,9 @@ class _Delivery:
         self.send(shell.give_up(owner))
 
     def _report(self) -> None:
-        if self.engine.progress is not None:
+        if self.progress is not None:
             total = len(self.consumer.terms.owners)
-            self.engine.progress("owners", total - len(self.consumer.waiting_for), total)
+            self.progress("owners", total - len(self.consumer.waiting_for), total)
 
 
 def _front(queue: deque[Message], owners: Collection[str]) -> dict[str, Message]:
