@@ -63,8 +63,7 @@ from likeset.run.shown import pictures
 from likeset.split.host import LocalMeeting, SplitParty, computing_party, opened_slots, split_python
 from likeset.tables.profile import suspicions_in
 from likeset.tables.scan import SourceScan
-from likeset.transports.local import LocalEngine, Progress, RunResult
-from likeset.transports.split_local import run_split
+from likeset.transports.local import LocalEngine, Progress, RunResult, run_split
 from likeset.trust.shares import COMPUTE_ROLES, ComputeRole
 
 RESULT, PICTURES, SUMMARY, REPORT = "result.json", "pictures.json", "summary.parquet", "report.html"
