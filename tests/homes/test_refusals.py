@@ -182,7 +182,7 @@ def test_an_owner_that_would_send_more_rows_than_the_terms_say_sends_none(
     run = terms()
     monkeypatch.setattr(
         "likeset.protocol.sealed.draw_offer",
-        lambda _, scan, __, *, keys: scan.draw(Drawing(run.rows_per_owner + 1, keys.uniform))[0],
+        lambda _, scan, __, *, key: scan.draw(Drawing(run.rows_per_owner + 1, key))[0],
     )
     with OwnerNode(make_node(tmp_path), clock=Clock()) as node:
         approve(node, run)
