@@ -79,9 +79,9 @@ def init(
     name: Annotated[str, typer.Option(help="The owner's name, as it stands in terms.", show_default=False)],
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a node. It allows nothing until owner.yaml says so.
+    """Create a node. It allows nothing until owner.yaml is filled in.
 
-    The directory holds everything, the sampling key among it: back it up, and let nobody else read it.
+    The directory contains everything, including the sampling key: back it up, and let nobody else read it.
 
     Example: `likeset owner init st-mary --name st-mary`
     """
@@ -153,7 +153,7 @@ def check_data(name: DataSet, *, node: NodePath = HERE, as_json: JsonFlag = Fals
 
 @data_noun.command()
 def remove(name: DataSet, *, by: By = None, node: NodePath = HERE, as_json: JsonFlag = False) -> None:
-    """Forget a data set that no run uses any more. Its rows stay where they are; what left has left.
+    """Unregister a data set that no run uses any more. Its rows stay where they are.
 
     Example: `likeset owner data remove patients --node st-mary`
     """
@@ -168,7 +168,7 @@ def check(
     node: NodePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """Look at everything before the first run: policy, data, disk, clock. Exit code 1 unless ready.
+    """Check the policy, data sets, disk and clock before the first run. Exit code 1 unless ready.
 
     The state is `ready`, `not set up yet` if nothing is wrong but something is still to be done, or `not ready`.
 
@@ -185,12 +185,14 @@ def check(
         "suspected_identifiers": profile.documents_of(one.suspicion for one in findings if one.suspicion is not None),
         "dead_columns": profile.documents_of(one.dead for one in findings if one.dead is not None),
     }
-    emit(document, as_json=as_json, ok=not faults)
+    missing = {fault.what for fault in faults if fault.to_do}
+    add_data = at_node(node, "owner", "data", "add", "NAME", "FILE", "--schema", "SCHEMA.yaml")
+    emit(document, as_json=as_json, next_step=add_data if "data sets" in missing else (), ok=not faults)
 
 
 @policy_noun.command()
 def show(*, node: NodePath = HERE, as_json: JsonFlag = False) -> None:
-    """What owner.yaml says now, as its file has it.
+    """Print owner.yaml as it is now.
 
     Example: `likeset owner policy show --node st-mary`
     """
@@ -225,7 +227,7 @@ def put(
 
 @policy_noun.command(name="test")
 def policy_test(path: TermsPath, *, data: DataName = "", node: NodePath = HERE, as_json: JsonFlag = False) -> None:
-    """Would a run under these terms be accepted? Every reason against it; exit code 1 if there is one.
+    """Test whether owner.yaml allows a run under these terms, with every reason against it. Exit code 1 if not.
 
     Example: `likeset owner policy test sepsis.invitation --node st-mary`
     """
@@ -344,7 +346,7 @@ def dry_run(
     node: NodePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """Do everything here, send nothing, charge nothing, and show the rows that would leave.
+    """Rehearse a run: send nothing, charge nothing, and show the rows that would leave.
 
     Exactly those rows would leave for the release that was heard or given. Before one is known, all rows weigh the
     same in its place, and what is shown is an example.
@@ -387,7 +389,7 @@ def approve(
     Example: `likeset owner approve sepsis-2026-07 --by "A. Lovelace" --node st-mary`
     """
     with opened_node(node) as opened:
-        digest = _digest_to_approve(opened, run, terms)
+        digest = _digest_to_approve(opened, run, terms, node)
         verdict = opened.approve(run, digest, by=by or login(), data=data)
     document = {"run": run, "digest": digest, "approved": verdict.accepted, **_verdict_document(verdict)}
     emit(document, as_json=as_json, ok=verdict.accepted)
@@ -413,7 +415,7 @@ def deny(
 
 @owner.command()
 def withdraw(run: RunName, *, by: By = None, node: NodePath = HERE, as_json: JsonFlag = False) -> None:
-    """From now on answer no message of this run. What left has left, and stays charged.
+    """Answer no further message of this run. Rows that already left stay charged.
 
     Example: `likeset owner withdraw sepsis-2026-07 --node st-mary`
     """
@@ -422,8 +424,8 @@ def withdraw(run: RunName, *, by: By = None, node: NodePath = HERE, as_json: Jso
     emit({"run": run, "withdrawn": True}, as_json=as_json)
 
 
-def _digest_to_approve(opened: "owner_node.OwnerNode", run: str, given: str) -> str:
-    """The digest that is approved: the one named, or the one that was reviewed, if no other came since."""
+def _digest_to_approve(opened: "owner_node.OwnerNode", run: str, given: str, node: Path) -> str:
+    """The digest that is approved: the given one, or the reviewed one unless newer terms arrived since."""
     record = opened.record_of(run)
     latest = record.latest.digest
     if given:
@@ -435,7 +437,8 @@ def _digest_to_approve(opened: "owner_node.OwnerNode", run: str, given: str) -> 
         return matching[0]
     if record.reviewed != latest:
         changed = "the terms changed after the last review" if record.reviewed else "nobody has looked at it"
-        raise InvalidArgument("RUN", run, f"{changed}; look at it with `likeset owner review` first")
+        command = " ".join(at_node(node, "owner", "review", run))
+        raise InvalidArgument("RUN", run, f"{changed}; look at it first: {command}")
     return latest
 
 
@@ -445,10 +448,10 @@ def _verdict_document(verdict: "policy.Verdict") -> dict[str, Any]:
 
 @owner.command()
 def sync(*, mailbox: MailboxOption = None, node: NodePath = HERE, as_json: JsonFlag = False) -> None:
-    """Look into the mailboxes once: take what came, send what is due. Exit code 1 if one cannot be used now.
+    """Check the mailboxes once: receive letters and send those that are due. Exit code 1 if one is not reachable.
 
-    Without --mailbox those that owner.yaml names. Terms that come wait in the inbox for a decision, as always; what was
-    decided goes out with the next look. Made for cron.
+    Without --mailbox, the mailboxes in owner.yaml. New terms wait in the inbox for a decision; decisions are sent with
+    the next sync. Suitable for cron.
 
     Example: `likeset owner sync --mailbox file:///mnt/share --node st-mary`
     """
@@ -468,9 +471,9 @@ def serve(
     node: NodePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """Stay, and look into the mailboxes again and again, with pauses that grow while nothing comes.
+    """Keep checking the mailboxes, with pauses that grow while nothing arrives.
 
-    SIGTERM and Ctrl-C end it between two letters, with exit code 0. A mailbox that is away is tried again. With
+    SIGTERM and Ctrl-C end it between two letters, with exit code 0. An unreachable mailbox is tried again. With
     --console, a steward decides in a browser meanwhile; --port is the console's.
 
     Example: `likeset owner serve --mailbox file:///mnt/share --node st-mary`
@@ -656,7 +659,7 @@ def budget(
     node: NodePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """Both budgets over all runs, with their history; with `--for`, what a run would leave of them.
+    """Show the budgets over all runs, with their history; with `--for`, what a run would leave of them.
 
     Example: `likeset owner budget --for sepsis.invitation --node st-mary`
     """

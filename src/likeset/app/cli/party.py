@@ -46,7 +46,8 @@ MailboxOption = Annotated[
     typer.Option("--mailbox", metavar="ADDRESS", help=f"Where letters come and go: {_PLACES}; repeatable."),
 ]
 EveryOption = Annotated[
-    float, typer.Option("--every", min=0.1, metavar="SECONDS", help="The longest pause between two looks.")
+    float,
+    typer.Option("--every", min=0.1, metavar="SECONDS", help="The longest pause between two checks of a mailbox."),
 ]
 ListenOption = Annotated[
     str, typer.Option("--listen", metavar="HOST:PORT", help="In split runs: where its tunnels listen.")
@@ -343,16 +344,16 @@ _CURATOR = _Role(
     typer.Typer(name="curator", **NOUN),
     lambda folder: curator_home.CuratorHome(folder),
     lambda at, store, room: desks.curator_desk(at, store, room=room),
-    sync_help="""Look into the mailboxes once: take what came, send what is due. Exit code 1 if one cannot be used now.
+    sync_help="""Check the mailboxes once: receive letters and send those due. Exit code 1 if one is not reachable.
 
-    Without --mailbox those that curator.yaml names. Made for cron.
+    Without --mailbox, the mailboxes in curator.yaml. Suitable for cron.
 
     Example: `likeset curator sync --mailbox file:///mnt/share --home curator`
     """,
-    serve_help="""Stay, and look into the mailboxes again and again, with pauses that grow while nothing comes.
+    serve_help="""Keep checking the mailboxes, with pauses that grow while nothing arrives.
 
-    SIGTERM and Ctrl-C end it between two letters, with exit code 0. A mailbox that is away is tried again. Split runs
-    are computed beside the looks, if curator.yaml says where to listen.
+    SIGTERM and Ctrl-C end it between two letters, with exit code 0. An unreachable mailbox is tried
+    again. Split runs are computed at the same time, if curator.yaml says where to listen.
 
     Example: `likeset curator serve --mailbox file:///mnt/share --home curator`
     """,
@@ -361,16 +362,16 @@ _WITNESS = _Role(
     typer.Typer(name="witness", **NOUN),
     lambda folder: witness_home.WitnessHome(folder),
     lambda at, store, room: desks.witness_desk(at, store, room=room),
-    sync_help="""Look into the mailboxes once: take what came, send what is due. Exit code 1 if one cannot be used now.
+    sync_help="""Check the mailboxes once: receive letters and send those due. Exit code 1 if one is not reachable.
 
-    Nothing is computed: for that somebody must stay, here and at the two others, with `serve`.
+    Nothing is computed: that needs `serve`, here and at the two other compute parties.
 
     Example: `likeset witness sync --home uni`
     """,
-    serve_help="""Stay, look into the mailboxes again and again, and compute when all three are ready.
+    serve_help="""Keep checking the mailboxes, and compute when all three compute parties are ready.
 
     SIGTERM and Ctrl-C end it between two letters, with exit code 0; what was computed so far is kept, and goes on with
-    the next call. A mailbox that is away is tried again.
+    the next call. An unreachable mailbox is tried again.
 
     Example: `likeset witness serve --home uni`
     """,

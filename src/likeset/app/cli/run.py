@@ -354,7 +354,7 @@ def consumer_desks(home: "consumer_home.ConsumerHome", *addresses: str, stays: b
 
 @run.command()
 def sync(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """Look once into the mailboxes of all runs: take what came, send what is due. Exit code 1 if one is in trouble.
+    """Check the mailboxes of all runs once: receive letters and send those that are due. Exit code 1 if one fails.
 
     Example: `likeset run sync --home clinic`
     """
@@ -432,7 +432,7 @@ def _show_result(result: Mapping[str, Any], kept_run: "consumer_home.KeptRun") -
 
 @run.command()
 def report(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """The result of a run that is done: the rows, who gave what, and the report's page.
+    """Show the result of a finished run: distance, contributions, guarantees, and the path of the report.
 
     Example: `likeset run report sepsis-2026-07 --home clinic`
     """
@@ -459,7 +459,7 @@ def shares(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
 
 @run.command(name="list")
 def list_runs(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """All runs of this consumer.
+    """List the runs of this consumer.
 
     Example: `likeset run list --home clinic`
     """
