@@ -71,7 +71,8 @@ def gather(tables: Mapping[str, Any], picks: Sequence[tuple[str, int]]) -> Any:
         arrays = {owner: np.asarray(tables[owner]) for owner, _ in picks}
         return np.stack([arrays[owner][row] for owner, row in picks])
     frames = {owner: arrow_table(tables[owner], name=owner) for owner, _ in picks}
-    rows = pa.concat_tables([frames[owner].slice(row, 1) for owner, row in picks], promote_options="permissive")
+    slices = [without_dictionaries(frames[owner].slice(row, 1)) for owner, row in picks]
+    rows = pa.concat_tables(slices, promote_options="permissive")
     picked = in_kind_of(like, rows.take(pa.array(range(len(picks)))))  # a copy: a slice holds the other rows too
     if library_of(like) == "pandas":
         picked.columns = list(like.columns)  # which need not be text
