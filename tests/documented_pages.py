@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 TUTORIAL = ROOT / "docs/tutorial.md"
 CLAIMS = ROOT / "docs/claims.md"
+COMMANDS = ROOT / "docs/cli.md"
 PYTHON = ROOT / "docs/python.md"
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 

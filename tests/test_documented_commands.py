@@ -9,7 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from documented_pages import CLAIMS, PYTHON, README, ROOT, TUTORIAL, Block, Command, assert_shown, blocks, commands
+from documented_pages import (
+    CLAIMS,
+    COMMANDS,
+    PYTHON,
+    README,
+    ROOT,
+    TUTORIAL,
+    Block,
+    Command,
+    assert_shown,
+    blocks,
+    commands,
+)
 
 ENVIRONMENT = Path(sys.executable).parents[1]
 DATA = Path(os.environ.get("LIKESET_DATA", ROOT.parent / "shared/data")) / "heart_disease_4hospitals.csv"
@@ -69,12 +81,12 @@ def test_the_first_example_has_at_most_fifteen_lines() -> None:
 
 
 @pytest.mark.slow
-def test_commands_in_readme_and_claims_run_in_a_fresh_clone_and_print_what_they_show(tmp_path: Path) -> None:
-    """The claims' page goes on with what the README made."""
+def test_commands_in_readme_claims_and_reference_run_in_a_fresh_clone(tmp_path: Path) -> None:
+    """The other pages go on with what the README made, and print what they show."""
     (tmp_path / ".venv").symlink_to(ENVIRONMENT)
-    typed = [command for page in (README, CLAIMS) for command in commands(page)]
-    typed = [command for command in typed if not command.typed.startswith("make ")]
-    assert len(typed) >= 7
+    typed = [command for page in (README, CLAIMS, COMMANDS) for command in commands(page)]
+    typed = [command for command in typed if not command.typed.startswith(("make ", "likeset --show-completion"))]
+    assert len(typed) >= 20
     for command in typed:
         assert command.typed.startswith(".venv/bin/likeset "), "works when pasted after a make target"
         follow(command, tmp_path)
