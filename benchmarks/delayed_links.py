@@ -5,8 +5,6 @@ import socket
 import threading
 import time
 
-__all__ = ["DelayedLink"]
-
 _AT_ONCE = 1 << 16
 
 

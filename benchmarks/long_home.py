@@ -26,8 +26,6 @@ sys.path[:0] = [str(_TESTS / floor) for floor in ("", "app", "homes", "trust", "
 from card_world import introduce, signed_terms  # noqa: E402 - the tests' worlds are not installed
 from node_world import make_node, script, terms  # noqa: E402
 
-__all__ = ["long_home"]
-
 _DONE, _DENIED = 7, 8
 _ENTRIES_OF_A_ROUND, _ENTRIES_OF_A_RUN = 6, 9
 _PLENTY: dict[str, Any] = {"epsilon": 9999.0, "delta": 1e-4, "rows": 10**7}

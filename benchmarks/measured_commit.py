@@ -3,8 +3,6 @@
 import subprocess
 from pathlib import Path
 
-__all__ = ["measured_commit"]
-
 
 def measured_commit() -> str:
     """The commit that is checked out here, in short."""

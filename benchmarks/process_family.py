@@ -4,8 +4,6 @@ import os
 import resource
 from pathlib import Path
 
-__all__ = ["cost_of_family", "family_of"]
-
 
 def _processes() -> dict[int, tuple[int, int, float]]:
     """Of every process its parent, bytes in memory and CPU seconds, as they are now."""

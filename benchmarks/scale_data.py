@@ -7,8 +7,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-__all__ = ["FILE_ROWS", "KINDS", "schema_text", "table_of", "write_tables"]
-
 KINDS = ("numbers", "mixed")
 
 FILE_ROWS = 1 << 20

@@ -18,8 +18,6 @@ from likeset.privacy.guarantee import View
 from likeset.protocol.party import CURATOR
 from likeset.protocol.wire import Message, Offer, decode, encode
 
-__all__ = ["MEASURES"]
-
 Given = argparse.Namespace
 
 

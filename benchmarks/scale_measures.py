@@ -46,8 +46,6 @@ from likeset.trust.letters import write_letter
 from likeset.trust.shares import OfferContext, OfferShape, SlotLayout, share_offer
 from process_family import cost_of_family, family_of
 
-__all__ = ["MEASURES"]
-
 _GAMMA = 0.3
 _MEMORY_LIMIT = 12 << 30
 _HASHED_AT_ONCE = 1 << 18

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["RIDGE", "directions", "imputed"]
-
 RIDGE = 1.0
 """Added to the sum over offers."""
 _SMALLEST_EIGENVALUE = 0.03  # below it numbers of W grow beyond what 16 bits behind the point tell apart

@@ -3,8 +3,6 @@
 from studies.comparison import FURTHER_METHODS, MAIN_METHODS, Comparison, Width
 from studies.data.adult import LEFT_OUT
 
-__all__ = ["STUDY"]
-
 STUDY = Comparison(
     name="adult",
     description="UCI Adult: owners by work class or country; federal employees, or people from Mexico, as the target",

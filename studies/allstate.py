@@ -2,8 +2,6 @@
 
 from studies.comparison import FURTHER_METHODS, MAIN_METHODS, Comparison, Width
 
-__all__ = ["STUDY"]
-
 STUDY = Comparison(
     name="allstate",
     description="the paper's main experiment, on the train.csv of Kaggle's Allstate competition, which you bring",

@@ -11,8 +11,6 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from likeset.display import drawing
 from studies.contract import SIMULATED_SENTENCE
 
-__all__ = ["LOOK", "draw_panels", "mean_curve", "plain_log_axis"]
-
 LOOK: dict[str, Any] = {
     "axes.titlelocation": "left",
     "axes.titlesize": 11.0,

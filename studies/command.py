@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from studies.contract import Presentation, RecordLine
     from studies.runner import StudyProgress, StudyState
 
-__all__ = ["main", "study"]
-
 _FOLDER = Path("study-results")
 _RECORDS = Path(__file__).parent / "results"
 _WIDEST_TABLE = 8  # columns that fit a terminal

@@ -16,8 +16,6 @@ from studies.data.sources import SOURCES, cached_market
 from studies.judging import judgement
 from studies.methods import METHODS, Method, find_methods
 
-__all__ = ["FURTHER_METHODS", "MAIN_METHODS", "Comparison", "Width"]
-
 MAIN_METHODS = ("exact", "greedy", "protodash", "sealed", "uniform-offers", "private", "uniform")
 FURTHER_METHODS = ("pooled", "sealed-hashed", "private-sound", "private-silent")
 _REVISION = 1

@@ -14,8 +14,6 @@ from studies.contract import SIMULATED_SENTENCE, RecordLine
 from studies.methods import METHODS
 from studies.series import Series, increase, label, results_by_size
 
-__all__ = ["COLOURS", "draw_comparison"]
-
 COLOURS = {
     "exact": "#1b2a41",
     "greedy": "#4c78a8",

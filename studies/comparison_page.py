@@ -11,8 +11,6 @@ from studies.contract import SIMULATED, SIMULATED_SENTENCE, Presentation, Record
 from studies.methods import METHODS
 from studies.series import Group, Series, increase, label, results_by_size, spread, width_words
 
-__all__ = ["present_comparison"]
-
 _COLUMNS = (
     "method",
     "size",

@@ -10,8 +10,6 @@ from typing import Any, Protocol, Self
 from likeset import arguments
 from likeset.errors import InvalidArgument
 
-__all__ = ["SIMULATED", "SIMULATED_SENTENCE", "Cell", "Options", "Presentation", "RecordLine", "Study", "Table"]
-
 SIMULATED = "simulated noise: not private"
 """Stands on every figure, table and line: noise of a recorded seed hides nothing."""
 

@@ -2,8 +2,6 @@
 
 from studies.comparison import FURTHER_METHODS, MAIN_METHODS, Comparison, Width
 
-__all__ = ["STUDY"]
-
 STUDY = Comparison(
     name="digits",
     description="the paper's MNIST experiment in small, offline: scikit-learn's digits, five owners",

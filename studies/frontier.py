@@ -20,8 +20,6 @@ from studies.frontier_market import RIGHT, Setting, grid_for, load_images, marke
 from studies.frontier_page import present_frontier
 from studies.methods import METHODS, find_methods
 
-__all__ = ["STUDY", "Frontier"]
-
 _METHODS = (
     "exact",
     "uniform",

@@ -11,8 +11,6 @@ from studies.canvas import draw_panels, plain_log_axis
 from studies.frontier_fit import NO_NOISE, Fit, Gain
 from studies.frontier_points import FACTORS, Point
 
-__all__ = ["LABELS", "draw_advice", "draw_factors", "draw_frontier"]
-
 LABELS = {
     "sealed": "sealed",
     "sealed-hashed": "sealed, hash-only",

@@ -19,19 +19,6 @@ from likeset.protocol.terms import Budget
 from likeset.simulation import DELTA
 from studies.contract import RecordLine
 
-__all__ = [
-    "NO_NOISE",
-    "Fit",
-    "Gain",
-    "agreement",
-    "fit_in_use",
-    "fit_signal",
-    "halves",
-    "measured_gains",
-    "outlook_of",
-    "residual",
-]
-
 NO_NOISE = 1000.0
 """An epsilon at which the release is as good as exact."""
 

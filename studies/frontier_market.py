@@ -11,8 +11,6 @@ from likeset.errors import InvalidArgument
 from likeset.simulation import LabelledMarket
 from studies.data import images
 
-__all__ = ["RIGHT", "Grid", "ImagePool", "Setting", "base_of", "grid_for", "load_images", "market_of"]
-
 RIGHT = {3: 0.7, 4: 0.3}
 """The target's digits and their shares, as in the paper."""
 

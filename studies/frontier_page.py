@@ -20,8 +20,6 @@ from studies.frontier_fit import (
 from studies.frontier_market import base_of
 from studies.frontier_points import FACTORS, Point, points_of
 
-__all__ = ["present_frontier"]
-
 MARGIN = 1.5
 """Noise within this factor of the signal: either word is as good."""
 

@@ -6,8 +6,6 @@ from statistics import fmean, stdev
 
 from studies.contract import RecordLine
 
-__all__ = ["FACTORS", "Point", "points_of"]
-
 FACTORS = ("target", "owners", "size", "offer_factor")
 
 

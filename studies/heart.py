@@ -3,8 +3,6 @@
 from studies.comparison import FURTHER_METHODS, MAIN_METHODS, Comparison, Width
 from studies.data.heart import HOSPITALS
 
-__all__ = ["STUDY"]
-
 STUDY = Comparison(
     name="heart",
     description="UCI Heart Disease: leave one hospital out; its patients are the target, three hospitals are owners",

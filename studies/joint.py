@@ -2,8 +2,6 @@
 
 from studies.comparison import Comparison, Width
 
-__all__ = ["STUDY"]
-
 STUDY = Comparison(
     name="joint",
     description="MNIST, three markets: rows matched together with their labels, against rows alone and exact greedy",

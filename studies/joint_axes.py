@@ -16,8 +16,6 @@ from likeset.simulation import LabelledMarket, Task, run_protocol, svm_scores
 from studies.contract import Cell, Options, Presentation, RecordLine, Table
 from studies.liars import alike_market
 
-__all__ = ["STUDY", "JointAxes"]
-
 _FIRST_SEED = 100
 _SEEDS = 5
 _SEEDS_OF_ALL_ROWS = 2  # they take longest, and do not depend on the rule

@@ -16,8 +16,6 @@ from studies.judged_families import JUDGEMENT, market_of
 from studies.label_families import LabelMarket
 from studies.label_judging import MEASURES, comparison_table, distance_table, judge_training, shares_table
 
-__all__ = ["STUDY", "JointFamilies", "judge_selection"]
-
 _FIRST_SEED = 5000
 _SEEDS = 10
 

@@ -19,8 +19,6 @@ from studies.data.weak_labels import RELATIONS, weak_label_market
 from studies.label_judging import MEASURES, comparison_table, distance_table, judge_training, shares_table
 from studies.methods import METHODS
 
-__all__ = ["STUDY", "JointTables"]
-
 _FIRST_SEED = 3100
 _SEEDS = 10
 _SEEDS_OF_ALL_ROWS = 2  # whoever sees all rows does not depend on the rule

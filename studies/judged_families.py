@@ -14,8 +14,6 @@ from sklearn.datasets import load_diabetes, load_iris, make_classification, make
 from likeset.arguments import Rows
 from studies.label_families import Draw, Images, LabelMarket, Labels, Tilted
 
-__all__ = ["JUDGEMENT", "market_of"]
-
 _TEST_ROWS = 2000
 _RARE_TEST_ROWS = 400
 _SAMPLES = 3200

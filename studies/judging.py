@@ -16,8 +16,6 @@ from likeset.geometry.kernels import kernel_means, rbf_kernel, squared_mmd
 from likeset.simulation import LabelledMarket, MethodPicks, Task
 from studies.neural_network import NeuralNetwork
 
-__all__ = ["judgement"]
-
 
 def judgement(task: Task, picks: MethodPicks) -> dict[str, Any]:
     """Everything that a line says about a summary, as plain values."""

@@ -14,8 +14,6 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_cl
 
 from likeset.arguments import Rows
 
-__all__ = ["DEVELOPMENT", "Draw", "Images", "LabelMarket", "Labels", "Tilted"]
-
 _TEST_ROWS = 2000
 
 Labels = NDArray[np.int64]

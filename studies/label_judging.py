@@ -14,8 +14,6 @@ from sklearn.svm import LinearSVC
 from likeset.arguments import Rows
 from studies.contract import RecordLine, Table
 
-__all__ = ["MEASURES", "comparison_table", "distance_table", "judge_training", "shares_table"]
-
 MEASURES = {"accuracy": "accuracy", "balanced": "balanced accuracy", "auc": "AUC", "rare": "recall of the rarest class"}
 
 Labels = NDArray[np.int64]

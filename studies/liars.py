@@ -17,8 +17,6 @@ from likeset.simulation import LabelledMarket, Task, digits_market, run_protocol
 from studies.contract import Cell, Options, Presentation, RecordLine, Table
 from studies.lies import LIES, contradicted, tell_lie, without_contradicted
 
-__all__ = ["MARKETS", "STUDY", "Liars", "alike_market"]
-
 MARKETS = ("alike", "groups")
 _LABELS = ("match", "ignore", "guarded")
 _SEEDS = 5

@@ -10,8 +10,6 @@ from likeset.arguments import Rows
 from likeset.geometry.labels import ridge_scores
 from likeset.simulation import LabelledMarket
 
-__all__ = ["LIES", "contradicted", "tell_lie", "without_contradicted"]
-
 _LITTLE, _BESIDE = 0.03, 0.25  # noise on rows that are to be bought, and on rows that are not
 _ABSENT_CLASS = 0
 _CLASSES = 10

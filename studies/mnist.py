@@ -2,8 +2,6 @@
 
 from studies.comparison import FURTHER_METHODS, MAIN_METHODS, Comparison, Width
 
-__all__ = ["STUDY"]
-
 STUDY = Comparison(
     name="mnist",
     description="the paper's appendix experiment: MNIST, five owners by digit groups, target of 3s and 4s",

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 
-__all__ = ["NeuralNetwork"]
-
 _STEPS = 600
 _BATCH = 32
 _RATE = 3e-3

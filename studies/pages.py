@@ -5,8 +5,6 @@ from pathlib import Path
 
 from studies.contract import SIMULATED_SENTENCE, Presentation, RecordLine
 
-__all__ = ["write_page"]
-
 
 def write_page(presentation: Presentation, lines: Sequence[RecordLine], *, out: Path, command: str) -> Path:
     """Write ``README.md`` beside the record that its numbers come from."""

@@ -25,8 +25,6 @@ from studies.contract import Cell, Options, Presentation, RecordLine
 from studies.parsimony_figures import present_parsimony
 from studies.parsimony_rounds import Crowd, crowd, run_rounds
 
-__all__ = ["ASKING_METHODS", "STUDY", "Parsimony"]
-
 ASKING_METHODS = ("paper", "everyone each round", "everyone once", "threshold once")
 _OWNERS = (5, 10, 20, 50, 100, 200, 500, 1000, 2000)
 _ROWS, _TARGET, _UNSEEN, _COLUMNS = 120, 300, 2000, 10

@@ -8,8 +8,6 @@ from typing import Any
 from studies.canvas import draw_panels, mean_curve, plain_log_axis
 from studies.contract import Presentation, RecordLine, Table
 
-__all__ = ["present_parsimony"]
-
 _COLOURS = {
     "paper": "#d62839",
     "everyone each round": "#f28e2b",

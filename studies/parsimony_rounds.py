@@ -14,8 +14,6 @@ from likeset.geometry.features import FourierFeatures
 from likeset.privacy import auction
 from likeset.privacy.noise import Noise
 
-__all__ = ["Crowd", "Rounds", "crowd", "run_rounds"]
-
 
 @dataclass(frozen=True, eq=False)
 class Crowd:

@@ -8,8 +8,6 @@ from typing import Any
 from studies.comparison import Comparison, Width
 from studies.contract import Cell, Options, Presentation, RecordLine
 
-__all__ = ["STUDY"]
-
 _SETTINGS = (("groups", 400), ("groups", 200), ("rare", 400), ("skewed", 50), ("skewed", 20))
 """Market, and rows that each owner offers."""
 

@@ -6,8 +6,6 @@ from pathlib import Path
 from likeset.errors import BadDocument, InvalidArgument
 from studies.contract import RecordLine
 
-__all__ = ["Record"]
-
 
 class Record:
     """The lines in ``cells.jsonl`` of a folder; the last line of a cell counts."""

@@ -7,8 +7,6 @@ from importlib import import_module
 from likeset.errors import InvalidArgument
 from studies.contract import Study
 
-__all__ = ["STUDIES", "all_studies", "find_study"]
-
 STUDIES = {
     "digits": "studies.digits",
     "mnist": "studies.mnist",

@@ -23,8 +23,6 @@ from likeset.errors import InvalidArgument
 from studies.contract import Cell, Options, RecordLine, Study
 from studies.record import Record
 
-__all__ = ["StudyProgress", "StudyState", "run_study"]
-
 _MOST_WORKERS = 256
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _DIED = "the process that computed it ended: killed, or out of memory"

@@ -8,8 +8,6 @@ from typing import Self
 from studies.contract import RecordLine
 from studies.methods import METHODS
 
-__all__ = ["Group", "Series", "increase", "label", "results_by_size", "spread", "width_words"]
-
 Group = tuple[str, float | None, float | None]
 """Market, scale, gamma: what one panel shows."""
 

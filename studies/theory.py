@@ -20,8 +20,6 @@ from studies.contract import Cell, Options, Presentation, RecordLine
 from studies.frontier_market import RIGHT, load_images
 from studies.theory_page import present_theory
 
-__all__ = ["PARTS", "STUDY", "Theory"]
-
 PARTS = ("condition", "features", "mean release", "greedy", "small optimum", "characteristic function", "hashes")
 _SEEDS = 5
 _PAPER_GAMMA = 0.1

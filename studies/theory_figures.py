@@ -8,8 +8,6 @@ from studies.canvas import draw_panels, mean_curve, plain_log_axis
 from studies.contract import RecordLine
 from studies.theory_measures import feature_bound, mean_release_bound
 
-__all__ = ["draw_condition", "draw_features", "draw_greedy", "draw_mean_release"]
-
 _BOUND = "#d62839"
 _COLOURS = {None: "#8d5b3e", 1.0: "#0b8457", 3.0: "#4c78a8", 10.0: "#9467bd"}
 _MEASURED = "#0b8457"

@@ -7,8 +7,6 @@ from statistics import fmean
 from studies.contract import Presentation, RecordLine, Table
 from studies.theory_figures import BASE, draw_condition, draw_features, draw_greedy, draw_mean_release
 
-__all__ = ["present_theory"]
-
 _NEEDED = {
     "condition": (draw_condition, "condition", "The condition of Theorem 1, and J where it is met."),
     "features": (draw_features, "features", "Error of random features against their number."),

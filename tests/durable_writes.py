@@ -8,8 +8,6 @@ from unittest.mock import patch
 
 from likeset.ledger.sqlite_file import SqliteFile
 
-__all__ = ["durable_writes"]
-
 
 @contextmanager
 def durable_writes() -> Iterator[list[str]]:

@@ -64,7 +64,7 @@ def test_two_owners_a_curator_and_a_consumer_talk_when_the_page_is_pasted(
     said = done.stdout + done.stderr
     assert done.returncode == 0, said[-5000:]
     assert "Traceback" not in said
-    assert "20 rows of" in re.sub(r"\s+", " ", said)
+    assert "20 rows from" in re.sub(r"\s+", " ", said)
     for name in ("st-mary", "north"):
         with OwnerNode(tmp_path / name) as node:
             receipt = owner_node.check(node, "first").receipt

@@ -67,7 +67,7 @@ def test_two_owners_and_a_curator_talk_when_the_page_is_pasted(folder: Path) -> 
         assert done.returncode == 0, f"{line}\n{told}"
         assert "Traceback" not in told or line.endswith("start.sh"), f"{line}\n{told}"
         said += f"{line}\n{told}\n"
-    assert "20 rows of" in re.sub(r"\s+", " ", said)
+    assert "20 rows from" in re.sub(r"\s+", " ", said)
     for name in ("st-mary", "north"):
         with OwnerNode(folder / name) as node:
             receipt = owner_node.check(node, "first").receipt

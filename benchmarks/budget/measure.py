@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["Measured", "Sides", "measure"]
-
 Sides = tuple[Callable[[], object], Callable[[], object]]
 """What is measured, and what it is compared with."""
 

@@ -29,8 +29,6 @@ from likeset.protocol.sealed import SealedOwner
 from likeset.protocol.wire import Delivery, Message, TargetRelease, decode, encode
 from likeset.tables.scan import MemoryScan
 
-__all__ = ["RATIOS", "Ratio"]
-
 _COLUMNS, _GAMMA = 50, 0.01
 _POOL, _TARGET, _PICKED = 40_000, 400, 150
 

@@ -9,8 +9,6 @@ from likeset.errors import BadTable
 from likeset.simulation import LabelledMarket
 from studies.data.columns import Choice, EncodedColumn, Number, RawTable, encode_columns, random_rows, read_table
 
-__all__ = ["LEFT_OUT", "adult_digest", "adult_market"]
-
 LEFT_OUT = {"workclass": "Federal-gov", "native_country": "Mexico"}
 """The target of each variant."""
 

@@ -10,8 +10,6 @@ from likeset.errors import BadTable
 from likeset.simulation import LabelledMarket
 from studies.data.columns import Choice, EncodedColumn, Number, RawTable, encode_columns, read_table
 
-__all__ = ["COLUMNS", "PRODUCTS", "allstate_digest", "allstate_market"]
-
 PRODUCTS = {"A": "012", "B": "01", "C": "1234", "D": "123", "E": "01", "F": "0123", "G": "1234"}
 """The seven products with the options of each."""
 

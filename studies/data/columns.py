@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from likeset.arguments import Rows
 from likeset.errors import BadTable, InvalidArgument
 
-__all__ = ["Choice", "EncodedColumn", "Number", "RawTable", "encode_columns", "random_rows", "read_table"]
-
 MISSING = ("", "NA", "?", "nan")
 _HALF = np.float32(np.sqrt(0.5))
 

@@ -9,8 +9,6 @@ from likeset.errors import BadTable
 from likeset.simulation import LabelledMarket
 from studies.data.columns import Choice, EncodedColumn, Number, RawTable, encode_columns, random_rows, read_table
 
-__all__ = ["COLUMNS", "HOSPITALS", "heart_digest", "heart_market"]
-
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
 _FIGURES = ("0.0", "1.0", "2.0", "3.0", "4.0", "6.0", "7.0")
 COLUMNS: tuple[EncodedColumn, ...] = (

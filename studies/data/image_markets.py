@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from likeset.simulation import DIGIT_GROUPS, LabelledMarket
 from studies.data.images import Images
 
-__all__ = ["RIGHT_DIGITS", "image_market"]
-
 RIGHT_DIGITS = (3, 4)
 _TARGET_SHARE = (0.7, 0.3)
 _OWNERS = 80

@@ -17,8 +17,6 @@ from sklearn.datasets import fetch_openml, load_digits
 from likeset.arguments import Rows
 from likeset.errors import BadTable, InvalidArgument
 
-__all__ = ["Images", "bundled_images", "mnist_images"]
-
 _SIDE = 28
 _ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 _IDX_NAMES = {

@@ -12,8 +12,6 @@ from studies.data.heart import heart_digest, heart_market
 from studies.data.image_markets import image_market
 from studies.data.images import bundled_images, mnist_images
 
-__all__ = ["SOURCES", "MarketSource", "cached_market"]
-
 
 @dataclass(frozen=True, slots=True)
 class MarketSource:

@@ -6,8 +6,6 @@ from numpy.typing import NDArray
 from likeset.arguments import Rows
 from likeset.simulation import LabelledMarket
 
-__all__ = ["RELATIONS", "weak_label_market"]
-
 RELATIONS = {"independent": 0.0, "nearly independent": 0.25, "shifted": 0.6}
 """By how much a standard deviation along one direction changes the log-odds of class 1."""
 

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["full_disk", "interrupt", "stop_at"]
-
 
 def interrupt() -> None:
     """Ctrl-C."""

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PUBLIC", "SCENARIOS", "SEEDS", "TARGET", "Scenario", "owners"]
-
 
 def _rows(seed: int, count: int, *, middle: float = 0.5) -> NDArray[np.float64]:
     """Three columns between 0 and 1, with six decimals, so that a text file holds the same numbers."""

@@ -16,8 +16,6 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-__all__ = ["FileMarket"]
-
 SCHEMA = """\
 likeset: schema
 version: 1

@@ -13,8 +13,6 @@ import pyarrow.parquet as pq
 
 from likeset.app.cli import main
 
-__all__ = ["books", "prices", "result_in", "said_json", "say"]
-
 _NO_CHARGE = ("run/secrets",)  # an entry of the run's own, which costs nothing
 
 

@@ -18,8 +18,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-__all__ = ["REWRITES", "TOLERANCE", "differences", "hold", "names_in"]
-
 FOLDER = Path(__file__).parent
 REWRITES = os.environ.get("LIKESET_REWRITE_GOLDEN") == "1"
 TOLERANCE = 1e-9

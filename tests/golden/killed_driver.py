@@ -11,8 +11,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-__all__ = ["PLACES", "main"]
-
 
 def _killed(*_: object, **__: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)

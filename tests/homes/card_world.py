@@ -12,8 +12,6 @@ from likeset.protocol.terms import Terms
 from likeset.trust.cards import CARD_FILE, SECRET_FILE, CardSecret, Pins, SealingSecret
 from likeset.trust.letters import sign_terms
 
-__all__ = ["cards_of", "give_card", "introduce", "run_id_of", "secret_of", "signed_terms", "signed_text"]
-
 
 def _bytes_for(what: str, count: int) -> bytes:
     return hashlib.shake_256(f"of a test: {what}".encode()).digest(count)

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
-__all__ = ["apart"]
-
 
 def apart(work: Callable[[], Any]) -> Any:
     """The result of some work in a process of its own: databases that were opened must not cross a fork."""

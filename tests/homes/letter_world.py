@@ -29,8 +29,6 @@ from likeset.protocol.wire import Summary, decode
 from likeset.trust.cards import CardSecret, Role
 from likeset.trust.letters import Acceptance, is_acceptance, letter_in
 
-__all__ = ["MOST_BYTES", "LetterWorld", "make_identity", "role_of", "settle_identities", "terms_between"]
-
 MOST_BYTES = 1 << 24
 NOON = datetime(2029, 3, 5, 12, tzinfo=UTC)
 RUN_ID = "0123456789abcdef0123456789abcdef"

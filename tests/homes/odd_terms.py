@@ -12,8 +12,6 @@ from node_world import fingerprint, terms
 
 from likeset.protocol.terms import Budget, Kernel, Terms
 
-__all__ = ["FIELDS", "SHAPES", "OddTerms", "odd_numbers", "odd_texts", "ordinary", "written"]
-
 _BUDGET = {"epsilon": 1.0, "delta": 1e-5}
 _PAPER_KERNEL = {**json.loads(terms().to_json())["kernel"], "kind": "paper"}
 _AUCTION = {"auction": "threshold", "auction_epsilon": 0.5, "auction_offset": 10, "owner_budget": _BUDGET}

@@ -12,8 +12,6 @@ from likeset.protocol.wire import MOST_BYTES, Message, decode
 from likeset.trust.cards import CARD_FILE, Card, SealingSecret, read_card
 from likeset.trust.letters import Letter, is_acceptance, letter_in, open_letter
 
-__all__ = ["Opener"]
-
 
 @dataclass(frozen=True)
 class Opener:

@@ -6,8 +6,6 @@ from likeset.homes.owner_node import OwnerNode
 from likeset.privacy.guarantee import View
 from likeset.protocol.wire import Message, encode
 
-__all__ = ["abstained", "answered", "refused", "rows_spent"]
-
 
 def refused(node: OwnerNode, message: Message) -> str:
     """The logged reason; the other side hears one word, and nothing was charged or kept for it."""

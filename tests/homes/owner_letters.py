@@ -15,8 +15,6 @@ from likeset.protocol.wire import Message, Offer
 from likeset.trust.cards import CardSecret
 from likeset.trust.letters import letter_in, write_letter
 
-__all__ = ["Outside", "handles_in", "make_home", "reasons_of_refusals", "seated"]
-
 _MOST_BYTES = 1 << 24
 
 

@@ -6,8 +6,6 @@ from pathlib import Path
 from likeset.homes.pinning import home_in, pins_to_change
 from likeset.trust.cards import Role
 
-__all__ = ["introduce", "pin"]
-
 
 def pin(home: Path, other: Path, role: Role) -> None:
     """In one home the card of another."""

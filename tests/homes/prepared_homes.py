@@ -6,8 +6,6 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["prepared"]
-
 _templates: dict[str, Path] = {}
 
 

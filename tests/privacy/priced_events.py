@@ -2,8 +2,6 @@
 
 from likeset.privacy.events import ROW, Gaussian, Norm, Observer, Relation, RowSum, ThresholdAuction
 
-__all__ = ["COORDINATE", "REPLACE", "auction", "gaussian"]
-
 REPLACE = Relation.REPLACE_ONE
 COORDINATE = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=REPLACE)
 

@@ -7,8 +7,6 @@ from protocol_world import PAPER, PAPER_PARTS, THRESHOLD, Outcome
 from likeset.protocol.terms import Budget
 from likeset.protocol.wire import Message, decode
 
-__all__ = ["GAUSSIAN", "INTERACTIVE", "OPTIONS", "sent_by"]
-
 INTERACTIVE: dict[str, Any] = {"protocol": "interactive"}
 GAUSSIAN: dict[str, Any] = {**INTERACTIVE, "summary_release": "gaussian", "owner_budget": Budget(2.0, 1e-5)}
 OPTIONS: dict[str, dict[str, Any]] = {

@@ -13,8 +13,6 @@ from likeset.protocol.wire import Message, OfferShare
 from likeset.tables.scan import FetchedRows
 from likeset.trust.shares import SharedOffer, share_offer
 
-__all__ = ["AGREED", "LIAR", "NEAR", "bytes_of", "carried", "check_left_out", "sending", "shared_by"]
-
 AGREED = split_run()
 LIAR = "b"
 NEAR = np.array([[0.01, -0.59, 0.21], [0.43, 1.01, 1.58]], dtype=np.float32)

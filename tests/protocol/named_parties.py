@@ -2,8 +2,6 @@
 
 from typing import Any
 
-__all__ = ["CARDS", "NAMED", "card_text"]
-
 
 def card_text(letter: str) -> str:
     """A fingerprint as people read it."""

@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["LinkRecords"]
-
 _MAGIC, _HEAD = (
     b"PRPC",
     12,

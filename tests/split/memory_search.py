@@ -11,8 +11,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Search", "memory_of", "writable_pages"]
-
 _PIECE = 1 << 24
 _ANCHOR = 4
 _LEAST = 8

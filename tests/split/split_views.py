@@ -23,8 +23,6 @@ from split_world import PYTHON, SplitWorld
 
 from likeset.split.engine.agreement import Task
 
-__all__ = ["View", "chance_of_counts", "chance_of_difference", "features", "run_many", "set_bits"]
-
 PUBLIC_COINS = 0x0123456789ABCDEF_0F1E2D3C4B5A6978
 _PROGRAM = Path(__file__).with_name("many_runs.py")
 _MOST_FRAMING = 64  # bytes around a share when it is sent whole

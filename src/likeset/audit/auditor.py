@@ -139,7 +139,6 @@ def lattice_bits(spacing: float) -> Score:
 
 
 def joint_score(*scores: Score) -> Score:
-    """All of these scores, side by side."""
     return lambda rows: np.concatenate([_columns(score(rows)) for score in scores], axis=1)
 
 
@@ -181,7 +180,6 @@ def _scores(p: Observations, q: Observations, score: Score | None) -> Iterator[t
 
 
 def _cuts(words: str, score: Score, p: Observations, q: Observations) -> Iterator[Candidate]:
-    """One candidate for each column of the score that is not constant."""
     first, second = (np.sort(_columns(score(rows)), axis=0) for rows in (p, q))
     for column, (mine, yours) in enumerate(zip(first.T, second.T, strict=True)):
         edges = quantile_edges(np.concatenate([mine, yours]))

@@ -87,7 +87,6 @@ def mean_trial(
     deltas: tuple[float, ...] = (MEAN_DELTA,),
     samples: int = 12_000,
 ) -> Trial:
-    """A broken mean with the claim of the sound one."""
     name, claimed = f"gaussian mean{mechanism}", trials.claims(event, deltas, relation)
     return trial_of(name, pair, observe, claimed, SimulatedNoise(0), samples=samples, relation=relation, unseen=_UNSEEN)
 
@@ -102,7 +101,6 @@ def _mean(
     claimed: RowSum | SelectionSum | None = None,
     relation: Relation = Relation.REPLACE_ONE,
 ) -> Trial:
-    """A mean with some noise, planned for one quantity and claimed for another."""
     plan = mean_plan(pair, planned)
     observe = trials.batched_draws(
         lambda side, drawn: gaussian_mean.run(plan, pair[side], noise(drawn)).value, SimulatedNoise(seed)

@@ -377,12 +377,10 @@ OWNERS = 12
 
 
 def threshold_plan(observer: Observer, rounds: int = 1) -> auction.ThresholdPlan:
-    """Twelve owners, epsilon 1."""
     return auction.plan_threshold(OWNERS, epsilon=1.0, observer=observer, rounds=rounds, summary_released=False)
 
 
 def threshold(noise: Noise, pair: Neighbours[Bids], *, hears: list[int], rounds: int = 1) -> Trial:
-    """Whether the owners in ``hears`` are asked."""
     observer = Observer.COALITION if len(hears) > 1 else Observer.ONE_OWNER
     plan = threshold_plan(observer, rounds)
     return trial_of(

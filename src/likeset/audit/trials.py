@@ -285,7 +285,6 @@ def trial_of(
 
 
 def claims(event: Event, deltas: Iterable[float], relation: Relation) -> tuple[Claim, ...]:
-    """What the accountant says about an event."""
     return tuple(
         Claim(guarantee(event, relation=relation, delta=delta).epsilon, delta) for delta in dict.fromkeys(deltas)
     )

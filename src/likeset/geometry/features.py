@@ -43,7 +43,6 @@ class Stream:
         self._key = np.frombuffer(digest[:16], dtype="<u8").astype(np.uint64)
 
     def words(self, first: int, count: int) -> NDArray[np.uint64]:
-        """The words at positions ``first``, ..., ``first + count - 1``."""
         counter, skipped = divmod(first, _WORDS_PER_COUNTER)
         # numpy increments the counter before it produces the first block; step back to start at ``counter``.
         generator = np.random.Philox(key=self._key, counter=(counter - 1) % 2**256)
@@ -110,7 +109,6 @@ class FourierFeatures:
         object.__setattr__(self, "_phases", phases.astype(np.float32))
 
     def __call__(self, rows: ArrayLike, *, first_row: int = 0) -> NDArray[np.float32]:
-        """Features of each row, in float32. ``first_row`` is the number of the first row in its table."""
         array = arguments.matrix("rows", rows)
         arguments.count("first_row", first_row, least=0)
         result = np.empty((len(array), self.dimension), dtype=np.float32)
@@ -208,7 +206,6 @@ class FourierFeatures:
 
     @property
     def waves(self) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-        """What the features are waves of: frequencies (one a line), phases, and the height of a wave."""
         frequencies, phases = self._draw()
         return frequencies, phases, float(np.sqrt(2.0 / self.dimension))
 
@@ -306,7 +303,6 @@ class Projection:
         self._frequencies = np.ascontiguousarray(np.column_stack([frequencies, shifts]), dtype=np.float32)
 
     def __call__(self, rows: Rows, *, first_row: int = 0) -> NDArray[np.float32]:
-        """One number for each row; ``first_row`` is the number of the first row in its table."""
         result = np.empty(len(rows), dtype=np.float32)
         pairs, columns = self._frequencies.shape
         # Column by column: tables are mapped that way, and it is read once.

@@ -235,7 +235,6 @@ def exact_greedy(
 
 
 def _candidates(pool: Rows, target: Rows, gamma: float, shares: NDArray[np.float64] | None = None) -> Candidates:
-    """All rows of a pool, each with its mean kernel to the target."""
     attraction = KernelColumns(target, gamma=gamma, dtype=pool.dtype).means(pool, weights=shares)
     return Candidates.all_of(attraction, PoolKernel(pool, gamma=gamma))
 
@@ -367,7 +366,6 @@ def _swap_group(
     attraction: NDArray[np.float64],
     repulsion: NDArray[np.float64],
 ) -> None:
-    """Reconsider the selected rows of one group, in place."""
     free = np.ones(len(attraction), dtype=bool)
     free[chosen] = False
     candidates = _best_free(attraction - repulsion / len(chosen), free)

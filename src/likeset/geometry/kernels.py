@@ -22,14 +22,12 @@ _FAR = 100.0  # squared distance of the mean from zero, in units of the rows' ow
 
 
 def rbf_kernel(a: ArrayLike, b: ArrayLike, *, gamma: float) -> Rows:
-    """The kernel between all rows of ``a`` and all rows of ``b``, as one matrix."""
     first, second = arguments.matrix("a", a), arguments.matrix("b", b)
     arguments.same_columns("a", first, "b", second)
     return KernelColumns(second, gamma=gamma, dtype=np.result_type(first, second))(first)
 
 
 def kernel_means(rows: ArrayLike, others: ArrayLike, *, gamma: float) -> NDArray[np.float64]:
-    """For each of ``rows`` its mean kernel value with ``others``: the mean embedding of ``others`` at ``rows``."""
     first, second = arguments.matrix("rows", rows), arguments.matrix("others", others)
     arguments.same_columns("rows", first, "others", second)
     return KernelColumns(second, gamma=gamma, dtype=np.result_type(first, second)).sums(first) / len(second)
@@ -102,7 +100,6 @@ class KernelColumns:
         return len(self._fixed)
 
     def __call__(self, rows: Rows) -> Rows:
-        """The kernel matrix between ``rows`` and the fixed set."""
         block = np.ones((len(rows), self._fixed.shape[1]), dtype=self.dtype)
         self._fill(rows, block)
         exponent: Rows = self._fixed @ block.T
@@ -308,7 +305,6 @@ def one_thread_a_product() -> Iterator[None]:
 
 
 def _set_threads(wanted: Iterable[tuple[Any, int]]) -> list[tuple[Any, int]]:
-    """Set the number of threads of each library; returns what it was."""
     before = []
     for library, threads in wanted:
         # Since its version 3.8, threadpoolctl lets one thread at a time change a setting of the whole process. Here
@@ -323,7 +319,6 @@ def _set_threads(wanted: Iterable[tuple[Any, int]]) -> list[tuple[Any, int]]:
 
 @cache
 def _libraries() -> tuple[list[Any], list[Any]]:
-    """Those with one setting for the process, and those with one for each thread."""
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # it has no types
 
     libraries = ThreadpoolController().select(user_api="blas").lib_controllers

@@ -43,8 +43,7 @@ class Game(Protocol):
     @property
     def owner_count(self) -> int: ...
 
-    def coalitions(self, members: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The worth of coalitions, each a line of ``members`` that says who is in it."""
+    def coalitions(self, members: NDArray[np.bool_]) -> NDArray[np.float64]: ...
 
     def average_gains(self, order: NDArray[np.int64]) -> NDArray[np.float64]:
         """What each owner adds when it is put into every place of this order of the others, on average."""
@@ -70,7 +69,6 @@ class SelectionGame:
         return np.flatnonzero((self.attraction != 0.0) | self.similarity.any(axis=0))
 
     def among(self, owners: NDArray[np.int64]) -> "SelectionGame":
-        """The game of these owners alone."""
         return SelectionGame(self.attraction[owners], self.similarity[np.ix_(owners, owners)])
 
     def average_gains(self, order: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -111,7 +109,6 @@ class Shapley:
 
 
 def owner_numbers(owners: ArrayLike, owner_count: int, *, length: int) -> NDArray[np.int64]:
-    """For each of ``length`` rows the number of its owner, below ``owner_count``."""
     numbers = arguments.row_numbers("owners", owners, length=length)
     arguments.count("owner_count", owner_count)
     if len(numbers) and int(numbers.max()) >= owner_count:
@@ -122,7 +119,6 @@ def owner_numbers(owners: ArrayLike, owner_count: int, *, length: int) -> NDArra
 def selection_game(
     selected: ArrayLike, owners: ArrayLike, owner_count: int, target: ArrayLike, *, gamma: float
 ) -> SelectionGame:
-    """The game of a selection; ``owners`` has the number of each selected row's owner."""
     rows, wanted = arguments.matrix("selected", selected), arguments.matrix("target", target)
     arguments.same_columns("selected", rows, "target", wanted)
     numbers = owner_numbers(owners, owner_count, length=len(rows))

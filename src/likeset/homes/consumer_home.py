@@ -248,7 +248,6 @@ class KeptRun:
 
     @property
     def ending_path(self) -> Path:
-        """The file of how it ended."""
         return self.folder / "ended.json"
 
     @property

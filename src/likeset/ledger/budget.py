@@ -227,8 +227,6 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What an account may spend and has spent."""
-
     view: View
     limit: Limit
     epsilon: float | None  # of the proven charges, at the limit's delta; None if the limit promises nothing
@@ -301,7 +299,6 @@ class Tally:
         return twin
 
     def add(self, charge: Charge) -> None:
-        """Count a charge, whether or not the limit allows it."""
         if charge.free:  # most are: answers that were paid for when the run began
             self._charges += 1
             return

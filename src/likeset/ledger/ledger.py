@@ -184,8 +184,6 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A charge that is on the disk."""
-
     number: int  # its entry in the ledger
     request: Request
     attempt: int  # 1, or more if earlier charges for the same request were interrupted; those stay spent
@@ -761,7 +759,6 @@ class Ledger:
             return state.quote(charge, limits or {})
 
     def check(self, charge: Charge) -> None:
-        """Raise as the charge would; nothing is charged."""
         with self.reading() as state:
             state.check(charge)
 
@@ -798,7 +795,6 @@ class Ledger:
         return journal.find(request.key, request.fingerprint(charge, journal)) is None
 
     def accounts(self, *, limits: Mapping[View, Limit] | None = None) -> tuple[Account, ...]:
-        """Every account with its limit and what is spent; with ``limits``, as if these were in force."""
         with self.reading() as state:
             return state.accounts(limits or {})
 

@@ -94,7 +94,6 @@ def bounded_range_advantage(*, width: float, times: int, pure: tuple[tuple[float
 
 @lru_cache(maxsize=32)
 def _bound(width: float, times: int, pure: tuple[tuple[float, int], ...], shift: float, size: int) -> Vector:
-    """The largest delta at each point of the grid."""
     step = width / _CELLS
     grid: Vector = step * np.arange(size, dtype=np.float64)
     bound = _gaussian_profile(grid, shift) if shift else np.zeros(size)  # V_0(x) = max(0, 1 - e^x) for x >= 0
@@ -229,7 +228,6 @@ class Normal:
 
     @property
     def pure(self) -> float:
-        """Gaussian noise is not purely private."""
         return math.inf
 
     @property
@@ -562,7 +560,6 @@ class Filter:
 
     @property
     def epsilon(self) -> float:
-        """Epsilon spent so far, at the account's delta."""
         if self.charges == 1:
             planned = guarantee(self.first, relation=self.relation, delta=self.delta)
             return min(self._adaptive(), planned.epsilon)

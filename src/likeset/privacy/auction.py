@@ -55,7 +55,6 @@ class EveryonePlan:
 
     @property
     def event(self) -> NoRelease:
-        """Being asked reveals nothing: everybody is."""
         return NoRelease()
 
 
@@ -102,7 +101,6 @@ class PaperPlan:
 
     @property
     def event(self) -> PaperAuction:
-        """What all rounds are, for the accountant: it has no price."""
         return PaperAuction(epsilon=self.epsilon, owners=self.owners, rounds=self.rounds, patience=self.patience)
 
     def probability(self, rank: int) -> float:

@@ -129,17 +129,14 @@ class PairSplit:
 
     @property
     def norm(self) -> Norm:
-        """A candidate's score is a coordinate by itself."""
         return Norm.COORDINATE
 
     @property
     def relation(self) -> Relation:
-        """The one under which there is a proof."""
         return Relation.REPLACE_ONE
 
     @property
     def sensitivity(self) -> float:
-        """A pair that passes from one side to the other counts twice."""
         return 2.0 * self.rows
 
 
@@ -156,7 +153,6 @@ class InRange:
 
     @property
     def norm(self) -> Norm:
-        """A single number is a coordinate by itself."""
         return Norm.COORDINATE
 
     @property
@@ -171,7 +167,6 @@ class InRange:
 
     @property
     def sensitivity(self) -> float:
-        """The width of the range: nothing more is known."""
         return self.upper - self.lower
 
 
@@ -373,7 +368,6 @@ class Release(Generic[Value]):
 
     @property
     def simulated(self) -> bool:
-        """Whether seeded noise was used: such a release is not private."""
         return isinstance(self.event, Simulated)
 
 

@@ -61,12 +61,10 @@ class GaussianPlan:
 
 
 def unit_rows(unit: PrivacyUnit, relation: Relation) -> RowSum:
-    """A sum of rows of norm at most 1."""
     return RowSum(norm=Norm.EUCLIDEAN, radius=1.0, unit=unit, relation=relation)
 
 
 def selected_unit_rows(unit: PrivacyUnit, relation: Relation) -> SelectionSum:
-    """A sum of selected rows of norm at most 1."""
     return SelectionSum(norm=Norm.EUCLIDEAN, radius=1.0, unit=unit, relation=relation)
 
 

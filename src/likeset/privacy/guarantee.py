@@ -63,12 +63,10 @@ def guess_in_words(probability: float, *, relation: str, unit: str) -> str:
 
 
 def bound_in_words(probability: float, *, epsilon: float, delta: float, relation: str, unit: str) -> str:
-    """The same, with the bound that it stands beside."""
     return f"{guess_in_words(probability, relation=relation, unit=unit)} (epsilon {epsilon:.4g}, delta {delta:g})"
 
 
 def checked_delta(delta: float) -> float:
-    """A probability that can stand in a guarantee."""
     if isinstance(delta, bool) or not 0.0 <= delta < 1.0:
         raise InvalidArgument("delta", delta, "must be at least 0 and below 1")
     return float(delta)

@@ -70,7 +70,6 @@ class KeptRows:
             self._merge()
 
     def row_numbers(self) -> NDArray[np.int64]:
-        """The numbers of the rows that are kept of all that went by, rising."""
         self._merge()
         return np.sort(self._rows)
 

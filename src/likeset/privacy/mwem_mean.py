@@ -104,7 +104,6 @@ class State:
 
     @classmethod
     def uniform(cls, dimension: int) -> Self:
-        """Before anything was released."""
         return cls(tilts=np.zeros(dimension), mean=np.zeros(dimension))
 
 

@@ -24,8 +24,6 @@ _COIN_BITS = 53  # as many as a float64 probability has
 
 
 class Noise(Protocol):
-    """What mechanisms draw from."""
-
     @property
     def private(self) -> bool: ...
 
@@ -100,7 +98,6 @@ class SimulatedNoise:
 
     @property
     def private(self) -> bool:
-        """Whoever knows the seed knows the noise."""
         return False
 
     def discrete_laplace(self, scale: float, size: int) -> Integers:

@@ -231,7 +231,6 @@ def _rows(relation: Relation) -> Quantity:
 
 
 def _selected_rows(relation: Relation) -> Quantity:
-    """Rows of the summary, when a row of an owner is what changes."""
     return SelectionSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=relation)
 
 

@@ -108,8 +108,6 @@ def release_outlook(
 
 @dataclass
 class Draft:
-    """Terms in the making."""
-
     wishes: RunSettings
     facts: Facts
     notes: list[Notice] = field(default_factory=list)

@@ -102,8 +102,6 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a party stands."""
-
     state: State
     round: int = 0
 
@@ -134,7 +132,6 @@ class Rules:
     otherwise: str = _NOT_NOW
 
     def after(self, position: Position, message: Message, sender: Sender) -> Position:
-        """Where a party stands after a message."""
         kind = message.body.kind
         if sender is Sender.LATE and any(
             kind == said and turn.sender is Sender.AWAITED for (_, said), turn in self.turns.items()

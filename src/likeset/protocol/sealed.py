@@ -310,7 +310,6 @@ def foreseen_sample(run: str, key: int) -> Drawing:
 
 
 def weigh(terms: Terms, scan: Scan, release: NDArray[np.float64] | None, *, noise: float, key: int) -> Weighing:
-    """Fit the weights on a sample."""
     (drawn,) = scan.draw(foreseen_sample(terms.run, key))
     sample = drawn.records.take(np.argsort(drawn.row_numbers))
     equal = np.full(len(sample.rows), 1.0 / len(sample.rows))
@@ -376,7 +375,6 @@ def _together(first: DrawnRows, second: DrawnRows) -> DrawnRows:
 
 
 def target_rows(terms: Terms, target: ArrayLike) -> Rows:
-    """The target's rows as the terms want them."""
     rows = arguments.matrix("target", target)
     wanted = (terms.target_size if terms.relation is Relation.REPLACE_ONE else len(rows), terms.kernel.columns)
     if rows.shape != wanted:  # under add-or-remove the size is declared, and the true one is nobody's business

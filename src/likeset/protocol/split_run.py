@@ -394,8 +394,6 @@ _ODD_LABEL = "its label is of another kind than those of most rows"
 
 @dataclass(frozen=True, eq=False)
 class Bought:
-    """What came of the picks."""
-
     owners: NDArray[np.int64]  # of each record that holds, its owner's place among those computed on
     records: tuple[bytes, ...]
     faults: Mapping[int, Mapping[str, int]]  # by place: how many picks were left out for which reason
@@ -410,7 +408,6 @@ def buy(
     shape: OfferShape,
     records: SlotRecords,
 ) -> Bought:
-    """Open what was picked."""
     picks = [number for number in range(len(opened.numbers)) if opened.numbers[number] != -1]
     inside = [number for number in picks if 0 <= opened.numbers[number] < len(parts) * shape.slots]
     coefficients: Words = np.append(opened.factors.view(np.uint64), np.uint64(0))  # valid is not summed there
@@ -459,7 +456,6 @@ def is_kept_offer(kept: bytes) -> bool:
 
 
 def shared_replies(heard: Message, kept: bytes) -> tuple[Message, ...]:
-    """One part to each compute party."""
     names = {"curator": CURATOR, "consumer": heard.sender, "witness": WITNESS}
     return tuple(
         Message(
@@ -567,7 +563,6 @@ class ComputeParty(Party):
         return self._begin_step(self._without(owner))
 
     def inputs(self) -> ComputeInputs:
-        """What this party puts into the computation."""
         if not self.is_ready or self._roster is None or self._target is None:
             raise IllegalMessage(f"{self.name} may not compute now: {self.position.state.value}")
         split, layout = self._split, self._shape.layout
@@ -610,7 +605,6 @@ class ComputeParty(Party):
             raise IllegalMessage(f"{title_of_message(message)}: {error}") from None
 
     def _checked(self, message: Message) -> Any:
-        """What a message says, whose signatures and digests are as they should be."""
         body, role = message.body, role_of(self.terms, message.sender)
         if isinstance(body, TargetShare):
             return checked_target(self.terms, self.role, body)

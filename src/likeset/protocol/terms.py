@@ -82,8 +82,6 @@ def _count(meaning: str, most: int, origin: Origin = "choice", *, least: int = 1
 def _amount(
     meaning: str, least: float, most: float, origin: Origin = "choice", *, zero: bool = False, **options: Any
 ) -> Any:
-    """A number between two others, or 0."""
-
     def check(name: str, value: object) -> float:
         number = arguments.positive(name, value, zero=zero)
         if number and not least <= number <= most:
@@ -101,7 +99,6 @@ def _truth(name: str, value: object) -> bool:
 
 
 def _text(name: str, value: object) -> str:
-    """A text that can be written, and that a steward is shown in full."""
     if not isinstance(value, str):
         raise InvalidArgument(name, type(value).__name__, "must be text")
     if len(value) > MOST_SHOWN:
@@ -171,7 +168,6 @@ def _run_id(name: str, value: object) -> str:
 
 
 def _check_of(declared: "Field[Any]") -> _Check | None:
-    """As declared, or by type; parts that are objects of their own have checked themselves."""
     if (check := declared.metadata.get("check")) is not None:
         return cast("_Check", check)
     if get_origin(declared.type) is Literal:
@@ -411,7 +407,6 @@ class PlannedTerms:
                 raise UnprovenPart(name, reason)
 
     def _check_combination(self) -> None:
-        """Parts that do not go together."""
         if self.protocol == "sealed" and (self.summary_release != "none" or self.auction == "paper" or self.schedule):
             raise InvalidArgument(
                 "protocol", "sealed", "has no summary release, paper auction or schedule: those are of interactive"

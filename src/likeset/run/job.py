@@ -98,8 +98,6 @@ else:
 
 
 class Job(_Settings):  # type: ignore[misc]  # likewise
-    """A whole job."""
-
     preset: Literal["paper"] | None = None
     public_rows: str | None = Field(None, repr=False)
     seed_rows: str | None = Field(None, repr=False)
@@ -392,8 +390,6 @@ def _check_target_size(job: Job, target: Target, total: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunSecrets:
-    """Keys and seeds of one run."""
-
     root: int
 
     def kept(self, ledger: Ledger, view: View, *, run: str, content: bytes, told: Event) -> Self:

@@ -261,8 +261,6 @@ def gamma_by_median(argument: str, rows: Rows, *, scale: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What a run will do and cost."""
-
     wishes: RunSettings
     inputs: Inputs
     terms: PlannedTerms
@@ -334,7 +332,6 @@ class Plan:
 
     @cached_property
     def accounts(self) -> "tuple[AccountOutlook, ...] | None":
-        """What the run would leave of the budgets in its ledger; None where there is none yet."""
         path = self.inputs.ledger
         return None if path is None or not Path(path).exists() else _ledger_outlook(self, Path(path))
 

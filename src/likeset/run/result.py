@@ -106,7 +106,6 @@ def attribute(
     game: Game,
     coins: np.random.Generator | None = None,
 ) -> Attribution:
-    """The whole report."""
     selected = np.bincount(np.asarray(owners), minlength=len(names))
     disclosed = arguments.row_numbers("rows_disclosed", rows_disclosed, length=len(names))
     if (selected > disclosed).any():
@@ -168,8 +167,6 @@ class Distance:
 
 @dataclass(frozen=True, slots=True)
 class ComparedRows:
-    """One line of a comparison."""
-
     kind: str
     name: str
     squared_mmd: float
@@ -327,7 +324,6 @@ class Result:
 
     @cached_property
     def records(self) -> pa.Table:
-        """The selected rows in the declared columns."""
         declared, summary = self.plan.inputs.declared, self.summary
         if declared is None:
             raise InvalidArgument("schema", "none", "without a schema there are no records")
@@ -350,7 +346,6 @@ class Result:
         return cast("Schema", self.plan.inputs.schema)  # a job has one
 
     def document(self) -> dict[str, Any]:
-        """``result.json``."""
         wishes, terms, guarantees, schema = self.plan.wishes, self.terms, self.plan.guarantees, self._schema
         simulated, target = self.plan.simulated, self.plan.inputs.target
         return {

@@ -119,7 +119,6 @@ def write_files(folder: Path, result: Result, *, render: Render) -> dict[str, An
 
 
 def publish(result: Result, out: Path, *, render: Render) -> FinishedJob:
-    """Write a result into a directory of its own; one that is there is replaced."""
     folder = unfinished(out)
     try:
         shutil.rmtree(folder, ignore_errors=True)
@@ -443,7 +442,6 @@ def notes_on_size(traffic: MostTraffic) -> list[Notice]:
 
 
 def plan_between(job: Job, *, secrets: RunSecrets | None = None) -> Plan:
-    """Plan a job whose owners are elsewhere."""
     check_carried(job)
     asked = settled_curator(job)
     plan = open_plan(asked, secrets=secrets or new_draws(asked).secrets)
@@ -571,8 +569,6 @@ def published(home: ConsumerHome, run: KeptRun, *, render: Render) -> dict[str, 
 
 @dataclass(frozen=True, slots=True)
 class ListedRun:
-    """A run in a list."""
-
     run: str
     digest: str
     invitation: str

@@ -44,7 +44,6 @@ _MOST_LABELS = 12
 
 @cache
 def environment(package: str) -> Environment:
-    """The templates in ``package/templates``."""
     return Environment(
         loader=PackageLoader(package),
         autoescape=True,
@@ -295,7 +294,6 @@ def story(
 
 
 def _labels_in_words(labels: NDArray[Any]) -> str:
-    """The count of each class, or the range of numbers."""
     if labels.dtype.kind == "f" and len(np.unique(labels)) > _MOST_LABELS:
         return f"from {labels.min():g} to {labels.max():g}, median {np.median(labels):g}"
     values, counts = np.unique(labels, return_counts=True)

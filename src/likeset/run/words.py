@@ -37,7 +37,6 @@ _OBSERVERS = {"owners": "any owners", "curator": "the curator", "consumer": "the
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a finite number, and no truth value."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -65,12 +64,10 @@ def number(value: object, digits: int = 2) -> str:
 
 
 def quantity(value: object, noun: str) -> str:
-    """``1 row``, ``2 rows``."""
     return f"{number(value)} {noun if value == 1 else noun + 's'}"
 
 
 def percent(value: object) -> str:
-    """Of a fraction."""
     if not is_number(value):
         return DASH
     of_hundred = 100 * float(value)  # type: ignore[arg-type]
@@ -78,12 +75,10 @@ def percent(value: object) -> str:
 
 
 def amount(value: object) -> str:
-    """Money, in the unit of the price."""
     return DASH if not is_number(value) else "0" if value == 0 else f"{value:,.2f}"
 
 
 def bytes_in_words(value: object) -> str:
-    """``1.2 kB``."""
     if not is_number(value):
         return DASH
     size = float(value)  # type: ignore[arg-type]
@@ -120,7 +115,6 @@ def title_of(key: object) -> str:
 
 
 def setting(value: object) -> str:
-    """The value of a term."""
     match value:
         case None | "":
             return DASH
@@ -180,7 +174,6 @@ def headline(result: Mapping[str, Any]) -> Headline:
 
 
 def distance_notes(result: Mapping[str, Any]) -> list[str]:
-    """What the distance does not say, or that it is large."""
     if not result["distance"]:
         return ["The distance to new rows like the target's is not known."]
     far = "This is a large distance: few rows like the target's were offered. The report shows the columns that differ."
@@ -224,7 +217,6 @@ def labels_in_words(labels: Any) -> str:
 
 
 def test_in_words(evaluation: Mapping[str, Any]) -> str:
-    """What models were tested on, and what the intervals mean."""
     persons = evaluation.get("test_ids")
     of_persons = "" if persons is None else f" of {quantity(persons, 'person')}"
     unit = "rows" if persons is None else "persons"
@@ -236,7 +228,6 @@ def test_in_words(evaluation: Mapping[str, Any]) -> str:
 
 
 def score_in_words(score: Mapping[str, Any]) -> str:
-    """A score and its interval."""
     if score.get("value") is None:
         return DASH
     return f"{score['value']:.3f} ({score['low']:.3f} to {score['high']:.3f})"
@@ -264,7 +255,6 @@ class GuaranteeLine:
 
 
 def not_private(noise: object) -> str:
-    """Why a run is not private."""
     return "simulated, not private" if noise == "simulated" else "not private: at least one part has no proof"
 
 
@@ -289,7 +279,6 @@ def epsilon_of(guarantee: Mapping[str, Any]) -> float:
 def guarantee_lines(
     guarantees: Iterable[Mapping[str, Any]], *, owners: Sequence[str], own: str = "", unit: str = "row"
 ) -> list[GuaranteeLine]:
-    """One line for all owners with equal guarantees."""
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for guarantee in guarantees:
         epsilon, relation = guarantee.get("epsilon"), str(guarantee.get("relation") or "")

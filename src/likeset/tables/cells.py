@@ -37,7 +37,6 @@ class MissingWords:
 
     @classmethod
     def of(cls, words: Sequence[str]) -> "MissingWords":
-        """From the words that a schema declares."""
         return _missing_words(tuple(words))
 
 
@@ -151,7 +150,6 @@ def _look_up(cells: Any, known: Any, missing: MissingWords) -> tuple[NDArray[np.
 
 
 def text(cells: Any, missing: MissingWords) -> tuple[Any, Mask | None, Mask | None]:
-    """Text cells as they are, without blanks around them; which are missing; which are no text."""
     kind = cells.type
     if pa.types.is_dictionary(kind):
         cells, kind = pc.cast(cells, kind.value_type), kind.value_type

@@ -113,8 +113,6 @@ class NumericColumn(_Column):
 
 
 class BooleanColumn(_Column):
-    """True or false: 1 or 0."""
-
     kind: Literal["boolean"]
     true_words: tuple[str, ...] = ("true", "yes", "t", "y", "1")
     false_words: tuple[str, ...] = ("false", "no", "f", "n", "0")
@@ -229,7 +227,6 @@ class ImageColumn(_Column):
 
     @property
     def width(self) -> int:
-        """How many numbers a picture has."""
         return math.prod(self.shape)
 
 
@@ -247,7 +244,6 @@ Column = Annotated[
 
 
 def day_number(text: str) -> int:
-    """Days since 1970 of a day such as 2026-07-31."""
     try:
         if len(text) != len("2026-07-31"):
             raise ValueError
@@ -283,8 +279,6 @@ CHUNK = 1 << 20  # entries of wide columns that are worked on at once
 
 
 class Trouble(StrEnum):
-    """What can be wrong with a cell."""
-
     MISSING = "missing"
     OUTSIDE = "out of range"
     UNKNOWN = "unknown"
@@ -315,7 +309,6 @@ class Encoder:
         return False
 
     def unit(self) -> str:
-        """What one unit of distance means, in words."""
         raise NotImplementedError
 
     def complaint(self, trouble: Trouble) -> str | None:
@@ -331,7 +324,6 @@ class Encoder:
 
 
 def troubles_in(**masks: Mask | None) -> Troubles:
-    """Only the troubles that some row has."""
     return {Trouble[name.upper()]: mask for name, mask in masks.items() if mask is not None and mask.any()}
 
 
@@ -373,7 +365,6 @@ class DeclaredValues:
         return places
 
     def _of_whole_numbers(self, column: Any) -> NDArray[np.int64] | None:
-        """The place of each cell; None if they are no whole numbers, or any of them is no declared value."""
         plain = cells.plain_numbers(column)
         if self._by_number is None or plain is None or plain.dtype.kind not in "iu" or not len(plain):
             return None
@@ -439,7 +430,6 @@ class DeclaredValues:
 
     @property
     def expected_type(self) -> str:
-        """What a cell of the wrong type is not."""
         return "text, as the declared values are" if self._are_words else "a number, as the declared values are"
 
 
@@ -474,7 +464,6 @@ class _Scalar(Encoder):
         raise NotImplementedError
 
     def position_of(self, value: Any) -> float:
-        """Where a declared value lies."""
         raise NotImplementedError
 
     def encode(self, column: Any, out: Out) -> Troubles:
@@ -670,8 +659,6 @@ class OrdinalMap(_Scalar):
 
 
 class CategoryMap(Encoder):
-    """One feature for each value."""
-
     def __init__(self, name: str, declared: CategoryColumn, missing: MissingWords) -> None:
         super().__init__(name, declared, missing)
         self._declared_values = DeclaredValues(declared, missing)
@@ -931,5 +918,4 @@ _MAPS: dict[type, type[Encoder]] = {
 
 
 def encoder_for(name: str, declared: Any, missing: MissingWords) -> Encoder:
-    """The fixed map of a declared column."""
     return _MAPS[type(declared)](name, declared, missing)

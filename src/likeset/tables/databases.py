@@ -80,7 +80,6 @@ class _Spool:
         self._end = weakref.finalize(self, _remove, self.directory, os.getpid())
 
     def remove(self) -> None:
-        """Remove it with everything in it. Harmless when repeated."""
         self._end()
 
     def new_file(self, name: str) -> Path:
@@ -96,7 +95,6 @@ class _Spool:
             raise self._no_room(error) from None
 
     def keep(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Source:
-        """A source of the rows that these batches bring."""
         check_names(schema.names, table=self._table)
         file, digest = self.new_file("rows.arrow"), ValueDigest(schema)
         tables = (pa.Table.from_batches([batch]) for batch in batches)

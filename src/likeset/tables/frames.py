@@ -80,7 +80,6 @@ def gather(tables: Mapping[str, Any], picks: Sequence[tuple[str, int]]) -> Any:
 
 
 def in_kind_of(like: Any, table: pa.Table) -> Any:
-    """A table as a frame of the library of another."""
     if library_of(like) == "pandas":
         return table.to_pandas()
     if library_of(like) == "polars":
@@ -169,7 +168,6 @@ def safe_names(owners: Iterable[str]) -> dict[str, str]:
 
 
 def _checked_labels(labels: Any, owners: Mapping[str, Rows]) -> dict[str, NDArray[Any]]:
-    """Labels of each owner, in its order: numbers for all owners, or text for all."""
     if not isinstance(labels, Mapping):
         raise InvalidArgument("labels", type(labels).__name__, "must map each owner's name to the labels of its rows")
     named = {str(name): values for name, values in labels.items()}

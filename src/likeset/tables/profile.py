@@ -115,7 +115,6 @@ class ColumnProfile:
 
     @classmethod
     def union(cls, parts: Sequence["ColumnProfile"]) -> "ColumnProfile":
-        """The same column of several tables."""
         whole, filled = cls(parts[0]._missing), [part for part in parts if part.rows > part.missing] or parts[:1]
         whole._parts = filled
         whole.rows, whole.missing = sum(part.rows for part in parts), sum(part.missing for part in parts)
@@ -138,12 +137,10 @@ class ColumnProfile:
 
     @property
     def has_commas(self) -> bool:
-        """Whether all texts are numbers, of which some have a decimal comma."""
         return self._comma_form and self._commas
 
     @property
     def has_thousands(self) -> bool:
-        """Whether points stand between thousands, too."""
         return self.has_commas and self._points
 
     @property
@@ -159,7 +156,6 @@ class ColumnProfile:
         return not (self.numbers or self.days or self.lists or self.other)
 
     def add(self, column: Any) -> None:
-        """Take in the next rows."""
         column = cells.plain_array(column)
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
@@ -384,7 +380,6 @@ def _hint(name: str) -> tuple[_Hint, str] | None:
 
 
 def names_person(name: str) -> bool:
-    """Whether a column leads to a person by its name."""
     hint = _hint(name)
     return hint is not None and hint[0] is _Hint.PERSON
 
@@ -604,7 +599,6 @@ def dead_columns_of(schema: Schema, table: pa.Table, *, table_name: str) -> tupl
 
 
 def documents_of(found: Iterable[Suspicion | DeadColumn]) -> list[dict[str, str]]:
-    """As they stand behind ``--json``."""
     return [one.document() for one in found]
 
 
@@ -684,7 +678,6 @@ class Inspection:
 
     @property
     def ok(self) -> bool:
-        """Whether every row can be used, and every column is what it is declared as."""
         ids = self.id_summary()
         sound = all(column.ok for column in self.columns) and not self.numbers_as_words()
         return sound and (ids is None or not (ids.over or ids.missing))
@@ -903,7 +896,6 @@ def draft(
 
 
 def _common_columns(sources: Sequence[Source], label: str | None) -> tuple[list[str], dict[str, str]]:
-    """The columns that all sources have, and the label if one has it; and the others, with a source that has none."""
     names, absent = [], {}
     for name in dict.fromkeys(name for source in sources for name in source.schema.names):
         lacking = next((source.name for source in sources if name not in source.schema.names), None)
@@ -963,7 +955,6 @@ def _drafted(name: str, seen: ColumnProfile, role: str, *, kind: str, why: str, 
 
 
 def _proposal(name: str, seen: ColumnProfile) -> _Proposal:
-    """What a column would be: the first rule that applies."""
     made = _kind(name, seen)
     fields, caution = dict(made.fields), made.caution
     if seen.missing:

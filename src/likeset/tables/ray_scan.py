@@ -81,7 +81,6 @@ class RayScan(SourceScan):
     def _outcomes(
         self, units: Sequence[Unit], keepers: Sequence[Keeper]
     ) -> Iterator[tuple[Unit, list[DrawnRows | None]]]:
-        """What each draw keeps of each unit; units may come in any order."""
         ray = self._ray
         task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_pass_over_unit)
         shared = ray.put((self._work, tuple(keeper.drawing for keeper in keepers)))
@@ -195,7 +194,6 @@ class RayCluster:
 
 
 def import_ray(address: str | None = None) -> Any:
-    """Ray, if it is installed; ``address`` is that of a cluster that runs."""
     # These are read when Ray is first loaded. It does not report its use, does not warn of a change that concerns
     # graphics cards, and, unless other machines are to be reached, does not listen to them.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

@@ -76,7 +76,6 @@ class DeclaredRecords:
 
     @property
     def largest_entry(self) -> float:
-        """The largest size of a number in a row that the schema makes of a record."""
         return self.schema.largest_entry
 
     @cached_property
@@ -95,19 +94,16 @@ class DeclaredRecords:
 
     @property
     def label_letters(self) -> int | None:
-        """The letters of the longest label; None where its values are not declared."""
         label = self.schema.declaration.label
         if label is None or label.values is None:
             return None if label is None or label.kind != "number" else 0
         return max(len(value) if isinstance(value, str) else 0 for value in label.values)
 
     def of(self, table: pa.Table) -> pa.Table:
-        """Rows that the schema maps, as records."""
         arrays = [self._array(field, plain_array(table.column(field.name))) for field in self.types]
         return pa.Table.from_arrays(arrays, schema=self.types)
 
     def rows_of(self, records: pa.Table) -> tuple[Rows, Mask]:
-        """The row that the schema makes of each record, and which records are as declared."""
         rows = np.zeros((records.num_rows, self.schema.width), dtype=np.float32)
         good = np.ones(records.num_rows, dtype=np.bool_)
         for encoder, troubles in self.schema.encode_columns(records, rows, table="records"):
@@ -140,7 +136,6 @@ class DeclaredRecords:
         return read_labels(column, kind=label.kind, values=label.values, missing=self._missing)[0]
 
     def most_bytes(self, rows: int) -> int:
-        """The length of ``pack`` of so many rows, at most."""
         return rows * (self.cell_bytes + sum(self.text_bytes.values()))
 
     def pack(self, table: pa.Table) -> bytes:
@@ -303,7 +298,6 @@ class EnvelopeRecords:
 
     @property
     def most_bytes(self) -> int:
-        """The longest record; at most ``most_envelope_bytes`` of what the schema declares."""
         letters = sum(self._declared.text_bytes.values())
         return self._fixed + letters + (_BYTES_PER_LETTER * MOST_LETTERS if self._label_is_open else 0)
 
@@ -384,7 +378,6 @@ class EnvelopeRecords:
         return True
 
     def _decoded(self, records: Sequence[bytes]) -> tuple[pa.Table, NDArray[Any], NDArray[np.uint64]]:
-        """Table, labels and handles of records that have the form of one."""
         fixed = np.frombuffer(b"".join(record[: self._fixed] for record in records), dtype=np.uint8)
         lines = fixed.reshape(len(records), self._fixed)
         handles = _taken(lines, 1, np.dtype(">u8"))[:, 0].astype(np.uint64)
@@ -406,7 +399,6 @@ class EnvelopeRecords:
     def _as_declared(
         self, records: Sequence[bytes], table: pa.Table, labels: NDArray[Any], handles: NDArray[np.uint64]
     ) -> tuple[Rows, Mask]:
-        """The rows of records, and which records are as declared and written in the one way that there is."""
         rows, good = self._declared.rows_of(table)
         good &= ~self._declared.too_long(table)
         if self._label is not None and len(labels):
@@ -423,14 +415,12 @@ class EnvelopeRecords:
 
 
 def _put(out: Bytes, start: int, values: NDArray[Any]) -> None:
-    """Write numbers into columns of bytes."""
     if len(values):
         cells = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
         out[:, start : start + cells.shape[1]] = cells
 
 
 def _taken(lines: Bytes, start: int, kind: np.dtype[Any], count: int = 1) -> NDArray[Any]:
-    """So many numbers of a type from each line."""
     cells = np.ascontiguousarray(lines[:, start : start + count * kind.itemsize])
     return cells.view(kind).reshape(len(lines), count)
 
@@ -451,7 +441,6 @@ def _type_of(declared: Any) -> Any:
 
 
 def _number_type(kind: Any) -> np.dtype[Any]:
-    """Of the fixed part of a cell."""
     if pa.types.is_boolean(kind):
         return np.dtype("u1")
     return _DAY if pa.types.is_date(kind) else _LENGTH if cell_values.is_text(kind) else _NUMBER

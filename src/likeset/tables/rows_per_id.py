@@ -85,7 +85,6 @@ class IdCount:
             self._put_away()
 
     def most_rows(self) -> int:
-        """Of one id; 1 if no row went by."""
         if self._database is None:
             ids = pa.chunked_array(self._pieces, self._kind)
             try:
@@ -97,7 +96,6 @@ class IdCount:
         return int(most[0]) if most and most[0] is not None else 1
 
     def _put_away(self) -> "duckdb.DuckDBPyConnection":
-        """What is held goes into a table on disk."""
         import duckdb  # late: few tables have so many ids
 
         held = pa.table({"id": pa.chunked_array(self._pieces, self._kind)})
@@ -131,7 +129,6 @@ class KeptRowsOfIds:
 
     @classmethod
     def of(cls, source: Source, schema: Schema, *, key: int | None) -> Self | None:
-        """For the ids of which a schema keeps a few rows; None if it keeps all."""
         if schema.id_column is None or schema.keep is None:
             return None
         if key is None:

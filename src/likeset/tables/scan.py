@@ -253,7 +253,6 @@ class Work:
 
     @property
     def words(self) -> list[str]:
-        """Columns with few different words."""
         kinds = (BooleanColumn, CategoryColumn, DateColumn, OrdinalColumn)
         few = [name for name, declared in self.schema.declared.items() if isinstance(declared, kinds)]
         label = self.schema.declaration.label
@@ -264,7 +263,6 @@ class Work:
         return self.schema.sound(table, table=self.table, labels=self.labelled)
 
     def map_rows(self, table: pa.Table, locate: Callable[[int], str]) -> FetchedRows:
-        """Rows as numbers, every cell checked."""
         mapped = self.schema.map(table, table=self.table, locate=locate, labels=self.labelled, by_columns=True)
         return FetchedRows(mapped.rows, mapped.labels, table)
 
@@ -458,14 +456,12 @@ class OfferedScan:
 
     @property
     def row_count(self) -> int:
-        """How many numbers there are."""
         if not self._renumbered:
             return self._scan.row_count
         return self._scan.row_count - len(self._excluded) if self._kept is None else len(self._kept)
 
     @property
     def absent_rows(self) -> RowNumbers:
-        """Numbers that stay empty."""
         if self._renumbered or self._kept is None:
             return _NONE
         return np.delete(np.arange(self.row_count, dtype=np.int64), self._kept)
@@ -509,7 +505,6 @@ class OfferedScan:
                 yield first - begin, block.take(stay) if end > begin else block
 
     def numbers_in_source(self, row_numbers: RowNumbers) -> RowNumbers:
-        """The numbers of these rows in the source, where all rows are counted."""
         if not self._renumbered:
             return row_numbers
         if self._kept is not None:
@@ -588,7 +583,6 @@ class _Crew:
             self.stopped = True
 
     def _chosen(self, block: Block) -> list[DrawnRows]:
-        """What each draw may keep of a block, every cell of which was checked."""
         work = self._work
         if any(keeper.drawing.score is not None for keeper in self._keepers) or not work.is_sound(block.table):
             rows = work.map_rows(block.table, block.locate)
@@ -597,7 +591,6 @@ class _Crew:
 
 
 def without_dictionaries(table: pa.Table) -> pa.Table:
-    """The same cells, each with its own words."""
     kinds = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in table.schema.types]
     if kinds == table.schema.types:
         return table

@@ -86,12 +86,10 @@ class IdDeclaration(Document):
 
     @property
     def most_rows(self) -> int | None:
-        """Of one id that a table may have; None for any number."""
         return 1 if self.rows_per_id is None and self.keep is None else self.rows_per_id
 
     @property
     def rows_per_unit(self) -> int:
-        """Of one id that take part, at most."""
         return min(rows for rows in (self.most_rows, self.keep) if rows is not None)
 
 
@@ -173,7 +171,6 @@ class Schema:
 
     @classmethod
     def from_text(cls, text: str, *, name: str = "schema") -> Self:
-        """The schema in a text; ``name`` stands for the file in errors."""
         return cls(documents.read_text(text, Declaration, name=name), text=text)
 
     @classmethod
@@ -202,7 +199,6 @@ class Schema:
 
     @property
     def text(self) -> str:
-        """The text of the schema file; with comments if the schema was drafted or made from text."""
         return self._text or self.to_yaml()
 
     def to_yaml(self) -> str:
@@ -243,12 +239,10 @@ class Schema:
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:
-        """What each number of a mapped row is."""
         return tuple(name for encoder in self._encoders for name in encoder.features)
 
     @property
     def width(self) -> int:
-        """How many numbers a row becomes."""
         return len(self.feature_names)
 
     @cached_property
@@ -258,22 +252,18 @@ class Schema:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that matching uses, in their declared order."""
         return tuple(self._declared)
 
     @property
     def declared(self) -> Mapping[str, Any]:
-        """What is declared of each column that matching uses."""
         return self._declared
 
     @property
     def label_column(self) -> str | None:
-        """The column of labels."""
         return None if self.declaration.label is None else self.declaration.label.column
 
     @property
     def id_column(self) -> str | None:
-        """The column that says whose row it is."""
         return None if self.declaration.id is None else self.declaration.id.column
 
     @property
@@ -283,7 +273,6 @@ class Schema:
 
     @property
     def most_rows_per_id(self) -> int | None:
-        """How many rows of one id a table may have; None for any number, and without ids."""
         return None if self.declaration.id is None else self.declaration.id.most_rows
 
     @property
@@ -293,12 +282,10 @@ class Schema:
 
     @property
     def record_columns(self) -> tuple[str, ...]:
-        """What may leave an owner: the columns and the label, never the id."""
         return tuple(dict.fromkeys([*self.columns, *([self.label_column] if self.label_column else [])]))
 
     @property
     def needed_columns(self) -> tuple[str, ...]:
-        """What an owner must read: what may leave, and the id."""
         return (*self.record_columns, *([self.id_column] if self.id_column else []))
 
     @property
@@ -365,7 +352,6 @@ class Schema:
     def encode_columns(
         self, block: pa.Table | pa.RecordBatch, out: NDArray[np.float32], *, table: str
     ) -> Iterator[tuple[Encoder, Troubles]]:
-        """Write column by column into ``out``, and yield what is wrong with each."""
         columns = [self.column_of(block, encoder.name, table=table) for encoder in self._encoders]
         first = 0
         for encoder, column in zip(self._encoders, columns, strict=True):
@@ -514,7 +500,6 @@ def narrow(labels: NDArray[Any]) -> NDArray[Any]:
 
 
 def label_values(values: Sequence[Any]) -> NDArray[Any]:
-    """Declared values, as labels have them."""
     known = np.array(values)
     return known.astype(np.int64) if known.dtype.kind == "f" and (known == np.rint(known)).all() else known
 
@@ -532,7 +517,6 @@ def _read_declared(column: Any, values: Sequence[Any], missing: MissingWords) ->
 
 @lru_cache(maxsize=64)
 def _declared_values(values: tuple[Any, ...], missing: MissingWords) -> DeclaredValues:
-    """The same for every block of a pass."""
     return DeclaredValues(CategoryColumn(kind="category", values=values), missing)
 
 

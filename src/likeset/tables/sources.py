@@ -178,7 +178,6 @@ class File:
         return cls(path, table, label, status.st_size, status.st_mtime_ns)
 
     def check(self, place: str = "") -> None:
-        """Raise an error if the file was changed."""
         try:
             status = self.path.stat()
             same = (status.st_size, status.st_mtime_ns) == (self.size, self.modified)
@@ -241,8 +240,7 @@ class Part(ABC):
         return f"row {row}"
 
     @abstractmethod
-    def opened(self, columns: list[str]) -> AbstractContextManager[Any]:
-        """What ``piece`` reads from."""
+    def opened(self, columns: list[str]) -> AbstractContextManager[Any]: ...
 
     @abstractmethod
     def piece(self, file: Any, number: int, columns: list[str], rows: int) -> Iterator[pa.Table]:
@@ -499,7 +497,6 @@ class _TextPart(Part):
         index.digest = digest.hexdigest()
 
     def _parse(self, chunk: bytes, columns: list[str], *, row: int, line: int) -> pa.Table:
-        """Whole records as columns of text."""
         ragged: list[pyarrow.csv.InvalidRow] = []
 
         def refuse(record: pyarrow.csv.InvalidRow) -> str:
@@ -795,7 +792,6 @@ def _common_schema(files: Sequence[File], schemas: Sequence[pa.Schema]) -> pa.Sc
 
 
 def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
-    """The type as which both can be read; None if there is no such type."""
     if a == b:
         return a
     if pa.types.is_null(a) or pa.types.is_null(b):
@@ -810,8 +806,6 @@ def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
 
 @dataclass(frozen=True, eq=False)
 class _ArrowPart(Part):
-    """All rows of an Arrow file."""
-
     file: File
 
     def opened(self, columns: list[str]) -> AbstractContextManager[pa.ipc.RecordBatchFileReader]:
@@ -837,7 +831,6 @@ class _ArrowPart(Part):
 
 
 def open_arrow(path: Path, *, name: str, close: Callable[[], None] = lambda: None, digest: str = "") -> Source:
-    """An Arrow file; ``digest`` is its fingerprint if that is known."""
     file = File.of(path, table=name)
     with _arrow(file, fields=[]) as reader:
         schema = reader.schema.remove_metadata()
@@ -866,8 +859,6 @@ def _arrow(file: File, *, fields: list[int]) -> Iterator[pa.ipc.RecordBatchFileR
 
 @dataclass(frozen=True, eq=False)
 class _FramePart(Part):
-    """All rows of a frame; pickled with them."""
-
     rows: pa.Table
 
     @contextmanager

@@ -210,7 +210,6 @@ class _LocalRun:
 
 
 def _travelled(message: Message) -> Message:
-    """A message as its receiver reads it from bytes; those stay with it."""
     arrived = decode(message.data)
     arrived.__dict__["data"] = message.data
     return arrived

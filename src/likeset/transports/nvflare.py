@@ -64,7 +64,6 @@ class SiteFiles:
         self._lock = threading.Lock()
 
     def answer(self, topic: str, request: object) -> object:
-        """The answer to a request; raises anything for a request that is malformed."""
         with self._lock:
             match topic, request:
                 case "look", str(known):
@@ -78,7 +77,6 @@ class SiteFiles:
         raise InvalidArgument("topic", topic, "is no request to a courier")
 
     def _look(self, known: str) -> object:
-        """Files in ``out/``, and those in ``in/`` of each folder that the home reads; None if that is known."""
         offered = {folder: _sizes(self._outgoing, folder) for folder in _folders_in(self._out)}
         present = {folder: _sizes(self._incoming, folder) for folder in _folders_in(self._out / WANTED)}
         self._stored_bytes = sum(sum(sizes.values()) for sizes in present.values())
@@ -199,7 +197,6 @@ class Router:
             self._wake(reader)
 
     def _offered(self, folder: str, *, reader: str) -> dict[str, tuple[str, int]] | None:
-        """Where to get the files of a folder, with their sizes; None if no other site has the folder."""
         with self._lock:
             sources = sorted(self._sources.get(folder, set()) - {reader})
             files = {

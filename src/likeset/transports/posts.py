@@ -107,8 +107,7 @@ class Desk(Protocol):
     """A home at one mailbox. One thread at a time; several processes of one home take turns."""
 
     @property
-    def is_live(self) -> bool:
-        """Whether letters come within less than a second."""
+    def is_live(self) -> bool: ...
 
     def look(self) -> Look:
         """Take what came, answer it, and put right what is missing.

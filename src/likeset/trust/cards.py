@@ -93,7 +93,6 @@ def read_tagged(tag: bytes, data: bytes, count: int) -> tuple[bytes, ...]:
 
 
 def signed(context: str, *parts: bytes) -> bytes:
-    """The bytes that a signature of a kind is over."""
     if context not in CONTEXTS:
         raise InvalidArgument("context", context, f"must be one of {', '.join(sorted(CONTEXTS))}")
     return fields(context.encode("ascii"), *parts)
@@ -115,7 +114,6 @@ class Signed:
 
     @property
     def signer(self) -> str:
-        """The fingerprint of the card that the statement names as its own."""
         raise NotImplementedError
 
     def to_bytes(self) -> bytes:
@@ -138,7 +136,6 @@ class Signed:
         return parts
 
     def is_signed_by(self, card: "Card") -> bool:
-        """Whether the statement names this card, and the card signed it."""
         return self.signer == card.fingerprint and card.verify(self.context, self.parts, self.signature)
 
     def check_signed_by(self, card: "Card") -> None:
@@ -193,7 +190,6 @@ def fingerprint_text(data: bytes) -> str:
 
 @functools.lru_cache(_REMEMBERED)
 def fingerprint_bytes(text: str) -> bytes:
-    """The 25 bytes of a fingerprint in the form that ``fingerprint_text`` gives it."""
     if _FORM.fullmatch(text) is None:
         raise BadDocument("fingerprint", "must be eight groups of five letters A-Z or 2-7, joined by -")
     return base64.b32decode(text.replace("-", ""))

@@ -144,7 +144,6 @@ class Stub(Signed):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The stub that ``to_bytes`` wrote; whether it is signed is asked of it."""
         header, digest, signature = cls.read(data, 2)
         if len(digest) != DIGEST_BYTES:
             raise BadDocument("likeset stub", "has a digest of another length")
@@ -156,8 +155,6 @@ class Stub(Signed):
 
 @dataclass(frozen=True, slots=True)
 class LetterContent:
-    """What was sealed in a letter."""
-
     random: bytes = field(repr=False)  # 32 bytes without which the commitment says nothing
     message: bytes = field(repr=False)
     enclosures: tuple[bytes, ...] = field(repr=False)
@@ -321,7 +318,6 @@ class SignedTerms(Signed):
 
     @classmethod
     def from_bytes(cls, data: bytes, *, most_bytes: int = MOST_TERMS_BYTES) -> Self:
-        """The signed terms that ``to_bytes`` wrote, their signature checked."""
         text, card, run_key, signature = cls.read(data, 3, most_bytes=most_bytes)
         try:
             terms = cls(text.decode("utf-8"), Card.from_bytes(card), run_key, signature)
@@ -366,7 +362,6 @@ class Acceptance(Signed):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The acceptance that ``to_bytes`` wrote, its signature checked."""
         run_id, terms, role, party, card, run_key, signature = cls.read(data, 6, most_bytes=MOST_ACCEPTANCE_BYTES)
         try:
             words = cast(AcceptingRole, role.decode("ascii")), party.decode("ascii")
@@ -377,7 +372,6 @@ class Acceptance(Signed):
         return accepted
 
     def check(self) -> None:
-        """The card signed this acceptance, and it has the form of one."""
         self.check_signed_by(self.card)
         lengths = len(self.run_id), len(self.terms)
         if lengths != (RUN_ID_BYTES, DIGEST_BYTES) or self.role not in get_args(AcceptingRole):

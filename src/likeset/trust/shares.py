@@ -241,7 +241,6 @@ def seal_record(
 
 
 def open_envelope(envelope: bytes, *, context: OfferContext, slot: int, key: bytes, random: bytes) -> bytes:
-    """The record in an envelope; empty where the slot has no row."""
     cipher = ChaCha20Poly1305(_slot_key(context, slot, key, random))
     try:
         plaintext = cipher.decrypt(_NONCE, envelope, _associated(context, slot))
@@ -377,7 +376,6 @@ class OfferList(Signed):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The list that ``to_bytes`` wrote; whether it is signed is asked of it."""
         terms, owner, parties, key_digest, slots, leaves, signature = cls.read(data, 6)
         offer = OfferContext(terms, fingerprint_text(owner), _fingerprints_in(parties))
         made = cls(offer, key_digest, leaves, signature)
@@ -646,7 +644,6 @@ def list_entries(lists: Lists) -> bytes:
 
 
 def lists_in(entries: bytes) -> Lists:
-    """The lists that ``list_entries`` wrote."""
     if len(entries) % _ENTRY_BYTES:
         raise BadDocument("roster", "has entries of another length")
     lines = [entries[start : start + _ENTRY_BYTES] for start in range(0, len(entries), _ENTRY_BYTES)]
@@ -700,13 +697,11 @@ class SignedRoster(Signed):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The roster that ``to_bytes`` wrote; whether it is signed is asked of it."""
         terms, parties, entries, word, signature = cls.read(data, 4)
         return cls(Roster(terms, _fingerprints_in(parties), lists_in(entries)), _role_in(word), signature)
 
 
 def roster_of(held: Sequence[Lists], *, terms: bytes, parties: tuple[str, ...]) -> Roster:
-    """Every owner of whose one list all compute parties have their part; ``held`` is what each of them has."""
     first, *others = held
     agreed = {owner: digest for owner, digest in first.items() if all(lists.get(owner) == digest for lists in others)}
     return Roster(terms, parties, agreed)

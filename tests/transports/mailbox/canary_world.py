@@ -23,8 +23,6 @@ from split_homes import ROOM, make_split_homes
 from chance import pinned_coins
 from likeset.homes.owner_node import OwnerNode, make_home
 
-__all__ = ["CanaryRow", "SharedSlots", "canary_rows", "make_canary_homes", "read_shared", "target_rows"]
-
 NUMBERS = 12
 """Columns of an encoded row that are numbers with random digits; they come first."""
 _PLAIN, _ENTRIES = 6, 6

@@ -33,8 +33,6 @@ from likeset.transports.desks import MailDesk, consumer_desk, curator_desk, owne
 from likeset.transports.posts import Look
 from likeset.transports.stores import Store, open_store
 
-__all__ = ["PARTIES", "WIRE", "EveryPlace", "Life", "Mortal", "NthStep", "repeat_noise", "role_of"]
-
 PARTIES = (CONSUMER, CURATOR, *OWNERS)
 WIRE = "wire"
 """The folder with every file that was ever left in the mailbox."""

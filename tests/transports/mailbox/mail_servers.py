@@ -18,8 +18,6 @@ from types import MappingProxyType
 
 import pytest
 
-__all__ = ["MailServer", "SshServer", "mail_environment", "s3_server", "ssh_server"]
-
 _SSHD = "/usr/sbin/sshd"
 _KEYGEN = "ssh-keygen"
 _TRIES = 5

@@ -23,8 +23,6 @@ from likeset.protocol.terms import WITNESS
 from likeset.split.host import PYTHON_VARIABLE
 from likeset.transports.stores import open_store
 
-__all__ = ["COMPUTING", "OWNERS", "Processes", "run_of"]
-
 OWNERS = ("a", "b")
 COMPUTING = (CURATOR, CONSUMER, WITNESS)
 _MOST_SECONDS = 900.0

@@ -98,8 +98,7 @@ def _of_the_program(
     _version: Annotated[
         bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=_show_version)
     ] = False,
-) -> None:
-    """Options of the program itself."""
+) -> None: ...
 
 
 def whole_program() -> TyperGroup:
@@ -111,5 +110,4 @@ def whole_program() -> TyperGroup:
 
 
 def main() -> None:
-    """Run the command line."""
     run_program(app)

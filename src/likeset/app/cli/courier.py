@@ -65,7 +65,6 @@ def settle(
 
 
 def _give_to_owner(kit: Path) -> None:
-    """What root wrote into a kit belongs to the kit's owner."""
     if os.geteuid() == 0:
         owner = kit.stat()
         for path in (kit / "comm_config.json", *(kit / "local").iterdir()):

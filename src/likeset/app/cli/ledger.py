@@ -239,7 +239,6 @@ def _history(entries: tuple[Entry, ...], run: str | None) -> list[dict[str, Any]
 
 
 def _in_words(event: dict[str, Any]) -> str:
-    """A few words for an event."""
     match event["kind"]:
         case "composition":
             return " + ".join(_in_words(part) for part in event["events"]) or "nothing"

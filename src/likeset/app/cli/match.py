@@ -94,7 +94,6 @@ _PLACES: dict[str, Any] = {
 
 
 def _option(setting: Setting) -> Any:
-    """A setting as an option; its words are those of the declaration."""
     text = setting.meaning.replace("``", "")
     text = f"{text[0].upper()}{text[1:]}."
     flag = setting.name.replace("_", "-")
@@ -125,7 +124,6 @@ def _typed(kind: Any) -> Any:
 
 
 def _word_of(kind: Any) -> str | None:
-    """The word that may stand in a number's place; None where there is none."""
     if get_origin(kind) not in (Union, types.UnionType):
         return None
     return next((str(get_args(part)[0]) for part in get_args(kind) if get_origin(part) is Literal), None)
@@ -172,7 +170,6 @@ def job_from(path: Path | None, **options: Any) -> "jobs.Job":
 
 
 def owner_files(pairs: list[str]) -> dict[str, str]:
-    """Owners and their files, from ``NAME=PATH``."""
     owners: dict[str, str] = {}
     for pair in pairs:
         name, sign, source = pair.partition("=")
@@ -215,7 +212,6 @@ def _show_headline(result: Mapping[str, Any]) -> None:
 
 
 def show_not_private(noise: str) -> None:
-    """In red, above a run that is not private."""
     stdout.print(f"\n[bold white on red] {not_private(noise)} [/]")
 
 
@@ -254,7 +250,6 @@ def _show_owners(result: Mapping[str, Any]) -> None:
 
 
 def show_guarantees(guarantees: Sequence[Mapping[str, Any]], *, owners: Sequence[str], title: str) -> None:
-    """One line for all owners with equal guarantees."""
     lines = [line.cells for line in guarantee_lines(guarantees, owners=owners)]
     show_table(title, ("who may learn about whose rows", "at most", "delta", "basis"), lines)
     for words in guarantee_meanings(guarantees, owners=owners):
@@ -364,7 +359,6 @@ def _tell(planned: "plans.Plan", *, all_notes: bool) -> None:
 
 
 def _offered_rows(planned: "plans.Plan") -> list[tuple[str, str]]:
-    """How many rows leave owners, and who reads them."""
     terms = planned.terms
     if terms.split is None:
         return [
@@ -379,8 +373,6 @@ def _offered_rows(planned: "plans.Plan") -> list[tuple[str, str]]:
 
 
 def _tell_accounts(accounts: "tuple[plans.AccountOutlook, ...]") -> None:
-    """What the ledger has, and what this run would leave."""
-
     def amount(value: float | None, unit: str) -> str:
         if value is None:
             return "no bound"

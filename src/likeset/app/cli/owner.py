@@ -575,7 +575,6 @@ def outbox(
 
 
 def row_documents(rows: "review.LeftRows", most: int) -> list[dict[str, Any]]:
-    """The first rows as plain data."""
     if rows.table is None:
         return []
     return [{name: _plain(value) for name, value in row.items()} for row in rows.table.slice(0, most).to_pylist()]
@@ -608,7 +607,6 @@ def write_rows(rows: "review.LeftRows", out: Path) -> None:
 
 
 def _save_messages(messages: "list[review.LeftMessage]", folder: Path) -> None:
-    """The literal bytes, one file each."""
     make_directory(folder)
     for message in messages:
         try:

@@ -312,8 +312,6 @@ class _Role:
             yield opened
 
     def add_commands(self) -> None:
-        """``sync`` and ``serve``."""
-
         @self.noun.command(help=self.sync_help)
         def sync(*, mailbox: MailboxOption = None, home: PartyPath = HERE, as_json: JsonFlag = False) -> None:
             with self.desks(home, mailbox, stays=False) as opened:

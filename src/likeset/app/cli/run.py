@@ -79,14 +79,12 @@ def init(
 
 
 def opened_home(folder: Path) -> "consumer_home.ConsumerHome":
-    """The consumer's home in a directory."""
     home = consumer_home.ConsumerHome(folder)
     _ = home.connection
     return home
 
 
 def invited(job: Path, days: int, home: "consumer_home.ConsumerHome") -> "consumer_home.KeptRun":
-    """The run of a job, with its terms signed and kept."""
     loaded = jobs.Job.load(job)
     try:
         return runs.invite(home, loaded, expires=runs.expiry(days))
@@ -234,7 +232,6 @@ def watch(
 
 
 def _started(home: "consumer_home.ConsumerHome", name: str) -> "tuple[consumer_home.KeptRun, str]":
-    """A run that travels, and its mailbox."""
     kept_run = home.known(name)
     if kept_run.travel is None:
         raise InvalidArgument("RUN", name, "was not started yet; do so with `likeset run start`")

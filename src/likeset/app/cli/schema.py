@@ -149,7 +149,6 @@ def _proposed_kind(column: "DraftColumn") -> str:
 
 
 def _draft_document(made: "SchemaDraft", loaded: "Schema") -> dict[str, Any]:
-    """A draft, for machines."""
     return {
         "schema": made.text,
         "from_data": list(loaded.from_data),
@@ -282,7 +281,6 @@ def _check_columns(source: "Source", needed: Sequence[str], schema: "Schema") ->
 
 
 def _one_schema(first: Path | None, named: Path | None) -> Path:
-    """The schema file, whichever way it was given."""
     if first is not None and named is not None:
         raise InvalidArgument("--schema", named, f"is given beside {first}; name one of them")
     path = first if named is None else named
@@ -292,7 +290,6 @@ def _one_schema(first: Path | None, named: Path | None) -> Path:
 
 
 def _show_inspection(name: str, inspection: "Inspection") -> None:
-    """The columns in which something is missing or wrong, and what to do."""
     lines = [
         {
             "column": column.name,

@@ -15,7 +15,6 @@ _NOTHING = 1e-9
 
 
 def budget_bars(accounts: Accounts, limit: TotalLimit) -> list[Markup]:
-    """All budgets before and after a run."""
     readable = limit.rows if limit.readable is None else limit.readable
     return [
         budget_bar("rows that leave", accounts.rows_spent, accounts.rows_after, limit.rows),

@@ -203,7 +203,6 @@ def _run_page(node: OwnerNode, visit: Visit, record: RunRecord, *, rehearsed: Re
 
 
 def _review(node: OwnerNode, record: RunRecord) -> Review | None:
-    """The review; None if the terms cannot be read here."""
     try:
         return reviews.review(node, record.run)
     except IllegalMessage:

@@ -106,7 +106,6 @@ def _lines(text: str) -> Markup:
 
 
 def link(path: str, **words: object) -> str:
-    """The address of a page, with its query."""
     query = urlencode({name: value for name, value in words.items() if value not in ("", None)})
     return f"{path}?{query}" if query else path
 
@@ -445,7 +444,6 @@ class Links:
         return token
 
     def use(self, token: str) -> bool:
-        """Whether a token is valid; it is not valid again."""
         path = self._path(token)
         try:
             made = path.stat().st_mtime

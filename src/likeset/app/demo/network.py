@@ -78,22 +78,18 @@ class MarketHomes:
         self.folder = self.folder.resolve()
 
     def node(self, name: str) -> Path:
-        """The directory of an owner."""
         return self.folder / "owners" / name
 
     @property
     def curator(self) -> CuratorHome:
-        """The curator's directory."""
         return CuratorHome(self.folder / "curator")
 
     @property
     def consumer(self) -> ConsumerHome:
-        """The consumer's directory."""
         return ConsumerHome(self.folder / CONSUMER)
 
     @property
     def witness(self) -> WitnessHome:
-        """The witness's directory, where there is one."""
         return WitnessHome(self.folder / WITNESS_NAME)
 
     def make_homes(self) -> None:
@@ -167,17 +163,14 @@ class NetworkDemo:
 
 
 def denying_owner(world: MarketHomes) -> str:
-    """Who does not take part."""
     return list(world.owners)[-1]
 
 
 def killed_owner(world: MarketHomes) -> str:
-    """Whose process is killed, and comes back."""
     return list(world.owners)[-2]
 
 
 def job_between(world: MarketHomes, target: str) -> Job:
-    """What the consumer asks for."""
     return Job.of(
         schema=str(world.schema),
         target=target,
@@ -234,11 +227,9 @@ class MailWorld(MarketHomes):
 
     @property
     def mailbox(self) -> Path:
-        """The folder where letters lie."""
         return self.folder / "mailbox"
 
     def log(self, name: str) -> Path:
-        """Where a process writes what it does."""
         return self.folder / "logs" / f"{name}.log"
 
     def set_up(self) -> None:
@@ -257,7 +248,6 @@ class MailWorld(MarketHomes):
             self.spawn(name, *{_CURATOR: home, WITNESS_NAME: third}.get(name, node), *place)
 
     def spawn(self, name: str, *words: object) -> None:
-        """A process that calls likeset."""
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # many processes share the cores
         with self.log(name).open("ab") as log:
             self.processes[name] = subprocess.Popen(  # noqa: S603 (our own command)
@@ -265,13 +255,11 @@ class MailWorld(MarketHomes):
             )
 
     def kill(self, name: str) -> None:
-        """Without a warning."""
         process = self.processes.pop(name)
         process.kill()
         process.wait()
 
     def stop(self) -> None:
-        """End all processes as an administrator would."""
         for process in self.processes.values():
             process.send_signal(signal.SIGTERM)
         for process in self.processes.values():
@@ -330,7 +318,6 @@ def run_network_demo(out: Path, *, render: Render, tell: Tell, split: bool = Fal
 
 
 def _hold(world: MailWorld, run: KeptRun, tell: Tell) -> None:
-    """From the terms to the summary, with one that denies and one that is killed."""
     killed = killed_owner(world)
     _decided(world, killed, tell)
     _wait_for(world, run, lambda progress: progress.parties[killed] is PartyState.TAKES_PART)
@@ -363,7 +350,6 @@ def _decided(world: MailWorld, name: str, tell: Tell) -> None:
 
 
 def _receipts_came(world: MailWorld) -> bool:
-    """Whether all owners who took part have their receipt."""
     for name in world.owners:
         with OwnerNode(world.node(name)) as node:
             if name != denying_owner(world) and owner_node.check(node, RUN).receipt is None:
@@ -372,7 +358,6 @@ def _receipts_came(world: MailWorld) -> bool:
 
 
 def _wait_for(world: MailWorld, run: KeptRun, so: Callable[[RunProgress], bool]) -> RunProgress:
-    """Wait until the consumer knows something."""
     last: list[RunProgress] = []
 
     def known() -> bool:

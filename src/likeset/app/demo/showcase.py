@@ -32,8 +32,6 @@ from likeset.simulation import (
 )
 from likeset.transports.local import Progress
 
-__all__ = ["EPSILON", "SEED", "SIZE", "run_showcase", "with_baselines", "write_market"]
-
 SEED, SIZE, EPSILON = 2019, 100, 4.0
 _SHOWN = 20
 _SCHEMA = """\
@@ -133,7 +131,6 @@ def with_baselines(result: Result, market: LabelledMarket, *, tell: Callable[[st
 
 
 def _curve(rows: Rows, reference: Rows, gamma: float) -> tuple[float, ...]:
-    """MMD² of the first row, the first two and so on."""
     wide, others, first = rows.astype(np.float64), reference.astype(np.float64), np.arange(1, len(rows) + 1)
     within = np.cumsum(2.0 * np.tril(rbf_kernel(wide, wide, gamma=gamma), k=-1).sum(axis=1) + 1.0) / first**2
     across = np.cumsum(kernel_means(wide, others, gamma=gamma)) / first

@@ -114,7 +114,6 @@ def draw_picks(comparison: Mapping[str, Any]) -> Image | None:
 
 
 def _scale(axes: Axes, values: Sequence[float]) -> None:
-    """Logarithmic if the values span more than a decade."""
     low, high = min(values), max(values)
     if low > 0 and high / low > 10.0:
         axes.set_yscale("log")
@@ -298,7 +297,6 @@ def draw_label_numbers(labels: Mapping[str, Any]) -> Image | None:
 
 
 def draw_scores(lines: Sequence[Mapping[str, Any]], measure: str) -> Image | None:
-    """The score of each model with its interval."""
     shown = [line for line in lines if line["scores"][measure].get("value") is not None]
     if not shown:
         return None
@@ -332,7 +330,6 @@ def _points(given: object) -> Any:
 
 
 def _coordinates(points: Any, most: int) -> tuple[Any, Any]:
-    """Points at even steps, ``most`` of them."""
     kept = points[:: max(1, math.ceil(len(points) / most))]
     return kept[:, 0], kept[:, 1]
 

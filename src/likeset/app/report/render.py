@@ -19,7 +19,6 @@ def render(result: Mapping[str, Any], pictures: Mapping[str, Any], evaluation: M
 
 
 def render_for_owner(result: Mapping[str, Any], owner: str) -> str:
-    """What one owner may see of a run."""
     return _page("owner.html", owner_view(result, owner))
 
 

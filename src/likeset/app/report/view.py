@@ -99,7 +99,6 @@ class Card:
 
 
 def report_view(result: Result, pictures: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The consumer's page."""
     owners = sorted(result["owners"], key=lambda owner: -float(owner["share"]))
     return {
         "title": f"likeset: {result['run']}",
@@ -177,7 +176,6 @@ def owner_view(result: Result, owner: str) -> dict[str, Any]:
 
 
 def protection(result: Result) -> str:
-    """What owners learned, in one sentence."""
     if result["noise"] == "simulated":
         return "The noise was simulated: this run was not private."
     names, most, parts, meaning = set(_names(result)), _rows_per_person(result), [], ""
@@ -200,7 +198,6 @@ def _names(result: Result) -> list[str]:
 
 
 def _rows_per_person(result: Result) -> int | None:
-    """None if the schema declares no id."""
     most = result["terms"]["summary"].get("rows_per_unit")
     return most if result["schema"].get("id") and isinstance(most, int) else None
 
@@ -267,7 +264,6 @@ def _cards(result: Result) -> list[Card]:
 
 
 def _request(result: Result) -> list[tuple[str, str, str]]:
-    """Name, value and remark."""
     owners = result["owners"]
     held, who = sum(owner["rows"] or 0 for owner in owners), quantity(len(owners), "owner")
     labels = labels_in_words(result["labels"])
@@ -383,7 +379,6 @@ def _looks(pictures: Mapping[str, Any], *, columns: int) -> dict[str, Any] | Non
 
 
 def _missing(marginal: Mapping[str, Any]) -> str:
-    """Of a histogram; a drawing of values has a line for them."""
     missing = marginal.get("missing")
     if not missing or marginal["edges"] is None:
         return ""
@@ -507,7 +502,6 @@ def _rows_left(own: Mapping[str, Any], form: Callable[[object], str] = number) -
 
 
 def _messages(result: Result, own: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
-    """Direction, content, size and digest."""
     received, sent = bytes_in_words(own["heard_bytes"]), bytes_in_words(own["sent_bytes"])
     if result["protocol"] == "interactive":
         request = "The release of the target, and in each round whether a row was requested"
@@ -535,6 +529,5 @@ def _owner_terms(terms: Mapping[str, Any], others: Sequence[str]) -> list[tuple[
 
 
 def _unless_named(text: str, others: Sequence[str]) -> str:
-    """A dash instead of a text that names another owner."""
     named = any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) for name in others if name)
     return DASH if named else text or DASH
