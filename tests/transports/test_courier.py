@@ -4,7 +4,8 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -260,13 +261,43 @@ def test_a_check_says_that_one_user_is_not_two(tmp_path: Path) -> None:
     assert next(one["ok"] for one in told if one["check"] == "users") is False
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to two users")
-def test_two_users_are_kept_apart_by_owners_and_modes(tmp_path: Path) -> None:
-    kit, home, folder = make_kit(tmp_path / "kit"), tmp_path / "home", tmp_path / "folder"
-    home.mkdir(mode=0o700)
-    os.chown(kit, 4001, 4001)
-    os.chown(home, 4002, 4002)
+@pytest.fixture
+def two_users() -> Iterator[tuple[Path, Path, Path]]:
+    """A kit of one user, the home of another, and a folder that is not there yet."""
+    if os.geteuid() != 0:
+        pytest.skip("gives files to two users")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as place:  # which these users can reach
+        Path(place).chmod(0o711)
+        kit, home = make_kit(Path(place) / "kit"), Path(place) / "home"
+        home.mkdir(mode=0o700)
+        (home / "card.secret").write_text("{}")
+        for path in (kit, *kit.rglob("*")):
+            os.chown(path, 4001, 4001)
+        for path in (home, *home.iterdir()):
+            os.chown(path, 4002, 4002)
+        yield kit, home, Path(place) / "folder"
+
+
+def test_links_in_a_kit_lead_root_nowhere(two_users: tuple[Path, Path, Path]) -> None:
+    """Whoever got into NVFlare's user waits for root to settle the kit again."""
+    kit, home, folder = two_users
+    (kit / "local" / "resources.json").symlink_to(home / "card.secret")
+    with pytest.raises(InvalidArgument, match="give the whole kit to that user"):
+        said("settle", kit, "--folder", folder, "--home", home)
+    (kit / "local").rename(kit / "before")
+    (kit / "local").symlink_to(home)
+    with pytest.raises(InvalidArgument, match="give the whole kit to that user"):
+        said("settle", kit, "--folder", folder, "--home", home)
+    assert os.geteuid() == 0
+    assert [path.name for path in home.iterdir()] == ["card.secret"]
+    assert (home / "card.secret").read_text() == "{}"
+    assert (home / "card.secret").stat().st_uid == 4002
+
+
+def test_two_users_are_kept_apart_by_owners_and_modes(two_users: tuple[Path, Path, Path]) -> None:
+    kit, home, folder = two_users
     assert said("settle", kit, "--folder", folder, "--home", home)[0] == 0
+    assert (kit / "local" / "resources.json").stat().st_uid == 4001
     assert said("check", kit, "--home", home)[0] == 0
     assert (folder / "out").stat().st_uid == 4002
     assert (folder / "in").stat().st_uid == 4001

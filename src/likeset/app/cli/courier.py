@@ -2,6 +2,8 @@
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated
@@ -46,15 +48,16 @@ def settle(
     if nvflare.is_server_kit(kit):
         if folder is not None:
             raise InvalidArgument("--folder", folder, "is for sites, and this is the kit of the server")
-        nvflare.settle(kit)
+        with _as_owner_of(kit):
+            nvflare.settle(kit)
     else:
         if folder is None or home is None:
             raise InvalidArgument("--folder", folder or "none", "a site needs --folder and --home")
         place = folder.absolute()
         nvflare.make_folder(place, home_uid=home.stat().st_uid, nvflare_uid=kit.stat().st_uid)
-        nvflare.settle(kit, place)
+        with _as_owner_of(kit):
+            nvflare.settle(kit, place)
         address = place.as_uri().replace("file:", "courier:", 1)
-    _give_to_owner(kit)
     if as_json:
         show_json({"kit": str(kit), "mailbox": address})
         return
@@ -64,11 +67,25 @@ def settle(
         stdout.print(f"Look at it with: likeset courier check {literal(str(kit))} --home {literal(str(home))}")
 
 
-def _give_to_owner(kit: Path) -> None:
-    if os.geteuid() == 0:
-        owner = kit.stat()
-        for path in (kit / "comm_config.json", *(kit / "local").iterdir()):
-            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+@contextmanager
+def _as_owner_of(kit: Path) -> Iterator[None]:
+    # As root: others get into NVFlare's user, who can put links into the kit that lead anywhere.
+    owner, group, groups = kit.stat(), os.getegid(), os.getgroups()
+    is_root = os.geteuid() == 0
+    try:
+        if is_root:
+            os.setgroups([])
+            os.setegid(owner.st_gid)
+            os.seteuid(owner.st_uid)
+        yield
+    except PermissionError as error:
+        reason = "the user who owns it cannot read or write all of it; give the whole kit to that user"
+        raise InvalidArgument("KIT", kit, reason) from error
+    finally:
+        if is_root:
+            os.seteuid(0)
+            os.setegid(group)
+            os.setgroups(groups)
 
 
 @courier.command()
