@@ -244,3 +244,11 @@ def test_a_plan_says_that_not_all_rows_of_the_target_take_part(world: World) -> 
     assert (notice["rows"], notice["given"], notice["keep"]) == (6, 60, 1)
     declare(world, "rows_per_id: 10")
     assert "rows-of-ids-kept" not in {one["kind"] for one in notice_documents(plan_job(job_of(world)).warnings)}
+
+
+def test_where_no_release_is_made_rows_of_ids_are_told(world: World) -> None:
+    """All ids have two rows, so no smaller number of rows helps, and still they double the noise."""
+    world.replace("target.csv", patient=[f"p{row // 2}" for row in range(60)])
+    declare(world, "rows_per_id: 2")
+    told = plan_job(job_of(world, epsilon=1.0)).advice.text
+    assert "60 target rows (up to 2 of each id)" in told

@@ -96,6 +96,6 @@ def test_a_failure_is_told_by_the_name_that_the_user_gave(tmp_path: Path) -> Non
 
 def test_a_notice_says_whom_it_concerns_by_a_field_and_not_by_its_words() -> None:
     """A reason that is another message word by word is still a reason."""
-    other = notices.uniform_offers(60, 0.05)
+    other = notices.uniform_offers(60, 0.05, 1)
     notice = notices.not_believed("offers", notices.few_rows(1, 2).text)
     assert (notice.owner, other.owner, notices.few_rows(1, 2).owner) == ("offers", None, None)

@@ -241,7 +241,8 @@ class Draft:
     def _fall_back(self) -> None:
         """Offers without a release, and a word about it."""
         self.offers = "uniform"
-        self.notes.append(notices.uniform_offers(self.facts.target_size, self.budget.epsilon))
+        facts = self.facts
+        self.notes.append(notices.uniform_offers(facts.target_size, self.budget.epsilon, facts.rows_per_unit))
 
     def _auction(self, *, seen: bool) -> tuple[Literal["everyone", "threshold", "paper"], float, int]:
         """Who is asked: its name, the epsilon of one use, and about how many owners a threshold asks."""

@@ -97,11 +97,12 @@ def too_long_rows(owner: str, rows: int, text_bytes: int) -> Notice:
     )
 
 
-def uniform_offers(target_rows: int, epsilon: float) -> Notice:
+def uniform_offers(target_rows: int, epsilon: float, rows_per_unit: int) -> Notice:
+    of_ids = f" (up to {rows_per_unit:,} of each id)" if rows_per_unit > 1 else ""
     return Notice(
         "uniform-offers",
-        f"offers are uniform: with {target_rows:,} target rows and epsilon = {epsilon:g} a release would be mostly "
-        "noise, so none is made and nothing of the budget is spent",
+        f"offers are uniform: with {target_rows:,} target rows{of_ids} and epsilon = {epsilon:g} a release would be "
+        "mostly noise, so none is made and nothing of the budget is spent",
     )
 
 

@@ -402,8 +402,8 @@ def _notes(summary: TrainingRows, test: TrainingRows, task: str, persons: int | 
     again = _rows_in(test.rows, summary.rows)
     if again:
         notes.append(
-            f"{again:,} of {len(test.labels):,} test rows equal a row that models were trained on; if they are the "
-            "same, scores are too high: test on rows that no owner has."
+            f"{again:,} of {len(test.labels):,} test rows are identical to rows that models were trained on. If they "
+            "are the same persons or events, scores are too high: test on rows that no owner has."
         )
     if task == "numbers":
         return notes

@@ -515,7 +515,7 @@ def notes_on(home: ConsumerHome, run: KeptRun) -> list[Notice]:
     uniform = terms.offers == "uniform" and job.offers != "uniform"  # then nothing is spent, whatever epsilon says
     return [
         *map(notices.suspected_identifier, suspicions_in(run.schema)),
-        *([notices.uniform_offers(terms.target_size, job.epsilon)] if uniform else []),
+        *([notices.uniform_offers(terms.target_size, job.epsilon, terms.rows_per_unit)] if uniform else []),
         *check_carried(job),
         *signed_together(home),
     ]

@@ -165,7 +165,7 @@ def job_from(path: Path | None, **options: Any) -> "jobs.Job":
         return jobs.Job.of(**{**{name: value for name, value in said.items() if value is not None}, **given})
     for name, option in (("schema", "--schema"), ("target", "--target"), ("owners", "--owner"), ("size", "--size")):
         if name not in given:
-            raise InvalidArgument(option, "missing", "give it, or a job file")
+            raise InvalidArgument(option, "missing", "give this option, or a job file")
     return jobs.Job.of(**given)
 
 
@@ -384,7 +384,7 @@ def _tell_accounts(accounts: "tuple[plans.AccountOutlook, ...]") -> None:
         for values in [(account.limit, account.spent, account.after, account.left)]
     ]
     short = [account.about for account in accounts if (account.after or 0.0) > (account.limit or float("inf"))]
-    caption = f"No rows are left for this run of {', '.join(short)}: it would go without." if short else None
+    caption = f"Too few rows are left of {', '.join(short)}: such an owner does not take part." if short else None
     heads = ("what is counted", "limit", "spent", "with this run", "left then")
     show_table("What the ledger leaves", heads, rows, caption=caption)
 

@@ -134,7 +134,7 @@ def _show_profile(made: "SchemaDraft", files: Sequence[str], *, beside: bool) ->
         screen.print(f"[yellow]note:[/] {literal(note)}", soft_wrap=True)
     screen.print("[dim]This profile shows your own rows: keep it at home. A schema is public.[/]", soft_wrap=True)
     if made.left_out:
-        screen.print("[dim]--include COLUMN declares one that was left out all the same[/]", soft_wrap=True)
+        screen.print("[dim]To declare a column that was left out: --include COLUMN[/]", soft_wrap=True)
     if made.id_hint:
         words = (
             f"if {made.id_hint!r} says whose row it is, add --id {made.id_hint}: privacy then protects people, not rows"
