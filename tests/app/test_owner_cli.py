@@ -124,7 +124,7 @@ def test_a_person_reads_tables_and_sentences(node: Path, sent: Path) -> None:
         "What for? Research on sepsis",
         "12 of your rows leave, in one message.",
         "Nothing in this run, by the protocol: whatever another owner hears in it does not depend on your rows.",
-        "letters prove who speaks, and nobody on the way can read them",
+        "Nobody on the way can read or forge a letter.",
         "0 of 36 are spent, 24 remain after it",
         "owner.yaml allows it",
     ):

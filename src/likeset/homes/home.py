@@ -49,9 +49,9 @@ def guarded(what: str, look: Callable[[], Iterator[Finding]]) -> list[Finding]:
         return [Finding(what, ok=False, words=str(error))]
 
 
-LEFT_TO_TRUST = (
-    "letters prove who speaks, and nobody on the way can read them; but whoever keeps the mailbox, or runs NVFlare's "
-    "server, can delay and suppress them and sees their sizes and times (docs/threat-model.md)"
+NETWORK_CAN = (
+    "Nobody on the way can read or forge a letter. Whoever keeps the mailbox, or runs NVFlare's server, can delay or "
+    "suppress letters, and sees their sizes and times (docs/threat-model.md)."
 )
 
 

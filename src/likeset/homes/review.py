@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from likeset.errors import BadDocument, BadMessage, BadTable, InvalidArgument, LikesetError
 from likeset.homes import owner_node
 from likeset.homes.data import DataSet, SmallGroup, SmallGroups, rare_among
-from likeset.homes.home import LEFT_TO_TRUST, Finding, guarded
+from likeset.homes.home import NETWORK_CAN, Finding, guarded
 from likeset.homes.mail import carry
 from likeset.homes.owner_node import (
     UNREADABLE,
@@ -901,7 +901,7 @@ def review(node: OwnerNode, run: str) -> Review:
         ("What does the curator see?", _seen_by_curator(terms)),
         ("What does the consumer get?", _seen_by_consumer(terms, consumer)),
         ("What may other owners learn about your rows?", _learned(terms, others)),
-        ("What must you still believe of the network?", f"This: {LEFT_TO_TRUST}."),
+        ("What can the network do?", NETWORK_CAN),
         ("What is paid?", _payment(terms)),
         *budget_lines(policy, accounts),
     ]

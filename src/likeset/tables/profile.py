@@ -984,7 +984,7 @@ def _kind(name: str, seen: ColumnProfile) -> _Proposal:
     # One word in all rows is more often the only code of many, such as N for north.
     truth = values and {str(value).lower() for value in values} <= _TRUTH and (seen.numbers or len(values) > 1)
     if seen.truth or (truth and not seen.has_commas):
-        return _Proposal({"kind": "boolean"}, "true or false")
+        return _Proposal({"kind": "boolean"}, "truth values, such as 0 and 1")
     category = {"kind": "category", "values": sorted(values or ())}
     if seen.numbers:
         numeric = {"kind": "numeric", "bounds": rounded_outward(seen.low, seen.high)}

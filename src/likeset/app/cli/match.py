@@ -295,7 +295,7 @@ def match(
         show_result(done.result, all_notes=verbose)
         stdout.print(
             f"\nEverything is in [bold]{literal(str(done.out))}[/]: the rows in summary.parquet, "
-            f"the whole story in [bold]{literal(str(done.out / 'report.html'))}[/].",
+            f"the report in [bold]{literal(str(done.out / 'report.html'))}[/].",
             soft_wrap=True,
         )
         if schemas.Schema.load(job.schema_file).label_column is not None:
@@ -540,7 +540,7 @@ def demo(
         )
         show_result(done.result)
         stdout.print(
-            f"\nThe whole story, with pictures: [bold]{literal(str(done.out / 'report.html'))}[/]\n"
+            f"\nThe report, with pictures: [bold]{literal(str(done.out / 'report.html'))}[/]\n"
             f"Now with these files: [bold]likeset plan {literal(str(done.out / 'job.yaml'))} --epsilon 1[/]\n",
             soft_wrap=True,
         )

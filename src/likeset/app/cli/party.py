@@ -220,7 +220,7 @@ def serve_and_show(desks: "Sequence[posts.Desk]", *, every: float, as_json: bool
 def serve_console(console: "AbstractContextManager[RunningConsole]", *, open_it: bool, as_json: bool) -> None:
     with stopping_by_signals() as stop, console as started:
         emit(
-            {"address": started.address, "link": started.link},
+            {"link": started.link, "address": started.address},
             as_json=as_json,
             notes=["the link signs in once, within a quarter of an hour; Ctrl-C ends the console"],
         )
