@@ -1,6 +1,7 @@
 """Letters by parties who take part and are hostile: whatever they sign, nobody else is harmed, and little is kept."""
 
 import hashlib
+import sqlite3
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -129,3 +130,13 @@ def test_a_ledger_is_no_letter_book_and_the_other_way_round(tmp_path: Path) -> N
     for open_it, path in mistaken:
         with pytest.raises(LedgerUnreadable, match="of something else"):
             open_it(path)
+
+
+def test_a_letter_book_with_other_columns_is_refused_before_anything_is_charged(tmp_path: Path) -> None:
+    """Version 1 has a column more: no letter could be kept in it."""
+    book = tmp_path / "letters.sqlite"
+    LetterBook(book).close()
+    with sqlite3.connect(book) as connection:
+        connection.execute("PRAGMA user_version=1")
+    with pytest.raises(LedgerUnreadable, match="version"):
+        LetterBook(book)

@@ -235,7 +235,7 @@ class WrittenLetter:
 _LAYOUT = Layout(
     what="letter book",
     application_id=0x4C_53_42_31,  # "LSB1"
-    version=1,
+    version=2,
     statements=(
         """CREATE TABLE runs (
             terms BLOB PRIMARY KEY, invitation BLOB NOT NULL, ends REAL NOT NULL, key BLOB,
