@@ -71,7 +71,7 @@ def settle(
 def _as_owner_of(kit: Path) -> Iterator[None]:
     # As root: others get into NVFlare's user, who can put links into the kit that lead anywhere.
     owner, group, groups = kit.stat(), os.getegid(), os.getgroups()
-    is_root = os.geteuid() == 0
+    is_root = os.geteuid() == 0 != owner.st_uid
     try:
         if is_root:
             os.setgroups([])
