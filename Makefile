@@ -13,7 +13,6 @@ SPLIT_PYTHON ?= $(PYTHON)
 SPLIT_NEEDS := src/likeset/split/requirements-split
 
 KILLS ?= 1000
-NETWORK_KILLS ?= $(shell expr $(KILLS) / 20)
 MAIL_KILLS ?= $(shell expr $(KILLS) / 5)
 SPLIT_KILLS ?= $(shell expr $(KILLS) / 10)
 EXAMPLES ?= 20
@@ -56,11 +55,9 @@ test: $(DEVELOPED) ## run the tests; the same ones with the same coins each time
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 # More at a time than there are cores: many of them start a network of processes, and wait for half of their time.
-# The longest of all comes first, so that nothing waits for it at the end. Mechanisms do not depend on which kernels
-# OpenBLAS chooses for the processor.
+# Mechanisms do not depend on the kernels that OpenBLAS chooses for the processor.
 slow: $(DEVELOPED) ## run the slow tests: networks of processes with certificates, kills, pages word by word
-	$(BIN)/python -m pytest -m "slow and not soak" --numprocesses 3 --dist loadfile --no-loadscope-reorder \
-	  tests/transports/test_network.py tests
+	$(BIN)/python -m pytest -m "slow and not soak" --numprocesses 3 --dist loadfile
 	for processor in Haswell Sandybridge; do \
 	  OPENBLAS_CORETYPE=$$processor $(BIN)/python -m pytest -q --numprocesses auto tests/privacy || exit 1; done
 
@@ -71,8 +68,6 @@ browser: $(DEVELOPED) ## the console in the system's Chromium (Debian: chromium)
 soak: $(DEVELOPED) ## the tests with other coins each time and EXAMPLES times the examples, then KILLS kills of parties (long)
 	@echo "LIKESET_SEED=$(SEED) repeats it"
 	$(SOAK) $(BIN)/python -m pytest --numprocesses auto --dist worksteal
-	$(SOAK) LIKESET_KILLS=$(KILLS) $(BIN)/python -m pytest -m slow -rP --numprocesses auto tests/homes/test_kills.py
-	$(SOAK) LIKESET_NETWORK_KILLS=$(NETWORK_KILLS) $(BIN)/python -m pytest -m slow -rP tests/homes/test_network_kills.py
 	$(SOAK) LIKESET_MAIL_KILLS=$(MAIL_KILLS) $(BIN)/python -m pytest -m slow -rP tests/transports/mailbox/test_mail_kills.py
 	$(SOAK) LIKESET_SPLIT_KILLS=$(SPLIT_KILLS) $(BIN)/python -m pytest -m slow -rP tests/transports/mailbox/test_split_kills.py
 	$(SOAK) $(BIN)/python -m pytest -m soak -rP

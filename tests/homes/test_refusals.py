@@ -2,11 +2,10 @@
 
 | attack | on an owner | on the curator | on the consumer |
 |---|---|---|---|
-| a wrong certificate, or none | ``test_network.py`` (slow) | the same | the same |
 | an unknown owner | here | here | here |
 | a replayed job, or message | here | here | here |
 | terms that changed after approval | here | here | here |
-| an oversized message | here | here, ``test_network.py`` | here |
+| an oversized message | here | by mailbox | here |
 | records that are none | is sent none | here | ``test_declared_records.py`` |
 | more rows than the terms say | here | here | here |
 | more rounds than the terms say | here | here | hears one message |
