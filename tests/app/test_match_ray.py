@@ -178,7 +178,7 @@ def test_a_folder_with_a_long_name_is_told_in_our_words(world: World, folder: Pa
     long.mkdir()
     ended = match(options(world, tmp_path / "out", scan="ray"), long)
     assert ended.code == 2
-    assert "set RAY_TMPDIR to a short one" in ended.said
+    assert "set RAY_TMPDIR to a folder of a short name" in ended.said
     assert ended.said.count("\n") == 1
     assert ended.left == []
     assert list(long.iterdir()) == []
@@ -213,7 +213,7 @@ def test_a_cluster_that_somebody_else_started_is_used_and_left_running(
         assert {process for process in before if Path(f"/proc/{process}").exists()} == before
         refused = match(options(world, tmp_path / "out", scan=f"ray:{address}"), folder)
         assert refused.code == 2
-        assert "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN" in refused.said
+        assert "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN" in refused.said
     finally:
         end(head.pid)
         head.wait()
