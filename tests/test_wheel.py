@@ -74,12 +74,7 @@ def test_a_missing_extra_is_named_in_one_line(base_install: BaseInstall, tmp_pat
     world = World.make(tmp_path)
     commands = NEEDS_EXTRA | {"ray": arguments("match", world.options(scan="ray"))}
     (tmp_path / "kit" / "startup").mkdir(parents=True)
-    kit = ["--kit", "kit", "--user", "lead@clinic"]
-    for home in (
-        ["run", "init", "clinic", "--name", "clinic"],
-        ["run", "init", "site", "--name", "clinic", *kit],
-        ["curator", "init", "curator"],
-    ):
+    for home in (["run", "init", "clinic", "--name", "clinic"], ["curator", "init", "curator"]):
         assert base_install.run("likeset", *home, folder=tmp_path).returncode == 0
     for extra, command in commands.items():
         refused = base_install.run("likeset", *command, folder=tmp_path)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from chance import examples
+from chance import examples, public_coins
+from likeset.geometry import selection
 from likeset.geometry.kernels import kernel_means, squared_mmd
 from likeset.geometry.selection import FEWEST_ROWS, HeldOut, Selection, cross_fit
 
@@ -172,3 +173,21 @@ def test_nothing_is_said_where_nobody_asks_or_the_target_is_too_small(folds: int
     target, pool = of_the_kind(coins, rows), offers(coins, 100)
     selection = Selection(gamma=GAMMA, folds=folds)
     assert cross_fit(selection, pool, target, selection.select(pool, target, 10)) is None
+
+
+def test_the_spread_of_a_mean_embedding_is_that_of_the_centred_kernel() -> None:
+    """Twice the mean square of the doubly centred kernel of different rows, over the squared number of rows."""
+    rows, gamma = public_coins(11).normal(size=(30, 3)).astype(np.float32), 0.4
+    distances = ((rows[:, None, :].astype(np.float64) - rows[None, :, :]) ** 2).sum(axis=2)
+    centring = np.eye(30) - 1.0 / 30
+    centred = centring @ np.exp(-gamma * distances) @ centring
+    np.fill_diagonal(centred, 0.0)
+    assert selection._spread_of_mean(rows, gamma) == pytest.approx(
+        2.0 * (centred**2).sum() / (30 * 29) / 30**2, rel=1e-5
+    )
+
+
+def test_the_error_of_an_estimate_has_two_parts() -> None:
+    held_out = selection._estimate(np.array([0.5, 0.4]), np.array([1.0, 3.0]), 0.25)
+    assert held_out.squared_mmd == 0.5
+    assert held_out.error == pytest.approx(np.sqrt(2.0 / 2 + 0.25))
