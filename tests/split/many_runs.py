@@ -59,7 +59,7 @@ class FolderKeeper:
 
 def _after_each_step(work: Callable[[Any, str], None]) -> None:
     """Do something with the machine and each variable that a step of the program has set."""
-    machine = _module("machine").Machine
+    machine = _module("worker").Machine
     run = machine.run
 
     def watched(self: Any, step: Any, inputs: Any, outputs: Any) -> None:
@@ -71,14 +71,14 @@ def _after_each_step(work: Callable[[Any, str], None]) -> None:
 
 
 def _content(machine: Any, name: str) -> bytes:
-    return bytes(_module("shares")._content(machine.variables.get_var(name)))
+    return bytes(_module("worker")._content(machine.variables.get_var(name)))
 
 
 def _keep_state(machine: Any, name: str) -> None:
     """Not the consumer's share of the picks, which adds up to what it is to read."""
     if (name, machine.rank) == ("picks", 1):
         return
-    if "AShr" in _module("shares")._read_meta(machine.variables.get_var(name)).storage_type:
+    if "AShr" in _module("worker")._read_meta(machine.variables.get_var(name)).storage_type:
         (machine.folder / f"state-{machine.rank}-{machine.made:04d}").write_bytes(_content(machine, name))
         machine.made += 1
 
@@ -91,7 +91,7 @@ def _open_picks(machine: Any, name: str) -> None:
 
 def _edit_picks() -> None:
     """The consumer changes its own copy of the lines of picks, before they are opened, and notes how."""
-    machine = _module("machine").Machine
+    machine = _module("worker").Machine
     run = machine.run
 
     def edited(self: Any, step: Any, inputs: Any, outputs: Any) -> None:
@@ -110,13 +110,13 @@ def _edit_picks() -> None:
 
 def _compile_once(folder: Path) -> None:
     """All computations here have the same shapes, and compiling takes longer than computing."""
-    machine, compiled = _module("machine").Machine, dict[Any, Any]()
+    machine, compiled = _module("worker").Machine, dict[Any, Any]()
     make = machine.__init__
 
     def made(self: Any, task: Any) -> None:
         make(self, task)
         self._compiled, self.folder, self.made = compiled, folder / task.attempt, 0
-        self.lines = _module("schedule").grid(task.settings.offers, task.settings.size)[0]
+        self.lines = _module("agreement").grid(task.settings.offers, task.settings.size)[0]
 
     machine.__init__ = made
 
@@ -131,7 +131,7 @@ def main() -> None:
         _after_each_step(_open_picks)
     if "edit" in sys.argv:
         _edit_picks()
-    compute, task = _module("computation").compute, _module("task").Task
+    compute, task = _module("worker").compute, _module("agreement").Task
     for one in sorted(folder.iterdir()):
         compute(task.from_bytes((one / f"task-{rank}").read_bytes()), FolderKeeper(one, rank))
         sys.stdout.write(json.dumps(one.name) + "\n")
