@@ -1,5 +1,6 @@
 """Letters by parties who take part and are hostile: whatever they sign, nobody else is harmed, and little is kept."""
 
+import contextlib
 import hashlib
 import sqlite3
 from contextlib import suppress
@@ -136,7 +137,7 @@ def test_a_letter_book_with_other_columns_is_refused_before_anything_is_charged(
     """Version 1 has a column more: no letter could be kept in it."""
     book = tmp_path / "letters.sqlite"
     LetterBook(book).close()
-    with sqlite3.connect(book) as connection:
+    with contextlib.closing(sqlite3.connect(book)) as connection, connection:
         connection.execute("PRAGMA user_version=1")
     with pytest.raises(LedgerUnreadable, match="version"):
         LetterBook(book)
