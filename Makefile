@@ -15,9 +15,12 @@ SPLIT_NEEDS := src/likeset/split/requirements-split
 KILLS ?= 1000
 MAIL_KILLS ?= $(shell expr $(KILLS) / 5)
 SPLIT_KILLS ?= $(shell expr $(KILLS) / 10)
-EXAMPLES ?= 20
+EXAMPLES ?= 40
 SEED := $(or $(LIKESET_SEED),$(shell date +%s))
 SOAK := LIKESET_SEED=$(SEED) LIKESET_EXAMPLES=$(EXAMPLES)
+
+# Tests start many programs: none of them should compile the same modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 # $(call typed,NAME,--option): what was typed after make; a variable of the same name in the environment is another's.
 typed = $(if $(filter command,$(origin $(1))),$(2) '$(subst ','\'',$($(1)))')
@@ -57,7 +60,7 @@ test: $(DEVELOPED) ## run the tests; the same ones with the same coins each time
 # More at a time than there are cores: many of them start a network of processes, and wait for half of their time.
 # Mechanisms do not depend on the kernels that OpenBLAS chooses for the processor.
 slow: $(DEVELOPED) ## run the slow tests: networks of processes with certificates, kills, pages word by word
-	$(BIN)/python -m pytest -m "slow and not soak" --numprocesses 3 --dist loadfile
+	$(BIN)/python -m pytest -m "slow and not soak" --numprocesses 3 --dist worksteal
 	for processor in Haswell Sandybridge; do \
 	  OPENBLAS_CORETYPE=$$processor $(BIN)/python -m pytest -q --numprocesses auto tests/privacy || exit 1; done
 
@@ -68,9 +71,7 @@ browser: $(DEVELOPED) ## the console in the system's Chromium (Debian: chromium)
 soak: $(DEVELOPED) ## the tests with other coins each time and EXAMPLES times the examples, then KILLS kills of parties (long)
 	@echo "LIKESET_SEED=$(SEED) repeats it"
 	$(SOAK) $(BIN)/python -m pytest --numprocesses auto --dist worksteal
-	$(SOAK) LIKESET_MAIL_KILLS=$(MAIL_KILLS) $(BIN)/python -m pytest -m slow -rP tests/transports/mailbox/test_mail_kills.py
-	$(SOAK) LIKESET_SPLIT_KILLS=$(SPLIT_KILLS) $(BIN)/python -m pytest -m slow -rP tests/transports/mailbox/test_split_kills.py
-	$(SOAK) $(BIN)/python -m pytest -m soak -rP
+	$(SOAK) LIKESET_MAIL_KILLS=$(MAIL_KILLS) LIKESET_SPLIT_KILLS=$(SPLIT_KILLS) $(BIN)/python -m pytest -m soak -rP
 
 golden: $(DEVELOPED) ## write anew what the golden runs came to; git diff then shows what users will notice
 	rm -f tests/golden/*.json

@@ -28,10 +28,9 @@ import json, sys, time
 marks = {"Python's own start": time.process_time()}
 import likeset.app.cli
 marks["the command line"] = time.process_time()
-from likeset.app import report
-from likeset.app.demo import showcase
+from likeset.app import demo, report
 marks["what a match and its report load"] = time.process_time()
-shown, rendered = showcase.run_showcase, report.render
+shown, rendered = demo.run_demo, report.render
 def show(out, *, render, progress, tell):
     def say(name):
         marks.setdefault("the match: files, noise, ledger, selection", time.process_time())
@@ -42,7 +41,7 @@ def draw(*given, **named):
     page = rendered(*given, **named)
     marks["the report with its pictures"] = time.process_time()
     return page
-showcase.run_showcase, report.render = show, draw
+demo.run_demo, report.render = show, draw
 sys.argv = ["likeset", "demo", "--out", sys.argv[1] + "/demo"]
 try:
     likeset.app.cli.main()

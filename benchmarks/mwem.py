@@ -18,6 +18,7 @@ from likeset.privacy.noise import SecretNoise, SimulatedNoise
 DIMENSION, ITERATIONS = 140, 1656
 EPSILON, DELTA = 1.0, 1e-5
 MEAN_REPEATS = 5
+QUANTITY = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=Relation.REPLACE_ONE)
 
 
 def main() -> None:
@@ -29,14 +30,7 @@ def main() -> None:
     )
     print(f"{'rows':>8}{'simulated noise':>18}{'secret noise':>15}")
     for size in (360, 1000):
-        plan = mwem_mean.plan(
-            size=size,
-            dimension=DIMENSION,
-            epsilon=0.01,
-            iterations=ITERATIONS,
-            unit=ROW,
-            relation=Relation.REPLACE_ONE,
-        )
+        plan = mwem_mean.MwemPlan(size, DIMENSION, 0.01, ITERATIONS, QUANTITY)
         features = _paper_features(coins, size)
         simulated = min(_seconds(plan, features, SimulatedNoise(seed)) for seed in range(MEAN_REPEATS))
         print(f"{size:>8}{simulated:>18.3f}{_seconds(plan, features, SecretNoise()):>15.2f}")
@@ -85,20 +79,8 @@ def _gaussian_error(coins: np.random.Generator, size: int) -> float:
 
 def _mwem_error(coins: np.random.Generator, size: int, iterations: int) -> float:
     features = _paper_features(coins, size)
-    epsilon = mwem_epsilon(
-        RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=Relation.REPLACE_ONE),
-        iterations=iterations,
-        epsilon=EPSILON,
-        delta=DELTA,
-    )
-    plan = mwem_mean.plan(
-        size=size,
-        dimension=DIMENSION,
-        epsilon=epsilon,
-        iterations=iterations,
-        unit=ROW,
-        relation=Relation.REPLACE_ONE,
-    )
+    epsilon = mwem_epsilon(QUANTITY, iterations=iterations, epsilon=EPSILON, delta=DELTA)
+    plan = mwem_mean.MwemPlan(size, DIMENSION, epsilon, iterations, QUANTITY)
     runs = (mwem_mean.run(plan, features, SimulatedNoise(seed)).value.mean for seed in range(MEAN_REPEATS))
     return float(np.mean([_along_rows(features, value - features.mean(axis=0)) for value in runs]))
 

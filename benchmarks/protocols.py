@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 
 import likeset
 from likeset.geometry.features import FourierFeatures
-from likeset.homes.mail import ConsumerShell, CuratorShell, Shell
 from likeset.ledger.budget import Limit
 from likeset.ledger.ledger import Ledger, Transaction
 from likeset.privacy.auction import auction_epsilon, auction_patience
@@ -44,6 +43,7 @@ from likeset.protocol.terms import Budget, Kernel, Terms, digest_of_rows
 from likeset.protocol.wire import Asked, Body, Message, SummaryRelease, TargetRelease
 from likeset.tables.scan import MemoryScan
 from likeset.transports import local
+from likeset.transports.local import Shell
 
 _HERE = Path(__file__).parent
 _PACKAGE = str(Path(likeset.__file__).parent)
@@ -236,8 +236,8 @@ def _run(terms: Terms, rows: int, profile: cProfile.Profile | None) -> tuple[loc
             for number, name in enumerate(_NAMES)
         }
         seeds = _table(terms.seed_rows)
-        curator = CuratorShell(InteractiveCurator(terms, noise=noise, seed_rows=seeds), ledger)
-        consumer = ConsumerShell(Consumer(terms, target=_table(_TARGET, shift=0.5), noise=noise), ledger)
+        curator = Shell(InteractiveCurator(terms, noise=noise, seed_rows=seeds), ledger)
+        consumer = Shell(Consumer(terms, target=_table(_TARGET, shift=0.5), noise=noise), ledger)
         with profile or nullcontext():
             result = local.LocalEngine().run(curator, owners, consumer)
         return result, ledger
@@ -364,6 +364,7 @@ def _terms(**changes: Any) -> Terms:
         "schedule": "",
         "promised_epsilon": 0.0,
         "price_per_row": 0.0,
+        "currency": "",
         "accept_unproven": (),
         "version": likeset.__version__,
     }

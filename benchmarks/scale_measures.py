@@ -28,22 +28,22 @@ import scale_data
 import scale_markets
 from likeset.geometry.features import FourierFeatures, Projection
 from likeset.geometry.offers import Drawing
-from likeset.homes.mail import Shell
 from likeset.ledger.budget import Limit
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import View
 from likeset.protocol.sealed import RowScore, SealedOwner, foreseen_sample
-from likeset.protocol.split_run import records_of_run
+from likeset.protocol.split import records_of_run
 from likeset.protocol.terms import Budget, Kernel, Terms
 from likeset.protocol.wire import Message, Offer, TargetRelease, decode
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan import FetchedRows, MemoryScan, OfferedScan, SourceScan, scan_factory
 from likeset.tables.schema import Schema
 from likeset.tables.sources import open_source
+from likeset.transports.local import Shell
 from likeset.trust.cards import CardSecret, SealingSecret
 from likeset.trust.letters import write_letter
-from likeset.trust.shares import OfferContext, OfferShape, SlotLayout, share_offer
+from likeset.trust.shares import OfferContext, OfferShape, share_offer
 from process_family import cost_of_family, family_of
 
 _GAMMA = 0.3
@@ -177,12 +177,11 @@ def _share_and_seal(terms: Terms, offer: Offer) -> None:
     shared = share_offer(
         mine,
         context=OfferContext(bytes.fromhex(terms.digest), mine.card.fingerprint, parties),
-        shape=OfferShape(SlotLayout(terms.kernel.columns, 0), len(records), max(map(len, records))),
+        shape=OfferShape(terms.kernel.columns, len(records), max(map(len, records))),
         rows=offer.rows,
-        classes=np.empty(0, dtype=np.int64),
         records=records,
     )
-    for other, part in zip(others, shared.parts.values(), strict=True):
+    for other, part in zip(others, shared.values(), strict=True):
         write_letter(
             mine,
             recipient=other.card,
@@ -271,6 +270,7 @@ def _terms(schema: Schema, given: Given) -> Terms:
         schedule="",
         promised_epsilon=0.0,
         price_per_row=0.0,
+        currency="",
         accept_unproven=(),
         version=likeset.__version__,
     )

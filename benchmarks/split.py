@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 from delayed_links import DelayedLink
 from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.kernels import squared_mmd
-from likeset.split.engine.agreement import PARTIES, ProgramSettings
-from likeset.split.host import LocalMeeting, Meeting, OpenedPicks, SplitParty, program_digest, worker_python
+from likeset.protocol.split import ComputeInputs, OpenedSlots
+from likeset.split.engine.agreement import PARTIES
+from likeset.split.host import LocalMeeting, Meeting, OpeningFile, SplitParty, program_digest, worker_python
 from likeset.split.links import RunCertificate, TunnelMeeting, TunnelPeer
 
 ONE = 1 << 16
@@ -71,13 +72,13 @@ def split_words(words: Words) -> list[Words]:
 def local() -> tuple[list[Meeting], Callable[[], None]]:
     """Engines that reach each other's sockets directly."""
     meeting = LocalMeeting()
-    return [meeting.at(rank) for rank in range(PARTIES)], meeting.close
+    return [meeting] * PARTIES, meeting.close
 
 
 def tunnelled(delay: float) -> tuple[list[Meeting], Callable[[], None]]:
     """Engines joined by tunnels over TCP on this machine, everything in them so many seconds on its way."""
-    own, session = [RunCertificate.generate() for _ in range(PARTIES)], secrets.token_bytes(32)
-    meetings = [TunnelMeeting(rank, session=session, own=certificate) for rank, certificate in enumerate(own)]
+    own = [RunCertificate.generate() for _ in range(PARTIES)]
+    meetings = [TunnelMeeting(rank, own=certificate) for rank, certificate in enumerate(own)]
     links = [DelayedLink(meeting.port, delay) for meeting in meetings] if delay else []
     ports = [link.port for link in links] or [meeting.port for meeting in meetings]
     known = {rank: TunnelPeer("127.0.0.1", ports[rank], own[rank].certificate) for rank in range(PARTIES)}
@@ -96,14 +97,11 @@ def tunnelled(delay: float) -> tuple[list[Meeting], Callable[[], None]]:
 class MeasuredRun:
     """One computation with all parties in threads, and what it took."""
 
-    def __init__(
-        self, settings: ProgramSettings, offers: Words, target: Words, *, environment: Path, tunnels: bool, delay: float
-    ) -> None:
-        self._settings, self._python, self._tunnels, self._delay = settings, worker_python(environment), tunnels, delay
-        self._shares = list(zip(split_words(offers), split_words(target), strict=True))
+    def __init__(self, inputs: list[ComputeInputs], *, environment: Path, tunnels: bool, delay: float) -> None:
+        self._inputs, self._python, self._tunnels, self._delay = inputs, worker_python(environment), tunnels, delay
         self.peaks = [0] * PARTIES
         self.prepared = 0.0
-        self.opened: OpenedPicks | None = None
+        self.opened: OpenedSlots | None = None
 
     def run(self) -> None:
         """All parties until the end."""
@@ -123,16 +121,7 @@ class MeasuredRun:
         folder.cleanup()
 
     def _party(self, rank: int, meeting: Meeting, folder: Path) -> None:
-        digest = program_digest()
-        party = SplitParty(
-            rank,
-            self._settings,
-            program=digest,
-            inputs="benchmark",
-            folder=folder,
-            python=self._python,
-            meeting=meeting,
-        )
+        party = SplitParty(self._inputs[rank], opening=OpeningFile(folder), python=self._python, meeting=meeting)
 
         def progress(stage: str, done: int, of: int) -> None:
             if party.worker is not None:
@@ -140,7 +129,6 @@ class MeasuredRun:
             if stage == "preparing" and done == of:
                 self.prepared = time.perf_counter() - self._begun
 
-        party.put_shares(*self._shares[rank])
         opened = party.run(progress=progress)
         self.opened = opened or self.opened
 
@@ -158,19 +146,27 @@ def measure(arguments: argparse.Namespace, columns: int) -> dict[str, object]:
     drawn = images(arguments.images, arguments.offers, arguments.target) if shown else None
     rows, target, gamma = drawn or mixture(columns, arguments.offers, arguments.target)
     words, wanted = np.rint(rows * ONE).astype(np.int64), np.rint(target * ONE).astype(np.int64)
-    settings = ProgramSettings(
-        offers=len(rows),
-        target_rows=len(target),
-        size=arguments.size,
-        gamma=gamma,
-        lows=(0,) * columns,
-        highs=(ONE,) * columns,
-    )
     secret = np.frombuffer(secrets.token_bytes(32 * len(rows)), dtype=np.int64).reshape(-1, 4)
     offers = np.concatenate([words, np.ones((len(rows), 1), dtype=np.int64), secret], axis=1)
+    inputs = [
+        ComputeInputs(
+            rank,
+            offers=len(rows),
+            target_rows=len(target),
+            size=arguments.size,
+            gamma=gamma,
+            lows=(0,) * columns,
+            highs=(ONE,) * columns,
+            program=program_digest(),
+            digest="benchmark",
+            offer_words=own,
+            target_words=share,
+        )
+        for rank, (own, share) in enumerate(zip(split_words(offers), split_words(wanted), strict=True))
+    ]
     before, own_before = resource.getrusage(resource.RUSAGE_CHILDREN), time.process_time()
     joined = {"tunnels": arguments.tunnels or arguments.delay > 0, "delay": arguments.delay / 1000}
-    run = MeasuredRun(settings, offers, wanted, environment=arguments.environment, **joined)
+    run = MeasuredRun(inputs, environment=arguments.environment, **joined)
     run.run()
     after, own = resource.getrusage(resource.RUSAGE_CHILDREN), time.process_time() - own_before
     if run.opened is None:

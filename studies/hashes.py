@@ -44,7 +44,7 @@ def match_hashed(pool: ArrayLike, target: ArrayLike, size: int) -> Match:
     arguments.count("size", size, most=len(rows), most_is="the number of rows in the pool")
     hashed = _HashedRows(rows.astype(np.float32, copy=False))
     attraction = hashed.rows @ wanted.mean(axis=0, dtype=np.float64).astype(np.float32)
-    picks = Picks(size, lambda *_: None)
+    picks = Picks(size)
     pick_among_all(picks, size, Candidates.all_of(attraction.astype(np.float64), hashed))
     return picks.result()
 

@@ -42,22 +42,7 @@ def judgement(task: Task, picks: MethodPicks) -> dict[str, Any]:
         "notes": picks.notes,
         **picks.extra,
     }
-    if market.more_labels:
-        results |= _all_labels(market, picks)
     return {name: _round_value(value) for name, value in results.items()}
-
-
-def _all_labels(market: LabelledMarket, picks: MethodPicks) -> dict[str, Any]:
-    """Where rows have several labels, one classifier each; ``svm`` is their mean."""
-    rows = market.pool[picks.indices]
-    accuracies = {
-        name: _svm(rows, labels[picks.indices], market.test, test_labels, picks.weights)["svm"]
-        for name, (labels, test_labels) in market.more_labels.items()
-    }
-    return {
-        "svm": float(np.mean(list(accuracies.values()))),
-        "svm_each": {name: round(x, 5) for name, x in accuracies.items()},
-    }
 
 
 def _svm(

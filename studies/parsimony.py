@@ -4,6 +4,7 @@ The paper's auction against its own bound ``K/tau + 1/eps_auc``, asking everyone
 asking everyone once for fewer rows each. Owners are generated: no public data set has thousands of them.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,6 @@ from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.privacy import auction
 from likeset.privacy.auction import auction_epsilon, auction_patience
 from likeset.privacy.noise import SimulatedNoise
-from likeset.privacy.paper_prices import parsimony_bound
 from likeset.protocol.terms import RELEASE_SCALE
 from likeset.summarizer import Summarizer
 from studies.contract import Cell, Options, Presentation, RecordLine
@@ -35,6 +35,14 @@ _MOST_ASKED_ONCE = 500  # owners: with more than are rows to be offered, each wo
 _LEAST_CHOICE = 10  # rows that owners have, for each that is bought
 _LEAST_THRESHOLD = 50  # owners: below it a threshold asks nearly everyone
 _SEEDS = 5
+
+
+def parsimony_bound(*, owners: int, epsilon: float, delta: float) -> float:
+    """Rows asked for per row bought, by the paper's own count: ``1/eps_auc`` plus ``owners/patience``.
+
+    Up to rounding this is (3 sqrt(2) log(1/delta)/epsilon + 1) K^(1/3).
+    """
+    return (3.0 * math.sqrt(2.0) * math.log(1.0 / delta) / epsilon + 1.0) * math.cbrt(owners)
 
 
 class Parsimony:

@@ -19,7 +19,7 @@ from likeset.geometry.features import FourierFeatures
 from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.kernels import blocks, rbf_kernel
 from likeset.privacy import mwem_mean
-from likeset.privacy.events import ROW, Relation
+from likeset.privacy.events import ROW, Norm, Relation, RowSum
 from likeset.privacy.noise import SimulatedNoise
 
 Numbers = dict[str, float]
@@ -179,14 +179,8 @@ def mean_release_error(
     release of zeros, which says nothing.
     """
     hashed = FourierFeatures(rows.shape[1], dimension, gamma, seed, "paper")(rows)
-    plan = mwem_mean.plan(
-        size=len(rows),
-        dimension=dimension,
-        epsilon=epsilon,
-        iterations=iterations,
-        unit=ROW,
-        relation=Relation.REPLACE_ONE,
-    )
+    quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=Relation.REPLACE_ONE)
+    plan = mwem_mean.MwemPlan(len(rows), dimension, epsilon, iterations, quantity)
     truth = hashed.mean(axis=0, dtype=np.float64)
     error = mwem_mean.run(plan, hashed, SimulatedNoise(seed)).value.mean - truth
     return {

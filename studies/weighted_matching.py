@@ -16,7 +16,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 from likeset import arguments
 from likeset.arguments import Rows
-from likeset.geometry.greedy import PickProgress, largest_positions
+from likeset.geometry.greedy import largest_positions
 from likeset.geometry.kernels import KernelColumns, PoolKernel, rbf_kernel
 from likeset.geometry.weights import JITTER, weights
 
@@ -43,9 +43,7 @@ class WeightedMatch:
         return len(self.indices)
 
 
-def match_weighted(
-    pool: ArrayLike, target: ArrayLike, size: int, *, gamma: float, progress: PickProgress | None = None
-) -> WeightedMatch:
+def match_weighted(pool: ArrayLike, target: ArrayLike, size: int, *, gamma: float) -> WeightedMatch:
     """Select ``size`` rows of the pool, and weights for them, that together look like the target.
 
     Args:
@@ -53,7 +51,6 @@ def match_weighted(
         target: rows to match.
         size: number of rows to select. Some may get the weight 0.
         gamma: width of the kernel ``exp(-gamma * ||x - y||²)``.
-        progress: called now and then with (picks made, picks wanted).
     """
     rows, wanted = arguments.matrix("pool", pool), arguments.matrix("target", target)
     arguments.same_columns("pool", rows, "target", wanted)
@@ -70,8 +67,6 @@ def match_weighted(
         group = min(max(1, int(_GROUP_SHARE * fit.made)), _LARGEST_GROUP, size - fit.made)
         active = largest_positions(scores, min(len(rows) - fit.made, _FEWEST_ACTIVE + _ACTIVE_PER_PICK * group))
         _pick_group(fit, group, rows[active], kernel.subset(active), active, attraction[active])
-        if progress:
-            progress(fit.made, size)
     return WeightedMatch(fit.indices, weights(rows[fit.indices], wanted, gamma=gamma))
 
 

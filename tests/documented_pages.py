@@ -1,4 +1,4 @@
-"""Pages of the documentation: their blocks, commands, headings, and whether an output is what a page shows."""
+"""Pages of the documentation: their blocks, commands and headings, and whether an output is what a page shows."""
 
 import re
 from collections.abc import Iterator
@@ -7,12 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-README = ROOT / "README.md"
-TUTORIAL = ROOT / "docs/tutorial.md"
-CLAIMS = ROOT / "docs/claims.md"
-COMMANDS = ROOT / "docs/cli.md"
-PYTHON = ROOT / "docs/python.md"
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+_PATTERNS = ("*.md", "docs/**/*.md", "benchmarks/*.md", "examples/*.md", "studies/results/*.md")
+PAGES = sorted(path for pattern in _PATTERNS for path in ROOT.glob(pattern))
 
 
 class Block(NamedTuple):
@@ -23,7 +19,7 @@ class Block(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command of a page, as typed, and the output that the page shows; None if it shows none."""
+    """A command as typed, and the output that the page shows; None if it shows none."""
 
     typed: str
     shown: list[str] | None
@@ -46,8 +42,6 @@ def commands(page: Path) -> Iterator[Command]:
             yield from (Command(line, None) for line in lines if line.strip())
         elif block.kind == "console":
             starts = [place for place, line in enumerate(lines) if line.startswith("$ ")]
-            assert starts, "a console block begins with a command"
-            assert starts[0] == 0, "a console block begins with a command"
             for start, end in pairwise([*starts, len(lines)]):
                 yield Command(lines[start].removeprefix("$ "), lines[start + 1 : end] or None)
 
@@ -60,12 +54,13 @@ def lines_to_paste(page: Path, *, without: tuple[str, ...]) -> list[str]:
 
 def files_to_paste(page: Path) -> dict[str, str]:
     """The files of a page by name: blocks whose first line is a comment with a file's name."""
-    texts = {}
-    for block in blocks(page):
-        name = re.fullmatch(r"# ([\w-]+\.yaml)", block.lines[0])
-        if block.kind == "yaml" and name:
-            texts[name[1]] = "\n".join(block.lines) + "\n"
-    return texts
+    named = ((re.fullmatch(r"# ([\w-]+\.(?:py|yaml))", block.lines[0]), block) for block in blocks(page))
+    return {name[1]: "\n".join(block.lines) + "\n" for name, block in named if name}
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", prose(page), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def words(line: str) -> list[str]:
@@ -76,28 +71,27 @@ def words(line: str) -> list[str]:
 def alike(shown: list[str], printed: list[str]) -> bool:
     """The same words, and numbers that are near: other machines round otherwise, and secret noise differs.
 
-    Near are numbers with decimals within a factor of three (or both below 0.03: a bound of an interval may be 0), and
-    counts and percentages within ten, or a quarter; one owner is as good as several. Those
-    with three decimals are times or bounds from random observations: any will do. That figures are of the right size
-    is all that holds of a page with any noise: within a quarter, as it was once, one demo in sixty failed.
+    Decimals are near within a factor of three, or if both are below 0.03 (a bound of an interval may be 0); counts and
+    percentages within ten or a quarter. Numbers with three decimals are times or random bounds: any will do. With
+    narrower bands one demo in sixty failed.
     """
     if shown[-1] == "...":
         shown, printed = shown[:-1], printed[: len(shown) - 1]
     if len(shown) != len(printed):
         return False
     for one, other in zip(shown, printed, strict=True):
-        numbers = [re.fullmatch(r"\(?(\d+(?:\.(\d+))?)([x%.,;)]*)", word) for word in (one, other)]
-        if numbers[0] and numbers[1] and numbers[0][3] == numbers[1][3]:
-            shown_number, printed_number = float(numbers[0][1]), float(numbers[1][1])
-            if numbers[0][2] and numbers[0][3] != "%":
-                both = (shown_number, printed_number)
-                near = shown_number / 3 <= printed_number <= 3 * shown_number or max(both) < 0.03
-            else:
-                near = abs(shown_number - printed_number) <= max(10, 0.25 * shown_number)
-            if not near and len(numbers[0][2] or "") != 3:
+        first, second = (re.fullmatch(r"\(?(\d+(?:\.(\d+))?)([x%.,;)]*)", word) for word in (one, other))
+        if not (first and second and first[3] == second[3]):
+            if one != other and {one, other} != {"owner", "owners"}:
                 return False
-        elif one != other and {one, other} != {"owner", "owners"}:
-            return False
+        elif len(first[2] or "") != 3:
+            low, high = sorted((float(first[1]), float(second[1])))
+            if first[2] and first[3] != "%":
+                near = high <= 3 * low or high < 0.03
+            else:
+                near = high - low <= max(10, 0.25 * float(first[1]))
+            if not near:
+                return False
     return True
 
 
@@ -114,8 +108,3 @@ def assert_shown(shown: list[str], output: str) -> None:
             assert found is not None, f"{line!r} is not in the output:\n{output}"
             place, anywhere = found + 1, False
     assert anywhere or place == len(printed), f"the page does not show the end of the output:\n{output}"
-
-
-def anchors(page: Path) -> set[str]:
-    headings = re.findall(r"^#+ (.+)$", prose(page), flags=re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

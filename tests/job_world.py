@@ -18,6 +18,8 @@ import pyarrow.parquet as pq
 
 from chance import pinned_coins
 from likeset.app.cli import main
+from likeset.run.job import Job
+from likeset.run.runs import FinishedJob, run_job
 
 SCHEMA = """\
 likeset: schema
@@ -88,6 +90,18 @@ class World:
         }
         return given | changed
 
+    def job(self, **changed: Any) -> Job:
+        """The same as a job."""
+        given = {
+            "schema": str(self.folder / "schema.yaml"),
+            "target": str(self.folder / "target.csv"),
+            "owners": {name: str(self.place(name)) for name in OWNERS},
+            "size": SIZE,
+            "epsilon": float(EPSILON),
+            "out": str(self.out),
+        }
+        return Job.of(**(given | changed))
+
     def place(self, name: str) -> Path:
         """The file of an owner."""
         return self.folder / (f"{name}.parquet" if name == "west" else f"{name}.csv")
@@ -125,10 +139,15 @@ def arguments(command: str, options: Mapping[str, Any], *more: object) -> list[s
     return [*found, *map(str, more)]
 
 
+def run(job: Job, **options: Any) -> FinishedJob:
+    """Run a job without a report, whose figures take time."""
+    return run_job(job, render=lambda *_: "", **options)
+
+
 def charges(ledger: Path) -> list[str]:
     """What was charged in a ledger, without the run's own secrets, which cost nothing: the kinds of requests."""
     with closing(sqlite3.connect(ledger)) as connection:
-        keys = [key for (key,) in connection.execute("SELECT key FROM entries WHERE kind = 'reserve'")]
+        keys = [key for (key,) in connection.execute("SELECT key FROM log WHERE kind = 'reserve'")]
     return [kind for _, _, kind in map(json.loads, keys) if kind != "run/secrets"]
 
 

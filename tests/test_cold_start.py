@@ -49,7 +49,7 @@ def test_the_command_line_starts_without_libraries_that_only_some_commands_need(
 
 def test_a_match_and_its_report_load_no_library_that_few_of_them_use() -> None:
     """SciPy, scikit-learn, DuckDB and the convolutions of dp_accounting would take two seconds together."""
-    modules = _loaded("import likeset.app.demo.showcase, likeset.app.report, likeset.app.file_matching")
+    modules = _loaded("import likeset.app.demo, likeset.app.report, likeset.app.file_matching")
     assert not {"scipy", "sklearn", "duckdb", "dp_accounting", "pandas"} & set(modules)
 
 
@@ -63,7 +63,7 @@ def test_these_tests_were_told_of_threads_before_the_first_library_that_has_some
 def test_judging_what_waits_loads_no_library_that_only_a_release_is_priced_with() -> None:
     """A steward's commands price what their own rows show; of the target's release the consumer knows the price."""
     modules = _loaded(_JUDGED)
-    assert "likeset.homes.owner_node" in modules
+    assert "likeset.homes.owner" in modules
     assert not {"scipy", "sklearn", "duckdb", "dp_accounting", "opendp", "matplotlib"} & set(modules)
 
 
@@ -80,17 +80,11 @@ _JUDGED = f"""
 import sys, tempfile
 from pathlib import Path
 tests = Path({str(Path(__file__).parent)!r})
-sys.path[:0] = [str(tests / floor) for floor in ("", "homes", "trust", "protocol")]
-from card_world import introduce, signed_terms
-from node_world import make_node, terms
-from likeset.homes.review import inbox_records, inbox_run
-from likeset.homes.owner_node import OwnerNode
-run = terms(expires="2099-01-01")
-with tempfile.TemporaryDirectory() as place:
-    folder = make_node(Path(place))
-    introduce(folder, run)
-    with OwnerNode(folder) as node:
-        node.take_invitation(signed_terms(run))
-        (listed,) = [inbox_run(node, record) for record in inbox_records(node, every=False)]
-        assert listed.status == "waiting", listed
+sys.path[:0] = [str(tests / floor) for floor in ("", "homes")]
+from home_world import invite, make_owner, opened, terms
+from likeset.homes.review import inbox, inbox_run
+with tempfile.TemporaryDirectory() as place, opened(make_owner(Path(place))) as owner:
+    invite(owner, terms())
+    (listed,) = [inbox_run(owner, run) for run in inbox(owner)]
+    assert listed["status"] == "waiting", listed
 """

@@ -64,7 +64,7 @@ def complaint(text: str) -> str:
         (f"{HEAD}framed: yes\n", "drawing.yaml, line 3: framed: must be true or false"),
         (f"{HEAD}words: one\n", "drawing.yaml, line 3: words: must be a list, such as [a, b]"),
         (f"{HEAD}words:\n  - one\n  - 2\n", "drawing.yaml, line 5: words.2: must be text; put it in quotes"),
-        (f"{HEAD}shapes: 3\n", "drawing.yaml, line 3: shapes: must hold fields of its own"),
+        (f"{HEAD}shapes: 3\n", "drawing.yaml, line 3: shapes: must be a mapping of fields, such as {field: value}"),
         ("version: 1\n", "drawing.yaml, line 1: likeset: is missing; add it"),
         ("likeset: schema\nversion: 1\n", "drawing.yaml, line 1: likeset: must be drawing"),
         ("likeset: drawing\nversion: 2\n", "line 2: version: this likeset reads version 1, not 2"),

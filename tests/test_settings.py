@@ -1,9 +1,9 @@
-"""Every setting is declared once, in ``likeset.protocol.run_settings``: whatever else names it says the same."""
+"""Every setting is declared once, in ``likeset.protocol.terms``: whatever else names it says the same."""
 
 import inspect
 import re
 import typing
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,7 @@ from likeset.app import cli
 from likeset.app.cli.match import job_from
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.protocol.draft import Facts
-from likeset.protocol.run_settings import RunSettings, Setting, settings
-from likeset.protocol.terms import names_from
+from likeset.protocol.terms import RunSettings, Setting, names_from, settings
 from likeset.run.job import Job
 
 SETTINGS = {setting.name: setting for setting in settings()}
@@ -29,6 +28,8 @@ def test_a_setting_has_a_name_a_type_a_default_and_a_meaning() -> None:
     assert sorted(setting.name for setting in settings()) == sorted(field.name for field in fields(RunSettings))
     assert {field.name for field in fields(Interactive)} - {"seed_rows"} < set(SETTINGS)
     assert [name for name, setting in SETTINGS.items() if setting.is_required] == ["size"]
+    only = {name for name, setting in SETTINGS.items() if setting.is_of_interactive}
+    assert only == {"patience", "summary_release", "schedule", "promised_epsilon", "accept_unproven"}
     for setting in settings():
         assert len(setting.meaning.split()) > 2
         assert not setting.meaning.endswith(".")
@@ -76,12 +77,6 @@ def test_a_job_has_the_declared_fields() -> None:
         assert setting.is_required or field.default == setting.default
 
 
-def test_what_a_job_says_is_what_is_wished() -> None:
-    wished = RunSettings(size=5, epsilon=2.0, weights=True, seed=3)
-    job = Job.of(**FILES, owners={"north": "north.csv"}, epsilon=2.0, weights=True, seed=3)
-    assert {name: getattr(job, name) for name in SETTINGS} == asdict(wished)
-
-
 def test_a_preset_sets_what_nothing_else_says(tmp_path: Path) -> None:
     """In a file, as an option, and as an option beside a file."""
     files = {**FILES, "owners": ["north=north.csv"]}
@@ -99,14 +94,6 @@ def test_a_preset_sets_what_nothing_else_says(tmp_path: Path) -> None:
     assert {name: getattr(job_from(None, **files, preset="paper"), name) for name in published} == published
     with pytest.raises(BadDocument, match="preset"):
         job_from(None, **files, preset="papers")
-
-
-def test_an_error_in_a_job_names_field_and_line(tmp_path: Path) -> None:
-    path = tmp_path / "job.yaml"
-    path.write_text("likeset: job\nversion: 1\nschema: s\ntarget: t\nowners: {a: b}\nsize: 3\nquorum: two\n")
-    with pytest.raises(BadDocument) as caught:
-        Job.load(path)
-    assert (caught.value.field, caught.value.line) == ("quorum", 7)
 
 
 @pytest.mark.parametrize("command", ["match", "plan"])

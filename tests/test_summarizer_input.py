@@ -102,6 +102,22 @@ class TestScales:
         assert simulated(3, offers="uniform").fit(TARGET / 10.0, OWNERS).warnings_ == ()
 
 
+def test_very_many_whole_numbers_as_labels_are_announced() -> None:
+    starts = np.cumsum([0, *map(len, OWNERS.values())])
+    whole = {name: start + np.arange(len(table)) for start, (name, table) in zip(starts, OWNERS.items(), strict=False)}
+    assert starts[-1] > 100
+    classes = {name: labels % 100 for name, labels in whole.items()}
+    for labels, told in (
+        (whole, ["labels-are-classes"]),
+        (classes, []),
+        ({name: values + 0.5 for name, values in whole.items()}, []),
+    ):
+        found = simulated(3, offers="uniform").fit(TARGET, OWNERS, labels)
+        assert [notice.kind for notice in found.warnings_ if notice.kind.startswith("labels")] == told
+    ignored = simulated(3, offers="uniform", labels="ignore").fit(TARGET, OWNERS, whole)
+    assert not [notice for notice in ignored.warnings_ if notice.kind == "labels-are-classes"]
+
+
 def with_nan() -> dict[str, NDArray[np.float64]]:
     spoiled = OWNERS["south"].copy()
     spoiled[17, 2] = np.nan

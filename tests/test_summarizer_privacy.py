@@ -151,7 +151,7 @@ class TestRelation:
         assert not hasattr(second, "terms_")
         with Ledger(path, read_only=True) as ledger:
             assert (ledger.head(), len(ledger.messages())) == (head, kept)
-            assert ledger.verify(messages=True).ok
+            assert ledger.verify().ok
 
     @pytest.mark.parametrize("first", [{"release_gamma": 0.1}, {"offers": "uniform"}], ids=["tilted", "uniform"])
     def test_nor_does_a_ledger_under_replace_one_come_under_add_or_remove(

@@ -16,12 +16,11 @@ from job_world import World, arguments
 
 NOT_FOR_USERS = {"build", "dev", "docs"}
 NEEDS_EXTRA = {
-    "console": ["run", "console", "--home", "clinic"],
     "nvflare": ["courier", "settle", "kit"],
     "postgres": ["schema", "draft", "postgres://localhost/hospital?table=visits"],
     "ray": [],  # a match of the files of a World
-    "s3": ["curator", "sync", "--home", "curator", "--mailbox", "s3://bucket/folder"],
-    "sftp": ["curator", "sync", "--home", "curator", "--mailbox", "sftp://user@localhost/folder"],
+    "s3": ["sync", "--home", "curator", "--mailbox", "s3://bucket/folder"],
+    "sftp": ["sync", "--home", "curator", "--mailbox", "sftp://user@localhost/folder"],
 }
 # Prints every command whose --help fails.
 ASK_ALL = """
@@ -74,8 +73,9 @@ def test_a_missing_extra_is_named_in_one_line(base_install: BaseInstall, tmp_pat
     world = World.make(tmp_path)
     commands = NEEDS_EXTRA | {"ray": arguments("match", world.options(scan="ray"))}
     (tmp_path / "kit" / "startup").mkdir(parents=True)
-    for home in (["run", "init", "clinic", "--name", "clinic"], ["curator", "init", "curator"]):
-        assert base_install.run("likeset", *home, folder=tmp_path).returncode == 0
+    for name, role in (("clinic", "consumer"), ("curator", "curator")):
+        made = base_install.run("likeset", "init", name, "--name", name, "--role", role, folder=tmp_path)
+        assert made.returncode == 0, made.stderr
     for extra, command in commands.items():
         refused = base_install.run("likeset", *command, folder=tmp_path)
         assert refused.returncode == 2, refused.stderr

@@ -24,7 +24,7 @@ from typer.cli import get_docs_for_click
 from likeset.app.cli import whole_program
 
 ROOT = Path(__file__).parents[2]
-_BESIDE_DOCS = ("*.md", "LICENSE", "examples/*")
+_BESIDE_DOCS = ("*.md", "LICENSE", "examples/*", "benchmarks/README.md", "studies/results/README.md")
 _LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 _FENCE = re.compile(r"(^```.*?^```$)", flags=re.MULTILINE | re.DOTALL)
 

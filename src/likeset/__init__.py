@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from likeset.geometry.greedy import exact_greedy
     from likeset.geometry.kernels import squared_mmd
     from likeset.protocol.notices import LikesetWarning
-    from likeset.protocol.run_settings import Interactive
-    from likeset.protocol.terms import Terms
+    from likeset.protocol.terms import Interactive, Terms
     from likeset.run.evaluate import evaluate
     from likeset.summarizer import Summarizer
     from likeset.tables.schema import Schema
@@ -31,7 +30,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Interactive": "likeset.protocol.run_settings",
+    "Interactive": "likeset.protocol.terms",
     "LikesetWarning": "likeset.protocol.notices",
     "Schema": "likeset.tables.schema",
     "Summarizer": "likeset.summarizer",

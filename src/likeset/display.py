@@ -77,13 +77,7 @@ def emit(
 ) -> None:
     """Show what a command returns: one JSON document for machines, the view or plain tables for people.
 
-    Args:
-        document: what the command returns.
-        as_json: whether it is for machines.
-        view: shows the document to people; by default objects become lines, and lists of objects become tables.
-        notes: what people should also know.
-        next_step: the words of the command that people will probably type next.
-        ok: exit code 0; otherwise 1.
+    ``next_step`` is the command that people will probably type next; without ``ok`` the exit code is 1.
     """
     if as_json:
         show_json(document)
@@ -181,12 +175,7 @@ def show_table(
 
 
 def show_notes(notes: Iterable[str], *, all_of_them: bool = True) -> None:
-    """A line for each thing that a user should know, and that keeps nothing from going on.
-
-    Args:
-        notes: the things.
-        all_of_them: if not, of very many only the first, and how many there are.
-    """
+    """A line for each thing that a user should know; of very many only the first, unless all are wanted."""
     told = list(notes)
     shown = told if all_of_them or len(told) <= _MOST_NOTES else told[:1]
     for note in shown:
@@ -196,12 +185,7 @@ def show_notes(notes: Iterable[str], *, all_of_them: bool = True) -> None:
 
 
 def show_next(words: str, *command: str) -> None:
-    """The command to give next, as a shell takes it.
-
-    Args:
-        words: what to do before or with it; empty if nothing.
-        command: its words.
-    """
+    """The command to give next, as a shell takes it; ``words`` say what to do before or with it."""
     shown = without_secrets(shlex.join(command))
     stdout.print(f"[dim]Next: {literal(words)}{' ' if words else ''}[/][bold]{literal(shown)}[/]", soft_wrap=True)
 
@@ -268,9 +252,6 @@ def run_program(app: Callable[[], None]) -> None:
 
     A user's mistake is one line on standard error and exit code 2; Ctrl-C is one line and exit code 130. With
     ``--json`` a mistake is one JSON object on standard output as well.
-
-    Args:
-        app: the ``typer.Typer`` of the program.
     """
     try:
         app()
@@ -313,11 +294,7 @@ _DRAWINGS: dict[str, Any] = {
 
 @contextmanager
 def drawing(look: Mapping[str, Any]) -> Iterator[None]:
-    """Everything drawn within the block has this look.
-
-    Args:
-        look: settings of matplotlib beyond those that all drawings share.
-    """
+    """Everything drawn within the block has this look: settings of matplotlib beyond those that all drawings share."""
     import matplotlib as mpl  # heavy, and few commands draw
 
     with mpl.rc_context():

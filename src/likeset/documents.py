@@ -276,9 +276,9 @@ _WORDS = {
     "finite_number": "must be a finite number",
     "list_type": "must be a list, such as [a, b]",
     "tuple_type": "must be a list, such as [a, b]",
-    "dict_type": "must hold fields of its own",
-    "model_type": "must hold fields of its own",
-    "model_attributes_type": "must hold fields of its own",
+    "dict_type": "must be a mapping of fields, such as {field: value}",
+    "model_type": "must be a mapping of fields, such as {field: value}",
+    "model_attributes_type": "must be a mapping of fields, such as {field: value}",
 }
 
 

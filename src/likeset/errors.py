@@ -297,6 +297,10 @@ class HomeRestored(ProtocolError):
         self.since = since
 
 
+class NotReady(ProtocolError):
+    """Something of this home must be put right first, such as its clock; until then nothing is decided."""
+
+
 class IllegalMessage(ProtocolError):
     """A well-formed message that may not come now, from that sender, or with that content."""
 

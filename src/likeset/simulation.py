@@ -6,7 +6,6 @@ it: by seeing everything, by seeing nothing, by a protocol whose parties are dri
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from importlib.metadata import version
 from typing import Any
 
@@ -17,22 +16,19 @@ from likeset.arguments import Rows
 from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.offers import uniform
 from likeset.geometry.selection import Selection
-from likeset.homes.mail import ConsumerShell, CuratorShell, Shell
 from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Request
 from likeset.privacy.events import Release
 from likeset.privacy.guarantee import Basis, Guarantee, View
 from likeset.privacy.noise import SimulatedNoise
 from likeset.protocol.draft import Draft, Facts
-from likeset.protocol.interactive import InteractiveCurator, in_own_units
-from likeset.protocol.party import Work
+from likeset.protocol.interactive import InteractiveCurator
 from likeset.protocol.prices import planned_views
-from likeset.protocol.run_settings import PRESETS, RunSettings
 from likeset.protocol.sealed import Consumer, Curator
-from likeset.protocol.split_run import make_curator, make_owner
-from likeset.protocol.terms import RELEASE_SCALE, Terms
+from likeset.protocol.split import make_curator, make_owner
+from likeset.protocol.terms import PRESETS, RELEASE_SCALE, RunSettings, Terms
 from likeset.tables.scan import MemoryScan
-from likeset.transports.local import LocalEngine
+from likeset.transports.local import LocalEngine, Shell
 
 DIGIT_GROUPS = ((0, 1), (3, 4), (5, 6), (7, 8), (9, 2))
 """The paper's five owners: each holds the images of two digits."""
@@ -52,7 +48,6 @@ class LabelledMarket:
         test: rows like the target's that nobody has.
         test_labels: their labels.
         public: rows that anybody may see, in nobody's set: they start the summary of the paper's protocol.
-        more_labels: where rows have several labels: of the pool's rows and of the test rows, by name.
     """
 
     owners: Mapping[str, Rows]
@@ -61,7 +56,6 @@ class LabelledMarket:
     test: Rows
     test_labels: NDArray[np.int64]
     public: Rows | None = None
-    more_labels: Mapping[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = field(default_factory=dict)
 
     @property
     def pool(self) -> Rows:
@@ -201,7 +195,7 @@ class _Unlimited:
 
     answers: dict[str, bytes] = field(default_factory=dict)
 
-    def answer(
+    def draw(
         self,
         charge: Charge,  # noqa: ARG002 - nobody is charged
         run: Callable[[], tuple[bytes, Release[Any] | None]],
@@ -212,22 +206,6 @@ class _Unlimited:
         if request.key not in self.answers:
             self.answers[request.key], _ = run()
         return self.answers[request.key]
-
-
-class _BidSums(InteractiveCurator):
-    """Keeps the gains by which rows won, as the paper would pay for them."""
-
-    def _close_round(self) -> Work:
-        scores = self._gains(np.stack([row.features for row in self._pool])) if self._pool else np.zeros(0)
-        if len(scores):
-            best = self._best_at_hand()
-            name = self.terms.owners[self._pool[best].held.owner]
-            self.winning_bids[name] = self.winning_bids.get(name, 0.0) + in_own_units(float(scores[best]))
-        return (yield from super()._close_round())
-
-    @cached_property
-    def winning_bids(self) -> dict[str, float]:
-        return {}
 
 
 def run_protocol(task: Task, *, curator_of: CuratorOf | None = None, **wishes: Any) -> MethodPicks:
@@ -256,16 +234,16 @@ def run_protocol(task: Task, *, curator_of: CuratorOf | None = None, **wishes: A
     }
     curator: Curator
     if terms.protocol == "interactive":
-        curator = _BidSums(terms, noise=noise, seed_rows=task.market.public if terms.seed_rows else None)
+        curator = InteractiveCurator(terms, noise=noise, seed_rows=task.market.public if terms.seed_rows else None)
     elif curator_of is None:
         curator = make_curator(terms, noise=noise, fold_key=None)
     else:
         curator = curator_of(terms, noise, shared_seed)
     consumer = Consumer(terms, target=task.market.target, noise=noise, selection=selection)
     result = LocalEngine(workers=1).run(
-        CuratorShell(curator, charges),
+        Shell(curator, charges),
         {name: Shell(owner, charges) for name, owner in owners.items()},
-        ConsumerShell(consumer, charges),
+        Shell(consumer, charges),
     )
     starts = np.cumsum([0, *(len(rows) for rows in task.market.owners.values())])
     summary = result.summary
@@ -282,15 +260,8 @@ def run_protocol(task: Task, *, curator_of: CuratorOf | None = None, **wishes: A
         target=_stated_cost(views[View.owners(terms.consumer)]),
         owners=_stated_cost(views[View.owners(terms.owners[0])]),
         notes=", ".join(trouble),
-        extra={
-            **({} if pays is None else {"release_expected_to_pay": pays}),
-            **({"winning_bids": _by_owner(curator, names)} if isinstance(curator, _BidSums) else {}),
-        },
+        extra={} if pays is None else {"release_expected_to_pay": pays},
     )
-
-
-def _by_owner(curator: _BidSums, names: Mapping[str, str]) -> dict[str, float]:
-    return {name: float(f"{curator.winning_bids.get(safe, 0.0):.7g}") for safe, name in names.items()}
 
 
 def _terms(task: Task, wishes: Mapping[str, Any]) -> tuple[Terms, bool | None]:

@@ -4,7 +4,7 @@ import inspect
 import re
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,12 +21,11 @@ from likeset.errors import InvalidArgument
 from likeset.ledger.ledger import Ledger
 from likeset.protocol import notices
 from likeset.protocol.notices import Notice, warn_of
-from likeset.protocol.run_settings import Interactive, RunSettings, Setting, settings
+from likeset.protocol.terms import Interactive, RunSettings, Setting, settings
 from likeset.run.job import Inputs, RunSecrets, Target
 from likeset.run.plan import RunDraws, draws_of_run, make_plan, new_draws
-from likeset.run.result import Result
-from likeset.run.runs import check_workers_here, run_here
-from likeset.run.shown import notebook_progress, story
+from likeset.run.result import Result, story
+from likeset.run.runs import check_workers_here, notebook_progress, run_here
 from likeset.tables.frames import (
     DeclaredFrame,
     DeclaredTables,
@@ -42,6 +41,7 @@ from likeset.text import near_miss
 from likeset.transports.local import Progress
 
 _SPREAD = 3.0  # a factor between the scales of two tables of one kind that needs an explanation
+_MANY_CLASSES = 100  # more whole numbers than that are more often measurements
 
 
 class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -163,17 +163,18 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             public_rows: rows that anybody may see, on the same scale: they give the width of the release's kernel.
         """
         with threadpool_limits(limits=1, user_api="blas"):  # products are small: more threads mostly wait
-            if groups is None:
-                self._run(target, owners, labels, public_rows, _own_number)
-            else:
-                parts = _rows_of_groups(owners, groups)
-                tables = {name: _taken(owners, rows) for name, rows in parts.items()}
+            parts = {}
+            if groups is not None:
+                parts = _rows_of_groups(owners, labels, groups)
+                owners = {name: _taken(owners, rows) for name, rows in parts.items()}
                 if labels is not None:
-                    labels = {name: _labels_of(labels, rows, len(np.asarray(groups))) for name, rows in parts.items()}
-                self._run(target, tables, labels, public_rows, lambda owner, row: int(parts[owner][row]))
+                    labels = {name: np.asarray(labels)[rows] for name, rows in parts.items()}
+            self._run(target, owners, labels, public_rows, parts)
         return self
 
-    def _run(self, target: Any, owners: Any, labels: Any, public_rows: Any, number: Callable[[str, int], int]) -> None:
+    def _run(
+        self, target: Any, owners: Any, labels: Any, public_rows: Any, parts: Mapping[str, NDArray[np.intp]]
+    ) -> None:
         wishes = self._wishes()
         draws = self._draws(wishes)
         tables = self._tables(target, owners, labels, public_rows, draws.secrets)
@@ -190,7 +191,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             terms, draws = plan.settle(ledger, draws, content=None if self.ledger is None else tables.digest())
             result = run_here(plan, terms, draws, _scans(tables), ledger=ledger, shown_names=shown, progress=progress)
         rows = np.stack([tables.owners[shown[owner]][row] for owner, row in result.picks])
-        self._set_results(replace(result, rows=rows), tables, number, warnings)
+        self._set_results(replace(result, rows=rows), tables, parts, warnings)
         warn_of(result.warnings, stacklevel=3)
 
     def _draws(self, wishes: RunSettings) -> RunDraws:
@@ -254,9 +255,9 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             target = Target(
                 "target",
                 tables.target,
-                tables.target_table,
-                given=tables.target_given,
-                undeclared_id=tables.undeclared_id,
+                tables.target_frame.table,
+                given=tables.target_frame.given,
+                undeclared_id=tables.target_frame.undeclared_id,
             )
             return Inputs.declared_by(tables.schema, target=target, seed_rows=seed, **known)
         return Inputs(
@@ -270,7 +271,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         )
 
     def _set_results(
-        self, result: Result, tables: MarketTables, number: Callable[[str, int], int], warnings: list[Notice]
+        self, result: Result, tables: MarketTables, parts: Mapping[str, NDArray[np.intp]], warnings: list[Notice]
     ) -> None:
         shown = {safe: name for name, safe in tables.safe_names.items()}
         summary = result.summary
@@ -280,7 +281,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         self.label_skill_ = summary.label_skill
         self.guarantees_ = result.plan.guarantees
         picks = [(shown[owner], tables.row_number(shown[owner], row)) for owner, row in result.picks]
-        self.indices_ = [(owner, number(owner, row)) for owner, row in picks]
+        self.indices_ = [(owner, int(parts[owner][row]) if parts else row) for owner, row in picks]
         self.weights_ = summary.weights
         if isinstance(tables, DeclaredTables):
             delivered = result.table([owner for owner, _ in picks])
@@ -318,19 +319,11 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
     def _opened_ledger(self) -> Iterator[Ledger]:
         if self.ledger is not None and not isinstance(self.ledger, str | Path):
             raise InvalidArgument("ledger", type(self.ledger).__name__, "must be the path of a file")
-        if self.ledger is not None:
-            with Ledger(self.ledger) as kept:
-                yield kept
-            return
-        with tempfile.TemporaryDirectory() as directory, Ledger(Path(directory) / "ledger.sqlite") as passing:
-            yield passing
+        with tempfile.TemporaryDirectory() as directory, Ledger(self.ledger or Path(directory) / "ledger") as ledger:
+            yield ledger
 
 
-def _own_number(owner: str, row: int) -> int:  # noqa: ARG001
-    return row
-
-
-def _rows_of_groups(table: Any, groups: ArrayLike) -> dict[str, NDArray[np.intp]]:
+def _rows_of_groups(table: Any, labels: Any, groups: ArrayLike) -> dict[str, NDArray[np.intp]]:
     """For each group the numbers of its rows, in order."""
     if isinstance(table, Mapping):
         raise InvalidArgument("groups", "given", "needs one table with the rows of all owners")
@@ -340,15 +333,12 @@ def _rows_of_groups(table: Any, groups: ArrayLike) -> dict[str, NDArray[np.intp]
         raise InvalidArgument("groups", f"array of shape {names.shape}", f"must be one owner for each of {rows} rows")
     if any(name is None or name != name for name in names.tolist()):
         raise InvalidArgument("groups", "some are missing", "must name the owner of every row")
+    if labels is not None and np.shape(labels) != (rows,):
+        raise InvalidArgument(
+            "labels", f"array of shape {np.shape(labels)}", f"must be one label for each of {rows} rows"
+        )
     words = names.astype(np.str_)
     return {str(name): np.flatnonzero(words == name) for name in np.unique(words)}
-
-
-def _labels_of(labels: Any, rows: NDArray[np.intp], count: int) -> NDArray[Any]:
-    values = np.asarray(labels)
-    if values.shape != (count,):
-        raise InvalidArgument("labels", f"array of shape {values.shape}", f"must be one label for each of {count} rows")
-    return values[rows]
 
 
 def _taken(table: Any, rows: NDArray[np.intp]) -> Any:
@@ -375,6 +365,10 @@ def _warnings(wishes: RunSettings, inputs: Inputs, tables: MarketTables) -> list
         odd = _columns_on_another_scale(tables.target, list(tables.owners.values()))
         names = column_names(next(iter(tables.tables.values()))) or range(tables.target.shape[1])
         warnings: list[Notice] = [notices.different_scales(tuple(str(names[place]) for place in odd))] if odd else []
+        if tables.labels and wishes.labels == "match":
+            whole = [np.unique(labels) for labels in tables.labels.values() if labels.dtype.kind in "iu"]
+            classes = len(np.unique(np.concatenate(whole))) if whole else 0
+            warnings += [notices.labels_are_classes(classes)] if classes > _MANY_CLASSES else []
         return warnings + ([notices.NOT_REPEATABLE] if wishes.seed is not None and wishes.noise == "secret" else [])
     most = tables.schema.declaration.text_bytes
     shorter = [notices.too_long_rows(name, rows, most) for name, rows in tables.too_long.items()]

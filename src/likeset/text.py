@@ -74,11 +74,11 @@ def _written_out(text: str) -> str:
     return "".join(letters)
 
 
-def near_miss(word: str, known: Iterable[str]) -> str:
+def near_miss(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     """``; did you mean bounds?`` where a known word is near, or else nothing."""
     names = list(known)
     folded = {name.casefold(): name for name in names}
     if word.casefold() in folded:
         return f"; did you mean {folded[word.casefold()]}?"
-    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(word, names, n=1, cutoff=cutoff)
     return f"; did you mean {near[0]}?" if near else ""

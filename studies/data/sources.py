@@ -7,7 +7,6 @@ from functools import lru_cache
 from likeset.errors import InvalidArgument
 from likeset.simulation import LabelledMarket
 from studies.data.adult import adult_digest, adult_market
-from studies.data.allstate import allstate_digest, allstate_market
 from studies.data.heart import heart_digest, heart_market
 from studies.data.image_markets import image_market
 from studies.data.images import bundled_images, mnist_images
@@ -52,11 +51,6 @@ SOURCES: dict[str, MarketSource] = {
     ),
     "heart": MarketSource(heart_digest, heart_market, needs="heart_disease_4hospitals.csv"),
     "adult": MarketSource(adult_digest, adult_market, needs="adult.csv or adult.csv.gz"),
-    "allstate": MarketSource(
-        allstate_digest,
-        allstate_market,
-        needs="the raw train.csv of Kaggle's competition allstate-purchase-prediction-challenge, unpacked",
-    ),
 }
 
 

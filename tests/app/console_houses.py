@@ -11,23 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pinned_homes import introduce, pin
-
 from chance import pinned_coins
 from likeset import documents
-from likeset.homes.consumer_home import ConsumerHome, KeptRun, make_consumer_home
-from likeset.homes.curator_home import make_curator_home
-from likeset.homes.owner_node import OwnerNode, make_home
-from likeset.homes.pinning import home_in
+from likeset.homes.consumer import Consumer
+from likeset.homes.curator import Curator
+from likeset.homes.home import Home, make_home
+from likeset.homes.mail import Mail, Run
+from likeset.homes.owner import Owner, make_owner_home, open_owner
 from likeset.ledger.budget import Limit
-from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import View
 from likeset.run.job import Job
-from likeset.run.runs import expiry, invite, start
-from likeset.transports.desks import consumer_desk, curator_desk, owner_desk, whereabouts
-from likeset.transports.posts import Desk
+from likeset.run.runs import invite, times_of_terms
 from likeset.transports.stores import open_store
+from likeset.transports.sync import Sync
+from likeset.trust.cards import Role
 
 PATIENCE = 120.0
 """Seconds after which something hangs; it ends a test, and is never measured."""
@@ -84,24 +82,37 @@ class Houses:
         (self.place / "schema.yaml").write_text(SCHEMA)
         for name, seed, count in (("st-mary", 1, 400), ("west-lab", 2, 300), ("target", 3, 60)):
             (self.place / f"{name}.csv").write_text(table(seed, count, burns=4 if name == "st-mary" else 0))
-        make_curator_home(self.place / "curator").add_schema(self.place / "schema.yaml")
-        make_consumer_home(self.place / "clinic", name="new-clinic")
-        with Ledger(self.consumer.ledger) as ledger:  # room for several runs
-            ledger.set_limit(View.owners("new-clinic"), Limit(9999.0, 1e-5, Relation.REPLACE_ONE))
-        with OwnerNode(make_home(self.steward, name="st-mary").folder) as node:
-            node.put_policy_in_force()
+        box = [self.mailbox.as_uri()]
+        with make_home(self.place / "curator", name="curator", roles=("curator",), mailboxes=box) as home:
+            Curator(Mail(home)).add_schema(self.place / "schema.yaml")
+        with make_home(self.place / "clinic", name="new-clinic", roles=("consumer",), mailboxes=box) as home:
+            # Room for several runs.
+            home.database.set_limit(View.owners("new-clinic"), Limit(9999.0, 1e-5, Relation.REPLACE_ONE))
+        with make_owner_home(self.steward, name="st-mary") as home:
+            Owner(Mail(home)).put_policy_in_force()
         self._make_west_lab()
-        introduce([self.place / "west-lab"], curator=self.place / "curator", consumer=self.place / "clinic")
-        pin(self.place / "clinic", self.steward, "owner")
+        for at, party, role in (
+            ("clinic", "curator", "curator"),
+            ("clinic", "west-lab", "owner"),
+            ("clinic", "st-mary", "owner"),
+            ("curator", "clinic", "consumer"),
+            ("west-lab", "clinic", "consumer"),
+            ("west-lab", "curator", "curator"),
+        ):
+            self._pin(at, party, role)  # type: ignore[arg-type]
+
+    def _pin(self, at: str, party: str, role: Role) -> None:
+        with Home(self.place / at) as home, Home(self.place / party) as other:
+            home.pins.pin(other.card, role, by="Ada")
 
     def _make_west_lab(self) -> None:
         """An owner whose rules decide by themselves."""
-        folder = make_home(self.place / "west-lab", name="west-lab").folder
+        folder = self.place / "west-lab"
+        make_owner_home(folder, name="west-lab", mailboxes=[self.mailbox.as_uri()]).close()
         limits = {"epsilon": 0, "delta": 1e-5, "rows": 999}
         rules = {
             "likeset": "owner",
             "version": 1,
-            "name": "west-lab",
             "consumers": ["*"],
             "purposes": ["*"],
             "columns": list(COLUMNS),
@@ -111,8 +122,8 @@ class Houses:
             "manual_approval": False,
         }
         documents.write(folder / "owner.yaml", rules)
-        with OwnerNode(folder) as node:
-            node.registry.add("samples", str(self.place / "west-lab.csv"), schema=self.place / "schema.yaml")
+        with open_owner(folder) as owner:
+            owner.registry.add("samples", str(self.place / "west-lab.csv"), schema=self.place / "schema.yaml")
 
     @property
     def mailbox(self) -> Path:
@@ -123,16 +134,17 @@ class Houses:
         """The home whose console is looked at."""
         return self.place / "st-mary"
 
-    @property
-    def consumer(self) -> ConsumerHome:
-        return ConsumerHome(self.place / "clinic")
+    @contextmanager
+    def consumer(self) -> Iterator[Consumer]:
+        with Home(self.place / "clinic") as home:
+            yield Consumer(Mail(home))
 
     def card_of(self, party: str) -> tuple[Path, str]:
         """The file of somebody's card, and its fingerprint, as read out by telephone."""
-        home = self.place / party
-        return home / "card", home_in(home).card().fingerprint
+        with Home(self.place / party) as home:
+            return home.card_file, home.card.fingerprint
 
-    def asks(self, run: str, purpose: str) -> KeptRun:
+    def asks(self, run: str, purpose: str) -> Run:
         """The consumer signs terms and leaves them in the mailbox."""
         wished: dict[str, Any] = {
             "run": run,
@@ -149,29 +161,31 @@ class Houses:
             "quorum": 1,
             "price_per_row": 2.0,
         }
-        kept = invite(self.consumer, Job.of(**wished), expires=expiry(30))
-        start(kept, open_store(self.mailbox.as_uri()).address)
-        return kept
+        with self.consumer() as consumer:
+            signed = invite(consumer, Job.of(**wished), **times_of_terms(30))
+            return consumer.start_run(signed, open_store(self.mailbox.as_uri()).address)
 
     @contextmanager
     def others(self) -> Iterator[Callable[[], None]]:
         """All but the steward look into the mailbox once, each time this is called."""
         with ExitStack() as stack:
-            desks: list[Desk] = []
-            for party, make in (("clinic", consumer_desk), ("curator", curator_desk), ("west-lab", owner_desk)):
+            syncs: list[Sync] = []
+            for party in ("clinic", "curator", "west-lab"):
                 store = open_store(self.mailbox.as_uri())
                 stack.callback(store.close)
-                desks.append(stack.enter_context(make(self.place / party, store)))
+                home = stack.enter_context(Home(self.place / party))
+                syncs.append(stack.enter_context(Sync(home, store)))
 
             def look() -> None:
-                for desk in desks:
-                    desk.look()
+                for sync in syncs:
+                    sync.look()
 
             yield look
 
-    def is_done(self, run: KeptRun) -> bool:
+    def is_done(self, run: Run) -> bool:
         """Whether the consumer has its summary."""
-        return whereabouts(self.consumer, run).done
+        with self.consumer() as consumer:
+            return consumer.progress(run).done
 
 
 @contextmanager

@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 
 from starlette.types import ASGIApp
 
-from likeset.app.console.owner import owner_site
+from likeset.app.console.home import home_site
 from likeset.app.console.server import Links, Site, application
-from likeset.homes.owner_node import OwnerNode
+from likeset.homes.owner import Owner
 
 ADDRESS = "http://127.0.0.1:8000"
 COOKIE = "likeset_console_8000"
@@ -75,7 +75,7 @@ class Browser:
             **{name: page.field(name) for name in ("digest", "seen")},
         }
         look = self.post("/decide", {**form, **more})
-        assert (look.status, "A second look" in look.words) == (200, True), look.words
+        assert (look.status, look.field("sure")) == (200, "yes"), look.words
         return self.post("/decide", {**form, **more, "sure": "yes"})
 
     def request(
@@ -143,7 +143,7 @@ def signed_in_at(app: ASGIApp, site: Site) -> Browser:
     return browser
 
 
-def signed_in(node: OwnerNode) -> Browser:
+def signed_in(owner: Owner) -> Browser:
     """Somebody who used a link into a console of their own; sessions are per console."""
-    site = owner_site(node)
+    site = home_site(owner.home)
     return signed_in_at(application(site, ADDRESS), site)

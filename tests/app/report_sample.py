@@ -52,7 +52,6 @@ def sample_result(
     owners: Sequence[str] = OWNERS, columns: Sequence[str] = COLUMNS, *, size: int = 100
 ) -> dict[str, Any]:
     """A run with secret noise in which all went well."""
-    coins = public_coins(5)
     shares = [0.41, 0.27, 0.2, 0.12, 0.0][: len(owners)]
     picked = [41, 27, 20, 12, 0][: len(owners)]
     curve = 0.00419 * (size / np.arange(1, size + 1)) ** 1.05
@@ -110,10 +109,6 @@ def sample_result(
             }
             for place, name in enumerate(owners)
         ],
-        "history": [
-            {"owner": owners[int(coins.integers(len(owners)))], "gain": 0.01, "squared_mmd": float(value)}
-            for value in curve
-        ],
         "seconds": {"reading": 0.8, "running": 2.4, "total": 3.41},
         "warnings": [],
         "terms": {
@@ -121,15 +116,15 @@ def sample_result(
             "summary": {
                 "consumer": "consumer",
                 "purpose": "a matched training set",
-                "owners": list(owners),
+                "owners": len(owners),
                 "protocol": "sealed",
                 "size": size,
                 "target_size": 70,
                 "offer_factor": 10.0,
                 "offers": "tilted",
                 "rows_per_owner": 200,
-                "target_budget": {"epsilon": 1.0, "delta": 1e-5},
-                "owner_budget": {"epsilon": 0.0, "delta": 0.0},
+                "target_budget": "epsilon = 1, delta = 1e-05",
+                "owner_budget": "epsilon = 0, delta = 0",
                 "relation": RELATION,
                 "auction": "everyone",
                 "price_per_row": 0.5,
@@ -161,7 +156,7 @@ def warning(text: str) -> dict[str, Any]:
 
 
 def guarantee(
-    observer: str, protects: str, epsilon: float | None, basis: str, in_words: str, *, coalition: Sequence[str] = ()
+    observer: str, protects: str, epsilon: float | None, basis: str, note: str, *, coalition: Sequence[str] = ()
 ) -> dict[str, Any]:
     """One view's."""
     return {
@@ -178,7 +173,7 @@ def guarantee(
         "rows": 200 if epsilon is None else 0,
         "readable": epsilon is None,
         "shared": False,
-        "in_words": in_words,
+        "note": note,
     }
 
 
@@ -202,6 +197,7 @@ def sample_pictures(columns: Sequence[str] = COLUMNS, *, images: bool = False) -
     pool = np.concatenate([far, coins.normal((1.2, 0.4), (1.2, 0.9), (380, 2))])
     summary = coins.normal((1.6, 0.4), (0.85, 0.7), (100, 2))
     return {
+        "labels": None,
         "projection": {
             "target": near.tolist(),
             "summary": summary.tolist(),
@@ -218,16 +214,13 @@ def sample_pictures(columns: Sequence[str] = COLUMNS, *, images: bool = False) -
 
 def _histogram(name: str, place: int, coins: np.random.Generator) -> dict[str, Any]:
     edges = np.linspace(20.0, 80.0, 13)
-    parts = {
-        "target": coins.normal(60, 8, 70),
-        "summary": coins.normal(59.5, 8.5, 100),
-        "pool": coins.normal(46, 10, 1000),
-    }
+    parts = {"target": coins.normal(60, 8, 70), "summary": coins.normal(59.5, 8.5, 100)}
     return {
         "column": name,
         "kind": "numeric",
         "edges": edges.tolist(),
         "values": None,
+        "missing": None,
         **{part: _shares(np.histogram(rows, edges)[0]) for part, rows in parts.items()},
         "difference_before": 0.6 - 0.07 * place,
         "difference_after": 0.08 - 0.01 * place,
@@ -236,17 +229,17 @@ def _histogram(name: str, place: int, coins: np.random.Generator) -> dict[str, A
 
 def _values(name: str, place: int, coins: np.random.Generator) -> dict[str, Any]:
     values = ["female", "male"] if name == "sex" else ["typical angina", "atypical angina", "other pain", "none"]
-    weights = {"target": 3.0, "summary": 2.8, "pool": 0.9}
-    parts = {part: _shares(scale ** np.arange(len(values)) + coins.random()) for part, scale in weights.items()}
-    before, after = 0.5 - 0.06 * place, 0.03
+    weights = {"target": 3.0, "summary": 2.8}
     return {
         "column": name,
         "kind": "category",
         "edges": None,
         "values": values,
-        **parts,
-        "difference_before": before,
-        "difference_after": after,
+        "missing": None,
+        "others": {"count": 0, "target": 0.0, "summary": 0.0},
+        **{part: _shares(scale ** np.arange(len(values)) + coins.random()) for part, scale in weights.items()},
+        "difference_before": 0.5 - 0.06 * place,
+        "difference_after": 0.03,
     }
 
 

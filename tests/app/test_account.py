@@ -102,7 +102,15 @@ def test_simulated_releases_have_no_epsilon_and_say_why(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{}", '{"version": 1, "events": []}', '{"version": 3, "events": [{"kind": "free"}]}', '{"version": 3}'],
+    [
+        "",
+        "[]",
+        "{}",
+        '{"version": 1, "events": []}',
+        '{"version": "3", "events": []}',
+        '{"version": 3, "events": [{"kind": "free"}]}',
+        '{"version": 3}',
+    ],
 )
 def test_a_file_that_is_not_understood_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "bad.json"

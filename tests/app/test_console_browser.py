@@ -5,6 +5,7 @@
 
 import json
 import os
+import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -15,20 +16,18 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from card_world import introduce, signed_terms
 from console_houses import COLUMNS, PATIENCE, Houses, served, waited
-from node_world import logged, make_node, terms, write_policy
+from home_world import invite, logged, make_owner, terms, write_policy
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from typer.testing import CliRunner
 
 from likeset.app import cli
-from likeset.app.console.consumer import consumer_console
-from likeset.app.console.owner import owner_console
+from likeset.app.console.home import home_console
 from likeset.app.console.server import Listen, RunningConsole, new_link
 from likeset.homes import review
-from likeset.homes.mail import Invitation
-from likeset.homes.owner_node import OwnerNode, kept_receipt
+from likeset.homes.mail import Run
+from likeset.homes.owner import open_owner
 from likeset.protocol.wire import Offer, decode
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -60,17 +59,16 @@ def houses(tmp_path_factory: pytest.TempPathFactory) -> Houses:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = make_node(tmp_path)
-    introduce(made, RUN)
-    with OwnerNode(made) as node:
-        node.take_invitation(signed_terms(RUN))
+    made = make_owner(tmp_path)
+    with open_owner(made) as node:
+        invite(node, RUN)
     return made
 
 
 @contextmanager
 def visited(chromium: Browser, folder: Path, **how: Any) -> Iterator[tuple[Page, RunningConsole]]:
     """Somebody who is signed in, at the inbox."""
-    with owner_console(folder, Listen()) as running, chromium.new_context(**how) as context:
+    with home_console(folder, Listen()) as running, chromium.new_context(**how) as context:
         page = context.new_page()
         page.goto(running.link)
         yield page, running
@@ -107,15 +105,15 @@ def fits(page: Page, name: str, width: int) -> None:
 def decided(page: Page, choice: str, *, reason: str = "") -> None:
     page.get_by_label("Your name").first.fill("Ada Lovelace")
     if reason:
-        page.get_by_label("Why, if you deny it").fill(reason)
+        page.get_by_label("Reason, if you deny it").fill(reason)
     page.get_by_role("button", name=f"{choice} …").click()
-    expect(page.get_by_role("heading", name="A second look")).to_be_visible()
+    expect(page.get_by_role("heading", name="Confirm", exact=True)).to_be_visible()
 
 
 def test_a_stewards_whole_story(chromium: Browser, houses: Houses, tmp_path: Path) -> None:
-    words = ("owner", "serve", "--console", "--every", "0.5", "--mailbox", houses.mailbox.as_uri())
+    words = ("up", houses.steward, "--every", "0.5", "--mailbox", houses.mailbox.as_uri())
     with (
-        served(*words, "--node", houses.steward, log=tmp_path / "log") as (_, link),
+        served(*words, log=tmp_path / "log") as (_, link),
         houses.others() as others_look,
         chromium.new_context(viewport=WIDE) as context,  # type: ignore[arg-type]
     ):
@@ -130,18 +128,27 @@ def test_a_stewards_whole_story(chromium: Browser, houses: Houses, tmp_path: Pat
         _one_is_denied(page, houses, others_look)
         _one_is_approved(page, houses, others_look)
         _records(page, houses)
-        page.goto(page.url.split("/log")[0] + "/run?name=sepsis-2026-07")
+        _approved(page, houses, others_look, "stroke-2026-08")
         decided(page, "Withdraw")
         looked_at(page, "withdraw")
         page.get_by_role("button", name="Yes, withdraw").click()
-        expect(page.get_by_role("heading", name="Run sepsis-2026-07 withdrawn")).to_be_visible()
+        expect(page.get_by_role("heading", name="Run stroke-2026-08 closed: you withdrew")).to_be_visible()
+        looked_at(page, "withdrawn")
+        page.get_by_role("link", name="Inbox").click()
+        page.get_by_role("link", name="All runs").click()
+        expect(page.get_by_text("closed: you withdrew")).to_be_visible()
+        looked_at(page, "all-runs")
+        shutil.move(houses.mailbox, houses.place / "away")
+        expect(_reloaded(page).get_by_text("mailbox unreachable")).to_be_visible()
+        looked_at(page, "unreachable")
+        shutil.move(houses.place / "away", houses.mailbox)
         assert troubles == [], "the content policy forbids nothing that pages need"
         page.get_by_role("button", name="Sign out").click()
         expect(page.get_by_text("You are not signed in")).to_be_visible()
-    with OwnerNode(houses.steward) as node:
+    with open_owner(houses.steward) as node:
         assert review.verify(node)[0] == []
         kinds = [entry.kind for entry in node.ledger.entries() if entry.kind in ("denied", "approved", "withdrawn")]
-        assert kinds == ["denied", "approved", "withdrawn"]
+        assert kinds == ["denied", "approved", "approved", "withdrawn"]
 
 
 def _set_up(page: Page, houses: Houses) -> None:
@@ -152,33 +159,33 @@ def _set_up(page: Page, houses: Houses) -> None:
     for name, value in (("per_run", "60"), ("total", "200")):
         page.locator(f'[name="{name}.rows"]').fill(value)
     page.get_by_label("Your name").first.fill("Ada Lovelace")
-    page.get_by_role("button", name="See what would change").first.click()
+    page.get_by_role("button", name="Show the changes").first.click()
     expect(page.get_by_role("row", name="total.rows 0 200")).to_be_visible()
-    page.get_by_role("button", name="Yes, put them in force").click()
+    page.get_by_role("button", name="Yes, apply them").click()
     expect(page.get_by_text("The rules are in force")).to_be_visible()
     looked_at(page, "rules")
     page.get_by_role("link", name="Data sets", exact=True).click()
-    page.get_by_label("What you call it").fill("patients")
-    page.get_by_label("Where its rows lie").fill(str(houses.place / "st-mary.csv"))
-    page.get_by_label("Its schema").set_input_files(houses.place / "schema.yaml")
-    page.get_by_role("button", name="Add it").click()
-    page.get_by_role("button", name="Look at the rows of patients").click()
+    page.get_by_label("Name", exact=True).fill("patients")
+    page.get_by_label("Source").fill(str(houses.place / "st-mary.csv"))
+    page.get_by_label("Schema").set_input_files(houses.place / "schema.yaml")
+    page.get_by_role("button", name="Add", exact=True).click()
+    page.get_by_role("button", name="Check the rows of patients").click()
     expect(page.get_by_text("all 400 rows are as the schema declares")).to_be_visible()
     expect(page.get_by_role("region", name="Small groups of patients")).to_be_visible()
     looked_at(page, "data")
     for party, role in (("clinic", "consumer"), ("curator", "curator")):
         file, fingerprint = houses.card_of(party)
         page.get_by_role("link", name="Cards", exact=True).click()
-        page.get_by_label("The party's card").set_input_files(file)
-        page.get_by_label("As what").select_option(role)
-        page.get_by_role("button", name="Compare it").click()
+        page.get_by_label("Card file").set_input_files(file)
+        page.get_by_label("Role").select_option(role)
+        page.get_by_role("button", name="Compare …").click()
         looked_at(page, f"compare-{role}")
-        page.get_by_label("What was read out").fill(fingerprint.lower())
-        page.get_by_role("button", name=f"Pin it as {role}").click()
+        page.get_by_label("Fingerprint as read out").fill(fingerprint.lower())
+        page.get_by_role("button", name=f"Pin as {role}").click()
         expect(page.get_by_text("is pinned, by Ada Lovelace")).to_be_visible()
     looked_at(page, "cards")
     page.get_by_role("link", name="Check", exact=True).click()
-    page.get_by_role("button", name="Look now").click()
+    page.get_by_role("button", name="Check now").click()
     expect(page.get_by_role("heading", name="Ready", exact=True)).to_be_visible()
     looked_at(page, "check")
     page.get_by_role("link", name="Inbox").click()
@@ -191,6 +198,15 @@ def _arrived(page: Page, run: str) -> None:
         return page.get_by_role("link", name=run).count() == 1
 
     waited(is_there)
+
+
+def _reloaded(page: Page) -> Page:
+    def is_told() -> bool:
+        page.get_by_role("link", name="Reload").click()
+        return page.get_by_role("alert").count() > 0
+
+    waited(is_told)
+    return page
 
 
 def _one_is_denied(page: Page, houses: Houses, others_look: Callable[[], None]) -> None:
@@ -206,25 +222,31 @@ def _one_is_denied(page: Page, houses: Houses, others_look: Callable[[], None]) 
 
 
 def _one_is_approved(page: Page, houses: Houses, others_look: Callable[[], None]) -> None:
-    run = houses.asks("sepsis-2026-07", "Research on sepsis")
-    others_look()
-    _arrived(page, "sepsis-2026-07")
-    looked_at(page, "inbox")
-    page.get_by_role("link", name="sepsis-2026-07").click()
-    looked_at(page, "run")
-    page.get_by_role("button", name="Show rows as they would leave").click()
-    expect(page.get_by_text("Nothing was sent or charged.")).to_be_visible()
-    looked_at(page, "trial")
-    decided(page, "Approve")
-    page.get_by_role("button", name="Yes, approve it").click()
-    expect(page.get_by_text("Run sepsis-2026-07 is approved, by Ada Lovelace")).to_be_visible()
+    run = _approved(page, houses, others_look, "sepsis-2026-07")
 
     def receipt_came() -> bool:
         others_look()
-        with OwnerNode(houses.steward) as node:
-            return houses.is_done(run) and kept_receipt(node, run.name) is not None
+        with open_owner(houses.steward) as node:
+            return houses.is_done(run) and node.mail.receipt(node.latest(run.name)) is not None
 
     waited(receipt_came)
+
+
+def _approved(page: Page, houses: Houses, others_look: Callable[[], None], name: str) -> Run:
+    run = houses.asks(name, "Research on sepsis")
+    others_look()
+    page.get_by_role("link", name="Inbox").click()
+    _arrived(page, name)
+    looked_at(page, "inbox")
+    page.get_by_role("link", name=name).click()
+    looked_at(page, "run")
+    page.get_by_role("button", name="Show rows as they would leave").click()
+    expect(page.get_by_text("sent and charged nothing.")).to_be_visible()
+    looked_at(page, "trial")
+    decided(page, "Approve")
+    page.get_by_role("button", name="Yes, approve it").click()
+    expect(page.get_by_text(f"Run {name} is approved, by Ada Lovelace")).to_be_visible()
+    return run
 
 
 def _records(page: Page, houses: Houses) -> None:
@@ -234,103 +256,97 @@ def _records(page: Page, houses: Houses) -> None:
     page.get_by_role("link", name="sepsis-2026-07").click()
     expect(page.get_by_text("rows left.")).to_be_visible()
     looked_at(page, "left")
-    with OwnerNode(houses.steward) as node:
-        (offer,) = (decode(message.data).body for message in review.messages_that_left(node, "sepsis-2026-07"))
+    with open_owner(houses.steward) as node:
+        (offer,) = (decode(letter.message or b"").body for letter in review.letters_out(node, "sepsis-2026-07"))
     assert isinstance(offer, Offer)
     page.get_by_role("link", name="All that left").click()
-    page.get_by_label("Its handle").fill(str(int(offer.handles[0])))
-    page.get_by_role("button", name="Find it").click()
-    expect(page.get_by_role("heading", name="Where it lies")).to_be_visible()
+    page.get_by_label("Handle", exact=True).fill(str(int(offer.handles[0])))
+    page.get_by_role("button", name="Find", exact=True).click()
+    expect(page.get_by_role("heading", name="Location")).to_be_visible()
     looked_at(page, "left-row")
     page.get_by_role("link", name="Budgets", exact=True).click()
     expect(page.get_by_role("heading", name="Spent over time")).to_be_visible()
     looked_at(page, "budgets-over-time")
     page.get_by_role("link", name="Log", exact=True).click()
-    head = page.get_by_label("Its head now").input_value()
-    page.get_by_label("A head that you kept elsewhere").fill(head)
-    page.get_by_role("button", name="Check the whole chain").click()
-    expect(page.get_by_text("It holds")).to_be_visible()
+    page.get_by_text("Verify the log").click()
+    head = page.get_by_label("Current head").input_value()
+    page.get_by_label("A head that you saved earlier").fill(head)
+    page.get_by_role("button", name="Verify", exact=True).click()
+    expect(page.get_by_text("the hash chain is intact")).to_be_visible()
     looked_at(page, "log")
 
 
 def test_a_consumer_follows_its_runs(chromium: Browser, houses: Houses) -> None:
     """After the story above, whose run is done; before it, a run that waits."""
-    if not houses.consumer.runs():
-        houses.asks("sepsis-2026-07", "Research on sepsis")
+    with houses.consumer() as consumer:
+        runs = consumer.runs()
+    run = runs[1] if runs else houses.asks("sepsis-2026-07", "Research on sepsis")
     with (
-        consumer_console(houses.consumer, Listen()) as running,
+        home_console(houses.place / "clinic", Listen()) as running,
         chromium.new_context(viewport=WIDE) as context,  # type: ignore[arg-type]
     ):
         page = context.new_page()
         page.goto(running.link)
         looked_at(page, "consumer")
         page.get_by_role("link", name="sepsis-2026-07").click()
-        expect(page.get_by_role("heading", name="Who has answered")).to_be_visible()
-        if houses.is_done(houses.consumer.known("sepsis-2026-07")):
+        expect(page.get_by_role("heading", name="Replies")).to_be_visible()
+        if houses.is_done(run):
             page.get_by_role("button", name="Make the report").click()
             _same_as_commands(page, houses)
-            page.get_by_role("link", name="The whole report").click()
+            page.get_by_role("link", name="Open the report").click()
             expect(page.get_by_role("heading", level=1)).to_be_visible()
             page.go_back()
         looked_at(page, "consumer-run")
 
 
 def _same_as_commands(page: Page, houses: Houses) -> None:
-    home = ["--home", str(houses.consumer.folder), "--json"]
+    home = ["--home", str(houses.place / "clinic"), "--json"]
     watched, reported = (
         json.loads(CliRunner().invoke(cli.app, ["run", command, "sepsis-2026-07", *home]).stdout)
         for command in ("watch", "report")
     )
-    known, given = (page.get_by_role("table", name=name) for name in ("As far as is known here", "Who gave what"))
+    known, given = (page.get_by_role("table", name=name) for name in ("Parties", "Rows by owner"))
     for name, state in watched["parties"].items():
         expect(known.get_by_role("row", name=name)).to_contain_text(state)
     for owner in reported["owners"]:
         line = f"{owner['name']} {owner['selected']} {100 * owner['share']:.0f}%"
         expect(given.get_by_role("row", name=line, exact=True)).to_be_visible()
-    expect(page.get_by_text(f"{reported['rows_selected']} rows came.")).to_be_visible()
+    expect(page.get_by_text(f"{reported['rows_selected']} rows received.")).to_be_visible()
 
 
-def test_pages_beside_the_story_are_accessible(chromium: Browser, folder: Path, tmp_path: Path) -> None:
-    invitation = tmp_path / "invitation"
-    invitation.write_bytes(signed_terms(RUN))
+def test_pages_beside_the_story_are_accessible(chromium: Browser, folder: Path) -> None:
     with visited(chromium, folder) as (page, running):
         for path in ("/?show=all", "/budgets", "/left", "/log?about=run-1", "/run?name=none"):
             page.goto(f"{running.address}{path}")
-            looked_at(page, path.strip("/").replace("?", "-"))
+            looked_at(page, "new-" + re.sub(r"\W+", "-", path))
         page.goto(f"{running.address}/rules")
         page.locator('[name="total.rows"]').fill("50")
         page.get_by_label("Your name").first.fill("Ada")
-        page.get_by_role("button", name="See what would change").first.click()
+        page.get_by_role("button", name="Show the changes").first.click()
         looked_at(page, "rules-change")
         page.goto(f"{running.address}/rules")
+        page.get_by_text("Edit as text").click()
         page.get_by_label("owner.yaml").fill("likeset: owner\nversion: 9\n")
-        page.get_by_role("button", name="See what would change").last.click()
-        expect(page.get_by_role("alert")).to_contain_text("owner.yaml, line 1")
+        page.get_by_role("button", name="Show the changes").last.click()
+        expect(page.get_by_role("alert")).to_contain_text("owner.yaml, line 2")
         looked_at(page, "rules-wrong")
         page.goto(f"{running.address}/data")
         page.get_by_text("Remove patients from the list").click()
         page.get_by_role("button", name="Remove patients …").click()
         looked_at(page, "remove-data")
         page.goto(f"{running.address}/cards")
-        page.get_by_text("It does not count any more").first.click()
-        page.get_by_label("Why").first.fill("stolen")
+        page.get_by_text("Revoke this card").first.click()
+        page.get_by_label("Reason").first.fill("stolen")
         page.get_by_role("button", name="Revoke …").first.click()
-        expect(page.get_by_text("It never counts again")).to_be_visible()
         looked_at(page, "revoke")
-        for purposes, name in ((["*"], "rules-allow"), (["billing"], "rules-refuse")):
-            write_policy(folder, "a", purposes=purposes)
-            page.goto(f"{running.address}/rules")
-            page.get_by_label("A signed invitation").set_input_files(invitation)
-            page.get_by_role("button", name="Try it").click()
-            expect(page.get_by_role("heading", name="Would run run-1 be allowed?")).to_be_visible()
-            looked_at(page, name)
+        write_policy(folder, purposes=["billing"])
         page.goto(f"{running.address}/run?name=run-1")
         decided(page, "Approve")
         page.get_by_role("button", name="Yes, approve it").click()
-        expect(page.get_by_role("heading", name="Run run-1 was not approved")).to_be_visible()
+        expect(page.get_by_role("alert")).to_contain_text("run-1")
         looked_at(page, "refused")
         page.goto(running.link)
-        expect(page.get_by_role("heading", name="This link does not count")).to_be_visible()
+        expect(page.get_by_role("heading", name="This link is not valid")).to_be_visible()
         looked_at(page, "used")
         page.goto("about:blank")
         page.set_content(f'<a href="{new_link(folder)}">in</a>')
@@ -362,24 +378,23 @@ def test_a_run_is_denied_by_keys_alone_and_without_a_script(chromium: Browser, f
         page.keyboard.type("no contract yet")
         tabbed_to("button", "Deny …")
         page.keyboard.press("Enter")
-        expect(page.get_by_role("heading", name="A second look")).to_be_visible()
+        expect(page.get_by_role("heading", name="Confirm", exact=True)).to_be_visible()
         tabbed_to("button", "Yes, deny it")
         page.keyboard.press("Space")
         expect(page.get_by_text("Run run-1 is denied")).to_be_visible()
-    with OwnerNode(folder) as node:
-        assert [(entry["by"], entry["reason"]) for entry in logged(node, "denied")] == [("Ada", "no contract yet")]
+    with open_owner(folder) as node:
+        assert [(entry["by"], entry["reason"]) for entry in logged(node.home, "denied")] == [("Ada", "no contract yet")]
 
 
 def test_long_words_of_strangers_break_no_page(chromium: Browser, tmp_path: Path) -> None:
     """Names as long as names may be, and purposes, columns and reasons without a blank, on a telephone."""
     words, name = "w" * 500, f"c{LONG[1:]}"
     run = terms(expires="2099-01-01", run=LONG, consumer=name, purpose=words, columns=("age", "y" * 300, "sex"))
-    folder = make_node(tmp_path, consumers=["*"], purposes=["*"])
+    folder = make_owner(tmp_path, consumers=["*"], purposes=["*"])
     piled = terms(expires="2099-01-01", run=f"d{LONG[1:]}", purpose="\u0336" * 500)
-    with OwnerNode(folder) as node:
+    with open_owner(folder) as node:
         for asked in (run, piled):
-            introduce(folder, asked)
-            node.add_invitation(Invitation.read(signed_terms(asked)))
+            invite(node, asked, by_steward=True)
         node.deny(f"d{LONG[1:]}", by="z" * 128, reason="r" * 1000)
     paths = ("/", "/?show=all", f"/run?name={LONG}", f"/run?name=d{LONG[1:]}", "/log", f"/log?about={LONG}", "/cards")
     with visited(chromium, folder, viewport=NARROW) as (page, running):
@@ -465,5 +480,5 @@ def test_a_page_of_another_program_gets_nothing_and_decides_nothing(chromium: Br
             assert set(answered) <= {403}, statuses
         page.goto(f"{running.address}/run?name=run-1")
         expect(page.get_by_role("heading", name="Run run-1")).to_be_visible()
-    with OwnerNode(folder) as node:
-        assert [logged(node, kind) for kind in ("approved", "denied", "withdrawn")] == [[], [], []]
+    with open_owner(folder) as node:
+        assert [logged(node.home, kind) for kind in ("approved", "denied", "withdrawn")] == [[], [], []]

@@ -1,9 +1,11 @@
 """What strangers, other sites and other programs could send to a console: refused, and the home's log is unchanged."""
 
-import contextlib
 import html
 import http.client
+import json
+import os
 import re
+import signal
 import socket
 import stat
 import threading
@@ -17,19 +19,19 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from card_world import introduce, secret_of, signed_terms
 from console_houses import PATIENCE, served
 from console_world import ADDRESS, COOKIE, Browser, signed_in, signed_in_at
-from node_world import SCHEMA, logged, make_node, rows_text, terms
+from home_world import SCHEMA, invite, logged, make_owner, rows_text, secret_of, terms
+from typer.testing import CliRunner
 
-from likeset.app.cli import party
+from likeset.app import cli
 from likeset.app.console import owner, server
 from likeset.app.console.drawings import over_time
-from likeset.app.console.owner import owner_console, owner_site
-from likeset.app.console.server import Links, Listen, RunningConsole, application, download, new_link
+from likeset.app.console.home import home_console, home_site
+from likeset.app.console.server import Links, Listen, application, download, new_link
 from likeset.errors import InvalidArgument
 from likeset.homes import review
-from likeset.homes.owner_node import OwnerNode
+from likeset.homes.owner import Owner, open_owner
 
 MARKUP = '"><script>alert(1)</script><img src=x onerror=alert(1)>{{7*7}}\x1b[31m\u202e'
 SHOWN = MARKUP.partition("\x1b")[0]
@@ -38,17 +40,15 @@ RUN = terms(**FAR)
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnerNode]:
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owner]:
     """One home for all attacks: none of them changes anything."""
-    folder = make_node(tmp_path_factory.mktemp("node"))
-    introduce(folder, RUN)
-    with OwnerNode(folder) as opened:
-        opened.take_invitation(signed_terms(RUN))
+    with open_owner(make_owner(tmp_path_factory.mktemp("node"))) as opened:
+        invite(opened, RUN)
         yield opened
 
 
 @pytest.fixture
-def ada(node: OwnerNode) -> Iterator[Browser]:
+def ada(node: Owner) -> Iterator[Browser]:
     """Somebody signed in; whatever is tried, the log has no new entry."""
     before = node.ledger.head()
     yield signed_in(node)
@@ -58,10 +58,9 @@ def ada(node: OwnerNode) -> Iterator[Browser]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A home of its own, with a run in its inbox."""
-    made = make_node(tmp_path)
-    introduce(made, RUN)
-    with OwnerNode(made) as opened:
-        opened.take_invitation(signed_terms(RUN))
+    made = make_owner(tmp_path)
+    with open_owner(made) as opened:
+        invite(opened, RUN)
     return made
 
 
@@ -72,7 +71,7 @@ def denial(browser: Browser) -> dict[str, str]:
     return form | {name: page.field(name) for name in ("digest", "seen")}
 
 
-def test_nothing_is_shown_or_done_without_a_session(node: OwnerNode, ada: Browser) -> None:
+def test_nothing_is_shown_or_done_without_a_session(node: Owner, ada: Browser) -> None:
     for cookie in ("", "guessed", "x" * 5000, ada.cookie[:-1], signed_in(node).cookie):
         stranger = Browser(ada.app, cookie=cookie)
         for path in (*owner.PAGES, "/run?name=run-1", "/nowhere"):
@@ -136,8 +135,8 @@ def test_another_host_is_refused(ada: Browser, host: str | None) -> None:
         assert (answer.status, b"run-1" in answer.body) == (400, False)
 
 
-def test_addresses_are_compared_as_browsers_write_them(node: OwnerNode) -> None:
-    site = owner_site(node)
+def test_addresses_are_compared_as_browsers_write_them(node: Owner) -> None:
+    site = home_site(node.home)
     app = application(site, "http://[::1]:8000", "http://localhost:8000", "https://Console.Example.org:443")
     for host in ("[::1]:8000", "localhost:8000", "console.example.org"):
         assert Browser(app).get("/static/icon.svg", host=host).status == 200
@@ -147,8 +146,8 @@ def test_addresses_are_compared_as_browsers_write_them(node: OwnerNode) -> None:
     assert Browser(app).post("/leave", headers={**own, "origin": "http://console.example.org"}).status == 403
 
 
-def test_a_link_counts_once_and_for_a_quarter_of_an_hour(node: OwnerNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    app, links = application(owner_site(node), ADDRESS), Links(node.home.folder)
+def test_a_link_counts_once_and_for_a_quarter_of_an_hour(node: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    app, links = application(home_site(node.home), ADDRESS), Links(node.home.folder)
     token = links.make()
     for ahead in ({"sec-purpose": "prefetch"}, {"sec-purpose": "prefetch;prerender"}):
         assert Browser(app).get(f"/enter?token={token}", **ahead).status == 403, "who only looks ahead uses nothing up"
@@ -164,8 +163,8 @@ def test_a_link_counts_once_and_for_a_quarter_of_an_hour(node: OwnerNode, monkey
     assert second.get(f"/enter?token={token}").status == 403
 
 
-def test_of_many_who_use_a_link_at_once_one_gets_in(node: OwnerNode) -> None:
-    app, links = application(owner_site(node), ADDRESS), Links(node.home.folder)
+def test_of_many_who_use_a_link_at_once_one_gets_in(node: Owner) -> None:
+    app, links = application(home_site(node.home), ADDRESS), Links(node.home.folder)
     for _ in range(10):
         link = f"/enter?token={links.make()}"
         assert sorted(_at_once([lambda link=link: Browser(app).get(link).status] * 6)) == [303, 403, 403, 403, 403, 403]
@@ -186,11 +185,14 @@ def _at_once(calls: list[Any]) -> list[int]:
     return answers
 
 
-def test_the_cookie_is_out_of_reach_of_scripts_other_sites_and_other_consoles(node: OwnerNode) -> None:
+def test_the_cookie_is_out_of_reach_of_scripts_other_sites_and_other_consoles(node: Owner) -> None:
     def cookie(*addresses: str, **headers: str) -> tuple[str, str]:
         link = f"/enter?token={Links(node.home.folder).make()}"
         name, _, rest = (
-            Browser(application(owner_site(node), *addresses)).get(link, **headers).header("set-cookie").partition("=")
+            Browser(application(home_site(node.home), *addresses))
+            .get(link, **headers)
+            .header("set-cookie")
+            .partition("=")
         )
         return name, rest.lower()
 
@@ -205,8 +207,8 @@ def test_the_cookie_is_out_of_reach_of_scripts_other_sites_and_other_consoles(no
     assert "domain" not in rest
 
 
-def test_a_session_ends_for_every_copy_of_its_cookie(node: OwnerNode) -> None:
-    site = owner_site(node)
+def test_a_session_ends_for_every_copy_of_its_cookie(node: Owner) -> None:
+    site = home_site(node.home)
     app = application(site, ADDRESS)
     ada, bob = signed_in_at(app, site), signed_in_at(app, site)
     copies = [ada.cookie, (ada.get("/"), ada.cookie)[1]]
@@ -233,9 +235,9 @@ def test_a_session_ends_when_left_alone_and_after_eight_hours(ada: Browser, monk
     assert ada.get("/check").status == 401, "although it was used a moment ago"
 
 
-def test_a_link_in_a_mail_leads_to_a_page_that_leads_on(node: OwnerNode) -> None:
+def test_a_link_in_a_mail_leads_to_a_page_that_leads_on(node: Owner) -> None:
     """After a link on another site, a browser withholds the strict cookie from a redirect."""
-    browser = Browser(application(owner_site(node), ADDRESS))
+    browser = Browser(application(home_site(node.home), ADDRESS))
     led = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
     answer = browser.get(f"/enter?token={Links(node.home.folder).make()}", **led)
     assert (answer.status, 'content="0; url=/"' in answer.text) == (200, True)
@@ -269,7 +271,7 @@ def test_tricks_with_paths_lead_nowhere(ada: Browser, path: str) -> None:
         assert (answer.status, answer.header("location")) == (404, ""), "no address redirects to a stranger's words"
 
 
-def test_an_upload_never_leaves_its_folder(ada: Browser, node: OwnerNode, tmp_path: Path) -> None:
+def test_an_upload_never_leaves_its_folder(ada: Browser, node: Owner, tmp_path: Path) -> None:
     """The test browser calls its file ../../schema; nothing but the name of the data set is wrong."""
     home = node.home.folder
     (tmp_path / "more.csv").write_text(rows_text(2))
@@ -308,13 +310,11 @@ def test_ten_megabytes_of_form_are_refused(ada: Browser) -> None:
 
 def test_nothing_of_a_strangers_text_is_markup(tmp_path: Path) -> None:
     """Names, purposes, columns, labels and reasons: all that a stranger, or a colleague, may fill in."""
-    folder = make_node(tmp_path)
     hostile = terms(**FAR, purpose=MARKUP, columns=("age", MARKUP, "sex"), run="run-2")
-    introduce(folder, hostile)
-    with OwnerNode(folder) as node:
+    with open_owner(make_owner(tmp_path)) as node:
         ada = signed_in(node)
         for run in (hostile, RUN):
-            node.take_invitation(signed_terms(run))
+            invite(node, run, by_steward=True)
         form = denial(ada) | {"by": SHOWN, "reason": MARKUP}
         pages = [ada.post("/decide", {**form, "sure": ""}), ada.post("/decide", form)]
         card = secret_of("new-clinic").card
@@ -341,11 +341,11 @@ def test_an_error_tells_its_place_and_no_value(
     monkeypatch.setattr("likeset.homes.review.checkup", broken)
     answer = ada.post("/check")
     assert answer.status == 500
-    assert "4711" not in answer.text + "".join(capsys.readouterr())
+    assert "a row: 4711" not in answer.text + "".join(capsys.readouterr())
 
 
 def test_of_many_who_decide_in_the_same_moment_exactly_one_wins(folder: Path) -> None:
-    with OwnerNode(folder) as node:
+    with open_owner(folder) as node:
         people = [signed_in(node) for _ in range(4)]
         form = denial(people[0])
 
@@ -354,7 +354,7 @@ def test_of_many_who_decide_in_the_same_moment_exactly_one_wins(folder: Path) ->
 
         calls = [lambda place=place: decide(place) for place in range(4)]
         assert sorted(_at_once(calls)) == [303, 409, 409, 409]
-        assert len(logged(node, "approved") + logged(node, "denied")) == 1
+        assert len(logged(node.home, "approved") + logged(node.home, "denied")) == 1
 
 
 @pytest.mark.parametrize(
@@ -378,16 +378,16 @@ def test_links_belong_to_a_console_that_runs(folder: Path) -> None:
     """A console that was killed leaves its address behind: whoever listens there now must not get a link."""
     links, old = Links(folder), Links(folder).make()
     (folder / "console" / "upload-1").mkdir()
-    with owner_console(folder, Listen()) as first:
+    with home_console(folder, Listen()) as first:
         assert first.address.startswith("http://127.0.0.1:")
         assert not links.use(old), "links of an earlier console do not count"
         assert not (folder / "console" / "upload-1").exists()
         assert Visitor(new_link(folder)).ask("GET", "/").status == 200
-        with owner_console(folder, Listen()):
+        with home_console(folder, Listen()):
             assert links.use(first.link.partition("token=")[2]), "those of one beside do"
         with (
             pytest.raises(InvalidArgument, match="cannot be listened at"),
-            owner_console(folder, Listen(port=int(first.address.rpartition(":")[2]))),
+            home_console(folder, Listen(port=int(first.address.rpartition(":")[2]))),
         ):
             pass
     (folder / "console" / "address").write_text(first.address)
@@ -399,23 +399,19 @@ def test_a_browser_is_started_with_a_page_that_only_this_user_can_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every user of the machine can read what a program is started with."""
-    opened, links = list[tuple[str, str, int]](), list[str]()
+    opened = list[tuple[str, str, int]]()
 
     def note(address: str) -> None:
         path = Path(address.removeprefix("file://"))
         opened.append((address, path.read_text(), stat.S_IMODE(path.stat().st_mode)))
-
-    @contextlib.contextmanager
-    def ended() -> Iterator[RunningConsole]:
-        with owner_console(folder, Listen()) as running:
-            links.append(running.link)
-            yield RunningConsole(running.address, running.link, running.links, threading.Thread())
+        os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr("webbrowser.open", note)
-    party.serve_console(ended(), open_it=True, as_json=True)
+    told = CliRunner().invoke(cli.app, ["up", str(folder), "--open", "--log", "json"])
+    assert told.exit_code == 0, told.output
     ((address, page, mode),) = opened
     assert "token" not in address
-    assert f"url={links[0]}" in page
+    assert f"url={json.loads(told.stdout.splitlines()[0])['link']}" in page
     assert mode == 0o600
     assert not (folder / "console" / "open.html").exists(), "it goes with the console"
 
@@ -454,7 +450,7 @@ class Visitor:
 
 @pytest.fixture
 def visitor(folder: Path) -> Iterator[Visitor]:
-    with owner_console(folder, Listen()) as running:
+    with home_console(folder, Listen()) as running:
         yield Visitor(running.link)
 
 
@@ -510,7 +506,7 @@ def test_killing_it_loses_no_decision_and_makes_none(folder: Path, tmp_path: Pat
         with suppress(OSError, http.client.HTTPException):
             answers.append(visitor.ask("POST", "/decide", **fields).status)
 
-    with served("owner", "console", "--node", folder, log=tmp_path / "log") as (process, link):
+    with served("up", folder, log=tmp_path / "log") as (process, link):
         visitor = Visitor(link)
         hidden = re.findall(r'name="(digest|seen)" value="([^"]*)"', visitor.ask("GET", "/run?name=run-1").text)
         fields = {name: html.unescape(value) for name, value in hidden}
@@ -523,8 +519,8 @@ def test_killing_it_loses_no_decision_and_makes_none(folder: Path, tmp_path: Pat
         process.wait(PATIENCE)
         if seconds:
             thread.join(PATIENCE)
-    with OwnerNode(folder) as node:
-        approved = logged(node, "approved")
+    with open_owner(folder) as node:
+        approved = logged(node.home, "approved")
         assert len(approved) <= 1
         assert answers != [303] or len(approved) == 1, "what was answered is in the log"
         assert seconds or not approved, "nobody decided"
@@ -534,7 +530,7 @@ def test_killing_it_loses_no_decision_and_makes_none(folder: Path, tmp_path: Pat
 
 @pytest.mark.slow
 def test_signals_end_it_with_exit_code_0_and_json_tells_the_link(folder: Path, tmp_path: Path) -> None:
-    with served("owner", "console", "--json", "--node", folder, log=tmp_path / "log") as (process, link):
+    with served("up", folder, "--log", "json", log=tmp_path / "log") as (process, link):
         assert Visitor(link).ask("GET", "/").status == 200
         process.terminate()
         assert process.wait(PATIENCE) == 0

@@ -10,7 +10,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 import job_world
-from likeset.app.demo import showcase
+from likeset.app import demo
 from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.kernels import squared_mmd
 from likeset.ledger.ledger import Ledger
@@ -52,13 +52,13 @@ def result(printed: str, folder: Path) -> dict[str, Any]:
 def test_the_run_is_private_and_real(result: dict[str, Any], folder: Path) -> None:
     assert (result["private"], result["noise"], result["protocol"]) == (True, "secret", "sealed")
     assert [one["name"] for one in result["owners"]] == OWNERS
-    assert result["rows_selected"] == showcase.SIZE
+    assert result["rows_selected"] == demo.SIZE
     about_target = next(one for one in result["guarantees"] if one["protects"] == "consumer" and one["epsilon"])
-    assert showcase.EPSILON * 0.999 < about_target["epsilon"] <= showcase.EPSILON
+    assert demo.EPSILON * 0.999 < about_target["epsilon"] <= demo.EPSILON
     with Ledger(folder / "matched" / "ledger.sqlite", read_only=True) as ledger:
         assert ledger.verify().ok
         spent = {str(account.view): account for account in ledger.accounts()}
-    assert any(account.epsilon and account.epsilon <= showcase.EPSILON for account in spent.values())
+    assert any(account.epsilon and account.epsilon <= demo.EPSILON for account in spent.values())
     assert sum(account.rows for account in spent.values()) >= result["rows_seen"]
 
 
@@ -83,7 +83,7 @@ def test_every_line_is_measured_against_the_same_held_out_rows(result: dict[str,
     assert (result["comparison"]["measure"], result["comparison"]["rows"]) == ("held-out", len(held_out))
     pool = np.concatenate([rows_in(f"data/{name}.parquet") for name in OWNERS])
     target = rows_in("data/target.parquet")
-    exact = pool[exact_greedy(pool, target, showcase.SIZE, gamma=gamma, method="exact").indices]
+    exact = pool[exact_greedy(pool, target, demo.SIZE, gamma=gamma, method="exact").indices]
     lines = _lines(result)
     for name, rows in (
         ("this summary", rows_in("matched/summary.parquet")),
@@ -113,7 +113,7 @@ def test_it_is_far_better_than_chance_and_as_good_as_who_sees_everything(result:
         assert not line["scores"] or set(line["scores"]) == {"balanced_accuracy", "accuracy", "auc"}
         assert all(0 <= score <= 1 for score in line["scores"].values())
     selected = {one["name"]: one["selected"] for one in result["owners"]}
-    assert selected["digits-3-4"] > 0.6 * showcase.SIZE
+    assert selected["digits-3-4"] > 0.6 * demo.SIZE
 
 
 @pytest.mark.slow
@@ -125,8 +125,8 @@ def test_over_many_draws_of_the_market_it_is_closer_than_exact_greedy() -> None:
     found = []
     for seed in range(20):
         market = digits_market(coins=np.random.default_rng(seed))
-        task = Task(market=market, size=showcase.SIZE, gamma=0.133, offers=200, epsilon=showcase.EPSILON, seed=seed)
-        both = (run_protocol(task, epsilon=showcase.EPSILON), greedy(task))
+        task = Task(market=market, size=demo.SIZE, gamma=0.133, offers=200, epsilon=demo.EPSILON, seed=seed)
+        both = (run_protocol(task, epsilon=demo.EPSILON), greedy(task))
         found.append([squared_mmd(market.pool[one.indices], market.test, gamma=0.133) for one in both])
     mine, others = np.mean(found, axis=0)
     assert mine < others < 1.2 * mine
@@ -166,7 +166,7 @@ def test_the_files_stay_and_can_be_used(folder: Path, capsys: pytest.CaptureFixt
     assert table.column_names == ["image", "digit", "owner", "weight"]
     assert job_world.call("plan", {"epsilon": 1}, folder / "matched" / "job.yaml") == 0
     assert "100 rows from 5 owners" in capsys.readouterr().out
-    assert plan_job(Job.load(folder / "matched" / "job.yaml")).terms.size == showcase.SIZE
+    assert plan_job(Job.load(folder / "matched" / "job.yaml")).terms.size == demo.SIZE
 
 
 def test_only_what_a_demo_made_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +178,7 @@ def test_only_what_a_demo_made_is_replaced(tmp_path: Path, monkeypatch: pytest.M
         (out / "matched").mkdir()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("likeset.app.demo.showcase.run_showcase", showing)
+    monkeypatch.setattr("likeset.app.demo.run_demo", showing)
     out = tmp_path / "demo"
     for _ in range(2):
         assert job_world.call("demo", {"out": out}) == 130

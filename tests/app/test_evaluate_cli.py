@@ -1,4 +1,4 @@
-"""``likeset evaluate`` and ``match --compare``, as a user calls them."""
+"""``likeset evaluate``, as a user calls it."""
 
 import json
 import re
@@ -19,7 +19,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """A finished job, and a test file."""
     made = World.make(tmp_path_factory.mktemp("market"))
     write(made.folder / "test.csv", rows(40, seed=9, age=60.0, whose="test"))
-    assert call("match", made.options(), "--compare", *MORE) == 0
+    assert call("match", made.options(), *MORE) == 0
     return made
 
 
@@ -33,11 +33,11 @@ def evaluated(world: World, capsys: pytest.CaptureFixture[str], **changed: Any) 
     return code, told.out, " ".join(told.err.split())
 
 
-def test_compare_adds_what_uniform_sampling_would_have_given(world: World) -> None:
+def test_the_alternatives_of_a_summary_have_its_measure(world: World) -> None:
     result = json.loads((world.out / "result.json").read_text(encoding="utf-8"))
     assert (result["comparison"]["measure"], result["comparison"]["rows"]) == ("estimate", result["target"]["rows"])
     kinds = {line["kind"]: line["squared_mmd"] for line in result["comparison"]["lines"]}
-    assert kinds["summary"] == max(0.0, result["distance"]["squared_mmd"]) < kinds["uniform"]
+    assert kinds["summary"] == max(0.0, result["distance"]["squared_mmd"]) < kinds["random"]
 
 
 def test_models_are_judged_beside_uniform_and_all_rows_and_by_owner(

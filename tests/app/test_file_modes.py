@@ -1,22 +1,17 @@
 """What commands write holds rows, or says something about them: for the user alone, whatever the umask is."""
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from home_world import POLICY, SCHEMA, rows_text
 from typer.testing import CliRunner
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
-
-from node_world import POLICY, SCHEMA, rows_text
-from remote_world import hold, introduce_all, write_job
 
 import job_world
 from likeset import documents
 from likeset.app.cli import app
-from likeset.homes.consumer_home import ConsumerHome
+from likeset.homes.home import Home
 
 OWNERS = ("a", "b")
 
@@ -60,42 +55,50 @@ def test_results_of_a_job(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("umask")
 def test_all_that_parties_of_a_run_keep(tmp_path: Path) -> None:
-    """From empty directories to rows that left, by commands, with the network in this process."""
-    given, made = tmp_path / "given", tmp_path / "made"
-    for folder in (given, given / "kit" / "startup", given / "kit" / "local"):
-        folder.mkdir(parents=True)
-    (given / "kit" / "local" / "resources.json").write_text("{}")
-    job = write_job(given)
+    """From empty directories to rows that left, by commands."""
+    given, made, box = tmp_path / "given", tmp_path / "made", tmp_path / "mailbox"
+    for folder in (given, box):
+        folder.mkdir()
+    made.mkdir(mode=0o700)
     (given / "schema.yaml").write_text(SCHEMA)
+    (given / "target.csv").write_text(rows_text(7, count=30))
+    job = {"likeset": "job", "version": 1, "run": "run-1", "schema": "schema.yaml", "target": "target.csv", "size": 6}
+    job |= {"owners": {name: f"network:{name}" for name in OWNERS}, "epsilon": 8.0, "offer_factor": 4.0}
+    documents.write(given / "job.yaml", job | {"consumer": "clinic", "purpose": "Research on sepsis"})
+    roles = {"clinic": "consumer", "hub": "curator", "a": "owner", "b": "owner"}
+    for name, role in roles.items():
+        done("init", made / name, "--name", name, "--role", role, "--mailbox", box.as_uri())
+    done("card", "make", "--new", "--home", made / "b")
+    done("curator", "schema", given / "schema.yaml", "--home", made / "hub")
     for seed, name in enumerate(OWNERS):
-        node = made / f"node-{name}"
         (given / f"{name}.csv").write_text(rows_text(seed))
-        done("owner", "init", node, "--name", name)
-        policy = {"likeset": "owner", "version": 1, "name": name, **POLICY, "manual_approval": False}
-        documents.write(node / "owner.yaml", policy)
-        done("owner", "data", "add", "rows", given / f"{name}.csv", "--schema", given / "schema.yaml", "--node", node)
-    done("run", "init", made / "home", "--name", "new-clinic")
-    done("curator", "init", made / "curator")
-    done("curator", "schema", given / "schema.yaml", "--home", made / "curator")
-    done("card", "show", "--home", made / "home", "--export", made / "clinic.card")
-    heard = ConsumerHome(made / "home").card().fingerprint
-    pinned = ("--as", "consumer", "--home", made / "node-a", "--fingerprint", heard)
-    done("card", "pin", made / "clinic.card", *pinned)
-    done("card", "make", "--new", "--home", made / "node-b")
-    introduce_all(made)
-    home = ("--home", made / "home")
-    done("run", "invite", job, *home)
-    node_a = ("--node", made / "node-a")
-    done("owner", "inbox", "--add", made / "home" / "runs" / "run-1" / "run-1.invitation", *node_a)
-    done("owner", "dry-run", "run-1", "--out", made / "before.parquet", *node_a)
-    hold(made, mailbox=tmp_path / "mailbox")
-    done("run", "report", "run-1", *home)
-    done("owner", "dry-run", "run-1", "--out", made / "rows.csv", *node_a)
-    done("owner", "outbox", "run-1", "--save", made / "some" / "bytes", *node_a)
+        policy = {"likeset": "owner", "version": 1, **POLICY, "consumers": ["clinic"], "manual_approval": False}
+        documents.write(made / name / "owner.yaml", policy)
+        source, at = given / f"{name}.csv", ("--home", made / name)
+        done("owner", "data", "add", "rows", source, "--schema", given / "schema.yaml", *at)
+    for name, role in roles.items():
+        done("card", "show", "--home", made / name, "--export", made / f"{name}.card")
+        with Home(made / name) as home:
+            heard = home.card.fingerprint
+        for other, its in roles.items():
+            if other != name and {role, its} != {"owner"}:
+                words = ("--as", role, "--home", made / other, "--fingerprint", heard)
+                done("card", "pin", made / f"{name}.card", *words)
+    at_clinic, at_a = ("--home", made / "clinic"), ("--home", made / "a")
+    done("run", "invite", given / "job.yaml", *at_clinic)
+    done("owner", "inbox", "--add", made / "clinic" / "runs" / "run-1" / "run-1.invitation", *at_a)
+    done("owner", "dry-run", "run-1", "--out", made / "before.parquet", *at_a)
+    done("run", "start", given / "job.yaml", *at_clinic)
+    for _ in range(4):
+        for name in roles:
+            done("sync", "--home", made / name)
+    done("run", "report", "run-1", *at_clinic)
+    done("owner", "dry-run", "run-1", "--out", made / "rows.csv", *at_a)
+    done("owner", "outbox", "run-1", "--save", made / "some" / "bytes", *at_a)
     names = {path.name for path in made.rglob("*")}
-    assert names >= {"rows.csv", "before.parquet", "summary.parquet", "summary.bin", "target.npy", "mailbox.json"}
-    assert names >= {"card", "card.secret", f"{heard}.json"}
-    check_private(made, least=50)
+    assert names >= {"rows.csv", "before.parquet", "summary.parquet", "summary.bin", "target.npy"}
+    assert names >= {"card", "card.secret", "home.yaml", "home.sqlite", "key", "keys"}
+    check_private(made, least=40)
 
 
 def test_rows_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

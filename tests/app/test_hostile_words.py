@@ -8,21 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from home_world import SCHEMA, answered, make_owner, rows_text, signed_text, terms
 from rich.console import Console
 from rich.text import Text
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
-
-from card_world import signed_text
-from node_world import SCHEMA, approve, call, hear, make_node, rows_text, terms
 
 import likeset.app
 import studies
 from likeset import display as screen
 from likeset.app.cli import main
-from likeset.homes.owner_node import OwnerNode
+from likeset.homes.owner import open_owner
 from likeset.ledger.ledger import Ledger
-from likeset.protocol.wire import encode
 
 MARKUP = "[red]evil[/red][link=http://evil]x[/link][/]"
 HOSTILE = f"\x1b[2J\x9b31m{MARKUP}\u202e\u2066\u200b\r\nerror: forged :warning: \x07"
@@ -63,7 +58,7 @@ def hostile(field: str) -> str:
 def test_an_owner_reads_terms(
     tmp_path: Path, field: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node = make_node(tmp_path)
+    node = make_owner(tmp_path)
     path = tmp_path / "terms.json"
     path.write_text(hostile(field), encoding="utf-8")
     signed = tmp_path / "run-1.invitation"
@@ -82,22 +77,22 @@ def test_an_owner_reads_terms(
         ["outbox", "--rows"],
         ["budget", "--for", path],
         ["audit", "verify"],
-        ["check"],
     ):
-        shown = said("owner", *words, "--node", node, capsys=capsys, monkeypatch=monkeypatch)
+        shown = said("owner", *words, "--home", node, capsys=capsys, monkeypatch=monkeypatch)
         if words[0] == "review" and words[1] == "run-1" and field == "purpose":
             assert r"\x1b[2J" in shown
             assert r"\u202e" in shown
-    said("ledger", "show", node / "ledger.sqlite", capsys=capsys, monkeypatch=monkeypatch)
+    said("check", "--home", node, capsys=capsys, monkeypatch=monkeypatch)
+    said("ledger", "show", node / "home.sqlite", capsys=capsys, monkeypatch=monkeypatch)
 
 
 def test_the_end_of_terms_is_quoted_harmlessly(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node = make_node(tmp_path)
+    node = make_owner(tmp_path)
     path = tmp_path / "terms.json"
     path.write_text(hostile("expires"), encoding="utf-8")
-    shown = said("owner", "policy", "test", path, "--node", node, capsys=capsys, monkeypatch=monkeypatch)
+    shown = said("owner", "policy", "test", path, "--home", node, capsys=capsys, monkeypatch=monkeypatch)
     assert "must be a date or time" in shown
 
 
@@ -121,12 +116,11 @@ def test_an_owner_reads_its_own_odd_rows(
 def test_outboxes_and_ledgers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node = make_node(tmp_path)
+    node = make_owner(tmp_path)
     agreed = terms(expires="2099-01-01", purpose=f"Research {HOSTILE}")
-    with OwnerNode(node) as opened:
-        approve(opened, agreed)
-        hear(opened, encode(call(agreed)))
-    said("owner", "outbox", "run-1", "--rows", "--node", node, capsys=capsys, monkeypatch=monkeypatch)
+    with open_owner(node) as owner:
+        answered(owner, agreed)
+    said("owner", "outbox", "run-1", "--rows", "--home", node, capsys=capsys, monkeypatch=monkeypatch)
     with Ledger(tmp_path / "some.ledger"):
         pass
     said("ledger", "show", tmp_path / "some.ledger", "--run", HOSTILE, capsys=capsys, monkeypatch=monkeypatch)

@@ -1,6 +1,7 @@
 """``likeset ledger show``, ``verify`` and ``purge`` as a person and as a program would use them."""
 
 import json
+import shutil
 import sqlite3
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from likeset.app import cli
 from likeset.ledger.budget import Charge, Limit
-from likeset.ledger.ledger import Ledger, Request, journal_path
+from likeset.ledger.ledger import Ledger, Request
 from likeset.privacy.events import ROW, Gaussian, Norm, PaperAuction, Relation, RowSum, Unbounded
 from likeset.privacy.guarantee import View
 
@@ -31,7 +32,7 @@ def path(tmp_path: Path) -> Path:
         ledger.set_limit(CURATOR, Limit.rows_only(40))
         for place in range(2):
             request = Request("first", place, "mean")
-            ledger.answer(Charge(((TARGET, MEAN),)), lambda: (b"message", None), request=request)
+            ledger.draw(Charge(((TARGET, MEAN),)), lambda: (b"message", None), request=request)
         with ledger.deciding() as transaction:
             rows = Charge(((CURATOR, Unbounded("rows [red]shown[/]")),), 40)
             transaction.reserve(rows, request=Request("second", 0, "rows"))
@@ -51,8 +52,8 @@ def document(*arguments: object, code: int = 0) -> Any:
 
 def tampered(path: Path) -> Path:
     connection = sqlite3.connect(path)
-    connection.execute("DROP TRIGGER entries_keep")
-    connection.execute("UPDATE entries SET body = replace(body, '40', '41') WHERE number = 8")
+    connection.execute("DROP TRIGGER log_keeps")
+    connection.execute("UPDATE log SET body = replace(body, '40', '41') WHERE number = 8")
     connection.commit()
     connection.close()
     return path
@@ -112,14 +113,12 @@ def test_verify_holds_and_prints_the_head(path: Path) -> None:
     assert verified["head"] in run("verify", path, "--head", verified["head"]).stdout
 
 
-def test_verify_compares_messages_on_demand(path: Path) -> None:
-    run("verify", path, "--messages")
-    journal = sqlite3.connect(journal_path(path))
-    journal.execute("DELETE FROM messages")
-    journal.commit()
-    journal.close()
-    run("verify", path)
-    assert len(document("verify", path, "--messages", code=1)["problems"]) == 2
+def test_verify_compares_messages_with_the_log(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("DELETE FROM drawn")
+    connection.commit()
+    connection.close()
+    assert len(document("verify", path, code=1)["problems"]) == 2
 
 
 def test_verify_finds_an_altered_entry(path: Path) -> None:
@@ -131,7 +130,7 @@ def test_verify_finds_an_altered_entry(path: Path) -> None:
 
 def test_verify_finds_a_roll_back_with_a_head_kept_elsewhere(path: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.sqlite"
-    copy.write_bytes(path.read_bytes())
+    shutil.copy(path, copy)
     with Ledger(path) as ledger:
         ledger.set_limit(CURATOR, Limit.rows_only(50))
         head = str(ledger.head())

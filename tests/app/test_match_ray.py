@@ -23,7 +23,7 @@ import job_world
 from job_world import World
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.soak,
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed"),
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are listed on Linux only"),
 ]

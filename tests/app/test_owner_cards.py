@@ -1,23 +1,18 @@
-"""Who asks, as a steward sees it: cards in the inbox and in a review, invitations in files, and a home put back."""
+"""Who asks, as a steward sees it: cards in the inbox and in a review, invitations in files, and a restored home."""
 
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from home_world import CONSUMER, Clock, Network, charged, introduce, make_owner, secret_of, signed_terms, terms
 from typer.testing import CliRunner, Result
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "homes"))
-
-from card_world import introduce, secret_of, signed_terms
-from node_world import charged, make_node, terms
-from owner_letters import Outside, seated
 
 from likeset.app import cli
 from likeset.errors import HomeRestored, LikesetError
-from likeset.homes.owner_node import OwnerNode, owner_run
+from likeset.homes.home import Home, utc_now
+from likeset.homes.owner import open_owner
 from likeset.protocol.terms import Terms
 
 RUN = terms(expires="2099-01-01")
@@ -25,8 +20,9 @@ CLINIC, CURATOR = (secret_of(name).card.fingerprint for name in ("new-clinic", "
 
 
 def run(node: Path, *words: object, code: int = 0) -> Result:
-    environment = {"COLUMNS": "200", "LIKESET_NODE": str(node)}
-    result = CliRunner().invoke(cli.app, ["owner", *map(str, words)], env=environment)
+    environment = {"COLUMNS": "200", "LIKESET_HOME": str(node)}
+    noun = [] if words[0] == "check" else ["owner"]
+    result = CliRunner().invoke(cli.app, [*noun, *map(str, words)], env=environment)
     assert result.exit_code == code, (result.output, result.exception)
     return result
 
@@ -44,7 +40,13 @@ def mistake(node: Path, *words: object) -> str:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Path:
-    return make_node(tmp_path)
+    return make_owner(tmp_path)
+
+
+def know(node: Path) -> None:
+    """Pin everybody of the run."""
+    with Home(node) as home:
+        introduce(home, RUN)
 
 
 def invitation(tmp_path: Path, asked: Terms = RUN) -> Path:
@@ -54,7 +56,7 @@ def invitation(tmp_path: Path, asked: Terms = RUN) -> Path:
 
 
 def test_who_is_not_pinned_is_shown_with_what_to_do_and_cannot_be_approved(node: Path, tmp_path: Path) -> None:
-    assert document(node, "inbox", "--add", invitation(tmp_path))["added"] == "abstains"
+    assert document(node, "inbox", "--add", invitation(tmp_path))["added"] == "invited"
     (listed,) = document(node, "inbox")["runs"]
     assert listed["status"] == "the consumer's card is not pinned"
     assert [(party["role"], party["name"], party["fingerprint"], party["state"]) for party in listed["parties"]] == [
@@ -74,7 +76,7 @@ def test_who_is_not_pinned_is_shown_with_what_to_do_and_cannot_be_approved(node:
 
 
 def test_who_is_pinned_is_shown_with_the_day_and_text_and_machine_say_the_same(node: Path, tmp_path: Path) -> None:
-    introduce(node, RUN)
+    know(node)
     run(node, "inbox", "--add", invitation(tmp_path))
     found = document(node, "review", RUN.run)
     shown = run(node, "review", RUN.run).stdout
@@ -107,7 +109,7 @@ def test_an_invitation_that_was_changed_is_not_added(node: Path, tmp_path: Path)
 
 
 def test_terms_are_tried_whether_signed_or_not(node: Path, tmp_path: Path) -> None:
-    introduce(node, RUN)
+    know(node)
     (tmp_path / "terms.json").write_text(RUN.to_json())
     for path in (invitation(tmp_path), tmp_path / "terms.json"):
         assert document(node, "policy", "test", path)["accepted"]
@@ -121,18 +123,18 @@ def test_a_run_that_does_not_invite_this_owner_has_no_price_here(node: Path, tmp
 
 
 def test_a_dry_run_needs_no_keys_and_approval_does(node: Path, tmp_path: Path) -> None:
-    introduce(node, RUN)
+    know(node)
     run(node, "inbox", "--add", invitation(tmp_path))
     (node / "card.secret").unlink()
     (node / "card").unlink()
     assert document(node, "dry-run", RUN.run)["rows"] == 12
-    assert "this node has no card" in document(node, "review", RUN.run)["reasons"][0]
+    assert "card make" in document(node, "review", RUN.run)["reasons"][0]
     assert not document(node, "approve", RUN.run, code=1)["approved"]
 
 
 @pytest.mark.parametrize("fault", ["open", "lost"])
 def test_nothing_is_approved_under_keys_that_cannot_sign(node: Path, tmp_path: Path, fault: str) -> None:
-    introduce(node, RUN)
+    know(node)
     run(node, "inbox", "--add", invitation(tmp_path))
     secret = node / "card.secret"
     if fault == "open":
@@ -153,7 +155,7 @@ def test_an_invitation_that_was_cut_off_is_to_be_sent_again(node: Path, tmp_path
 
 
 def test_where_nothing_is_to_be_listed_a_sentence_says_so(node: Path, tmp_path: Path) -> None:
-    introduce(node, RUN)
+    know(node)
     assert run(node, "inbox", "--all").stdout == "No run came yet.\n"
     assert run(node, "outbox").stdout == "Nothing has left.\n"
     run(node, "inbox", "--add", invitation(tmp_path))
@@ -165,41 +167,38 @@ def test_where_nothing_is_to_be_listed_a_sentence_says_so(node: Path, tmp_path: 
 
 def test_check_says_whose_cards_are_still_to_be_pinned(node: Path) -> None:
     def pinned() -> str:
-        (finding,) = (item for item in document(node, "check")["findings"] if item["what"] == "pinned cards")
-        return str(finding["words"])
+        (check,) = (item for item in document(node, "check")["checks"] if item["check"] == "pinned cards")
+        return str(check["detail"])
 
     assert pinned().startswith("no consumer and no curator yet, so no run can begin")
-    introduce(node, RUN)
+    know(node)
     assert pinned() == "1 as curator, 1 as consumer"
 
 
 @pytest.fixture
 def restored(tmp_path: Path) -> Path:
-    """A node that was put back from a copy, and met what it signed since."""
-    folder, outside = make_node(tmp_path), Outside(tmp_path / "outside", RUN)
-    with OwnerNode(folder) as opened:
-        acceptance = seated(opened, outside).acceptance()
-    shutil.copytree(folder, tmp_path / "copy")
-    with OwnerNode(folder) as opened:
-        side = owner_run(opened, outside.invitation)
-        assert side is not None
-        (answer,) = side.hear(outside.release(acceptance))
+    """A home that was restored from a backup, and then found a letter in its mailbox that it wrote since."""
+    folder, clock = tmp_path / "a", Clock(utc_now())
+    with Network(tmp_path, clock=clock) as network:
+        network.ask(RUN)
+        network.look(CONSUMER, "a")
+        network.owner().approve(RUN.run, RUN.digest, by="Ada")
+    shutil.copytree(folder, tmp_path / "backup")
+    with Network(tmp_path, made=True, clock=clock) as network:
+        network.look("a")  # posts what it signs
     shutil.rmtree(folder)
-    shutil.copytree(tmp_path / "copy", folder)
-    with OwnerNode(folder) as opened:
-        side = owner_run(opened, outside.invitation)
-        assert side is not None
-        with pytest.raises(HomeRestored):
-            side.hear(answer)
+    shutil.copytree(tmp_path / "backup", folder)
+    with Network(tmp_path, made=True, clock=clock) as network, pytest.raises(HomeRestored):
+        network.look("a")
     return folder
 
 
-def test_a_node_that_was_put_back_says_so_wherever_somebody_would_act(restored: Path, tmp_path: Path) -> None:
-    with OwnerNode(restored) as opened:
+def test_a_home_that_was_restored_says_so_wherever_somebody_would_act(restored: Path, tmp_path: Path) -> None:
+    with open_owner(restored) as opened:
         before = charged(opened)
     words = "this home was put back from an old copy"
-    findings = {finding["what"]: finding for finding in document(restored, "check", code=1)["findings"]}
-    assert (findings["home"]["ok"], words in findings["home"]["words"]) == (False, True)
+    checks = {check["check"]: check for check in document(restored, "check", code=1)["checks"]}
+    assert (checks["home"]["ok"], words in checks["home"]["detail"]) == (False, True)
     assert words in document(restored, "inbox", code=1)["stopped"]
     assert words in run(restored, "inbox", code=1).stderr
     assert words in document(restored, "review", RUN.run)["stopped"]
@@ -211,5 +210,5 @@ def test_a_node_that_was_put_back_says_so_wherever_somebody_would_act(restored: 
         ("withdraw", RUN.run),
     ):
         assert words in mistake(restored, *command)
-    with OwnerNode(restored) as opened:
+    with open_owner(restored) as opened:
         assert charged(opened) == before

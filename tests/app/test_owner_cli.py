@@ -1,34 +1,47 @@
 """``likeset owner`` as a steward and as a program would use it, from an empty directory to rows that left."""
 
+import hashlib
 import json
 import re
 import shlex
-import sys
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from home_world import (
+    CANARY,
+    SCHEMA,
+    Outside,
+    answer,
+    give_card,
+    introduce,
+    invite,
+    rows_text,
+    secret_of,
+    signed_terms,
+    signed_text,
+    terms,
+    write_policy,
+)
 from typer.testing import CliRunner, Result
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "homes"))
-
-from card_world import give_card, introduce, secret_of, signed_terms
-from node_world import CANARY, SCHEMA, call, hear, held, rows_text, terms, write_policy
-
 from likeset.app import cli
-from likeset.homes.owner_node import OwnerNode
+from likeset.errors import IllegalMessage
+from likeset.homes.home import RESERVE_BYTES, RESERVE_FILE, Home
+from likeset.homes.owner import Owner, open_owner
 from likeset.ledger.ledger import Ledger
 from likeset.protocol.terms import Terms
-from likeset.protocol.wire import encode
 from likeset.trust.cards import read_card
 
 FAR = {"expires": "2099-01-01"}
 
 
 def run(*arguments: object, code: int = 0, node: Path | None = None, width: int = 160) -> Result:
-    environment = {"COLUMNS": str(width), "LIKESET_NODE": None if node is None else str(node)}
-    result = CliRunner().invoke(cli.app, ["owner", *map(str, arguments)], env=environment)
+    environment = {"COLUMNS": str(width), "LIKESET_HOME": None if node is None else str(node)}
+    noun = [] if arguments[0] in ("init", "check") else ["owner"]
+    result = CliRunner().invoke(cli.app, [*noun, *map(str, arguments)], env=environment)
     assert result.exit_code == code, (result.output, result.exception)
     return result
 
@@ -53,15 +66,16 @@ def written(path: Path, asked: Terms) -> Path:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Path:
-    """A node with a policy and rows, made by commands."""
+    """A home with a policy and rows, made by commands."""
     folder = tmp_path / "a"
     (tmp_path / "rows.csv").write_text(rows_text(1))
     (tmp_path / "schema.yaml").write_text(SCHEMA)
-    run("init", folder, "--name", "a")
-    write_policy(folder, "a")
+    run("init", folder, "--name", "a", "--role", "owner")
+    write_policy(folder)
     run("data", "add", "patients", tmp_path / "rows.csv", "--schema", tmp_path / "schema.yaml", node=folder)
     give_card(folder, "a")
-    introduce(folder, terms())
+    with Home(folder) as home:
+        introduce(home, terms())
     return folder
 
 
@@ -88,15 +102,15 @@ def test_from_an_empty_directory_to_rows_that_left(node: Path, sent: Path, tmp_p
     assert (trial["exact"], trial["rows"], len(trial["shown"])) == (False, 12, 12)
     assert document("approve", "run-1", "--by", "Ada", node=node)["approved"]
     assert document("inbox", node=node)["runs"] == []
-    with OwnerNode(node) as opened:
-        summary, _ = held(terms(**FAR), {"a": opened}, tmp_path / "curator")
-    assert summary is not None
+    with open_owner(node) as opened:
+        outside, letters = answer(opened, terms(**FAR))
     left = document("outbox", "run-1", "--rows", "--save", tmp_path / "bytes", node=node)
-    (message,) = left["messages"]
-    assert (message["kind"], message["rows"], message["sent"]) == ("offer", 12, True)
-    assert message["acknowledged"] == "no"
+    (letter,) = left["letters"]
+    assert (letter["kind"], letter["rows"], letter["state"]) == ("offer", 12, "sent")
+    assert (letter["to"], letter["acknowledged"]) == ("curator", "no")
     (saved,) = (tmp_path / "bytes").iterdir()
-    assert saved.stat().st_size == message["bytes"]
+    assert hashlib.sha256(saved.read_bytes()).hexdigest() == letter["sha256"]
+    assert saved.read_bytes() == outside.read(letters[0]).data
     few = run("outbox", "run-1", "--rows", "--show", 5, node=node).stdout
     assert "the first 5; --show 12 shows all of them" in few
     assert "--show 12" not in run("outbox", "run-1", "--rows", "--show", 12, node=node).stdout
@@ -109,9 +123,9 @@ def test_from_an_empty_directory_to_rows_that_left(node: Path, sent: Path, tmp_p
     assert budget["for"]["charged"]
     assert document("audit", "verify", node=node)["ok"]
     assert document("withdraw", "run-1", node=node) == {"run": "run-1", "withdrawn": True}
-    assert document("inbox", "--all", node=node)["runs"][0]["status"] == "withdrawn"
-    with OwnerNode(node) as opened:
-        assert hear(opened, encode(call(terms(**FAR)))) == "abstains"
+    assert document("inbox", "--all", node=node)["runs"][0]["status"] == "closed: you withdrew"
+    with open_owner(node) as opened, pytest.raises(IllegalMessage):
+        opened.mail.hear(Outside(opened, terms(**FAR)).ask(2))
 
 
 def test_a_person_reads_tables_and_sentences(node: Path, sent: Path) -> None:
@@ -135,23 +149,63 @@ def test_a_person_reads_tables_and_sentences(node: Path, sent: Path) -> None:
     assert document("check", node=node)["state"] == "ready"
 
 
+def test_a_budget_of_no_epsilon_says_what_is_allowed(node: Path, sent: Path) -> None:
+    run("inbox", "--add", sent, node=node)
+    (line,) = re.findall("Budget toward other owners: (.*)", run("review", "run-1", node=node, width=300).stdout)
+    assert line.startswith("this run costs nothing: other owners learn nothing about your rows")
+    assert "only runs in which other owners learn nothing" in run("budget", node=node, width=300).output
+
+
+def test_a_steward_is_not_told_to_approve_a_closed_run(node: Path, sent: Path) -> None:
+    run("inbox", "--add", sent, node=node)
+    assert "likeset owner approve run-1" in run("review", "run-1", node=node).stdout
+    run("withdraw", "run-1", node=node)
+    assert "likeset owner approve" not in run("review", "run-1", node=node).stdout
+
+
+def test_on_a_full_disk_a_steward_reads_and_denies_and_learns_what_is_full(
+    node: Path, sent: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk has as much room as the reserve takes while it is there."""
+    run("inbox", "--add", sent, node=node)
+    reserve = node / RESERVE_FILE
+    with Home(node) as home:
+        home.keep_reserve()
+    size, room = reserve.stat().st_size, [RESERVE_BYTES - 1, 4096]
+    assert size == RESERVE_BYTES
+    usage = shutil.disk_usage(node)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=room[reserve.exists()]))
+    for words in (("inbox",), ("review", "run-1"), ("deny", "run-1", "--reason", "no")):
+        told = run(*words, node=node)
+        assert re.search(rf"the disk of {re.escape(str(node))} is full", " ".join(told.stderr.split()))
+        assert reserve.stat().st_size == size - 1, "set aside again, as large as the room"
+    assert document("inbox", "--all", node=node)["runs"][0]["status"] == "denied"
+
+
 def test_terms_that_cannot_be_added_are_told_with_the_reason(node: Path, sent: Path, tmp_path: Path) -> None:
     others = written(tmp_path / "others.invitation", terms(owners=("b", "c"), **FAR))
     shown = run("inbox", "--add", others, code=1, node=node).stdout
     assert "not added: " in shown
-    assert "do not invite a" in shown
+    assert "do not name this home's card" in shown
     told = document("inbox", "--add", others, code=1, node=node)
     assert (told["added"], told["runs"]) == (None, [])
-    assert "do not invite a" in told["reason"]
-    assert "added: this owner is waiting" in run("inbox", "--add", sent, node=node).stdout
-    assert "known already: this owner is waiting" in run("inbox", "--add", sent, node=node).stdout
+    assert "do not name this home's card" in told["reason"]
+    assert "added: waiting" in run("inbox", "--add", sent, node=node).stdout
+    assert "known already: waiting" in run("inbox", "--add", sent, node=node).stdout
+
+
+def run_as_of_an_older_likeset(opened: Owner, signed: bytes) -> None:
+    """Store terms that this version refuses."""
+    known = invite(opened, terms(**FAR, run="old"))
+    with opened.home.deciding() as t:
+        t.connection.execute("UPDATE runs SET signed = ? WHERE digest = ?", (signed, known.digest))
 
 
 def test_runs_that_cannot_be_read_are_listed_as_such(node: Path, sent: Path) -> None:
-    text = terms(**FAR).to_json().replace('"size":6', '"size":12000').replace('"run":"run-1"', '"run":"old"')
+    text = terms(**FAR, run="old").to_json().replace('"size":6', '"size":12000')
     text = text.replace('"protocol":"sealed"', '"protocol":"interactive"')
-    with OwnerNode(node) as opened:
-        opened.note("invited", "old", digest="ab" * 32, terms=text)
+    with open_owner(node) as opened:
+        run_as_of_an_older_likeset(opened, signed_text(text))
     for every in ([], ["--all"]):
         listed = document("inbox", "--add", sent, *every, node=node)["runs"]
         assert {one["run"]: one["status"] for one in listed} == {
@@ -159,7 +213,7 @@ def test_runs_that_cannot_be_read_are_listed_as_such(node: Path, sent: Path) -> 
             "old": "cannot be read here",
         }
     assert "cannot be read here" in run("inbox", node=node).stdout
-    assert "cannot be read here" in mistake("review", "old", node=node)
+    assert "size" in mistake("review", "old", node=node)
     assert document("audit", "verify", node=node)["ok"]
 
 
@@ -182,10 +236,11 @@ def test_terms_must_be_looked_at_before_they_are_approved_and_again_when_they_ch
 def test_what_the_policy_refuses_cannot_be_approved_and_exit_codes_say_so(node: Path, tmp_path: Path) -> None:
     asked = terms(consumer="stranger", purpose="fun \x1b[31m[red]x[/]", **FAR)
     path = written(tmp_path / "odd.invitation", asked)
-    introduce(node, asked)
+    with Home(node) as home:
+        introduce(home, asked)
     found = document("policy", "test", path, node=node, code=1)
     assert len(found["reasons"]) == 2
-    assert document("inbox", "--add", path, node=node)["added"] == "abstains"
+    assert document("inbox", "--add", path, node=node)["added"] == "invited"
     assert document("inbox", node=node)["runs"][0]["status"] == "owner.yaml refuses it"
     shown = run("review", "run-1", node=node).stdout
     assert "\x1b[31m" not in shown, "a stranger's words do nothing to the screen"
@@ -208,10 +263,10 @@ def test_a_dry_run_for_a_given_release_writes_all_rows(node: Path, sent: Path, t
 
 def test_check_finds_what_is_wrong_and_quotes_no_value(node: Path, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text(rows_text(1) + f"400,1.5,{CANARY}-2,no\n")
-    write_policy(node, "a", columns=["age"])
+    write_policy(node, columns=["age"])
     node.chmod(0o755)
     result = run("check", "--json", node=node, code=1)
-    words = {finding["words"] for finding in json.loads(result.stdout)["findings"] if not finding["ok"]}
+    words = {check["detail"] for check in json.loads(result.stdout)["checks"] if not check["ok"]}
     said = " | ".join(sorted(words))
     for expected in (
         "chmod 700",
@@ -224,20 +279,20 @@ def test_check_finds_what_is_wrong_and_quotes_no_value(node: Path, tmp_path: Pat
 
 
 def test_a_new_node_is_not_ready_and_nothing_is_overwritten(tmp_path: Path) -> None:
-    run("init", tmp_path / "b", "--name", "b")
+    run("init", tmp_path / "b", "--name", "b", "--role", "owner")
     assert (tmp_path / "b" / "key").stat().st_mode & 0o777 == 0o600
     checked = document("check", node=tmp_path / "b", code=1)
     assert (checked["ok"], checked["state"]) == (False, "not set up yet")
     (tmp_path / "b").chmod(0o755)
     assert document("check", node=tmp_path / "b", code=1)["state"] == "not ready"
-    assert "nothing is overwritten" in mistake("init", tmp_path / "b", "--name", "b")
-    assert "must be 1 to 128 letters" in mistake("init", tmp_path / "c", "--name", "two words")
+    assert "nothing is overwritten" in mistake("init", tmp_path / "b", "--name", "b", "--role", "owner")
+    assert "must be 1 to 128 letters" in mistake("init", tmp_path / "c", "--name", "two words", "--role", "owner")
     assert not (tmp_path / "c").exists()
 
 
 def test_bad_input_is_told_in_one_line(node: Path, tmp_path: Path) -> None:
     elsewhere = mistake("inbox", node=tmp_path)
-    assert all(remedy in elsewhere for remedy in ("--node DIR", "LIKESET_NODE", "likeset owner init"))
+    assert all(remedy in elsewhere for remedy in ("--home DIR", "LIKESET_HOME", "likeset init"))
     assert "is not known here" in mistake("review", "nosuch", node=node)
     assert "is not known here" in mistake("outbox", "nosuch", node=node)
     assert "is not known here" in mistake("withdraw", "nosuch", node=node)
@@ -246,7 +301,7 @@ def test_bad_input_is_told_in_one_line(node: Path, tmp_path: Path) -> None:
     assert "cannot be read" in mistake("policy", "test", tmp_path / "gone.json", node=node)
     (tmp_path / "t.yaml").write_text("digest: abc\nterms: " + terms(**FAR).to_json().replace('":', '": ') + "\n")
     assert "is not the digest of these terms" in mistake("policy", "test", tmp_path / "t.yaml", node=node)
-    write_policy(node, "a", columns="all")
+    write_policy(node, columns="all")
     assert "owner.yaml, line" in mistake("inbox", node=node)
 
 
@@ -264,14 +319,20 @@ def test_the_fourth_run_is_refused_with_the_same_words_in_every_place(node: Path
         run("inbox", "--add", path, node=node)
         run("review", f"run-{number}", node=node)
         run("approve", f"run-{number}", node=node)
-    with OwnerNode(node) as opened:
-        answers = [hear(opened, encode(call(terms(run=f"run-{number}", **FAR)))) for number in (1, 2, 3, 4)]
-        assert [isinstance(answer, list) for answer in answers] == [True, True, True, False]
-        enforced = opened.ledger.entries()[-1].document()["reason"]
+    with open_owner(node) as opened:
+        outsides = []
+        for number in (1, 2, 3, 4):
+            agreed = terms(run=f"run-{number}", **FAR)
+            assert opened.mail.consider(opened.latest(agreed.run)).state == "accepted"
+            outsides.append(Outside(opened, agreed))
+        for outside in outsides[:3]:
+            assert opened.mail.hear(outside.release())
+        with pytest.raises(IllegalMessage) as enforced:
+            opened.mail.hear(outsides[3].release())
     tested = document("policy", "test", tmp_path / "4.invitation", node=node, code=1)["reasons"]
     reviewed = document("review", "run-4", node=node)["reasons"]
     assert tested == reviewed == ["rows over all runs: 36 of 36 are disclosed already, and this run may disclose 12"]
-    assert enforced == f"IllegalMessage: {tested[0]}"
+    assert str(enforced.value) == tested[0]
 
 
 LOOKS = {
@@ -289,15 +350,15 @@ def test_whoever_only_looks_changes_neither_log_nor_ledger(node: Path, sent: Pat
     """Also where owner.yaml was changed since something was last decided by it: that is not in the log yet."""
 
     def head() -> str:
-        with Ledger(node / "ledger.sqlite", read_only=True) as ledger:
+        with Ledger(node / "home.sqlite", read_only=True) as ledger:
             return str(ledger.head())
 
     run("inbox", "--add", sent, node=node)
     run("review", "run-1", node=node)
     run("approve", "run-1", node=node)
-    with OwnerNode(node) as opened:
-        assert isinstance(hear(opened, encode(call(terms(**FAR)))), list)
-    write_policy(node, "a", total={"epsilon": 1, "delta": 1e-6, "rows": 100, "relation": "replace-one"})
+    with open_owner(node) as opened:
+        answer(opened, terms(**FAR))
+    write_policy(node, total={"epsilon": 1, "delta": 1e-6, "rows": 100, "relation": "replace-one"})
     before = head()
     run(*(sent if word == "TERMS" else word for word in words), node=node)
     assert head() == before
@@ -309,17 +370,17 @@ def test_whoever_only_looks_changes_neither_log_nor_ledger(node: Path, sent: Pat
 
 def test_a_changed_policy_counts_when_something_is_decided_by_it(node: Path, sent: Path) -> None:
     def policies() -> int:
-        with Ledger(node / "ledger.sqlite", read_only=True) as ledger:
+        with Ledger(node / "home.sqlite", read_only=True) as ledger:
             return sum(entry.kind == "policy" for entry in ledger.entries())
 
     run("inbox", "--add", sent, node=node)
     before = policies()
-    write_policy(node, "a", total={"epsilon": 0, "delta": 1e-5, "rows": 11, "relation": "replace-one"})
+    write_policy(node, total={"epsilon": 0, "delta": 1e-5, "rows": 11, "relation": "replace-one"})
     run("review", "run-1", node=node)
     assert policies() == before
     assert "rows over all runs" in document("approve", "run-1", node=node, code=1)["reasons"][0]
     assert policies() == before + 1
-    with Ledger(node / "ledger.sqlite") as ledger:
+    with Ledger(node / "home.sqlite") as ledger:
         assert {account.limit.rows for account in ledger.accounts()} == {0, 11}
 
 
@@ -353,20 +414,18 @@ def test_a_steward_can_follow_the_page_word_by_word(tmp_path: Path, monkeypatch:
         assert program == "likeset"
         if words[0] == "card":
             told = read_card(tmp_path / words[2]).fingerprint  # by telephone
-            result = CliRunner().invoke(cli.app, [*words, "--fingerprint", told], env={"LIKESET_NODE": str(node)})
-            assert result.exit_code == 0, result.output
-            continue
-        assert words[0] == "owner"
-        run(*words[1:], node=node)
-        done.append(words[1])
-        if words[1] == "init":
+            words += ["--fingerprint", told]
+        result = CliRunner().invoke(cli.app, words, env={"LIKESET_HOME": str(node)})
+        assert result.exit_code == 0, (line, result.output, result.exception)
+        command = words[1] if words[0] == "owner" else words[0]
+        done.append(command)
+        if command == "init":
             give_card(node, "st-mary")
             (node / "owner.yaml").write_text(policy)
-        if words[1] == "check":
-            with OwnerNode(node) as opened:
-                assert opened.take_invitation(signed_terms(asked)) == "waiting"
-                assert opened.take_invitation(signed_terms(asked.with_changes(run="billing-2026"))) == "waiting"
-        if words[1] == "approve":
-            with OwnerNode(node) as opened:
-                assert isinstance(hear(opened, encode(call(asked, "st-mary"))), list)
+        with open_owner(node) as opened:
+            if command == "check":
+                for coming in (asked, asked.with_changes(run="billing-2026")):
+                    assert invite(opened, coming).state == "waiting"
+            if command == "approve":
+                answer(opened, asked)
     assert {"review", "dry-run", "approve", "deny", "outbox", "budget", "audit", "withdraw"} <= set(done)

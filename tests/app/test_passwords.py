@@ -1,23 +1,19 @@
 """A password in the address of a table: in no line that a command prints, and in no file but the owner's own."""
 
 import json
-import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
+from home_world import introduce, make_owner, signed_terms, terms
 from typer.testing import CliRunner
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "homes"))
-
-import card_world
-import node_world
 
 from job_world import World, arguments
 from likeset.app import cli
 from likeset.homes.data import Registry
+from likeset.homes.home import Home
 from likeset.run.job import Job
 from likeset.tables import databases
 from likeset.tables.sources import Source, open_source
@@ -75,23 +71,24 @@ def test_a_whole_run_keeps_it_to_itself(tmp_path: Path, form: Callable[[str], st
 
 @pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_a_node_keeps_it_in_one_file_of_its_own(tmp_path: Path, form: Callable[[str], str]) -> None:
-    folder = node_world.make_node(tmp_path)
+def test_a_home_keeps_it_in_one_file_of_its_own(tmp_path: Path, form: Callable[[str], str]) -> None:
+    folder = make_owner(tmp_path)
     schema = tmp_path / "schema.yaml"
-    asked = node_world.terms(expires="2099-01-01")
-    (tmp_path / "run-1.invitation").write_bytes(card_world.signed_terms(asked))
-    card_world.introduce(folder, asked)
+    asked = terms(expires="2099-01-01")
+    (tmp_path / "run-1.invitation").write_bytes(signed_terms(asked))
+    with Home(folder) as home:
+        introduce(home, asked)
     (tmp_path / "mapping.yaml").write_text('likeset: mapping\nversion: 1\ncolumns:\n  age: "1"\n')
     mapped = ("--mapping", tmp_path / "mapping.yaml")
 
     def command(*words: object) -> str:
-        return said("owner", *words, "--node", folder)
+        return said("owner", *words, "--home", folder)
 
     outputs = [
         command("data", "add", "x", form("patients"), "--schema", schema, *mapped),
         command("data", "add", "x", form(str(tmp_path / "missing.csv")), "--schema", schema),
         command("data", "add", "theirs", form(str(tmp_path / "a.csv")), "--schema", schema, "--json"),
-        command("check"),
+        said("check", "--home", folder),
         command("inbox", "--add", tmp_path / "run-1.invitation"),
         command("review", "run-1"),
         command("dry-run", "run-1", "--data", "theirs"),

@@ -142,14 +142,16 @@ class TestWhatThePageSays:
         assert draw_picks(comparison | {"curve": []}) is None
         assert view({"comparison": comparison | {"curve": []}})["comparison"].rows
 
+    @pytest.mark.usefixtures("without_figures")
     def test_labels_are_counted_or_drawn(self) -> None:
-        labels = {"column": "ill", "values": ["yes", "no"], "rows": [60, 30], "others": {"count": 2, "rows": 10}}
-        table = view(pictures={"labels": labels})["labels"]["table"]
-        assert text_of(table, "label") == ["yes", "no", "2 other labels"]
-        assert text_of(table, "share of the rows") == ["60%", "30%", "10%"]
-        numbers = {"column": "cost", "edges": [0.0, 10.0, 20.0], "rows": [3, 4]}
-        assert view(pictures={"labels": numbers})["labels"]["image"].alt == "Labels from 0 to 20."
-        assert view(pictures={"labels": None})["labels"] is None
+        def labels(**known: Any) -> Any:
+            return view(pictures=sample_pictures() | {"labels": known or None})["labels"]
+
+        counted = labels(column="ill", values=["yes", "no"], rows=[60, 30], others={"count": 2, "rows": 10})["table"]
+        assert text_of(counted, "label") == ["yes", "no", "2 other labels"]
+        assert text_of(counted, "share of the rows") == ["60%", "30%", "10%"]
+        assert labels(column="cost", edges=[0.0, 10.0, 20.0], rows=[3, 4])["image"].alt == "Labels from 0 to 20."
+        assert labels() is None
 
     @pytest.mark.parametrize("owner", [None, OWNERS[0]])
     def test_simulated_noise_is_said_on_top(self, owner: str | None) -> None:
@@ -163,19 +165,16 @@ class TestWhatThePageSays:
 
 class TestFigures:
     def marginal(self, **changed: Any) -> dict[str, Any]:
-        shares = [0.2, 0.2, 0.1, 0.1, 0.1, 0.05, 0.05, 0.05, 0.05]
-        values = [f"diagnosis code {place:02d}" for place in range(9)]
-        known = {"column": "d", "kind": "category", "edges": None, "values": values, "pool": None}
-        return known | {"target": shares, "summary": shares} | changed
+        values = [f"diagnosis code {place:02d}" for place in range(6)]
+        shares = {"target": [0.1] * 6, "summary": [0.1] * 6, "others": {"count": 3, "target": 0.4, "summary": 0.4}}
+        known = {"column": "d", "kind": "category", "edges": None, "values": values, "missing": None}
+        return known | shares | changed
 
-    def test_long_values_stay_distinguishable(self) -> None:
-        assert all(f"…e {place:02d}" in drawn(self.marginal()) for place in range(5))
-
-    def test_values_that_are_not_drawn_are_counted(self) -> None:
-        """Five of nine are drawn, and three more were never among the nine."""
-        assert "4 others" in drawn(self.marginal())
-        assert "7 others" in drawn(self.marginal(others={"count": 3, "target": 0.1, "summary": 0.0}))
-        few = self.marginal(values=list("abcdef"), target=[0.2] * 6, summary=[0.2] * 6)
+    def test_long_values_stay_distinguishable_and_others_are_counted(self) -> None:
+        words = drawn(self.marginal())
+        assert all(f"…e {place:02d}" in words for place in range(6))
+        assert "3 others" in words
+        few = self.marginal(others={"count": 0, "target": 0.0, "summary": 0.0})
         assert "others" not in drawn(few)
 
     def test_missing_values_are_shown(self) -> None:
@@ -194,15 +193,15 @@ class TestFigures:
         assert "1982" in drawn(self.marginal(**years, column="birth_year"))
         assert "1,982" in drawn(self.marginal(**years, column="steps"))
 
-    def test_figures_without_data_are_left_out(self) -> None:
+    @pytest.mark.usefixtures("without_figures")
+    def test_offers_that_nobody_here_saw_are_left_out(self) -> None:
         pictures = sample_pictures()
         pictures["projection"]["pool"] = None
         for one in pictures["marginals"]:
-            one["pool"] = one["difference_before"] = None
+            one["difference_before"] = None
         looks = view(pictures=pictures)["looks"]
         assert not looks["pool"]
         assert not looks["before"]
-        assert view(pictures={"projection": None, "marginals": [], "images": None})["looks"] is None
 
 
 class TestPages:
@@ -246,9 +245,10 @@ class TestPages:
         result["warnings"] = [warning(HOSTILE)]
         result["target"]["name"] = HOSTILE
         result["comparison"]["lines"].append(line(HOSTILE, 0.03, HOSTILE))
-        result["guarantees"].append(guarantee(HOSTILE, HOSTILE, 1.0, HOSTILE, HOSTILE))
+        result["guarantees"].append(guarantee("owners", HOSTILE, 1.0, HOSTILE, HOSTILE))
         result["guarantees"].append(guarantee("owners", owners[0], 1.0, "proven", HOSTILE, coalition=[HOSTILE]))
-        result["terms"] = {"digest": HOSTILE, "summary": {HOSTILE: HOSTILE, "purpose": [HOSTILE, {HOSTILE: HOSTILE}]}}
+        result["terms"]["digest"] = HOSTILE
+        result["terms"]["summary"] |= {HOSTILE: HOSTILE, "purpose": HOSTILE}
         result["owners"][0] |= {"problem": HOSTILE, "table": HOSTILE}
         result["budget"] = {"in_words": HOSTILE}
         pictures = sample_pictures(["sex", HOSTILE])

@@ -1,9 +1,15 @@
-"""``likeset run`` as a user types it; the other parties look into the mailbox in this process."""
+"""``likeset run``, ``sync`` and ``up`` as people type them; the other parties look in this process."""
 
 import json
 import math
+import os
 import re
+import shutil
+import signal
+import subprocess
 import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,54 +17,69 @@ import pytest
 from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "transports" / "mailbox"))
 
+from between_world import Market
 from console_world import ADDRESS, signed_in_at
-from node_world import rows_text
-from remote_world import hold, make_world, write_job
+from home_world import CONSUMER, Clock, rows_text
+from mail_servers import mail_environment, ssh_server
 
 from likeset.app.cli import app
-from likeset.app.console.consumer import consumer_site
+from likeset.app.console.home import home_site
 from likeset.app.console.server import application
-from likeset.errors import (
-    BadDocument,
-    BudgetExceeded,
-    InvalidArgument,
-)
-from likeset.homes.consumer_home import ConsumerHome
-from likeset.homes.curator_home import CuratorHome
+from likeset.errors import BadDocument, BudgetExceeded, InvalidArgument
+from likeset.homes.curator import Curator
 from likeset.homes.mail import Invitation
-from likeset.ledger.ledger import Ledger
 from likeset.protocol.terms import Terms
 
 pytestmark = pytest.mark.usefixtures("without_figures")
 
 
 class World:
-    """A consumer at a keyboard."""
+    """A consumer at a keyboard, two owners whose policies decide, a curator, and a folder between them."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        make_world(folder)
-        monkeypatch.setenv("LIKESET_HOME", str(folder / "home"))
+        self.market = Market(folder, clock=Clock(datetime.now(UTC)))
+        self.mailbox, self.home = folder / "mailbox", folder / CONSUMER
+        self.job = self.market.write_job()
 
-    def say(self, *words: object, code: int = 0) -> Any:
-        result = CliRunner().invoke(app, ["run", *map(str, words), "--json"])
+    def write_job(self, **changes: Any) -> Path:
+        return self.market.write_job(**changes)
+
+    def call(self, *words: object, code: int = 0) -> str:
+        result = CliRunner().invoke(app, [str(word) for word in words])
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         assert result.exit_code == code, result.output
-        return json.loads(result.stdout)
+        return result.stdout
+
+    def say(self, *words: object, code: int = 0) -> Any:
+        at = () if words[0] == "plan" else ("--home", self.home)
+        return json.loads(self.call("run", *words, *at, "--json", code=code))
 
     def shown(self, *words: object) -> str:
-        result = CliRunner().invoke(app, ["run", *map(str, words)])
-        assert result.exit_code == 0, result.output
-        return result.stdout
+        return self.call("run", *words, *(() if words[0] == "plan" else ("--home", self.home)))
+
+    def sync(self, name: str, *words: object, code: int = 0) -> Any:
+        return json.loads(self.call("sync", "--home", self.folder / name, *words, "--json", code=code))
+
+    def all_look(self) -> None:
+        for name in ("curator", "a", "b"):
+            self.sync(name)
 
     def held(self, job: Path) -> Any:
         """Started, and carried to its end."""
-        (self.folder / "mailbox").mkdir(exist_ok=True)
-        told = self.say("start", job, "--mailbox", self.folder / "mailbox")
-        hold(self.folder)
+        told = self.say("start", job)
+        self.market.hold(self.market.consumer.run(told["run"]))
         return told
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    with made.market:
+        yield made
 
 
 def _terms(invited: dict[str, Any]) -> Terms:
@@ -66,13 +87,8 @@ def _terms(invited: dict[str, Any]) -> Terms:
     return Invitation.read(Path(invited["invitation"]).read_bytes()).terms
 
 
-@pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    return World(tmp_path, monkeypatch)
-
-
 def test_a_run_from_invitation_to_shares(world: World) -> None:
-    job = world.folder / "job.yaml"
+    job = world.job
     assert world.say("plan", job)["rows_per_owner"] == 12
     invited = world.say("invite", job, "--days", 3)
     assert _terms(invited).expires == invited["expires"]
@@ -92,11 +108,11 @@ def test_a_run_from_invitation_to_shares(world: World) -> None:
 
 def test_every_screen_shows_one_price_and_one_share(world: World) -> None:
     """The width of the release's kernel is chosen privately: 15% of rho. The release alone costs 7.26 of the 8."""
-    job, home = world.folder / "job.yaml", ConsumerHome(world.folder / "home")
+    job = world.job
 
     def told() -> list[str]:
-        site = consumer_site(home)
-        console = signed_in_at(application(site, ADDRESS), site).get("/run?name=run-1").words
+        site = home_site(world.market.consumer.home)
+        console = signed_in_at(application(site, ADDRESS), site).get("/runs/run?name=run-1").words
         return re.findall(r"epsilon = (\S+) ", console) + re.findall(r"becomes correct at most (\S+)%", console)
 
     planned = world.say("plan", job)["guarantees"]
@@ -108,32 +124,68 @@ def test_every_screen_shows_one_price_and_one_share(world: World) -> None:
     assert planned == result["guarantees"]
     assert about_target["epsilon"] == pytest.approx(8.0, rel=1e-5)
     assert {one["what"]: round(one["epsilon"], 2) for one in about_target["parts"]}["release"] == 7.26
-    with Ledger(home.ledger) as ledger:
-        (account,) = [one for one in ledger.accounts() if one.view.observer == "owners"]
+    (account,) = [one for one in world.market.consumer.home.database.accounts() if one.view.observer == "owners"]
     assert account.epsilon == pytest.approx(8.0, rel=1e-5)
     percent = f"{math.ceil(1000 * about_target['guess']) / 10:g}"
     shown = [world.shown("plan", job), world.shown("report", "run-1")]
-    page = (home.known("run-1").result / "report.html").read_text()
+    page = (world.market.consumer.folder("run-1").result / "report.html").read_text()
     assert before == told() == ["8", percent]
-    for text in (*shown, page):
+    for text in shown:
         assert f"at most {percent}% of the time (epsilon 8, delta 1e-05)" in " ".join(text.split())
+    assert f"at most {percent}% of the time" in page
+    assert "epsilon = 8" in page
     shares = {one["name"]: one["share"] for one in world.say("shares", "run-1")["owners"]}
     assert shares == result["shares"] == {one["name"]: one["share"] for one in result["owners"]}
 
 
+def test_of_an_owner_that_withdrew_every_screen_says_that_it_sent_nothing_and_is_owed_nothing(world: World) -> None:
+    world.say("start", world.write_job(price_per_row=2.5, currency="EUR"))
+    world.all_look()
+    world.sync(CONSUMER)  # writes the first letters
+    world.market.owner("b").withdraw("run-1", by="Ada")
+    world.market.hold(world.market.consumer.run("run-1"))
+    assert world.say("watch", "run-1")["parties"]["b"] == "accepted, and sent no rows"
+    assert "done  curator: takes part, a: takes part, b: accepted, and sent no rows" in world.shown("watch", "run-1")
+    shares = world.say("shares", "run-1")
+    paid = {one["name"]: (one["payment"], one["payment_at_most"]) for one in shares["owners"]}
+    assert paid == {"a": (None, 30.0), "b": (0.0, 0.0)}
+    assert shares["owed"] == "You owe 30.00 EUR in all: 2.5 EUR for each of 12 rows offered."
+    result = world.say("report", "run-1")
+    assert {one["name"]: one["disclosed"] for one in result["owners"]} == {"a": None, "b": 0}
+    assert any("b did not take part (accepted, and sent no rows)" in one["text"] for one in result["warnings"])
+    assert shares["owed"] in Path(result["report"]).read_text()
+
+
+def test_a_done_run_is_listed_as_done_before_anybody_asks_for_its_result(world: World) -> None:
+    world.held(world.job)
+    (listed,) = world.say("list")["runs"]
+    assert (listed["state"], listed["result"]) == ("done", True)
+
+
+def test_the_plan_reads_the_ledger_that_a_start_charges(world: World) -> None:
+    world.held(world.job)
+    at_home = ("run", "plan", world.write_job(run="run-2"), "--home", world.home, "--json")
+    with pytest.raises(BudgetExceeded, match="8 of 8 already spent"):
+        world.call(*at_home)
+    world.call("ledger", "limit", world.home / "home.sqlite", "--of", CONSUMER, "--epsilon", "20")
+    (account,) = [one for one in json.loads(world.call(*at_home))["budget"]["accounts"] if one["unit"] == "epsilon"]
+    assert (account["about"], account["limit"]) == (CONSUMER, 20.0)
+    assert account["spent"] == pytest.approx(8.0, rel=1e-5)
+
+
 def test_a_second_run_beyond_the_limit_of_the_first_says_where_that_stands(world: World) -> None:
-    world.say("invite", world.folder / "job.yaml")
-    world.held(world.folder / "job.yaml")
+    world.say("invite", world.job)
+    world.held(world.job)
     with pytest.raises(BudgetExceeded) as refused:
-        world.say("invite", write_job(world.folder, run="run-2"))
+        world.say("invite", world.write_job(run="run-2"))
     look, change = refused.value.__notes__
-    assert look == f"look at it with: likeset ledger show {world.folder / 'home' / 'ledger.sqlite'}"
+    assert look == f"look at it with: likeset ledger show {world.home / 'home.sqlite'}"
     assert "likeset ledger limit" in change
 
 
 def test_people_read_tables(world: World) -> None:
-    assert "What will travel" in world.shown("plan", world.folder / "job.yaml")
-    world.held(world.folder / "job.yaml")
+    assert "What will travel" in world.shown("plan", world.job)
+    world.held(world.job)
     assert "likeset run report" in world.shown("watch", "run-1")
     shown = world.shown("report", "run-1")
     assert "unknown" in shown  # nobody told how many rows an owner has
@@ -142,8 +194,8 @@ def test_people_read_tables(world: World) -> None:
 
 
 def test_people_see_whom_they_invite_by_which_card(world: World) -> None:
-    told = world.shown("invite", world.folder / "job.yaml")
-    cards = world.say("invite", world.folder / "job.yaml")["cards"]
+    told = world.shown("invite", world.job)
+    cards = world.say("invite", world.job)["cards"]
     for name in ("a", "b", "curator"):
         assert f"{name.ljust(len('new-clinic'))}  {cards[name]}\n" in told
     assert f"only if they have pinned your card: {cards['new-clinic']}" in told
@@ -151,17 +203,17 @@ def test_people_see_whom_they_invite_by_which_card(world: World) -> None:
 
 
 def test_a_home_without_keys_is_told_before_anything_is_sent(world: World) -> None:
-    world.held(world.folder / "job.yaml")
+    world.held(world.job)
     world.say("report", "run-1")
-    (world.folder / "home" / "card.secret").unlink()
+    (world.home / "card.secret").unlink()
     with pytest.raises(BadDocument, match="there are no keys in this home"):
-        world.held(write_job(world.folder, run="run-2"))
+        world.held(world.write_job(run="run-2"))
     assert world.say("report", "run-1")["rows_selected"] == 6  # to look needs no keys
     assert world.say("list")["runs"][0]["invitation"].endswith("run-1.invitation")
 
 
 def test_wishes_for_the_selection_are_told_to_the_consumer_and_not_in_the_terms(world: World) -> None:
-    job = write_job(world.folder, gamma=0.625, weights=True)
+    job = world.write_job(gamma=0.625, weights=True)
     (note,) = world.say("plan", job)["between_organisations"]
     words = "the curator hears, with your rows, how to select: gamma = 0.625, weights = True; no owner does"
     assert note == {"kind": "selection-is-told", "owner": None, "text": words}
@@ -175,12 +227,14 @@ def test_wishes_for_the_selection_are_told_to_the_consumer_and_not_in_the_terms(
 
 def test_a_curator_is_given_public_rows_and_a_run_says_which_it_needs(world: World) -> None:
     (world.folder / "public.csv").write_text(rows_text(3, count=5))
-    job = write_job(world.folder, protocol="interactive", seed_rows="public.csv")
+    job = world.write_job(protocol="interactive", seed_rows="public.csv")
     note, _ = world.say("plan", job)["between_organisations"]
     assert "the curator must have the same public seed rows" in note["text"]
     terms = _terms(world.say("invite", job))
     assert terms.seed_rows == 5
-    CuratorHome(world.folder / "curator").add_seed_rows(str(world.folder / "public.csv"))
+    part = world.market.sync("curator").mail.parts["curator"]
+    assert isinstance(part, Curator)
+    part.add_seed_rows(str(world.folder / "public.csv"))
     world.held(job)
     assert world.say("report", "run-1")["rows_selected"] == 6
 
@@ -191,7 +245,7 @@ def test_what_cannot_be_carried_is_said_by_the_plan(world: World) -> None:
         ({"purpose": "x" * 501}, "at most 500 characters"),
         ({"protocol": "interactive", "size": 10_001}, "more than anybody can mean"),
     ):
-        result = CliRunner().invoke(app, ["run", "plan", str(write_job(world.folder, **changes))])
+        result = CliRunner().invoke(app, ["run", "plan", str(world.write_job(**changes))])
         assert isinstance(result.exception, InvalidArgument)
         assert reason in str(result.exception)
 
@@ -199,14 +253,14 @@ def test_what_cannot_be_carried_is_said_by_the_plan(world: World) -> None:
 def test_offers_that_a_curator_would_not_take_are_said_by_the_plan(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job, many = world.folder / "job.yaml", {"protocol": "interactive", "size": 40}
+    job, many = world.job, {"protocol": "interactive", "size": 40}
     offer = world.say("plan", job)["sent_bytes_per_owner_at_most"]
     monkeypatch.setattr("likeset.run.runs.LARGEST_LETTER", offer)
     assert world.say("plan", job)["between_organisations"] == []
-    assert world.say("plan", write_job(world.folder, **many))["sent_bytes_per_owner_at_most"] > offer
+    assert world.say("plan", world.write_job(**many))["sent_bytes_per_owner_at_most"] > offer
     assert [note["kind"] for note in world.say("plan", job)["between_organisations"]] == ["rounds-are-looks"]
     monkeypatch.setattr("likeset.run.runs.LARGEST_LETTER", offer - 1)
-    (note,) = world.say("plan", write_job(world.folder))["between_organisations"]
+    (note,) = world.say("plan", world.write_job())["between_organisations"]
     assert note["kind"] == "large-offer"
     assert "lower size or offer_factor" in note["text"]
     assert "lower size or offer_factor" in " ".join(world.shown("plan", job).split())
@@ -219,9 +273,215 @@ def test_a_run_that_nobody_knows_is_named(world: World, command: str) -> None:
 
 
 def test_a_run_that_was_not_started_cannot_be_followed(world: World) -> None:
-    world.say("invite", write_job(world.folder))
+    world.say("invite", world.write_job())
     for command in ("watch", "cancel"):
         with pytest.raises(InvalidArgument, match="was not started yet"):
             world.say(command, "run-1")
     with pytest.raises(InvalidArgument, match="has no summary yet"):
         world.say("report", "run-1")
+
+
+def test_a_run_goes_from_the_terms_to_the_result_by_looks_alone(world: World) -> None:
+    started = world.say("start", world.job, "--decide-within", 3)
+    assert started["parties"] == dict.fromkeys(("curator", "a", "b"), "has not got the terms")
+    assert (started["sent"], started["began"], started["troubles"]) == (3, False, [])
+    world.all_look()
+    world.sync(CONSUMER)
+    progress = world.say("watch", "run-1", "--once")
+    assert progress["parties"] == dict.fromkeys(("curator", "a", "b"), "takes part")
+    assert progress["began"]
+    assert world.say("collect", "run-1", code=1)["result"] is None
+    for _ in range(2):
+        world.all_look()
+    world.sync("curator")
+    done = world.say("watch", "run-1")
+    assert (done["ended"], done["cancelled"]) == ("done", False)
+    collected = world.say("collect", "run-1")
+    assert collected["result"]["rows_selected"] == 6
+    assert collected["result"]["warnings"] == []
+    (listed,) = world.say("list")["runs"]
+    assert (listed["mailbox"], listed["result"], listed["state"]) == (world.mailbox.as_uri(), True, "done")
+    with pytest.raises(InvalidArgument, match="there is nothing to cancel"):
+        world.say("cancel", "run-1")
+
+
+def test_people_read_who_has_the_terms_what_is_waited_for_and_until_when(world: World) -> None:
+    told = world.call("run", "start", world.job, "--home", world.home)
+    assert "a: has not got the terms" in told
+    assert "begins when all have answered, or at " in told
+    assert "the terms end on " in told
+    assert f"likeset run watch run-1 --home {world.home}" in told
+    watched = world.call("run", "watch", "run-1", "--once", "--home", world.home)
+    assert f"Next: likeset run watch run-1 --home {world.home}" in watched
+
+
+def test_a_cancelled_run_is_taken_back_and_stays_cancelled(world: World) -> None:
+    world.say("start", world.job)
+    assert any(path.is_file() for path in world.mailbox.rglob("*"))
+    assert world.say("cancel", "run-1") == {"run": "run-1", "cancelled": True, "troubles": []}
+    assert not any(path.is_file() for path in world.mailbox.rglob("*"))
+    world.sync(CONSUMER)
+    assert not any(path.is_file() for path in world.mailbox.rglob("*"))
+    assert world.say("watch", "run-1", code=1)["cancelled"]
+    with pytest.raises(InvalidArgument, match="was cancelled; give the job another name"):
+        world.say("start", world.job)
+
+
+def test_a_run_travels_by_one_mailbox(world: World) -> None:
+    world.say("start", world.job)
+    with pytest.raises(InvalidArgument, match="travels by another mailbox already"):
+        world.say("start", world.job, "--mailbox", world.folder / "other")
+
+
+def test_a_mailbox_that_is_gone_is_said_in_one_line_and_tried_again(world: World) -> None:
+    world.say("start", world.job)
+    aside = world.folder / "aside"
+    world.mailbox.rename(aside)
+    look = world.sync("a", code=1)
+    assert (look["taken"], len(look["troubles"])) == (0, 1)
+    assert look["troubles"][0].startswith(f"mailbox {world.mailbox.as_uri()}: ")
+    aside.rename(world.mailbox)
+    assert world.sync("a")["taken"] == 1
+
+
+def test_of_a_mailbox_that_is_gone_it_is_not_said_that_nothing_is_new(world: World) -> None:
+    sync = ("sync", "--home", world.folder / "a")
+    assert world.call(*sync) == "nothing new\n"
+    world.mailbox.rmdir()
+    assert world.call(*sync, code=1) == "", "the trouble is on standard error"
+
+
+def test_a_home_without_pins_says_so(tmp_path: Path) -> None:
+    CliRunner().invoke(app, ["init", str(tmp_path / "x"), "--name=x", "--role=owner", f"--mailbox={tmp_path.as_uri()}"])
+    told = CliRunner().invoke(app, ["sync", "--home", str(tmp_path / "x")]).stdout
+    assert "no card is pinned here" in told
+
+
+def test_terms_that_could_not_be_posted_are_kept_and_posted_by_the_next_look(world: World) -> None:
+    shutil.rmtree(world.mailbox)
+    assert world.say("start", world.job, code=1)["troubles"]
+    world.mailbox.mkdir()
+    assert world.sync(CONSUMER)["sent"] == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (("--mailbox", "sftp://user:hunter2@host/x"), r"--mailbox.*contains a password"),
+        (("--mailbox", "ftp://host/x"), "ftp:// is not known"),
+    ],
+)
+def test_an_address_that_cannot_be_used_says_what_to_do(world: World, words: tuple[str, ...], match: str) -> None:
+    with pytest.raises(InvalidArgument, match=match) as refused:
+        world.call("sync", "--home", world.folder / "a", *words)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_password_in_the_settings_is_refused_with_file_line_and_field(world: World) -> None:
+    settings = world.folder / "a" / "home.yaml"
+    text = re.sub("mailboxes: .*", "mailboxes: ['sftp://user:hunter2@host/x']", settings.read_text())
+    settings.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"home.yaml.*mailboxes.*contains a password") as refused:
+        world.call("sync", "--home", world.folder / "a")
+    assert "hunter2" not in str(refused.value)
+    settings.write_text(re.sub("mailboxes: .*", "mailboxes: []", text), encoding="utf-8")
+    with pytest.raises(InvalidArgument, match=r"no mailbox is named: .* mailboxes: in home.yaml"):
+        world.call("sync", "--home", world.folder / "a")
+
+
+@pytest.mark.slow
+def test_a_file_name_that_is_not_utf8_on_a_server_ends_no_loop(world: World, tmp_path: Path) -> None:
+    """Whoever puts one into its own folder would otherwise stop every peer, at each start."""
+    (tmp_path / "ssh").mkdir()
+    with ssh_server(tmp_path / "ssh") as server, mail_environment(server):
+        world.say("start", world.job, "--mailbox", server.address)
+        for folder in server.mailbox.iterdir():
+            Path(os.fsdecode(os.fsencode(folder) + b"/\xff")).touch()
+        place = ["--mailbox", server.address]
+        script = "from likeset.app.cli import main; main()"
+        with subprocess.Popen(  # noqa: S603 (our own command)
+            [sys.executable, "-u", "-c", script, *map(str, ("up", world.folder / "a", "--no-console", *place))],
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            told = process.stdout.readline() + process.stdout.readline()
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=600)
+        assert "1 letter came, 1 letter went" in told
+        assert process.returncode == 0
+        assert world.call("sync", "--home", world.folder / "a", *place) == "nothing new\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_ends_between_two_letters_with_one_line_and_exit_code_0(world: World, number: int) -> None:
+    words = ["up", world.folder / "a", "--no-console"]
+    script = "from likeset.app.cli import main; main()"
+    with subprocess.Popen(  # noqa: S603 (our own command)
+        [sys.executable, "-u", "-c", script, *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ | {"COLUMNS": "80"},
+    ) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        process.send_signal(number)
+        rest = process.communicate(timeout=600)[0]
+    assert "checking 1 mailbox; Ctrl-C ends it" in first
+    assert rest.count("\n") == 1
+    assert "stopped between two letters" in rest
+    assert process.returncode == 0
+
+
+def test_one_look_at_a_mailbox_in_trouble_ends_with_exit_code_1(world: World) -> None:
+    world.say("start", world.job)
+    world.mailbox.rename(world.folder / "aside")
+    (trouble,) = world.say("watch", "run-1", "--once", code=1)["troubles"]
+    assert trouble.startswith(f"mailbox {world.mailbox.as_uri()}: ")
+    (world.folder / "aside").rename(world.mailbox)
+    assert world.say("watch", "run-1", "--once")["troubles"] == []
+
+
+def test_a_cancelled_run_tells_machines_of_trouble_with_its_mailbox(world: World) -> None:
+    world.say("start", world.job)
+    world.mailbox.rename(world.folder / "aside")
+    told = world.say("cancel", "run-1")
+    assert told["cancelled"]
+    assert told["troubles"][0].startswith(f"mailbox {world.mailbox.as_uri()}: ")
+
+
+def test_a_run_that_releases_nothing_whatever_its_epsilon_says_so_when_it_starts(world: World) -> None:
+    """With 30 rows at epsilon = 1 a release would be noise: none is made, and a spent budget allows the run."""
+    first = [warning["kind"] for warning in world.say("start", world.job)["warnings"]]
+    second = [warning["kind"] for warning in world.say("start", world.write_job(run="run-2", epsilon=1.0))["warnings"]]
+    assert "uniform-offers" not in first
+    assert "uniform-offers" in second
+
+
+def test_a_purpose_that_stewards_would_not_be_shown_in_full_is_refused_before_anything_is_posted(
+    world: World,
+) -> None:
+    with pytest.raises(InvalidArgument, match=r"purpose = .* at most 500 characters"):
+        world.say("start", world.write_job(purpose="x" * 501))
+    assert list(world.mailbox.iterdir()) == []
+
+
+def test_a_spent_budget_refuses_a_run_that_would_release_something(world: World) -> None:
+    """Of epsilon = 8 the first run has spent a part; 7.9 more are refused before anything is signed or posted."""
+    world.say("start", world.job)
+    posted = sorted(world.mailbox.rglob("*"))
+    with pytest.raises(BudgetExceeded):
+        world.say("start", world.write_job(run="run-2", epsilon=7.9))
+    assert sorted(world.mailbox.rglob("*")) == posted
+    assert [run["run"] for run in world.say("list")["runs"]] == ["run-1"]
+
+
+def test_the_plan_of_rounds_says_that_each_is_a_look(world: World) -> None:
+    path = world.write_job(protocol="interactive", seed_rows="target.csv")
+    notes = json.loads(world.call("run", "plan", path, "--json"))["between_organisations"]
+    (note,) = [note for note in notes if note["kind"] == "rounds-are-looks"]
+    assert "6 rounds" in note["text"]
+    plain = json.loads(world.call("run", "plan", world.write_job(), "--json"))["between_organisations"]
+    assert "rounds-are-looks" not in [note["kind"] for note in plain]

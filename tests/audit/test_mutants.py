@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from chance import PINNED
-from likeset.audit.sound import sound_trials
-from likeset.audit.trials import Trial, run_trial
+from likeset.audit.harness import Trial, run_trial
+from likeset.audit.sound_trials import sound_trials
 from likeset.privacy.events import ROW, PairSplit, Relation, RowSum, SelectionSum
 
 Summed = RowSum | SelectionSum
@@ -41,7 +41,7 @@ def selection_as_plain_sum(quantity: Summed) -> float:
 
 
 def pair_counted_once(quantity: PairSplit) -> float:
-    return float(quantity.rows)
+    return float(quantity.unit.rows)
 
 
 MUTANTS: list[tuple[type, Callable[[Any], float], set[str]]] = [

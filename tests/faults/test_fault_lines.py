@@ -32,6 +32,6 @@ def test_a_fault_moves_with_its_line_and_with_its_tests(fault: Fault) -> None:
         assert f"def {name.rpartition('::')[2].partition('[')[0]}" in text
 
 
-@pytest.mark.parametrize("promise", [*GUARANTEES, *RULES])
-def test_every_guarantee_and_rule_has_at_least_three_faults(promise: str) -> None:
-    assert Counter(fault.holds for fault in load_faults())[promise] >= 3
+def test_every_guarantee_and_rule_has_at_least_three_faults() -> None:
+    faults = Counter(fault.holds for fault in load_faults())
+    assert {promise for promise in (*GUARANTEES, *RULES) if faults[promise] < 3} == set()

@@ -133,7 +133,7 @@ def test_the_arguments_alone_decide_equality_and_seeds_decide_features() -> None
     assert np.abs(one(rows) - FourierFeatures(3, 8, 0.5, 2)(rows)).max() > 0.1
 
 
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(15))
 @given(
     seed=st.integers(0, 2**32),
     columns=st.integers(1, 20),
@@ -167,7 +167,7 @@ def test_paired_frequencies_are_orthogonal_within_groups_of_as_many_as_there_are
         assert np.abs(across).max() > 0.1
 
 
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(12))
 @given(
     start=st.integers(0, 3 * TILE_ROWS),
     cuts=st.lists(st.integers(1, 2 * TILE_ROWS + 10), min_size=1, max_size=5),
@@ -263,11 +263,11 @@ def test_an_error_that_shrinks_like_the_fourth_root_would_be_noticed() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dimension", [4, 8, 30])
 def test_inner_products_are_right_on_average(dimension: int, kind: Kind) -> None:
-    """Over 600 seeds; groups of frequencies that are cut short or repeat are unbiased too.
+    """Over 300 seeds; groups of frequencies that are cut short or repeat are unbiased too.
 
     Lengths that were not those of Gaussian vectors would show: constant ones of sqrt(n) err by several hundredths.
     """
-    errors = kernel_errors(lambda seed: FourierFeatures(4, dimension, 0.5, seed, kind), seeds=600)
+    errors = kernel_errors(lambda seed: FourierFeatures(4, dimension, 0.5, seed, kind), seeds=300)
     deviations = errors.mean(axis=0) / (errors.std(axis=0) / math.sqrt(len(errors)))
     assert np.abs(deviations).max() < SIX_SIGMA + 0.3  # for the largest of 24
 
@@ -339,8 +339,8 @@ def test_a_first_row_that_is_no_row_number_is_refused(first_row: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["paper", "paired", "phased"])
-@pytest.mark.parametrize(("columns", "dimension"), [(1, 2), (3, 16), (17, 140), (64, 66), (784, 140)])
-@pytest.mark.parametrize("gamma", [1e-6, 0.03, 1e6])
+@pytest.mark.parametrize(("columns", "dimension"), [(1, 2), (17, 140), (784, 140)])
+@pytest.mark.parametrize("gamma", [1e-6, 1e6])
 def test_features_do_not_depend_on_the_place_of_a_row(columns: int, dimension: int, gamma: float, kind: Any) -> None:
     FourierFeatures(columns, dimension, gamma, seed=3, kind=kind).check_places()
 
@@ -362,3 +362,20 @@ def test_a_machine_on_which_one_place_rounds_otherwise_is_found_out(
     monkeypatch.setattr(np, "cos", cosines)
     with pytest.raises(NoiseUnavailable, match="replace-one"):
         features.check_places()
+
+
+@pytest.mark.parametrize("kind", ["paper", "paired", "phased"])
+def test_the_bound_on_disagreement_is_that_of_its_definition(kind: Any) -> None:
+    """For each feature ``sqrt(2/d) (2 a + 2^-19)``, a the error of an angle: of the sum, and of adding the phase."""
+    features, rows = FourierFeatures(3, 8, 0.3, 5, kind), public_coins(6).normal(size=(4, 3)).astype(np.float32)
+    frequencies, _, scale = features.waves
+    unit = 2.0**-24
+    share = 3 * unit / (1.0 - 3 * unit)
+    expected = np.empty((4, len(frequencies)))
+    for place, row in enumerate(rows.astype(np.float64)):
+        for number, frequency in enumerate(frequencies.astype(np.float32).astype(np.float64)):
+            size = float(np.abs(row) @ np.abs(frequency))
+            angle = share * size + unit * ((1.0 + share) * size + 2.0 * np.pi)
+            expected[place, number] = scale * (2.0 * angle + 2.0**-19)
+    both = expected if kind == "paper" else np.hstack([expected, expected])
+    np.testing.assert_allclose(features.disagreement(rows), both, rtol=1e-12)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 import naive_twins
 from chance import pinned_coins, public_coins
 from likeset.geometry.kernels import rbf_kernel
-from likeset.geometry.labels import ClassChances, class_chances, class_codes, joint_rows
+from likeset.geometry.labels import ClassChances, class_chances, class_codes, joint_rows, ridge_scores
 
 Matrix = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -142,3 +142,35 @@ def test_the_rarest_of_very_many_classes_count_as_one() -> None:
 )
 def test_few_labels_numbers_and_one_class_are_no_classes(labels: NDArray[np.generic] | None) -> None:
     assert class_codes(labels) is None
+
+
+def _soft(scores: Matrix, scale: float) -> Matrix:
+    return np.array([[np.exp(scale * one) / np.exp(scale * row).sum() for one in row] for row in scores])
+
+
+@pytest.mark.parametrize("apart", [1.5, 3.0])
+def test_chances_skill_and_weight_are_those_of_their_definition(apart: float) -> None:
+    """Rows count by the square of their mean kernel with the target; the scale is the likeliest on left-out rows.
+
+    The weight is the share of the variance that is explained, less two standard errors of that share.
+    """
+    coins = pinned_coins(6)
+    pool, codes = _draw(coins, [0.5, 0.3, 0.2], 120, apart=apart)
+    target, _ = _draw(coins, [0.4, 0.2, 0.4], 40, apart=apart)
+    told = class_chances(pool, codes, target, gamma=0.2)
+    relevance = naive_twins.kernel_matrix(pool, target, gamma=0.2).mean(axis=1) ** 2
+    relevance /= relevance.sum()
+    known = np.eye(3)[codes]
+    left_out, predicted = ridge_scores(pool, known, target, gamma=0.2)
+    scales = np.exp(np.linspace(-1.0, 4.0, 13))
+    likelihoods = [relevance @ np.log(_soft(left_out, scale)[np.arange(120), codes]) for scale in scales]
+    scale = scales[int(np.argmax(likelihoods))]
+    own = _soft(left_out, scale)
+    whole = ((relevance @ known - known) ** 2).sum(axis=1)
+    explained = whole - ((own - known) ** 2).sum(axis=1)
+    skill = relevance @ explained / (relevance @ whole)
+    error = np.sqrt((relevance**2 * (explained - skill * whole) ** 2).sum()) / (relevance @ whole)
+    assert told.skill == pytest.approx(max(skill, 0.0), rel=1e-9)
+    assert told.weight == pytest.approx(min(skill - 2.0 * error, 0.99) if skill - 2.0 * error >= 0.5 else 0.0, rel=1e-9)
+    np.testing.assert_allclose(told.chances, _soft(predicted, scale), rtol=1e-9)
+    np.testing.assert_allclose(told.near_mix, relevance @ own, rtol=1e-9)

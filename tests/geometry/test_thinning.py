@@ -1,7 +1,9 @@
 """Tests of thinning candidates to a few that represent a weighted set."""
 
 import numpy as np
+import pytest
 
+import naive_twins
 from chance import public_coins
 from likeset.geometry import greedy
 from likeset.geometry.greedy import thin
@@ -36,6 +38,26 @@ def test_groups_share_the_count() -> None:
     assert len(np.unique(kept)) == 101
     groups = -(-7000 // greedy._THINNED_TOGETHER)
     assert sorted(np.bincount(kept % groups)) == [33, 34, 34]
+
+
+@pytest.mark.parametrize("together", [7, 3000])
+def test_each_choice_is_the_best_there_is_in_its_group(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By whole kernel matrices: the largest attraction less the mean kernel with those chosen, one more counted."""
+    monkeypatch.setattr(greedy, "_THINNED_TOGETHER", together)
+    coins = public_coins(3)
+    rows, proxies, weights = coins.normal(size=(20, 2)), coins.normal(size=(9, 2)), coins.random(9) / 4.5
+    groups, expected = -(-20 // together), []
+    for group in range(groups):
+        places = list(range(group, 20, groups))
+        chosen: list[int] = []
+        attraction = naive_twins.kernel_matrix(rows[places], proxies, gamma=0.4) @ weights
+        among = naive_twins.kernel_matrix(rows[places], rows[places], gamma=0.4)
+        for made in range(11 // groups + (group < 11 % groups)):
+            scores = attraction - among[:, chosen].sum(axis=1) / (made + 1)
+            scores[chosen] = -np.inf
+            chosen.append(int(np.argmax(scores)))
+        expected += [places[place] for place in chosen]
+    assert thin(rows, proxies, weights, 11, gamma=0.4).tolist() == expected
 
 
 def test_fewer_candidates_than_wanted_are_all_kept() -> None:

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from golden_command import result_in, said_json, say
 from golden_records import hold, names_in
-from network_now import carry, introduce, make_curator
+from network_now import carry, introduce
 
 OWNERS = {"a": 18, "b": 20}
 _HANGS_ON_NOISE = ("picks", "squared_mmd", "shapley", "weights")
@@ -51,14 +51,15 @@ class Network:
         for place, (name, count) in enumerate(OWNERS.items()):
             (folder / f"{name}.csv").write_text(rows(60 + place, count, age=40.0 + 15 * place), encoding="utf-8")
             node = folder / f"node-{name}"
-            said_json("owner", "init", node, f"--name={name}")
-            (node / "owner.yaml").write_text(yaml.safe_dump(policy(name)), encoding="utf-8")
+            said_json("init", node, f"--name={name}", "--role=owner")
+            (node / "owner.yaml").write_text(yaml.safe_dump(policy()), encoding="utf-8")
             said_json(
                 "owner", "data", "add", "patients", folder / f"{name}.csv",
-                f"--schema={folder / 'schema.yaml'}", f"--node={node}",
+                f"--schema={folder / 'schema.yaml'}", f"--home={node}",
             )  # fmt: skip
-        make_curator(folder / "curator", folder / "schema.yaml")
-        said_json("run", "init", folder / "home", "--name=new-clinic")
+        curator = f"--schema={folder / 'schema.yaml'}"
+        said_json("init", folder / "curator", "--name=curator", "--role=curator", curator)
+        said_json("init", folder / "home", "--name=new-clinic", "--role=consumer")
         introduce(folder)
         return cls(folder)
 
@@ -91,15 +92,15 @@ class Network:
         """What the consumer has, and what each owner's own books say."""
         home = self.folder / "home"
         said_json("run", "report", "golden", f"--home={home}")
-        result = result_in(home / "runs" / "golden" / "result", home / "ledger.sqlite", self.number_of)
+        result = result_in(home / "runs" / "golden" / "result", home / "home.sqlite", self.number_of)
         return {**result, "books of owners": {name: self.books(name) for name in OWNERS}}
 
     def books(self, name: str) -> dict[str, Any]:
         """An owner's own side: what was spent, what left, and whether its log holds."""
-        node = f"--node={self.folder / f'node-{name}'}"
+        node = f"--home={self.folder / f'node-{name}'}"
         verified, _, _ = say("owner", "audit", "verify", node)
         budget = said_json("owner", "budget", node)
-        sent = said_json("owner", "outbox", node)["messages"]
+        sent = said_json("owner", "outbox", node)["letters"]
         return {
             "audit verify": verified,
             "rows spent": budget["rows"]["spent"],
@@ -108,12 +109,11 @@ class Network:
         }
 
 
-def policy(name: str) -> dict[str, Any]:
+def policy() -> dict[str, Any]:
     limits = {"epsilon": 0.0, "delta": 1e-5, "rows": 40}
     return {
         "likeset": "owner",
         "version": 1,
-        "name": name,
         "consumers": ["new-clinic"],
         "purposes": ["research*"],
         "columns": ["age", "dose", "ill"],

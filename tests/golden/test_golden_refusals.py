@@ -169,7 +169,7 @@ def test_a_ledger_that_was_altered_is_told(tmp_path: Path) -> None:
         triggers = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")]
         for trigger in triggers:
             database.execute(f'DROP TRIGGER "{trigger}"')
-        database.execute("DELETE FROM entries WHERE number = (SELECT max(number) - 1 FROM entries)")
+        database.execute("DELETE FROM log WHERE number = (SELECT max(number) - 1 FROM log)")
         database.commit()
     hold("refusals", "a ledger that was altered", {"whole": whole, "altered": say("ledger", "verify", ledger)[0]})
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
-from node_world import fingerprint, terms
+from home_world import fingerprint, terms
 
 from likeset.protocol.terms import Budget, Kernel, Terms
 

@@ -12,17 +12,22 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from card_world import introduce, signed_text
-from node_world import Clock, make_node
+from home_world import introduce, make_owner, opened, signed_text
 from odd_terms import FIELDS, SHAPES, OddTerms, odd_numbers, odd_texts, ordinary, written
 
 from likeset.errors import InvalidArgument, LikesetError
-from likeset.homes import owner_node
-from likeset.homes.owner_node import OwnerNode
+from likeset.homes.owner import Owner, accounts_for
 from likeset.protocol.terms import Terms, read_foreign, read_foreign_canonical
 
 _TO_READ, _TO_PRICE = 600_000, 3_000_000  # steps; reading is linear in a text that is at most 128 KiB long
 _BYTES = 24_000_000
+_PAPER = ("theorem", "proof", "experiment", "interactive threshold", "paper auction")
+_SHAPES = [
+    pytest.param(
+        shape, marks=[] if shape == "threshold" else [pytest.mark.soak if shape in _PAPER else pytest.mark.slow]
+    )
+    for shape in SHAPES
+]
 _PRICELESS = [("quorum",), ("price_per_row",), ("kernel", "columns"), ("kernel", "gamma"), ("kernel", "seed")]
 
 
@@ -67,15 +72,15 @@ def measured(work: Callable[[], object], *, most: int) -> Measured:
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnerNode]:
+def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owner]:
     """One whose policy forbids little, so that prices are computed."""
     limits = {"epsilon": 5, "delta": 1e-5, "rows": 10**9}
     unproven = ["summary-release", "paper-auction"]
-    folder = make_node(tmp_path_factory.mktemp("node"), total=limits, per_run=dict(limits), accept_unproven=unproven)
-    with OwnerNode(folder, clock=Clock()) as made:
+    folder = make_owner(tmp_path_factory.mktemp("owner"), total=limits, per_run=dict(limits), accept_unproven=unproven)
+    with opened(folder) as made:
         small = read_foreign_canonical(written(ordinary(), ("size",), "6"))
-        owner_node.accounts_for(made.ledger, small, made.policy)  # loads libraries
-        introduce(folder, small)
+        accounts_for(made.ledger, made.name, small, made.policy)  # loads libraries
+        introduce(made.home, small)
         yield made
 
 
@@ -108,29 +113,20 @@ def _ends(shape: str) -> Iterator[OddTerms]:
     yield from (odd for odd in let_in if odd.name.startswith("as many owners"))
 
 
-@pytest.mark.parametrize(
-    "shape",
-    [
-        pytest.param(shape, marks=[pytest.mark.slow] * (shape not in ("sealed", "threshold", "interactive")))
-        for shape in SHAPES
-    ],
-)
+@pytest.mark.parametrize("shape", _SHAPES)
 def test_terms_with_odd_numbers_are_read_or_refused_in_few_steps_and_little_room(shape: str) -> None:
     let_in = [odd.name for odd in odd_numbers(shape) if _read(odd) is not None]
     assert len(let_in) > 50, "what is meant is let in"
 
 
-@pytest.mark.parametrize(
-    "shape",
-    [pytest.param(shape, marks=[pytest.mark.slow] * (shape not in ("sealed", "threshold"))) for shape in SHAPES],
-)
-def test_what_terms_cost_is_computed_or_refused_in_few_steps_and_little_room(node: OwnerNode, shape: str) -> None:
-    priced, policy = 0, node.policy
+@pytest.mark.parametrize("shape", _SHAPES)
+def test_what_terms_cost_is_computed_or_refused_in_few_steps_and_little_room(owner: Owner, shape: str) -> None:
+    priced, policy = 0, owner.policy
     for odd in _ends(shape):
         agreed = read_foreign(odd.text)
-        seen = measured(lambda: owner_node.accounts_for(node.ledger, agreed, policy), most=_TO_PRICE)  # noqa: B023
+        seen = measured(lambda: accounts_for(owner.ledger, owner.name, agreed, policy), most=_TO_PRICE)  # noqa: B023
         priced += seen.error is None
-        assert node.judge(agreed).accepted or node.judge(agreed).reasons
+        assert owner.judge(agreed).accepted or owner.judge(agreed).reasons
     assert priced > 10
 
 
@@ -140,16 +136,13 @@ def test_terms_with_odd_texts_are_read_or_refused_in_few_steps_and_little_room()
 
 
 @pytest.mark.slow
-def test_a_node_has_one_word_for_odd_terms(node: OwnerNode) -> None:
-    """The word comes whatever the numbers are; reasons in the log are those of likeset, not of Python."""
+def test_a_home_refuses_odd_terms_in_few_steps(owner: Owner) -> None:
+    """Whatever the numbers are, terms are let in or refused with an error of likeset."""
     odd_ones = [*odd_texts(), *(odd for odd in odd_numbers("threshold") if odd.name.startswith("auction"))]
     for odd in odd_ones:
         signed = signed_text(odd.text)
-        seen = measured(lambda: node.take_invitation(signed), most=_TO_PRICE)  # noqa: B023
-        assert seen.result in ("abstains", "waiting")
-    reasons = [entry.document()["reason"] for entry in node.ledger.entries() if entry.kind == "refused"]
-    assert len(reasons) > 100
-    assert all(": " in reason for reason in reasons), "what is not likeset's is written down by its name alone"
+        seen = measured(lambda: owner.mail.consider(owner.mail.invited(signed)), most=_TO_PRICE)  # noqa: B023
+        assert seen.error is not None or seen.result.state in ("invited", "waiting")
 
 
 @pytest.mark.parametrize("number", ["5e-324", "1e-300", "1e-17", "1e-9", "1001", "1e999"])

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from node_world import NOON, invite, make_node, terms, write_policy
+from home_world import invite, make_owner, opened, terms, write_policy
 
-from likeset.errors import BadDocument
-from likeset.homes.home import ABSTAINS, WAITING
-from likeset.homes.owner_node import OwnerNode
+from likeset.errors import BadDocument, IllegalMessage
+from likeset.homes.owner import open_owner
 from likeset.homes.review import review
 from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Request
@@ -44,42 +43,43 @@ def test_they_are_refused_with_both_relations_and_nothing_is_charged(
     """At once; and where they came before ``owner.yaml`` said so, when they are reviewed or approved."""
     (other,) = set(Relation) - {mine}
     run = terms(relation=other, **options)
-    folder = make_node(tmp_path, **under(other))
-    with OwnerNode(folder, clock=lambda: NOON) as node:
-        assert invite(node, run) == WAITING
-        write_policy(folder, "a", **under(mine))
-        shown = review(node, run.run)
+    folder = make_owner(tmp_path, **under(other))
+    with opened(folder) as owner:
+        assert invite(owner, run).state == "waiting"
+        write_policy(folder, **under(mine))
+        shown = review(owner, run.run)
         assert shown.status == "owner.yaml refuses it"
         (reason,) = shown.verdict.reasons
         assert f"the terms count under {other}" in reason
         assert f"the totals of owner.yaml under {mine}" in reason
-        assert node.approve(run.run, run.digest, by="steward").reasons == (reason,)
-        assert invite(node, replace(run, run="run-2")) == ABSTAINS
-        assert "reserve" not in {entry.kind for entry in node.ledger.entries()}
-        assert node.judge(replace(run, run="run-3", relation=mine)).accepted
+        assert owner.approve(run.run, run.digest, by="steward").reasons == (reason,)
+        with pytest.raises(IllegalMessage, match="the terms count under"):
+            invite(owner, replace(run, run="run-2"))
+        assert "reserve" not in {entry.kind for entry in owner.ledger.entries()}
+        assert owner.judge(replace(run, run="run-3", relation=mine)).accepted
 
 
 def test_terms_for_another_unit_of_privacy_than_earlier_runs_are_refused_with_both(tmp_path: Path) -> None:
     """Those of an earlier run with a schema of its own; and the terms must have the unit of their schema."""
-    with OwnerNode(make_node(tmp_path, **LIMITS), clock=lambda: NOON) as node:
-        node.put_policy_in_force()
+    with opened(make_owner(tmp_path, **LIMITS)) as owner:
+        owner.put_policy_in_force()
         quantity = RowSum(Norm.EUCLIDEAN, 1.0, PrivacyUnit(2, "patient"), Relation.REPLACE_ONE)
         charge = Charge(((View.owners("a"), Gaussian(40.0, quantity, 16, 1e-4)),))
-        node.ledger.answer(charge, lambda: (b"", None), request=Request("run-0", 0, "begin"))
-        assert invite(node, terms(run="run-1")) == WAITING, "nothing is priced toward owners: any unit will do"
-        (reason,) = node.judge(terms(**RELEASED)).reasons
+        owner.ledger.draw(charge, lambda: (b"", None), request=Request("run-0", 0, "begin"))
+        assert invite(owner, terms(run="run-1")).state == "waiting", "nothing is priced toward owners: any unit will do"
+        (reason,) = owner.judge(terms(**RELEASED)).reasons
         assert "earlier runs protected one id in column 'patient', and the terms protect one row" in reason
-        (reason,) = node.judge(terms(**RELEASED, id_column="patient")).reasons
+        (reason,) = owner.judge(terms(**RELEASED, id_column="patient")).reasons
         assert reason == "the terms protect one id in column 'patient', the schema one row"
 
 
 def test_the_totals_do_not_change_their_relation_under_what_was_charged(tmp_path: Path) -> None:
-    folder = make_node(tmp_path, **LIMITS)
-    with OwnerNode(folder) as node:
-        node.put_policy_in_force()
+    folder = make_owner(tmp_path, **LIMITS)
+    with opened(folder) as owner:
+        owner.put_policy_in_force()
         quantity = RowSum(Norm.EUCLIDEAN, 1.0, ROW, Relation.REPLACE_ONE)
         charge = Charge(((View.owners("a"), Gaussian(40.0, quantity, 16, 1e-4)),))
-        node.ledger.answer(charge, lambda: (b"", None), request=Request("run", 0, "begin"))
-    write_policy(folder, "a", **{**LIMITS, "total": {**LIMITS["total"], "relation": "add-or-remove"}})
+        owner.ledger.draw(charge, lambda: (b"", None), request=Request("run", 0, "begin"))
+    write_policy(folder, **{**LIMITS, "total": {**LIMITS["total"], "relation": "add-or-remove"}})
     with pytest.raises(BadDocument, match=r"owner.yaml.*total.relation.*charged under replace-one"):
-        OwnerNode(folder)
+        open_owner(folder)

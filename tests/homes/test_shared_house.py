@@ -9,13 +9,12 @@ from typing import Any
 from protocol_world import open_accounts, terms, world
 
 from likeset.errors import ChargeRefused
-from likeset.homes.mail import Shell, take_together
 from likeset.ledger.budget import Limit
 from likeset.ledger.ledger import Ledger, Transaction
 from likeset.privacy.events import Event, NoRelease, Unbounded
 from likeset.privacy.guarantee import View
 from likeset.protocol.party import ChargeWanted, Draw, Step
-from likeset.transports.local import LocalEngine
+from likeset.transports.local import LocalEngine, Shell, take_together
 
 ROUNDS = 4
 
@@ -39,7 +38,7 @@ def _interactive(folder: Path, **options: Any) -> tuple[int, Any]:
         made = world(agreed, ledger)
         before = ledger.writes
         result = LocalEngine().run(made.curator(), made.owners(), made.consumer())
-        assert ledger.verify(messages=True).ok
+        assert ledger.verify().ok
         return ledger.writes - before, result
 
 

@@ -5,6 +5,7 @@ fork, so that a life costs milliseconds and hundreds of them can end, one at eve
 """
 
 import ctypes
+import functools
 import hashlib
 import json
 import multiprocessing
@@ -13,31 +14,33 @@ import platform
 import random
 import shutil
 import signal
+import sqlite3
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-from ledger_world import CURATOR, ROWS, TARGET, answer, gaussian, limit, opened, reserve
+from ledger_world import CURATOR, ROWS, TARGET, charge, gaussian, limit, opened, reserve
 
-from likeset.errors import BudgetExceeded
-from likeset.ledger.budget import Limit
+from likeset.errors import BudgetExceeded, UnfinishedRequest
+from likeset.ledger.budget import Charge, Limit
 from likeset.ledger.ledger import Ledger, Request
 from likeset.privacy.accounting import Filter
-from likeset.privacy.events import Event, NoRelease, Relation, Release
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import NoRelease, Relation, Release
 
 _TRACEME, _SYSCALL, _GETSYSCALLINFO, _SETOPTIONS = 0, 24, 0x420E, 0x4200
 _MARK_SYSCALLS, _KILL_WITH_TRACER = 0x1, 0x100000
 _SYNCS = {"x86_64": {74, 75}, "aarch64": {82, 83}}.get(platform.machine(), set())
 _WRITES = {"x86_64": {1, 18, 77}, "aarch64": {64, 68, 46}}.get(platform.machine(), set())
 _libc = ctypes.CDLL(None, use_errno=True)
-AGAIN: dict[str, Any] = {"unfinished": "resume"}
-ASKED: dict[str, tuple[View, Event, int]] = {
-    "mean": (TARGET, gaussian(), 0),
-    "rows": (CURATOR, ROWS, 7),
-    "bid": (CURATOR, NoRelease(), 0),
+TABLES = {"letters": "CREATE TABLE letters (name TEXT PRIMARY KEY, data BLOB)"}
+ASKED: dict[str, tuple[Charge, bool]] = {  # and whether it is repeatable
+    "mean": (charge(TARGET, gaussian()), False),
+    "rows": (charge(CURATOR, ROWS, rows=7), True),
+    "bid": (charge(CURATOR, NoRelease()), True),
 }
 
 
@@ -63,95 +66,59 @@ class World:
         return found
 
 
-def draw() -> tuple[bytes, Release[Any] | None]:
+def noise() -> tuple[bytes, Release[Any] | None]:
     """A fresh draw: never twice the same."""
     message = os.urandom(24)
     return message, Release(list(message), gaussian())
 
 
 def one_release(world: World, ledger: Ledger, place: int) -> None:
-    """Reserve, run, commit, send: a private release to the owners; rows to the curator; a bid that costs nothing.
+    """A private release to the owners; rows to the curator, with a note and a letter; a bid that costs nothing.
 
-    The release is drawn with fresh coins, and charged as often as it is drawn; rows and bid follow from a key. The rows
-    leave as from an owner's shell: two charges and the note that the run began are one write, both answers and the note
-    that they left another.
+    The release is drawn with noise: if its draw was interrupted, none is sent. Rows and bid follow from a key.
     """
-    mean = answer(ledger, TARGET, gaussian(), draw, request=Request("run", place, "mean"), unfinished="charge")
-    world.send(f"mean-{place}", mean)
-    world.send(f"rows-{place}", rows_with_audit(ledger, place))
-    request, bid = Request("run", place, "bid"), hashlib.sha256(b"bid %d" % place).digest()
-    world.send(f"bid-{place}", answer(ledger, CURATOR, NoRelease(), lambda: (bid, None), request=request, **AGAIN))
-
-
-def rows_with_audit(ledger: Ledger, place: int) -> bytes:
-    """Rows, charged and answered together with what an owner's shell writes beside them."""
+    requests = {kind: Request("run", place, kind) for kind in ASKED}
+    with suppress(UnfinishedRequest):
+        world.send(f"mean-{place}", ledger.draw(ASKED["mean"][0], noise, request=requests["mean"]))
     with ledger.deciding() as transaction:
-        data = reserve(transaction, CURATOR, NoRelease(), request=Request("run", place, "data"), **AGAIN)
-        rows = reserve(transaction, CURATOR, ROWS, request=Request("run", place, "rows"), rows=7, **AGAIN)
-        if data.answer is None and f"run-{place}" not in noted(ledger, "began"):
-            transaction.append("began", f"run-{place}", {})
-        if rows.answer is not None and f"run-{place}" not in noted(ledger, "sent"):
-            # A death came between journal and ledger: the answer has just been put on record, and the note with it.
-            transaction.append("sent", f"run-{place}", {"entry": rows.number})
-    if rows.answer is not None:
-        return rows.answer
-    with ledger.deciding() as transaction:
-        transaction.commit(data, b"fingerprint")
-        answer = transaction.commit(rows, hashlib.sha256(b"key %d" % place).digest())
-        transaction.append("sent", f"run-{place}", {"entry": rows.number})
-    return answer
-
-
-def noted(ledger: Ledger, kind: str) -> list[str]:
-    """What the entries of audit of a kind are about."""
-    return [entry.key for entry in ledger.entries() if entry.kind == kind]
+        new = ledger.charge_of(requests["rows"]) is None
+        drawn = hashlib.sha256(b"key %d" % place).digest()
+        rows = transaction.answer(ASKED["rows"][0], drawn, None, request=requests["rows"])
+        if new:
+            transaction.append("sent", "run", {"round": place})
+            transaction.connection.execute("INSERT INTO letters VALUES (?, ?)", (f"rows-{place}", rows))
+    world.send(f"rows-{place}", rows)
+    bid = hashlib.sha256(b"bid %d" % place).digest()
+    sent = ledger.draw(ASKED["bid"][0], lambda: (bid, None), request=requests["bid"], repeatable=True)
+    world.send(f"bid-{place}", sent)
 
 
 def faults(world: World) -> list[str]:
     """What must never be, after any death: empty if all is well."""
-    found = []
-    with Ledger(world.ledger) as ledger:
-        verification = ledger.verify()
-        found += [str(problem) for problem in verification.problems]
-        accounts = {account.view: account for account in ledger.accounts()}
-        sent = world.sent()
-        # A release is charged at least as often as something new was sent for it; so with rows.
-        means = sum(len(messages) for name, messages in sent.items() if name.startswith("mean"))
-        rows = 7 * sum(len(messages) for name, messages in sent.items() if name.startswith("rows"))
-        if accounts and accounts[TARGET].charges < means:
-            found.append(f"{means} means were sent, {accounts[TARGET].charges} charged")
-        if accounts and accounts[CURATOR].rows < rows:
-            found.append(f"{rows} rows were sent, {accounts[CURATOR].rows} charged")
-        found += together(ledger, sent)
-        asked = [entry.key for entry in ledger.entries() if entry.kind == "reserve" and 'rows"' in entry.key]
-        if len(set(asked)) < len(asked):
-            found.append("rows that follow from a key were charged twice")
-        found += [f"{name} was sent with two contents" for name, messages in sent.items() if len(messages) > 1]
-        for name, messages in sent.items():
+    with Ledger(world.ledger, tables=TABLES) as ledger:
+        found = [str(problem) for problem in ledger.verify().problems]
+        entries = ledger.entries()
+        charged = [json.loads(entry.key) for entry in entries if entry.kind == "reserve"]
+        answered = [json.loads(entry.key) for entry in entries if entry.kind == "commit"]
+        if len({tuple(key) for key in charged}) < len(charged):
+            found.append("a request was charged twice")
+        if any(key not in answered for key in charged if key[2] != "mean"):
+            found.append("a repeatable draw was charged and not answered in one write")
+        rows = [f"rows-{place}" for _, place, kind in answered if kind == "rows"]
+        notes = [f"rows-{entry.document()['round']}" for entry in entries if entry.kind == "sent"]
+        with ledger.snapshot() as connection:
+            letters = [name for (name,) in connection.execute("SELECT name FROM letters ORDER BY rowid")]
+        if not rows == notes == letters:
+            found.append("rows, the note that they left and their letter were not written together")
+        for name, messages in world.sent().items():
             kind, place = name.split("-")
-            view, event, count = ASKED[kind]
-            again = reserve(ledger, view, event, request=Request("run", int(place), kind), rows=count)
-            if again.answer is None or {again.answer.hex()} != messages:
-                found.append(f"{name} was not answered again with the same bytes")
+            cost, repeatable = ASKED[kind]
+            again = ledger.draw(
+                cost, lambda: (b"drawn again", None), request=Request("run", int(place), kind), repeatable=repeatable
+            )
+            if messages != {again.hex()}:
+                found.append(f"{name} was sent with other bytes than are stored")
     return found
-
-
-def together(ledger: Ledger, sent: dict[str, set[str]]) -> list[str]:
-    """What was written apart although it is to be written together, and what left without a note of it."""
-    began, left = noted(ledger, "began"), noted(ledger, "sent")
-    charged = [json.loads(key) for key in noted(ledger, "reserve")]
-    answered = [json.loads(key) for key in noted(ledger, "commit")]
-    found = []
-    for kind in ("rows", "data"):
-        if sorted(f"run-{place}" for _, place, name in charged if name == kind) != sorted(began):
-            found.append(f"{kind} were charged without the note that the run began, or the other way round")
-        if sorted(f"run-{place}" for _, place, name in answered if name == kind) != sorted(left):
-            found.append(f"{kind} are on record without the note that they left, or the other way round")
-    bids = [[key for key in keys if key[2] == "bid"] for keys in (charged, answered)]
-    if bids[0] != bids[1]:
-        found.append("a bid was charged and not answered")
-    unnoted = [name for name in sent if name.startswith("rows") and f"run-{name.split('-')[1]}" not in left]
-    return [*found, *(f"{name} left without a note of it" for name in unnoted)]
 
 
 class NoTracing(Exception):
@@ -196,10 +163,20 @@ def killed_at(call: int, life: Callable[[], None], prepare: Callable[[], None] =
 
 
 def every_step(directory: Path, stride: int = 1) -> dict[str, Any]:
-    """Kill at system calls all through a release, each time from the same start; resume; look."""
+    """Kill on entry to system calls all through a release, each time from the same start."""
+    return _deaths(directory, lambda number, life, prepare: killed_at(number * stride + 1, life, prepare))
+
+
+def every_statement(directory: Path, stride: int = 1) -> dict[str, Any]:
+    """Kill before and after SQL statements all through a release, each time from the same start."""
+    return _deaths(directory, lambda number, life, prepare: killed_at_statement(number * stride + 1, life, prepare))
+
+
+def _deaths(directory: Path, killed: Callable[[int, Callable[[], None], Callable[[], None]], bool]) -> dict[str, Any]:
+    """Lives that end at one place after the other; after each death the next process goes on."""
     template = directory / "template"
     template.mkdir()
-    with opened(Ledger(World(template).ledger)) as ledger:
+    with opened(Ledger(World(template).ledger, tables=TABLES)) as ledger:
         one_release(World(template), ledger, 0)
     deaths = 0
     found: list[str] = []
@@ -211,27 +188,59 @@ def every_step(directory: Path, stride: int = 1) -> dict[str, Any]:
         open_ledgers: list[Ledger] = []
 
         def prepare(world: World = world, open_ledgers: list[Ledger] = open_ledgers) -> None:
-            open_ledgers.append(Ledger(world.ledger))
-            open_ledgers[0].messages()
+            open_ledgers.append(Ledger(world.ledger, tables=TABLES))
+            open_ledgers[0].refresh()
 
         def life(world: World = world, open_ledgers: list[Ledger] = open_ledgers) -> None:
             one_release(world, open_ledgers[0], 1)
 
-        if not killed_at(deaths * stride + 1, life, prepare):
+        if not killed(deaths, life, prepare):
             return {"deaths": deaths, "faults": found, "sent_at_death": sorted(sent_at_death)}
         deaths += 1
         sent_at_death.add(len(world.sent()))
         found += [f"death {deaths}: {fault}" for fault in faults(world)]
-        with Ledger(world.ledger) as ledger:
+        with Ledger(world.ledger, tables=TABLES) as ledger:
             one_release(world, ledger, 1)
+            charged = ledger.accounts()
         found += [f"death {deaths}, resumed: {fault}" for fault in faults(world)]
-        if len(world.sent()) != 6:
+        if [account.charges for account in charged] != [2, 4]:
+            found.append(f"death {deaths}: not every request was charged exactly once")
+        if not {"rows-1", "bid-1"} <= world.sent().keys():
             found.append(f"death {deaths}: the resumed life did not finish")
         shutil.rmtree(place)
 
 
-def creation(directory: Path, stride: int = 7) -> dict[str, Any]:
-    """Kill at system calls all through the making of a ledger; whoever comes next must be able to use it."""
+def killed_at_statement(place: int, life: Callable[[], None], prepare: Callable[[], None]) -> bool:
+    """Live, and end before (odd places) or after (even ones) an SQL statement; false if life ended before."""
+
+    class Counting(sqlite3.Connection):
+        places = -(10**9)
+
+        def execute(self, *given: Any) -> sqlite3.Cursor:
+            for moment in range(2):
+                Counting.places += 1
+                if Counting.places == place:
+                    os._exit(7)
+                if moment == 0:
+                    cursor = super().execute(*given)
+            return cursor
+
+    child = os.fork()
+    if child == 0:
+        connect = functools.partial(sqlite3.connect, factory=Counting)
+        with patch("likeset.ledger.sqlite_file.sqlite3.connect", connect):
+            prepare()
+        Counting.places = 0
+        life()
+        os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code not in (0, 7):
+        raise AssertionError("the life that is to be killed failed by itself")
+    return code == 7
+
+
+def creation(directory: Path, stride: int = 20) -> dict[str, Any]:
+    """Kill at system calls all through the making of a ledger; the next process must be able to use it."""
     deaths = 0
     found: list[str] = []
     while True:
@@ -240,8 +249,8 @@ def creation(directory: Path, stride: int = 7) -> dict[str, Any]:
         world = World(place)
 
         def life(world: World = world) -> None:
-            with opened(Ledger(world.ledger)) as ledger:
-                reserve(ledger, CURATOR, ROWS, request=Request("run", 0, "first-rows"), rows=1, **AGAIN)
+            with opened(Ledger(world.ledger, tables=TABLES)) as ledger:
+                one_release(world, ledger, 0)
 
         if not killed_at(deaths * stride + 1, life):
             return {"deaths": deaths, "faults": found}
@@ -251,10 +260,46 @@ def creation(directory: Path, stride: int = 7) -> dict[str, Any]:
         shutil.rmtree(place)
 
 
+def together(directory: Path, processes: int = 3, requests: int = 8) -> dict[str, Any]:
+    """Several processes draw for the same requests at once."""
+    path = directory / "ledger.sqlite"
+    with opened(Ledger(path)):
+        pass
+    everybody = multiprocessing.get_context("fork").Barrier(processes)
+    children = []
+    for process in range(processes):
+        child = os.fork()
+        if child == 0:
+
+            def slow() -> tuple[bytes, None]:
+                time.sleep(0.01)
+                with (directory / "draws").open("ab") as draws:
+                    draws.write(b"x")
+                return os.urandom(24), None
+
+            with Ledger(path) as ledger:
+                answers = []
+                for place in range(requests):
+                    everybody.wait()
+                    answers.append(ledger.draw(ASKED["mean"][0], slow, request=Request("run", place, "mean")).hex())
+            (directory / f"answers-{process}").write_text(json.dumps(answers))
+            os._exit(0)
+        children.append(child)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    different = {(directory / f"answers-{process}").read_text() for process in range(processes)}
+    with Ledger(path) as ledger:
+        return {
+            "codes": codes,
+            "different": len(different),
+            "draws": len((directory / "draws").read_bytes()),
+            "charges": ledger.accounts()[0].charges,
+        }
+
+
 def any_moment(directory: Path, deaths: int = 40) -> dict[str, Any]:
     """Kill at random moments, many times, on one ledger that goes on living."""
     world = World(directory)
-    with Ledger(world.ledger) as ledger:
+    with Ledger(world.ledger, tables=TABLES) as ledger:
         ledger.set_limit(TARGET, limit(1000.0))
         ledger.set_limit(CURATOR, Limit.rows_only(10**6))
     coins = random.Random(7)  # noqa: S311 - only chooses moments
@@ -301,7 +346,6 @@ def hammer(directory: Path, processes: int = 4) -> dict[str, Any]:
         if child == 0:
             granted = {"mean": 0, "rows": 0}
             with Ledger(path) as ledger:
-                ledger.messages()
                 everybody.wait()
                 for kind, view, event, rows in (("mean", TARGET, gaussian(), 0), ("rows", CURATOR, ROWS, 7)):
                     for place in range(10**6):
@@ -358,7 +402,10 @@ def calls(directory: Path) -> dict[str, Any]:
 if __name__ == "__main__":
     # Pricing imports its library late; a fork should not have to.
     Filter.empty(relation=Relation.REPLACE_ONE, delta=1e-5).add(gaussian()).add(gaussian()).epsilon  # noqa: B018
-    scenario = {function.__name__: function for function in (every_step, creation, any_moment, hammer, calls)}
+    scenario = {
+        function.__name__: function
+        for function in (every_step, every_statement, creation, any_moment, together, hammer, calls)
+    }
     started = time.monotonic()
     try:
         report = scenario[sys.argv[1]](Path(sys.argv[2]), *map(int, sys.argv[3:]))

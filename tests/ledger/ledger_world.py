@@ -1,12 +1,10 @@
 """Names, events and limits that the ledger's tests share."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any
-from unittest.mock import patch
 
 from likeset.ledger.budget import Charge, Limit
-from likeset.ledger.ledger import Journal, Ledger, Request, Reservation, StoredMessage, Transaction, Unfinished
+from likeset.ledger.ledger import Ledger, Request, Reservation, Transaction
 from likeset.privacy.events import (
     ROW,
     Event,
@@ -46,23 +44,6 @@ class Died(BaseException):
     """What a death looks like from inside: nothing that comes after it is done, and no handler stops it."""
 
 
-@contextmanager
-def death_between_journal_and_ledger() -> Iterator[None]:
-    """Who commits in here dies between the two writes of it: the journal has the message, the ledger no entry."""
-    stored = Journal.keep
-
-    def keep(self: Journal, messages: Iterable[StoredMessage]) -> None:
-        stored(self, messages)
-        raise Died
-
-    with patch.object(Journal, "keep", keep):
-        try:
-            yield
-        except Died:
-            return
-        raise AssertionError("nobody died: nothing was committed")
-
-
 def opened(ledger: Ledger, *, rows: int = 1000) -> Ledger:
     """With one account of each kind of budget."""
     ledger.set_limit(TARGET, limit())
@@ -81,35 +62,15 @@ def charge(
     return Charge(((view, event), *also), rows, readable)
 
 
-def reserve(
-    where: Ledger | Transaction,
-    view: View,
-    event: Event,
-    *,
-    request: Request,
-    unfinished: Unfinished = "refuse",
-    **more: Any,
-) -> Reservation:
+def reserve(where: Ledger | Transaction, view: View, event: Event, *, request: Request, **more: Any) -> Reservation:
     """In a block of its own, or in the one that is given."""
+    repeatable = more.pop("repeatable", False)
     if isinstance(where, Transaction):
-        return where.reserve(charge(view, event, **more), request=request, unfinished=unfinished)
+        return where.reserve(charge(view, event, **more), request=request, repeatable=repeatable)
     with where.deciding() as transaction:
-        return reserve(transaction, view, event, request=request, unfinished=unfinished, **more)
+        return reserve(transaction, view, event, request=request, repeatable=repeatable, **more)
 
 
 def commit(ledger: Ledger, reservation: Reservation, message: bytes, *, release: Release[Any] | None = None) -> bytes:
     with ledger.deciding() as transaction:
         return transaction.commit(reservation, message, release=release)
-
-
-def answer(
-    ledger: Ledger,
-    view: View,
-    event: Event,
-    run: Callable[[], tuple[bytes, Release[Any] | None]],
-    *,
-    request: Request,
-    unfinished: Unfinished = "refuse",
-    **more: Any,
-) -> bytes:
-    return ledger.answer(charge(view, event, **more), run, request=request, unfinished=unfinished)

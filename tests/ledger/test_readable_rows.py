@@ -16,7 +16,7 @@ EVENT = Unbounded("rows are offered in shares")
 
 def _charge(ledger: Ledger, run: str, *, rows: int, readable: int | None) -> None:
     charge = Charge(((VIEW, EVENT),), rows, readable)
-    ledger.answer(charge, lambda: (b"offer", None), request=Request(run, 1, "offer"))
+    ledger.draw(charge, lambda: (b"offer", None), request=Request(run, 1, "offer"))
 
 
 def test_rows_in_shares_are_counted_apart_from_those_that_somebody_reads(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Events that tests put a price on."""
 
-from likeset.privacy.events import ROW, Gaussian, Norm, Observer, Relation, RowSum, ThresholdAuction
+from likeset.privacy.accounting import Filter
+from likeset.privacy.events import ROW, Event, Gaussian, Norm, Observer, Relation, RowSum, ThresholdAuction
 
 REPLACE = Relation.REPLACE_ONE
 COORDINATE = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=REPLACE)
@@ -15,3 +16,13 @@ def gaussian(sigma: float, spacing: float = 2.0**-30, relation: Relation = REPLA
 def auction(*, epsilon: float, observer: Observer, rounds: int, summary_released: bool = False) -> ThresholdAuction:
     """What an owner, or several, hear of an auction."""
     return ThresholdAuction(epsilon=epsilon, observer=observer, rounds=rounds, summary_released=summary_released)
+
+
+def concentrated_price(event: Event, relation: Relation) -> float:
+    """What an account is charged, in zCDP."""
+    return Filter.empty(relation=relation, delta=0.0).add(event).rho
+
+
+def pure_price(event: Event, relation: Relation) -> float:
+    """What an account is charged, in pure privacy."""
+    return Filter.empty(relation=relation, delta=0.0).add(event).spent_purely

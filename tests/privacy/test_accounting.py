@@ -9,13 +9,13 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from priced_events import COORDINATE, REPLACE, auction, gaussian
+from priced_events import COORDINATE, REPLACE, auction, concentrated_price, gaussian, pure_price
 from scipy.stats import norm
 
 from chance import examples
 from likeset.errors import InvalidArgument
 from likeset.privacy import accounting
-from likeset.privacy.accounting import Filter, concentrated_price, guarantee, guess_probability, obstacles, pure_price
+from likeset.privacy.accounting import Filter, guarantee, guess_probability, obstacles
 from likeset.privacy.events import (
     ROW,
     Composition,
@@ -77,7 +77,6 @@ def test_what_was_planned_under_one_relation_has_no_price_under_the_other(event:
         assert (answer.epsilon, answer.basis) == (math.inf, Basis.NONE)
         assert "planned under replace-one" in answer.note
         assert pure_price(whole, REMOVE) == concentrated_price(whole, REMOVE) == math.inf
-        assert Filter.empty(relation=REMOVE, delta=1e-5).add(whole).epsilon == math.inf
 
 
 @pytest.mark.parametrize("relation", list(Relation))
@@ -98,11 +97,6 @@ def test_a_choice_costs_four_times_its_rate_under_replace_one() -> None:
     event = ExponentialChoice(rate=0.01, quantity=COORDINATE)
     assert pure_price(event, REPLACE) == pytest.approx(0.04)
     assert concentrated_price(event, REPLACE) == pytest.approx(0.02**2 / 2)
-
-
-def test_a_share_with_noise() -> None:
-    event = Laplace(scale=2.0, quantity=InRange(lower=0.0, upper=1.0))
-    assert guarantee(event, relation=REPLACE, delta=0.0).epsilon == pytest.approx(0.5)
 
 
 def test_one_gaussian_release_is_priced_exactly() -> None:
@@ -145,12 +139,13 @@ def test_the_rounding_of_every_release_adds_to_delta() -> None:
 
 @pytest.mark.parametrize("sigma", [2.0, 5.0])
 def test_the_distance_between_discrete_and_rounded_noise_is_within_its_bound(sigma: float) -> None:
-    """Summed exactly over the lattice; the bound is 1/(sigma sqrt(2 pi))."""
+    """Summed exactly over the lattice; the bound is 1/(sigma sqrt(2 pi)), and adds up over coordinates."""
     points = np.arange(-200, 201)
     weights = np.exp(-(points**2) / (2 * sigma**2))
     rounded = norm.cdf((points + 0.5) / sigma) - norm.cdf((points - 0.5) / sigma)
     distance = 0.5 * np.abs(weights / weights.sum() - rounded).sum()
     assert 0 < distance <= accounting.rounding_distance(1, sigma)
+    assert accounting.rounding_distance(140, sigma) == pytest.approx(140 * accounting.rounding_distance(1, sigma))
 
 
 @pytest.mark.parametrize(
@@ -208,7 +203,7 @@ def test_a_guess_by_a_choice_and_gaussian_noise_is_bounded_by_loss_distributions
     found = _advantage(Composition((choice, gaussian(2.0 / mu))))
     noise = pld.from_gaussian_mechanism(1.0 / mu)
     worst = 0.0
-    for first in np.linspace(0.0, width, 21)[1:-1]:
+    for first in np.linspace(0.0, width, 9)[1:-1]:
         chance = math.expm1(first - width) / math.expm1(-width)
         upper = {0: math.log(chance), 1: math.log1p(-chance)}
         lower = {0: upper[0] - first, 1: upper[1] + width - first}
@@ -227,13 +222,6 @@ def test_a_guess_by_randomised_responses_and_noise_is_bounded_by_loss_distributi
     ):
         expected = noise.compose(single.self_compose(3)).get_delta_for_epsilon(0.0)
         assert _advantage(event) == pytest.approx(expected, abs=3e-4)
-
-
-def test_delta_is_not_the_chance_that_the_bound_fails() -> None:
-    """At epsilon 4 and delta 1e-5, Gaussian noise has mu = 0.917 and loses more than 4 with a chance of 4.7e-5."""
-    mu = 0.9167
-    assert guarantee(gaussian(2.0 / mu), relation=REPLACE, delta=1e-5).epsilon == pytest.approx(4.0, abs=1e-3)
-    assert norm.cdf(mu / 2.0 - 4.0 / mu) == pytest.approx(4.7e-5, rel=0.01)
 
 
 UNPRICED: list[Event] = [

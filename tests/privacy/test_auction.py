@@ -185,23 +185,6 @@ def test_threshold_auction_exactly(epsilon: float) -> None:
     assert worst["together"] == pytest.approx(math.log1p(math.exp(epsilon)), rel=1e-9)
 
 
-def test_telling_how_many_were_asked_would_not_be_private_at_epsilon() -> None:
-    """An owner that hears its bit and the number asked learns N.
-
-    With ranks 1 and 2 of 4 the loss is infinite.
-    """
-    plan = _threshold(4, 1.0)
-    laws = [_threshold_law(plan, values) for values in ((2.0, 1.0, 0.5, 0.2), (2.0, 3.0, 0.5, 0.2))]
-    told: list[Law] = []
-    for law in laws:
-        # What owner 0 hears, and whether exactly one owner was asked.
-        together: dict[Heard, float] = defaultdict(float)
-        for heard, chance in law.items():
-            together[heard[0], sum(heard) == 1] += chance
-        told.append(dict(together))
-    assert _worst_loss(told[1], told[0]) == math.inf
-
-
 def _least_offset_by_search(epsilon: float) -> int:
     """The first offset, counting from 1, with P(Z <= -offset) = a^offset/(1 + a) of at most 0.01."""
     ratio = math.exp(-epsilon)

@@ -4,6 +4,7 @@ import itertools
 import math
 import tracemalloc
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,6 +95,19 @@ def test_many_small_choices_tend_to_gaussian_noise_of_the_same_concentration() -
     assert exact.note == "exact worst case of choices"
     assert limit * 0.995 <= exact.epsilon <= limit * 1.03
     assert exact.epsilon < guarantee(event, relation=REPLACE, delta=1e-3).epsilon * 0.95
+
+
+def test_the_worst_case_of_choices_is_a_probability_and_given_up_where_it_would_take_too_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """36 grid points, 12 updates for each of 10 choices and one for each of 5 responses: 4,500 updates."""
+    assert accounting._bound(6.0, 30, (), 0.0, 60).max() <= 1.0
+    asked: dict[str, Any] = {"width": 1.0, "times": 10, "pure": ((0.1, 5),)}
+    for most, finite in ((4_500, True), (4_499, False)):
+        monkeypatch.setattr(accounting, "_MOST_WORK", most)
+        assert math.isfinite(accounting.bounded_range_epsilon(0.5, reach=2.0, **asked)) == finite
+    monkeypatch.setattr(accounting, "_MOST_WORK", 100)
+    assert accounting.bounded_range_advantage(shift=0.0, **asked) == 1.0
 
 
 def test_randomised_response_added_to_choices_by_enumeration() -> None:

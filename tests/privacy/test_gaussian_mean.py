@@ -118,6 +118,15 @@ def test_every_row_ends_within_the_unit_ball_of_integers(seed: int, dimension: i
         assert np.abs(np.array(point) / STEPS - row / max(1.0, size)).max() < (2e-7 if narrow else 2 / STEPS)
 
 
+@pytest.mark.parametrize(("first", "second"), [(STEPS - 2, 65_536), (STEPS - 2_048, 2_097_151)])
+def test_a_row_whose_excess_floating_point_does_not_see_is_brought_in(first: int, second: int) -> None:
+    """Lattice points a hair outside the unit ball: the squared norm is 2^60 + 4 or + 1, its root 1.0 in double."""
+    row = np.array([[first / STEPS, -second / STEPS]])
+    assert first**2 + second**2 > STEPS**2
+    assert np.linalg.norm(row) == 1.0
+    assert gaussian_mean._on_lattice(row, 0).tolist() == [[first - 1, 1 - second]]
+
+
 def test_one_replaced_row_moves_the_sum_by_two_at_most_and_opposite_rows_reach_it() -> None:
     before, after = np.zeros((4, 3)), np.zeros((4, 3))
     before[2, 1], after[2, 1] = 1.0, -1.0
@@ -127,11 +136,11 @@ def test_one_replaced_row_moves_the_sum_by_two_at_most_and_opposite_rows_reach_i
 
 
 def test_the_best_guess_at_one_row_is_right_as_often_as_is_printed_and_no_more() -> None:
-    """Opposite rows are the worst case. Of 20,000 guesses by the sign, within four standard deviations."""
+    """Opposite rows are the worst case. Of 5,000 guesses by the sign, within four standard deviations."""
     plan = gaussian_mean.plan(
         gaussian_mean.unit_rows(ROW, Relation.REPLACE_ONE), size=1, dimension=2, epsilon=4.0, delta=1e-5
     )
-    noise, draws, right = SimulatedNoise(3), 20_000, 0
+    noise, draws, right = SimulatedNoise(3), 5_000, 0
     for side in (1.0, -1.0):
         row = np.array([[side, 0.0]])
         right += sum(side * gaussian_mean.run(plan, row, noise).value[0] > 0.0 for _ in range(draws // 2))

@@ -5,21 +5,22 @@ Settings of its Section 4: d = 140, T = floor(140^1.5) = 1656 steps at 0.01 for 
 summary.
 """
 
+import json
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
+from typer import Typer
+from typer.testing import CliRunner
 
+from likeset.app.cli.privacy import account
+from likeset.errors import InvalidArgument
 from likeset.privacy import auction, mwem_mean
 from likeset.privacy.accounting import guarantee
 from likeset.privacy.events import ROW, Event, Norm, Relation, Repeated, RowSum, SelectionSum
 from likeset.privacy.guarantee import Basis
-from likeset.privacy.paper_prices import (
-    dwork_rothblum_vadhan,
-    paper_count,
-    parsimony_bound,
-    preconditions,
-)
+from likeset.privacy.paper_prices import dwork_rothblum_vadhan, paper_preconditions
 
 EXPERIMENT = mwem_mean.schedule("experiment", dimension=140, size=500, epsilon=1.0, delta=1e-5)
 
@@ -58,10 +59,8 @@ def test_the_totals_that_the_paper_prints() -> None:
 
     0.01 sqrt(2 * 1656 log 100) + 1656 * 0.01 (e^0.01 - 1) = 1.2350 + 0.1664.
     """
-    target = paper_count([0.01] * 1656, delta=0.01, relation=Relation.ADD_OR_REMOVE)
-    assert target.epsilon == pytest.approx(1.4014, abs=1e-4)
-    assert target.basis is Basis.CLAIMED
-    assert dwork_rothblum_vadhan([0.0002] * 2500, 1e-4) == pytest.approx(0.0430, abs=1e-4)
+    assert dwork_rothblum_vadhan(0.01, 1656, 0.01) == pytest.approx(1.4014, abs=1e-4)
+    assert dwork_rothblum_vadhan(0.0002, 2500, 1e-4) == pytest.approx(0.0430, abs=1e-4)
 
 
 def test_the_theorem_that_the_paper_quotes_gives_other_totals() -> None:
@@ -112,9 +111,7 @@ def test_the_first_release_on_a_private_seed_set() -> None:
 
 def test_preconditions_of_the_main_theorem_at_the_papers_own_parameters() -> None:
     """44 sqrt(2 d) log d log²p / eps_v = 1.4e7 and 968 d² log²d log(1/delta) log⁵p = 4e13."""
-    target, seed, dimension = preconditions(
-        dimension=140, size=500, delta=1e-4, target_epsilon=0.01, rows=60000, target_rows=360, seed_rows=150
-    )
+    target, seed, dimension = paper_preconditions()
     assert target.needed == pytest.approx(1.405e7, rel=1e-3)
     assert seed.needed == pytest.approx(3.956e13, rel=1e-3)
     assert dimension.needed == pytest.approx(7227, rel=1e-3)
@@ -134,6 +131,24 @@ def test_the_schedules_differ_as_the_paper_does() -> None:
     assert proof.summary(1).epsilon / proof.summary(4).epsilon == pytest.approx(2.0)
 
 
+@pytest.mark.parametrize(
+    ("changed", "argument"),
+    [
+        ({"name": "proofs"}, "name"),
+        ({"dimension": 0}, "dimension"),
+        ({"size": 1}, "size"),
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"delta": 0.0}, "delta"),
+        ({"delta": 1 / math.e}, "delta"),
+    ],
+)
+def test_a_schedule_that_the_paper_does_not_define_is_refused(changed: dict[str, Any], argument: str) -> None:
+    good: dict[str, Any] = {"name": "proof", "dimension": 4, "size": 9, "epsilon": 1.0, "delta": 0.3}
+    with pytest.raises(InvalidArgument) as refused:
+        mwem_mean.schedule(**good | changed)
+    assert refused.value.argument == argument
+
+
 def test_the_papers_auction_at_its_own_parameters() -> None:
     """K = 5, eps = 1, delta = 1e-5: 1/(3 sqrt2 * 11.51 * 5^(1/3)) = 0.01197, patience ceil(5^(2/3)) = 3."""
     assert auction.auction_epsilon(owners=5, epsilon=1.0, delta=1e-5) == pytest.approx(0.01197, abs=1e-5)
@@ -141,6 +156,35 @@ def test_the_papers_auction_at_its_own_parameters() -> None:
     assert auction.auction_patience(8) == 4
 
 
-def test_the_parsimony_bound_says_nothing_below_about_350_owners() -> None:
-    assert parsimony_bound(owners=340, epsilon=1.0, delta=1e-5) > 340
-    assert parsimony_bound(owners=360, epsilon=1.0, delta=1e-5) < 360
+app = Typer()
+app.command()(account)
+
+
+def test_the_command_shows_the_papers_count_beside_what_is_proven() -> None:
+    """A row that is added at an owner replaces a row of the summary: both have sensitivity 2, and one price."""
+    lines = json.loads(CliRunner().invoke(app, ["--paper", "--json"]).stdout)["prices"]
+
+    def line(what: str, protected: str, delta: float, relation: Relation) -> tuple[float | None, float | None]:
+        (found,) = [
+            one
+            for one in lines
+            if one["what"].startswith(what)
+            and one["protected"].startswith(protected)
+            and (one["delta"], one["relation"]) == (delta, relation)
+        ]
+        return found["claimed"], found["proven"]
+
+    replaced, summary = Relation.REPLACE_ONE, "summary mean, 500 rounds (T"
+    target = line("target mean, once", "one row of the target", 0.01, replaced)
+    assert target == pytest.approx((1.4014, 3.30), rel=0.01)
+    owners = line(summary, "one row of an owner", 1e-5, replaced)
+    assert owners == pytest.approx((0.0481, 0.203), rel=0.01)
+    added = line(summary, "one row of an owner", 1e-4, Relation.ADD_OR_REMOVE)
+    assert added == line(summary, "one row of the summary", 1e-4, replaced)
+    assert line("private auction", "one row of an owner", 1e-5, replaced) == (1.0, None)
+    assert "1.401" in CliRunner().invoke(app, ["--paper"]).stdout
+
+
+def test_exactly_one_question_is_asked() -> None:
+    for arguments in ((), ("--paper", "--delta", "0.1")):
+        assert isinstance(CliRunner().invoke(app, list(arguments)).exception, InvalidArgument)

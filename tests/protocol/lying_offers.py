@@ -1,17 +1,19 @@
 """What a lying owner of a split run sends in place of its honest offer."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from shared_run_world import SharedRun, Told, carry_shares, secret_of, shared_run, split_run
 
-from likeset.protocol.split_run import BareRecords, offer_context, offer_shape, party_name
+from likeset.protocol.split import BareRecords, offer_context, offer_shape, party_name
 from likeset.protocol.terms import Terms
 from likeset.protocol.wire import Message, OfferShare
 from likeset.tables.scan import FetchedRows
-from likeset.trust.shares import SharedOffer, share_offer
+from likeset.trust.shares import ComputeRole, OfferPart, share_offer
+
+Parts = Mapping[ComputeRole, OfferPart]
 
 AGREED = split_run()
 LIAR = "b"
@@ -19,18 +21,17 @@ NEAR = np.array([[0.01, -0.59, 0.21], [0.43, 1.01, 1.58]], dtype=np.float32)
 """Where two rows of the target lie: what a liar lets the program see is picked, and stays when picks are swapped."""
 
 
-def shared_by(name: str = LIAR, *, seen: Any = NEAR, sold: Any = NEAR, handles: Sequence[int] = (1, 2)) -> SharedOffer:
+def shared_by(name: str = LIAR, *, seen: Any = NEAR, sold: Any = NEAR, handles: Sequence[int] = (1, 2)) -> Parts:
     """An offer whose shares are of some rows, and whose records are of others."""
     records = BareRecords(3).encode(FetchedRows(sold, np.empty(0)), np.array(handles, dtype=np.uint64))
     shape = offer_shape(AGREED)
     context = offer_context(AGREED, name)
-    classes = np.empty(0, dtype=np.int64)
-    return share_offer(secret_of(name), context=context, shape=shape, rows=seen, classes=classes, records=records)
+    return share_offer(secret_of(name), context=context, shape=shape, rows=seen, records=records)
 
 
-def sending(shared: SharedOffer, name: str = LIAR, agreed: Terms = AGREED) -> Callable[[Message], list[Message]]:
+def sending(shared: Parts, name: str = LIAR, agreed: Terms = AGREED) -> Callable[[Message], list[Message]]:
     """An owner that sends this offer in place of its honest one."""
-    parts = {party_name(agreed, role): part for role, part in shared.parts.items()}
+    parts = {party_name(agreed, role): part for role, part in shared.items()}
 
     def lie(message: Message) -> list[Message]:
         if message.sender != name:
@@ -41,7 +42,7 @@ def sending(shared: SharedOffer, name: str = LIAR, agreed: Terms = AGREED) -> Ca
     return lie
 
 
-def carried(shared: SharedOffer, run: SharedRun | None = None) -> Told:
+def carried(shared: Parts, run: SharedRun | None = None) -> Told:
     """A run in which the liar sends this offer."""
     return carry_shares(run or shared_run(AGREED), tamper=sending(shared))
 

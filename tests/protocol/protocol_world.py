@@ -15,20 +15,20 @@ from numpy.typing import NDArray
 from chance import pinned_coins
 from likeset.errors import LikesetError, UnfinishedRequest
 from likeset.geometry.selection import Selection
-from likeset.homes.mail import ConsumerShell, CuratorShell, Resident, Shell
 from likeset.ledger.budget import Charge, Limit
-from likeset.ledger.ledger import Ledger, Request, Unfinished
+from likeset.ledger.ledger import Ledger, Request
 from likeset.privacy.auction import auction_patience
 from likeset.privacy.events import Relation, Release
 from likeset.privacy.guarantee import View
 from likeset.privacy.mwem_mean import CHANGING_SCHEDULES
 from likeset.privacy.noise import Integers, SimulatedNoise
 from likeset.protocol.sealed import Consumer, Owner
-from likeset.protocol.split_run import make_curator, make_owner
+from likeset.protocol.split import make_curator, make_owner
 from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Kernel, Terms, digest_of_rows
 from likeset.protocol.wire import Message, Summary, decode, encode
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan import MemoryScan
+from likeset.transports.local import Shell
 
 CONSUMER = "hospital"
 PAPER_PARTS = ("paper-auction", SUMMARY_RELEASE)
@@ -65,6 +65,7 @@ _BASE: dict[str, Any] = {
     "seed_rows": 0,
     "schedule": "",
     "price_per_row": 1.0,
+    "currency": "",
     "accept_unproven": (),
     "version": "0.1",
 }
@@ -134,31 +135,32 @@ class QuickLedger(Ledger):
     def __init__(self) -> None:
         self.answers: dict[str, tuple[bytes, bytes | None]] = {}
 
-    def answer(
+    def draw(
         self,
         charge: Charge,
         run: Callable[[], tuple[bytes, Release[Any] | None]],
         *,
         request: Request,
-        unfinished: Unfinished = "refuse",
+        repeatable: bool = False,
+        check: Callable[[], None] = lambda: None,
     ) -> bytes:
-        del charge
+        del charge, check
         if request.key not in self.answers:
             self.answers[request.key] = (request.content, None)
             self.answers[request.key] = (request.content, run()[0])
         content, data = self.answers[request.key]
         assert content == request.content
-        if data is None and unfinished == "resume":
+        if data is None and repeatable:
             data = run()[0]
             self.answers[request.key] = (content, data)
         if data is None:
             raise UnfinishedRequest(str(request))
         return data
 
-    def is_new(self, request: Request, charge: Charge) -> bool:
-        """Nothing is charged together here: there is nothing to write."""
-        del request, charge
-        return False
+    def charge_of(self, request: Request) -> Charge | None:
+        """No request counts as new, so nothing is charged together."""
+        del request
+        return Charge(())
 
 
 @contextmanager
@@ -194,7 +196,7 @@ class World:
     declared: DeclaredRecords | None = None
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
 
-    def consumer(self) -> ConsumerShell:
+    def consumer(self) -> Shell[Any]:
         party = Consumer(
             self.terms,
             target=self.target,
@@ -202,14 +204,14 @@ class World:
             selection=self.selection,
             declared=self.declared,
         )
-        return ConsumerShell(party, self.ledger)
+        return Shell(party, self.ledger)
 
-    def curator(self) -> CuratorShell:
+    def curator(self) -> Shell[Any]:
         seeds = rows(99, self.terms.seed_rows) if self.terms.seed_rows else None
         party = make_curator(
             self.terms, noise=self.noise, fold_key=self.fold_key, declared=self.declared, seed_rows=seeds
         )
-        return CuratorShell(party, self.ledger)
+        return Shell(party, self.ledger)
 
     def owner(self, name: str) -> Shell[Owner]:
         party = make_owner(
@@ -221,7 +223,7 @@ class World:
         )
         return Shell(party, self.ledger)
 
-    def first_words(self, curator: CuratorShell) -> tuple[Message, ...]:
+    def first_words(self, curator: Shell[Any]) -> tuple[Message, ...]:
         """What owners hear first: the consumer's release, and then what the curator says to the target."""
         target, *releases = self.consumer().start()
         return (*releases, *curator.take(target))
@@ -257,7 +259,7 @@ class Outcome:
     summary: Summary
     heard: dict[str, list[bytes]]
     refused: list[tuple[str, str]]
-    curator: CuratorShell
+    curator: Shell[Any]
 
 
 def carry(
@@ -265,7 +267,7 @@ def carry(
     *,
     tamper: Tamper = lambda message: [message],
     replies_of: Mapping[str, Callable[[Message, tuple[Message, ...]], Iterable[Message]]] | None = None,
-    parties: Mapping[str, Resident] | None = None,
+    parties: Mapping[str, Shell[Any]] | None = None,
 ) -> Outcome:
     """Deliver messages in order until the summary is there; owners who say nothing are given up.
 
@@ -275,18 +277,16 @@ def carry(
         replies_of: for owners who lie: what they say in place of their honest replies.
         parties: in place of new ones.
     """
-    everybody: dict[str, Resident] = dict(parties or {})
+    everybody: dict[str, Shell[Any]] = dict(parties or {})
     if not everybody:
         everybody = {"curator": world.curator(), CONSUMER: world.consumer(), **world.owners()}
     curator, consumer = everybody["curator"], everybody[CONSUMER]
-    assert isinstance(curator, CuratorShell)
-    assert isinstance(consumer, ConsumerShell)
     heard: dict[str, list[bytes]] = {name: [] for name in (*world.terms.owners, "curator", CONSUMER)}
     refused: list[tuple[str, str]] = []
     queue = deque(delivered for message in consumer.start() for delivered in tamper(message))
     while consumer.party.summary is None:
         if not queue:
-            waiting = sorted(curator.waiting_for)
+            waiting = sorted(curator.party.waiting_for)
             assert waiting, "nobody has anything to say and there is no summary"
             for name in waiting:
                 queue.extend(new for message in curator.give_up(name) for new in tamper(message))

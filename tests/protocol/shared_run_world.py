@@ -14,13 +14,13 @@ from clear_program import clear_selection, near_rows
 from likeset.errors import IllegalMessage, LikesetError
 from likeset.geometry.kernels import squared_mmd
 from likeset.geometry.selection import Selection
-from likeset.homes.mail import ComputeShell, Shell, SplitConsumerShell
 from likeset.ledger.ledger import Ledger
 from likeset.protocol.sealed import Owner
-from likeset.protocol.split_run import ComputeInputs, OpenedSlots, SplitConsumer, make_compute_party, make_owner
+from likeset.protocol.split import ComputeInputs, OpenedSlots, SplitConsumer, make_compute_party, make_owner
 from likeset.protocol.terms import Kernel, SplitTerms, Terms
 from likeset.protocol.wire import Message, decode, encode
 from likeset.tables.scan import MemoryScan
+from likeset.transports.local import Shell
 from likeset.trust.cards import Card, CardSecret
 from likeset.trust.shares import ComputeRole
 
@@ -110,7 +110,7 @@ class SharedRun:
     def cards(self) -> dict[str, Card]:
         return {name: secret_of(name).card for name in self.terms.cards}
 
-    def consumer(self) -> SplitConsumerShell:
+    def consumer(self) -> Shell[Any]:
         party = SplitConsumer(
             self.terms,
             target=self.target,
@@ -121,12 +121,12 @@ class SharedRun:
             declared=self.declared,
             reach=b"consumer's worker",
         )
-        return SplitConsumerShell(party, self.ledger)
+        return Shell(party, self.ledger)
 
-    def compute(self, role: ComputeRole) -> ComputeShell[Any]:
+    def compute(self, role: ComputeRole) -> Shell[Any]:
         secret = secret_of(role)
         party = make_compute_party(self.terms, role, secret=secret, cards=self.cards, reach=f"{role}'s worker".encode())
-        return ComputeShell(party, self.ledger)
+        return Shell(party, self.ledger)
 
     def owner(self, name: str) -> Shell[Owner]:
         party = make_owner(
@@ -166,9 +166,8 @@ class Told:
     refused: list[tuple[str, str]]
 
     @property
-    def consumer(self) -> SplitConsumerShell:
-        shell = self.parties[CONSUMER]
-        assert isinstance(shell, SplitConsumerShell)
+    def consumer(self) -> Shell[Any]:
+        shell: Shell[Any] = self.parties[CONSUMER]
         return shell
 
     def faults(self, name: str) -> dict[str, str]:
@@ -193,7 +192,7 @@ def carry_shares(
             _deliver(told, queue, tamper)
         if told.consumer.party.finished or any(shell.party.failed for shell in computing):
             return told
-        waiting = [(shell, owner) for shell in computing for owner in sorted(shell.waiting_for)]
+        waiting = [(shell, owner) for shell in computing for owner in sorted(shell.party.waiting_for)]
         if all(shell.party.is_ready for shell in computing):
             opened = picks({shell.party.role: shell.party.inputs() for shell in computing})
             said = told.consumer.opened(opened)

@@ -85,6 +85,7 @@ def _opposite_targets(agreed: Terms) -> tuple[NDArray[np.float32], NDArray[np.fl
     return first, second
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "sound"), [(SimulatedNoise, True), (HalvedNoise, False)])
 def test_an_owner_learns_no_more_about_the_target_than_is_claimed(noise: type[SimulatedNoise], sound: bool) -> None:
     agreed = terms(
@@ -101,6 +102,7 @@ def test_an_owner_learns_no_more_about_the_target_than_is_claimed(noise: type[Si
     assert (found.epsilon <= claim) is sound
 
 
+@pytest.mark.slow
 def test_owners_who_compare_notes_learn_no_more_about_a_rival_than_the_auction_is_charged_for() -> None:
     """The rival's rows decide its misfit, and that decides between which of the others it ranks."""
     agreed = terms(

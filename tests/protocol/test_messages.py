@@ -37,7 +37,7 @@ from likeset.protocol.wire import (
     encode,
 )
 
-SETTINGS = settings(max_examples=examples(60))
+SETTINGS = settings(max_examples=examples(30))
 
 _names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,20}", fullmatch=True)
 _any_float = st.floats(allow_nan=True, allow_infinity=True)
@@ -125,6 +125,9 @@ def _signed(content: bytes) -> bytes:
     return content + hashlib.sha256(content).digest()
 
 
+PREFIX = encode(_message(Misfit(misfit=0.0)))[:5]
+
+
 def _content(data: bytes) -> bytes:
     return data[:-32]
 
@@ -141,7 +144,7 @@ def _forged(body: Body, change: dict[str, Any] | None = None, tail: bytes | None
 
 
 @pytest.mark.parametrize("kind", sorted(_bodies))
-@settings(SETTINGS, max_examples=examples(25))
+@settings(SETTINGS, max_examples=examples(12))
 @given(data=st.data())
 def test_every_kind_comes_back_as_it_was_sent(kind: str, data: st.DataObject) -> None:
     message = data.draw(_envelopes(_bodies[kind]))
@@ -171,11 +174,8 @@ def test_the_set_is_closed_and_all_of_it_is_tested_here() -> None:
     assert {body.kind for body in get_args(Body)} == set(_bodies)
 
 
-@SETTINGS
-@given(envelope=_envelopes(st.just(Asked(asked=True))))
-def test_a_no_is_as_long_as_a_yes(envelope: Message) -> None:
-    no = Message(envelope.run, envelope.terms, envelope.sender, envelope.receiver, envelope.round, Asked(asked=False))
-    assert len(encode(envelope)) == len(encode(no))
+def test_a_no_is_as_long_as_a_yes() -> None:
+    assert len(encode(_message(Asked(asked=True)))) == len(encode(_message(Asked(asked=False))))
 
 
 @SETTINGS
@@ -219,7 +219,7 @@ def test_damage_is_called_by_its_name_and_a_message_of_the_version_before_too() 
         decode(_signed(b"LKST\x02" + data[5:-32]))
 
 
-@settings(SETTINGS, max_examples=examples(150))
+@SETTINGS
 @given(message=messages, data=st.data())
 def test_changed_bytes_are_refused_or_are_another_legal_message(message: Message, data: st.DataObject) -> None:
     """Whatever can be read can be written again and read to the same: no half-understood message gets through."""
@@ -238,8 +238,8 @@ def test_changed_bytes_are_refused_or_are_another_legal_message(message: Message
     assert set(sys.modules) == modules
 
 
-@settings(SETTINGS, max_examples=examples(200))
-@given(data=st.binary(max_size=200), prefix=st.sampled_from([b"", b"LKST\x02", b"LKST\x02\x05\0\0\0"]))
+@settings(SETTINGS, max_examples=examples(100))
+@given(data=st.binary(max_size=200), prefix=st.sampled_from([b"", PREFIX, PREFIX + b"\x05\0\0\0"]))
 def test_noise_is_refused(data: bytes, prefix: bytes) -> None:
     with pytest.raises(BadMessage):
         decode(prefix + data)
@@ -254,7 +254,7 @@ _json = st.recursive(
 )
 
 
-@settings(SETTINGS, max_examples=examples(200))
+@settings(SETTINGS, max_examples=examples(100))
 @given(
     field=st.sampled_from(["kind", "run", "terms", "sender", "receiver", "round", "scalars", "arrays", "more"]),
     value=_json,
@@ -282,6 +282,8 @@ ROWS, LABELS, HANDLES = ["rows", "<f4", [2, 2]], ["labels", "<U1", [2]], ["handl
         [ROWS, LABELS, HANDLES, HANDLES],
         [ROWS, ROWS, HANDLES],
         [["rows", "|O", [2, 2]], LABELS, HANDLES],
+        [["rows", "float32", [2, 2]], LABELS, HANDLES],  # the same bytes, by other names of their types
+        [ROWS, ["labels", "U1", [2]], HANDLES],
         [["rows", "<f4", [4]], LABELS, HANDLES],
         [["rows", "<f4", [2, -2]], LABELS, HANDLES],
         [["rows", "<f4", [2, 1 << 60]], LABELS, HANDLES],
@@ -289,6 +291,7 @@ ROWS, LABELS, HANDLES = ["rows", "<f4", [2, 2]], ["labels", "<U1", [2]], ["handl
         [["rows", "<f4", [2.0, 2]], LABELS, HANDLES],
         [["rows", "<f4", [True, 2]], LABELS, HANDLES],
         [["rows", "<f4", [1] * 70], LABELS, HANDLES],
+        [["rows", "<f4", [1 << 30] * 80_000], LABELS, HANDLES],  # whose product would take minutes
         [["rows", "<M8[s]", [2, 1]], LABELS, HANDLES],
         [["rows", "V16", [1, 1]], LABELS, HANDLES],
         [["rows", "f4,O", [1, 1]], LABELS, HANDLES],
@@ -300,8 +303,10 @@ ROWS, LABELS, HANDLES = ["rows", "<f4", [2, 2]], ["labels", "<U1", [2]], ["handl
     ],
 )
 def test_arrays_of_another_type_shape_or_number_are_refused(arrays: Any) -> None:
+    records = ["records", "|u1", [0]]
+    decode(_forged(OFFER, {"arrays": [ROWS, LABELS, HANDLES, records]}))
     with pytest.raises(BadMessage):
-        decode(_forged(OFFER, {"arrays": arrays}))
+        decode(_forged(OFFER, {"arrays": [*arrays, records] if isinstance(arrays, list) else arrays}))
 
 
 def test_an_array_cannot_be_sent_as_a_number_nor_a_number_as_an_array() -> None:
@@ -316,8 +321,8 @@ def test_an_array_of_another_width_than_the_message_has_is_refused_and_not_conve
     """A float64 that does not fit a float32 would become infinite, with a warning, on its way in."""
     huge = np.full((1, 1), 1e300)
     tail = huge.tobytes() + np.arange(1, dtype=np.uint64).tobytes()
-    arrays = [["rows", "<f8", [1, 1]], ["labels", "<f8", [0]], ["handles", "<u8", [1]]]
-    with pytest.raises(BadMessage):
+    arrays = [["rows", "<f8", [1, 1]], ["labels", "<f8", [0]], ["handles", "<u8", [1]], ["records", "|u1", [0]]]
+    with pytest.raises(BadMessage, match="another type"):
         decode(_forged(OFFER, {"arrays": arrays}, tail=tail))
 
 
@@ -359,13 +364,13 @@ def test_oversized_messages_are_refused() -> None:
     with pytest.raises(BadMessage):
         decode(data, most_bytes=len(data) - 1)
     with pytest.raises(BadMessage):
-        decode(_signed(data[:5] + struct.pack("<I", 1 << 21) + b" " * (1 << 21)))
+        decode(_signed(PREFIX + struct.pack("<I", 1 << 21) + b" " * (1 << 21)))
 
 
 @pytest.mark.parametrize("text", [b"[" * 100_000, b"1" * 100_000, b'{"a":NaN}', b"\xff\xfe", b"null", b""])
 def test_heads_made_to_hurt_are_refused(text: bytes) -> None:
     with pytest.raises(BadMessage):
-        decode(_signed(b"LKST\x02" + struct.pack("<I", len(text)) + text))
+        decode(_signed(PREFIX + struct.pack("<I", len(text)) + text))
 
 
 def test_a_refusal_says_nothing_of_the_content_and_names_the_reason() -> None:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from protocol_world import KERNEL, PAPER_PARTS, CountingNoise, QuickLedger, World, carry, rows, terms
 
 from chance import examples
-from likeset.homes.mail import CuratorShell
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import Basis, View
 from likeset.privacy.noise import Integers
@@ -27,6 +26,7 @@ from likeset.protocol.party import PricedDraw, Work
 from likeset.protocol.prices import planned_views, summary_plan
 from likeset.protocol.terms import Budget, Terms
 from likeset.protocol.wire import Asked, SummaryRelease, decode
+from likeset.transports.local import Shell
 
 SIZE = 6
 RELEASED: dict[str, Any] = {
@@ -90,10 +90,10 @@ class ScriptedWorld(World):
     script: NDArray[np.float64] = field(default_factory=lambda: np.zeros((SIZE, KERNEL.dimension)))
     keeps_pool: bool = True
 
-    def curator(self) -> CuratorShell:
+    def curator(self) -> Shell[Any]:
         curator = ScriptedCurator(self.terms, noise=self.noise)
         curator.script, curator.keeps_pool = self.script, self.keeps_pool
-        return CuratorShell(curator, self.ledger)
+        return Shell(curator, self.ledger)
 
 
 def _selected(
@@ -152,7 +152,7 @@ def _accounted(relation: Relation) -> float:
 
 
 @pytest.mark.parametrize("relation", [Relation.REPLACE_ONE, Relation.ADD_OR_REMOVE])
-@settings(max_examples=examples(20))
+@settings(max_examples=examples(8))
 @given(seed=st.integers(0, 2**32))
 def test_with_everyone_asked_no_neighbours_differ_by_more_than_is_accounted_for(relation: Relation, seed: int) -> None:
     replaced = relation is Relation.REPLACE_ONE

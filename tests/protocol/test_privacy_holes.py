@@ -82,7 +82,7 @@ def test_an_owner_who_misses_steps_does_not_make_its_rows_count_for_more(release
     kernel = Kernel(columns=2, dimension=4, gamma=0.5, seed=7, kind="paper" if release == "mwem" else "paired")
     bound = 1 if relation is Relation.ADD_OR_REMOVE else 2
     coins = pinned_coins("unbought rows")
-    for case in range(examples(30)):
+    for case in range(examples(8)):
         agreed = terms(**{**STREAM, "kernel": kernel, "summary_release": release, "relation": relation})
         made = world(agreed, QuickLedger(), count=14, noise_seed=case)
         made.data = {name: rows(1000 * case + place, 14, columns=2) for place, name in enumerate(agreed.owners)}

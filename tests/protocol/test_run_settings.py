@@ -100,9 +100,9 @@ def test_a_wish_that_cannot_be_heeded_is_refused_and_nobody_is_asked(
     with pytest.raises(IllegalMessage, match=f"target message of {CONSUMER}") as refusal:
         curator.take(replace(honest, body=replace(honest.body, **changes)))
     assert not any(str(value) in str(refusal.value) for value in changes.values() if value is not True)
-    assert curator.waiting_for == frozenset()
+    assert curator.party.waiting_for == frozenset()
     curator.take(honest)
-    assert curator.waiting_for == {"a", "b", "c"}
+    assert curator.party.waiting_for == {"a", "b", "c"}
 
 
 def test_another_wish_in_the_place_of_the_first_is_refused() -> None:

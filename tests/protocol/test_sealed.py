@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from protocol_world import (
+    KERNEL,
     THRESHOLD,
     CountingNoise,
     Outcome,
@@ -24,16 +25,19 @@ from protocol_world import (
 )
 
 from chance import examples
-from likeset.errors import BadMessage, BudgetExceeded, IllegalMessage, QuorumMissed
+from likeset.errors import BadMessage, BudgetExceeded, IllegalMessage, InvalidArgument, QuorumMissed
 from likeset.ledger.budget import Limit
 from likeset.privacy.events import Event, NoRelease, PublicSize, Relation
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Integers
 from likeset.protocol.prices import planned_views
+from likeset.protocol.sealed import Consumer
+from likeset.protocol.split import make_owner
 from likeset.protocol.terms import Budget
 from likeset.protocol.wire import Asked, Message, Misfit, Offer, TargetRelease, decode, encode
+from likeset.tables.scan import MemoryScan
 
-SETTINGS = settings(max_examples=examples(40))
+SETTINGS = settings(max_examples=examples(12))
 
 
 def _silent(_heard: Message, _replies: tuple[Message, ...]) -> list[Message]:
@@ -248,7 +252,7 @@ def test_an_offer_that_is_too_large_to_be_sent_costs_nothing(
                 owner.take(call)
         assert ledger.head() == before
         assert owner.party.rows_disclosed == 0
-        assert owner.failed
+        assert owner.party.failed
         owner = made.owner("a")
         for heard in calls:
             owner.take(heard)
@@ -351,3 +355,14 @@ def test_tilted_offers_find_rare_rows_that_uniform_offers_miss() -> None:
         found[offers] = float((carry(made).summary.rows.mean(axis=1) > 0.5).mean())
     assert found["tilted"] >= 0.9
     assert found["uniform"] <= 0.5
+
+
+@pytest.mark.parametrize("shape", [(29, KERNEL.columns), (30, KERNEL.columns + 1)])
+def test_a_target_of_another_shape_than_agreed_is_refused(shape: tuple[int, int]) -> None:
+    with pytest.raises(InvalidArgument, match="as in the terms"):
+        Consumer(terms(), target=rows(1, shape[0], columns=shape[1]), noise=CountingNoise())
+
+
+def test_whoever_is_not_invited_is_no_owner() -> None:
+    with pytest.raises(IllegalMessage, match="not among the owners"):
+        make_owner(terms(), "stranger", scan=MemoryScan(rows(2)), key=1, declared=None)

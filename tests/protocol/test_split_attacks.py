@@ -5,18 +5,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lying_offers import AGREED, LIAR, NEAR, bytes_of, carried, check_left_out, sending, shared_by
+from lying_offers import AGREED, LIAR, NEAR, Parts, bytes_of, carried, check_left_out, sending, shared_by
 from protocol_world import CONSUMER
 from shared_run_world import Told, carry_shares, secret_of, shared_run, split_run
 
-from likeset.protocol.split_run import BareRecords, offer_context, offer_shape
+from likeset.protocol.split import BareRecords, offer_context, offer_shape
 from likeset.protocol.wire import Message, OfferShare
 from likeset.tables.scan import FetchedRows
 from likeset.trust import shares
-from likeset.trust.shares import OfferPart, SharedOffer, Words, share_offer, slot_words, split_words
+from likeset.trust.shares import OfferPart, Words, share_offer, split_words, words_in
 
 
-def forged(monkeypatch: pytest.MonkeyPatch, step: str, forger: Any) -> SharedOffer:
+def forged(monkeypatch: pytest.MonkeyPatch, step: str, forger: Any) -> Parts:
     """The liar's offer, with one step of its making done otherwise; all other owners stay honest."""
     with monkeypatch.context() as patched:
         patched.setattr(shares, step, forger)
@@ -66,10 +66,9 @@ def test_a_record_sold_twice() -> None:
 def test_envelopes_that_their_owner_swapped_after_it_signed_its_list() -> None:
     shared = shared_by()
     size = offer_shape(AGREED).envelope_bytes
-    part = shared.parts["curator"]
+    part = shared["curator"]
     swapped = part.envelopes[size : 2 * size] + part.envelopes[:size] + part.envelopes[2 * size :]
-    parts = {**shared.parts, "curator": dataclasses.replace(part, envelopes=swapped)}
-    told = carried(SharedOffer(parts, shared.slot_of_row))
+    told = carried({**shared, "curator": dataclasses.replace(part, envelopes=swapped)})
     assert "not those that the owner committed to" in told.faults("curator")[LIAR]
     assert "curator acknowledged no part" in told.faults(CONSUMER)[LIAR]
     check_left_out(told, "acknowledged no part")
@@ -101,12 +100,11 @@ def test_a_wrong_r(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_valid_bit_that_is_two(monkeypatch: pytest.MonkeyPatch) -> None:
     """No slot but one whose bit is exactly 1 is ever picked."""
 
-    def doubled(layout: Any, *rest: Any, **more: Any) -> Words:
-        words = slot_words(layout, *rest, **more)
-        words[:, layout.valid] *= np.uint64(2)
-        return words
+    def doubled(words: Words) -> tuple[Words, ...]:
+        words[:, offer_shape(AGREED).columns] *= np.uint64(2)
+        return split_words(words)
 
-    summary = carried(forged(monkeypatch, "slot_words", doubled)).consumer.party.summary
+    summary = carried(forged(monkeypatch, "split_words", doubled)).consumer.party.summary
     assert summary is not None
     assert 1 not in summary.owners
     assert len(summary.rows) == AGREED.size
@@ -127,7 +125,6 @@ def test_a_row_far_out_of_range(*, honest_record: bool) -> None:
         context=offer_context(agreed, LIAR),
         shape=offer_shape(agreed),
         rows=far,
-        classes=np.empty(0, dtype=np.int64),
         records=records,
     )
     summary = carry_shares(run, tamper=sending(shared, agreed=agreed)).consumer.party.summary
@@ -141,7 +138,7 @@ def test_an_owner_that_repeats_another_ones_shares(monkeypatch: pytest.MonkeyPat
     run = shared_run(AGREED)
     release = next(message for message in run.consumer().start() if message.receiver == "a")
     parts = [OfferPart.from_bytes(message.body.part.tobytes()) for message in run.owner("a").take(release)]  # type: ignore[union-attr]
-    copied = tuple(part.words(offer_shape(AGREED).layout) for part in parts)
+    copied = tuple(words_in(part.share, width=offer_shape(AGREED).width) for part in parts)
     told = carried(forged(monkeypatch, "split_words", lambda *_: copied), run)
     for name in (CONSUMER, "curator", "witness"):
         assert {LIAR, "a"} == set(told.faults(name))
@@ -168,7 +165,7 @@ def test_an_owner_that_sends_another_ones_parts_as_its_own() -> None:
 def test_shares_that_differ_between_parties() -> None:
     """Two offers, each sound by itself: no party sees it alone, the receipts together tell."""
     first, second = shared_by(), shared_by()
-    told = carried(SharedOffer({**first.parts, "witness": second.parts["witness"]}, first.slot_of_row))
+    told = carried({**first, "witness": second["witness"]})
     for name in (CONSUMER, "curator", "witness"):
         assert "different lists" in told.faults(name)[LIAR]
     check_left_out(told, "different lists")
@@ -176,7 +173,7 @@ def test_shares_that_differ_between_parties() -> None:
 
 def test_parts_that_are_for_another_party_or_nothing_at_all() -> None:
     shared = shared_by()
-    for data in (shared.parts["consumer"].to_bytes(), b"", b"\0" * 1000):
+    for data in (shared["consumer"].to_bytes(), b"", b"\0" * 1000):
 
         def lie(message: Message, data: bytes = data) -> list[Message]:
             wrong = message.sender == LIAR and message.receiver == "witness"

@@ -12,12 +12,11 @@ from protocol_world import CONSUMER, QuickLedger, rows
 from shared_run_world import Told, carry_shares, clear_picks, not_ready, secret_of, shared_run
 
 from likeset.errors import IllegalMessage, InvalidArgument
-from likeset.protocol.split_run import OpenedSlots, offer_shape, party_name
+from likeset.protocol.split import OpenedSlots, offer_shape, party_name
 from likeset.protocol.wire import Envelopes, Message, PicksOpened, RosterVote, ShareReceipts, TargetShare, decode
 from likeset.trust.shares import (
     ComputeRole,
     Roster,
-    SignedRoster,
     list_entries,
     lists_in,
     sign_roster,
@@ -103,8 +102,8 @@ def lying_vote(role: ComputeRole, lists: Callable[[Roster], dict[str, bytes]], *
             return [message]
         if to and message.receiver != to:
             return [message]
-        honest = SignedRoster.from_bytes(body.roster.tobytes()).roster
-        vote = sign_roster(secret_of(message.sender), Roster(honest.terms, honest.parties, lists(honest)), role)
+        honest = Roster.from_bytes(body.roster.tobytes())
+        vote = sign_roster(secret_of(message.sender), dataclasses.replace(honest, lists=lists(honest)))
         return [dataclasses.replace(message, body=RosterVote(roster=bytes_of(vote.to_bytes()), reach=body.reach))]
 
     return lie

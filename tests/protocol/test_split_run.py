@@ -15,16 +15,16 @@ from likeset.geometry.selection import Selection
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import View
-from likeset.protocol import split_run as split_owner
+from likeset.protocol import split as split_owner
 from likeset.protocol.party import ComputeState
-from likeset.protocol.split_run import make_compute_party, make_curator, make_owner, most_part_bytes, offer_shape
+from likeset.protocol.split import make_compute_party, make_curator, make_owner, most_part_bytes, offer_shape
 from likeset.protocol.wire import Message, Summary, decode, encode
 from likeset.tables.scan import MemoryScan
 
 
 def summary_of(told: Told) -> Summary:
     assert told.refused == []
-    summary = told.consumer.party.summary
+    summary: Summary | None = told.consumer.party.summary
     assert summary is not None
     return summary
 
@@ -104,7 +104,7 @@ def test_a_label_too_long_for_a_record_keeps_its_owner_away_before_anything_is_c
     assert [name for name, _ in told.refused] == ["a"]
     assert "shorten" in told.refused[0][1]
     assert not any("a/shared-offer" in key for key in ledger.answers)
-    summary = told.consumer.party.summary
+    summary: Summary | None = told.consumer.party.summary
     assert summary is not None
     assert summary.absent.tolist() == [0]
 

@@ -8,13 +8,13 @@ import pytest
 from protocol_world import CONSUMER, THRESHOLD, CountingNoise, World, carry, ledger_on_disk, terms, world
 
 from likeset.errors import BudgetExceeded, IllegalMessage, PartyFailed, QuorumMissed
-from likeset.homes.mail import CuratorShell
 from likeset.ledger.budget import Limit
 from likeset.privacy.events import Unbounded
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Integers
 from likeset.protocol.terms import Budget
 from likeset.protocol.wire import Message, Offer, encode
+from likeset.transports.local import Shell
 
 GAUSSIAN: dict[str, Any] = {
     "protocol": "interactive",
@@ -106,7 +106,7 @@ def test_an_illegal_message_does_not_make_a_party_fail() -> None:
     for wrong in (replace(call, sender="b"), replace(call, round=7), replace(call, run="other")):
         with pytest.raises(IllegalMessage):
             owner.take(wrong)
-    assert not owner.failed
+    assert not owner.party.failed
     assert len(owner.take(call)) == 1
 
 
@@ -143,7 +143,7 @@ def test_a_party_whose_draw_is_lost_says_nothing_more() -> None:
     consumer = made.consumer()
     with pytest.raises(KeyboardInterrupt):
         consumer.start()
-    assert consumer.failed
+    assert consumer.party.failed
     with pytest.raises(PartyFailed):
         consumer.start()
 
@@ -235,7 +235,7 @@ def test_a_party_made_anew_hears_what_it_heard_and_says_what_it_said(
     assert fails.failures == charges
 
 
-class _FailsAtEachCharge(CuratorShell):
+class _FailsAtEachCharge(Shell[Any]):
     """Its first try at each charge fails; it is made anew from what it took."""
 
     def __init__(self, made: World, name: str) -> None:
@@ -252,7 +252,7 @@ class _FailsAtEachCharge(CuratorShell):
         if step.charge is not None:
             self.failures += 1
             step.abandon()
-            assert self.failed
+            assert self.party.failed
             self.party = self._new()
             for heard in self._taken:
                 super().take(heard)

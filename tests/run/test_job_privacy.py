@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import job_world
-from job_world import OWNERS, World, charges, rows, write
+from job_world import OWNERS, World, charges, rows, run, write
 from likeset.app.report import render_for_owner
 from likeset.errors import BadTable, BudgetExceeded, DifferentRequest, MessagePurged, OtherUnit
 from likeset.ledger.ledger import Ledger
@@ -23,10 +23,11 @@ from likeset.privacy.events import Composition, Gaussian, Relation
 from likeset.privacy.guarantee import View
 from likeset.protocol.party import Party
 from likeset.protocol.wire import Message, encode
-from likeset.run.job import Job, _kept
+from likeset.run.job import _kept
 from likeset.run.plan import plan_job
-from likeset.run.runs import FinishedJob, run_job
-from likeset.run.words import guarantee_lines
+from likeset.run.words import guarantee_lines, guarantee_meanings
+from likeset.tables.records import DeclaredRecords
+from likeset.tables.schema import Schema
 
 Heard = dict[str, list[bytes]]
 
@@ -34,22 +35,6 @@ Heard = dict[str, list[bytes]]
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return World.make(tmp_path)
-
-
-def job_of(world: World, **changed: Any) -> Job:
-    given = {
-        "schema": str(world.folder / "schema.yaml"),
-        "target": str(world.folder / "target.csv"),
-        "owners": {name: str(world.place(name)) for name in OWNERS},
-        "size": job_world.SIZE,
-        "epsilon": job_world.EPSILON,
-        "out": str(world.out),
-    }
-    return Job.of(**(given | changed))
-
-
-def run(job: Job, **options: Any) -> FinishedJob:
-    return run_job(job, render=lambda _, __: "<!doctype html>", **options)
 
 
 def stop(*_: object) -> None:
@@ -81,31 +66,27 @@ def with_ids(world: World, ids: list[Any], file: str = "target.csv") -> None:
     world.replace(file, patient=[*ids, *(f"other-{place}" for place in range(count - len(ids)))])
 
 
-def test_ids_that_differ_in_blanks_are_the_same_person(world: World) -> None:
-    with_ids(world, [f"p{row // 4}" + " " * (row % 2) for row in range(40)])
-    for attempt in (run, plan_job):
-        with pytest.raises(BadTable, match="4 rows"):
-            attempt(job_of(world))
+@pytest.mark.parametrize(
+    ("ids", "file", "most"),
+    [
+        ([f"p{row // 4}" + " " * (row % 2) for row in range(40)], "target.csv", 4),  # blanks make no other person
+        ([None] * 3, "target.csv", 3),  # rows without an id could all be of one person
+        ([None] * 3, "west.parquet", 3),
+        (["NA", "?", " null "], "target.csv", 3),  # and so could all words for missing
+    ],
+)
+def test_more_rows_of_a_person_than_declared_are_refused(world: World, ids: list[Any], file: str, most: int) -> None:
+    with_ids(world, ids, file)
+    for attempt in (run, plan_job) if file == "target.csv" else (run,):
+        with pytest.raises(BadTable, match=f"{most} rows"):
+            attempt(world.job())
     assert not world.out.exists()
     assert not world.partial.exists()
 
 
-@pytest.mark.parametrize("file", ["target.csv", "west.parquet"])
-def test_rows_without_an_id_could_all_be_of_one_person(world: World, file: str) -> None:
-    with_ids(world, [None] * 3, file)
-    with pytest.raises(BadTable, match="3 rows"):
-        run(job_of(world))
-
-
-def test_every_word_for_missing_is_the_same_unknown_person(world: World) -> None:
-    with_ids(world, ["NA", "?", " null "])
-    with pytest.raises(BadTable, match="3 rows"):
-        run(job_of(world))
-
-
 def test_as_many_rows_without_an_id_as_a_person_may_have_will_do(world: World) -> None:
     with_ids(world, ["NA", "?"])
-    assert plan_job(job_of(world)).terms.rows_per_unit == 2
+    assert plan_job(world.job()).terms.rows_per_unit == 2
 
 
 def test_all_prices_are_for_all_rows_of_an_id(world: World) -> None:
@@ -114,7 +95,7 @@ def test_all_prices_are_for_all_rows_of_an_id(world: World) -> None:
     for most in (2, 4):
         text = job_world.SCHEMA.replace("rows_per_id: 2", f"rows_per_id: {most}")
         (world.folder / "schema.yaml").write_text(text, encoding="utf-8")
-        about_target = plan_job(job_of(world, offers="tilted", epsilon=40.0)).guarantees[0]
+        about_target = plan_job(world.job(offers="tilted", epsilon=40.0)).guarantees[0]
         assert about_target.guarantee.epsilon == pytest.approx(40.0, rel=1e-3)
         assert isinstance(about_target.event, Composition)
         events[most] = about_target.event.events
@@ -127,15 +108,14 @@ def test_all_prices_are_for_all_rows_of_an_id(world: World) -> None:
 
 
 def test_the_unit_is_named_beside_the_price(world: World) -> None:
-    told = plan_job(job_of(world)).document()["guarantees"][0]["in_words"]
-    assert "one id (all of its rows, of which at most 2 take part) of consumer" in told
-    text = job_world.SCHEMA.replace("rows_per_id: 2", "keep: 1")
-    (world.folder / "schema.yaml").write_text(text, encoding="utf-8")
-    kept = plan_job(job_of(world)).document()["guarantees"][0]["in_words"]
-    assert "one id (all of its rows, of which at most 1 takes part) of consumer" in kept
-    text = job_world.SCHEMA.replace("id: {column: patient, rows_per_id: 2}\n", "")
-    (world.folder / "schema.yaml").write_text(text, encoding="utf-8")
-    assert "one row of consumer" in plan_job(job_of(world)).document()["guarantees"][0]["in_words"]
+    def named(old: str = "", new: str = "") -> str:
+        (world.folder / "schema.yaml").write_text(job_world.SCHEMA.replace(old, new), encoding="utf-8")
+        (meaning,) = guarantee_meanings(plan_job(world.job()).document()["guarantees"], owners=OWNERS)
+        return meaning
+
+    assert "one id (all of its rows, of which at most 2 take part) of the target" in named()
+    assert "one id (all of its rows, of which at most 1 takes part) of the target" in named("rows_per_id: 2", "keep: 1")
+    assert "one row of the target" in named("id: {column: patient, rows_per_id: 2}\n")
 
 
 # What owners hear
@@ -143,10 +123,7 @@ def test_the_unit_is_named_beside_the_price(world: World) -> None:
 
 def test_owners_learn_nothing_about_one_another_in_this_run(world: World) -> None:
     """No more is promised: what a consumer asks for next may depend on rows that it has seen."""
-    guarantees = plan_job(job_of(world)).document()["guarantees"]
-    words = [told["in_words"] for told in guarantees if told["observer"] == "owners" and told["epsilon"] == 0.0]
-    assert len(words) == len(OWNERS)
-    assert all("nothing in this run" in told for told in words)
+    guarantees = plan_job(world.job()).document()["guarantees"]
     lines = {line.cells[0]: line.bound for line in guarantee_lines(guarantees, owners=list(OWNERS))}
     assert lines["any owners about each owner"] == "nothing in this run"
 
@@ -169,7 +146,7 @@ def test_owners_hear_and_are_shown_the_same_whatever_another_owner_holds(
     transcripts, pages = [], []
     for market in (world, changed_south(world, world.folder / "other")):
         with listening(monkeypatch) as heard:
-            done = run(job_of(market, noise="simulated", seed=5, **options))
+            done = run(market.job(noise="simulated", seed=5, **options))
         transcripts.append([heard[name] for name in ("north", "west")])
         pages.append([render_for_owner(done.result, name) for name in ("north", "west")])
     assert transcripts[0] == transcripts[1]
@@ -181,7 +158,7 @@ def test_an_owner_is_shown_the_same_page_whatever_the_target_is(world: World) ->
     pages = []
     for seed in (1, 2):
         write(world.folder / "target.csv", rows(40, seed=seed, age=20.0 * seed, whose="mine"))
-        done = run(job_of(world, release_gamma=0.3, seed=5, out=str(world.folder / f"out{seed}")))
+        done = run(world.job(release_gamma=0.3, seed=5, out=str(world.folder / f"out{seed}")))
         pages.append(render_for_owner(done.result, "north"))
     assert pages[0] == pages[1]
 
@@ -197,7 +174,7 @@ def release_of(ledger: Path) -> list[bytes]:
 def test_what_was_drawn_before_an_interruption_is_sent_again_and_paid_once(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = job_of(world)
+    job = world.job()
     answered = iter(range(2))  # the curator has heard the consumer, then one owner
 
     def stop_later(*_: object) -> None:
@@ -219,7 +196,7 @@ def test_what_was_drawn_before_an_interruption_is_sent_again_and_paid_once(
 
 def test_files_that_changed_places_are_not_those_that_the_run_began_with(world: World) -> None:
     """Two owners whose files are exchanged: the same contents, but not the same owners."""
-    job = job_of(world)
+    job = world.job()
     with pytest.raises(KeyboardInterrupt):
         run(job, progress=stop)
     north, south = world.place("north"), world.place("south")
@@ -232,7 +209,7 @@ def test_files_that_changed_places_are_not_those_that_the_run_began_with(world: 
 
 def test_public_rows_are_those_that_the_run_began_with(world: World) -> None:
     write(world.folder / "public.csv", rows(30, seed=8, age=50.0, whose="anybody"))
-    job = job_of(world, seed_rows=str(world.folder / "public.csv"), protocol="interactive")
+    job = world.job(seed_rows=str(world.folder / "public.csv"), protocol="interactive")
     with pytest.raises(KeyboardInterrupt):
         run(job, progress=stop)
     write(world.folder / "public.csv", rows(30, seed=9, age=10.0, whose="anybody"))
@@ -243,54 +220,37 @@ def test_public_rows_are_those_that_the_run_began_with(world: World) -> None:
 # Budgets
 
 
-def test_a_ledger_in_the_output_directory_counts_one_run_and_says_so(world: World) -> None:
-    first = run(job_of(world)).result["budget"]
-    again = run(job_of(world, out=str(world.folder / "again"))).result["budget"]
-    assert first["shared"] is again["shared"] is False
-    assert first["epsilon_spent"] == pytest.approx(job_world.EPSILON, rel=1e-3)
-    assert "this run alone" in first["in_words"]
-    assert "--ledger" in first["in_words"]
-
-
 def test_runs_on_one_ledger_share_one_budget(world: World) -> None:
     """The first run sets the limits; whatever a later one is called and asks for, it is refused beyond them."""
     ledger = str(world.folder / "ledger.sqlite")
-    before = run(job_of(world, ledger=ledger, run="first")).result["budget"]
+    before = run(world.job(ledger=ledger, run="first")).result["budget"]
     assert before["shared"] is True
     assert before["epsilon_spent"] == pytest.approx(before["epsilon_limit"], rel=1e-3)
     spent = charges(Path(ledger))
     fresh = {f"{name}-2": str(world.place(name)) for name in OWNERS}  # with rows left to disclose
     for epsilon in (job_world.EPSILON, 20.0, 40.0):
         with pytest.raises(BudgetExceeded, match="any owners see consumer"):
-            run(job_of(world, ledger=ledger, owners=fresh, epsilon=epsilon, offers="tilted", out=f"{world.out}-2"))
+            run(world.job(ledger=ledger, owners=fresh, epsilon=epsilon, offers="tilted", out=f"{world.out}-2"))
     assert charges(Path(ledger)) == spent
 
 
 def test_an_account_that_took_simulated_noise_stays_without_a_bound(world: World) -> None:
     ledger = str(world.folder / "ledger.sqlite")
-    run(job_of(world, ledger=ledger, run="trial", noise="simulated", seed=1))
+    run(world.job(ledger=ledger, run="trial", noise="simulated", seed=1))
     fresh = {f"{name}-2": str(world.place(name)) for name in OWNERS}
-    later = run(job_of(world, ledger=ledger, run="real", owners=fresh, out=f"{world.out}-2")).result
+    later = run(world.job(ledger=ledger, run="real", owners=fresh, out=f"{world.out}-2")).result
     assert later["budget"]["epsilon_spent"] is None
     assert "no bound" in later["budget"]["in_words"]
-
-
-@pytest.mark.parametrize("part", ["paper-auction"])
-def test_a_part_without_a_proof_is_never_called_private(world: World, part: str) -> None:
-    job = job_of(world, protocol="interactive", auction="paper", accept_unproven=[part])
-    assert plan_job(job).document()["private"] is False
-    done = run(job)
-    assert done.result["private"] is False
-    assert "Not private" in render_for_owner(done.result, "north")
 
 
 @pytest.mark.parametrize("relation", list(Relation))
 def test_what_is_guessed_about_a_row_depends_on_the_relation(world: World, relation: Relation) -> None:
     """Under add-or-remove two candidates for a row are two steps apart: a guess between them is right more often."""
     size = {"declared_size": 150} if relation is Relation.ADD_OR_REMOVE else {}
-    job = job_of(world, relation=str(relation), release_gamma=0.3, offers="tilted", **size)
+    job = world.job(relation=str(relation), release_gamma=0.3, offers="tilted", **size)
     (told,) = (one for one in plan_job(job).document()["guarantees"] if one["epsilon"])
-    assert (told["relation"], " whether one id " in told["in_words"]) == (relation, relation is Relation.ADD_OR_REMOVE)
+    (meaning,) = guarantee_meanings([told], owners=OWNERS)
+    assert (told["relation"], " whether one id " in meaning) == (relation, relation is Relation.ADD_OR_REMOVE)
 
 
 def test_the_size_of_a_target_under_add_or_remove_decides_nothing(world: World) -> None:
@@ -299,7 +259,7 @@ def test_the_size_of_a_target_under_add_or_remove_decides_nothing(world: World) 
     for count in (180, 181):
         write(world.folder / "target.csv", rows(count, seed=1, age=60.0, whose="mine"))
         out = str(world.folder / f"out{count}")
-        job = job_of(world, relation="add-or-remove", declared_size=150, release_gamma=0.3, out=out)
+        job = world.job(relation="add-or-remove", declared_size=150, release_gamma=0.3, out=out)
         started.append(run(job).result["terms"]["summary"]["target_size"])
     assert started == [150, 150]
 
@@ -307,9 +267,9 @@ def test_the_size_of_a_target_under_add_or_remove_decides_nothing(world: World) 
 def test_a_ledger_that_took_an_unproven_auction_has_no_bound_for_those_owners(world: World) -> None:
     ledger = str(world.folder / "ledger.sqlite")
     paper = {"protocol": "interactive", "auction": "paper", "accept_unproven": ["paper-auction"], "offers": "tilted"}
-    run(job_of(world, ledger=ledger, run="paper", size=4, **paper))
+    run(world.job(ledger=ledger, run="paper", size=4, **paper))
     fresh = {f"{name}-2": str(world.place(name)) for name in OWNERS}
-    later = run(job_of(world, ledger=ledger, run="later", owners=fresh, offers="uniform", out=f"{world.out}-2"))
+    later = run(world.job(ledger=ledger, run="later", owners=fresh, offers="uniform", out=f"{world.out}-2"))
     assert "for the rows of north, south, west: it was charged for" in later.result["budget"]["in_words"]
 
 
@@ -318,14 +278,14 @@ def test_prices_for_different_units_are_not_added_up(world: World, offers: str) 
     """After a run per id, one that releases something per row is refused with both units; one without is not."""
     ledger = world.folder / "ledger.sqlite"
     fresh = {f"{name}-2": str(world.place(name)) for name in OWNERS}
-    run(job_of(world, ledger=str(ledger), run="ids"))
+    run(world.job(ledger=str(ledger), run="ids"))
     with Ledger(ledger) as book:
         view = View.owners("consumer")
         (account,) = [one for one in book.accounts() if one.view == view]
         book.set_limit(view, replace(account.limit, epsilon=20.0))
     text = job_world.SCHEMA.replace("id: {column: patient, rows_per_id: 2}\n", "")
     (world.folder / "schema.yaml").write_text(text, encoding="utf-8")
-    job = job_of(world, ledger=str(ledger), run="rows", owners=fresh, out=f"{world.out}-2", offers=offers)
+    job = world.job(ledger=str(ledger), run="rows", owners=fresh, out=f"{world.out}-2", offers=offers)
     if offers == "uniform":
         assert run(job).result["budget"]["delta"] == 2 * account.deltas[0], "the limit was raised after a charge"
         return
@@ -340,18 +300,18 @@ def test_prices_for_different_units_are_not_added_up(world: World, offers: str) 
 
 
 def test_a_password_in_an_address_is_not_kept(world: World) -> None:
-    job = job_of(world, public_rows="postgres://me:hunter2@127.0.0.1:1/db?table=t")
+    job = world.job(public_rows="postgres://me:hunter2@127.0.0.1:1/db?table=t")
     kept = _kept(job)
     assert "hunter2" not in json.dumps(kept)
     assert kept["target"] == job.target
 
 
 def test_offers_do_not_outlive_the_run_in_the_output_directory(world: World) -> None:
-    job = job_of(world)
+    job = world.job()
     run(job)
     with Ledger(world.out / "ledger.sqlite") as ledger:
         assert ledger.messages() == ()
-        assert ledger.verify(messages=True).ok
+        assert ledger.verify().ok
     kept = b"".join(path.read_bytes() for path in world.out.iterdir() if "messages" in path.name)
     assert b"ARROW" not in kept
     assert b"offer" not in kept
@@ -359,32 +319,28 @@ def test_offers_do_not_outlive_the_run_in_the_output_directory(world: World) -> 
 
 def test_a_run_in_a_shared_ledger_is_sent_again_until_it_is_purged(world: World) -> None:
     ledger = str(world.folder / "ledger.sqlite")
-    first = run(job_of(world, ledger=ledger, run="one")).result
+    first = run(world.job(ledger=ledger, run="one")).result
     spent = charges(Path(ledger))
-    again = run(job_of(world, ledger=ledger, run="one", out=f"{world.out}-2")).result
+    again = run(world.job(ledger=ledger, run="one", out=f"{world.out}-2")).result
     assert again["in_sample_squared_mmd"] == first["in_sample_squared_mmd"]
     assert charges(Path(ledger)) == spent
     with Ledger(ledger) as book:
         book.purge(run="one")
     with pytest.raises((MessagePurged, BudgetExceeded)):
-        run(job_of(world, ledger=ledger, run="one", out=f"{world.out}-3"))
+        run(world.job(ledger=ledger, run="one", out=f"{world.out}-3"))
     assert charges(Path(ledger)) == spent
 
 
 def test_pictures_show_places_of_offered_rows_and_never_their_cells(world: World) -> None:
     """Two numbers for each of at most 400 offered rows, as docs/proofs/records.md says; nothing else of them."""
-    run(job_of(world))
+    run(world.job())
     pictures = json.loads((world.out / "pictures.json").read_text(encoding="utf-8"))
-    pool = np.array(pictures["projection"]["pool"])
-    assert pool.shape == (120, 2)
-    assert all(one["pool"] is None for one in pictures["marginals"])
+    assert np.array(pictures["projection"]["pool"]).shape == (120, 2)
+    assert all("pool" not in one for one in pictures["marginals"])
 
 
 def test_records_hold_declared_columns_of_sent_rows_and_nothing_else(world: World) -> None:
     """No id, no undeclared column, no word of a row that stays: also not as the dictionary of a column."""
-    from likeset.tables.records import DeclaredRecords
-    from likeset.tables.schema import Schema
-
     declared = DeclaredRecords(Schema.load(world.folder / "schema.yaml"))
     table = rows(50, seed=3, age=60.0, whose="south")
     words = pa.array(["chest"] * 49 + ["leg"]).dictionary_encode()

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import job_world
-from job_world import OWNERS, World
+from job_world import World, run
 from likeset.app.report.view import protection
 from likeset.arguments import Rows
 from likeset.errors import BadTable
@@ -21,9 +21,8 @@ from likeset.privacy.guarantee import View
 from likeset.protocol.notices import notice_documents
 from likeset.protocol.sealed import Scan
 from likeset.run import runs
-from likeset.run.job import Job, RunSecrets, open_owners
+from likeset.run.job import RunSecrets, open_owners
 from likeset.run.plan import new_draws, open_plan, plan_job
-from likeset.run.runs import FinishedJob, run_job
 
 MANY = [f"p{row // 10}" for row in range(60)]
 
@@ -41,24 +40,8 @@ def declare(world: World, words: str) -> None:
     (world.folder / "schema.yaml").write_text(text, encoding="utf-8")
 
 
-def job_of(world: World, **changed: Any) -> Job:
-    given = {
-        "schema": str(world.folder / "schema.yaml"),
-        "target": str(world.folder / "target.csv"),
-        "owners": {name: str(world.place(name)) for name in OWNERS},
-        "size": job_world.SIZE,
-        "epsilon": job_world.EPSILON,
-        "out": str(world.out),
-    }
-    return Job.of(**(given | changed))
-
-
-def run(job: Job, **options: Any) -> FinishedJob:
-    return run_job(job, render=lambda _, __: "<!doctype html>", **options)
-
-
 def target_rows(world: World, root: int, **changed: Any) -> Rows:
-    return open_plan(job_of(world, **changed), secrets=RunSecrets(root)).inputs.target.rows
+    return open_plan(world.job(**changed), secrets=RunSecrets(root)).inputs.target.rows
 
 
 def test_of_each_id_of_the_target_so_many_rows_take_part(world: World) -> None:
@@ -82,14 +65,14 @@ def test_prices_are_for_as_many_rows_as_take_part(world: World) -> None:
     fitting = {"relation": "add-or-remove", "declared_size": 12, "release_gamma": 0.5}
     for more in ({}, fitting):
         declare(world, "keep: 2")
-        with_keep = plan_job(job_of(world, offers="tilted", epsilon=40.0, **more))
+        with_keep = plan_job(world.job(offers="tilted", epsilon=40.0, **more))
         assert with_keep.terms.rows_per_unit == 2
         assert len(with_keep.inputs.target.rows) == 12
         declare(world, "rows_per_id: 2")
         world.replace("target.csv", patient=[f"p{row // 2}" for row in range(60)])
         table = pa_csv.read_csv(world.folder / "target.csv")
         job_world.write(world.folder / "few.csv", table.slice(0, 12))
-        plain = plan_job(job_of(world, offers="tilted", epsilon=40.0, target=str(world.folder / "few.csv"), **more))
+        plain = plan_job(world.job(offers="tilted", epsilon=40.0, target=str(world.folder / "few.csv"), **more))
         assert _sigma(with_keep.guarantees[0].event) == _sigma(plain.guarantees[0].event)
         world.replace("target.csv", patient=MANY)
 
@@ -97,13 +80,13 @@ def test_prices_are_for_as_many_rows_as_take_part(world: World) -> None:
 def _sigma(event: Any) -> float:
     release = event.events[-1] if isinstance(event, Composition) else event
     assert isinstance(release, Gaussian)
-    assert release.quantity.rows == 2  # type: ignore[union-attr]
+    assert release.quantity.unit.rows == 2  # type: ignore[union-attr]
     return release.sigma
 
 
 def test_what_is_charged_in_the_ledger_counts_those_rows(world: World) -> None:
     declare(world, "keep: 3")
-    run(job_of(world, offers="tilted", epsilon=40.0))
+    run(world.job(offers="tilted", epsilon=40.0))
     view = View.owners("consumer")
     with Ledger(world.out / "ledger.sqlite") as ledger:
         (account,) = [account for account in ledger.accounts() if account.view == view]
@@ -120,7 +103,7 @@ def test_of_each_id_of_an_owner_so_many_rows_are_offered(world: World, protocol:
     world.replace("north.csv", patient=[f"n{row // 5}" for row in range(60)])
     declare(world, "keep: 1")
     offers = {"offers": "uniform"} if protocol == "sealed" else {}
-    job = job_of(world, protocol=protocol, owners={"north": str(world.place("north"))}, size=12, **offers)
+    job = world.job(protocol=protocol, owners={"north": str(world.place("north"))}, size=12, **offers)
     run(job)
     rows = [row["row"] for row in _summary(world)]
     assert len({row // 5 for row in rows}) == len(rows) == 12
@@ -139,7 +122,7 @@ def _same(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 def test_an_owners_scan_has_no_other_rows_at_all(world: World) -> None:
     world.replace("north.csv", patient=["same"] * 60)
     declare(world, "keep: 4")
-    job, secrets = job_of(world), RunSecrets(1)
+    job, secrets = world.job(), RunSecrets(1)
     with open_owners(job, open_plan(job, secrets=secrets).inputs, secrets=secrets) as opened:
         north: Scan = opened.scans["north"]
         assert north.row_count == opened.row_counts["north"] == 4
@@ -164,8 +147,8 @@ def test_a_run_that_is_resumed_draws_the_same_rows(world: World, monkeypatch: py
     monkeypatch.setattr(runs, "run_here", watched)
     monkeypatch.setattr("likeset.run.job._charges", lambda _path, _run: float(len(seen)))
     with pytest.raises(KeyboardInterrupt):
-        run(job_of(world))
-    run(job_of(world), resume=True)
+        run(world.job())
+    run(world.job(), resume=True)
     assert len(seen) == 2
     assert seen[0] == seen[1]
     assert len(seen[0][0]) == 12
@@ -175,21 +158,21 @@ def test_advice_names_ids_where_they_are_the_reason(world: World) -> None:
     """One id has ten rows, fifty have one: with one of each, a tenth of the noise for 51 of 60 rows."""
     world.replace("target.csv", patient=["many"] * 10 + [f"p{row}" for row in range(50)])
     declare(world, "rows_per_id: 10")
-    told = plan_job(job_of(world)).advice.text
+    told = plan_job(world.job()).advice.text
     assert "Ids are the reason: with 10 rows per id a release would be mostly noise" in told
     assert "keep: 1 in the schema, and the signal is about" in told
     assert "from_data: true" in told
-    kinds = [notice["kind"] for notice in run(job_of(world)).result["warnings"]]
+    kinds = [notice["kind"] for notice in run(world.job()).result["warnings"]]
     assert "many-rows-of-ids" in kinds
     declare(world, "keep: 1")
-    assert "Ids are the reason" not in plan_job(job_of(world)).advice.text
+    assert "Ids are the reason" not in plan_job(world.job()).advice.text
 
 
 def test_a_target_that_repeats_persons_without_a_declared_id_leads_to_a_question(world: World) -> None:
     """By plan and match; not where an id is declared, nobody has two rows, or nothing is released about the target."""
 
     def asked(**more: Any) -> list[str]:
-        job = job_of(world, **{"offers": "tilted", "epsilon": 40.0, **more})
+        job = world.job(**{"offers": "tilted", "epsilon": 40.0, **more})
         documents = notice_documents(plan_job(job).warnings)
         return [told["column"] for told in documents if told["kind"] == "repeated-persons"]
 
@@ -200,7 +183,7 @@ def test_a_target_that_repeats_persons_without_a_declared_id_leads_to_a_question
     (world.folder / "schema.yaml").write_text(without, encoding="utf-8")
     assert asked() == ["patient"]
     assert asked(offers="uniform") == []
-    kinds = [notice["kind"] for notice in run(job_of(world, offers="tilted", epsilon=40.0)).result["warnings"]]
+    kinds = [notice["kind"] for notice in run(world.job(offers="tilted", epsilon=40.0)).result["warnings"]]
     assert "repeated-persons" in kinds
     world.replace("target.csv", patient=[f"p{row}" for row in range(60)])
     assert asked() == []
@@ -209,15 +192,15 @@ def test_a_target_that_repeats_persons_without_a_declared_id_leads_to_a_question
 def test_a_report_names_as_many_rows_of_a_person_as_take_part(world: World) -> None:
     """Also where the table may have more: the price is for those that take part."""
     declare(world, "rows_per_id: 10, keep: 2")
-    result = run(job_of(world, offers="tilted", epsilon=40.0)).result
+    result = run(world.job(offers="tilted", epsilon=40.0)).result
     assert "at most 2 rows per person" in protection(result)
-    assert "at most 2 take part" in result["guarantees"][0]["in_words"]
+    assert "at most 2 take part" in result["guarantees"][0]["protected_unit"]
 
 
 def test_advice_does_not_name_ids_where_fewer_rows_of_each_would_not_help(world: World) -> None:
     """Ten rows of every id: with one of each, a tenth of the noise, and of the rows."""
     declare(world, "rows_per_id: 10")
-    assert "Ids are the reason" not in plan_job(job_of(world)).advice.text
+    assert "Ids are the reason" not in plan_job(world.job()).advice.text
 
 
 def test_too_few_rows_left_is_said_before_anything_is_spent(world: World) -> None:
@@ -226,12 +209,12 @@ def test_too_few_rows_left_is_said_before_anything_is_spent(world: World) -> Non
     with pytest.raises(
         BadTable, match="the target has 1 row that takes part; at least 2 are needed; rows without an id"
     ):
-        plan_job(job_of(world))
+        plan_job(world.job())
 
 
 def test_public_rows_all_take_part(world: World) -> None:
     declare(world, "keep: 1")
-    job = job_of(world, public_rows=str(world.folder / "north.csv"))
+    job = world.job(public_rows=str(world.folder / "north.csv"))
     inputs = open_plan(job, secrets=new_draws(job).secrets).inputs
     assert inputs.public_rows is not None
     assert (len(inputs.public_rows), len(inputs.target.rows)) == (60, 6)
@@ -240,15 +223,15 @@ def test_public_rows_all_take_part(world: World) -> None:
 def test_a_plan_says_that_not_all_rows_of_the_target_take_part(world: World) -> None:
     """60 rows of six ids; one of each is kept."""
     declare(world, "keep: 1")
-    (notice,) = [one for one in notice_documents(plan_job(job_of(world)).warnings) if one["kind"] == "rows-of-ids-kept"]
+    (notice,) = [one for one in notice_documents(plan_job(world.job()).warnings) if one["kind"] == "rows-of-ids-kept"]
     assert (notice["rows"], notice["given"], notice["keep"]) == (6, 60, 1)
     declare(world, "rows_per_id: 10")
-    assert "rows-of-ids-kept" not in {one["kind"] for one in notice_documents(plan_job(job_of(world)).warnings)}
+    assert "rows-of-ids-kept" not in {one["kind"] for one in notice_documents(plan_job(world.job()).warnings)}
 
 
 def test_where_no_release_is_made_rows_of_ids_are_told(world: World) -> None:
     """All ids have two rows, so no smaller number of rows helps, and still they double the noise."""
     world.replace("target.csv", patient=[f"p{row // 2}" for row in range(60)])
     declare(world, "rows_per_id: 2")
-    told = plan_job(job_of(world, epsilon=1.0)).advice.text
+    told = plan_job(world.job(epsilon=1.0)).advice.text
     assert "60 target rows (up to 2 of each id)" in told

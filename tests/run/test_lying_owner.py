@@ -11,14 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import job_world
-from job_world import World
+from job_world import World, run
+from likeset import Summarizer
 from likeset.geometry.offers import Drawing
 from likeset.protocol.sealed import Admission
-from likeset.run.job import Job
-from likeset.run.runs import FinishedJob, run_job
+from likeset.run.runs import FinishedJob
 from likeset.tables.scan import DrawnRows, FetchedRows, SourceScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources import Source
+from summarizer_world import OWNERS, TARGET
 
 Lie = Callable[[FetchedRows], FetchedRows]
 
@@ -34,7 +35,7 @@ def shameless(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Admission, "admits", lambda _, block: np.ones(len(block.rows), dtype=np.bool_))
 
 
-def run(world: World, out: Path, lie: Lie) -> FinishedJob:
+def run_with(lie: Lie, world: World, **changed: Any) -> FinishedJob:
     """A job in which south lies about the rows that it drew."""
 
     class Lying(SourceScan):
@@ -45,15 +46,7 @@ def run(world: World, out: Path, lie: Lie) -> FinishedJob:
     def scan(source: Source, schema: Schema) -> SourceScan:
         return (Lying if source.name.endswith("south.csv") else SourceScan)(source, schema)
 
-    job = Job.of(
-        schema=str(world.folder / "schema.yaml"),
-        target=str(world.folder / "target.csv"),
-        owners={name: str(world.place(name)) for name in job_world.OWNERS},
-        size=job_world.SIZE,
-        epsilon=float(job_world.EPSILON),
-        out=str(out),
-    )
-    return run_job(job, render=lambda *_: "", scan=scan)
+    return run(world.job(**changed), scan=scan)
 
 
 def nudged(fetched: FetchedRows) -> FetchedRows:
@@ -92,7 +85,7 @@ def more_columns(fetched: FetchedRows) -> FetchedRows:
     ],
 )
 def test_a_liar_is_named_and_left_out(lie: Lie, words: str, world: World, tmp_path: Path) -> None:
-    done = run(world, tmp_path / "out", lie)
+    done = run_with(lie, world, out=str(tmp_path / "out"))
     said = {"kind": "not-believed", "owner": "south", "text": f"south was not believed: {words}"}
     assert said in done.result["warnings"]
     owners: dict[str, Any] = {one["name"]: one for one in done.result["owners"]}
@@ -104,7 +97,7 @@ def test_a_liar_is_named_and_left_out(lie: Lie, words: str, world: World, tmp_pa
 
 
 def test_a_column_that_nobody_declared_does_not_leave(world: World, tmp_path: Path) -> None:
-    done = run(world, tmp_path / "out", more_columns)
+    done = run_with(more_columns, world, out=str(tmp_path / "out"))
     bought = pq.read_table(done.out / "summary.parquet")
     assert "south" in bought["owner"].to_pylist()
     assert "patient" not in bought.column_names
@@ -112,6 +105,33 @@ def test_a_column_that_nobody_declared_does_not_leave(world: World, tmp_path: Pa
 
 
 def test_an_honest_owner_is_believed(world: World, tmp_path: Path) -> None:
-    done = run(world, tmp_path / "out", lambda fetched: fetched)
+    done = run_with(lambda fetched: fetched, world, out=str(tmp_path / "out"))
     assert done.result["warnings"] == []
     assert all(one["problem"] is None for one in done.result["owners"])
+
+
+@pytest.mark.parametrize(
+    "names", [("offers", "only", "target"), ("ledger", "offers", "only"), ("simulated", "column", "offers")]
+)
+def test_an_owner_called_as_a_message_begins_has_only_its_own_problem(
+    world: World, tmp_path: Path, names: tuple[str, str, str]
+) -> None:
+    """A run with a fallback to uniform offers, a liar (south) and, without its rows, too few."""
+    owners = {name: str(world.place(file)) for name, file in zip(names, job_world.OWNERS, strict=True)}
+    few: dict[str, Any] = {"size": 150, "allow_fewer": True, "epsilon": 0.05, "out": str(tmp_path / "out")}
+    found = run_with(nudged, world, owners=owners, purpose="offers was not believed: only target", **few).result
+    warnings = [(one["kind"], one["owner"]) for one in found["warnings"]]
+    assert warnings == [("uniform-offers", None), ("not-believed", names[1]), ("few-rows", None)]
+    problems = {one["name"]: one["problem"] for one in found["owners"]}
+    assert (problems[names[0]], problems[names[2]]) == (None, None)
+    assert problems[names[1]].startswith(f"{names[1]} was not believed: ")
+
+
+def test_a_failure_is_told_by_the_name_that_the_user_gave(tmp_path: Path) -> None:
+    """Owners with blanks have another name on the wire; the second run finds nothing left of one owner's budget."""
+    path, mine = tmp_path / "ledger.sqlite", "the curator's offers"
+    Summarizer(4, offers="uniform", ledger=path, run="first").fit(TARGET, {mine: OWNERS["south"]})
+    owners = {"offers": OWNERS["north clinic"], mine: OWNERS["south"]}
+    found = Summarizer(4, offers="uniform", ledger=path, run="second").fit(TARGET, owners)
+    told = [(one.kind, one.owner) for one in found.warnings_]
+    assert told == [("did-not-take-part", mine), ("could-not-answer", mine)]

@@ -142,7 +142,7 @@ def test_the_plan_tells_who_reads_what_and_how_many_bytes(tmp_path: Path, capsys
     assert {note["kind"] for note in document["notes"]} >= {"split-curator", "public-width"}
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @needs_engine
 def test_with_real_workers_digits_are_matched_as_well_as_by_a_trusted_curator() -> None:
     """At most 1.03 times its MMD², with the trusted curator's swaps."""

@@ -44,10 +44,10 @@ class FolderKeeper:
         shares = np.load(self._folder / f"shares-{self._rank}.npz")
         return shares["offers"], shares["target"]
 
-    def kept(self) -> bytes:
+    def stored_share(self) -> bytes:
         return b""
 
-    def keep(self, share: bytes) -> None:
+    def store_share(self, share: bytes) -> None:
         (self._folder / f"share-{self._rank}").write_bytes(share)
 
     def give(self, _: bytes, payloads: Any) -> None:

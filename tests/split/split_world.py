@@ -1,9 +1,10 @@
 """A small world of offers and a target on shares, the same program in the clear, and the environment of workers."""
 
+import dataclasses
 import os
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,8 +13,9 @@ import pytest
 from numpy.typing import NDArray
 
 from clear_program import clear_selection, near_rows
-from likeset.split.engine.agreement import ProgramSettings, checksum_factors
-from likeset.split.host import Meeting, OpenedPicks, SplitParty, program_digest
+from likeset.protocol.split import ComputeInputs, OpenedSlots
+from likeset.split.engine.agreement import ProgramSettings
+from likeset.split.host import Meeting, OpeningFile, SplitParty, program_digest
 from likeset.trust.shares import split_words
 
 ENVIRONMENT = Path(os.environ.get("LIKESET_SPLIT", Path(__file__).parents[2] / ".venv-split"))
@@ -35,21 +37,16 @@ class SplitWorld:
     settings: ProgramSettings
     coins: np.random.Generator
     rows: Words = field(init=False)
-    labels: Words = field(init=False)
     valid: Words = field(init=False)
     secrets: Words = field(init=False)
     target: Words = field(init=False)
-    chances: Words = field(init=False)
 
     def __post_init__(self) -> None:
-        wanted, classes = self.settings, self.settings.classes
+        wanted = self.settings
         shape, target_shape = (wanted.offers, wanted.columns), (wanted.target_rows, wanted.columns)
-        one_hot = np.eye(max(classes, 1), dtype=np.int64)[:, :classes]
         self.rows = self.coins.integers(0, ONE, shape, endpoint=True)
         self.target = np.clip(np.rint(ONE * (0.5 + 0.2 * self.coins.standard_normal(target_shape))), 0, ONE)
         self.target = self.target.astype(np.int64)
-        self.labels = one_hot[self.coins.integers(max(classes, 1), size=wanted.offers)]
-        self.chances = ONE * one_hot[self.coins.integers(max(classes, 1), size=wanted.target_rows)]
         self.valid = np.ones(wanted.offers, dtype=np.int64)
         self.secrets = self.coins.integers(-(2**63), 2**63 - 1, (wanted.offers, 4))
 
@@ -57,26 +54,32 @@ class SplitWorld:
         """In the clear, without rows far out of their ranges; -1 where nothing valid was left."""
         settings, near = self.settings, near_rows(self.rows, self.settings.lows, self.settings.highs)
         rows = np.where(near[:, None], self.rows, 0) / ONE
-        weight, target = settings.label_weight, self.target / ONE
-        among = _kernel(rows, rows, settings.gamma) * (1 - weight + weight * (self.labels @ self.labels.T))
-        toward = _kernel(rows, target, settings.gamma) * (1 - weight + weight * (self.labels @ self.chances.T / ONE))
+        among, toward = _kernel(rows, rows, settings.gamma), _kernel(rows, self.target / ONE, settings.gamma)
         return clear_selection(among, toward.mean(axis=1), (self.valid == 1) & near, settings.size)
 
     def shares(self) -> list[tuple[Words, Words]]:
         """For each party, of offers and target."""
-        offers = np.concatenate([self.rows, self.labels, self.valid[:, None], self.secrets], axis=1)
-        target = np.concatenate([self.target, self.chances], axis=1)
-        return list(zip(_split(offers), _split(target), strict=True))
+        offers = np.concatenate([self.rows, self.valid[:, None], self.secrets], axis=1)
+        return list(zip(_split(offers), _split(self.target), strict=True))
 
-    def check(self, opened: OpenedPicks | None, expected: list[int]) -> None:
-        """The picks are these, each with its own secret and the checksum of its own row and label."""
-        assert opened is not None
+    def inputs(self) -> list[ComputeInputs]:
+        """What each party puts in."""
+        named = dataclasses.asdict(self.settings)
+        return [
+            ComputeInputs(
+                rank, **named, program=program_digest(), digest="agreed", offer_words=own, target_words=target
+            )
+            for rank, (own, target) in enumerate(self.shares())
+        ]
+
+    def check(self, opened: OpenedSlots | Exception | None, expected: list[int]) -> None:
+        """The picks are these, each with its own secret and the checksum of its own row."""
+        assert isinstance(opened, OpenedSlots), opened
         assert opened.numbers.tolist() == expected
         there = opened.numbers >= 0
         made = opened.numbers[there]
-        words = np.concatenate([self.rows, self.labels], axis=1)
         assert (opened.secrets[there] == self.secrets[made]).all()
-        assert (opened.checksums[there] == words[made] @ checksum_factors(opened.seed, words.shape[1])).all()
+        assert (opened.checksums[there] == self.rows[made] @ opened.factors).all()
         assert not opened.secrets[~there].any()
         assert not opened.checksums[~there].any()
 
@@ -95,31 +98,19 @@ def world(coins: np.random.Generator, **changes: object) -> SplitWorld:
 
 
 def run_parties(
-    world: SplitWorld,
-    meetings: list[Meeting],
+    inputs: Sequence[ComputeInputs],
+    meetings: Sequence[Meeting],
     *,
     told: Told | None = None,
-    programs: Callable[[int], dict[str, object]] | None = None,
     patience: float = 240.0,
     folder: Path | None = None,
-) -> list[OpenedPicks | Exception | None]:
-    """What each party's ``run`` returned or raised, all of them in threads; what they keep is in the folder."""
-    results: list[OpenedPicks | Exception | None] = [None] * len(meetings)
-    shares = world.shares()
+) -> list[OpenedSlots | Exception | None]:
+    """What each party's ``run`` returned or raised, all of them in threads; what they store is in the folder."""
+    results: list[OpenedSlots | Exception | None] = [None] * len(inputs)
 
     def act(rank: int, place: Path) -> None:
-        changed = programs(rank) if programs else {}
-        named = {"inputs": "the agreed list", **changed}
-        party = SplitParty(
-            rank,
-            world.settings,
-            program=program_digest(),
-            folder=place / str(rank),
-            python=PYTHON,
-            meeting=meetings[rank],
-            inputs=str(named["inputs"]),
-        )
-        party.put_shares(*shares[rank])
+        opening = OpeningFile(place / str(rank))
+        party = SplitParty(inputs[rank], opening=opening, python=PYTHON, meeting=meetings[rank])
         try:
             results[rank] = party.run(
                 progress=lambda stage, done, _: told(rank, party, stage, done) if told else None, patience=patience
@@ -129,7 +120,7 @@ def run_parties(
 
     with tempfile.TemporaryDirectory() as passing:
         place = folder or Path(passing)
-        threads = [threading.Thread(target=act, args=(rank, place)) for rank in range(len(meetings))]
+        threads = [threading.Thread(target=act, args=(rank, place)) for rank in range(len(inputs))]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -68,7 +68,6 @@ def test_the_kinds_differ_in_what_they_are_named_for() -> None:
     assert (small_world("neighbour").rows != small_world("usual").rows).all(axis=1).sum() == 1
 
 
-@pytest.mark.slow
 @pytest.mark.soak  # 256 computations in all: minutes
 @needs_engine
 def test_with_the_same_public_coins_messages_have_the_same_number_order_and_lengths(seen: Looked) -> None:
@@ -78,7 +77,6 @@ def test_with_the_same_public_coins_messages_have_the_same_number_order_and_leng
     assert min(len(lengths) for _, lengths in shapes.pop()) > 10
 
 
-@pytest.mark.slow
 @pytest.mark.soak  # 256 computations in all: minutes
 @needs_engine
 @pytest.mark.parametrize("rank", [CURATOR, CONSUMER, WITNESS], ids=["curator", "consumer", "witness"])
@@ -100,7 +98,6 @@ def test_every_bit_that_a_party_sees_is_public_or_fair(seen: Looked, rank: int) 
         assert chance_of_counts(fair, len(views)) > ALARM, name
 
 
-@pytest.mark.slow
 @pytest.mark.soak  # 256 computations in all: minutes
 @needs_engine
 @pytest.mark.parametrize("kind", KINDS[1:])
@@ -110,7 +107,6 @@ def test_views_on_two_kinds_of_inputs_cannot_be_told_apart(seen: Looked, rank: i
     assert chance > ALARM, where
 
 
-@pytest.mark.slow
 @pytest.mark.soak  # 256 computations in all: minutes
 @needs_engine
 def test_a_program_that_opens_each_pick_to_the_curator_is_told_apart(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Tunnels: bytes pass between parties that know each other's certificates, and between no others."""
+"""Links: bytes pass between parties that know each other's certificates, and between no others."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,7 @@ import gc
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import cast
@@ -14,21 +14,9 @@ from typing import cast
 import pytest
 
 from likeset.errors import LetterRefused, NoAnswer
-from likeset.split.engine.agreement import BadFrame
 from likeset.split.host import Attempt, WorkerProcess
-from likeset.split.links import (
-    CONTROL,
-    LINK,
-    MOST_UNKNOWN,
-    Greeting,
-    RunCertificate,
-    TunnelMeeting,
-    TunnelPeer,
-    call_peer,
-    tls_client,
-)
+from likeset.split.links import MOST_UNKNOWN, RunCertificate, TlsStream, TunnelMeeting, TunnelPeer
 
-SESSION = b"s" * 32
 CERTIFICATES = [RunCertificate.generate() for _ in range(3)]
 FOREIGN = RunCertificate.generate()
 MINUTE = 60.0
@@ -68,11 +56,16 @@ def peers_of(rank: int, meetings: list[TunnelMeeting]) -> dict[int, TunnelPeer]:
     }
 
 
-@pytest.fixture
-def meetings() -> Iterator[list[TunnelMeeting]]:
-    made = [TunnelMeeting(rank, session=SESSION, own=CERTIFICATES[rank]) for rank in range(3)]
+def started() -> list[TunnelMeeting]:
+    made = [TunnelMeeting(rank, own=CERTIFICATES[rank]) for rank in range(3)]
     for rank, meeting in enumerate(made):
         meeting.start(peers_of(rank, made))
+    return made
+
+
+@pytest.fixture
+def meetings() -> Iterator[list[TunnelMeeting]]:
+    made = started()
     yield made
     for meeting in made:
         meeting.stop()
@@ -130,10 +123,10 @@ def test_when_one_partys_worker_fails_all_others_are_stopped_and_meet_again(
 ) -> None:
     workers = [idle(), idle(), idle()]
     attempts = joined(meetings, workers)
-    meetings[failing].leave(attempts[failing], how="failed")
-    for worker in workers:
-        assert killed(worker).wait(MINUTE)
-    assert not any(meeting.was_refused(attempts[0]) for meeting in meetings)
+    assert meetings[failing].leave(attempts[failing], how="failed") == "failed"
+    for rank in {0, 1, 2} - {failing}:
+        assert killed(workers[rank]).wait(MINUTE)
+        assert meetings[rank].leave(attempts[rank], how="failed") == "failed"
     again = joined(meetings, [idle(), idle(), idle()])
     assert {attempt.name for attempt in again} != {attempt.name for attempt in attempts}
 
@@ -145,16 +138,24 @@ def test_when_one_party_refuses_all_others_are_stopped_and_know_it(
     workers = [idle(), idle(), idle()]
     attempts = joined(meetings, workers)
     meetings[refusing].leave(attempts[refusing], how="refused")
-    for worker in workers:
-        assert killed(worker).wait(MINUTE)
-    assert all(meeting.was_refused(attempts[0]) for meeting in meetings)
+    for rank in {0, 1, 2} - {refusing}:
+        assert killed(workers[rank]).wait(MINUTE)
+        assert meetings[rank].leave(attempts[rank], how="failed") == "refused"
+
+
+def test_who_is_done_stays_until_the_others_are(meetings: list[TunnelMeeting]) -> None:
+    attempts = joined(meetings, [idle(), idle(), idle()])
+    with ThreadPoolExecutor(3) as threads:
+        calls = [threads.submit(meetings[rank].leave, attempts[rank], how="done") for rank in (0, 1)]
+        time.sleep(0.1)
+        assert not any(call.done() for call in calls)
+        calls.append(threads.submit(meetings[2].leave, attempts[2], how="done"))
+        assert [call.result() for call in calls] == ["done"] * 3
 
 
 def test_when_a_partys_process_is_gone_the_others_are_stopped() -> None:
     for gone in (2, 0):
-        made = [TunnelMeeting(rank, session=SESSION, own=CERTIFICATES[rank]) for rank in range(3)]
-        for rank, meeting in enumerate(made):
-            meeting.start(peers_of(rank, made))
+        made = started()
         workers = [idle(), idle(), idle()]
         joined(made, workers)
         made[gone].stop()
@@ -170,89 +171,100 @@ def test_whoever_waits_for_a_party_that_does_not_come_is_told_so(meetings: list[
         meetings[1].join(0.05, idle())
 
 
-def called(meetings: list[TunnelMeeting], own: RunCertificate, greeting: Greeting) -> bytes:
-    """What comes back when somebody calls the party that a greeting means; nothing if it is shut out."""
+@contextlib.asynccontextmanager
+async def link_to(meeting: TunnelMeeting, own: RunCertificate, expected: int) -> AsyncIterator[TlsStream]:
+    """Somebody with this certificate calls a party, and takes it for the one of this rank."""
+    plain = await asyncio.open_connection("127.0.0.1", meeting.port)
+    stream = TlsStream(own, CERTIFICATES[expected].certificate, plain, calls=True)
+    try:
+        yield stream
+    finally:
+        stream.close()
 
-    async def call() -> bytes:
-        port = meetings[greeting.reader % 3].port
-        stream = await call_peer(
-            own, TunnelPeer("127.0.0.1", port, CERTIFICATES[greeting.reader % 3].certificate), greeting
-        )
-        with contextlib.closing(stream):
+
+@pytest.mark.parametrize("own", [FOREIGN, *CERTIFICATES[:2]], ids=["foreign", "its own", "the next party's"])
+def test_only_the_party_before_is_let_in(own: RunCertificate) -> None:
+    """The curator is called by the witness, whatever anybody else shows."""
+
+    async def call(meeting: TunnelMeeting) -> bytes:
+        async with link_to(meeting, own, 0) as stream:
+            with contextlib.suppress(LetterRefused):
+                await stream.shake_hands()
             return await stream.read()
 
-    try:
-        return asyncio.run(asyncio.wait_for(call(), MINUTE))
-    except LetterRefused:
-        return b""
-
-
-@pytest.mark.parametrize(
-    ("own", "greeting", "reason"),
-    [
-        (FOREIGN, Greeting(SESSION, 1, 0, CONTROL), "none of the run's"),
-        (CERTIFICATES[2], Greeting(SESSION, 1, 0, CONTROL), "another rank"),
-        (CERTIFICATES[1], Greeting(SESSION, 2, 0, LINK, b"x"), "another rank"),
-        (CERTIFICATES[0], Greeting(SESSION, 0, 0, CONTROL), "none of the run's"),
-        (CERTIFICATES[1], Greeting(SESSION, 7, 0, CONTROL), "another rank"),
-        (CERTIFICATES[1], Greeting(b"t" * 32, 1, 0, CONTROL), "another session"),
-        (CERTIFICATES[1], Greeting(SESSION, 1, 0, b"files"), "another session"),
-        (CERTIFICATES[1], Greeting(SESSION, 1, 3, CONTROL), "another session, or another party"),
-    ],
-    ids=["foreign", "rank", "rank of a link", "own", "no rank", "session", "purpose", "reader"],
-)
-def test_whoever_is_not_meant_is_shut_out(
-    meetings: list[TunnelMeeting], own: RunCertificate, greeting: Greeting, reason: str
-) -> None:
-    assert called(meetings, own, greeting) == b""
-    wait_until(lambda: any(reason in refusal for refusal in meetings[0].refusals))
-
-
-def test_a_link_of_an_attempt_that_is_over_leads_nowhere(meetings: list[TunnelMeeting]) -> None:
-    joined(meetings, [idle(), idle(), idle()])
-    assert called(meetings, CERTIFICATES[1], Greeting(SESSION, 1, 0, LINK, b"0" * 32)) == b""
+    meeting = TunnelMeeting(0, own=CERTIFICATES[0])
+    meeting.start({rank: TunnelPeer("127.0.0.1", 1, CERTIFICATES[rank].certificate) for rank in (1, 2)})
+    assert asyncio.run(asyncio.wait_for(call(meeting), MINUTE)) == b""
+    wait_until(lambda: any("not the compute party" in refusal for refusal in meeting.refusals))
+    assert not meeting._links
+    meeting.stop()
 
 
 def test_a_party_does_not_speak_to_a_foreign_server(meetings: list[TunnelMeeting]) -> None:
     """The peer's address leads to somebody with another certificate: another compute party of the same run."""
-    peer = TunnelPeer("127.0.0.1", meetings[2].port, CERTIFICATES[0].certificate)
+
+    async def call() -> None:
+        async with link_to(meetings[2], CERTIFICATES[1], 0) as stream:
+            await stream.shake_hands()
+
     with pytest.raises(LetterRefused):
-        asyncio.run(call_peer(CERTIFICATES[1], peer, Greeting(SESSION, 1, 0, CONTROL)))
+        asyncio.run(call())
 
 
 def test_keys_are_exchanged_so_that_a_quantum_computer_does_not_read_them_later(meetings: list[TunnelMeeting]) -> None:
     async def group() -> str | None:
-        plain = await asyncio.open_connection("127.0.0.1", meetings[0].port)
-        stream = tls_client(CERTIFICATES[1], [CERTIFICATES[0].certificate], *plain)
-        await stream.shake_hands()
-        name = stream._connection.get_group_name()
-        stream.close()
-        return name
+        async with link_to(meetings[0], CERTIFICATES[2], 0) as stream:
+            await stream.shake_hands()
+            return stream._connection.get_group_name()
 
     assert asyncio.run(group()) == "X25519MLKEM768"
 
 
-def test_garbage_after_the_handshake_is_refused(meetings: list[TunnelMeeting]) -> None:
-    async def shout(write: Callable[[], bytes]) -> None:
-        plain = await asyncio.open_connection("127.0.0.1", meetings[0].port)
-        stream = tls_client(CERTIFICATES[1], [CERTIFICATES[0].certificate], *plain)
-        await stream.shake_hands()
-        await stream.write(write())
-        assert await stream.read() == b""
-        stream.close()
+def spoken(meeting: TunnelMeeting, data: bytes) -> bytes:
+    """What the curator says to a witness that speaks so, until it ends the link; nothing else within a second."""
 
-    for garbage in (b"\xff" * 5000, b"\x00\x00\x00\x04abcd", b"GET / HTTP/1.1\r\n\r\n"):
-        asyncio.run(asyncio.wait_for(shout(lambda garbage=garbage: garbage), MINUTE))  # type: ignore[misc]
-    wait_until(lambda: sum("does not say" in refusal for refusal in meetings[0].refusals) == 3)
+    async def speak() -> bytes:
+        async with link_to(meeting, CERTIFICATES[2], 0) as stream:
+            await stream.shake_hands()
+            await stream.write(data)
+            heard = b""
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    while piece := await stream.read():
+                        heard += piece
+            return heard
+
+    return asyncio.run(asyncio.wait_for(speak(), MINUTE))
 
 
-def test_a_control_frame_has_a_limit() -> None:
-    async def hear() -> None:
-        stream = tls_client(CERTIFICATES[1], [], asyncio.StreamReader(), cast("asyncio.StreamWriter", None))
-        await stream.hear_after((5000).to_bytes(4, "big"))
+def framed(number: int, data: bytes) -> bytes:
+    return number.to_bytes(4, "big") + len(data).to_bytes(4, "big") + data
 
-    with pytest.raises(BadFrame, match="more than it may"):
-        asyncio.run(hear())
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"\xff" * 5000,
+        b"GET / HTTP/1.1\r\n\r\n",
+        framed(0, b"x" * 5000),
+        framed(0, b"\xff\xfe open x"),
+        framed(0, b"go " + b"0" * 32),
+        framed(7, b"to a connection that nobody opened"),
+        framed(0, b"done x") + framed(0, b"failed x") + framed(0, b"refused "),
+    ],
+    ids=["garbage", "another protocol", "many words", "no words", "no leader", "no connection", "no attempt"],
+)
+def test_what_a_party_must_not_say_changes_nothing(meetings: list[TunnelMeeting], said: bytes) -> None:
+    attempts = joined(meetings, [idle(), idle(), idle()])
+    assert spoken(meetings[0], said) == b""
+    for meeting, attempt in zip(meetings, attempts, strict=True):
+        meeting.leave(attempt, how="failed")  # another link of the witness ended the attempt
+    assert len({attempt.name for attempt in joined(meetings, [idle(), idle(), idle()])} - {attempts[0].name}) == 1
+
+
+def test_a_connection_of_an_attempt_that_is_over_leads_nowhere(meetings: list[TunnelMeeting]) -> None:
+    joined(meetings, [idle(), idle(), idle()])
+    assert spoken(meetings[0], framed(0, b"open 3 " + b"0" * 32)) == framed(3, b"")
 
 
 def ends(stranger: socket.socket) -> bool:
@@ -287,7 +299,7 @@ def test_strangers_who_hold_connections_open_or_knock_for_ever_take_neither_file
 
 def test_connections_that_come_while_a_party_stops_are_closed() -> None:
     """Some are taken and cancelled before their first step; one that is left open warns when it is collected."""
-    for meeting in (TunnelMeeting(0, session=SESSION, own=CERTIFICATES[0]) for _ in range(20)):
+    for meeting in (TunnelMeeting(0, own=CERTIFICATES[0]) for _ in range(20)):
         with contextlib.ExitStack() as opened:
             strangers = [opened.enter_context(socket.create_connection(("127.0.0.1", meeting.port))) for _ in range(10)]
             meeting.stop()

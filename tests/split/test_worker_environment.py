@@ -1,5 +1,7 @@
 """A worker's environment that is missing or wrong, and shares of a wrong shape, end in one clear line."""
 
+import contextlib
+import dataclasses
 import resource
 import sys
 from pathlib import Path
@@ -8,9 +10,11 @@ import numpy as np
 import pytest
 
 from likeset.errors import InvalidArgument
+from likeset.protocol.split import ComputeInputs
 from likeset.split.engine.agreement import ProgramSettings, Task
 from likeset.split.host import (
     LocalMeeting,
+    OpeningFile,
     SplitParty,
     WorkerProcess,
     check_environment,
@@ -28,19 +32,19 @@ def versions(**changes: str) -> dict[str, str]:
     return {"python": "3.11", **{name: locked[name] for name in ("jax", "jaxlib", "numpy", "spu")}, **changes}
 
 
-def party(folder: Path, **changes: str) -> SplitParty:
-    meeting = LocalMeeting()
-    meeting.close()
-    program = changes.get("program", program_digest())
-    return SplitParty(
-        int(changes.get("rank", "0")),
-        SETTINGS,
-        program=program,
-        inputs="list",
-        folder=folder,
-        python=Path(sys.executable),
-        meeting=meeting.at(0),
-    )
+def check(folder: Path, **changes: object) -> None:
+    """Raise unless a party takes such inputs."""
+    usual: dict[str, object] = {
+        "rank": 0,
+        **dataclasses.asdict(SETTINGS),
+        "program": program_digest(),
+        "digest": "list",
+        "offer_words": np.zeros((5, 6), dtype=np.int64),
+        "target_words": np.zeros((2, 1), dtype=np.int64),
+    }
+    inputs = ComputeInputs(**{**usual, **changes})  # type: ignore[arg-type]
+    with contextlib.closing(LocalMeeting()) as meeting:
+        SplitParty(inputs, opening=OpeningFile(folder), python=Path(sys.executable), meeting=meeting)
 
 
 def test_the_locked_environment_is_taken_and_every_other_one_refused() -> None:
@@ -68,21 +72,24 @@ def test_nothing_is_made_where_something_is_or_by_an_interpreter_that_is_none(tm
     assert not (tmp_path / "new").exists()
 
 
-def test_another_program_than_the_terms_name_does_not_start(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="not the digest of the program here"):
-        party(tmp_path / "own", program="0" * 64)
-    with pytest.raises(InvalidArgument, match="rank"):
-        party(tmp_path / "own", rank="3")
+@pytest.mark.parametrize(
+    ("changes", "argument"),
+    [
+        ({"program": "0" * 64}, "program"),
+        ({"gamma": 0.0}, "terms"),
+        ({"offer_words": np.zeros((4, 6), dtype=np.int64)}, "offers"),
+        ({"offer_words": np.zeros((5, 6))}, "offers"),
+        ({"target_words": np.zeros((1, 1), dtype=np.int64)}, "target"),
+    ],
+)
+def test_another_program_or_inputs_of_another_shape_do_not_start(
+    tmp_path: Path, changes: dict[str, object], argument: str
+) -> None:
+    check(tmp_path / "own")
+    with pytest.raises(InvalidArgument) as refused:
+        check(tmp_path / "own", **changes)
+    assert refused.value.argument == argument
     assert not (tmp_path / "own").exists()
-
-
-def test_shares_have_the_shape_that_the_settings_say(tmp_path: Path) -> None:
-    right, target = np.zeros((5, 6), dtype=np.int64), np.zeros((2, 1), dtype=np.int64)
-    here = party(tmp_path)
-    here.put_shares(right, target)
-    for offers, rows in ((right[:4], target), (right, target[:1]), (right.astype(np.float64), target)):
-        with pytest.raises(InvalidArgument, match="words of 64 bits"):
-            here.put_shares(offers, rows)  # type: ignore[arg-type]
 
 
 def test_an_engine_is_reached_by_sockets_in_the_file_system_only() -> None:

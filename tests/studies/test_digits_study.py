@@ -1,19 +1,20 @@
 """A small study of digits, and what it must show by margins that noise cannot cross."""
 
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 import pytest
 
-from likeset.errors import InvalidArgument
+from studies import digits
+from studies.comparison import Width
 from studies.contract import SIMULATED, Options, RecordLine
-from studies.digits import STUDY
-from studies.methods import METHODS, find_methods
-from studies.quality import STUDY as QUALITY
+from studies.methods import METHODS
 from studies.runner import run_study
 
 NAMES = ("exact", "greedy", "sealed", "uniform-offers", "private", "uniform")
+STUDY = replace(digits.STUDY, widths=(Width(scale=1.0),))
 OPTIONS = Options(seeds=3, sizes=(40,), methods=NAMES)
 
 
@@ -21,7 +22,7 @@ OPTIONS = Options(seeds=3, sizes=(40,), methods=NAMES)
 def lines(tmp_path_factory: pytest.TempPathFactory) -> list[RecordLine]:
     found = run_study(STUDY, OPTIONS, out=tmp_path_factory.mktemp("digits"), workers=0)
     assert [line.failure for line in found if not line.done] == []
-    return [line for line in found if line["scale"] == 1.0]
+    return found
 
 
 def mean(lines: list[RecordLine], method: str, result: str = "squared_mmd") -> float:
@@ -96,10 +97,6 @@ def test_the_page_labels_simulated_noise_in_every_figure_and_table(lines: list[R
     assert rows["non-private greedy (paper)"][3] == "0%"
 
 
-def test_a_study_without_a_finished_cell_can_be_presented(tmp_path: Path) -> None:
-    assert "No cell" in " ".join(STUDY.present([], tmp_path).words)
-
-
 def test_methods_that_sees_all_rows_say_so_and_weights_sum_to_one() -> None:
     from likeset.simulation import Task
     from studies.data.sources import cached_market
@@ -114,22 +111,3 @@ def test_methods_that_sees_all_rows_say_so_and_weights_sum_to_one() -> None:
         assert found.rows_seen == len(market.pool)
     hashed = METHODS["sealed-hashed"].run(task)
     assert len(np.unique(hashed.indices)) == 20
-
-
-def test_a_method_that_is_nearly_one_of_ours_is_answered_with_ours() -> None:
-    with pytest.raises(InvalidArgument, match="did you mean sealed"):
-        find_methods(["seeled"])
-    assert [method.name for method in find_methods(["uniform", "exact"])] == ["exact", "uniform"]
-
-
-def test_quality_shares_cells_that_do_not_depend_on_offers(monkeypatch: pytest.MonkeyPatch) -> None:
-    from studies.data import sources
-
-    monkeypatch.setitem(
-        sources.SOURCES,
-        "mnist",
-        sources.MarketSource(lambda _: "digest", sources.SOURCES["mnist"].market, needs="a file"),
-    )
-    cells = QUALITY.cells(Options(data="x", seeds=1, epsilons=(1.0,)))
-    count = {name: sum(cell["method"] == name for cell in cells) for name in ("exact", "sealed")}
-    assert count == {"exact": 3, "sealed": 5}

@@ -1,14 +1,12 @@
 """The markets of the frontier are what they say, its fit finds what is there, and the advice agrees with the record."""
 
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from likeset.errors import InvalidArgument
 from studies.contract import Cell, Options, RecordLine
 from studies.frontier import STUDY
 from studies.frontier_fit import (
@@ -23,7 +21,7 @@ from studies.frontier_fit import (
     outlook_of,
     residual,
 )
-from studies.frontier_market import Setting, grid_for, load_images, market_of
+from studies.frontier_market import Setting, market_of
 from studies.frontier_points import points_of
 from studies.runner import run_study
 
@@ -51,17 +49,6 @@ def gain(noise: float, fit: Fit, *, best: float, setting: float, offers: float) 
     return Gain((setting, 5.0, 200.0, offers, 600.0), 1.0, noise, best * fit.share(noise, offers), best, 1)
 
 
-def test_one_factor_at_a_time() -> None:
-    settings = grid_for(load_images(None)).settings()
-    assert len({setting for _, setting in settings}) == len(settings)
-    bases = [setting for factor, setting in settings if factor == "base"]
-    assert len(bases) == 2
-    for factor, setting in settings:
-        base = next(base for base in bases if base.right == setting.right)
-        changed = [name for name in Setting.__slots__ if getattr(setting, name) != getattr(base, name)]
-        assert changed == ([] if factor == "base" else [factor])
-
-
 def test_a_market_has_the_sizes_of_its_setting_and_no_row_twice() -> None:
     """The bundled images are all different, so rows can be told apart by their bytes."""
     market = market_of(None, Setting(target=60, owners=5, size=30, offer_factor=10.0, right=40), 3)
@@ -74,34 +61,6 @@ def test_a_market_has_the_sizes_of_its_setting_and_no_row_twice() -> None:
     assert len(set(rows)) == len(rows)
     again = market_of(None, Setting(target=60, owners=20, size=30, offer_factor=10.0, right=40), 3)
     np.testing.assert_array_equal(again.target, market.target)  # owners are dealt anew, the target stays
-
-
-def test_gains_are_logarithms_of_ratios_within_a_market() -> None:
-    """Seed 0: 0.08 to 0.04 to 0.02; seed 1: 0.04, 0.04, 0.01. Means: log(2)/2 of log(4)."""
-    lines = [
-        *(line("uniform-offers", None, value, seed=seed) for seed, value in ((0, 0.08), (1, 0.04))),
-        *(line("sealed", 1.0, value, seed=seed) for seed, value in ((0, 0.04), (1, 0.04))),
-        *(line("sealed", NO_NOISE, value, seed=seed) for seed, value in ((0, 0.02), (1, 0.01))),
-        line("sealed", 1.0, 0.001, seed=2),  # no run without release beside it: left out
-    ]
-    (found,) = measured_gains(lines)
-    assert (found.epsilon, found.seeds) == (1.0, 2)
-    assert found.gained == pytest.approx(math.log(2) / 2)
-    assert found.best == pytest.approx(math.log(4))
-    assert found.share == pytest.approx(0.25)
-    assert found.noise == outlook_of(target=60, epsilon=1.0, offer_factor=10.0).noise
-
-
-def test_points_are_ratios_to_exact_greedy_of_the_same_market() -> None:
-    lines = [
-        *(line("exact", None, value, seed=seed) for seed, value in ((0, 0.1), (1, 0.2))),
-        *(line("sealed", 1.0, value, seed=seed) for seed, value in ((0, 0.2), (1, 0.8))),
-        line("sealed", 1.0, 0.5, seed=2),  # no exact greedy beside it
-    ]
-    found = next(one for one in points_of(lines) if one.method == "sealed")
-    assert found.ratio == pytest.approx(3.0)  # of 2 and 4
-    assert found.seeds == 2
-    assert found.spread == pytest.approx(math.sqrt(2.0))
 
 
 @pytest.mark.parametrize(("signal", "power"), [(0.03, 0.0), (0.1, 0.6), (0.3, 1.0)])
@@ -124,16 +83,6 @@ def test_the_fit_finds_the_signal_and_how_it_grows_with_offers(signal: float, po
     assert right == clear > 14
     wrong, clear = agreement(gains, fit=Fit(10 * signal, power), margin=1.5)
     assert wrong < clear
-
-
-def test_with_one_number_of_offers_no_power_is_made_up() -> None:
-    gains = [gain(noise, Fit(0.1, 0.0), best=1.0, setting=1.0, offers=3.0) for noise in (0.01, 0.1, 1.0)]
-    assert fit_signal(gains).power == 0.0
-
-
-def test_where_nothing_can_be_won_no_word_counts() -> None:
-    gains = [gain(noise, Fit(0.1, 0.0), best=0.05, setting=1.0, offers=10.0) for noise in (0.01, 1.0)]
-    assert agreement(gains, fit=Fit(0.1, 0.0), margin=1.5) == (0, 0)
 
 
 def test_the_advice_uses_the_formula_that_is_fitted() -> None:
@@ -230,8 +179,3 @@ class _Base:
             for cell in STUDY.cells(options)
             if cell["method"] in wanted and cell["factor"] == "base" and cell["right"] == 40
         ]
-
-
-def test_a_method_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="sealed"):
-        STUDY.cells(Options(methods=("seeled",)))

@@ -1,13 +1,9 @@
 """Studies of labels: which cells they have, and what their tables compare with what."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from studies.contract import Cell, Options, RecordLine
-from studies.data.weak_labels import RELATIONS, weak_label_market
-from studies.digits import STUDY as DIGITS
+from studies.contract import Cell, RecordLine
 from studies.judged_families import market_of
 from studies.label_judging import comparison_table, judge_training, shares_table
 
@@ -23,25 +19,6 @@ def test_labels_matched_are_compared_with_labels_ignored_seed_by_seed() -> None:
     assert comparison_table("x", lines, "accuracy").rows == [["some", "0.700", "0.500", "+0.200 ± 0.100", "2"]]
 
 
-def test_a_comparison_takes_fewer_seeds_of_a_method_and_of_a_variant_at_an_epsilon() -> None:
-    (variant, *_) = DIGITS.variants
-    study = replace(
-        DIGITS,
-        methods=("exact", "sealed"),
-        sizes=(40,),
-        epsilons=(0.5, 1.0),
-        widths=DIGITS.widths[:1],
-        seeds_of={"exact": 1},
-        seeds_at={(variant, 0.5): 2},
-    )
-    cells = [cell for cell in study.cells(Options(seeds=3)) if cell["market"] == variant]
-    counted = {
-        key: sum((cell["method"], cell["epsilon"]) == key for cell in cells)
-        for key in (("exact", None), ("sealed", 0.5), ("sealed", 1.0))
-    }
-    assert counted == {("exact", None): 1, ("sealed", 0.5): 2, ("sealed", 1.0): 3}
-
-
 def test_class_shares_are_compared_with_exact_greedys_seed_by_seed() -> None:
     """Three of four rows are of class 1 and half of the test rows: a quarter too many."""
     rows, labels = np.array([[0.0], [1.0], [1.1], [1.2]], np.float32), np.array([0, 1, 1, 1])
@@ -52,13 +29,6 @@ def test_class_shares_are_compared_with_exact_greedys_seed_by_seed() -> None:
     ]
     (row,) = shares_table(lines).rows
     assert row == ["some", "0.400", "0.300", "0.200", "+0.200 ± 0.100", "+0.100 ± 0.000", "2"]
-
-
-def test_generated_labels_have_the_shares_that_are_claimed() -> None:
-    for relation in RELATIONS:
-        market = weak_label_market(relation, 1)
-        assert market.pool_labels.mean() == pytest.approx(0.41, abs=0.02)
-        assert market.test_labels.mean() == pytest.approx(0.29, abs=0.04)
 
 
 def test_a_rare_class_has_test_rows_of_its_own_that_count_in_its_recall_only() -> None:

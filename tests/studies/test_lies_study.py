@@ -7,12 +7,11 @@ import pytest
 from numpy.typing import NDArray
 
 from chance import pinned_coins
-from likeset.errors import InvalidArgument
 from likeset.simulation import LabelledMarket
-from studies.contract import Cell, Options, RecordLine, Study
+from studies.contract import Cell, Options, RecordLine
 from studies.joint_axes import STUDY as AXES
-from studies.liars import STUDY, alike_market
-from studies.lies import LIES, contradicted, tell_lie, without_contradicted
+from studies.liars import STUDY
+from studies.lies import LIES, contradicted, tell_lie
 
 GAMMA = 0.5
 
@@ -54,30 +53,6 @@ def test_others_contradict_wrong_labels_and_no_right_ones() -> None:
     assert max(part.mean() for part in judged[1:]) < 0.1
 
 
-def test_contradicted_rows_are_left_out_and_their_labels_with_them() -> None:
-    market = _market()
-    judged = [np.arange(40) < 30, np.zeros(40, dtype=bool), np.ones(40, dtype=bool)]
-    left = without_contradicted(market, judged)
-    assert [len(rows) for rows in left.owners.values()] == [10, 40, 1]
-    np.testing.assert_array_equal(left.owners["liar"], market.owners["liar"][30:])
-    np.testing.assert_array_equal(left.labels["liar"], market.labels["liar"][30:])
-
-
-def test_nobody_of_the_market_holds_a_row_of_the_target() -> None:
-    market = alike_market(0)
-    everything = np.concatenate([market.pool, market.target, market.test])
-    assert len(everything) == 1797
-    assert len(market.target) == 100
-
-
-@pytest.mark.parametrize("study", [STUDY, AXES], ids=["liars", "joint-axes"])
-def test_cells_differ_and_data_are_refused(study: Study) -> None:
-    keys = [cell.key for cell in study.cells(Options(seeds=2))]
-    assert len(set(keys)) == len(keys)
-    with pytest.raises(InvalidArgument, match="scikit-learn"):
-        study.cells(Options(data="somewhere"))
-
-
 def _line(cell: Cell, results: dict[str, float]) -> RecordLine:
     return RecordLine(cell.key, cell.study, cell.settings, results, "", 1.0, "0", "2026-01-01")
 
@@ -90,16 +65,6 @@ def test_a_table_of_lies_gives_means_by_how_labels_are_used(tmp_path: Path) -> N
     assert [len(table.rows) for table in tables] == [len(LIES), len(LIES)]
     assert tables[0].rows[1][:4] == ["useless", "0.750", "0.500", "1.000"]
     assert tables[0].rows[1][7:] == ["0.900", "0.100", "1.000"]
-
-
-def test_a_table_of_an_axis_divides_by_exact_greedy_of_the_same_size(tmp_path: Path) -> None:
-    lines = [
-        _line(cell, {"accuracy": 0.5, "squared_mmd": 1.0 if cell["method"] == "exact" else float(cell["size"])})
-        for cell in AXES.cells(Options(seeds=1))
-    ]
-    by_size = AXES.present(lines, tmp_path).tables[2]
-    assert [row[0] for row in by_size.rows] == ["15", "30", "60"]
-    assert [row[3] for row in by_size.rows] == ["15.00", "30.00", "60.00"]
 
 
 def test_a_cell_of_each_study_can_be_run() -> None:

@@ -45,17 +45,3 @@ def test_the_gradient_is_that_of_the_cross_entropy() -> None:
                 values.append(loss())
             part[place] = kept
             assert slope[place] == pytest.approx((values[0] - values[1]) / 2e-5, abs=1e-6)
-
-
-def test_rows_of_weight_zero_are_not_looked_at() -> None:
-    rows, labels = corners(200, 0)
-    wrong = np.concatenate([labels, 1 - labels])
-    doubled = np.concatenate([rows, rows])
-    weights = np.repeat([1.0, 0.0], 200)
-    found = NeuralNetwork(seed=0).fit(doubled, wrong, weights=weights).predict(rows)
-    assert (found == labels).mean() > 0.9
-
-
-def test_a_single_class_is_always_right() -> None:
-    rows, _ = corners(10, 0)
-    assert set(NeuralNetwork().fit(rows, np.full(10, 7)).predict(rows).tolist()) == {7}

@@ -3,10 +3,7 @@
 import math
 from pathlib import Path
 
-import pytest
-
 from chance import public_coins
-from likeset.errors import InvalidArgument
 from likeset.geometry.features import FourierFeatures
 from likeset.privacy import auction
 from likeset.privacy.auction import auction_epsilon, auction_patience
@@ -91,10 +88,3 @@ class _Few:
 
     def cells(self, options: Options) -> list[Cell]:
         return [cell for cell in STUDY.cells(options) if cell["owners"] == 10]
-
-
-def test_data_and_unknown_methods_are_refused() -> None:
-    with pytest.raises(InvalidArgument, match="generated"):
-        STUDY.cells(Options(data="mnist.npz"))
-    with pytest.raises(InvalidArgument, match="threshold once"):
-        STUDY.cells(Options(methods=("treshold",)))

@@ -1,8 +1,7 @@
-"""Tables with declared columns: hospitals, census rows, and a file in the layout of Kaggle's Allstate competition."""
+"""Tables with declared columns: hospitals and census rows."""
 
 import csv
 import gzip
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +9,9 @@ import pytest
 
 from chance import public_coins
 from likeset.errors import BadTable, InvalidArgument
-from studies.allstate import STUDY as ALLSTATE
-from studies.contract import Options
 from studies.data.adult import LEFT_OUT, adult_market
-from studies.data.allstate import COLUMNS, PRODUCTS, allstate_market
 from studies.data.columns import Choice, Number, encode_columns, random_rows, read_table
-from studies.data.heart import HOSPITALS, heart_digest, heart_market
-from studies.runner import run_study
+from studies.data.heart import HOSPITALS, heart_market
 
 Table = list[dict[str, str]]
 
@@ -27,107 +22,6 @@ def write(path: Path, rows: Table) -> str:
         writer.writeheader()
         writer.writerows(rows)
     return str(path)
-
-
-def allstate_rows(coins: np.random.Generator, *, florida: int = 400, connecticut: int = 200, ohio: int = 200) -> Table:
-    """Customers with one to five quotes each; car_value, risk_factor, C_previous, duration_previous may be missing."""
-    rows: Table = []
-    states = ["FL"] * florida + ["CT"] * connecticut + ["OH"] * ohio + ["NY"] * 50
-    for customer, state in enumerate(states):
-        quotes = int(coins.integers(1, 6))
-        known = {
-            "group_size": str(coins.integers(1, 5)),
-            "homeowner": str(coins.integers(2)),
-            "car_age": str(coins.integers(0, 40)),
-            "car_value": "" if coins.random() < 0.05 else "abcdefghi"[coins.integers(9)],
-            "risk_factor": "NA" if coins.random() < 0.35 else str(coins.integers(1, 5)),
-            "age_oldest": str(coins.integers(18, 76)),
-            "age_youngest": str(coins.integers(16, 76)),
-            "married_couple": str(coins.integers(2)),
-            "C_previous": "NA" if coins.random() < 0.1 else str(coins.integers(1, 5)),
-            "duration_previous": "NA" if coins.random() < 0.1 else str(coins.integers(16)),
-        }
-        rows += [
-            {
-                "customer_ID": str(10_000_000 + customer),
-                "shopping_pt": str(point),
-                "record_type": str(int(point == quotes)),
-                "day": str(coins.integers(7)),
-                "time": f"{coins.integers(24):02d}:{coins.integers(60):02d}",
-                "state": state,
-                "location": str(coins.integers(10_001, 16_000)),
-                **known,
-                **{product: options[coins.integers(len(options))] for product, options in PRODUCTS.items()},
-                "cost": str(coins.integers(260, 900)),
-            }
-            for point in range(1, quotes + 1)
-        ]
-    order = coins.permutation(len(rows))  # a file that somebody sorted otherwise is the same file
-    return [{name: rows[place][name] for name in COLUMNS} for place in order]
-
-
-def test_the_papers_split_of_the_states(tmp_path: Path) -> None:
-    """Florida: 400, 100 for each owner; 70% of 200 of Connecticut, 140, to the first; of 60 left 15 are the target."""
-    rows = allstate_rows(public_coins(0))
-    market = allstate_market(write(tmp_path / "train.csv", rows), "states", 0, None)
-    assert [len(one) for one in market.owners.values()] == [240, 100, 100, 100]
-    assert (len(market.target), len(market.test)) == (15, 45)
-    assert market.public is not None
-    assert len(market.public) == 150
-    assert set(market.more_labels) == set("ABCDEFG")
-    assert all(len(pool) == 540 and len(test) == 45 for pool, test in market.more_labels.values())
-    np.testing.assert_array_equal(market.more_labels["A"][0], market.pool_labels)
-    assert market.pool.min() >= 0.0
-    assert market.pool.max() <= 1.0
-    assert np.isfinite(market.pool).all()
-
-
-def test_the_last_record_of_each_customer_counts(tmp_path: Path) -> None:
-    """All records but the last get A = 2, the last A = 1: then only 1 (the second option) is left."""
-    rows = allstate_rows(public_coins(1))
-    for row in rows:
-        row["A"] = "1" if row["record_type"] == "1" else "2"
-    market = allstate_market(write(tmp_path / "train.csv", rows), "states", 0, None)
-    assert set(market.pool_labels.tolist()) == {1}
-    assert len(market.pool) + len(market.target) + len(market.test) == 600
-
-
-def test_the_study_of_that_file_judges_all_seven_products(tmp_path: Path) -> None:
-    place = write(tmp_path / "train.csv", allstate_rows(public_coins(3)))
-    options = Options(data=place, seeds=1, sizes=(20,), methods=("exact", "sealed", "uniform"))
-    lines = run_study(ALLSTATE, options, out=tmp_path / "out", workers=0)
-    assert [line.failure for line in lines if not line.done] == []
-    for line in lines:
-        each = line.results["svm_each"]
-        assert set(each) == set("ABCDEFG")
-        assert line.results["svm"] == pytest.approx(np.mean(list(each.values())), abs=1e-4)
-    assert place not in (tmp_path / "out" / "cells.jsonl").read_text(encoding="utf-8")
-    assert len(ALLSTATE.present(lines, tmp_path / "out").figures) == 3
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda rows: [row.pop("cost") for row in rows], ("exactly the columns", "missing: cost")),
-        (lambda rows: [row.update({"odd": "s3cret"}) for row in rows], ("1 columns are not known",)),
-        (lambda rows: rows[5].update(A="s3cret"), ("line 7", "'A'")),
-        (lambda rows: rows[5].update(B=""), ("line 7", "'B'", "missing")),
-        (lambda rows: rows[5].update(car_age="s3cret"), ("line 7", "'car_age'", "number")),
-        (lambda rows: rows[5].update(time="s3cret"), ("line 7", "'time'")),
-        (lambda rows: rows[5].update(car_value="s3cret"), ("line 7", "'car_value'")),
-        (lambda rows: rows[5].update(customer_ID="s3cret"), ("customer_ID",)),
-        (lambda rows: [row.update(state="NY") for row in rows if row["state"] == "CT"], ("customers of CT",)),
-    ],
-)
-def test_a_file_of_another_layout_is_refused_with_place_and_without_values(
-    tmp_path: Path, change: Callable[[Table], object], words: tuple[str, ...]
-) -> None:
-    rows = allstate_rows(public_coins(2), florida=40, connecticut=40, ohio=40)
-    change(rows)
-    with pytest.raises(BadTable) as caught:
-        allstate_market(write(tmp_path / "train.csv", rows), "states", 0, None)
-    assert all(word in str(caught.value) for word in words), str(caught.value)
-    assert "s3cret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -190,13 +84,6 @@ def test_one_hospital_is_left_out(tmp_path: Path, hospital: str) -> None:
     market = heart_market(place, hospital, 0, None)
     assert set(market.owners) == set(HOSPITALS) - {hospital}
     assert (len(market.target), len(market.test), len(market.pool)) == (10, 10, 60)
-
-
-def test_bad_hospital_tables_are_named(tmp_path: Path) -> None:
-    rows = heart_rows(public_coins(0))
-    rows[3]["hospital"] = "s3cret"
-    with pytest.raises(BadTable, match="line 5, column 'hospital'"):
-        heart_digest(write(tmp_path / "heart.csv", rows))
 
 
 def test_census_owners_are_classes_with_enough_rows(tmp_path: Path) -> None:

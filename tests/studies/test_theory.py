@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from chance import public_coins
-from likeset.errors import InvalidArgument
 from naive_twins import objective
 from studies import theory_measures as measures
 from studies.contract import Options
 from studies.runner import run_study
-from studies.theory import PARTS, STUDY
+from studies.theory import STUDY
 
 
 def test_the_condition_of_two_rows() -> None:
@@ -29,24 +28,6 @@ def test_the_condition_of_two_rows() -> None:
     assert measures.theorem_condition(rows, gamma=1.001 * found["needed_gamma"])["holds"]
 
 
-def test_equal_rows_never_meet_the_condition() -> None:
-    with pytest.raises(InvalidArgument, match="two equal rows"):
-        measures.theorem_condition(np.ones((2, 3), dtype=np.float32), gamma=1.0)
-
-
-def test_the_bound_on_features_is_the_papers_dimension_solved_for_the_error() -> None:
-    error = measures.feature_bound(rows=400, dimension=140)
-    assert 16 * math.log(800) / error**2 == pytest.approx(140)
-
-
-def test_features_err_less_than_the_bound_and_less_when_there_are_more() -> None:
-    rows = public_coins(0).normal(size=(60, 5)).astype(np.float32)
-    few, many = (measures.feature_error(rows, gamma=0.1, dimension=d, kind="paired", seed=1) for d in (40, 4000))
-    assert few["largest"] < few["bound"]
-    assert many["largest"] < few["largest"] / 3  # ten times in theory
-    assert many["root_mean_square"] < many["largest"]
-
-
 def test_the_characteristic_function_of_angles_follows_from_distances_by_the_kernel_itself() -> None:
     """The paper's appendix (c) must read 1'k = 0, and has a factor of 2 too many in the exponent."""
     rows = public_coins(4).normal(size=(3, 5)).astype(np.float32)
@@ -57,16 +38,6 @@ def test_the_characteristic_function_of_angles_follows_from_distances_by_the_ker
     assert found["printed"] > 4 * noise  # 20 standard errors
     moved = measures.characteristic_error(rows + 7.0, gamma=0.05, dimension=20_000, seed=2)
     assert moved["balanced"] < noise, "only distances count"
-
-
-def test_an_svm_learns_from_hashes_what_it_learns_with_the_kernel() -> None:
-    """Classes that no line separates: inside and outside of a ball."""
-    rows = public_coins(5).normal(size=(1200, 2)).astype(np.float32)
-    labels = (np.linalg.norm(rows, axis=1) > 1.2).astype(np.int64)
-    found = measures.hashed_svm(rows, labels, train=400, gamma=0.5, dimension=140, seed=0)
-    assert found["hashes"] > 0.93
-    assert found["rows"] < 0.8
-    assert abs(found["hashes"] - found["kernel"]) < 0.04
 
 
 def test_the_bound_on_the_mean_release_is_the_printed_one_at_t_equal_to_d_squared() -> None:
@@ -106,20 +77,6 @@ def test_values_of_subsets_are_the_papers_objective() -> None:
     assert found["greedy"] <= found["best"] + 1e-12
 
 
-def test_greedy_beats_random_subsets() -> None:
-    """Half of the pool is around the target, half is far away."""
-    coins = np.random.default_rng(2)  # pinned: which of two samples is the better one is luck
-    near, far = coins.normal(size=(100, 3)), coins.normal(loc=6.0, size=(100, 3))
-    pool = np.concatenate([near, far]).astype(np.float32)
-    right = np.arange(200) < 100
-    target = coins.normal(size=(40, 3)).astype(np.float32)
-    found = measures.subset_values(pool, target, right, size=12, gamma=0.2, subsets=200, seed=0)
-    assert found["mean_any"] < found["best_any"] < found["greedy"] < found["ceiling"]
-    assert found["best_any"] < found["mean_right"] < found["best_right"] < found["greedy"]
-    with pytest.raises(InvalidArgument, match="at most 100"):
-        measures.subset_values(pool, target, right, size=120, gamma=0.2, subsets=1, seed=0)
-
-
 @pytest.mark.slow
 def test_the_study_runs_its_parts_and_says_that_noise_is_simulated(tmp_path: Path) -> None:
     options = Options(seeds=1, sizes=(5,), epsilons=(0.01,), methods=("condition", "mean release", "small optimum"))
@@ -133,33 +90,6 @@ def test_the_study_runs_its_parts_and_says_that_noise_is_simulated(tmp_path: Pat
     assert figures
     assert all("not private" in text for text in figures)
     json.dumps([dict(line.results) for line in lines], allow_nan=False)
-
-
-def test_an_unknown_part_is_answered_with_those_there_are() -> None:
-    with pytest.raises(InvalidArgument, match="small optimum"):
-        STUDY.cells(Options(methods=("gready",)))
-    assert {cell["part"] for cell in STUDY.cells(Options(seeds=1))} == set(PARTS)
-
-
-def test_the_margin_of_two_rows_by_hand() -> None:
-    """N = 2 allows 1/(8 + 12 + 2) = 1/22, which is a distance of sqrt(ln 22 / gamma)."""
-    required = math.sqrt(math.log(22) / 0.5)
-    for distance, holds in [(required + 1e-9, True), (required - 1e-9, False)]:
-        margin = measures.submodularity_margin([[0.0], [distance]], gamma=0.5)
-        assert margin.holds is holds
-        assert (margin.allowed_kernel, margin.required_distance) == pytest.approx((1 / 22, required))
-        assert margin.shortest_distance == pytest.approx(distance)
-        assert margin.excess == pytest.approx(1.0)
-
-
-def test_the_margin_sees_the_closest_pair_wherever_it_lies() -> None:
-    rows = 10.0 * np.arange(40.0)[:, None]
-    rows[39] = rows[0] + 0.25
-    margin = measures.submodularity_margin(rows, gamma=1.0)
-    assert margin.shortest_distance == pytest.approx(0.25)
-    assert margin.largest_kernel == pytest.approx(math.exp(-0.0625))
-    assert margin.excess == pytest.approx(math.exp(-0.0625) * (40**3 + 3 * 40**2 + 40))
-    assert not margin.holds
 
 
 def test_where_the_margin_holds_the_objective_is_about_minus_one_over_the_size() -> None:

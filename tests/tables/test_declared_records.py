@@ -1,4 +1,4 @@
-"""Records in declared types: the schema makes the same rows of them, bit for bit, whatever they were before."""
+"""Records in declared types give the same rows, bit for bit; labels from elsewhere are held against the schema."""
 
 import datetime
 from typing import Any
@@ -9,12 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from schema_samples import SCHEMA, as_text, encoded, in_pieces, typed
 
 from chance import examples, public_coins
-from likeset.errors import BadMessage
+from likeset.errors import BadDocument, BadMessage, BadTable
 from likeset.tables.records import DeclaredRecords
-from likeset.tables.schema import Schema
+from likeset.tables.schema import MOST_LETTERS, Schema
 
 EVERY_KIND = """
 likeset: schema
@@ -100,13 +101,13 @@ def table_of(rows: list[dict[str, Any]], kinds: dict[str, Any]) -> pa.Table:
     return pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in kinds.items()})
 
 
-@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30), suppress_health_check=list(HealthCheck))
 @given(rows=st.lists(TYPED, min_size=1, max_size=6))
 def test_typed_columns_keep_their_rows(rows: list[dict[str, Any]]) -> None:
     check(SCHEMA_OF_EVERY_KIND, table_of(rows, KINDS))
 
 
-@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30), suppress_health_check=list(HealthCheck))
 @given(rows=st.lists(WRITTEN, min_size=1, max_size=6))
 def test_columns_of_text_keep_their_rows(rows: list[dict[str, Any]]) -> None:
     check(SCHEMA_OF_EVERY_KIND, table_of(rows, dict.fromkeys(KINDS, pa.string())))
@@ -218,7 +219,7 @@ PACKED = DeclaredRecords(SCHEMA).pack(typed(6))
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=8))
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(30))
 def test_bytes_of_a_stranger_are_refused_or_the_only_way_to_write_their_records(changes: list[tuple[int, int]]) -> None:
     declared, forged = DeclaredRecords(SCHEMA), bytearray(PACKED)
     for place, value in changes:
@@ -233,7 +234,7 @@ def test_bytes_of_a_stranger_are_refused_or_the_only_way_to_write_their_records(
 
 
 @given(st.binary(max_size=2 * len(PACKED)))
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 def test_random_bytes_are_no_records(data: bytes) -> None:
     with pytest.raises(BadMessage):
         DeclaredRecords(SCHEMA).unpack(data, rows=6)
@@ -274,3 +275,110 @@ def test_nothing_hides_under_a_missing_cell() -> None:
         declared.unpack(b"\x80" + bytes(7) + b"\1", rows=1)
     with pytest.raises(BadMessage):
         declared.unpack(b"\x40" + bytes(8), rows=1)  # a mark of a column that does not exist
+
+
+# Labels
+
+CANARY = "canary-81724"
+WORD_LABELS, NUMBER_LABELS = "values: [low, high]", "values: [0, 2.5, -3]"
+DECLARED = [WORD_LABELS, NUMBER_LABELS, "values: [1, 2]", "kind: category", "kind: text", "kind: number"]
+MATCHED = [
+    f"{WORD_LABELS}, match: true",
+    f"{NUMBER_LABELS}, match: true",
+    "kind: number, bounds: [-5, 5], match: true",
+]
+
+
+def labelled(label: str | None) -> Schema:
+    ending = "" if label is None else f"label: {{column: y, {label}}}\n"
+    return Schema.from_text(f"likeset: schema\nversion: 1\ncolumns:\n  x: {{kind: boolean}}\n{ending}")
+
+
+def read(declared: Schema, cells: Any) -> tuple[NDArray[Any], pa.Table]:
+    """Labels as an owner reads them, and the records that go with them."""
+    table = pa.table({"x": [True] * len(cells), "y": cells})
+    mapped = declared.map(table, table="rows", locate=str)
+    return mapped.labels, DeclaredRecords(declared).of(table)
+
+
+CELLS: dict[str, st.SearchStrategy[Any]] = {
+    WORD_LABELS: st.sampled_from(["low", " high", "high "]),
+    NUMBER_LABELS: st.sampled_from(["0", "2.50", "-3", " 0.0", "-0"]),
+    "values: [1, 2]": st.sampled_from(["1", "2.0", "+1"]),
+    "kind: category": st.sampled_from(["1", "2.0", "low", "ä b", "1e3"]),
+    "kind: text": st.text(min_size=1, max_size=9).map(lambda text: f"w{text}"),
+    "kind: number": st.floats(-5, 5).map(str),
+}
+
+
+@settings(max_examples=examples(40))
+@given(data=st.data(), label=st.sampled_from([*DECLARED, *MATCHED]))
+def test_whatever_owners_read_by_the_schema_is_right(data: st.DataObject, label: str) -> None:
+    kind = "kind: number" if "bounds" in label else label.removesuffix(", match: true")
+    declared = labelled(label)
+    labels, records = read(declared, data.draw(st.lists(CELLS[kind], min_size=1, max_size=6)))
+    found = DeclaredRecords(declared)
+    assert found.label_fault(labels) is None
+    inside = found.labels_in(records)
+    assert (inside is not None) == ("match" in label)
+    if inside is not None:
+        assert np.array_equal(inside, labels)
+    letters = found.label_letters
+    if labels.dtype.kind == "U" and letters is not None:
+        assert np.strings.str_len(labels).max() <= letters
+
+
+def test_typed_columns_give_labels_that_are_right() -> None:
+    for label, cells in (
+        (f"{NUMBER_LABELS}, match: true", pa.array([0, 0, -3], pa.int16())),
+        (f"{NUMBER_LABELS}, match: true", pa.array([2.5, 0, -3], pa.float32())),
+        (f"{WORD_LABELS}, match: true", pa.array(["low", "high"], pa.string()).dictionary_encode()),
+        ("kind: number, bounds: [-5, 5], match: true", pa.array([0.1, 2.7], pa.float32())),
+        ("kind: number, bounds: [-5, 5], match: true", pa.array([1, 2], pa.uint8())),
+    ):
+        declared = labelled(label)
+        labels, records = read(declared, cells)
+        assert DeclaredRecords(declared).label_fault(labels) is None
+        assert np.array_equal(DeclaredRecords(declared).labels_in(records), labels)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("label", "labels", "reason"),
+    [
+        (None, np.array(["low"]), "nobody declared"),
+        (WORD_LABELS, np.array(["low", CANARY]), "none of the declared values"),
+        (WORD_LABELS, np.array(["low", ""]), "none of the declared values"),
+        (WORD_LABELS, np.array(["low", "LOW"]), "none of the declared values"),
+        (WORD_LABELS, np.array(["\x00low"]), "none of the declared values"),
+        (WORD_LABELS, np.array([0, 1]), "not text"),
+        (WORD_LABELS, np.array([True]), "not text"),
+        (NUMBER_LABELS, np.array([0, 7]), "none of the declared values"),
+        (NUMBER_LABELS, np.array([0.0, np.nan]), "none of the declared values"),
+        (NUMBER_LABELS, np.array(["0"]), "not numbers"),
+        (NUMBER_LABELS, np.array([False]), "not numbers"),
+        ("kind: number", np.array([0.5, np.nan]), "not finite"),
+        ("kind: number", np.array([np.inf]), "not finite"),
+        ("kind: number", np.array([CANARY]), "not numbers"),
+        ("kind: text", np.array([1.5]), "not text"),
+        ("kind: category", np.array([1]), "not text"),
+    ],
+)
+def test_what_is_not_as_declared_is_named_without_being_quoted(
+    label: str | None, labels: NDArray[Any], reason: str
+) -> None:
+    found = DeclaredRecords(labelled(label)).label_fault(labels)
+    assert found is not None
+    assert reason in found
+    assert CANARY not in found
+
+
+@pytest.mark.parametrize("kind", ["text", "category"])
+def test_a_label_that_no_message_can_hold_is_found_in_the_owners_file(kind: str) -> None:
+    declared = labelled(f"kind: {kind}")
+    longest = "ä" * MOST_LETTERS
+    assert read(declared, ["a", longest])[0].tolist() == ["a", longest]
+    with pytest.raises(BadTable, match="more than 1000 letters") as caught:
+        read(declared, ["a", longest + CANARY])
+    assert CANARY not in str(caught.value)
+    with pytest.raises(BadDocument, match="more than 1000 letters"):
+        labelled(f"values: [a, {longest}ä]")

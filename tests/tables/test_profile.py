@@ -8,12 +8,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from schema_samples import SCHEMA as SAMPLE
+from schema_samples import as_text, typed
 
 from chance import public_coins
 from likeset.errors import BadTable
+from likeset.tables.columns import Trouble
 from likeset.tables.profile import (
-    BoundsUse,
+    MARK,
     ColumnProfile,
     Inspection,
     Reason,
@@ -276,8 +280,8 @@ def test_rows_per_id_is_what_the_file_shows_and_marked_as_from_data(tmp_path: Pa
     assert (schema.rows_per_unit, schema.from_data) == (86, ("age", "patient"))
     assert "Privacy protects all rows of an id at once" in made.text
     assert "keep: 1" in made.text
-    assert made.profile[0].why == "says whose row it is: at most 86 rows of one id"
-    assert made.profile[0].bars == (), "whose rows they are is not drawn"
+    assert made.profile[0]["why"] == "says whose row it is: at most 86 rows of one id"
+    assert made.profile[0]["bars"] == [], "whose rows they are is not drawn"
     inspection = Inspection(schema)
     for block in open_source(str(tmp_path / "rows.csv")).blocks(["patient", "age"]):
         inspection.add(block.table, table="t", locate=block.locate)
@@ -288,23 +292,11 @@ def test_decimal_commas_are_named_with_the_remedy_and_do_not_fit(tmp_path: Path)
     columns = {"density": [f"0,99{digit}" for digit in range(10)], "year": ["1.234,5", "12"]}
     made = drafted(tmp_path, columns)
     assert kinds(made) == {"density": "numeric", "year": "numeric"}
-    assert {column.caution for column in made.profile} == {"not read as they are"}
-    assert "replace(\"density\", ',', '.') AS \"density\"" in made.comma_remedy
+    assert {column["caution"] for column in made.profile} == {"not read as they are"}
+    assert "replace(replace(\"density\", '.', ''), ',', '.') AS \"density\"" in made.comma_remedy
     assert "replace(replace(\"year\", '.', ''), ',', '.') AS \"year\"" in made.comma_remedy
-    assert (made.profile[0].low, made.profile[1].high) == (0.99, 1234.5)
-    as_words = """
-likeset: schema
-version: 1
-columns:
-  density: {kind: text, width: 8}
-  year: {kind: category, values: ['1.234,5', '12']}
-"""
-    for text, words in ((made.text, set()), (as_words, {"density", "year"})):
-        inspection = Inspection(Schema.from_text(text))
-        for block in open_source(str(tmp_path / "rows.csv")).blocks(["density", "year"]):
-            inspection.add(block.table, table="t", locate=block.locate)
-        assert not inspection.ok
-        assert set(inspection.numbers_as_words()) == words
+    assert (made.profile[0]["low"], made.profile[1]["high"]) == (0.99, 1234.5)
+    assert not fits(made, str(tmp_path / "rows.csv"))
 
 
 def test_the_remedy_for_decimal_commas_gives_a_file_that_fits(tmp_path: Path) -> None:
@@ -321,8 +313,8 @@ def test_the_remedy_for_decimal_commas_gives_a_file_that_fits(tmp_path: Path) ->
         assert query is not None
         source = query[0].replace("FILE", rows)
         again = draft([open_source(source)])
-        weight = next(column for column in again.profile if column.name == "weight")
-        assert (weight.kind, weight.low, weight.high, again.comma_remedy) == ("numeric", low, high, "")
+        weight = next(column for column in again.profile if column["name"] == "weight")
+        assert (weight["kind"], weight["low"], weight["high"], again.comma_remedy) == ("numeric", low, high, "")
         assert fits(again, source)
 
 
@@ -343,10 +335,34 @@ def test_labels_may_be_in_some_files_only_and_other_columns_may_not(tmp_path: Pa
         made = draft([open_source(str(file)) for file in files], label="ill")
         assert Schema.from_text(made.text).label_column == "ill"
         assert dict(made.absent) == {"ward": str(target), "room": str(owner)}
-        assert {column.name: column.rows for column in made.profile} == {"age": 80, "ill": 40}
+        assert {column["name"]: column["rows"] for column in made.profile} == {"age": 80, "ill": 40}
         assert "not all files have them" in made.text
     with pytest.raises(BadTable, match=r"target.csv, column 'ward': is missing; draft from files that have it"):
         draft([open_source(str(owner)), open_source(str(target))], include=["ward"])
+
+
+@pytest.mark.parametrize(
+    ("frames", "wishes", "words"),
+    [
+        ([{"x": [1], "y": [2]}, {"z": [1]}], {}, "there is no column that all files have"),
+        ([{"x": pa.array([], pa.int8())}], {}, "there are no rows to draft from"),
+        ([{"x": [1], "y": [2]}], {"label": "Y"}, "column 'Y': is missing; did you mean y"),
+        ([{"x": [1], "": [2]}], {"label": ""}, "a column without a name cannot be a feature or a label"),
+        ([{"x": [1], "": [2]}], {"include": [""]}, "a column without a name cannot be a feature or a label"),
+        ([{"": range(40), "ssn": range(40)}], {}, "every column may identify people: '', 'ssn'; name those to keep"),
+    ],
+)
+def test_a_draft_says_what_it_cannot_do(frames: list[dict[str, Any]], wishes: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadTable, match=words):
+        draft([open_source(pa.table(frame)) for frame in frames], **wishes)
+
+
+def test_a_draft_from_frames_is_a_schema_with_the_text_to_edit() -> None:
+    frame = pa.table({"age": [31, 42.5, 78], "sex": ["f", "m", "f"], "patient_id": [1, 2, 3]})
+    made = Schema.draft(frame, label="sex")
+    assert (made.columns, made.label_column, made.from_data) == (("age",), "sex", ("age", "sex"))
+    assert Schema.from_text(made.text) == made == Schema.from_text(Schema(made.declaration).text)
+    assert "patient_id" in made.text, "left out, and said so"
 
 
 def test_midnights_are_days_and_moments_are_somebody(tmp_path: Path) -> None:
@@ -357,31 +373,56 @@ def test_midnights_are_days_and_moments_are_somebody(tmp_path: Path) -> None:
     assert [(one.column, one.reason) for one in made.left_out] == [("left", Reason.OWN_MOMENT)]
 
 
+def test_very_many_whole_numbers_as_a_label_are_a_number_and_pointed_out(tmp_path: Path) -> None:
+    for values, kind, told in ((300, "number", True), (10, "category", False)):
+        made = drafted(tmp_path, {"x": ["1.5", "2.5"], "y": [str(n) for n in range(values)]}, label="y")
+        assert made.profile[1]["kind"] == kind
+        assert ("declare kind: category" in made.profile[1]["caution"]) is told
+
+
 def test_rows_without_a_label_are_cautioned(tmp_path: Path) -> None:
     made = drafted(tmp_path, {"age": ["30", "41.5"], "ill": ["yes", "no", ""]}, label="ill")
-    assert "without a label cannot be used" in made.profile[1].caution
+    assert "without a label cannot be used" in made.profile[1]["caution"]
 
 
 def test_a_column_that_uses_no_more_than_a_fiftieth_of_its_bounds_hardly_counts() -> None:
-    """2% of [0, 2] is 0.04: values within 0.039 are dead, within 0.041 alive; missing ones say nothing."""
-    text = (
-        "likeset: schema\nversion: 1\ncolumns:\n  a: {kind: numeric, bounds: [0, 2], missing: indicator, weight: 3}\n"
-        "  v: {kind: vector, width: 4, bounds: [-100, 100]}\n  c: {kind: category, values: [x]}\n"
-    )
-    schema = Schema.from_text(text)
-    for span, dead in ((0.039, {"a", "v"}), (0.041, {"v"})):
-        cells = [0.95, 0.95 + span, *[None] * 5, *[0.96] * 10]
-        table = pa.table({"a": cells, "v": [[0.5, 0.2, -0.1, 0.0]] * 17, "c": ["x"] * 17})
-        use = BoundsUse(schema)
+    """2% of [0, 2] is 0.04: values within 0.039 are dead, within 0.041 alive; missing ones say nothing.
+
+    On a logarithmic scale, 2% of [1, 10000] is a factor of 1.2; of 1000 days, 20. Clipped values are at the bound.
+    """
+    schema = Schema.from_text("""
+likeset: schema
+version: 1
+columns:
+  a: {kind: numeric, bounds: [0, 2], missing: indicator, missing_values: [-1], weight: 3}
+  clipped: {kind: numeric, bounds: [0, 1], outside: clip}
+  l: {kind: numeric, bounds: [1, 10000], scale: log}
+  day: {kind: date, bounds: ["2020-01-01", "2022-09-27"]}
+  v: {kind: vector, width: 4, bounds: [-100, 100]}
+  few: {kind: numeric, bounds: [0, 100], missing: indicator}
+  c: {kind: category, values: [x]}
+""")
+    for step, dead in ((0, {"a", "clipped", "l", "day", "v"}), (1, {"v"})):
+        columns = {
+            "a": [0.95, 0.95 + 0.039 + 0.002 * step, *[None, -1] * 3, *[0.96] * 9],
+            "clipped": [0.99, 5.0, *[1.0 - 0.03 * step] * 15],
+            "l": [1.0, 1.19 + 0.02 * step, *[1.1] * 15],
+            "day": ["2020-02-01", f"2020-02-{20 + step}", *["2020-02-03"] * 15],
+            "v": [[0.5, 0.2, -0.1, 0.0]] * 17,
+            "few": [*[1.0] * 9, *[None] * 8],
+            "c": ["x"] * 17,
+        }
+        inspection = Inspection(schema)
         for first in (0, 9):
-            use.add(schema.map(table.slice(first, 9), table="t", locate=str).rows)
-        assert {column.column for column in use.dead_columns()} == dead
+            inspection.add(pa.table(columns).slice(first, 9), table="t", locate=str)
+        assert inspection.ok
+        assert {column.column for column in inspection.dead_columns()} == dead
 
 
 def test_a_few_far_values_and_constants_are_pointed_out(tmp_path: Path) -> None:
     far = ["1000000.5", *[f"{number}.5" for number in range(599)]]
     made = drafted(tmp_path, {"far": far, "same": ["7.5"], "empty": [""]})
-    cautions = {column.name: column.caution for column in made.profile}
+    cautions = {column["name"]: column["caution"] for column in made.profile}
     assert cautions["far"].startswith("a few far values stretch the bounds")
     assert cautions["same"].startswith("every row has the same value")
     assert cautions["empty"] == "leave it out: it is empty"
@@ -395,15 +436,15 @@ def test_a_label_with_few_values_is_a_class_and_ids_are_hinted_at(tmp_path: Path
     label = Schema.from_text(made.text).declaration.label
     assert label is not None
     assert (label.kind, label.values) == ("category", (0.0, 1.0, 2.0, 3.0, 4.0))
-    assert [column.role for column in made.profile] == ["left out", "column", "label"]
+    assert [column["role"] for column in made.profile] == ["left out", "column", "label"]
 
 
 def test_bars_count_each_of_a_few_whole_numbers_and_parts_of_a_range() -> None:
     profile = TableProfile(["few", "range"], most_rows=None)
     profile.add(pa.table({"few": ["1", "1", "2", "4"], "range": [0.0, 0.5, 11.9, 12.0]}))
     few, ranged = profile.columns.values()
-    assert few.bars() == (2, 1, 1)
-    assert ranged.bars() == (2, *[0] * 10, 2)
+    assert few.bars() == [2, 1, 1]
+    assert ranged.bars() == [2, *[0] * 10, 2]
 
 
 def test_files_with_the_same_column_in_different_types_are_one_column() -> None:
@@ -417,3 +458,89 @@ def test_files_with_the_same_column_in_different_types_are_one_column() -> None:
     numbers = ColumnProfile.union([part.columns["x"] for part in parts[:2]])
     assert (numbers.numbers, numbers.values()) == (True, {1.0: 1, 2.0: 2, 3.0: 1})
     assert not ColumnProfile.union([part.columns["x"] for part in parts]).numbers
+
+
+CHECKED = """
+likeset: schema
+version: 1
+columns:
+  a: {kind: numeric, bounds: [0, 9], missing: indicator}
+  b: {kind: category, values: [x, y], unknown: other}
+label: {column: y, kind: category, values: [0, 1]}
+id: {column: who, rows_per_id: 2}
+"""
+TABLE = pa.table(
+    {
+        "a": ["1", "", "10", "x", "-1", "12", "99"],
+        "b": ["x", "y", "z", "x", "", "x", "x"],
+        "y": [0, 1, 1, 2, 0, 0, 0],
+        "who": ["p", "p", "p", "q", "r", "s", None],
+    }
+)
+
+
+def test_every_trouble_is_counted_with_its_first_places_over_blocks() -> None:
+    """Column a: one missing (allowed), 10, -1, 12 and 99 outside, x no number; b: z unknown (allowed), one missing."""
+    inspection = Inspection(Schema.from_text(CHECKED))
+    for first in range(0, 7, 2):
+        inspection.add(TABLE.slice(first, 2), table="t", locate=lambda offset, first=first: f"row {first + offset}")  # type: ignore[misc]
+    assert inspection.rows == 7
+    a, b, y = inspection.columns
+    assert a.counts == {Trouble.MISSING: 1, Trouble.OUTSIDE: 4, Trouble.UNKNOWN: 0, Trouble.WRONG: 1}
+    assert a.first[Trouble.OUTSIDE] == ["row 2", "row 4", "row 5"]
+    assert a.first[Trouble.WRONG] == ["row 3"]
+    assert set(a.complaints) == {Trouble.OUTSIDE, Trouble.WRONG}
+    assert b.counts[Trouble.UNKNOWN] == 1
+    assert set(b.complaints) == {Trouble.MISSING}
+    assert (y.kind, y.counts[Trouble.UNKNOWN], y.first[Trouble.UNKNOWN]) == ("label", 1, ["row 3"])
+    assert not inspection.ok
+    ids = inspection.id_summary()
+    assert ids is not None
+    assert (ids.ids, ids.most_rows, ids.over, ids.missing) == (4, 3, 1, 1)
+
+
+def test_rows_that_fit_are_ok() -> None:
+    for table in (typed(), as_text(typed())):
+        inspection = Inspection(SAMPLE)
+        inspection.add(table, table="t", locate=str)
+        assert inspection.ok
+        assert inspection.columns[1].counts[Trouble.MISSING] > 0
+    bad = typed().set_column(1, "age", pa.array(np.full(200, 5.0)))
+    inspection = Inspection(SAMPLE)
+    inspection.add(bad, table="t", locate=str)
+    assert not inspection.ok
+
+
+def test_a_draft_fits_the_files_it_came_from_and_marks_what_came_from_data(tmp_path: Path) -> None:
+    table = typed(400).drop_columns(["embedding"])
+    pq.write_table(table, tmp_path / "rows.parquet")
+    source = open_source(str(tmp_path / "rows.parquet"))
+    text = draft([source], label="ill", ids="patient").text
+    schema = Schema.from_text(text)
+    kinds = {one.name: one.kind for one in schema.describe()}
+    assert kinds == {
+        "other": "numeric",
+        "age": "numeric",
+        "dose": "numeric",
+        "smoker": "boolean",
+        "site": "category",
+        "code": "numeric",
+        "stage": "category",
+        "seen": "date",
+        "note": "category",
+        "picture": "vector",
+    }
+    assert set(schema.from_data) == {*kinds, "ill", "patient"} - {"smoker"}
+    assert text.count(f"# {MARK}\n") == len(schema.from_data)
+    assert schema.id_column == "patient"
+    inspection = Inspection(schema)
+    inspection.add(table, table="t", locate=str)
+    assert inspection.ok, "rows_per_id is what the file shows"
+
+
+def test_rows_that_take_part_are_counted_where_a_few_of_each_id_are_kept() -> None:
+    """Three rows of p, one each of q, r and s: with two of each kept, five."""
+    for words, taking in (("rows_per_id: 2", None), ("keep: 2", 5)):
+        inspection = Inspection(Schema.from_text(CHECKED.replace("rows_per_id: 2", words)))
+        inspection.add(TABLE, table="t", locate=str)
+        assert inspection.taking_part() == taking

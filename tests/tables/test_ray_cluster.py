@@ -13,7 +13,7 @@ import pytest
 
 from likeset.errors import InvalidArgument
 from likeset.tables import ray_scan
-from likeset.tables.ray_scan import RayCluster
+from likeset.tables.ray_scan import ray_cluster
 
 ADDRESS = "127.0.0.1:1"
 
@@ -37,7 +37,6 @@ class PlayedRay:
         self.connected = False
         self.fails: BaseException | None = None
         self.answer: Callable[[], str] = ray_scan._version
-        self.starting: Callable[[], object] = lambda: None
 
     def is_initialized(self) -> bool:
         return self.connected
@@ -45,7 +44,6 @@ class PlayedRay:
     def init(self, **given: Any) -> None:
         self.calls.append("init")
         self.given = given
-        self.starting()
         if self.fails is not None:
             raise self.fails
         if threading.current_thread() is threading.main_thread():
@@ -85,8 +83,6 @@ def ray(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[PlayedRay]:
     yield played
     assert signal.getsignal(signal.SIGTERM) is before
     assert list(tmp_path.iterdir()) == []
-    assert ray_scan._connection is None
-    assert ray_scan._members == 0
 
 
 @pytest.fixture
@@ -96,68 +92,23 @@ def address() -> Iterator[str]:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_passes_that_begin_at_once_connect_once(ray: PlayedRay) -> None:
-    """The one that connects waits for the other: it would come if nothing held it back, and both would connect."""
-    both = threading.Barrier(2)
-
-    def wait_for_the_other() -> None:
-        try:
-            both.wait(timeout=1.0)
-        except threading.BrokenBarrierError:
-            return
-
-    ray.starting = wait_for_the_other
-    with RayCluster() as cluster:
-        threads = [threading.Thread(target=cluster.join) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert ray.calls == ["init"]
-        assert ray.connected
-    assert ray.calls == ["init", "shutdown"]
-
-
-def test_the_last_to_leave_disconnects(ray: PlayedRay) -> None:
-    with RayCluster() as first:
-        first.join()
-        with RayCluster() as second:
-            second.join()
-            second.join()
-            first.leave()
-            first.leave()
-            assert ray.calls == ["init"]
-        assert ray.calls == ["init", "shutdown"]
-
-
-def test_who_never_joined_ends_nothing(ray: PlayedRay) -> None:
-    with RayCluster():
+def connect(place: str | None = None) -> None:
+    with ray_cluster(place):
         pass
-    assert ray.calls == []
 
 
 def test_a_connection_of_the_program_itself_is_used_and_left(ray: PlayedRay) -> None:
     ray.connected = True
     for place in (None, "auto", ADDRESS):
-        with RayCluster(place) as cluster:
-            cluster.join()
+        connect(place)
     assert ray.connected
     assert ray.calls == []
     with pytest.raises(InvalidArgument, match="connected to another cluster"):
-        RayCluster("elsewhere:1").join()
-
-
-def test_rows_never_go_to_another_cluster_than_the_one_that_is_named(ray: PlayedRay, address: str) -> None:
-    with RayCluster() as cluster:
-        cluster.join()
-        with pytest.raises(InvalidArgument, match="connected to another cluster"):
-            RayCluster(address).join()
-    assert ray.calls == ["init", "shutdown"]
+        connect("elsewhere:1")
 
 
 def test_without_an_address_one_is_started_in_a_private_folder(ray: PlayedRay, tmp_path: Path) -> None:
-    with RayCluster(workers=3) as cluster:
-        cluster.join()
+    with ray_cluster(workers=3):
         (folder,) = tmp_path.iterdir()
         assert folder.stat().st_mode & 0o777 == 0o700
         assert ray.given["_temp_dir"] == str(folder)
@@ -170,18 +121,22 @@ def test_a_cluster_that_runs_is_joined(
 ) -> None:
     if not given:
         monkeypatch.setenv("RAY_ADDRESS", address)
-    with RayCluster(address if given else None) as cluster:
-        cluster.join()
+    with ray_cluster(address if given else None):
         assert ray.given["address"] == address
         assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("error", [OSError("AF_UNIX path length: /tmp/x"), RuntimeError("Failed to connect to GCS")])
-def test_a_cluster_that_does_not_start_is_told_in_our_words(ray: PlayedRay, error: Exception) -> None:
+@pytest.mark.parametrize(
+    "error", [OSError("AF_UNIX path length: /tmp/x"), RuntimeError("Version"), ImportError("grpc")]
+)
+@pytest.mark.parametrize("joined", [False, True])
+def test_a_cluster_that_does_not_start_or_cannot_be_joined_is_told_in_our_words(
+    ray: PlayedRay, address: str, error: Exception, joined: bool
+) -> None:
     ray.fails = error
-    with pytest.raises(InvalidArgument, match="RAY_TMPDIR") as caught:
-        RayCluster().join()
-    assert caught.value.value == "ray"
+    with pytest.raises(InvalidArgument, match="RAY_AUTH_TOKEN" if joined else "RAY_TMPDIR") as caught:
+        connect(address if joined else None)
+    assert caught.value.value == (f"ray:{address}" if joined else "ray")
     assert type(error).__name__ in caught.value.reason
     assert str(error) not in str(caught.value)
     assert ray.calls == ["init", "shutdown"]
@@ -190,17 +145,8 @@ def test_a_cluster_that_does_not_start_is_told_in_our_words(ray: PlayedRay, erro
 def test_ctrl_c_while_it_starts_leaves_nothing(ray: PlayedRay) -> None:
     ray.fails = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
-        RayCluster().join()
+        connect()
     assert ray.calls == ["init", "shutdown"]
-
-
-@pytest.mark.parametrize("error", [RuntimeError("Version"), ImportError("grpc"), ConnectionError()])
-def test_a_cluster_that_cannot_be_joined_is_told_in_our_words(ray: PlayedRay, address: str, error: Exception) -> None:
-    ray.fails = error
-    with pytest.raises(InvalidArgument, match="RAY_AUTH_TOKEN") as caught:
-        RayCluster(address).join()
-    assert caught.value.value == f"ray:{address}"
-    assert type(error).__name__ in caught.value.reason
 
 
 @pytest.mark.parametrize("error", [GetTimeoutError(), RayError(), None])
@@ -214,19 +160,19 @@ def test_workers_without_the_same_likeset_are_found_before_a_pass(
 
     ray.answer = answer
     with pytest.raises(InvalidArgument, match="same version"):
-        RayCluster(address).join()
+        connect(address)
     assert ray.calls == ["init", "shutdown"]
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:port", "127.0.0.1:99999", "ray://127.0.0.1:x"])
 def test_an_address_where_nobody_can_be_is_refused_without_ray(ray: PlayedRay, address: str) -> None:
     with pytest.raises(InvalidArgument, match="no cluster can be reached there"):
-        RayCluster(address).join()
+        connect(address)
     assert ray.calls == []
 
 
 def test_a_folder_that_cannot_be_used_is_named(ray: PlayedRay, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / "absent"))
     with pytest.raises(InvalidArgument, match=r"RAY_TMPDIR.*absent"):
-        RayCluster().join()
+        connect()
     assert ray.calls == []

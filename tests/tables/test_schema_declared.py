@@ -58,12 +58,14 @@ def complaint(text: str) -> str:
         ("{kind: date, bounds: [2000-01-01, 2000-02-30]}", "a day is written as year-month-day"),
         ("{kind: date, bounds: [2000-01-01, 2001-01-01], format: '%d %B %Y'}", "format: use iso, or"),
         ("{kind: date, bounds: [2000-01-01, 2001-01-01], format: '%d'}", "format: must name day, month and year"),
+        ("{kind: date, bounds: [2000-01-01, 2001-01-01], missing: {value: 1999-12-31}}", "a day within the bounds"),
+        ("{kind: date, bounds: [2000-01-01, 2001-01-01], missing: {value: 2001-01-02}}", "a day within the bounds"),
         ("{kind: text, width: 0}", "columns.x.width"),
         ("{kind: vector, width: 3}", "needs either bounds of its entries or the largest norm"),
         ("{kind: vector, width: 3, norm: 1, bounds: [0, 1]}", "needs either bounds of its entries or the largest norm"),
         ("{kind: image, shape: [0, 3]}", "columns.x.shape.1"),
         ("{kind: image, shape: [9999, 9999]}", "at most 1,000,000 numbers"),
-        ("3", "columns.x: must hold fields of its own"),
+        ("3", "columns.x: must be a mapping of fields, such as {field: value}"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_a_column_is_named_with_its_line(column: str, expected: str) -> None:
@@ -156,13 +158,6 @@ def test_every_column_says_what_a_unit_is() -> None:
     assert sum(one.features for one in described) == SCHEMA.width
     assert all(one.unit for one in described)
     assert described[0].unit == "80 (from 20 to 100)"
-
-
-def test_the_heart_schema_declares_public_knowledge_only() -> None:
-    schema = Schema.load(HEART)
-    assert schema.from_data == ()
-    assert len(schema.columns) == 13
-    assert schema.label_column == "disease"
 
 
 @pytest.mark.skipif(

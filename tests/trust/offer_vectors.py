@@ -5,6 +5,7 @@ Everything that is drawn comes from a fixed stream here, so that it follows from
 
 import dataclasses
 import datetime
+from collections.abc import Mapping
 from typing import Any
 from unittest import mock
 
@@ -19,12 +20,15 @@ from likeset.trust.shares import (
     COMPUTE_ROLES,
     ComputeRole,
     OfferContext,
+    OfferPart,
     OfferShape,
-    SharedOffer,
-    SlotLayout,
-    roster_of,
+    Roster,
+    common_lists,
+    fixed_point,
+    joined_shares,
     share_offer,
     sign_roster,
+    words_in,
 )
 
 SCHEMA_TEXT = """likeset: schema
@@ -40,7 +44,8 @@ label: {column: ill, values: [no, yes]}
 SCHEMA = Schema.from_text(SCHEMA_TEXT)
 COMPACT = EnvelopeRecords(SCHEMA)
 HANDLES = np.array([2**63 + 5, 77], dtype=np.uint64)
-SHAPE = OfferShape(SlotLayout(SCHEMA.width, 2), slots=3, record_bytes=128)
+SHAPE = OfferShape(SCHEMA.width, slots=3, record_bytes=128)
+Parts = Mapping[ComputeRole, OfferPart]
 _TRUTH = 1 + 8 + 1 + 8  # where the second column lies in a record: after version, handle, marks and the first one
 
 
@@ -73,13 +78,13 @@ def records() -> list[bytes]:
     return COMPACT.encode(table(), np.array(["yes", "no"]), HANDLES)
 
 
-def vector_offer(secrets: dict[str, CardSecret], terms: bytes) -> SharedOffer:
+def vector_offer(secrets: dict[str, CardSecret], terms: bytes) -> Parts:
     """The owner's offer to three compute parties."""
     fingerprints = (secrets[role].card.fingerprint for role in ("curator", "consumer", "witness"))
     context = OfferContext(terms, secrets["owner"].card.fingerprint, tuple(fingerprints))
     read = COMPACT.read(records())
     assert read.sound.all()
-    content: dict[str, Any] = {"rows": read.rows, "classes": read.classes, "records": records()}
+    content: dict[str, Any] = {"rows": read.rows, "records": records()}
     with mock.patch("os.urandom", Stream("drawn for the offer")):
         return share_offer(secrets["owner"], context=context, shape=SHAPE, **content)
 
@@ -88,27 +93,34 @@ def offer_vectors(secrets: dict[str, CardSecret], terms: bytes) -> dict[str, Any
     """Records, parts, rosters, and what must be refused."""
     everybody = {**secrets, "witness": party("university")}
     shared = vector_offer(everybody, terms)
-    context = shared.offer_list.offer
-    held = [{context.owner: part.offer_list.digest} for part in shared.parts.values()]
-    roster = roster_of(held, terms=terms, parties=context.parties)
+    context = shared["curator"].offer_list.offer
+    held = [{context.owner: part.offer_list.digest} for part in shared.values()]
+    lists, parties = common_lists(held), context.parties
+    rosters = [sign_roster(everybody[role], Roster(terms, parties, lists, role)) for role in COMPUTE_ROLES]
     return {
         "witness_card": everybody["witness"].card.to_bytes().hex(),
         "schema": SCHEMA_TEXT,
         "records": [record.hex() for record in records()],
-        "columns": SHAPE.layout.columns,
-        "classes": SHAPE.layout.classes,
+        "columns": SHAPE.columns,
         "record_bytes": SHAPE.record_bytes,
-        "slot_of_row": shared.slot_of_row.tolist(),
+        "first_slot": _first_slot(shared),
         "rows": np.asarray(COMPACT.read(records()).rows, dtype=">f4").tobytes().hex(),
-        "parts": {role: part.to_bytes().hex() for role, part in shared.parts.items()},
-        "rosters": {role: sign_roster(everybody[role], roster, role).to_bytes().hex() for role in COMPUTE_ROLES},
+        "parts": {role: part.to_bytes().hex() for role, part in shared.items()},
+        "rosters": {roster.role: roster.to_bytes().hex() for roster in rosters},
         "damaged": damaged_offers(shared),
     }
 
 
-def damaged_offers(shared: SharedOffer) -> dict[str, dict[str, str]]:
+def _first_slot(shared: Parts) -> int:
+    """Where the first row lies."""
+    words = joined_shares([words_in(part.share, width=SHAPE.width) for part in shared.values()])
+    row = fixed_point(COMPACT.read(records()).rows[:1])[0].tolist()
+    return int(words[:, : SHAPE.columns + 1].tolist().index([*row, 1]))
+
+
+def damaged_offers(shared: Parts) -> dict[str, dict[str, str]]:
     """What every reader must refuse: parts by the curator, records by the consumer."""
-    part: Any = shared.parts["curator"]
+    part: Any = shared["curator"]
     size = SHAPE.envelope_bytes
     swapped = part.envelopes[size : 2 * size] + part.envelopes[:size] + part.envelopes[2 * size :]
     role: ComputeRole = "witness"
@@ -118,7 +130,7 @@ def damaged_offers(shared: SharedOffer) -> dict[str, dict[str, str]]:
         "part": {
             "swapped envelopes": dataclasses.replace(part, envelopes=swapped).to_bytes(),
             "another salt": dataclasses.replace(part, salts=bytes(len(part.salts))).to_bytes(),
-            "another share": dataclasses.replace(part, share=shared.parts[role].share).to_bytes(),
+            "another share": dataclasses.replace(part, share=shared[role].share).to_bytes(),
             "a list that nobody signed": dataclasses.replace(part, offer_list=unsigned).to_bytes(),
         },
         "record": {

@@ -1,7 +1,7 @@
 """An owner with a few rows, three compute parties, and a reader of records that knows no schema."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,17 +13,19 @@ from likeset.trust.shares import (
     ComputeRole,
     Lists,
     OfferContext,
+    OfferPart,
     OfferShape,
     PickedSlot,
-    SharedOffer,
-    SlotLayout,
     Words,
     check_part,
-    checksums,
+    fixed_point,
     joined_shares,
     share_offer,
     word_bytes,
+    words_in,
 )
+
+Parts = Mapping[ComputeRole, OfferPart]
 
 OWNER, OTHER_OWNER = party("owner"), party("another-owner")
 PARTIES: dict[ComputeRole, CardSecret] = {
@@ -32,12 +34,10 @@ PARTIES: dict[ComputeRole, CardSecret] = {
     "witness": party("witness"),
 }
 CARDS = {role: secret.card for role, secret in PARTIES.items()}
-LAYOUT = SlotLayout(columns=3, classes=2)
-SHAPE = OfferShape(LAYOUT, slots=6, record_bytes=40)
+SHAPE = OfferShape(columns=3, slots=6, record_bytes=40)
 ROWS = np.array([[0.25, -1.0, 0.5], [0.0, 1.0, 0.125], [1.0, 0.75, -0.5], [-0.25, 0.5, 0.0]], dtype=np.float32)
-CLASSES = np.array([0, 1, 1, 0])
 HANDLES = np.array([11, 12, 13, 14], dtype=np.uint64)
-COEFFICIENTS: Words = np.arange(3, 3 + 2 * (LAYOUT.width - 4), 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+FACTORS: Words = np.arange(3, 9, 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
 
 
 def context_of(secret: CardSecret = OWNER) -> OfferContext:
@@ -45,12 +45,12 @@ def context_of(secret: CardSecret = OWNER) -> OfferContext:
     return OfferContext(TERMS, secret.card.fingerprint, tuple(fingerprints))
 
 
-def record(handle: int, label: int, row: NDArray[Any]) -> bytes:
-    """Handle, class and row, as ``PlainReader`` reads them."""
-    return bytes([handle, label]) + np.asarray(row, dtype="<f4").tobytes()
+def record(handle: int, row: NDArray[Any]) -> bytes:
+    """Handle and row, as ``PlainReader`` reads them."""
+    return bytes([handle]) + np.asarray(row, dtype="<f4").tobytes()
 
 
-RECORDS = [record(int(handle), int(label), row) for handle, label, row in zip(HANDLES, CLASSES, ROWS, strict=True)]
+RECORDS = [record(int(handle), row) for handle, row in zip(HANDLES, ROWS, strict=True)]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -59,7 +59,6 @@ class PlainRecords:
 
     sound: NDArray[np.bool_]
     rows: NDArray[np.float32]
-    classes: NDArray[np.int64]
     handles: NDArray[np.uint64]
 
 
@@ -67,38 +66,42 @@ class PlainReader:
     """Reads records of this world."""
 
     def read(self, records: Sequence[bytes]) -> PlainRecords:
-        sound = np.array([len(data) == 14 and data[1] < 2 for data in records], dtype=np.bool_)
-        whole = [data if good else bytes(14) for data, good in zip(records, sound, strict=True)]
-        rows = np.array([np.frombuffer(data[2:], dtype="<f4") for data in whole], dtype=np.float32).reshape(-1, 3)
-        classes = np.array([data[1] for data in whole], dtype=np.int64)
-        return PlainRecords(sound, rows, classes, np.array([data[0] for data in whole], dtype=np.uint64))
+        sound = np.array([len(data) == 13 for data in records], dtype=np.bool_)
+        whole = [data if good else bytes(13) for data, good in zip(records, sound, strict=True)]
+        rows = np.array([np.frombuffer(data[1:], dtype="<f4") for data in whole], dtype=np.float32).reshape(-1, 3)
+        return PlainRecords(sound, rows, np.array([data[0] for data in whole], dtype=np.uint64))
 
 
 READER = PlainReader()
 
 
-def offer(secret: CardSecret = OWNER, **changes: Any) -> SharedOffer:
-    content: dict[str, Any] = {"rows": ROWS, "classes": CLASSES, "records": RECORDS, "shape": SHAPE}
+def offer(secret: CardSecret = OWNER, **changes: Any) -> Parts:
+    content: dict[str, Any] = {"rows": ROWS, "records": RECORDS, "shape": SHAPE}
     return share_offer(secret, context=context_of(secret), **(content | changes))
 
 
-def held_of(shared: SharedOffer, owner: CardSecret = OWNER) -> list[Lists]:
+def held_of(shared: Parts, owner: CardSecret = OWNER) -> list[Lists]:
     """What each compute party says that it has, once it checked its part."""
-    for part in shared.parts.values():
+    for part in shared.values():
         check_part(part, context=part.offer_list.offer, role=part.role, owner=owner.card, shape=SHAPE)
-    return [{owner.card.fingerprint: part.offer_list.digest} for part in shared.parts.values()]
+    return [{owner.card.fingerprint: part.offer_list.digest} for part in shared.values()]
 
 
-def words_of(shared: SharedOffer) -> Words:
-    return joined_shares([part.words(LAYOUT) for part in shared.parts.values()])
+def words_of(shared: Parts) -> Words:
+    return joined_shares([words_in(part.share, width=SHAPE.width) for part in shared.values()])
 
 
-def pick(shared: SharedOffer, slot: int) -> PickedSlot:
+def slots_of(shared: Parts, rows: NDArray[Any] = ROWS) -> list[int]:
+    """The slot of each row."""
+    words = words_of(shared)[:, : len(rows[0]) + 1].tolist()
+    return [words.index([*row, 1]) for row in fixed_point(rows).tolist()]
+
+
+def pick(shared: Parts, slot: int) -> PickedSlot:
     """What an honest computation opens."""
-    words = words_of(shared)[slot : slot + 1]
-    (checksum,) = checksums(LAYOUT, words, COEFFICIENTS).tolist()
-    return PickedSlot(slot, word_bytes(words[:, LAYOUT.random]), checksum)
+    words = words_of(shared)[slot]
+    return PickedSlot(slot, word_bytes(words[-4:]), int(words[:3] @ FACTORS))
 
 
-def envelopes_of(shared: SharedOffer) -> dict[int, bytes]:
-    return {slot: shared.parts["curator"].envelope_of(slot) for slot in range(SHAPE.slots)}
+def envelopes_of(shared: Parts) -> dict[int, bytes]:
+    return {slot: shared["curator"].envelope_of(slot) for slot in range(SHAPE.slots)}

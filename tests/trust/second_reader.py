@@ -5,7 +5,6 @@ It needs ``cryptography`` and the standard library. Whatever it refuses raises `
 
 import base64
 import hashlib
-import json
 import re
 import struct
 from typing import Any, NamedTuple
@@ -199,28 +198,33 @@ def read_stub(data: bytes, *, sender: Card) -> bytes:
     return header
 
 
-def canonical(document: Any) -> bytes:
-    """The one way to write JSON that is signed."""
-    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode("ascii")
+class Receipt(NamedTuple):
+    """A reader's acknowledgement of letters."""
+
+    run_id: bytes
+    terms: bytes
+    owner: str
+    rows: int
+    letters: list[bytes]
+    at: str
+    card: Card
 
 
-def read_receipt(data: bytes) -> dict[str, Any]:
-    """What a receipt says; ``card`` in it is the signer's."""
+def read_receipt(data: bytes) -> Receipt:
+    """The content of a receipt; ``card`` is the signer's."""
     need(len(data) <= 2**24, "size")
-    document = json.loads(data)
-    card, signature = read_card(base64.b64decode(document.pop("card"))), bytes.fromhex(document.pop("signature"))
-    need((document["likeset"], document["version"]) == ("receipt", 2), "version")
-    need(document["curator_card"] == fingerprint_text(card.fingerprint), "card")
-    check_signature(card.signing, signature, "likeset/receipt/2", canonical(document))
-    need(document["rows"] == sum(line["rows"] for line in document["lines"]), "rows")
-    slots = [(line["way"], line["number"]) for line in document["lines"]]
-    need(len(set(slots)) == len(slots), "lines")
-    return {**document, "card": card}
+    *parts, signature = parts_of("likeset receipt", data, 8)
+    run_id, terms, owner, rows, letters, at, card_data = parts
+    need(len(run_id) == 16 and len(terms) == 32 and len(rows) == 8 and len(letters) % 32 == 0, "parts")
+    card = read_card(card_data)
+    check_signature(card.signing, signature, "likeset/receipt/3", *parts)
+    digests = [letters[place : place + 32] for place in range(0, len(letters), 32)]
+    return Receipt(run_id, terms, check_name(owner), int.from_bytes(rows, "big"), digests, at.decode("ascii"), card)
 
 
 def terms_digest(text: str) -> bytes:
     """How letters, acceptances and receipts name terms."""
-    return hashlib.sha256(b"likeset/terms/4\n" + text.encode("utf-8")).digest()
+    return hashlib.sha256(b"likeset/terms/5\n" + text.encode("utf-8")).digest()
 
 
 class OfferList(NamedTuple):

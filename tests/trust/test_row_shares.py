@@ -14,21 +14,17 @@ from scipy import stats
 from chance import examples, pinned_coins
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.trust.shares import (
-    SlotLayout,
     Words,
-    checksums,
     fixed_point,
     joined_shares,
     secret_order,
-    slot_words,
     split_words,
     word_bytes,
     words_in,
 )
 
-LAYOUT = SlotLayout(columns=2, classes=3)
 IMPOSSIBLE = 1e-9
-WORDS = np.tile(slot_words(SlotLayout(60, 3), np.full((1, 60), 0.5), np.array([1]), slots=1), (1000, 1))
+WORDS = fixed_point(np.full((1000, 63), 0.5))
 """Rows that are all alike: what is not hidden shows."""
 
 Sharer = Callable[[Words], tuple[Words, ...]]
@@ -102,13 +98,9 @@ def test_shares_add_up(words: Words) -> None:
     assert all(np.array_equal(words_in(word_bytes(share), width=4), share) for share in shares)
 
 
-def test_a_slot_has_its_words_in_their_places() -> None:
-    """-1.5 is 2^64 - 98304 in 16 bits of fraction; class 2 of 3 is 0, 0, 1; the second slot is empty."""
-    words = slot_words(LAYOUT, np.array([[0.5, -1.5]]), np.array([2]), slots=2)
-    assert words.tolist() == [[32768, 2**64 - 98304, 0, 0, 1, 1, 0, 0, 0, 0], [0] * 10]
-    assert from_fixed_point(words[:, LAYOUT.row]).tolist() == [[0.5, -1.5], [0.0, 0.0]]
-    assert words[0, LAYOUT.valid] == 1
-    assert words[:, LAYOUT.random].shape == (2, 4)
+def test_numbers_are_words_in_two_s_complement() -> None:
+    """-1.5 is 2^64 - 98304 in 16 bits of fraction."""
+    assert fixed_point(np.array([[0.5, -1.5]])).tolist() == [[32768, 2**64 - 98304]]
 
 
 def test_words_travel_with_the_most_significant_byte_first() -> None:
@@ -127,21 +119,6 @@ def test_what_cannot_be_shared_is_refused(number: float) -> None:
         fixed_point(np.array([[number]]))
 
 
-@pytest.mark.parametrize(
-    ("rows", "classes"),
-    [
-        (np.zeros((3, 2)), np.zeros(3, dtype=np.int64)),
-        (np.zeros((1, 3)), np.zeros(1, dtype=np.int64)),
-        (np.zeros((1, 2)), np.zeros(0, dtype=np.int64)),
-        (np.zeros((1, 2)), np.array([3])),
-        (np.zeros((1, 2)), np.array([-1])),
-    ],
-)
-def test_rows_that_do_not_fit_are_refused(rows: Words, classes: Words) -> None:
-    with pytest.raises(InvalidArgument):
-        slot_words(LAYOUT, rows, classes, slots=2)  # type: ignore[arg-type]
-
-
 def test_lines_that_are_cut_are_no_words() -> None:
     with pytest.raises(BadDocument, match="lines of 2"):
         words_in(bytes(24), width=2)
@@ -151,22 +128,3 @@ def test_the_secret_order_is_a_permutation_and_changes() -> None:
     first, second = secret_order(1000), secret_order(1000)
     assert sorted(first.tolist()) == list(range(1000))
     assert first.tolist() != second.tolist()
-
-
-def test_a_checksum_is_over_everything_but_the_random_words() -> None:
-    """Modulo 2^64: 2 * 1 + (2^64 - 1) * 3 = 2^64 - 1, and so on; a naive twin with Python's integers."""
-    coins = pinned_coins("checksums")
-    words = coins.integers(0, 2**64, (5, LAYOUT.width), dtype=np.uint64)
-    coefficients = coins.integers(0, 2**64, LAYOUT.width - 4, dtype=np.uint64)
-    expected = [
-        sum(word * factor for word, factor in zip(line[:-4], coefficients.tolist(), strict=True)) % 2**64
-        for line in words.tolist()
-    ]
-    assert checksums(LAYOUT, words, coefficients).tolist() == expected
-    for place in range(LAYOUT.width):
-        changed = words.copy()
-        changed[:, place] += np.uint64(1)
-        same = checksums(LAYOUT, changed, coefficients) == checksums(LAYOUT, words, coefficients)
-        assert same.all() == (place >= LAYOUT.width - 4)
-    with pytest.raises(InvalidArgument, match="coefficients"):
-        checksums(LAYOUT, words, coefficients[1:])

@@ -91,4 +91,4 @@ def test_what_is_no_key_is_refused(public: bytes) -> None:
         check_sealing_key(public, what="card")
     with pytest.raises(BadDocument):
         seal(public, b"text", info=b"")
-    assert check_sealing_key(KEY.public, what="card") == KEY.public
+    check_sealing_key(KEY.public, what="card")

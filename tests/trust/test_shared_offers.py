@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from offer_world import (
     CARDS,
-    COEFFICIENTS,
-    LAYOUT,
+    FACTORS,
     OTHER_OWNER,
     OWNER,
     PARTIES,
@@ -22,6 +21,8 @@ from offer_world import (
     held_of,
     offer,
     pick,
+    record,
+    slots_of,
     words_of,
 )
 from trust_world import flipped
@@ -32,13 +33,11 @@ from likeset.trust.shares import (
     OfferFault,
     OfferList,
     OfferPart,
-    OpenedPick,
     PickedSlot,
     PickFault,
     Roster,
-    SignedRoster,
-    agreed_roster,
     check_part,
+    common_lists,
     envelope_bytes,
     fixed_point,
     list_entries,
@@ -46,14 +45,14 @@ from likeset.trust.shares import (
     open_envelope,
     open_picks,
     repeated_between,
-    roster_of,
     seal_record,
     sign_list,
     sign_roster,
 )
 
 OFFER = offer()
-ROSTER = Roster(context_of().terms, context_of().parties, {OWNER.card.fingerprint: OFFER.offer_list.digest})
+LISTS = {OWNER.card.fingerprint: OFFER["curator"].offer_list.digest}
+ROSTERS = [Roster(context_of().terms, context_of().parties, LISTS, role) for role in PARTIES]
 
 
 def refused(part: OfferPart, **changes: Any) -> str:
@@ -63,37 +62,36 @@ def refused(part: OfferPart, **changes: Any) -> str:
     return caught.value.reason
 
 
-def opened(shared: Any, *picks: PickedSlot, **changes: Any) -> tuple[OpenedPick, ...]:
+def opened(shared: Any, *picks: PickedSlot, **changes: Any) -> list[bytes | PickFault]:
     content: dict[str, Any] = {
         "envelopes": envelopes_of(shared),
-        "layout": LAYOUT,
-        "coefficients": COEFFICIENTS,
+        "factors": FACTORS,
         "reader": READER,
     }
-    return open_picks(shared.parts["consumer"], picks, **(content | changes))
+    return open_picks(shared["consumer"], picks, **(content | changes))
 
 
 def test_every_party_finds_its_part_whole_and_the_sum_is_the_row() -> None:
     shared = offer()
     assert len(held_of(shared)) == 3
-    words = words_of(shared)[shared.slot_of_row]
-    assert words[:, LAYOUT.row].tolist() == fixed_point(ROWS).tolist()
-    assert words[:, LAYOUT.valid].tolist() == [1] * 4
-    assert words_of(shared)[:, LAYOUT.valid].sum() == 4
+    words = words_of(shared)
+    assert words[slots_of(shared), :4].tolist() == [[*row, 1] for row in fixed_point(ROWS).tolist()]
+    assert words[:, 3].sum() == 4
+    assert not words[words[:, 3] == 0, :3].any()
 
 
 @pytest.mark.parametrize("role", PARTIES)
 def test_parts_and_lists_travel_as_bytes(role: Any) -> None:
-    part = OFFER.parts[role]
+    part = OFFER[role]
     assert OfferPart.from_bytes(part.to_bytes()) == part
     assert part.offer_list.is_signed_by(OWNER.card)
     assert not part.offer_list.is_signed_by(PARTIES[role].card)
 
 
 def test_what_was_bought_opens_and_nothing_else() -> None:
-    picks = [pick(OFFER, int(slot)) for slot in OFFER.slot_of_row]
-    assert [(bought.record, bought.fault) for bought in opened(OFFER, *picks)] == [(data, None) for data in RECORDS]
-    part = OFFER.parts["consumer"]
+    picks = [pick(OFFER, int(slot)) for slot in slots_of(OFFER)]
+    assert opened(OFFER, *picks) == RECORDS
+    part = OFFER["consumer"]
     for slot, envelope in envelopes_of(OFFER).items():
         for other in picks:
             if other.slot != slot:
@@ -103,9 +101,9 @@ def test_what_was_bought_opens_and_nothing_else() -> None:
 
 def test_no_part_holds_a_record_a_row_an_r_or_anothers_secrets() -> None:
     randoms = [pick(OFFER, slot).random for slot in range(SHAPE.slots)]
-    for role, part in OFFER.parts.items():
+    for role, part in OFFER.items():
         data = part.to_bytes()
-        others = [other for name, other in OFFER.parts.items() if name != role]
+        others = [other for name, other in OFFER.items() if name != role]
         secrets = [
             *RECORDS,
             *randoms,
@@ -113,21 +111,21 @@ def test_no_part_holds_a_record_a_row_an_r_or_anothers_secrets() -> None:
             *(other.share[: SHAPE.share_bytes] for other in others),
         ]
         assert not any(secret in data for secret in secrets)
-        assert (OFFER.parts["consumer"].key in data) == (role == "consumer")
+        assert (OFFER["consumer"].key in data) == (role == "consumer")
 
 
 def test_empty_slots_look_like_others() -> None:
-    empty = offer(rows=ROWS[:0], classes=np.empty(0, dtype=np.int64), records=[])
-    assert {role: len(part.to_bytes()) for role, part in empty.parts.items()} == {
-        role: len(part.to_bytes()) for role, part in OFFER.parts.items()
+    empty = offer(rows=ROWS[:0], records=[])
+    assert {role: len(part.to_bytes()) for role, part in empty.items()} == {
+        role: len(part.to_bytes()) for role, part in OFFER.items()
     }
     assert len(held_of(empty)) == 3
-    assert [bought.fault for bought in opened(empty, pick(empty, 0))] == [PickFault.EMPTY]
+    assert opened(empty, pick(empty, 0)) == [PickFault.EMPTY]
 
 
 def test_rows_lie_in_a_secret_order() -> None:
     """In 40 offers no row keeps its slot, but with probability 4 * 6^-39."""
-    orders = np.array([offer().slot_of_row for _ in range(40)])
+    orders = np.array([slots_of(offer()) for _ in range(40)])
     assert all(len(set(slots)) > 1 for slots in orders.T.tolist())
     assert all(len(set(slots)) == len(ROWS) for slots in orders.tolist())
 
@@ -135,30 +133,30 @@ def test_rows_lie_in_a_secret_order() -> None:
 def test_a_guess_is_not_confirmed_by_k_and_the_digests() -> None:
     """A consumer that knows a row exactly lacks its r and the others' salts: no digest can be made from the guess."""
     shared = offer()
-    part, slot = shared.parts["consumer"], int(shared.slot_of_row[0])
-    digests, share = part.digests_of(slot), part.words(LAYOUT)[slot].astype(">u8").tobytes()
+    part, slot = shared["consumer"], slots_of(shared)[0]
+    digests, share = part.digests_of(slot), part.share[SHAPE.share_bytes * slot : SHAPE.share_bytes * (slot + 1)]
     for random in (bytes(32), part.key, share[-32:], part.salts[32 * slot : 32 * (slot + 1)]):
         guess: dict[str, Any] = {"context": context_of(), "slot": slot, "key": part.key, "random": random}
         sealed = seal_record(RECORDS[0], **guess, record_bytes=SHAPE.record_bytes)
-        assert hashlib.sha256(sealed).digest() != digests.envelope
-        assert hashlib.sha256(random).digest() != digests.random
+        assert hashlib.sha256(sealed).digest() != digests[4]
+        assert hashlib.sha256(random).digest() != digests[3]
 
 
 CHANGES: dict[OfferFault, dict[str, Any]] = {
-    OfferFault.LEAVES: {"digests": flipped(OFFER.parts["curator"].digests, 5)},
-    OfferFault.SHARE: {"share": flipped(OFFER.parts["curator"].share, 5)},
-    OfferFault.ENVELOPES: {"envelopes": flipped(OFFER.parts["curator"].envelopes, 5)},
+    OfferFault.LEAVES: {"digests": flipped(OFFER["curator"].digests, 5)},
+    OfferFault.SHARE: {"share": flipped(OFFER["curator"].share, 5)},
+    OfferFault.ENVELOPES: {"envelopes": flipped(OFFER["curator"].envelopes, 5)},
     OfferFault.SIZE: {"envelopes": b""},
 }
 
 
 @pytest.mark.parametrize("fault", CHANGES)
 def test_a_part_that_does_not_belong_to_the_list_is_refused(fault: OfferFault) -> None:
-    assert refused(dataclasses.replace(OFFER.parts["curator"], **CHANGES[fault])) == fault
+    assert refused(dataclasses.replace(OFFER["curator"], **CHANGES[fault])) == fault
 
 
 def test_another_salt_key_order_or_role_is_refused() -> None:
-    curator, consumer, witness = OFFER.parts.values()
+    curator, consumer, witness = OFFER.values()
     size = SHAPE.envelope_bytes
     swapped = curator.envelopes[size : 2 * size] + curator.envelopes[:size] + curator.envelopes[2 * size :]
     assert refused(dataclasses.replace(curator, envelopes=swapped)) == OfferFault.ENVELOPES
@@ -172,8 +170,8 @@ def test_another_salt_key_order_or_role_is_refused() -> None:
 
 def test_a_list_of_another_owner_run_or_signer_is_refused() -> None:
     """A curator that swaps lists: of another owner, of another run, or one that it made itself."""
-    part, context = OFFER.parts["witness"], context_of()
-    other = offer(OTHER_OWNER).parts["witness"]
+    part, context = OFFER["witness"], context_of()
+    other = offer(OTHER_OWNER)["witness"]
     assert refused(other) == OfferFault.CONTEXT
     earlier = OfferContext(bytes(32), context.owner, context.parties)
     old = sign_list(OWNER, earlier, key=bytes(32), leaves=part.offer_list.leaves)
@@ -187,28 +185,28 @@ def test_a_list_of_another_owner_run_or_signer_is_refused() -> None:
 
 def test_another_owners_shares_under_ones_own_list_do_not_check() -> None:
     """Commitments name their owner: copied ones open for nobody else, and copied shares are seen to be repeated."""
-    mine, copied = offer(OTHER_OWNER), OFFER.parts["witness"]
-    stolen = dataclasses.replace(mine.parts["witness"], share=copied.share, salts=copied.salts)
+    mine, copied = offer(OTHER_OWNER), OFFER["witness"]
+    stolen = dataclasses.replace(mine["witness"], share=copied.share, salts=copied.salts)
     assert refused(stolen, context=context_of(OTHER_OWNER), owner=OTHER_OWNER.card) == OfferFault.SHARE
-    parts = {"first": copied, "second": dataclasses.replace(mine.parts["witness"], share=copied.share)}
+    parts = {"first": copied, "second": dataclasses.replace(mine["witness"], share=copied.share)}
     assert repeated_between(parts, SHAPE) == (("first", "second"),)
-    assert repeated_between({"first": copied, "second": mine.parts["witness"]}, SHAPE) == ()
+    assert repeated_between({"first": copied, "second": mine["witness"]}, SHAPE) == ()
 
 
 def test_an_r_that_is_used_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """An owner's generator that repeats itself: whoever opens one slot could open the others."""
     monkeypatch.setattr("os.urandom", lambda count: bytes(count))
-    assert refused(offer().parts["curator"]) == OfferFault.REPEATED
+    assert refused(offer()["curator"]) == OfferFault.REPEATED
 
 
 @pytest.mark.parametrize("cut", [0, 1, 100])
 def test_whatever_is_no_part_is_refused(cut: int) -> None:
     with pytest.raises(OfferRefused, match="form"):
-        OfferPart.from_bytes(OFFER.parts["witness"].to_bytes()[:-1][: cut or None])
+        OfferPart.from_bytes(OFFER["witness"].to_bytes()[:-1][: cut or None])
 
 
 def test_faults_of_picks() -> None:
-    slot, other = (int(slot) for slot in OFFER.slot_of_row[:2])
+    slot, other = slots_of(OFFER)[:2]
     right, envelopes = pick(OFFER, slot), envelopes_of(OFFER)
     swapped = {**envelopes, slot: envelopes[other], other: envelopes[slot]}
     cases = {
@@ -217,15 +215,21 @@ def test_faults_of_picks() -> None:
         PickFault.ENVELOPE: opened(OFFER, right, envelopes=swapped),
         PickFault.CHECKSUM: opened(OFFER, dataclasses.replace(right, checksum=right.checksum ^ 1)),
     }
-    assert {fault: [bought.fault for bought in result] for fault, result in cases.items()} == {
-        fault: [fault] for fault in cases
-    }
-    assert [bought.fault for bought in opened(OFFER, right, envelopes={})] == [PickFault.ENVELOPE]
-    twice = offer(
-        records=[RECORDS[0], RECORDS[0], *RECORDS[2:]], rows=ROWS[[0, 0, 2, 3]], classes=np.array([0, 0, 1, 0])
-    )
-    bought = opened(twice, *(pick(twice, int(slot)) for slot in twice.slot_of_row))
-    assert [one.fault for one in bought] == [None, PickFault.SOLD_TWICE, None, None]
+    assert cases == {fault: [fault] for fault in cases}
+    assert opened(OFFER, right, envelopes={}) == [PickFault.ENVELOPE]
+    rows = ROWS[[0, 1]]
+    twice = offer(rows=rows, records=[RECORDS[0], record(11, rows[1])])
+    assert opened(twice, *(pick(twice, slot) for slot in slots_of(twice, rows))) == [RECORDS[0], PickFault.SOLD_TWICE]
+    odd = offer(rows=rows, records=[RECORDS[0], b"no record"])
+    assert opened(odd, *(pick(odd, slot) for slot in slots_of(odd, rows))) == [RECORDS[0], PickFault.RECORD]
+
+
+@pytest.mark.parametrize(("rows", "records"), [(ROWS[:, :2], RECORDS), (ROWS, RECORDS[:3]), (ROWS, [b""] * 4)])
+def test_rows_and_records_that_do_not_fit_are_refused(rows: Any, records: list[bytes]) -> None:
+    with pytest.raises(InvalidArgument):
+        offer(rows=rows, records=records)
+    with pytest.raises(InvalidArgument):
+        offer(shape=dataclasses.replace(SHAPE, slots=3))
 
 
 def test_envelopes_are_of_one_length_and_bound_to_their_place() -> None:
@@ -263,33 +267,32 @@ def test_two_parties_compute_nothing() -> None:
     with pytest.raises(BadDocument, match="three compute parties"):
         OfferContext(context_of().terms, context_of().owner, two)
     with pytest.raises(BadDocument, match="three compute parties"):
-        Roster(ROSTER.terms, two, ROSTER.lists)
+        dataclasses.replace(ROSTERS[0], parties=two)
 
 
-def test_all_sign_one_roster() -> None:
-    rosters = [sign_roster(secret, ROSTER, role) for role, secret in PARTIES.items()]
-    assert roster_of(held_of(OFFER), terms=ROSTER.terms, parties=ROSTER.parties) == ROSTER
-    assert agreed_roster(rosters, CARDS) == ROSTER
-    assert [SignedRoster.from_bytes(signed.to_bytes()) for signed in rosters] == rosters
-    with pytest.raises(BadDocument, match="witness did not sign"):
-        agreed_roster(rosters[:2], CARDS)
-    empty = Roster(ROSTER.terms, ROSTER.parties, {})
-    with pytest.raises(BadDocument, match="different ones"):
-        agreed_roster([*rosters[:2], sign_roster(PARTIES["witness"], empty, "witness")], CARDS)
+def test_all_sign_one_roster_each_for_itself() -> None:
+    rosters = [sign_roster(secret, roster) for secret, roster in zip(PARTIES.values(), ROSTERS, strict=True)]
+    assert [Roster.from_bytes(roster.to_bytes()) for roster in rosters] == rosters
+    assert len({roster.digest for roster in rosters}) == 1
+    for roster in rosters:
+        assert [role for role, card in CARDS.items() if roster.is_signed_by(card)] == [roster.role]
+        other = dataclasses.replace(roster, lists={})
+        assert not other.is_signed_by(CARDS[roster.role])
+        assert other.digest != roster.digest
     with pytest.raises(InvalidArgument, match="not the card"):
-        sign_roster(PARTIES["witness"], ROSTER, "curator")
+        sign_roster(PARTIES["witness"], ROSTERS[0])
 
 
 def test_an_owner_is_in_the_roster_if_all_acknowledge_one_list_of_it() -> None:
-    place: dict[str, Any] = {"terms": ROSTER.terms, "parties": ROSTER.parties}
     held, second = held_of(OFFER), held_of(offer())
+    assert common_lists(held) == LISTS
     for at in range(3):
-        assert roster_of([*held[:at], {}, *held[at + 1 :]], **place).lists == {}
-        assert roster_of([*held[:at], second[at], *held[at + 1 :]], **place).lists == {}
+        assert common_lists([*held[:at], {}, *held[at + 1 :]]) == {}
+        assert common_lists([*held[:at], second[at], *held[at + 1 :]]) == {}
 
 
 def test_lists_have_one_form() -> None:
-    lists = {**ROSTER.lists, OTHER_OWNER.card.fingerprint: bytes(32)}
+    lists = {**LISTS, OTHER_OWNER.card.fingerprint: bytes(32)}
     entries = list_entries(lists)
     assert lists_in(entries) == lists
     for other in (entries[57:] + entries[:57], entries + entries[57:], entries[:-1]):

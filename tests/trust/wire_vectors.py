@@ -9,7 +9,6 @@ there already; without one it is sealed anew. Everything else follows from the k
 import dataclasses
 import hashlib
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from offer_vectors import offer_vectors
 from protocol_world import terms as some_terms
 from trust_world import fixed_bytes, party, sealing_secret
 
-from likeset.homes.mail import FROM_OWNER, TO_OWNER, Line, Transcript, sign
 from likeset.protocol.party import CURATOR
 from likeset.trust.cards import (
     ACCEPTANCE_CONTEXT,
@@ -33,7 +31,17 @@ from likeset.trust.cards import (
     seal,
     signed,
 )
-from likeset.trust.letters import NOTHING_RECEIVED, Header, PairKeys, Post, Stub, accept, file_name, sign_terms
+from likeset.trust.letters import (
+    NOTHING_RECEIVED,
+    Header,
+    PairKeys,
+    Post,
+    Stub,
+    accept,
+    file_name,
+    sign_receipt,
+    sign_terms,
+)
 
 VECTORS = Path(__file__).with_name("wire-vectors.json")
 ROLES = {"consumer": "new-hospital", "owner": "old-hospital", "curator": "registry"}
@@ -321,21 +329,20 @@ def _stub(sender: str, recipient: str, *, number: int, label: str, last: bytes =
     return Stub(header, sealed, SECRETS[sender].sign(LETTER_CONTEXT, header.to_bytes(), sealed))
 
 
-def _line(stub: Stub, *, kind: str, rows: int = 0) -> Line:
-    way = FROM_OWNER if rows else TO_OWNER
-    return Line(stub.header.round, way, stub.header.number, kind, stub.digest.hex(), 2200, rows)  # type: ignore[arg-type]
-
-
 def _receipt() -> str:
-    """Two letters of the owner, of which the curator acknowledges the first one in a letter, and both in a receipt."""
+    """For two letters of an owner, with four rows."""
     offer = _stub("owner", "curator", number=0, label="an offer")
-    reply = _stub("curator", "owner", number=0, label="an answer", last=offer.digest)
-    second = _stub("owner", "curator", number=1, label="a delivery", last=reply.digest)
-    lines = (_line(offer, kind="offer", rows=3), _line(reply, kind="asked"), _line(second, kind="delivery", rows=1))
-    cards = (AGREED.cards[ROLES["owner"]], AGREED.cards[CURATOR])
-    copy = Transcript(AGREED.run, AGREED.run_id, AGREED.digest, ROLES["owner"], *cards, tuple(sorted(lines)))
-    receipt = sign(copy, SECRETS["curator"], now=datetime(2029, 3, 5, 12, tzinfo=UTC))
-    return receipt.to_bytes().decode("ascii")
+    delivery = _stub("owner", "curator", number=1, label="a delivery")
+    receipt = sign_receipt(
+        SECRETS["curator"],
+        run_id=RUN_ID,
+        terms=bytes.fromhex(AGREED.digest),
+        owner=ROLES["owner"],
+        rows=4,
+        letters=(offer.digest, delivery.digest),
+        at="2029-03-05T12:00:00+00:00",
+    )
+    return receipt.to_bytes().hex()
 
 
 def main() -> None:

@@ -20,7 +20,6 @@ def match(
     size: int,
     out: str | PathLike[str],
     resume: bool = False,
-    compare: bool = False,
     progress: Progress | None = None,
     **settings: Any,
 ) -> FinishedJob:
@@ -36,7 +35,6 @@ def match(
         size: how many rows to collect.
         out: the output directory; it must not be there yet.
         resume: go on with a run that was interrupted.
-        compare: add what uniform sampling would have given; it looks at all rows: only if they are yours.
         progress: called as answers come in.
         settings: the other fields of a job, such as ``epsilon``; ``likeset match --help`` describes each.
 
@@ -76,7 +74,7 @@ def match(
         out=_address("out", out),
         **settings,
     )
-    finished = run_job(job, render=render, resume=resume, compare=compare, progress=progress)
+    finished = run_job(job, render=render, resume=resume, progress=progress)
     warn_of(finished.warnings, stacklevel=2)
     return finished
 

@@ -1,5 +1,5 @@
 """Empirical lower bounds on epsilon: the sound mechanisms must stay above them, the broken set must not.
 
-``auditor`` turns observations into a lower bound, ``trials`` puts a claim, a pair of inputs and a channel together,
-``sound`` lists the sound mechanisms and ``broken`` the deliberately wrong ones.
+A new trial goes into ``sound_trials`` (mechanisms as they are) or ``broken_trials`` (deliberately wrong ones). A trial
+is made with ``harness``; ``auditor`` turns its observations into a lower bound.
 """

@@ -312,17 +312,6 @@ class LowerBound:
     error: float
 
 
-@dataclass(frozen=True)
-class _Event:
-    """Cells of a partition, as a lookup table."""
-
-    partition: Partition
-    inside: NDArray[np.bool_]
-
-    def count(self, observations: Observations) -> NDArray[np.int_]:
-        return np.array([self.inside[self.partition.cells(observations)].sum()])
-
-
 def clopper_pearson(hits: ArrayLike, trials: int, *, error: float) -> tuple[Observations, Observations]:
     """Exact bounds on a probability, below and above, each wrong with probability at most ``error``."""
     seen = np.asarray(hits, dtype=np.float64)
@@ -382,10 +371,11 @@ def lower_bounds(
         for index, (event, delta) in enumerate(zip(events, deltas, strict=True)):
             if event is None:
                 continue
-            hits, misses = event.count(judging[likelier]), event.count(judging[rarer])
+            partition, inside = event
+            hits, misses = (np.array([inside[partition.cells(judging[side])].sum()]) for side in (likelier, rarer))
             epsilon = float(epsilons(hits, misses, trials=len(judging[0]), delta=delta, error=share)[0])
             if epsilon > best[index].epsilon:
-                told = f"{event.partition.words}, {words}"
+                told = f"{partition.words}, {words}"
                 best[index] = LowerBound(epsilon=epsilon, delta=delta, event=told, samples=samples, error=error)
     return tuple(best)
 
@@ -400,13 +390,13 @@ def _observations(argument: str, value: ArrayLike) -> Observations:
 
 def _best_events(
     tried: Sequence[Candidate], likelier: int, *, deltas: Sequence[float], error: float
-) -> list[_Event | None]:
+) -> list[tuple[Partition, NDArray[np.bool_]] | None]:
     """For each delta the event with the best bound on the choosing half, among unions of cells of any partition.
 
-    None where no event shows anything.
+    An event is a partition and which of its cells it has; None where no event shows anything.
     """
     best = [0.0] * len(deltas)
-    winners: list[_Event | None] = [None] * len(deltas)
+    winners: list[tuple[Partition, NDArray[np.bool_]] | None] = [None] * len(deltas)
     for candidate in tried:
         size = candidate.partition.size
         hits, misses = candidate.counts[likelier], candidate.counts[1 - likelier]
@@ -416,14 +406,13 @@ def _best_events(
         ascending = np.arange(size)
         orders = np.stack([by_ratio, ascending, ascending[::-1]])
         collected = np.cumsum(hits[orders], axis=1).ravel(), np.cumsum(misses[orders], axis=1).ravel()
-        proportions = _proportions(*collected, trials=int(hits.sum()), error=error)
         for index, delta in enumerate(deltas):
-            bounds = _logarithms(*proportions, delta=delta)
+            bounds = epsilons(*collected, trials=int(hits.sum()), delta=delta, error=error)
             if bounds.max() > best[index]:
                 order, length = divmod(int(np.argmax(bounds)), size)
                 inside = np.zeros(size, dtype=np.bool_)
                 inside[orders[order, : length + 1]] = True
-                best[index], winners[index] = float(bounds.max()), _Event(candidate.partition, inside)
+                best[index], winners[index] = float(bounds.max()), (candidate.partition, inside)
     return winners
 
 
@@ -434,25 +423,15 @@ def epsilons(
 
     ``hits`` of the trials under P fell into E, and ``misses`` of those under Q; ``error`` is that of each bound.
     """
-    return _logarithms(*_proportions(hits, misses, trials=trials, error=error), delta=delta)
-
-
-def _proportions(
-    hits: NDArray[np.int_], misses: NDArray[np.int_], *, trials: int, error: float
-) -> tuple[Observations, Observations]:
     below, above = _every_count(trials, error)
-    return below[hits], above[misses]
+    surplus = np.maximum(below[hits] - delta, 0.0)
+    return np.log(surplus / above[misses], out=np.full(len(surplus), -math.inf), where=surplus > 0)
 
 
 @lru_cache(maxsize=32)
 def _every_count(trials: int, error: float) -> tuple[Observations, Observations]:
     """The bounds for 0 to ``trials`` hits: thousands of events are weighed, and many trials have the same size."""
     return clopper_pearson(np.arange(trials + 1), trials, error=error)
-
-
-def _logarithms(below: Observations, above: Observations, *, delta: float) -> Observations:
-    surplus = np.maximum(below - delta, 0.0)
-    return np.log(surplus / above, out=np.full(len(surplus), -math.inf), where=surplus > 0)
 
 
 # What a bound could have shown: how large a violation must be before so many observations find it.

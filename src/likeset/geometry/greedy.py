@@ -10,7 +10,7 @@ Each pick maximises the marginal gain ``mean_v k(v, x) - q/(q+1) * mean_s k(s, x
 Both are deterministic for given inputs; equal gains (up to rounding) go to the smaller index.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self
 
@@ -21,9 +21,6 @@ from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.geometry.kernels import KernelColumns, PoolKernel, precise_enough, rbf_kernel
-
-PickProgress = Callable[[int, int], None]
-"""Called with (picks made, picks wanted)."""
 
 # Greedy matching, the sets that it works on: the picks so far, and the rows that compete for the next ones.
 
@@ -54,12 +51,11 @@ class Match:
 class Picks:
     """The picks so far, and the two sums from which the objective follows."""
 
-    def __init__(self, size: int, report: PickProgress) -> None:
+    def __init__(self, size: int) -> None:
         self.indices = np.empty(size, dtype=np.int64)
         self.gains = np.empty(size)
         self.objectives = np.empty(size)
         self.made = 0
-        self._report = report
         self._attraction = 0.0  # sum over picks of mean_v k(v, x)
         self._repulsion = 0.0  # sum over pairs of picks of k(x, x')
 
@@ -71,7 +67,6 @@ class Picks:
         self._repulsion += 2.0 * repulsion + self_similarity
         self.made += 1
         self.objectives[self.made - 1] = 2.0 * self._attraction / self.made - self._repulsion / self.made**2
-        self._report(self.made, len(self.indices))
 
     def result(self) -> Match:
         return Match(indices=self.indices, gains=self.gains, objectives=self.objectives)
@@ -204,7 +199,6 @@ def exact_greedy(
     *,
     gamma: float,
     method: MatchMethod = "block",
-    progress: PickProgress | None = None,
     target_weights: ArrayLike | None = None,
 ) -> Match:
     """Select ``size`` rows of the pool that together look like the target, with full sight of all rows: not private.
@@ -215,7 +209,6 @@ def exact_greedy(
         size: number of rows to select.
         gamma: width of the kernel ``exp(-gamma * ||x - y||²)``.
         method: ``block`` or ``exact``; see the module's description.
-        progress: called now and then with (picks made, picks wanted).
         target_weights: what each row of the target counts, summing to 1; alike if not given.
     """
     rows, wanted = arguments.matrix("pool", pool), arguments.matrix("target", target)
@@ -224,12 +217,11 @@ def exact_greedy(
     arguments.positive("gamma", gamma)
     arguments.one_of("method", method, _METHODS)
     shares = None if target_weights is None else arguments.shares("target_weights", target_weights, length=len(wanted))
-    report = progress or _silent
     rows = precise_enough(rows, gamma=gamma, centre=wanted.mean(axis=0, dtype=np.float64))
     candidates = _candidates(rows, wanted, gamma, shares)
     if method == "block":
-        return _match_block(candidates, size, report)
-    picks = Picks(size, report)
+        return _match_block(candidates, size)
+    picks = Picks(size)
     pick_among_all(picks, size, candidates)
     return picks.result()
 
@@ -239,8 +231,8 @@ def _candidates(pool: Rows, target: Rows, gamma: float, shares: NDArray[np.float
     return Candidates.all_of(attraction, PoolKernel(pool, gamma=gamma))
 
 
-def _match_block(rows: Candidates, size: int, report: PickProgress) -> Match:
-    picks = Picks(size, report)
+def _match_block(rows: Candidates, size: int) -> Match:
+    picks = Picks(size)
     kept_share = _NARROWED_SHARE + _NARROWED_SAMPLE * (1.0 - _NARROWED_SHARE)
     for watched in _WATCHED_PICKS:
         if watched < size and kept_share * len(rows.indices) >= _PLENTY_PER_PICK * size:
@@ -308,9 +300,6 @@ def pick_among_all(picks: Picks, last: int, rows: Candidates) -> NDArray[np.int6
         if rows.spent_by(best, picks):
             break
     return np.array(positions)
-
-
-def _silent(_made: int, _wanted: int) -> None: ...
 
 
 # Swap refinement: replace selected rows, one at a time, wherever another row of the pool does better.

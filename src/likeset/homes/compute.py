@@ -1,4 +1,4 @@
-"""A split run at a compute party's home: curator, consumer or witness."""
+"""A split run at a compute party: curator, consumer or witness. Its computation runs beside the letters."""
 
 import contextlib
 import fcntl
@@ -9,42 +9,59 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, Self
+from typing import Any, ClassVar, Final, Literal, Protocol, Self
 
-from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LikesetError, NoAnswer, NotCurated, PartyFailed
-from likeset.files import keep_private_bytes, make_private_folder, remove_unfinished
-from likeset.homes.home import TunnelPlace
-from likeset.homes.mail import (
-    IN,
-    OUT,
-    RECEIPT,
-    Charges,
-    ComputeShell,
-    Correspondence,
-    HeardLetter,
-    Identity,
-    Invitation,
-    SiteRun,
-    SplitConsumerShell,
+from likeset.arguments import Rows
+from likeset.errors import (
+    BadDocument,
+    IllegalMessage,
+    InvalidArgument,
+    LikesetError,
+    NoAnswer,
+    NotCurated,
+    PartyFailed,
+    QuorumMissed,
 )
-from likeset.protocol.party import ComputeState
-from likeset.protocol.split_run import (
+from likeset.files import keep_private_bytes, make_private_folder, remove_unfinished
+from likeset.geometry.selection import Selection
+from likeset.homes.home import Home, TunnelPlace
+from likeset.homes.mail import (
+    Ending,
+    Heard,
+    Mail,
+    Part,
+    Run,
+    State,
+    StoredLetter,
+    ending_document,
+    last_time,
+    read_ending,
+)
+from likeset.ledger.ledger import Transaction
+from likeset.privacy.noise import SecretNoise
+from likeset.protocol.party import CURATOR, ComputeState, Party, Step
+from likeset.protocol.split import (
+    NOTHING_HELD,
     ComputeInputs,
     ComputeParty,
     OpenedSlots,
     SplitConsumer,
     make_compute_party,
-    party_name,
 )
-from likeset.protocol.terms import Terms
-from likeset.protocol.wire import MOST_BYTES, Message, OfferShare, ShareReceipts, Summary, TargetShare
+from likeset.protocol.terms import WITNESS
+from likeset.protocol.wire import Message, OfferShare, RosterVote, ShareReceipts
 from likeset.split.engine.agreement import AGAIN
-from likeset.split.host import Opening, Progress, computing_party, opened_slots, program_digest, split_python
+from likeset.split.host import OpeningFile, Progress, SplitParty, program_digest, split_python
 from likeset.split.links import RunCertificate, TunnelMeeting, TunnelPeer, read_certificate
-from likeset.trust.cards import Card
+from likeset.tables.records import DeclaredRecords
+from likeset.tables.schema import Schema
+from likeset.trust.cards import Card, Role
+from likeset.trust.letters import PostKind
 from likeset.trust.shares import COMPUTE_ROLES
 
 _FOLDER, _TUNNEL, _LOCK = "split", "tunnel.json", ".lock"
@@ -123,8 +140,8 @@ class ComputeFolder:
         return self.folder.exists()
 
     @property
-    def opening(self) -> Opening:
-        return Opening(self.folder)
+    def opening(self) -> OpeningFile:
+        return OpeningFile(self.folder)
 
     def certificate(self, place: TunnelPlace) -> RunCertificate:
         """By which this party is known in the run; made once, and raises as ``reach``."""
@@ -180,6 +197,12 @@ class ComputeFolder:
             if path != self.opening.record:
                 path.unlink(missing_ok=True)
 
+    @property
+    def rests(self) -> bool:
+        """Whether nothing but the empty record of an opening is left."""
+        record = self.opening.record
+        return list(self.folder.iterdir()) == [record] and not record.stat().st_size
+
     def remove(self) -> None:
         if self.exists:
             shutil.rmtree(self.folder)
@@ -210,197 +233,6 @@ def _document(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         words = None
     return words if isinstance(words, dict) else {}
-
-
-MakeParty = Callable[[Mapping[str, Card]], ComputeParty]
-"""Given the cards of all who accepted, by their names in the terms: the party."""
-
-
-@dataclass(eq=False)
-class ComputeResident:
-    """A compute party, made once it is known who takes part.
-
-    Args:
-        name: its name in the terms.
-        make: makes it.
-        charges: where what it wants charged is charged; only the consumer wants anything.
-    """
-
-    name: str
-    make: MakeParty
-    charges: Charges | None = None
-    shell: ComputeShell[Any] | None = field(default=None, init=False)
-
-    @property
-    def failed(self) -> bool:
-        return self.shell is not None and self.shell.failed
-
-    def begin(self, cards: Mapping[str, Card]) -> None:
-        if self.shell is None:
-            party, charges = self.make(cards), self.charges or _NoCharges()
-            if isinstance(party, SplitConsumer):
-                self.shell = SplitConsumerShell(party, charges)
-            else:
-                self.shell = ComputeShell(party, charges)
-
-    def take(self, message: Message) -> tuple[Message, ...]:
-        return self.made.take(message)
-
-    @property
-    def made(self) -> ComputeShell[Any]:
-        """The party in its shell.
-
-        Raises:
-            IllegalMessage: the consumer has not said yet who takes part.
-        """
-        if self.shell is None:
-            raise IllegalMessage(f"{self.name}: the consumer has not said yet who takes part")
-        return self.shell
-
-    @property
-    def consumer(self) -> SplitConsumerShell:
-        """The consumer in its shell.
-
-        Raises:
-            IllegalMessage: this is another party.
-        """
-        made = self.made
-        if not isinstance(made, SplitConsumerShell):
-            raise IllegalMessage(f"{self.name} is not the consumer")
-        return made
-
-
-class _NoCharges:
-    """Of a party that has nothing to charge."""
-
-    def answer(self, *_arguments: object, **_options: object) -> bytes:
-        raise IllegalMessage("a compute party other than the consumer draws nothing")
-
-
-@dataclass(eq=False)
-class ComputeRun(SiteRun):
-    """At a compute party.
-
-    Args:
-        kept: what is kept of the run beside its letters.
-    """
-
-    resident: ComputeResident
-    kept: ComputeFolder = field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        if self.letters.is_begun:
-            self.resident.begin(self.letters.cards)
-            self._repeat()
-
-    def _repeat(self) -> None:
-        """Hear again what was heard; what was answered is in the book, and is not written again."""
-        for letter in self.letters.kept:
-            if letter.way == OUT and letter.kind == ShareReceipts.kind:
-                for owner in sorted(self.waiting_for):  # whom it had given up before it told whose parts it has
-                    self.resident.made.give_up(owner)
-            elif letter.way == IN and (data := self.letters.data_of(letter)) is not None:
-                message = self.letters.read(data, most_bytes=self.most_bytes).message
-                if message is not None:
-                    self.resident.take(message)
-
-    @property
-    def party(self) -> ComputeParty | None:
-        return None if self.resident.shell is None else self.resident.shell.party
-
-    @property
-    def waiting_for(self) -> frozenset[str]:
-        return frozenset() if self.party is None else self.party.waiting_for
-
-    @property
-    def reaches(self) -> dict[int, Reach]:
-        """Where the other compute parties are reached, by rank, as far as they voted.
-
-        Raises:
-            BadDocument: one of them said something else.
-        """
-        if self.party is None:
-            return {}
-        ranks = {role: rank for rank, role in enumerate(COMPUTE_ROLES)}
-        return {ranks[role]: Reach.read(data) for role, data in self.party.reaches.items()}
-
-    def give_up(self, owner: str) -> tuple[bytes, ...]:
-        """What it writes when it waits for an owner's part no longer."""
-        return self.letters.write(self.resident.made.give_up(owner))
-
-    @property
-    def may_have_computed(self) -> bool:
-        """Whether all compute parties agreed on a roster: before that nothing is computed, and nothing opened."""
-        states = (ComputeState.READY, ComputeState.SETTLED)
-        return self.party is not None and self.party.position.state in states
-
-    def forget(self) -> None:
-        """Nothing was opened: no share and no key stays; what was written can be sent again."""
-        if self.party is not None:
-            self.party.forget()
-        self.kept.remove()
-        self.letters.settle(resend=True)
-
-    def _admit(self, heard: HeardLetter) -> None:
-        super()._admit(heard)
-        is_first = heard.message is not None and isinstance(heard.message.body, TargetShare)
-        if is_first and self._is_of_consumer(heard):
-            self.letters.introduce(heard.enclosures)
-            self.resident.begin(self.letters.cards)
-        elif heard.enclosures:
-            raise IllegalMessage(f"run {self.terms.run}: a letter that encloses what nobody asked for")
-
-
-@dataclass(eq=False)
-class SplitConsumerRun(ComputeRun):
-    """At the consumer.
-
-    Args:
-        keep: takes the summary, before the others are told that it is over.
-        receipts: a signed receipt for each owner whose part came.
-    """
-
-    keep: Callable[[Summary], None] = field(kw_only=True)
-    receipts: Callable[[Collection[str]], Mapping[str, bytes]] = field(kw_only=True)
-
-    def begin(self, acceptances: Iterable[bytes]) -> tuple[bytes, ...]:
-        def start() -> tuple[Message, ...]:
-            self.resident.begin(self.letters.cards)
-            return self.resident.consumer.start()
-
-        return self.letters.begin(acceptances, start)
-
-    def _repeat(self) -> None:
-        self.resident.consumer.start()
-        super()._repeat()
-
-    def opened(self, slots: OpenedSlots) -> tuple[bytes, ...]:
-        """The computation gave its picks: keep what was bought, and tell the other compute parties that it is over."""
-        replies = self.resident.consumer.opened(slots)
-        summary = self.resident.consumer.party.summary
-        if summary is not None:
-            self.keep(summary)
-        return self.letters.write(replies)
-
-    @property
-    def has_summary(self) -> bool:
-        return self.resident.consumer.party.summary is not None
-
-    @property
-    def unopened_picks(self) -> dict[str, int]:
-        """By owner, how many picks were left out because they did not open to a record."""
-        return self.resident.consumer.party.unopened_picks
-
-    def acknowledge(self) -> tuple[bytes, ...]:
-        """Receipts for the owners whose part came, in letters to them; written once.
-
-        They say how many rows were offered, and go before anything is computed: neither what they say nor when they
-        are written depends on what is bought, or on whether the run comes to an end.
-        """
-        kept = self.letters.kept
-        told = {letter.peer for letter in kept if (letter.way, letter.kind) == (OUT, RECEIPT)}
-        came = {letter.peer for letter in kept if (letter.way, letter.kind) == (IN, OfferShare.kind)}
-        return self.letters.write_receipts(dict(self.receipts(came - told))) if came - told else ()
 
 
 PATIENCE: Final = 60.0
@@ -457,22 +289,19 @@ class WorkerComputation:
     """
 
     def __init__(self, job: ComputeJob) -> None:
-        inputs = job.inputs
-        self._job, python = job, split_python()
+        self._progress, python = job.progress, split_python()
         self._stopping, self._is_stopped = threading.Lock(), False
-        self._meeting = TunnelMeeting(
-            inputs.rank, session=bytes.fromhex(inputs.digest), own=job.own, host=job.host, port=job.port
-        )
+        self._meeting = TunnelMeeting(job.inputs.rank, own=job.own, host=job.host, port=job.port)
         try:
-            self._party = computing_party(inputs, folder=job.folder, python=python, meeting=self._meeting)
+            opening = OpeningFile(job.folder)
+            self._party = SplitParty(job.inputs, opening=opening, python=python, meeting=self._meeting)
         except BaseException:
             self._meeting.stop()
             raise
         self._meeting.start(job.peers)
 
     def run(self) -> OpenedSlots | None:
-        picks = self._party.run(progress=self._job.progress, patience=PATIENCE)
-        return None if picks is None else opened_slots(picks, self._job.inputs)
+        return self._party.run(progress=self._progress, patience=PATIENCE)
 
     def stop(self) -> None:
         with self._stopping:
@@ -639,78 +468,354 @@ class ComputeRoom:
             computation.stop()
 
 
-class ComputingHome(Protocol):
-    @property
-    def folder(self) -> Path: ...
-
-    @property
-    def tunnels(self) -> TunnelPlace: ...
-
-
-def compute_room(home: ComputingHome) -> ComputeRoom | None:
-    """Where a home computes; None where its settings name no place for tunnels: then it accepts no split run."""
+def compute_room(home: Home) -> ComputeRoom | None:
+    """Where a home computes; None if its settings name no place to listen: then it accepts no split run."""
     try:
-        return ComputeRoom(home.folder, home.tunnels)
+        return ComputeRoom(home.folder, home.settings.tunnels)
     except InvalidArgument:
         return None
 
 
-def check_computes(home: ComputingHome, terms: Terms, who: str, check_workers: Callable[[], object]) -> TunnelPlace:
-    """Raise unless a home can compute in a run: before it accepts, so that nobody waits for it in vain.
+SOON: Final = timedelta(seconds=2)
+"""How soon a home looks again while something is computed."""
+
+
+@dataclass(eq=False)
+class Computing:
+    """Split runs at a home.
 
     Args:
-        home: the home.
-        terms: of the run.
-        who: it is, in the words that whoever asked for the run reads.
-        check_workers: raises where no worker can be started.
-
-    Raises:
-        NotCurated: it cannot, and why, in fixed words.
-        IllegalMessage: the curator of the run is trusted, and nobody computes.
+        mail: the home's letters.
+        room: where it computes; None for a process that does not stay.
+        check_workers: raises if no worker can be started.
+        tell: called with a line for a person and the name of the run; the same line may come several times.
     """
-    if terms.split is None:
-        raise IllegalMessage(f"run {terms.run} has a trusted curator; nobody else computes in it")
-    if terms.split.program != program_digest():
-        raise NotCurated(f"the {who} has another version of the public program than the terms name")
-    try:
-        check_workers()
-    except LikesetError:
-        raise NotCurated(f"the {who} has no environment for workers; it is made with `likeset split setup`") from None
-    try:
-        return home.tunnels
-    except LikesetError as error:
-        raise NotCurated(f"the {who} cannot be reached for tunnels: {error}") from None
+
+    mail: Mail
+    room: ComputeRoom | None = None
+    check_workers: Callable[[], object] = split_python
+    tell: Callable[[str, str], None] = lambda *_: None
+
+    @property
+    def home(self) -> Home:
+        return self.mail.home
+
+    def folder(self, run: Run) -> ComputeFolder:
+        return ComputeFolder(self.home.folder, run.digest.hex())
+
+    # Taking part.
+
+    def check(self, run: Run, who: str) -> TunnelPlace:
+        """Raise ``NotCurated`` unless this home can compute in a run; called before it accepts."""
+        terms = run.terms
+        if terms.split is None:
+            raise IllegalMessage(f"run {terms.run} has a trusted curator; nobody else computes in it")
+        if terms.split.program != program_digest():
+            raise NotCurated(f"the {who} has another version of the public program than the terms name")
+        try:
+            self.check_workers()
+        except LikesetError:
+            raise NotCurated(f"the {who} has no environment for workers; make it with `likeset split setup`") from None
+        try:
+            return self.home.settings.tunnels
+        except InvalidArgument as error:
+            raise NotCurated(f"the {who} cannot be reached for tunnels: {error}") from None
+        except LikesetError:  # the text names files of this machine, and the consumer reads this one
+            raise NotCurated(f"the {who} cannot be reached for tunnels: its settings cannot be read") from None
+
+    def make(self, run: Run, role: Literal["curator", "witness"], cards: Mapping[str, Card]) -> tuple[Party, ExitStack]:
+        reach = self.folder(run).reach(self.check(run, role)).to_bytes()
+        return make_compute_party(run.terms, role, secret=self.home.secret, cards=cards, reach=reach), ExitStack()
+
+    def make_consumer(
+        self, run: Run, cards: Mapping[str, Card], target: Rows, selection: Selection, schema: Schema
+    ) -> tuple[Party, ExitStack]:
+        place = self.check(run, "consumer")
+        party = SplitConsumer(
+            run.terms,
+            target=target,
+            noise=SecretNoise(),
+            secret=self.home.secret,
+            cards=cards,
+            selection=selection,
+            declared=DeclaredRecords(schema),
+            reach=self.folder(run).reach(place).to_bytes(),
+        )
+        return party, ExitStack()
+
+    def repeat(self, party: Party, row: StoredLetter) -> Step:
+        if not isinstance(party, ComputeParty) or row.kind != "give-up":
+            raise IllegalMessage("a split run that opened its picks cannot be resumed")
+        return party.give_up(row.peer)
+
+    # What follows from a letter.
+
+    def after(self, t: Transaction, run: Run, party: Party) -> None:
+        if not isinstance(party, ComputeParty):
+            return
+        for fault in party.faults:
+            self.tell(f"run {run.name}: {fault.owner} {fault.reason}", run.name)
+        if party.finished:  # the others hear the same whether any row opened or not
+            has_none = isinstance(party, SplitConsumer) and party.summary is None
+            self.end(t, run, *((Ending.NOT_COMPUTED, NOTHING_HELD) if has_none else (Ending.DONE, "")))
+
+    def refuse(self, t: Transaction, run: Run, error: Exception) -> None:
+        if isinstance(error, QuorumMissed):
+            self.end(t, run, Ending.QUORUM_MISSED, tell=True)
+        elif isinstance(error, PartyFailed):
+            self.end(t, run, Ending.NOT_COMPUTED, str(error), tell=True)
+
+    def read_ending(self, t: Transaction, run: Run, peer: str, document: bytes) -> bool:
+        ending = read_ending(document)
+        return ending is not None and self.told_ending(t, run, peer, *ending)
+
+    def told_ending(self, t: Transaction, run: Run, peer: str, ending: Ending, detail: str) -> bool:
+        """Another compute party says how the run ended there; only the consumer says that rows were opened."""
+        if ending in (Ending.DONE, Ending.NOT_CURATED):
+            return False
+        opened = self.room is not None and self.room.opened(run.digest.hex()) is not None
+        if not opened:  # nobody takes opened picks from their reader
+            said = f": {detail}" if detail else ""
+            self.end(t, run, ending, f"{peer} says so{said}")
+        return True
+
+    # What is due.
+
+    def due(self, run: Run) -> None:
+        """Stop waiting for late owners; compute; end what cannot be completed."""
+        if run.is_over or self.mail.version(run) == 0:
+            return
+        party = self.mail.party(run)
+        if not isinstance(party, ComputeParty):
+            return
+        try:
+            self._give_up(run, party)
+        except QuorumMissed:
+            self.finish(run, Ending.QUORUM_MISSED, tell=True)
+            return
+        run = self.mail.again(run)
+        is_consumer = run.role == "consumer"
+        if is_consumer:
+            self._acknowledge(run)
+        if party.is_ready:
+            self._compute(run, party)
+        elif is_consumer and party.position.state is not ComputeState.COLLECTING:
+            self._note(run, _waits(party))
+        began, waited = self._began(run), _waits(party)
+        if is_consumer and began is not None and self.mail.passed(last_time(run.end, began)):
+            self.finish(run, Ending.NOT_COMPUTED, waited, tell=True)
+
+    def _abstaining(self, run: Run) -> set[str]:
+        """Owners that said after their acceptance that they do not take part."""
+        gone = set[str]()
+        for row in self.mail.letters(run):
+            if (row.way, row.state) == ("in", "heard") and row.post in ("acceptance", "standing"):
+                abstains = row.post == "standing" and self.mail.data_of(row) == b"abstains"
+                (gone.add if abstains else gone.discard)(row.peer)
+        return gone
+
+    def _give_up(self, run: Run, party: ComputeParty) -> None:
+        deadline, present, abstain = self._deadline(run), self.mail.introduced(run), self._abstaining(run)
+        for owner in sorted(party.waiting_for):
+            is_gone = run.role == "consumer" and (owner not in present or owner in abstain)
+            if is_gone or (deadline is not None and self.mail.passed(deadline)):
+                self.mail.decide(run, "give-up", lambda party, owner=owner: party.give_up(owner), peer=owner)  # type: ignore[misc]
+        due = deadline.timestamp() if party.waiting_for and deadline is not None else None
+        if due != run.due:
+            with self.home.deciding() as t:
+                self.mail.change(t, self.mail.again(run), due=due)
+
+    def waiting(self, run: Run) -> tuple[tuple[str, ...], datetime | None] | None:
+        """The owners whose parts are missing, and until when they are waited for; None if nobody is."""
+        if run.due is None or run.state != "begun":
+            return None
+        rows = self.mail.letters(run)
+        answered = {row.peer for row in rows if (row.way, row.kind) == ("in", OfferShare.kind) or row.way == "own"}
+        waiting = sorted(self.mail.introduced(run) & set(run.terms.owners) - answered)
+        return tuple(waiting), datetime.fromtimestamp(run.due, run.end.tzinfo)
+
+    def words(self, run: Run) -> str:
+        """How far the computation is."""
+        return run.detail
+
+    def _deadline(self, run: Run) -> datetime | None:
+        """When owners are given up: so long after the run began, or after the consumer said whose parts it has."""
+        began = since = self._began(run)
+        if run.role != "consumer":
+            kinds = ("in", run.terms.consumer, ShareReceipts.kind)
+            rows = self.mail.letters(run)
+            since = next((row.time for row in rows if (row.way, row.peer, row.kind) == kinds), None)
+        if since is None or began is None:
+            return None
+        return min(since + self.home.settings.patience, last_time(run.end, began))
+
+    def _began(self, run: Run) -> datetime | None:
+        """When the consumer's first letter was written, or came."""
+        way = "out" if run.role == "consumer" else "in"
+        rows = (row for row in self.mail.letters(run) if (row.way, row.post) == (way, "letter"))
+        return next((row.time for row in rows if way == "out" or row.peer == run.terms.consumer), None)
+
+    def _acknowledge(self, run: Run) -> None:
+        """Receipts for owners whose part came: before anything is computed, so that they depend on no pick."""
+        rows = self.mail.letters(run)
+        came = {row.peer for row in rows if (row.way, row.kind, row.state) == ("in", OfferShare.kind, "heard")}
+        told = {row.peer for row in rows if (row.way, row.kind) == ("out", "receipt")}
+        if came - told:
+            with self.home.deciding() as t:
+                self.mail.write_receipts(t, self.mail.again(run), sorted(came - told))
+
+    def _compute(self, run: Run, party: ComputeParty) -> None:
+        if self.room is None:
+            self._note(run, "all compute parties are ready: computing needs `likeset up` at each of them")
+            return
+        ranks = {role: rank for rank, role in enumerate(COMPUTE_ROLES)}
+        try:
+            reaches = {ranks[role]: Reach.read(data) for role, data in party.reaches.items()}
+        except BadDocument as error:  # the party signed that with its vote, and says nothing else any more
+            self.finish(run, Ending.NOT_COMPUTED, str(error), tell=True)
+            return
+        digest = run.digest.hex()
+        status = self.room.start(digest, party.inputs(), reaches)
+        self._note(run, str(status), f"computing: {status.stage}" if status.state == "computing" else "")
+        if count := self.room.repeats(digest):
+            words = f"a party asked again for its picks, and got the stored bytes ({count} times)"
+            self.tell(f"run {run.name}: {words}", run.name)
+        if status.state == "failed":
+            self.finish(run, Ending.NOT_COMPUTED, status.reason, tell=True)
+        elif status.state == "done" and isinstance(party, SplitConsumer):
+            slots = self.room.opened(digest)
+            if slots is not None:
+                self._open(run, slots)
+
+    def _open(self, run: Run, slots: OpenedSlots) -> None:
+        """Store the summary, then end the run and tell the other compute parties, in one transaction."""
+        summary_path, unopened = self.home.folder / "runs" / run.name / "summary.bin", dict[str, int]()
+
+        def opened(party: Party) -> Step:
+            if not isinstance(party, SplitConsumer):
+                raise IllegalMessage(f"run {run.name}: this is not the consumer")
+            step = party.opened(slots)
+            unopened.update(party.unopened_picks)
+            if party.summary is not None:
+                names = {"sender": run.party, "receiver": run.party, "round": 0, "body": party.summary}
+                message = Message(run=run.name, terms=run.terms.digest, **names)  # type: ignore[arg-type]
+                keep_private_bytes(summary_path, message.data)
+            return step
+
+        self.mail.decide(run, "opened", opened)
+        for owner, count in unopened.items():
+            words = f"{count} rows picked from {owner} did not open and were left out; this does not show who caused it"
+            self.tell(f"run {run.name}: {words}", run.name)
+
+    def finish(self, run: Run, ending: Ending, detail: str = "", *, tell: bool = False) -> None:
+        """End a run here; nothing of it is computed any more. ``tell`` tells the other compute parties."""
+        with self.home.deciding() as t:
+            self.end(t, self.mail.again(run), ending, detail, tell=tell)
+
+    def end(self, t: Transaction, run: Run, ending: Ending, detail: str = "", *, tell: bool = False) -> None:
+        if run.is_over:
+            return
+        others = {run.terms.consumer, CURATOR, WITNESS} & set(run.terms.cards) - {run.party}
+        for party in sorted(others) if tell else ():
+            self.mail.say(t, run, party, "ending", ending_document(ending, detail))
+        state: State = "closed" if ending is Ending.DONE else "cancelled" if ending is Ending.CANCELLED else "failed"
+        self.mail.end_in(t, run, state, ending, detail)
+
+    def clean(self) -> None:
+        """Stop computing runs that are over, and remove their shares; called in each look.
+
+        The record of an opening stays until the terms end. Without it, the run could be computed once more for a party
+        that brings it back. Letters with shares stay until then as well, unless nobody may have computed.
+        """
+        for run in self.mail.runs():
+            if run.role != "owner" and run.is_over and run.readable is not None and run.is_split:
+                self._clean(run)
+
+    def _clean(self, run: Run) -> None:
+        digest, files = run.digest.hex(), self.folder(run)
+        if self.room is not None:
+            self.room.end(digest)
+        is_past = self.home.clock() >= run.end
+        if files.exists and (is_past or not files.rests):
+            with files.alone() as is_alone:
+                if is_alone:  # else another process computes; the next look removes them
+                    files.remove() if is_past else files.rest()
+        if not is_past and not files.exists and not self._may_have_computed(run):
+            self.mail.forget_shares(run)
+
+    def _may_have_computed(self, run: Run) -> bool:
+        """Whether all compute parties signed a roster: nobody computes before."""
+        rows = self.mail.letters(run)
+        votes = {row.peer for row in rows if (row.way, row.kind, row.state) == ("in", RosterVote.kind, "heard")}
+        return len(votes) == len(COMPUTE_ROLES) - 1
+
+    def _note(self, run: Run, words: str, told: str = "") -> None:
+        if run.role != "consumer" or self.room is None:  # a consumer that stays sees the words in its progress
+            self.tell(f"run {run.name}: {told or words}", run.name)
+        if run.detail != words:
+            with self.home.deciding() as t:
+                self.mail.change(t, self.mail.again(run), detail=words)
+
+    @property
+    def next_look(self) -> datetime | None:
+        """When to look again although nothing comes; None if nothing is computed."""
+        return self.home.clock() + SOON if self.room is not None and self.room.is_busy else None
 
 
-def compute_run(
-    home: ComputingHome,
-    invitation: Invitation,
-    role: Literal["curator", "witness"],
-    *,
-    identity: Identity,
-    check_workers: Callable[[], object],
-) -> ComputeRun:
-    """The side of a curator or a witness in a split run.
+def _waits(party: ComputeParty) -> str:
+    if party.position.state is ComputeState.READY:
+        return "waiting for the curator's envelopes or for the computation"
+    return f"waiting for the other compute parties: this party {party.position.state.value}"
 
-    Args:
-        home: of the party.
-        invitation: the signed terms.
-        role: of the party.
-        identity: who it is.
-        check_workers: raises where no worker can be started.
 
-    Raises:
-        NotCurated: it cannot take part.
-    """
-    terms = invitation.terms
-    place = check_computes(home, terms, role, check_workers)
-    kept = ComputeFolder(home.folder, terms.digest)
+PROMISES: Final = (
+    "to compute, with the curator and the consumer, what the terms name by digest, and nothing else",
+    "to show nobody the shares that it gets, neither the curator nor the consumer above all: two of the three together "
+    "could read every row that was offered",
+    "to be no owner of the run, nor the curator or the consumer under another name",
+    "to sign for what it got, to open its shares to nobody, and to forget all shares when the terms end",
+)
+"""A witness reads no row and no target: it gets random numbers, as long as it keeps these promises."""
 
-    def make(cards: Mapping[str, Card]) -> ComputeParty:
-        reach = kept.reach(place).to_bytes()
-        return make_compute_party(terms, role, secret=identity.secret, cards=cards, reach=reach)
 
-    name = party_name(terms, role)
-    letters = Correspondence(identity, invitation, name)
-    identity.book.settle_ended()
-    return ComputeRun(letters, ComputeResident(name, make), MOST_BYTES, kept=kept)
+class Witness(Part):
+    """A witness's part in split runs: it computes, and has no data."""
+
+    role: ClassVar[Role] = "witness"
+
+    def __init__(self, mail: Mail, *, computing: Computing | None = None) -> None:
+        super().__init__(mail)
+        self.home.check_role("witness")
+        self.computing = computing or Computing(mail)
+
+    def consider(self, run: Run) -> tuple[State, str]:
+        try:
+            self.computing.check(run, "witness")
+        except NotCurated as error:
+            return "invited", str(error)
+        return "accepted", ""
+
+    def make(self, run: Run, cards: Mapping[str, Card]) -> tuple[Party, ExitStack]:
+        return self.computing.make(run, "witness", cards)
+
+    def repeat(self, party: Party, row: StoredLetter) -> Step:
+        return self.computing.repeat(party, row)
+
+    def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: ARG002
+        if run.state == "accepted":
+            run = self.mail.change(t, run, state="begun")
+            self.mail.unsay(t, run, "acceptance")
+        self.computing.after(t, run, party)
+
+    def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:  # noqa: ARG002
+        self.computing.refuse(t, run, error)
+
+    def told(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
+        is_peer = post == "ending" and peer in (CURATOR, run.terms.consumer)
+        return is_peer and self.computing.read_ending(t, run, peer, document)
+
+    def due(self, run: Run) -> None:
+        if run.state in ("invited", "waiting", "refused"):
+            self.mail.consider(run)
+        else:
+            self.computing.due(run)

@@ -27,10 +27,9 @@ from likeset.protocol.sealed import Admission, foreseen_sample
 from likeset.protocol.terms import Terms
 from likeset.tables.cells import MissingWords, plain_array
 from likeset.tables.columns import BooleanColumn, CategoryColumn, OrdinalColumn
-from likeset.tables.profile import DeadColumn, Reason, Suspicion, TableProfile, dead_columns_of, suspicions_in
+from likeset.tables.profile import DeadColumn, Reason, Suspicion, TableProfile, dead_columns_in, suspicions_in
 from likeset.tables.records import DeclaredRecords
-from likeset.tables.rows_per_id import check_ids, check_most_rows
-from likeset.tables.scan import OfferedScan, SourceScan, without_dictionaries
+from likeset.tables.scan import OfferedScan, SourceScan, check_ids, check_most_rows, without_dictionaries
 from likeset.tables.schema import Declaration, Schema, read_labels
 from likeset.tables.sources import BLOCK_ROWS, Block, Source, open_source
 from likeset.text import near_miss
@@ -330,7 +329,7 @@ class DataSet:
         return suspicions_in(self.schema)
 
     def keep_suspicions(self, suspicions: Iterable[Suspicion]) -> None:
-        """Remember what a look at rows said; it stays in this node."""
+        """Remember what a look at rows said; it stays in this home."""
         if self.folder is None:
             return
         columns = [
@@ -367,7 +366,7 @@ class DataSet:
 
 
 class Registry:
-    """All data sets of a node.
+    """All data sets of an owner.
 
     Args:
         folder: where they lie.
@@ -460,9 +459,9 @@ class Registry:
 def _first_look(source: Source, schema: Schema) -> tuple[tuple[Suspicion, ...], tuple[DeadColumn, ...]]:
     """Columns that may identify people and columns that hardly count, by the first rows: enough to see either."""
     rows = source.fetch(np.arange(min(source.row_count, BLOCK_ROWS)), schema.record_columns)
-    profile = TableProfile(schema.record_columns, schema.declaration.missing_words)
+    profile = TableProfile.declared(schema)
     profile.add(rows)
-    return suspicions_in(schema, profile.columns), dead_columns_of(schema, rows, table_name=source.name)
+    return suspicions_in(schema, profile.columns), dead_columns_in(schema, profile.columns)
 
 
 def _text_of(path: Path) -> bytes | None:

@@ -1,38 +1,112 @@
-"""The directory of a party: its card, its pins, its letters and its addresses."""
+"""A party's directory: settings with roles, its card, the cards it pinned, one database, the keys of its runs."""
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
+import secrets
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import AfterValidator
+import yaml
+from pydantic import AfterValidator, Field, field_validator
 
-from likeset.errors import BadDocument, InvalidArgument, LikesetError
-from likeset.homes.mail import BOOK_FILE, CARDS_FOLDER, Identity, utc_now
+from likeset import documents
+from likeset.arguments import one_of
+from likeset.documents import Document
+from likeset.errors import BadDocument, HomeRestored, InvalidArgument, LikesetError
+from likeset.files import keep_private_bytes, make_home_folder, make_private_folder, read_secret, write_secret
+from likeset.ledger.ledger import Entry, Ledger, Transaction
+from likeset.privacy.guarantee import checked_name
 from likeset.tables.profile import DeadColumn, Suspicion
-from likeset.text import without_secrets
-from likeset.trust.cards import CARD_FILE, SECRET_FILE, Card, CardSecret, Pin, Pins, read_card
+from likeset.text import near_miss, without_secrets
+from likeset.trust.cards import (
+    CARD_FILE,
+    SECRET_FILE,
+    Card,
+    CardSecret,
+    Pin,
+    Role,
+    SealingSecret,
+    check_fingerprint,
+    read_card,
+    typed,
+)
+
+SETTINGS_FILE = "home.yaml"
+POLICY_FILE = "owner.yaml"
+DATABASE_FILE = "home.sqlite"
+KEY_FILE = "key"
+CURATOR_FOLDER = "curator"
+KEYS_FOLDER = "keys"
+RESERVE_FILE = "reserve"
+RESERVE_BYTES = 1 << 19  # suffices to open the database and to record some decisions
+"""Sealing keys of runs, one file each. Backups leave them out; each is deleted when the terms of its run end."""
+
+TABLES = {
+    # One row for each run and party of it that this home is. ``state`` moves as mail.MOVES says.
+    "runs": """CREATE TABLE runs (
+        digest BLOB NOT NULL, party TEXT NOT NULL, name TEXT NOT NULL, role TEXT NOT NULL, mailbox TEXT NOT NULL,
+        signed BLOB NOT NULL, acceptance BLOB NOT NULL, ends REAL NOT NULL, at TEXT NOT NULL, state TEXT NOT NULL,
+        detail TEXT NOT NULL, due REAL, by_steward INTEGER NOT NULL, reviewed INTEGER NOT NULL,
+        decided TEXT NOT NULL, decided_by TEXT NOT NULL, decided_at TEXT NOT NULL, reason TEXT NOT NULL,
+        data TEXT NOT NULL, smallest_group INTEGER, PRIMARY KEY (digest, party)
+    )""",
+    "runs_by_name": "CREATE INDEX runs_by_name ON runs (name)",
+    # Everything that came, was decided here, or leaves, in order. ``post`` is the kind of document (terms, acceptance,
+    # standing, progress, ending, letter), ``kind`` that of the message in a letter. ``input`` numbers the inputs of a
+    # party: letters and the home's own decisions (way 'own'). ``answers`` is the input that an outgoing letter answers.
+    "letters": """CREATE TABLE letters (
+        id INTEGER PRIMARY KEY, digest BLOB NOT NULL, party TEXT NOT NULL, peer TEXT NOT NULL, way TEXT NOT NULL,
+        post TEXT NOT NULL, kind TEXT NOT NULL, round INTEGER NOT NULL, number INTEGER, letter BLOB, content BLOB,
+        rows INTEGER NOT NULL, bytes INTEGER NOT NULL, at TEXT NOT NULL, input INTEGER, answers INTEGER, data BLOB,
+        state TEXT NOT NULL, folder TEXT NOT NULL, name TEXT NOT NULL, put_back INTEGER NOT NULL
+    )""",
+    "letters_by_run": "CREATE INDEX letters_by_run ON letters (digest, party, peer, way, number)",
+    "letters_by_file": "CREATE INDEX letters_by_file ON letters (folder, name)",
+    "letters_to_post": "CREATE INDEX letters_to_post ON letters (state) WHERE state IN ('ready', 'claimed', 'stale')",
+    "pins": """CREATE TABLE pins (
+        fingerprint TEXT PRIMARY KEY, name TEXT NOT NULL, role TEXT NOT NULL, card BLOB NOT NULL, at TEXT NOT NULL,
+        state TEXT NOT NULL, by TEXT NOT NULL, reason TEXT NOT NULL
+    )""",
+}
+
+_MOST_HOURS = 24 * 3650
+_Hours = Annotated[float, Field(ge=0.0, le=_MOST_HOURS, allow_inf_nan=False)]
+Clock = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def stamp(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="seconds")
+
+
+# Checks that people read.
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at.
+class Check:
+    """One check of ``likeset check``.
 
     Attributes:
-        what: was looked at.
-        ok: whether it is in order.
-        words: what was found, and what to do about it; never a value of a row.
-        suspicion: a column that may identify people, where that is what was found: a warning, not a failure.
-        dead: a column that hardly counts, where that is it: a warning as well.
+        check: what was checked.
+        ok: whether it passed.
+        detail: the result and the remedy; never a value of a row.
+        suspicion: a column that may identify people: a warning, not a failure.
+        dead: a column without influence: a warning, too.
         to_do: nothing is wrong, but this part of the home is not set up yet.
     """
 
-    what: str
+    check: str
     ok: bool
-    words: str
+    detail: str
     suspicion: Suspicion | None = None
     dead: DeadColumn | None = None
     to_do: bool = False
@@ -42,54 +116,44 @@ class Finding:
         return self.ok and (self.suspicion is not None or self.dead is not None)
 
 
-def guarded(what: str, look: Callable[[], Iterator[Finding]]) -> list[Finding]:
+def guarded(check: str, look: Callable[[], Iterator[Check]]) -> list[Check]:
     try:
         return list(look())
     except LikesetError as error:
-        return [Finding(what, ok=False, words=str(error))]
+        return [Check(check, ok=False, detail=str(error))]
 
 
 NETWORK_CAN = (
-    "Nobody on the way can read or forge a letter. Whoever keeps the mailbox, or runs NVFlare's server, can delay or "
+    "Nobody on the way can read or forge a letter. The operator of the mailbox, or of NVFlare's server, can delay or "
     "suppress letters, and sees their sizes and times (docs/threat-model.md)."
 )
 
 
-ABSTAINS: Final = "abstains"
-WAITING: Final = "waiting"
-READY: Final = "ready"
-Abstains = Literal["abstains"]
-Standing = Literal["abstains", "waiting", "ready"]
+# Addresses in settings.
 
-
-_REASON = (
-    "has a password in it, and settings are copied and shown; take it out: the key of the login that looks is used "
+_NO_SECRETS = (
+    "contains a password, and settings are copied and shown; remove it: the keys of the login are used "
     "(~/.ssh for sftp, the usual files and variables for s3)"
 )
 
 
-def _checked(address: str) -> str:
+def _checked_address(address: str) -> str:
     if not address.strip():
         raise ValueError("is empty; write file:///folder, sftp://user@host/folder or s3://bucket/folder")
     if without_secrets(address) != address:
-        raise ValueError(_REASON)
+        raise ValueError(_NO_SECRETS)
     return address
 
 
-MailboxAddress = Annotated[str, AfterValidator(_checked)]
-"""Where a mailbox is, such as ``file:///mnt/share``."""
+MailboxAddress = Annotated[str, AfterValidator(_checked_address)]
 
 
 def checked_addresses(addresses: Iterable[str], *, argument: str = "--mailbox") -> tuple[str, ...]:
-    """The addresses, each one once.
-
-    Raises:
-        InvalidArgument: one of them is empty, or has a password in it.
-    """
+    """The addresses, each once; an empty address or one with a password is refused."""
     checked = []
     for address in addresses:
         try:
-            checked.append(_checked(address))
+            checked.append(_checked_address(address))
         except ValueError as error:
             raise InvalidArgument(argument, without_secrets(address), str(error)) from None
     return tuple(dict.fromkeys(checked))
@@ -159,25 +223,26 @@ class TunnelPlace:
     reach_at: TunnelPorts
 
     @classmethod
-    def of(cls, listen: str, reach_at: str, *, file: str) -> Self:
+    def of(cls, listen: str, reach_at: str) -> Self:
         """From a home's settings.
 
         Args:
             listen: as they say.
             reach_at: likewise; empty where others reach it at the same place.
-            file: that says so, for errors.
 
         Raises:
             InvalidArgument: a compute party needs a place, and these say none that others can use.
         """
         if not listen:
-            raise InvalidArgument("listen", "nothing", f"a split run needs listen: HOST:PORT in {file}")
+            raise InvalidArgument("listen", "nothing", f"a split run needs listen: HOST:PORT in {SETTINGS_FILE}")
         here = TunnelPorts.parse(listen)
         there = TunnelPorts.parse(reach_at or listen)
         if there.host in _EVERYWHERE:
-            raise InvalidArgument("reach_at", there.host, f"is where nobody can call; write reach_at: in {file}")
+            raise InvalidArgument(
+                "reach_at", there.host, f"is where nobody can call; write reach_at: in {SETTINGS_FILE}"
+            )
         if len(there.ports) != len(here.ports):
-            reason = f"must have as many ports as listen ({len(here.ports)}), in the same order; see {file}"
+            reason = f"must have as many ports as listen ({len(here.ports)}), in the same order; see {SETTINGS_FILE}"
             raise InvalidArgument("reach_at", reach_at, reason)
         return cls(here, there)
 
@@ -187,17 +252,7 @@ class TunnelPlace:
         return self.reach_at.host, self.reach_at.first + port - self.listen.first
 
 
-def tunnel_lines(listen: str = "", reach_at: str = "") -> str:
-    """The lines of a new home's settings."""
-    return f"""\
-# For runs with a split curator: where this party listens for the two other compute parties (HOST:PORT, or
-# HOST:FIRST-LAST for several runs at a time), and where they reach it, if that is elsewhere. Nobody else is let in.
-listen: "{listen}"
-reach_at: "{reach_at}"
-"""
-
-
-def check_tunnels(listen: str, reach_at: str, *, file: str) -> None:
+def check_tunnels(listen: str, reach_at: str) -> None:
     """Look at what a new home is to be told; nothing is fine, and may be written into its settings later.
 
     Raises:
@@ -209,91 +264,562 @@ def check_tunnels(listen: str, reach_at: str, *, file: str) -> None:
         except ValueError as error:
             raise InvalidArgument(option, text, str(error)) from None
     if listen or reach_at:
-        TunnelPlace.of(listen, reach_at, file=file)
+        TunnelPlace.of(listen, reach_at)
 
 
-@dataclass(frozen=True, slots=True)
-class PartyHome(ABC):
-    """The directory of a party.
+class Settings(Document):
+    """``home.yaml``.
 
-    Args:
-        folder: where it is.
+    Attributes:
+        name: of the party, on its card and in terms.
+        roles: what this home does in runs.
+        mailboxes: addresses where letters come and go.
+        patience_hours: how long a curator, or a party of a split run, waits for an owner's answer.
+        after_auction_hours: after an auction, how long a curator delays receipts at least.
+        listen: in split runs, where this party listens for the two other compute parties.
+        reach_at: where they reach it, if that differs.
     """
 
-    folder: Path
+    likeset: Literal["home"] = "home"
+    version: Literal[1] = 1
+    name: str
+    roles: tuple[Role, ...]
+    mailboxes: tuple[MailboxAddress, ...] = ()
+    patience_hours: _Hours = 72.0
+    after_auction_hours: _Hours = 72.0
+    listen: TunnelText = ""
+    reach_at: TunnelText = ""
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_name(cls, value: str) -> str:
+        try:
+            return checked_name("name", value)
+        except InvalidArgument as error:
+            raise ValueError(error.reason) from None
+
+    @field_validator("roles")
+    @classmethod
+    def _has_roles(cls, value: tuple[Role, ...]) -> tuple[Role, ...]:
+        if not value or len(set(value)) < len(value):
+            raise ValueError(f"must name each role once: {', '.join(get_args(Role))}")
+        return value
 
     @property
-    @abstractmethod
-    def usual_name(self) -> str: ...
+    def patience(self) -> timedelta:
+        return timedelta(hours=self.patience_hours)
 
-    @abstractmethod
-    def check(self) -> None:
-        """Raise unless this is the directory of such a party."""
+    @property
+    def after_auction(self) -> timedelta:
+        return timedelta(hours=self.after_auction_hours)
+
+    @property
+    def tunnels(self) -> TunnelPlace:
+        """Where this party listens in split runs; raises ``InvalidArgument`` if the settings do not say."""
+        return TunnelPlace.of(self.listen, self.reach_at)
+
+
+def _settings_text(settings: Settings) -> str:
+    def words(value: object) -> str:
+        return yaml.safe_dump(value, default_flow_style=True, width=1000).strip().removesuffix("...").strip()
+
+    return f"""\
+likeset: home
+version: 1
+name: {words(settings.name)}
+roles: {words(list(settings.roles))}
+
+# Where letters come and go, as agreed with the others: file:///mnt/share, sftp://user@host/folder or s3://bucket/folder,
+# never with a password in it.
+mailboxes: {words(list(settings.mailboxes))}
+
+# How many hours a curator, or a party of a split run, waits for an owner's answer. The run then goes on without that
+# owner, if enough are left. It never goes on after the end of the terms.
+patience_hours: {settings.patience_hours:g}
+
+# After an auction, for how many hours a curator sends no receipt. Let it be no shorter than the patience: the time at
+# which a run ends tells owners whether any of them was asked.
+after_auction_hours: {settings.after_auction_hours:g}
+
+# In runs with a split curator: where this party listens for the two other compute parties (HOST:PORT, or
+# HOST:FIRST-LAST for several runs at a time), and where they reach it, if that differs. Nobody else is let in.
+listen: "{settings.listen}"
+reach_at: "{settings.reach_at}"
+"""
+
+
+@dataclass
+class _Folded:
+    """What a home knows from its log beside budgets."""
+
+    stopped: str = ""
+    last_at: str = ""
+    policy: tuple[str, str] | None = None
+    day: str = ""
+    refused: Counter[str] = field(default_factory=Counter)
+
+    def take(self, entry: Entry, document: Any) -> None:
+        self.last_at = max(self.last_at, document["at"])
+        if entry.kind == "stopped":
+            self.stopped = self.stopped or document["at"]
+        elif entry.kind == "policy":
+            self.policy = document["digest"], document["name"]
+        elif entry.kind == "refused":
+            if document["at"][:10] != self.day:
+                self.day, self.refused = document["at"][:10], Counter()
+            self.refused[entry.key] += 1
+
+
+_MOST_REFUSED = 100  # refusals that the log records for one run and day; further ones are dropped
+_MOST_REASON = 600
+
+
+class Home:
+    """One party's directory. Several processes may use it at once; the database decides between them.
+
+    Args:
+        folder: the directory.
+        clock: tells the time.
+    """
+
+    def __init__(self, folder: Path, *, clock: Clock = utc_now) -> None:
+        self.folder, self.clock = folder, clock
+        self._folded = _Folded()
+        if not (folder / SETTINGS_FILE).is_file():
+            reason = "is no home; give --home DIR or set LIKESET_HOME (new: `likeset init DIR --name NAME --role ROLE`)"
+            raise InvalidArgument("--home", str(folder), reason)
+
+    # Files.
+
+    @property
+    def settings(self) -> Settings:
+        return documents.read(self.folder / SETTINGS_FILE, Settings)
+
+    @cached_property
+    def name(self) -> str:
+        return self.settings.name
+
+    @property
+    def own_curator(self) -> Path | None:
+        """The home of the curator of the same organisation, inside a consumer's; it has a card of its own."""
+        folder = self.folder / CURATOR_FOLDER
+        return folder if (folder / SETTINGS_FILE).is_file() else None
+
+    @property
+    def policy_file(self) -> Path:
+        return self.folder / POLICY_FILE
 
     @property
     def card_file(self) -> Path:
         return self.folder / CARD_FILE
 
     @property
-    def cards(self) -> Path:
-        return self.folder / CARDS_FOLDER
+    def database_file(self) -> Path:
+        return self.folder / DATABASE_FILE
+
+    def set_mailboxes(self, addresses: Sequence[str]) -> None:
+        """Write ``home.yaml`` anew; its comments are those of a new home."""
+        changed = self.settings.model_copy(update={"mailboxes": checked_addresses(addresses)})
+        documents.write_text(self.folder / SETTINGS_FILE, _settings_text(changed))
+
+    def check_role(self, role: Role) -> None:
+        if role not in self.settings.roles:
+            roles = ", ".join(self.settings.roles)
+            raise InvalidArgument("--home", str(self.folder), f"has no role {role}; home.yaml names {roles}")
+
+    def sampling_key(self) -> int:
+        """The owner's secret key; it decides which rows are drawn and how they are named toward others."""
+        return read_secret(self.folder / KEY_FILE)
+
+    # The card.
 
     @property
-    def book_file(self) -> Path:
-        """The file of its letters; in an owner's node it is made with the first one."""
-        return self.folder / BOOK_FILE
+    def secret(self) -> CardSecret:
+        """The keys of this home, read again if their file changed."""
+        path = self.folder / SECRET_FILE
+        mark = tuple(_mark(file) for file in (path, self.card_file))
+        if self._loaded is None or self._loaded[0] != mark:
+            self._loaded = mark, CardSecret.load(self.folder)
+        return self._loaded[1]
+
+    _loaded: tuple[object, CardSecret] | None = None
 
     @property
-    def identity(self) -> Identity:
-        return Identity.of(self.folder)
-
     def card(self) -> Card:
-        """Its own card, which it has the keys of.
+        return self.secret.card
 
-        Raises:
-            BadDocument: there are no keys, others can read them, or they are damaged.
-        """
-        return self.card_secret().card
+    def make_card(self, *, by: str, name: str | None = None, new: bool = False) -> tuple[Card, tuple[Path, ...]]:
+        """Make the card of this home; with ``new`` in place of one that was stolen or lost, whose files are kept."""
+        if not new:
+            for path in (self.card_file, self.folder / SECRET_FILE):
+                if path.exists():
+                    reason = "exists, and keys are never overwritten; if they were stolen or lost, add --new"
+                    raise InvalidArgument("card", path, reason)
+        secret = CardSecret.generate(self._name_of_card() if name is None else name)
+        self.note("card", "", state="own", name=secret.card.name, fingerprint=secret.card.fingerprint, by=by)
+        before = self._set_card_aside() if new else ()
+        secret.write(self.folder)
+        return secret.card, before
 
-    def card_secret(self) -> CardSecret:
-        return CardSecret.load(self.folder)
-
-    def pins(self, *, note: Callable[[Pin], None] | None = None) -> Pins:
-        """The pinned cards; ``note`` is told of each change before it is written."""
-        return Pins(self.cards, note=note)
-
-    def check_no_card(self) -> None:
-        """Raise if there is a card, or what is left of one: keys are never overwritten."""
-        for path in (self.card_file, self.folder / SECRET_FILE):
-            if path.exists():
-                reason = "is there already, and keys are never overwritten; if they were stolen or lost, add --new"
-                raise InvalidArgument("card", path, reason)
-
-    def name_of_card(self) -> str:
-        """What its card is called, or would be; keys that cannot be used do no harm."""
+    def _name_of_card(self) -> str:
         try:
             return read_card(self.card_file).name
         except BadDocument:
-            return self.usual_name
+            return self.name
 
-    def set_card_aside(self, now: datetime | None = None) -> list[Path]:
-        """Give the card up: both of its files get the time into their names; returns where they are.
-
-        Whatever a crash leaves of it, calling it again goes on.
-
-        Raises:
-            InvalidArgument: another one was given up in this very second.
-            BadDocument: the files cannot be renamed.
-        """
-        marked = f"until-{(now or utc_now()).astimezone(UTC):%Y%m%dT%H%M%SZ}"
+    def _set_card_aside(self) -> tuple[Path, ...]:
+        """Rename both files of the card; a crash in between leaves a state from which calling it again goes on."""
+        marked = f"until-{self.clock().astimezone(UTC):%Y%m%dT%H%M%SZ}"
         files = [path for path in (self.folder / SECRET_FILE, self.card_file) if path.exists()]
         aside = [path.with_name(f"{path.name}.{marked}") for path in files]
-        for path in aside:
-            if path.exists():
-                raise InvalidArgument("card", path, "is there already; try again in a second")
         for path, place in zip(files, aside, strict=True):
-            try:
-                path.rename(place)
-            except OSError as error:
-                raise BadDocument(str(path), f"cannot be renamed: {error.strerror}") from error
-        return aside
+            if place.exists():
+                raise InvalidArgument("card", place, "exists; try again in a second")
+            path.rename(place)
+        return tuple(aside)
+
+    # The database.
+
+    @cached_property
+    def database(self) -> Ledger:
+        if not self.database_file.exists():
+            raise InvalidArgument("--home", str(self.folder), f"has no {DATABASE_FILE}; restore it from a backup")
+        return Ledger(self.database_file, tables=TABLES, clock=self.clock, reader=self._folded.take)
+
+    @contextmanager
+    def deciding(self) -> Iterator[Transaction]:
+        """One write transaction; everything that is decided in it is still true when it ends."""
+        with self.database.deciding() as transaction:
+            yield transaction
+
+    def note(self, kind: str, about: str, **words: Any) -> None:
+        """Append to the log."""
+        self.database.append(kind, about, words)
+
+    def refused(self, about: str, error: Exception | str) -> None:
+        """Log why something was refused; never raises, since that could sound different to the other side.
+
+        Texts of foreign exceptions may quote rows, so only their type is logged.
+        """
+        if isinstance(error, Exception):
+            name = type(error).__name__
+            error = f"{name}: {error}" if isinstance(error, LikesetError) else name
+        try:
+            self.database.refresh()
+            count = self._folded.refused[about] if self._folded.day == stamp(self.clock())[:10] else 0
+            if count < _MOST_REFUSED:
+                more = {"more": "further refusals of this day are not logged"} if count == _MOST_REFUSED - 1 else {}
+                self.note("refused", about[:100], reason=error[:_MOST_REASON], **more)
+        except (LikesetError, OSError):
+            pass
+
+    @property
+    def last_at(self) -> str:
+        """The time of the newest log entry."""
+        self.database.refresh()
+        return self._folded.last_at
+
+    @property
+    def policy_in_log(self) -> tuple[str, str] | None:
+        """Digest of the policy that is in force, and the owner's name with it."""
+        self.database.refresh()
+        return self._folded.policy
+
+    def check_running(self) -> None:
+        """Raise ``HomeRestored`` if this home was found to be restored from an old backup."""
+        self.database.refresh()
+        if self._folded.stopped:
+            raise HomeRestored(self._folded.stopped)
+
+    def stop(self, reason: str) -> None:
+        self.note("stopped", "", reason=reason)
+        self.check_running()
+
+    # Room on the disk: a steward denies and withdraws when there is none left.
+
+    @property
+    def is_full(self) -> bool:
+        return shutil.disk_usage(self.folder).free < RESERVE_BYTES
+
+    @property
+    def full_disk(self) -> str:
+        free = shutil.disk_usage(self.folder).free
+        return f"the disk of {self.folder} is full ({free / 1e6:.1f} MB free): make room there"
+
+    def keep_reserve(self) -> None:
+        """Set room aside in a file."""
+        path, free = self.folder / RESERVE_FILE, shutil.disk_usage(self.folder).free
+        if path.exists():
+            return
+        with suppress(OSError):
+            keep_private_bytes(path, bytes(min(RESERVE_BYTES, free)))
+
+    def make_room(self) -> None:
+        """On a full disk, give up the reserve until this home is closed."""
+        if self.is_full:
+            self._gave_reserve = True
+            (self.folder / RESERVE_FILE).unlink(missing_ok=True)
+
+    _gave_reserve = False
+
+    def close(self) -> None:
+        if "database" in self.__dict__:
+            self.database.close()
+            del self.__dict__["database"]
+        if self._gave_reserve:
+            self.keep_reserve()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Keys of runs.
+
+    def _key_path(self, digest: bytes, party: str) -> Path:
+        return self.folder / KEYS_FOLDER / f"{digest.hex()}-{party}"
+
+    def run_key(self, digest: bytes, party: str) -> SealingSecret | None:
+        """The key that opens letters of a run; None once it was deleted."""
+        try:
+            return SealingSecret.from_bytes(self._key_path(digest, party).read_bytes())
+        except FileNotFoundError:
+            return None
+
+    def make_run_key(self, digest: bytes, party: str) -> SealingSecret:
+        """The key of a run, durable before anything is signed with it; the first one that was made counts."""
+        known = self.run_key(digest, party)
+        if known is None:
+            make_private_folder(self.folder / KEYS_FOLDER)
+            known = SealingSecret.generate()
+            keep_private_bytes(self._key_path(digest, party), known.to_bytes())
+        return known
+
+    def delete_run_key(self, digest: bytes, party: str) -> None:
+        self._key_path(digest, party).unlink(missing_ok=True)
+
+    # Pinned cards.
+
+    @cached_property
+    def pins(self) -> "Pins":
+        return Pins(self)
+
+
+def _mark(path: Path) -> object:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size, status.st_mode
+
+
+_COLUMNS = "card, role, at, state, by, reason"
+_LONGEST_REASON = 1000
+
+
+class Pins:
+    """The cards that a person pinned in a home; each change is in the log, in the same transaction."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._cards: dict[bytes, Card] = {}  # by their bytes: parsing one verifies a signature
+
+    def all(self) -> tuple[Pin, ...]:
+        """Every card that was ever pinned, by name and then by when its state changed."""
+        return self._select("ORDER BY name, at, fingerprint")
+
+    def by_fingerprint(self, fingerprint: str) -> Pin | None:
+        """The card of a fingerprint, whatever became of it; None if it was never pinned."""
+        return next(iter(self._select("WHERE fingerprint = ?", typed(fingerprint))), None)
+
+    def get(self, name: str) -> Pin | None:
+        return next(iter(self._select("WHERE name = ? AND state = 'pinned'", name)), None)
+
+    def pinned(self, *roles: Role) -> list[Pin]:
+        return [pin for pin in self.all() if pin.state == "pinned" and (not roles or pin.role in roles)]
+
+    def pin(
+        self, card: Card, role: Role, *, fingerprint: str | None = None, by: str = "", introduced_by: str = ""
+    ) -> Pin:
+        """Pin a card; ``fingerprint`` as its party read it out, None if a person compared it already.
+
+        ``introduced_by`` names the party on whose word it is pinned, if nobody here talked to its holder.
+        """
+        if fingerprint is not None:
+            check_fingerprint(fingerprint, card)
+        with self._home.deciding() as t:
+            known = self.check_pin(card, role)
+            return known or self._write(t, Pin(card, role, self._now(), reason=introduced_by), by)
+
+    def check_pin(self, card: Card, role: Role) -> Pin | None:
+        """Raise unless a card may be pinned, before a person compares it; its pin if that was done already."""
+        one_of("role", role, get_args(Role))
+        self._check_not_own(card)
+        known = self.by_fingerprint(card.fingerprint)
+        if known is not None:
+            pin = _pinned_again(known, role)
+            return None if pin.introduced_by else pin
+        holder = self.get(card.name)
+        if holder is not None:
+            reason = (
+                f"is the name of a pinned {holder.role}'s card {holder.card.fingerprint}; if this card follows it, "
+                "replace it, and if it is another party, let it choose another name"
+            )
+            raise InvalidArgument("card", card.name, reason)
+        return None
+
+    def replace(self, card: Card, *, fingerprint: str | None = None, by: str = "") -> Pin:
+        """Pin a party's new card in place of its old one, for the same role."""
+        if fingerprint is not None:
+            check_fingerprint(fingerprint, card)
+        with self._home.deciding() as t:
+            before = self.check_replacement(card)
+            if before.card == card:
+                return before
+            self._write(t, Pin(before.card, before.role, self._now(), "replaced", by=card.fingerprint), by)
+            return self._write(t, Pin(card, before.role, self._now()), by)
+
+    def check_replacement(self, card: Card) -> Pin:
+        """The pin that a party's new card would follow; its own if it is pinned already."""
+        self._check_not_own(card)
+        known = self.by_fingerprint(card.fingerprint)
+        if known is not None:
+            return _pinned_again(known, known.role)
+        before = self.get(card.name)
+        if before is None:
+            raise InvalidArgument("card", card.name, "no card of that name is pinned; pin this one as a new card")
+        return before
+
+    def revoke(self, name_or_fingerprint: str, reason: str, *, by: str = "") -> Pin:
+        """Mark a pinned card of a name, or any card of a fingerprint: it never counts again."""
+        if not reason.strip() or len(reason) > _LONGEST_REASON:
+            raise InvalidArgument("reason", f"{len(reason)} letters", f"must have 1 to {_LONGEST_REASON}")
+        with self._home.deciding() as t:
+            pin = self.get(name_or_fingerprint) or self._by_typed(name_or_fingerprint)
+            if pin is None:
+                hint = near_miss(name_or_fingerprint, {pin.card.name for pin in self.pinned()})
+                raise InvalidArgument("card", name_or_fingerprint, f"no card of that name is pinned{hint}")
+            return self._write(t, Pin(pin.card, pin.role, self._now(), "revoked", by=pin.by, reason=reason), by)
+
+    def fault(self, role: Role, fingerprint: str) -> str:
+        """Why a card does not count here in a role, with the remedy; empty if it does."""
+        pin = self.by_fingerprint(fingerprint)
+        if pin is None:
+            return (
+                f"the card of the {role} is not pinned here ({fingerprint}): compare the fingerprint with them by "
+                "telephone, then pin it with `likeset card pin`"
+            )
+        if pin.state != "pinned":
+            return f"the card of the {role} was {pin.state} here ({fingerprint})"
+        if pin.role != role:
+            return f"the card of the {role} is pinned here with the role {pin.role} ({fingerprint})"
+        return ""
+
+    def is_given_up(self, fingerprint: str) -> bool:
+        """Whether a card was pinned here and is no longer: whatever the terms say, it is not heard."""
+        pin = self.by_fingerprint(fingerprint)
+        return pin is not None and pin.state != "pinned"
+
+    def _check_not_own(self, card: Card) -> None:
+        """Refuse this home's own card, and others of its name: terms that speak of a name mean one card."""
+        own = self._home.card if self._home.card_file.exists() else None
+        if own is not None and own.name == card.name:
+            reason = "is this home's own name; let the other party choose another one"
+            if own == card:
+                reason = "is this home's own card, which others pin; ask the other party for its card"
+            raise InvalidArgument("card", card.name, reason)
+
+    def _by_typed(self, text: str) -> Pin | None:
+        try:
+            return self.by_fingerprint(text)
+        except InvalidArgument:
+            return None
+
+    def _select(self, which: str, *values: str) -> tuple[Pin, ...]:
+        with self._home.database.snapshot() as connection:
+            rows = connection.execute(f"SELECT {_COLUMNS} FROM pins {which}", values).fetchall()  # noqa: S608
+        return tuple(Pin(self._card(row[0]), *row[1:]) for row in rows)
+
+    def _card(self, data: bytes) -> Card:
+        if data not in self._cards:
+            self._cards[data] = Card.from_bytes(data)
+        return self._cards[data]
+
+    def _write(self, t: Transaction, pin: Pin, by: str) -> Pin:
+        told = {"state": pin.state, "name": pin.card.name, "role": pin.role, "fingerprint": pin.card.fingerprint}
+        why = "introduced_by" if pin.introduced_by else "reason"
+        more = {word: value for word, value in (("replaced_by", pin.by), (why, pin.reason), ("by", by)) if value}
+        t.append("card", "", told | more)
+        card = pin.card
+        row = (card.fingerprint, card.name, pin.role, card.to_bytes(), pin.at, pin.state, pin.by, pin.reason)
+        t.connection.execute("INSERT OR REPLACE INTO pins VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        return pin
+
+    def _now(self) -> str:
+        return stamp(self._home.clock())
+
+
+def _pinned_again(known: Pin, role: Role) -> Pin:
+    """A card that is here already: the same pin is no change; a card that was given up never comes back."""
+    name = known.card.name
+    if known.state == "replaced":
+        reason = f"was replaced by {known.by} on {known.at}; ask {name} for its new card"
+    elif known.state == "revoked":
+        reason = f"was revoked on {known.at} and never counts again; ask {name} to make a new card"
+    elif known.role != role:
+        reason = f"is pinned as {known.role}; a card has one role here: let {name} make another card for {role}"
+    else:
+        return known
+    raise InvalidArgument("card", known.card.fingerprint, reason)
+
+
+def make_home(
+    folder: Path,
+    *,
+    name: str,
+    roles: Sequence[Role],
+    mailboxes: Sequence[str] = (),
+    listen: str = "",
+    reach_at: str = "",
+    policy: str = "",
+    by: str = "",
+) -> Home:
+    """Make a home: settings, a card, an empty database; for an owner also a sampling key and ``owner.yaml``.
+
+    Raises:
+        InvalidArgument: the directory is not empty, or a setting cannot be used.
+    """
+    check_tunnels(listen, reach_at)
+    for role in roles:
+        one_of("--role", role, get_args(Role))
+    checked_name("name", name)
+    addresses = checked_addresses(mailboxes)
+    settings = Settings(name=name, roles=tuple(roles), mailboxes=addresses, listen=listen, reach_at=reach_at)
+    make_home_folder(folder)
+    card = CardSecret.generate(name)
+    card.write(folder)
+    if "owner" in roles:
+        write_secret(folder / KEY_FILE, secrets.randbits(256))
+        documents.write_text(folder / POLICY_FILE, policy)
+    with Ledger(folder / DATABASE_FILE, tables=TABLES) as database:
+        words = {"state": "own", "name": name, "fingerprint": card.card.fingerprint, **({"by": by} if by else {})}
+        database.append("card", "", words)
+    documents.write_text(folder / SETTINGS_FILE, _settings_text(settings))  # last: with it the home is there
+    return Home(folder)
+
+
+def make_party(folder: Path, *, name: str, roles: Sequence[Role], policy: str = "", **settings: Any) -> Home:
+    """Make the home of an organisation. One that is consumer and curator gets two, since a card has one role elsewhere.
+
+    The curator's lies in the consumer's, and each has pinned the other's card.
+    """
+    if not {"consumer", "curator"} <= set(roles):
+        return make_home(folder, name=name, roles=roles, policy=policy, **settings)
+    outer = [role for role in roles if role != "curator"]
+    checked_name("name", f"{name}-curator")
+    home = make_home(folder, name=name, roles=outer, policy=policy, **settings)
+    with make_home(folder / CURATOR_FOLDER, name=f"{name}-curator", roles=["curator"], **settings) as curator:
+        home.pins.pin(curator.card, "curator", by=settings.get("by", ""))
+        curator.pins.pin(home.card, "consumer", by=settings.get("by", ""))
+    return home

@@ -1,18 +1,21 @@
-"""One run between organisations at one home: letters in, letters out."""
+"""The letters of a home. ``Mail.hear`` takes one letter; one transaction records it and all that follows from it.
 
-import base64
-import binascii
+A run at a home is one row of the table ``runs``; its state moves as ``MOVES`` says. What came, was decided here or
+leaves is a row of ``letters``. A party is rebuilt by replaying its numbered inputs: letters and own decisions.
+docs/proofs/ledger.md proves what is durable when.
+"""
+
 import hashlib
 import json
-import re
-import sqlite3
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
-from functools import cached_property, lru_cache
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Any, Final, Generic, Literal, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Final, Literal
 from urllib.parse import quote
 
 from likeset import documents
@@ -20,961 +23,207 @@ from likeset.documents import Document
 from likeset.errors import (
     BadDocument,
     BadMessage,
-    BudgetExceeded,
     HomeRestored,
     IllegalMessage,
     InvalidArgument,
-    LetterContradicts,
+    LedgerUnavailable,
     LetterRefused,
     LikesetError,
-    QuorumMissed,
+    MailboxTrouble,
+    NotReady,
     TermsExpired,
 )
-from likeset.ledger.budget import Charge, Limit, check_account
-from likeset.ledger.ledger import Ledger, Request, Unfinished
-from likeset.ledger.sqlite_file import Layout, SqliteFile
-from likeset.privacy.events import Relation, Release
-from likeset.privacy.guarantee import View
+from likeset.files import keep_private_bytes, make_home_folder
+from likeset.homes.charges import carry, charge_of, request_of
+from likeset.homes.home import Home, stamp
+from likeset.ledger.budget import Charge
+from likeset.ledger.ledger import Transaction
+from likeset.privacy.events import Relation
 from likeset.protocol.party import CURATOR, ChargeWanted, Party, Step
-from likeset.protocol.prices import PlannedView
-from likeset.protocol.sealed import Consumer, Curator
-from likeset.protocol.split_run import ComputeParty, OpenedSlots, SplitConsumer, most_part_bytes, slots_in
-from likeset.protocol.terms import WITNESS, PlannedTerms, Terms, check_between, read_foreign, read_foreign_canonical
+from likeset.protocol.split import most_part_bytes, slots_in
+from likeset.protocol.terms import Terms, check_between, read_foreign, read_foreign_canonical
 from likeset.protocol.wire import Delivery, Message, Offer, OfferShare, Summary, Target, TargetShare, decode
-from likeset.trust.cards import RECEIPT_CONTEXT, SIGNATURE_BYTES, Card, CardSecret, Pins, Role, SealingSecret, fields
+from likeset.text import harmless
+from likeset.trust.cards import Card, Role, fields
 from likeset.trust.letters import (
     MOST_TERMS_BYTES,
     NOTHING_RECEIVED,
     Acceptance,
     Letter,
+    PostKind,
+    Receipt,
     Refusal,
     SignedTerms,
-    Stub,
     accept,
     is_acceptance,
     is_signed_terms,
-    is_stub,
     letter_in,
     open_letter,
+    sign_receipt,
     sign_terms,
     write_letter,
 )
 
+State = Literal[
+    "invited", "waiting", "accepted", "begun", "answered", "closed", "refused", "cancelled", "expired", "failed"
+]
+MOVES: Final[Mapping[State, frozenset[State]]] = {
+    # Terms are known. A consumer's own run stays here until enough parties accepted.
+    "invited": frozenset({"waiting", "accepted", "refused", "begun", "cancelled", "expired", "failed"}),
+    # A person here has to decide.
+    "waiting": frozenset({"invited", "accepted", "refused", "cancelled", "expired"}),
+    # This home does not take part; a person may decide otherwise before the run begins.
+    "refused": frozenset({"waiting", "invited", "accepted", "cancelled", "expired"}),
+    # This home signed that it takes part.
+    "accepted": frozenset({"begun", "answered", "invited", "refused", "cancelled", "expired", "failed"}),
+    # The first letter was answered, and charged.
+    "begun": frozenset({"answered", "closed", "cancelled", "expired", "failed"}),
+    # This home has said everything that it will say.
+    "answered": frozenset({"closed", "cancelled", "expired", "failed"}),
+    # Done: the consumer has its summary, an owner its receipt, a curator sent its receipts.
+    "closed": frozenset(),
+    "cancelled": frozenset(),
+    "expired": frozenset(),
+    "failed": frozenset(),
+}
+"""All states of a run at a home, and the moves between them."""
 
-def utc_now() -> datetime:
-    return datetime.now(UTC)
+OPEN: Final = frozenset({"accepted", "begun", "answered"})
+"""States in which letters are heard and posted."""
+OVER: Final = frozenset({"closed", "cancelled", "expired", "failed"})
+DECIDABLE: Final = frozenset({"invited", "waiting", "refused", "accepted"})
+"""States in which a person may still decide."""
 
-
-def clock_words(now: datetime) -> str:
-    """What a clock says, to the hour: enough to see that it is wrong, and floods of refusals stay of one kind."""
-    return f"{now.astimezone(UTC):%Y-%m-%d, %H} h UTC"
-
-
-def check_not_expired(terms: Terms, now: datetime) -> None:
-    if terms.end is not None and now > terms.end:
-        end = f"the terms of run {terms.run} ended at {terms.end.isoformat()}"
-        raise TermsExpired(f"{end}, and this machine's clock says {clock_words(now)}; agree on new ones, or set it")
-
-
-Way = Literal["in", "out"]
-IN: Final = "in"
-OUT: Final = "out"
 RECEIPT: Final = "receipt"
-"""In place of the kind of a message: of a letter that holds nothing but a receipt."""
+"""The kind of a letter that contains only a receipt."""
+
+TRANSIENT: Final = (LedgerUnavailable, MailboxTrouble, HomeRestored, NotReady, OSError)
+"""Errors that may be over at the next attempt: the letter stays where it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunKeys:
-    """A home's own side of a run.
-
-    Attributes:
-        terms: of the run, by their digest.
-        secret: opens letters; None when the run is settled.
-        invitation: the terms as the consumer signed them.
-        acceptance: what this home signed to take part; empty at the consumer, who signed the terms.
-        settled: when (UTC); empty if it is not.
-    """
-
-    terms: bytes
-    secret: SealingSecret | None = field(repr=False)
-    invitation: bytes = field(repr=False)
-    acceptance: bytes = field(repr=False)
-    settled: str = ""
+class Later(LikesetError):
+    """A letter that cannot be heard yet: it stays in the mailbox."""
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """Somebody to write to in a run.
+class Ending(StrEnum):
+    """How a run ended."""
 
-    Attributes:
-        party: its name in the terms.
-        card: its card, as bytes.
-        run_key: its sealing key for the run.
-        acceptance: what it signed to take part; empty for the consumer, who signed the terms.
-    """
-
-    party: str
-    card: bytes = field(repr=False)
-    run_key: bytes = field(repr=False)
-    acceptance: bytes = field(default=b"", repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """What a letter says, as far as its keeper writes it down.
-
-    Attributes:
-        kind: of the message in it.
-        rows: how many rows of an owner are in it.
-        digest: of all that it says, by which it is found again; not kept when the run is settled.
-    """
-
-    kind: str
-    rows: int
-    digest: bytes = field(repr=False)
+    DONE = "done"
+    CANCELLED = "cancelled"
+    """By the consumer; an owner closes its run only if it has offered nothing."""
+    WITHDRAWN = "withdrawn"
+    """By this owner."""
+    DEADLINE_PASSED = "deadline passed"
+    """This owner did not answer by the time in the terms."""
+    QUORUM_MISSED = "quorum missed"
+    TERMS_EXPIRED = "terms expired"
+    NOT_CURATED = "not curated"
+    """The curator or the witness cannot take part."""
+    UNFINISHED = "unfinished"
+    """A draw was charged and interrupted; it is not drawn again."""
+    NOT_COMPUTED = "not computed"
+    """In a split run: the compute parties did not finish together."""
+    FAILED = "failed"
 
 
-def contents_of(message: Message | None, data: bytes, enclosures: Sequence[bytes]) -> Contents:
-    """What is written down of a letter that says this."""
-    digest = hashlib.sha256(fields(data, *enclosures)).digest()
-    if message is None:
-        return Contents(RECEIPT, 0, digest)
-    if isinstance(message.body, OfferShare):
-        return Contents(message.body.kind, slots_in(message.body), digest)
-    # Rows of no width take no room: anybody could write of any number of them.
-    rows = len(message.body.rows) if isinstance(message.body, Offer | Delivery) and message.body.rows.size else 0
-    return Contents(message.body.kind, rows, digest)
+CLOSED: Final = {
+    Ending.DEADLINE_PASSED: "your deadline passed",
+    Ending.WITHDRAWN: "you withdrew",
+    Ending.TERMS_EXPIRED: "the terms ended",
+    Ending.CANCELLED: "the consumer cancelled before any offer",
+}
+"""Why a run is closed at an owner that takes no part in it; none of these depends on other owners."""
+
+CLOCKS_APART: Final = timedelta(hours=1)  # by which the clocks of this machine and of the mailbox may differ
+_MOST_WORDS = 1 << 20
+_MOST_DETAIL = 400
+_MOST_A_DAY = 500  # terms that come, of all consumers
+_MOST_A_DAY_OF_ONE = 50
+_MOST_REFUSED_LETTERS = 100  # of one writer in one run; further ones are not opened
+_MOST_DOCUMENTS = 10_000  # of one peer in one run
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """A letter that came, and was opened.
-
-    Attributes:
-        peer: from whom.
-        letter: itself.
-        contents: what it says.
-        kept_whole: whether its bytes are kept beside the key that opens them, until the run is settled.
-    """
-
-    peer: str
-    letter: Letter
-    contents: Contents
-    kept_whole: bool = True
+def ending_document(ending: Ending, detail: str = "") -> bytes:
+    return json.dumps({"detail": detail, "ended": ending.value}).encode("ascii")
 
 
-Seal = Callable[[int, bytes], Letter]
-"""Given a letter's number and the digest of the last one received from its reader: the letter."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """What is to be sent.
-
-    Attributes:
-        peer: to whom.
-        contents: what it says.
-        seal: writes the letter, if it was not written before.
-    """
-
-    peer: str
-    contents: Contents
-    seal: Seal = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class KeptLetter:
-    """A letter that came or was sealed.
-
-    Attributes:
-        peer: from whom, or for whom.
-        way: whether it came in or went out.
-        number: in the series of its writer and reader.
-        digest: by which others name it: SHA-256 of its stub.
-        stub: its signed header.
-        size: how many bytes it has.
-        kind: of the message in it.
-        rows: of an owner in it.
-        at: when it was kept (UTC).
-    """
-
-    peer: str
-    way: Way
-    number: int
-    digest: bytes = field(repr=False)
-    stub: bytes = field(repr=False)
-    size: int
-    kind: str
-    rows: int
-    at: str
-
-    @property
-    def signed_header(self) -> Stub:
-        return Stub.from_bytes(self.stub)
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenLetter:
-    """A letter that was sealed here, as whoever carries it needs to know it.
-
-    Attributes:
-        place: among all letters of the home.
-        peer: for whom it is.
-        number: in the series of its writer and reader.
-        digest: by which others name it.
-        kind: of the message in it.
-    """
-
-    place: int
-    peer: str
-    number: int
-    digest: bytes = field(repr=False)
-    kind: str
-
-
-_LAYOUT = Layout(
-    what="letter book",
-    application_id=0x4C_53_42_31,  # "LSB1"
-    version=2,
-    statements=(
-        """CREATE TABLE runs (
-            terms BLOB PRIMARY KEY, invitation BLOB NOT NULL, ends REAL NOT NULL, key BLOB,
-            acceptance BLOB NOT NULL, settled TEXT NOT NULL
-        ) WITHOUT ROWID""",
-        """CREATE TABLE peers (
-            terms BLOB, party TEXT, card BLOB NOT NULL, run_key BLOB NOT NULL, acceptance BLOB NOT NULL,
-            PRIMARY KEY (terms, party)
-        ) WITHOUT ROWID""",
-        """CREATE TABLE letters (
-            terms BLOB, peer TEXT, way TEXT, number INTEGER, digest BLOB NOT NULL, stub BLOB NOT NULL,
-            bytes INTEGER NOT NULL, kind TEXT NOT NULL, rows INTEGER NOT NULL, at TEXT NOT NULL,
-            answers BLOB, content BLOB, data BLOB,
-            PRIMARY KEY (terms, peer, way, number)
-        )""",  # the last two go when the run is settled
-        "CREATE INDEX letters_by_content ON letters (terms, peer, way, content)",
-        "CREATE TABLE stopped (terms BLOB PRIMARY KEY, data BLOB NOT NULL, at TEXT NOT NULL)",
-    ),
-)
-
-
-class LetterBook:
-    """The letters of all runs of one home, in one file.
-
-    Args:
-        path: the file; made if it is not there, unless ``read_only``.
-        clock: tells the time.
-        read_only: to look at it alone.
-    """
-
-    def __init__(self, path: Path, *, clock: Callable[[], datetime] = utc_now, read_only: bool = False) -> None:
-        self._store = SqliteFile(path, layout=_LAYOUT, read_only=read_only)
-        self._clock = clock
-
-    # The keys of a run.
-
-    def open_run(
-        self,
-        terms: bytes,
-        secret: SealingSecret,
-        *,
-        invitation: bytes,
-        ends: datetime,
-        acceptance: bytes = b"",
-    ) -> RunKeys:
-        """Keep the keys of a run; those that were kept first count.
-
-        Args:
-            terms: of the run, by their digest.
-            secret: opens its letters.
-            invitation: the terms as the consumer signed them.
-            ends: when the terms end, and with them the key.
-            acceptance: what this home signed to take part; empty at the consumer.
-        """
-        with self._store.writing() as connection:
-            row = (terms, invitation, ends.timestamp(), secret.to_bytes(), acceptance, "")
-            connection.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?)", row)
-        kept = self.run_keys(terms)
-        assert kept is not None  # noqa: S101 - just written, and never removed
-        return kept
-
-    def run_keys(self, terms: bytes) -> RunKeys | None:
-        with self._store.reading() as connection:
-            row = connection.execute(
-                "SELECT key, invitation, acceptance, settled FROM runs WHERE terms = ?", (terms,)
-            ).fetchone()
-        if row is None:
+def read_ending(data: bytes) -> tuple[Ending, str] | None:
+    match _json(data):
+        case {"ended": str() as ended, "detail": str() as detail} if ended in set(Ending):
+            return Ending(ended), harmless(detail, most=_MOST_DETAIL)
+        case _:
             return None
-        key, invitation, acceptance, settled = row
-        secret = None if key is None else SealingSecret.from_bytes(key)
-        return RunKeys(terms, secret, invitation, acceptance, settled)
-
-    def is_settled(self, terms: bytes) -> bool:
-        """Whether the key of a run that is known here is gone."""
-        with self._store.reading() as connection:
-            row = connection.execute("SELECT key IS NULL FROM runs WHERE terms = ?", (terms,)).fetchone()
-        return row is not None and bool(row[0])
-
-    def invitations(self) -> list[bytes]:
-        """The signed terms of all runs that this home took part in."""
-        with self._store.reading() as connection:
-            return [bytes(data) for (data,) in connection.execute("SELECT invitation FROM runs ORDER BY terms")]
-
-    def settle(self, terms: bytes, *, resend: bool = False) -> bool:
-        """Forget the key of a run and the bytes that it opens; returns whether there was one to forget.
-
-        Args:
-            terms: of the run, by their digest.
-            resend: whether letters that were sealed here stay until the terms end. Their readers' keys open them, no
-                key of this home does; somebody who lost them may ask for them again (``sent_in_answer``).
-        """
-        with self._store.writing() as connection:
-            forgotten = self._forget(connection, [terms], resend=resend)
-        self._store.empty_log()  # which would hold it until it is written over
-        return forgotten > 0
-
-    def settle_ended(self) -> int:
-        """The same for all runs whose terms have ended; returns how many keys were forgotten."""
-        with self._store.reading() as connection:
-            rows = connection.execute(
-                "SELECT terms FROM runs WHERE ends <= ? AND (key IS NOT NULL OR EXISTS "
-                "(SELECT 1 FROM letters WHERE letters.terms = runs.terms AND data IS NOT NULL))",
-                (self._clock().timestamp(),),
-            )
-            ended = [terms for (terms,) in rows]
-        if not ended:
-            return 0  # to look writes nothing
-        with self._store.writing() as connection:
-            forgotten = self._forget(connection, ended)
-        self._store.empty_log()
-        return forgotten
-
-    def _forget(self, connection: sqlite3.Connection, runs: Iterable[bytes], *, resend: bool = False) -> int:
-        count, ways = 0, (IN, IN if resend else OUT)
-        for terms in runs:
-            count += connection.execute(
-                "UPDATE runs SET key = NULL, settled = ? WHERE terms = ? AND key IS NOT NULL", (self._now(), terms)
-            ).rowcount
-            connection.execute("UPDATE letters SET content = NULL WHERE terms = ?", (terms,))
-            connection.execute("UPDATE letters SET data = NULL WHERE terms = ? AND way IN (?, ?)", (terms, *ways))
-        return count
-
-    # Who takes part.
-
-    def introduce(self, terms: bytes, peers: Iterable[Peer]) -> None:
-        """Keep whom to write to; who is known stays as it is."""
-        with self._store.writing() as connection:
-            self._introduce(connection, terms, peers)
-
-    def _introduce(self, connection: sqlite3.Connection, terms: bytes, peers: Iterable[Peer]) -> None:
-        rows = [(terms, peer.party, peer.card, peer.run_key, peer.acceptance) for peer in peers]
-        connection.executemany("INSERT OR IGNORE INTO peers VALUES (?, ?, ?, ?, ?)", rows)
-
-    def peer(self, terms: bytes, party: str) -> Peer | None:
-        """Somebody to write to in a run; None who was not introduced."""
-        with self._store.reading() as connection:
-            row = connection.execute(
-                "SELECT party, card, run_key, acceptance FROM peers WHERE terms = ? AND party = ?", (terms, party)
-            ).fetchone()
-        return None if row is None else Peer(*row)
-
-    def introduced(self, terms: bytes) -> frozenset[str]:
-        with self._store.reading() as connection:
-            rows = connection.execute("SELECT party FROM peers WHERE terms = ?", (terms,))
-            return frozenset(party for (party,) in rows)
-
-    # Letters.
-
-    def came(self, terms: bytes, peer: str, number: int) -> bytes | None:
-        with self._store.reading() as connection:
-            row = connection.execute(
-                "SELECT digest FROM letters WHERE terms = ? AND peer = ? AND way = ? AND number = ?",
-                (terms, peer, IN, number),
-            ).fetchone()
-        return None if row is None else bytes(row[0])
-
-    def is_said_again(self, terms: bytes, peer: str, contents: Contents, *, number: int) -> bool:
-        """Whether this came from somebody before, under another number: who sends it again sends the same letter."""
-        with self._store.reading() as connection:
-            row = connection.execute(
-                "SELECT 1 FROM letters WHERE terms = ? AND peer = ? AND way = ? AND content = ? AND number <> ?",
-                (terms, peer, IN, contents.digest, number),
-            ).fetchone()
-        return row is not None
-
-    def last_received(self, terms: bytes, peer: str) -> bytes:
-        """The digest of the letter of the largest number that came from somebody; zeros if none did."""
-        with self._store.reading() as connection:
-            row = connection.execute(
-                "SELECT digest FROM letters WHERE terms = ? AND peer = ? AND way = ? ORDER BY number DESC LIMIT 1",
-                (terms, peer, IN),
-            ).fetchone()
-        return NOTHING_RECEIVED if row is None else bytes(row[0])
-
-    def exchange(
-        self,
-        terms: bytes,
-        *,
-        came: Arrival | None = None,
-        replies: Sequence[Outgoing] = (),
-        newcomers: Iterable[Peer] = (),
-    ) -> tuple[bytes, ...]:
-        """Write down that a letter came, and seal what is answered: all of it in one write, before anything leaves.
-
-        A reply that says what an earlier letter to the same reader says is that letter, as it was sealed.
-
-        Args:
-            terms: of the run, by their digest.
-            came: what came, if anything did.
-            replies: what is to be sent, in order.
-            newcomers: who was introduced by it.
-
-        Returns:
-            The bytes of each reply.
-        """
-        with self._store.writing() as connection:
-            self._introduce(connection, terms, newcomers)
-            if came is not None:
-                data = came.letter.data if came.kept_whole else None
-                self._insert(connection, terms, came.peer, IN, came.letter, came.contents, data)
-            answers = None if came is None else came.letter.digest
-            return tuple(self._sealed(connection, terms, reply, answers) for reply in replies)
-
-    def _sealed(self, connection: sqlite3.Connection, terms: bytes, reply: Outgoing, answers: bytes | None) -> bytes:
-        place = (terms, reply.peer, OUT)
-        kept = connection.execute(
-            "SELECT data FROM letters WHERE terms = ? AND peer = ? AND way = ? AND content = ?",
-            (*place, reply.contents.digest),
-        ).fetchone()
-        if kept is not None:
-            return bytes(kept[0])
-        (number,) = connection.execute(
-            "SELECT coalesce(max(number) + 1, 0) FROM letters WHERE terms = ? AND peer = ? AND way = ?", place
-        ).fetchone()
-        letter = reply.seal(number, self.last_received(terms, reply.peer))
-        self._insert(connection, terms, reply.peer, OUT, letter, reply.contents, letter.data, answers)
-        return letter.data
-
-    def _insert(
-        self,
-        connection: sqlite3.Connection,
-        terms: bytes,
-        peer: str,
-        way: Way,
-        letter: Letter,
-        contents: Contents,
-        data: bytes | None,
-        answers: bytes | None = None,
-    ) -> None:
-        place = (terms, peer, way, letter.header.number)
-        kept = (letter.digest, letter.stub.to_bytes(), len(letter.data), contents.kind, contents.rows, self._now())
-        row = (*place, *kept, answers, contents.digest, data)
-        connection.execute(f"INSERT OR IGNORE INTO letters VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
-
-    def sent(self, terms: bytes) -> list[bytes]:
-        """The letters of a run that were sealed here, in the order in which they were."""
-        with self._store.reading() as connection:
-            rows = connection.execute(
-                "SELECT data FROM letters WHERE terms = ? AND way = ? AND data IS NOT NULL ORDER BY rowid",
-                (terms, OUT),
-            )
-            return [bytes(data) for (data,) in rows]
-
-    def written(self, terms: bytes, *, after: int = 0) -> list[WrittenLetter]:
-        """The letters of a run that were sealed here, without their bytes, in the order in which they were.
-
-        Args:
-            terms: of the run, by their digest.
-            after: only those that were sealed after the letter in this place.
-        """
-        with self._store.reading() as connection:
-            rows = connection.execute(
-                "SELECT rowid, peer, number, digest, kind FROM letters WHERE terms = ? AND way = ? AND rowid > ? "
-                "ORDER BY rowid",
-                (terms, OUT, after),
-            )
-            return [WrittenLetter(*row) for row in rows]
-
-    def sent_in_answer(self, terms: bytes, digest: bytes) -> tuple[bytes, ...]:
-        """The letters that were sealed here in answer to the one of this digest, as far as they are kept."""
-        with self._store.reading() as connection:
-            rows = connection.execute(
-                "SELECT data FROM letters WHERE terms = ? AND way = ? AND answers = ? AND data IS NOT NULL "
-                "ORDER BY rowid",
-                (terms, OUT, digest),
-            )
-            return tuple(bytes(data) for (data,) in rows)
-
-    def letters(self, terms: bytes, peer: str | None = None) -> list[KeptLetter]:
-        columns = "peer, way, number, digest, stub, bytes, kind, rows, at"
-        with self._store.reading() as connection:
-            rows = connection.execute(
-                f"SELECT {columns} FROM letters WHERE terms = ? AND peer = coalesce(?, peer) ORDER BY rowid",  # noqa: S608
-                (terms, peer),
-            )
-            return [KeptLetter(*row) for row in rows]
-
-    def letter_data(self, terms: bytes, peer: str, way: Way, number: int) -> bytes | None:
-        with self._store.reading() as connection:
-            row = connection.execute(
-                "SELECT data FROM letters WHERE terms = ? AND peer = ? AND way = ? AND number = ?",
-                (terms, peer, way, number),
-            ).fetchone()
-        return None if row is None or row[0] is None else bytes(row[0])
-
-    # What must not be.
-
-    def stub_that_came(self, terms: bytes, peer: str, number: int) -> bytes:
-        with self._store.reading() as connection:
-            (stub,) = connection.execute(
-                "SELECT stub FROM letters WHERE terms = ? AND peer = ? AND way = ? AND number = ?",
-                (terms, peer, IN, number),
-            ).fetchone()
-        return bytes(stub)
-
-    def stop(self, terms: bytes, data: bytes) -> None:
-        """Answer nothing more in any run: this home signed something that it does not remember."""
-        with self._store.writing() as connection:
-            connection.execute("INSERT OR IGNORE INTO stopped VALUES (?, ?, ?)", (terms, data, self._now()))
-
-    def check_running(self) -> None:
-        """Raise if this home was found to be put back from an old copy.
-
-        Raises:
-            HomeRestored: it was.
-        """
-        with self._store.reading() as connection:
-            row = connection.execute("SELECT at FROM stopped ORDER BY at LIMIT 1").fetchone()
-        if row is not None:
-            raise HomeRestored(row[0])
-
-    def close(self) -> None:
-        self._store.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _now(self) -> str:
-        return self._clock().isoformat(timespec="seconds")
 
 
-BOOK_FILE = "letters.sqlite"
-CARDS_FOLDER = "cards"
+def progress_document(waiting_for: Iterable[str], until: datetime | None) -> bytes:
+    words = {"until": None if until is None else until.isoformat(), "waiting_for": sorted(waiting_for)}
+    return json.dumps(words).encode("ascii")
 
 
-@dataclass(frozen=True, eq=False)
-class Identity:
-    """Who a home is, whom it knows, and what it wrote.
+def read_progress(data: bytes) -> tuple[tuple[str, ...], datetime | None] | None:
+    match _json(data):
+        case {"waiting_for": [*names], "until": str() | None as until} if all(isinstance(n, str) for n in names):
+            try:
+                time = None if until is None else datetime.fromisoformat(until)
+            except ValueError:
+                return None
+            return None if time is not None and time.tzinfo is None else (tuple(names), time)
+        case _:
+            return None
 
-    Attributes:
-        secret: its card, with the private half.
-        pins: cards that a person here has pinned.
-        book: its letters.
-    """
 
-    secret: CardSecret
-    pins: Pins
-    book: LetterBook
+def _json(data: bytes) -> Any:
+    try:
+        return json.loads(data) if len(data) <= _MOST_WORDS else None
+    except (ValueError, RecursionError):
+        return None
 
-    @classmethod
-    def of(cls, folder: Path, *, clock: Callable[[], datetime] = utc_now) -> Self:
-        secret = CardSecret.load(folder)
-        return cls(secret, Pins(folder / CARDS_FOLDER), LetterBook(folder / BOOK_FILE, clock=clock))
 
-    @property
-    def fingerprint(self) -> str:
-        return self.secret.card.fingerprint
+# Signed terms.
 
 
 @dataclass(frozen=True, eq=False)
 class Invitation:
-    """Terms that a consumer signed.
-
-    Attributes:
-        signed: the document.
-        terms: what it says.
-    """
+    """Terms that a consumer signed."""
 
     signed: SignedTerms
     terms: Terms
 
     @classmethod
-    def read(cls, data: bytes) -> Self:
-        """From bytes.
-
-        Raises:
-            LikesetError: it is none, or its signature, its terms and its card do not belong together.
-        """
-        signed = SignedTerms.from_bytes(data)
-        terms = read_foreign_canonical(signed.text)
-        check_between(terms)
-        card = signed.card
-        if terms.cards[terms.consumer] != card.fingerprint or card.name != terms.consumer:
-            raise IllegalMessage(f"run {terms.run}: the terms are signed by another card than the consumer's")
-        return cls(signed, terms)
-
-    @classmethod
-    def sign(cls, terms: Terms, identity: Identity) -> Self:
-        """The consumer's: its key for the run is kept first; asked again, with the same key.
-
-        Raises:
-            InvalidArgument: the terms name another card than this home's.
-        """
-        check_between(terms)
-        if terms.cards[terms.consumer] != identity.fingerprint:
-            raise InvalidArgument("terms", terms.run, "name another card than this home's as the consumer's")
-        secret = SealingSecret.generate()
-        signed = sign_terms(terms.to_json(), identity.secret, secret.public)
-        digest = bytes.fromhex(terms.digest)
-        kept = identity.book.open_run(digest, secret, invitation=signed.to_bytes(), ends=end_of(terms))
-        if kept.secret is None:
-            raise InvalidArgument("run", terms.run, "is settled")
-        return cls(SignedTerms.from_bytes(kept.invitation), terms)
+    def read(cls, data: bytes) -> "Invitation":
+        """Parse and verify signed terms; raises if signature, terms and card do not belong together."""
+        return _read_invitation(bytes(data))
 
     def to_bytes(self) -> bytes:
         return self.signed.to_bytes()
 
-
-_MUST_BE_PINNED: dict[Role, tuple[Role, ...]] = {
-    "owner": ("consumer", "curator", "witness"),
-    "curator": ("consumer",),
-    "witness": ("consumer", "curator"),
-    "consumer": (),  # it wrote the terms from its own pins
-}
-"""Whose cards a party must know to take part in a run, by what it is in it."""
-
-
-def must_know(terms: Terms, party: str) -> dict[Role, str]:
-    """Whose cards this party must know to take part in a run: their names in the terms, by what they are in it."""
-    names = {role: terms.consumer if role == "consumer" else role for role in _MUST_BE_PINNED[role_in(terms, party)]}
-    return {role: name for role, name in names.items() if name in terms.cards}
-
-
-def unpinned(terms: Terms, party: str, pins: Pins) -> list[str]:
-    """Whom this party would have to know, and does not: in words, with what to do.
-
-    Args:
-        terms: of the run.
-        party: its name in them.
-        pins: what is pinned at its home.
-    """
-    faults = (card_fault(role, terms.cards[name], pins) for role, name in must_know(terms, party).items())
-    return [fault for fault in faults if fault]
-
-
-def card_fault(role: Role, fingerprint: str, pins: Pins) -> str:
-    pin = pins.by_fingerprint(fingerprint)
-    if pin is None:
-        return (
-            f"the card of the {role} is not pinned here ({fingerprint}): compare the fingerprint with them by "
-            "telephone, then pin it with `likeset card pin`"
-        )
-    if pin.state != "pinned":
-        return f"the card of the {role} was {pin.state} here ({fingerprint})"
-    if pin.role != role:
-        return f"the card of the {role} is pinned here as that of {_a(pin.role)} ({fingerprint})"
-    return ""
-
-
-def _a(role: Role) -> str:
-    return f"an {role}" if role == "owner" else f"a {role}"
-
-
-def role_in(terms: Terms, party: str) -> Role:
-    if party == terms.consumer:
-        return "consumer"
-    if party in terms.owners:
-        return "owner"
-    return "curator" if party == CURATOR else "witness"
-
-
-def end_of(terms: Terms) -> datetime:
-    """When a run between organisations ends.
-
-    Raises:
-        InvalidArgument: the terms have no end.
-    """
-    end = terms.end
-    if end is None:
-        raise InvalidArgument("expires", "none", "terms between organisations must end: their keys go then")
-    return end
-
-
-def peer_in(data: bytes, terms: Terms, pins: Pins) -> Peer | None:
-    """Somebody who accepted terms; None if the acceptance does not hold.
-
-    Args:
-        data: the acceptance, as it came.
-        terms: of the run.
-        pins: cards that are, or were, pinned at the home that reads it.
-    """
-    try:
-        accepted = Acceptance.from_bytes(data)
-    except BadDocument:
-        return None
-    if not is_acceptance_of(terms, accepted) or is_given_up(accepted.card.fingerprint, pins):
-        return None
-    return Peer(accepted.party, accepted.card.to_bytes(), accepted.run_key, data)
-
-
-def is_acceptance_of(terms: Terms, accepted: Acceptance) -> bool:
-    """Whether somebody whom the terms name by card signed that it takes part under them, as what it is in the run."""
-    party = accepted.party
-    return (
-        accepted.run_id == bytes.fromhex(terms.run_id)
-        and accepted.terms == bytes.fromhex(terms.digest)
-        and terms.cards.get(party) == accepted.card.fingerprint
-        and party != terms.consumer
-        and accepted.role == role_in(terms, party)
-    )
-
-
-def is_given_up(fingerprint: str, pins: Pins) -> bool:
-    """Whether a card was pinned here, and is no longer: whatever the terms say, it is not heard any more."""
-    pin = pins.by_fingerprint(fingerprint)
-    return pin is not None and pin.state != "pinned"
-
-
-@dataclass(frozen=True, eq=False)
-class OwnPapers:
-    """What a home wrote in one run.
-
-    Args:
-        identity: the home's.
-        terms: of the run.
-    """
-
-    identity: Identity
-    terms: Terms
-
     @property
-    def _named(self) -> tuple[bytes, bytes]:
-        return bytes.fromhex(self.terms.run_id), bytes.fromhex(self.terms.digest)
-
-    def meet_stub(self, data: bytes) -> None:
-        """The stub of a letter that this home wrote came back: the letter is known, or this home is an old copy.
-
-        Raises:
-            HomeRestored: it is not remembered.
-            LikesetError: it is, or this home did not sign it.
-        """
-        stub = Stub.from_bytes(data)
-        if (stub.header.run_id, stub.header.terms) != self._named:
-            raise IllegalMessage(f"run {self.terms.run}: a stub of another run, or under other terms")
-        self.meet(stub)
-
-    def meet(self, stub: Stub) -> None:
-        """A letter of this home's own came back; raises as ``meet_stub``."""
-        check_signature(stub, self.identity.secret.card)
-        kept = (letter.digest for letter in self.identity.book.letters(self._named[1]) if letter.way == OUT)
-        if stub.digest not in kept:
-            self._stop(stub.to_bytes())
-        raise IllegalMessage(f"run {self.terms.run}: a letter of this home's own came back")
-
-    def meet_acceptance(self, data: bytes) -> None:
-        """An acceptance that this home signed came back: the same for it.
-
-        Raises:
-            HomeRestored: it is not remembered.
-            IllegalMessage: it is, or this home did not sign it.
-        """
-        accepted = Acceptance.from_bytes(data)
-        own = accepted.card.fingerprint == self.identity.fingerprint
-        if own and (accepted.run_id, accepted.terms) == self._named:
-            kept = self.identity.book.run_keys(self._named[1])
-            if kept is None or kept.acceptance != data:
-                self._stop(data)
-        raise IllegalMessage(f"run {self.terms.run}: an acceptance came where letters come")
-
-    def _stop(self, data: bytes) -> None:
-        self.identity.book.stop(self._named[1], data)
-        self.identity.book.check_running()
+    def digest(self) -> bytes:
+        return bytes.fromhex(self.terms.digest)
 
 
-def check_signature(stub: Stub, card: Card) -> None:
-    """Raise unless a card signed a letter.
-
-    Raises:
-        LetterRefused: it did not.
-    """
-    if not stub.is_signed_by(card):
-        raise LetterRefused(Refusal.SIGNATURE)
-
-
-def check_remembered(identity: Identity, data: bytes) -> None:
-    """Look at something that seems to be this home's own: terms, an acceptance, a letter or its stub.
-
-    What somebody else signed, or nobody, says nothing about this home.
-
-    Raises:
-        HomeRestored: this home signed it, and its letter book does not know it.
-    """
-    try:
-        terms = _unknown_own(identity, data)
-    except LikesetError:
-        return  # it is none of these
-    if terms is not None:
-        identity.book.stop(terms, data)
-        identity.book.check_running()
+@lru_cache(maxsize=4096)
+def _read_invitation(data: bytes) -> Invitation:
+    signed = SignedTerms.from_bytes(data)
+    terms = read_foreign_canonical(signed.text)
+    check_between(terms)
+    if terms.cards[terms.consumer] != signed.card.fingerprint or signed.card.name != terms.consumer:
+        raise IllegalMessage(f"run {terms.run}: the terms are signed by another card than the consumer's")
+    return Invitation(signed, terms)
 
 
-def _unknown_own(identity: Identity, data: bytes) -> bytes | None:
-    """The digest of the terms under which this home signed it without knowing; None if it did not, or knows."""
-    own, book = identity.secret.card, identity.book
-    if is_signed_terms(data):
-        invitation = Invitation.read(data)
-        digest = bytes.fromhex(invitation.terms.digest)
-        kept = book.run_keys(digest)
-        known = invitation.signed.card != own or (kept is not None and kept.invitation == data)
-    elif is_acceptance(data):
-        accepted = Acceptance.from_bytes(data)
-        digest, kept = accepted.terms, book.run_keys(accepted.terms)
-        known = accepted.card != own or (kept is not None and kept.acceptance == data)
-    else:
-        stub = Stub.from_bytes(data) if is_stub(data) else letter_in(data, most_bytes=len(data)).stub
-        digest = stub.header.terms
-        written = (letter.digest for letter in book.written(digest))
-        known = not stub.is_signed_by(own) or stub.digest in written
-    return None if known else digest
-
-
-_SHORT = 1 << 10  # of messages whose length tells nothing
-_HEAD = 1 << 14
-_PER_COLUMN = 1 << 9  # of a table, however many rows it has
-_PER_LABEL = 1 << 8
-_PER_NUMBER = 8
-_PER_OWNER = 1 << 10  # in a summary: whether it took part, and why not
-_PER_ACCEPTANCE = 1 << 12  # which go to the curator beside the target
-_RELEASE_HEAD = 1 << 21
-_PER_COORDINATE = 64  # bytes of a release, with its coordinates, and room to spare
-_RECEIPT_HEAD, _RECEIPT_PER_ROUND, _LARGEST_RECEIPT = 1 << 14, 1 << 13, 1 << 27
-LARGEST_LETTER = 1 << 28
-AS_IF_NOT_COME = (BadMessage, IllegalMessage, LetterRefused, LetterContradicts)
-"""Errors of a curator at a letter that mean that it is as if it had not come; any other ends the run."""
-
-_AROUND = 1 << 14  # bytes of a letter beyond its message: header, signature, seal, padding, the curator's acceptance
-
-
-def padded_size(terms: Terms, message: Message | None) -> int:
-    """The multiple to which the body of a letter with this message is padded, in bytes."""
-    return _padded_size(terms, type(None) if message is None else type(message.body))
-
-
-def _padded_size(terms: Terms, kind: type[object]) -> int:
-    width = terms.kernel.columns
-    row = 4 * width + terms.record_bytes + _PER_LABEL + 6 * _PER_NUMBER + len(terms.columns)
-    table = _HEAD + _PER_COLUMN * len(terms.columns)
-    # A size that is declared is near the true one, which may be the larger of the two.
-    target_rows = terms.target_size * (2 if terms.relation is Relation.ADD_OR_REMOVE else 1)
-    sizes: dict[type[object], int] = {
-        Offer: table + row * terms.rows_per_owner,
-        Delivery: table + row + 4 * terms.kernel.dimension,
-        Summary: table + row * terms.size + _PER_OWNER * len(terms.owners),
-        Target: _HEAD
-        + 4 * width * target_rows
-        + _PER_NUMBER * terms.kernel.dimension
-        + _PER_ACCEPTANCE * len(terms.owners),
-        # Of the words of the target alone; parts, receipts, votes and envelopes have lengths that terms fix.
-        TargetShare: _HEAD + _PER_NUMBER * width * target_rows + _PER_ACCEPTANCE * (len(terms.owners) + 1),
-    }
-    return sizes.get(kind, _SHORT)
-
-
-def most_receipt_bytes(terms: Terms) -> int:
-    """No receipt of a run needs more: it has a few lines for each round."""
-    rounds = terms.size if terms.protocol == "interactive" else 2
-    return min(_RECEIPT_HEAD + _RECEIPT_PER_ROUND * rounds, _LARGEST_RECEIPT)
-
-
-def most_bytes_to_owner(terms: Terms) -> int:
-    """No letter to an owner needs more: it hears releases, yes or no, and a receipt; only a consumer is sent rows."""
-    return max(_RELEASE_HEAD + _PER_COORDINATE * terms.kernel.dimension, most_receipt_bytes(terms)) + _AROUND
-
-
-def most_bytes_from(terms: Terms, party: str) -> int:
-    """No letter of this party to one that is no owner needs more."""
-    sizes = [most_bytes_to_owner(terms)]
-    if party in terms.owners:
-        sizes += [_padded_size(terms, Offer), _padded_size(terms, Delivery)] if terms.split is None else []
-        sizes += most_part_bytes(terms) if terms.split is not None else ()
-    else:
-        sizes += [_padded_size(terms, kind) for kind in (Target, TargetShare, Summary)]
-        sizes += [sum(most_part_bytes(terms)) * len(terms.owners)] if terms.split is not None else []
-    return min(2 * max(sizes), LARGEST_LETTER)  # twice, since what is padded may take two steps
-
-
-def limit_of(
-    epsilon: float, delta: float, relation: Relation, *, simulated: bool, accept: tuple[str, ...] = ()
-) -> Limit:
-    """A limit that takes simulated charges where everything is simulated, and no other unproven part by itself."""
-    return Limit(epsilon, delta, relation, accept_unproven=(*accept, "simulated") if simulated else accept)
-
-
-def open_accounts(ledger: Ledger, limits: Mapping[View, Limit]) -> None:
-    """Accounts that a run needs and the ledger does not have yet; those it has keep their limits."""
-    known = {account.view for account in ledger.accounts()}
-    ledger.set_limits({view: limit for view, limit in limits.items() if view not in known})
-
-
-def owner_limits(terms: PlannedTerms, *, simulated: bool) -> dict[View, Limit]:
-    """What a run may spend of the owners' budgets."""
-    budget = terms.owner_budget
-    unproven = ("unbounded", *(name for name, _ in terms.unproven_parts())) if terms.unproven_parts() else ()
-    toward_owners = limit_of(budget.epsilon, budget.delta, terms.relation, simulated=simulated, accept=unproven)
-    limits = {View.owners(owner): toward_owners for owner in terms.owners}
-    return limits | {View.curator(owner): Limit.rows_only(terms.rows_per_owner) for owner in terms.owners}
-
-
-def check_accounts(ledger: Ledger, planned: Iterable[PlannedView]) -> None:
-    """Every account that will hear something of a run must have its relation and its unit of privacy.
-
-    The ledger checks each charge; this checks all of them before the first one and before the terms are shown.
-
-    Raises:
-        OtherRelation: an account has another relation, or another unit (``OtherUnit``).
-    """
-    accounts = ledger.accounts()
-    for costs in planned:
-        for account in accounts:
-            if account.view.hears(costs.view):
-                check_account(account.view, account.limit, account.unit, costs.event)
-
-
-def check_rows_left(ledger: Ledger, terms: PlannedTerms) -> None:
-    """An owner who may disclose no more rows abstains; where too few others are left, nothing is begun."""
-    if ledger.messages(run=terms.run):
-        return  # a run that is resumed has paid
-    views = {View.curator(owner) for owner in terms.owners}
-    mine = [account for account in ledger.accounts() if account.view in views]
-    spent = [account for account in mine if account.rows + terms.rows_per_owner > account.limit.rows]
-    if len(views) - len(spent) < terms.quorum:
-        raise BudgetExceeded(
-            str(spent[0].view),
-            spent=spent[0].rows,
-            requested=terms.rows_per_owner,
-            limit=spent[0].limit.rows,
-            unit="rows",
-        )
-
-
-class _Kept(Document):
+class _KeptTerms(Document):
     digest: str
     terms: dict[str, Any]
 
 
 def read_invitation(path: Path) -> Invitation:
-    """The terms in a file that a consumer signed.
-
-    Raises:
-        BadDocument: they cannot be read, nobody signed them, or they were changed since.
-    """
+    """The signed terms in a file; raises ``BadDocument`` if it holds none, or they were changed."""
     data = documents.bytes_in(path, most=MOST_TERMS_BYTES)
     if not is_signed_terms(data):
         reason = (
-            "holds no signed invitation, so nothing proves who asks; ask the consumer for the file RUN.invitation that "
-            "`likeset run` keeps with the run"
+            "contains no signed invitation, so nothing proves who asks; ask the consumer for the file RUN.invitation "
+            "that `likeset run` writes"
         )
         raise BadDocument(str(path), reason)
     try:
@@ -987,17 +236,13 @@ def read_invitation(path: Path) -> Invitation:
 
 
 def read_terms(path: Path) -> Terms:
-    """The terms in a file, signed or not.
-
-    Raises:
-        BadDocument: they cannot be read, or are not those of the digest beside them.
-    """
+    """The terms in a file, signed or not; raises ``BadDocument`` if they are not those of the digest beside them."""
     if path.suffix not in (".yaml", ".yml", ".json") and is_signed_terms(
         documents.bytes_in(path, most=MOST_TERMS_BYTES)
     ):
         return read_invitation(path).terms
     if path.suffix in (".yaml", ".yml"):
-        kept = documents.read(path, _Kept)
+        kept = documents.read(path, _KeptTerms)
         terms = _parsed(path, json.dumps(kept.terms))
         if terms.digest != kept.digest:
             raise BadDocument(str(path), "is not the digest of these terms; ask for the file again", field="digest")
@@ -1018,1155 +263,1405 @@ def _parsed(path: Path, text: str) -> Terms:
         raise BadDocument(str(path), "is too long for terms") from error
 
 
-Direction = Literal["from owner", "to owner"]
-FROM_OWNER: Final = "from owner"
-TO_OWNER: Final = "to owner"
-THE_CURATOR: Final = "the curator"
-Slot = tuple[str, int]
-"""Way and number of a letter; in a run there is one of each."""
-
-_NAMES = ("run", "run_id", "terms", "owner", "owner_card", "curator_card")
-_FIELDS = {"way": str, "number": int, "round": int, "kind": str, "digest": str, "bytes": int, "rows": int}
-_KIND, _DIGEST = re.compile(r"[a-z-]{1,40}"), re.compile(r"[0-9a-f]{64}")
-_LARGEST = 1 << 53
+def clock_words(now: datetime) -> str:
+    """The time to the hour: enough to see that a clock is wrong, and repeated refusals have one text."""
+    return f"{now.astimezone(UTC):%Y-%m-%d, %H} h UTC"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Line:
-    """One letter.
-
-    Attributes:
-        round: of the run.
-        way: from the owner to the curator, or to the owner.
-        number: of the letter among those of its writer to its reader.
-        kind: of the message in it.
-        digest: of the letter, in hexadecimal digits.
-        bytes: of the letter.
-        rows: how many rows of the owner are in it.
-    """
-
-    round: int
-    way: Direction
-    number: int
-    kind: str
-    digest: str
-    bytes: int
-    rows: int
-
-    @property
-    def slot(self) -> Slot:
-        return self.way, self.number
-
-    def __str__(self) -> str:
-        return f"letter {self.number} {self.way} ({self.kind}, round {self.round})"
+def check_not_expired(terms: Terms, now: datetime) -> None:
+    if terms.end is not None and now > terms.end:
+        end = f"the terms of run {terms.run} ended at {terms.end.isoformat()}"
+        raise TermsExpired(f"{end}, and this machine's clock says {clock_words(now)}; agree on new ones, or set it")
 
 
-@dataclass(frozen=True, slots=True)
-class Transcript:
-    """All letters between the curator and one owner in one run, as one side kept them; but for receipts.
-
-    Attributes:
-        run: its name.
-        run_id: its id, in hexadecimal digits.
-        terms: digest of its terms.
-        owner: whose letters.
-        owner_card: fingerprint of its card.
-        curator_card: that of whoever acknowledges: the curator's, or in a split run the consumer's.
-        lines: in the order of rounds.
-    """
-
-    run: str
-    run_id: str
-    terms: str
-    owner: str
-    owner_card: str
-    curator_card: str
-    lines: tuple[Line, ...]
-
-    @property
-    def rows(self) -> int:
-        return sum(line.rows for line in self.lines)
-
-    def document(self) -> dict[str, Any]:
-        lines = [asdict(line) for line in self.lines]
-        return {**{name: getattr(self, name) for name in _NAMES}, "lines": lines}
+def duration(time: timedelta) -> str:
+    count, unit = (time.days, "day") if time >= timedelta(days=1) else (round(time / timedelta(hours=1)), "hour")
+    return f"{count} {unit}{'' if count == 1 else 's'}"
 
 
-def acknowledging_party(terms: Terms) -> str:
-    """Who signs receipts: the curator, who reads what owners send, or in a split run the consumer, who alone may."""
-    return CURATOR if terms.split is None else terms.consumer
+def end_of(terms: Terms) -> datetime:
+    if terms.end is None:
+        raise InvalidArgument("expires", "none", "terms between organisations must end: their keys are deleted then")
+    return terms.end
 
 
-def signer_in_words(terms: Terms) -> str:
-    return THE_CURATOR if terms.split is None else "the consumer"
+def last_time(ends: datetime, began: datetime) -> datetime:
+    """When a run must be complete, so that everybody hears of it before the terms and the keys end."""
+    return ends - min(timedelta(days=1), (ends - began) / 4)
 
 
-def transcript_of(
-    book: LetterBook | None, terms: Terms, *, owner: str, kept_by: Literal["owner", "curator", "consumer"]
-) -> Transcript:
-    """The copy of a run's transcript that is in a letter book.
-
-    Args:
-        book: of the owner, or of whoever acknowledges; None where nobody has written a letter yet.
-        terms: of the run.
-        owner: the owner's name.
-        kept_by: whose book it is.
-    """
-    reader = acknowledging_party(terms)
-    peer, from_owner = (reader, OUT) if kept_by == "owner" else (owner, IN)
-    letters = [] if book is None else book.letters(bytes.fromhex(terms.digest), peer)
-    lines = (_line(letter, FROM_OWNER if letter.way == from_owner else TO_OWNER) for letter in letters)
-    ordered = sorted(line for line in lines if line.kind != RECEIPT)  # what acknowledges is not acknowledged
-    cards = (terms.cards.get(owner, ""), terms.cards.get(reader, ""))
-    return Transcript(terms.run, terms.run_id, terms.digest, owner, *cards, tuple(ordered))
+def role_in(terms: Terms, party: str) -> Role:
+    if party == terms.consumer:
+        return "consumer"
+    if party in terms.owners:
+        return "owner"
+    return "curator" if party == CURATOR else "witness"
 
 
-def _line(letter: KeptLetter, way: Direction) -> Line:
-    round_ = letter.signed_header.header.round
-    return Line(round_, way, letter.number, letter.kind, letter.digest.hex(), letter.size, letter.rows)
-
-
-# Where two copies differ.
-
-_IN_WORDS = {
-    "another letter": "the two copies do not say the same of it",
-    "never said": "the owner received it; {signer} did not write it",
-    "never sent": "{signer} acknowledges it ({rows} rows); the owner did not write it",
-    "not acknowledged": "left the owner ({rows} rows); {signer} did not acknowledge it",
-    "not received": "{signer} wrote it; it did not come to the owner",
+_MUST_BE_PINNED: dict[Role, tuple[Role, ...]] = {
+    "owner": ("consumer", "curator", "witness"),
+    "curator": ("consumer",),
+    "witness": ("consumer", "curator"),
+    "consumer": (),  # it wrote the terms from its own pins
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One letter that is not the same in both copies.
-
-    Attributes:
-        line: of the letter; the owner's where both have one.
-        kind: what differs.
-        signer: who acknowledges letters, in words.
-    """
-
-    line: Line
-    kind: Literal["another letter", "never said", "never sent", "not acknowledged", "not received"]
-    signer: str = THE_CURATOR
-
-    @property
-    def contradicts(self) -> bool:
-        """Whether one of the copies must be wrong; else a letter that was lost explains it."""
-        return self.kind in ("another letter", "never said", "never sent")
-
-    def __str__(self) -> str:
-        return f"{self.line}: {_IN_WORDS[self.kind].format(rows=self.line.rows, signer=self.signer)}"
+def must_know(terms: Terms, party: str) -> dict[Role, str]:
+    """The parties whose cards must be pinned by this party: their names in the terms, by role."""
+    names = {role: terms.consumer if role == "consumer" else role for role in _MUST_BE_PINNED[role_in(terms, party)]}
+    return {role: name for role, name in names.items() if name in terms.cards}
 
 
-def other_names(owner: Transcript, curator: Transcript, signer: str = THE_CURATOR) -> list[str]:
-    """Where the two copies are not of the same run, terms, owner or cards; then their lines cannot be compared."""
-    pairs = ((name, getattr(owner, name), getattr(curator, name)) for name in _NAMES)
-    return [
-        f"{name}: the owner's copy says {mine}, {signer}'s {theirs}" for name, mine, theirs in pairs if mine != theirs
-    ]
+def acknowledging_party(terms: Terms) -> str:
+    """The party that signs receipts: the reader of the offers, which is the curator or in a split run the consumer."""
+    return CURATOR if terms.split is None else terms.consumer
 
 
-def differences(owner: Transcript, curator: Transcript, signer: str = THE_CURATOR) -> Iterator[Difference]:
-    """The letters that are not the same in both copies.
+# Sizes. A letter is padded so that its length does not tell how many rows were sold.
 
-    A letter that was lost on its way is in its writer's copy alone: that is worth knowing, and no contradiction. One
-    that was received and never written is.
-    """
-    mine, theirs = ({line.slot: line for line in copy.lines} for copy in (owner, curator))
-    lines = (mine.get(slot) or theirs[slot] for slot in mine.keys() | theirs.keys())
-    for line in sorted(lines):
-        own, other = mine.get(line.slot), theirs.get(line.slot)
-        if other is None:
-            yield Difference(line, "not acknowledged" if line.way == FROM_OWNER else "never said", signer)
-        elif own is None:
-            yield Difference(line, "never sent" if line.way == FROM_OWNER else "not received", signer)
-        elif own != other:
-            yield Difference(line, "another letter", signer)
+_SHORT = 1 << 10
+_HEAD = 1 << 14
+_PER_COLUMN = 1 << 9
+_PER_LABEL = 1 << 8
+_PER_NUMBER = 8
+_PER_OWNER = 1 << 10
+_PER_ACCEPTANCE = 1 << 12
+_RELEASE_HEAD = 1 << 21
+_PER_COORDINATE = 64
+_RECEIPT_HEAD, _RECEIPT_PER_ROUND, _LARGEST_RECEIPT = 1 << 14, 1 << 8, 1 << 24
+_AROUND = 1 << 14  # bytes of a letter beyond its message: header, signature, seal, padding, an acceptance
+LARGEST_LETTER = 1 << 28
 
 
-def compare(owner: Transcript, curator: Transcript, signer: str = THE_CURATOR) -> tuple[list[str], list[str]]:
-    """Where two copies contradict each other, and what only one of them knows, in words.
-
-    Args:
-        owner: the owner's copy.
-        curator: that of who acknowledges.
-        signer: what that one is called.
-    """
-    if problems := other_names(owner, curator, signer):
-        return problems, []
-    notes: list[str] = []
-    for difference in differences(owner, curator, signer):
-        (problems if difference.contradicts else notes).append(str(difference))
-    return problems, notes
-
-
-# In receipts.
-
-
-def transcript_in(name: str, document: Any) -> Transcript:
-    """The transcript in a document; ``name`` stands for it in errors.
-
-    Raises:
-        BadDocument: there is none.
-    """
-    if not isinstance(document, dict) or not all(isinstance(document.get(key), str) for key in _NAMES):
-        raise BadDocument(name, f"is no transcript: it must name {', '.join(_NAMES[:-1])} and {_NAMES[-1]}")
-    lines = _lines(name, document.get("lines"))
-    return Transcript(**{key: document[key] for key in _NAMES}, lines=lines)
+def padded_size(terms: Terms, kind: type[object]) -> int:
+    """The multiple to which the body of a letter with a message of this kind is padded, in bytes."""
+    width = terms.kernel.columns
+    row = 4 * width + terms.record_bytes + _PER_LABEL + 6 * _PER_NUMBER + len(terms.columns)
+    table = _HEAD + _PER_COLUMN * len(terms.columns)
+    # A declared size is near the true one, which may be the larger of the two.
+    target_rows = terms.target_size * (2 if terms.relation is Relation.ADD_OR_REMOVE else 1)
+    sizes: dict[type[object], int] = {
+        Offer: table + row * terms.rows_per_owner,
+        Delivery: table + row + 4 * terms.kernel.dimension,
+        Summary: table + row * terms.size + _PER_OWNER * len(terms.owners),
+        Target: _HEAD
+        + 4 * width * target_rows
+        + _PER_NUMBER * terms.kernel.dimension
+        + _PER_ACCEPTANCE * len(terms.owners),
+        # Parts, votes and envelopes have lengths that the terms fix.
+        TargetShare: _HEAD + _PER_NUMBER * width * target_rows + _PER_ACCEPTANCE * (len(terms.owners) + 1),
+    }
+    return sizes.get(kind, _SHORT)
 
 
-def _lines(name: str, entries: Any) -> tuple[Line, ...]:
-    if not isinstance(entries, list):
-        raise BadDocument(name, "must be a list", field="lines")
-    lines = []
-    for position, entry in enumerate(entries):
-        if not isinstance(entry, dict) or {key: type(value) for key, value in entry.items()} != _FIELDS:
-            raise BadDocument(name, f"entry {position} is no line of a transcript", field="lines")
-        if entry["way"] not in (FROM_OWNER, TO_OWNER):
-            raise BadDocument(name, f"entry {position} goes neither to the owner nor from it", field="lines")
-        numbers = [entry[key] for key in ("number", "round", "bytes", "rows")]
-        if min(numbers) < 0 or max(numbers) > _LARGEST or (entry["way"] == TO_OWNER and entry["rows"]):
-            raise BadDocument(name, f"entry {position} has numbers that no letter has", field="lines")
-        if _KIND.fullmatch(entry["kind"]) is None or _DIGEST.fullmatch(entry["digest"]) is None:
-            raise BadDocument(name, f"entry {position} names no kind of message, or no digest", field="lines")
-        lines.append(Line(**entry))
-    if len({line.slot for line in lines}) < len(lines):
-        raise BadDocument(name, "two letters have one number", field="lines")
-    if lines != sorted(lines):
-        raise BadDocument(name, "are not in their order", field="lines")
-    return tuple(lines)
+def most_bytes_to_owner(terms: Terms) -> int:
+    """The size of the largest letter that an owner needs to hear: a release, a yes or no, or a receipt."""
+    rounds = terms.size if terms.protocol == "interactive" else 2
+    receipt = min(_RECEIPT_HEAD + _RECEIPT_PER_ROUND * rounds, _LARGEST_RECEIPT)
+    return max(_RELEASE_HEAD + _PER_COORDINATE * terms.kernel.dimension, receipt) + _AROUND
 
 
-MOST_RECEIPT_BYTES = 1 << 24
-"""No receipt is longer: an interactive run of ten thousand rounds has forty thousand letters with an owner."""
+def most_bytes_from(terms: Terms, party: str) -> int:
+    """The size of the largest letter of this party to a party that is no owner."""
+    sizes = [most_bytes_to_owner(terms)]
+    if party in terms.owners:
+        sizes += [padded_size(terms, Offer), padded_size(terms, Delivery)] if terms.split is None else []
+        sizes += most_part_bytes(terms) if terms.split is not None else ()
+    else:
+        sizes += [padded_size(terms, kind) for kind in (Target, TargetShare, Summary)]
+        sizes += [sum(most_part_bytes(terms)) * len(terms.owners)] if terms.split is not None else []
+    return min(2 * max(sizes), LARGEST_LETTER)  # twice, since padding may take two steps
 
-_RECEIPT_KIND, _VERSION = "receipt", 2  # version 1 was signed with a key of the curator's that was no card
-_LONGEST_NAME = 150
+
+# Rows of the database.
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
-    """What a curator acknowledges.
+class Run:
+    """A run at this home: one row of ``runs``.
 
     Attributes:
-        transcript: the letters that it received and wrote.
-        at: when it signed (UTC).
-        card: its card.
-        signature: over the others, by the card.
+        digest: of the terms.
+        party: this home's name in them.
+        name: of the run.
+        role: of this party.
+        mailbox: by which its letters travel; empty for a run that was not started.
+        signed: the terms as the consumer signed them.
+        acceptance: what this home signed to take part.
+        ends: when the terms end.
+        at: when the terms came.
+        state: a key of ``MOVES``.
+        detail: why, in words.
+        due: when something must be done although nothing comes.
+        by_steward: whether a person here added the terms.
+        reviewed: whether a person here looked at them.
+        decided: ``approved`` or ``denied`` by a person or by owner.yaml; empty before.
+        decided_by: who.
+        decided_at: when.
+        reason: of a denial.
+        data: the data set of an approval.
+        smallest_group: of the policy under which the run began.
     """
 
-    transcript: Transcript
-    at: str
-    card: Card
-    signature: bytes = field(repr=False)
-
-    def document(self) -> dict[str, Any]:
-        card = base64.b64encode(self.card.to_bytes()).decode("ascii")
-        return {**_content(self.transcript, self.at), "card": card, "signature": self.signature.hex()}
-
-    def to_bytes(self) -> bytes:
-        return (json.dumps(self.document(), indent=1, sort_keys=True) + "\n").encode("ascii")
-
-    @property
-    def digest(self) -> str:
-        return hashlib.sha256(self.to_bytes()).hexdigest()
-
-    def fault(self, card: Card | None = None) -> str | None:
-        """What is wrong with the signature; None if nothing is.
-
-        Args:
-            card: that the curator is known to have; the one in the receipt if not given, and then anybody could have
-                signed.
-        """
-        signer = self.card.fingerprint
-        if card is not None and card.fingerprint != signer:
-            return f"it is signed by the card {signer}, and the curator's is {card.fingerprint}"
-        if self.transcript.curator_card != signer:
-            return f"it is signed by the card {signer}, and names {self.transcript.curator_card} as the curator's"
-        if not self.card.verify(RECEIPT_CONTEXT, (_signed(self.transcript, self.at),), self.signature):
-            return "its signature does not hold: it was changed after it was signed"
-        return None
-
-
-def sign(transcript: Transcript, secret: CardSecret, *, now: datetime | None = None) -> Receipt:
-    """The receipt for an owner.
-
-    Args:
-        transcript: the curator's copy.
-        secret: the curator's card.
-        now: when; now if not given.
-
-    Raises:
-        InvalidArgument: the terms name another card as the curator's.
-    """
-    if transcript.curator_card != secret.card.fingerprint:
-        raise InvalidArgument(
-            "card", secret.card.fingerprint, "is not the card that signs receipts in this run; it signs nothing"
-        )
-    at = (now or datetime.now(UTC)).isoformat(timespec="seconds")
-    return Receipt(transcript, at, secret.card, secret.sign(RECEIPT_CONTEXT, _signed(transcript, at)))
-
-
-def signed_once(path: Path, transcript: Transcript, secret: CardSecret) -> Receipt:
-    """The receipt in a file, if it says the same; else it is signed and written there.
-
-    So that what is sent again is what was sent, and the first time stands in it.
-
-    Raises:
-        InvalidArgument: the terms name another card as the curator's.
-        BadDocument: it cannot be written.
-    """
-    try:
-        kept = read_receipt(path)
-    except BadDocument:
-        kept = None
-    if kept is not None and kept.transcript == transcript and kept.fault(secret.card) is None:
-        return kept
-    receipt = sign(transcript, secret)
-    write_receipt(path, receipt)
-    return receipt
-
-
-def write_receipt(path: Path, receipt: Receipt) -> None:
-    """Into a file, whole or not at all, for nobody else to read."""
-    documents.write_text(path, receipt.to_bytes().decode("ascii"))
-
-
-def file_name(name: str) -> str:
-    """A run's or an owner's name as it may stand in the name of a file: those may have slashes in them."""
-    plain = quote(name, safe="@")
-    return plain if len(plain) <= _LONGEST_NAME else hashlib.sha256(name.encode()).hexdigest()
-
-
-def read_receipt(path: Path) -> Receipt:
-    """The receipt in a file; whether its signature holds is asked of it.
-
-    Raises:
-        BadDocument: it is none.
-    """
-    return receipt_in(str(path), documents.bytes_in(path, most=MOST_RECEIPT_BYTES))
-
-
-def receipt_in(name: str, data: bytes) -> Receipt:
-    """The receipt in some bytes; ``name`` stands for them in errors.
-
-    Raises:
-        BadDocument: it is none.
-    """
-    if len(data) > MOST_RECEIPT_BYTES:
-        raise BadDocument(name, "is larger than a receipt can be")
-    try:
-        document = json.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise BadDocument(name, "cannot be read as a receipt") from error
-    if not isinstance(document, dict) or (document.get("likeset"), document.get("version")) != (
-        _RECEIPT_KIND,
-        _VERSION,
-    ):
-        raise BadDocument(name, "is no receipt of this version")
-    transcript = transcript_in(name, document)
-    if not _is_time(document.get("at")):
-        raise BadDocument(name, "must be a time with its zone", field="at")
-    receipt = Receipt(transcript, document["at"], _card_in(name, document.get("card")), _signature_in(name, document))
-    if document != receipt.document():
-        raise BadDocument(name, "its parts do not fit together")
-    return receipt
-
-
-def _content(transcript: Transcript, at: str) -> dict[str, Any]:
-    return {"likeset": _RECEIPT_KIND, "version": _VERSION, **transcript.document(), "rows": transcript.rows, "at": at}
-
-
-def _signed(transcript: Transcript, at: str) -> bytes:
-    return json.dumps(_content(transcript, at), sort_keys=True, separators=(",", ":")).encode("ascii")
-
-
-def _card_in(name: str, value: object) -> Card:
-    try:
-        return Card.from_bytes(base64.b64decode(value, validate=True) if isinstance(value, str) else b"")
-    except (BadDocument, binascii.Error, ValueError):
-        raise BadDocument(name, "must be the curator's card", field="card") from None
-
-
-def _signature_in(name: str, document: dict[str, Any]) -> bytes:
-    value = document.get("signature")
-    digits = 2 * SIGNATURE_BYTES
-    if not isinstance(value, str) or len(value) != digits or not set(value) <= set("0123456789abcdef"):
-        raise BadDocument(name, f"must be {digits} hexadecimal digits", field="signature")
-    return bytes.fromhex(value)
-
-
-def _is_time(value: object) -> bool:
-    try:
-        return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
-    except ValueError:
-        return False
-
-
-@dataclass(frozen=True, eq=False)
-class HeardLetter:
-    """A letter that was opened.
-
-    Attributes:
-        arrival: what is written down of it.
-        message: what it says; None where it only has enclosures.
-        enclosures: documents in it.
-    """
-
-    arrival: Arrival
-    message: Message | None
-    enclosures: tuple[bytes, ...] = field(repr=False)
-
-
-@dataclass(eq=False)
-class Correspondence:
-    """The letters of one run at one home.
-
-    Args:
-        identity: the home's.
-        invitation: the signed terms.
-        party: the home's name in them.
-    """
-
-    identity: Identity
-    invitation: Invitation
+    digest: bytes
     party: str
-    _newcomers: dict[str, Peer] = field(default_factory=dict, init=False)  # written down with the next letter
+    name: str
+    role: Role
+    mailbox: str
+    signed: bytes = field(repr=False)
+    acceptance: bytes = field(repr=False)
+    ends: float
+    at: str
+    state: State
+    detail: str = ""
+    due: float | None = None
+    by_steward: bool = False
+    reviewed: bool = False
+    decided: Literal["approved", "denied", ""] = ""
+    decided_by: str = ""
+    decided_at: str = ""
+    reason: str = ""
+    data: str = ""
+    smallest_group: int | None = None
 
-    def __post_init__(self) -> None:
-        if self.party not in self.terms.cards:
-            raise IllegalMessage(f"{self.party} is no party of run {self.terms.run}")
-        if self.terms.cards[self.party] != self.identity.fingerprint:
-            raise IllegalMessage(f"run {self.terms.run}: the terms name another card than this home's")
+    @property
+    def invitation(self) -> Invitation:
+        return Invitation.read(self.signed)
 
     @property
     def terms(self) -> Terms:
         return self.invitation.terms
 
-    @cached_property
-    def run_id(self) -> bytes:
-        return bytes.fromhex(self.terms.run_id)
-
-    @cached_property
-    def _digest(self) -> bytes:
-        return bytes.fromhex(self.terms.digest)
-
-    @cached_property
-    def own(self) -> OwnPapers:
-        return OwnPapers(self.identity, self.terms)
+    @property
+    def readable(self) -> Terms | None:
+        """The terms; None if this version of likeset refuses them: one run must not block the others."""
+        try:
+            return self.terms
+        except LikesetError:
+            return None
 
     @property
-    def _book(self) -> LetterBook:
-        return self.identity.book
+    def end(self) -> datetime:
+        return datetime.fromtimestamp(self.ends, UTC)
 
-    # Who takes part.
+    @property
+    def deadline(self) -> datetime:
+        """When owners must have answered."""
+        terms = self.readable
+        return self.end if terms is None or terms.deadline is None else terms.deadline
 
-    def acceptance(self) -> bytes:
-        """What this home signs to take part: made once, with a key for the run.
+    @property
+    def is_over(self) -> bool:
+        return self.state in OVER
 
-        Also when the run is settled: others may have lost something and hold it again, with what was answered before.
+    @property
+    def ending(self) -> tuple[Ending, str] | None:
+        """How the run ended, and more about it; None if it has not."""
+        if not self.is_over:
+            return None
+        word, _, detail = self.detail.partition(": ")
+        return (Ending(word), detail) if word in set(Ending) else (Ending.FAILED, self.detail)
+
+    @property
+    def is_withdrawn(self) -> bool:
+        return self.ending is not None and self.ending[0] is Ending.WITHDRAWN
+
+    @property
+    def is_split(self) -> bool:
+        return self.terms.split is not None
+
+
+_RUN_COLUMNS = (
+    "digest, party, name, role, mailbox, signed, acceptance, ends, at, state, detail, due, by_steward, reviewed, "
+    "decided, decided_by, decided_at, reason, data, smallest_group"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLetter:
+    """A row of ``letters`` without its bytes."""
+
+    id: int
+    digest: bytes = field(repr=False)
+    party: str
+    peer: str
+    way: Literal["in", "out", "own"]
+    post: PostKind
+    kind: str
+    round: int
+    number: int | None
+    letter: bytes = field(repr=False)
+    content: bytes = field(repr=False)
+    rows: int
+    bytes: int
+    at: str
+    input: int | None
+    answers: int | None
+    state: str
+    folder: str
+    name: str
+    put_back: int = 0
+
+    @property
+    def time(self) -> datetime:
+        return datetime.fromisoformat(self.at)
+
+
+_LETTER_COLUMNS = (
+    "id, digest, party, peer, way, post, kind, round, number, letter, content, rows, bytes, at, input, answers, state, "
+    "folder, name, put_back"
+)
+
+
+_LEAVING = "AND way = 'out' AND state IN ('ready', 'claimed', 'posted')"
+_INTRODUCED = "AND way = 'in' AND post = 'acceptance' AND state = 'heard'"
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A party that takes part in a run, with its sealing key for the run."""
+
+    name: str
+    card: Card
+    run_key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Heard:
+    """A letter that was opened."""
+
+    peer: Peer
+    letter: Letter
+    message: Message | None
+    enclosures: tuple[bytes, ...] = field(repr=False)
+    newcomers: Mapping[str, Acceptance] = field(default_factory=dict)
+    place: tuple[str, str] = ("", "")
+
+    @cached_property
+    def content(self) -> bytes:
+        data = b"" if self.message is None else self.message.data
+        return hashlib.sha256(fields(data, *self.enclosures)).digest()
+
+    @property
+    def kind(self) -> str:
+        return RECEIPT if self.message is None else self.message.body.kind
+
+    @property
+    def rows(self) -> int:
+        return 0 if self.message is None else rows_in([self.message])
+
+
+def rows_in(messages: Iterable[Message]) -> int:
+    """How many rows these messages disclose or offer; the parts of one offer are the same rows."""
+    bodies = [message.body for message in messages]
+    shared = max((slots_in(body) for body in bodies if isinstance(body, OfferShare)), default=0)
+    # Rows without width take no space: a stranger could claim any number of them.
+    return shared + sum(len(body.rows) for body in bodies if isinstance(body, Offer | Delivery) and body.rows.size)
+
+
+@dataclass(eq=False)
+class Part(ABC):
+    """What one role does in runs: when it takes part, which party answers, what follows, what it waits for."""
+
+    mail: "Mail"
+    role: ClassVar[Role]
+
+    def __post_init__(self) -> None:
+        self.mail.parts[self.role] = self
+
+    @property
+    def home(self) -> Home:
+        return self.mail.home
+
+    @abstractmethod
+    def consider(self, run: Run) -> tuple[State, str]:
+        """Whether this home takes part: ``accepted``, ``waiting``, ``refused`` or ``invited`` (not now), and why."""
+
+    @abstractmethod
+    def make(self, run: Run, cards: Mapping[str, Card]) -> tuple[Party, ExitStack]:
+        """The party at its start, and what must be closed with it. ``cards`` are those of all who take part."""
+
+    def check(self, run: Run) -> None:  # noqa: B027 - optional
+        """Raise if no reply may be made now; called before rows are read and again in the transaction."""
+
+    def start(self, t: Transaction, run: Run) -> None:  # noqa: B027 - optional
+        """Called in the transaction that records the first input of a run; charges what the run costs as a whole."""
+
+    def charge(self, run: Run, wanted: ChargeWanted) -> Charge:  # noqa: ARG002 - the curator charges accounts of the run
+        return charge_of(wanted)
+
+    def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: B027 - optional
+        """Called in the transaction that records an input, after its replies were charged and sealed."""
+
+    def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:  # noqa: B027 - optional
+        """Called in the transaction that records a refused letter."""
+
+    def told(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:  # noqa: ARG002
+        """Take a document that is no letter; returns whether it is one that may come."""
+        return False
+
+    def due(self, run: Run) -> None:  # noqa: B027 - optional
+        """Do what is due although nothing came; called in each sync for every run that is not over."""
+
+
+Fetch = Callable[[Run, str, str, str], bytes | None]
+"""Reads a letter again: run, peer, folder, file name; None if it is gone."""
+
+
+class Mail:
+    """The letters of one home.
+
+    Args:
+        home: the home.
+        fetch: reads letters from the mailbox whose bytes are not stored here, which are offers to a trusted curator.
+        mailbox_time: what the clock of the mailbox says.
+    """
+
+    def __init__(
+        self, home: Home, *, fetch: Fetch | None = None, mailbox_time: Callable[[], datetime] | None = None
+    ) -> None:
+        self.home, self.fetch, self.mailbox_time = home, fetch, mailbox_time
+        self.parts: dict[Role, Part] = {}
+        self._parties: dict[tuple[bytes, str], tuple[int, Party, ExitStack]] = {}
+        self._peers: dict[tuple[bytes, str, str], Peer] = {}
+
+    def close(self) -> None:
+        for key in list(self._parties):
+            self._drop(key)
+
+    # Time.
+
+    def passed(self, moment: datetime) -> bool:
+        """Whether a moment is over. Nothing final follows from this machine's clock alone.
 
         Raises:
-            LikesetError: a card is not pinned, or this home is an old copy.
+            NotReady: it is over by this clock, and far from over by the clock of the mailbox.
         """
-        self._check_pins()
-        role = role_in(self.terms, self.party)
-        if role == "consumer":
-            raise IllegalMessage(f"run {self.terms.run}: who signed the terms accepts nothing")
-        kept = self._book.run_keys(self._digest)
-        if kept is None:
-            secret = SealingSecret.generate()
-            accepted = accept(
-                self.identity.secret,
-                run_id=self.run_id,
-                terms=self._digest,
-                role=role,
-                party=self.party,
-                run_key=secret.public,
+        now = self.home.clock()
+        if now < moment or self.mailbox_time is None:
+            return now >= moment
+        there = self.mailbox_time()
+        if there < moment and now - there > CLOCKS_APART:
+            raise NotReady(
+                f"the clock is {duration(now - there)} ahead of all letters: this machine says {now:%Y-%m-%d %H:%M} "
+                f"UTC, the mailbox {there:%Y-%m-%d %H:%M}; nothing is ended until they agree: set the wrong one"
             )
-            kept = self._book.open_run(
-                self._digest,
-                secret,
-                invitation=self.invitation.to_bytes(),
-                ends=end_of(self.terms),
-                acceptance=accepted.to_bytes(),
-            )
-        return kept.acceptance
+        return True
 
-    def begin(self, acceptances: Iterable[bytes], start: Callable[[], tuple[Message, ...]]) -> tuple[bytes, ...]:
-        """The consumer's first letters, once who computes and enough owners take part; asked again, the same ones.
+    def check_not_expired(self, terms: Terms) -> None:
+        if self.passed(end_of(terms)):
+            check_not_expired(terms, self.home.clock())
 
-        Owners hear who computes; those who compute hear of each other and of all owners.
+    # Terms: the second entry point.
+
+    def invited(self, data: bytes, *, mailbox: str = "", card: Card | None = None, by_steward: bool = False) -> Run:
+        """Take signed terms; they are stored once.
 
         Args:
-            acceptances: what others signed, as it came; what does not hold is as if it had not come.
-            start: draws and charges what the consumer says first.
+            data: the terms.
+            mailbox: where they came.
+            card: of the sender, which must have signed them; None for a file that a person adds.
+            by_steward: whether a person here adds them; then they are stored even if owner.yaml forbids them.
 
         Raises:
-            QuorumMissed: too few take part; nothing was drawn.
+            LikesetError: they are not for this home, or may not come.
         """
-        self._open_keys()
-        admitted = [peer for data in acceptances if (peer := self._admitted(data)) is not None]
-        sent = self._book.sent(self._digest)
-        if sent:
-            # Whoever signed anew does not remember what it signed before, and is shown it.
-            known = (self._book.peer(self._digest, peer.party) for peer in admitted)
-            signed = {peer.party: peer.acceptance for peer in known if peer is not None}
-            echoes = [
-                signed[peer.party] for peer in admitted if signed.get(peer.party, peer.acceptance) != peer.acceptance
-            ]
-            return (*echoes, *sent)
-        peers = {peer.party: peer for peer in admitted}
-        owners = [name for name in self.terms.owners if name in peers]
-        computing = [name for name in (CURATOR, WITNESS) if name in self.terms.cards]
-        if not peers.keys() >= set(computing) or len(owners) < self.terms.quorum:
-            needed = " and ".join(f"the {name}" for name in computing)
-            raise QuorumMissed(f"{len(owners)} owners take part; the terms ask for {self.terms.quorum} and {needed}")
-        self._book.introduce(self._digest, peers.values())
-        # Where a crash came first, others may be in the book: of them the curator would not hear.
-        peers = {name: self._book.peer(self._digest, name) or peer for name, peer in peers.items()}
-        enclosed = {
-            name: tuple(peers[other].acceptance for other in (*computing, *owners) if other != name)
-            for name in computing
-        }
-        enclosed |= dict.fromkeys(owners, tuple(peers[name].acceptance for name in computing))
-        return self.write((message for message in start() if message.receiver in peers), enclosures=enclosed)
+        self.home.check_running()
+        fault = self.home.pins.fault("consumer", SignedTerms.from_bytes(data).card.fingerprint)
+        if fault and not by_steward:
+            raise IllegalMessage(f"an invitation: {fault}")
+        invitation = Invitation.read(data)
+        terms = invitation.terms
+        if card is not None and invitation.signed.card != card:
+            raise IllegalMessage("terms that another card signed than the sender's")
+        self.check_not_expired(terms)
+        party = self._name_in(terms)
+        role = role_in(terms, party)
+        if role == "consumer" or role not in self.parts:
+            raise IllegalMessage(f"run {terms.run}: this home has no role {role}")
+        known = self.run(invitation.digest, party)
+        if known is not None:
+            if mailbox and not known.mailbox:
+                with self.home.deciding() as t:
+                    return self.change(t, known, mailbox=mailbox)
+            return known
+        admit = getattr(self.parts[role], "admit", None)
+        with self.home.deciding() as t:
+            if not by_steward:
+                self._check_flood(terms, role)
+            if admit is not None:
+                admit(invitation, by_steward=by_steward)
+            return self.add(t, invitation, party, role, mailbox=mailbox, by_steward=by_steward)
 
-    def introduce(self, enclosures: Iterable[bytes]) -> frozenset[str]:
-        """Take in who takes part, from what the consumer encloses; returns the names of all who do.
+    def _check_flood(self, terms: Terms, role: Role) -> None:
+        today = stamp(self.home.clock())[:10]
+        came = [run for run in self.runs(role=role) if run.at.startswith(today) and not run.by_steward]
+        mine = [run for run in came if run.readable is not None and run.terms.consumer == terms.consumer]
+        if len(came) >= _MOST_A_DAY or len(mine) >= _MOST_A_DAY_OF_ONE:
+            raise IllegalMessage(f"run {terms.run}, terms {terms.digest}: too many terms came today")
 
-        They are written down with the letter that introduces them, when that is.
+    def _name_in(self, terms: Terms) -> str:
+        own = self.home.card.fingerprint
+        for name, fingerprint in terms.cards.items():
+            if fingerprint == own:
+                return name
+        raise IllegalMessage(f"run {terms.run}: the terms do not name this home's card")
+
+    def add(
+        self, t: Transaction, invitation: Invitation, party: str, role: Role, *, mailbox: str, by_steward: bool = False
+    ) -> Run:
+        terms = invitation.terms
+        known = self.run(invitation.digest, party)
+        if known is not None:
+            return known
+        run = Run(
+            digest=invitation.digest,
+            party=party,
+            name=terms.run,
+            role=role,
+            mailbox=mailbox,
+            signed=invitation.to_bytes(),
+            acceptance=b"",
+            ends=end_of(terms).timestamp(),
+            at=stamp(self.home.clock()),
+            state="invited",
+            by_steward=by_steward,
+        )
+        columns = _RUN_COLUMNS.split(", ")
+        values = [getattr(run, column) for column in columns]
+        t.connection.execute(
+            f"INSERT INTO runs ({_RUN_COLUMNS}) VALUES ({', '.join('?' * len(columns))})",  # noqa: S608
+            values,
+        )
+        words = {"digest": terms.digest, "consumer": terms.consumer, "card": terms.cards[terms.consumer]}
+        t.append("invited", terms.run, {**words, **({"by_steward": True} if by_steward else {})})
+        return run
+
+    # Runs.
+
+    def run(self, digest: bytes, party: str) -> Run | None:
+        return next(iter(self._runs("WHERE digest = ? AND party = ?", digest, party)), None)
+
+    def runs(self, *, name: str | None = None, role: Role | None = None, mailbox: str | None = None) -> list[Run]:
+        """The runs of this home, in the order in which their terms came."""
+        chosen = {"name": name, "role": role, "mailbox": mailbox}
+        given = {column: value for column, value in chosen.items() if value is not None}
+        which = " AND ".join(f"{column} = ?" for column in given) or "1"
+        return self._runs(f"WHERE {which} ORDER BY rowid", *given.values())
+
+    def _runs(self, which: str, *values: object) -> list[Run]:
+        with self.home.database.snapshot() as connection:
+            rows = connection.execute(f"SELECT {_RUN_COLUMNS} FROM runs {which}", values).fetchall()  # noqa: S608
+        columns = _RUN_COLUMNS.split(", ")
+        return [Run(**dict(zip(columns, row, strict=True))) for row in rows]
+
+    def again(self, run: Run) -> Run:
+        """The run as it is now."""
+        now = self.run(run.digest, run.party)
+        if now is None:
+            raise IllegalMessage(f"run {run.name} is not known here")
+        return now
+
+    def change(self, t: Transaction, run: Run, **changes: Any) -> Run:
+        """Change columns of a run's row; a change of ``state`` must be one of ``MOVES``."""
+        state = changes.get("state", run.state)
+        if state != run.state and state not in MOVES[run.state]:
+            raise IllegalMessage(f"run {run.name} is {run.state} here, and cannot become {state}")
+        columns = ", ".join(f"{column} = ?" for column in changes)
+        t.connection.execute(
+            f"UPDATE runs SET {columns} WHERE digest = ? AND party = ?",  # noqa: S608
+            (*changes.values(), run.digest, run.party),
+        )
+        changed = replace(run, **changes)
+        if changed.is_over and not run.is_over:
+            self._drop((run.digest, run.party))
+        return changed
+
+    def end(self, run: Run, state: State, ending: Ending, detail: str = "") -> Run:
+        """End a run; the first ending counts."""
+        with self.home.deciding() as t:
+            return self.end_in(t, self.again(run), state, ending, detail)
+
+    def end_in(self, t: Transaction, run: Run, state: State, ending: Ending, detail: str = "") -> Run:
+        if run.is_over:
+            return run
+        words = f"{ending}: {detail}" if detail and detail != ending else str(ending)
+        kind = {"closed": "closed", "cancelled": "cancelled", "expired": "expired"}.get(state, "failed")
+        t.append(kind, run.name, {"digest": run.digest.hex(), "detail": words})
+        return self.change(t, run, state=state, detail=words, due=None)
+
+    def check_open(self, run: Run) -> None:
+        """Raise unless letters of a run may be answered and posted now: the one place that decides this."""
+        self.home.check_running()
+        if run.state not in OPEN and not (run.role == "consumer" and run.state == "invited"):
+            raise IllegalMessage(f"run {run.name} is {run.state} here")
+        self.check_not_expired(run.terms)
+        self._check_cards(run.terms, run.party)
+
+    def _check_cards(self, terms: Terms, party: str) -> None:
+        if terms.cards.get(party) != self.home.card.fingerprint:
+            raise IllegalMessage(f"run {terms.run}: the terms name another card than this home's")
+        faults = self.unpinned(terms, party)
+        if faults:
+            raise IllegalMessage(f"run {terms.run}: {'; '.join(faults)}")
+
+    def unpinned(self, terms: Terms, party: str) -> list[str]:
+        """Why cards that this party must know do not count here, each with the remedy."""
+        faults = (self.home.pins.fault(role, terms.cards[name]) for role, name in must_know(terms, party).items())
+        return [fault for fault in faults if fault]
+
+    # Whether this home takes part.
+
+    def consider(self, run: Run) -> Run:
+        """Accept a run, or tell the consumer that this home waits or abstains; the next sync posts the answer."""
+        if run.state not in DECIDABLE or run.role == "consumer":
+            return run
+        if run.role == "owner" and run.state != "accepted" and self.passed(run.deadline):
+            return run  # too late: nothing is signed, and the next sync closes it
+        part = self.parts[run.role]
+        try:
+            self.check_not_expired(run.terms)
+            self._check_cards(run.terms, run.party)
+            state, detail = part.consider(run)
+        except TRANSIENT:
+            raise
+        except Exception as error:
+            if run.state != "refused" or run.detail != type(error).__name__:
+                self.home.refused(run.name, error)
+            state, detail = "refused" if run.decided == "denied" else "invited", type(error).__name__
+        if state == "accepted" and run.state == "accepted":
+            return run
+        with self.home.deciding() as t:
+            run = self.again(run)
+            if run.state not in DECIDABLE:
+                return run
+            if state != run.state or detail != run.detail:
+                run = self.change(t, run, state=state, detail=detail)
+            if state == "accepted":
+                if not run.acceptance:  # the key is made in the transaction, so two processes never make two
+                    key = self.home.make_run_key(run.digest, run.party).public
+                    run = self.change(t, run, acceptance=self._acceptance(run, key))
+                self.say(t, run, run.terms.consumer, "acceptance", run.acceptance)
+                self.unsay(t, run, "standing", "ending")
+            elif state == "waiting":
+                self.say(t, run, run.terms.consumer, "standing", b"waiting")
+            elif run.role == "owner":
+                self.say(t, run, run.terms.consumer, "standing", b"abstains")
+            else:
+                words = ending_document(Ending.NOT_CURATED, detail)
+                self.say(t, run, run.terms.consumer, "ending", words)
+        return run
+
+    def _acceptance(self, run: Run, key: bytes) -> bytes:
+        role = role_in(run.terms, run.party)
+        if role == "consumer":
+            raise IllegalMessage(f"run {run.name}: the consumer signed the terms and accepts nothing")
+        names = {"role": role, "party": run.party, "run_key": key}
+        return accept(self.home.secret, run_id=bytes.fromhex(run.terms.run_id), terms=run.digest, **names).to_bytes()  # type: ignore[arg-type]
+
+    # Letters: the first entry point.
+
+    def hear(self, data: bytes, *, place: tuple[str, str] = ("", "")) -> tuple[bytes, ...]:
+        """Take a letter; returns the letters that answer it, which the next sync posts.
+
+        A letter that was answered before gets the same bytes; a refused one is refused again, whatever changed since.
+
+        Args:
+            data: the letter.
+            place: folder and name of its file in the mailbox.
 
         Raises:
-            IllegalMessage: something enclosed does not hold.
-        """
-        peers = []
-        for data in enclosures:
-            peer = self._admitted(data)
-            if peer is None:
-                raise IllegalMessage(f"run {self.terms.run}: an acceptance that is enclosed does not hold")
-            peers.append(peer)
-        known = self._book.introduced(self._digest)
-        self._newcomers = {peer.party: peer for peer in peers if peer.party not in known}
-        return known | self._newcomers.keys()
-
-    @property
-    def is_begun(self) -> bool:
-        """Whether it is written down who takes part, and the key that opens their letters is there."""
-        keys = self._book.run_keys(self._digest)
-        return keys is not None and keys.secret is not None and bool(self._book.introduced(self._digest))
-
-    @property
-    def cards(self) -> dict[str, Card]:
-        """Of all who take part besides this home, by their names in the terms."""
-        names = {self.terms.consumer, *self._book.introduced(self._digest), *self._newcomers} - {self.party}
-        peers = (self._peer(name) for name in sorted(names))
-        return {peer.party: _card(peer.card) for peer in peers if peer is not None}
-
-    @property
-    def kept(self) -> list[KeptLetter]:
-        return self._book.letters(self._digest)
-
-    def data_of(self, letter: KeptLetter) -> bytes | None:
-        return self._book.letter_data(self._digest, letter.peer, letter.way, letter.number)
-
-    def _admitted(self, data: bytes) -> Peer | None:
-        """Somebody who accepted these terms; None if the acceptance does not hold."""
-        return peer_in(data, self.terms, self.identity.pins)
-
-    # Letters.
-
-    def read(self, data: bytes, *, most_bytes: int) -> HeardLetter:
-        """Open a letter; nothing is written down but what contradicts.
-
-        Raises:
-            LetterContradicts: another one came under its number; that one is in the error.
-            HomeRestored: it is this home's own, and not remembered.
+            Later: it cannot be heard yet.
             LikesetError: it is refused.
         """
-        letter = letter_in(data, most_bytes=most_bytes)
-        header = letter.header
-        if (header.run_id, header.terms) != (self.run_id, self._digest):
-            raise IllegalMessage(f"run {self.terms.run}: a letter of another run, or under other terms")
-        if header.sender == self.identity.fingerprint:
-            self.own.meet(letter.stub)
-        secret = self._open_keys()
-        peer = self._writer(header.sender)
-        card = _card(peer.card)
-        check_signature(letter.stub, card)
-        self._check_number(peer, letter)
-        opened = open_letter(letter, writer=card, reader=self.identity.secret.card, key=secret)
-        message = self._message_in(opened.message, peer, letter, most_bytes)
-        contents = contents_of(message, opened.message, opened.enclosures)
-        if self._book.is_said_again(self._digest, peer.party, contents, number=header.number):
-            raise IllegalMessage(f"run {self.terms.run}: {peer.party} says again, in a new letter, what it said before")
-        # A trusted curator would have all offered rows beside the key that opens them, until the terms end.
-        kept_whole = self.party != CURATOR or self.terms.split is not None
-        arrival = Arrival(peer.party, letter, contents, kept_whole=kept_whole)
-        return HeardLetter(arrival, message, opened.enclosures)
+        letter = letter_in(data, most_bytes=LARGEST_LETTER)
+        run = self._run_of(letter)
+        peer = self._peer_of(run, letter)
+        if (before := self._answers_to(run, peer, letter)) is not None:
+            return before
+        if letter.header.number > self._next_number(run, peer):
+            raise Later(f"run {run.name}: an earlier letter of {peer.name} has not come yet")
+        if self._count(run, peer.name, "post = 'letter' AND state = 'refused'") >= _MOST_REFUSED_LETTERS:
+            raise IllegalMessage(f"run {run.name}: too many letters of {peer.name} were refused")
+        heard = self._opened(run, peer, letter, place)  # verifies the signature, once
+        try:
+            if heard.message is None:
+                return self._acknowledged(run, heard)
+            self.check_open(run)
+            self.parts[run.role].check(run)
+            message = heard.message
+            return self._advance(run, lambda party: party.receive(message), heard=heard)
+        except (Later, *TRANSIENT):
+            raise
+        except Exception as error:
+            self._refuse(run, heard, error)
+            raise
 
-    def write(
+    def decide(
         self,
-        messages: Iterable[Message],
+        run: Run,
+        kind: str,
+        act: Callable[[Party], Step],
         *,
-        came: HeardLetter | None = None,
-        enclosures: dict[str, tuple[bytes, ...]] | None = None,
+        peer: str = "",
+        enclosures: Mapping[str, tuple[bytes, ...]] | None = None,
     ) -> tuple[bytes, ...]:
-        """Seal messages to those of their receivers who take part, and write down what they answer, in one write.
+        """Record a decision of this home as an input of its party, with the letters that follow from it."""
+        self.check_open(run)
+        return self._advance(run, act, kind=kind, peer=peer, enclosures=enclosures or {})
 
-        Args:
-            messages: what is said.
-            came: the letter that they answer.
-            enclosures: documents to go with them, by receiver.
+    def _advance(
+        self,
+        run: Run,
+        act: Callable[[Party], Step],
+        *,
+        heard: Heard | None = None,
+        kind: str = "",
+        peer: str = "",
+        enclosures: Mapping[str, tuple[bytes, ...]] | None = None,
+    ) -> tuple[bytes, ...]:
+        part, key = self.parts[run.role], (run.digest, run.party)
+        while True:
+            version, party, sources = self._party(run, heard)
+            try:
+                inputs = self._inputs_digest(run, heard.content if heard else f"{kind} {peer}".encode())
+                step = self._drawn(run, act(party), inputs)  # reads rows; nobody waits for a lock
+                with self.home.deciding() as t:
+                    run = self.again(run)
+                    self.check_open(run)
+                    part.check(run)
+                    if heard is not None and (before := self._answers_to(run, heard.peer, heard.letter)) is not None:
+                        self._drop(key)
+                        return before
+                    if self.version(run) != version:
+                        self._drop(key)  # another input came meanwhile: compute again from what is recorded
+                        continue
+                    if version == 0:
+                        part.start(t, run)
+                        run = self.again(run)
+                    number = self._record(t, run, heard, kind=kind, peer=peer, number=version + 1)
+                    replies = carry(step, partial(self._charged, t, run, inputs))
+                    letters = self._seal_all(t, run, replies, answers=number, enclosures=enclosures or {})
+                    part.after(t, run, party, heard, replies)
+            except BaseException:
+                self._drop(key)  # its step is not on record
+                self._peers.clear()  # introductions of this block were undone
+                raise
+            if key in self._parties:  # a run that is over has none
+                self._parties[key] = version + 1, party, sources
+            return letters
 
-        Raises:
-            HomeRestored: this home is an old copy.
-        """
-        self._book.check_running()
-        enclosed = enclosures or {}
-        replies = [
-            self._outgoing(peer, message, enclosed.get(peer.party, ()))
-            for message in messages
-            if (peer := self._peer(message.receiver)) is not None
-        ]
-        newcomers, self._newcomers = self._newcomers, {}
-        return self._book.exchange(
-            self._digest,
-            came=None if came is None else came.arrival,
-            replies=replies,
-            newcomers=newcomers.values(),
+    # Parties.
+
+    def version(self, run: Run) -> int:
+        """How many inputs the party of a run has heard."""
+        return int(self._select("coalesce(max(input), 0)", run)[0][0])
+
+    def party(self, run: Run) -> Party:
+        """The party of a run, rebuilt from its inputs if necessary."""
+        return self._party(run, None)[1]
+
+    def _party(self, run: Run, heard: Heard | None) -> tuple[int, Party, ExitStack]:
+        key, version = (run.digest, run.party), self.version(run)
+        cached = self._parties.get(key)
+        if cached is not None and (cached[0] != version or cached[1].failed):
+            self._drop(key)
+            cached = None
+        if cached is None:
+            newcomers = {} if heard is None else heard.newcomers
+            party, sources = self.parts[run.role].make(run, self.cards(run, newcomers))
+            try:
+                self._replay(run, party)
+            except BaseException:
+                sources.close()
+                raise
+            cached = self._parties[key] = version, party, sources
+        return cached
+
+    def _drop(self, key: tuple[bytes, str]) -> None:
+        """Drop a cached party; it is rebuilt from the log."""
+        dropped = self._parties.pop(key, None)
+        if dropped is not None:
+            dropped[2].close()
+
+    def _replay(self, run: Run, party: Party) -> None:
+        """Let a new party hear all inputs again; what it drew before is in the ledger."""
+        rows = self.letters(run)
+        inputs = sorted((row for row in rows if row.input is not None), key=lambda row: row.input or 0)
+        if not inputs:
+            return
+        stored = {message.key: message.message for message in self.home.database.messages(run=run.name)}
+
+        def kept(wanted: ChargeWanted) -> bytes:
+            key = request_of(wanted).key
+            if key not in stored:
+                raise IllegalMessage(f"run {run.name}: a part of its log was purged; it cannot be resumed")
+            return stored[key]
+
+        answers: dict[int | None, list[bytes]] = {}
+        for row in rows:
+            answers.setdefault(row.answers, []).append(row.content)
+        for row in inputs:
+            replies = carry(self._repeated(run, party, row), kept)
+            said = [hashlib.sha256(reply.data).digest() for reply in replies if self.peer(run, reply.receiver)]
+            if said != answers.get(row.input, []):
+                words = "replaying the log produced different bytes; this run cannot be resumed"
+                raise IllegalMessage(f"run {run.name}: {words}")
+
+    def _repeated(self, run: Run, party: Party, row: StoredLetter) -> Step:
+        if row.way == "own":
+            return self.parts[run.role].repeat(party, row)  # type: ignore[attr-defined,no-any-return]
+        data = self.data_of(row)
+        if data is None and self.fetch is not None:
+            data = self.fetch(run, row.peer, row.folder, row.name)
+        if data is None:
+            raise Later(f"run {run.name}: a letter of {row.peer} was removed from the mailbox")
+        peer = self.peer(run, row.peer)
+        if peer is None:
+            raise IllegalMessage(f"run {run.name}: {row.peer} is not known")
+        letter = letter_in(data, most_bytes=LARGEST_LETTER)
+        heard = self._opened(run, peer, letter, (row.folder, row.name), again=True)
+        if heard.letter.digest != row.letter or heard.message is None:
+            raise IllegalMessage(f"run {run.name}: a letter of {row.peer} is not the one that was heard")
+        return party.receive(heard.message)
+
+    def _inputs_digest(self, run: Run, new: bytes) -> bytes:
+        """A digest of all inputs in order; a draw that was stored for other inputs is refused, not reused."""
+        digest = hashlib.sha256(b"likeset inputs 1")
+        for (content,) in self._select("content", run, "AND input IS NOT NULL ORDER BY input"):
+            digest.update(content)
+        digest.update(hashlib.sha256(new).digest() if len(new) != 32 else new)
+        return digest.digest()
+
+    # Draws and charges.
+
+    def _drawn(self, run: Run, step: Step, inputs: bytes) -> Step:
+        """Make the draws with noise, each charged before it is drawn and stored before the next."""
+        part = self.parts[run.role]
+        while step.charge is not None and not step.charge.repeatable:
+            wanted = step.charge
+            try:
+                kept = self.home.database.draw(
+                    part.charge(run, wanted),
+                    wanted.draw,
+                    request=request_of(wanted, inputs=inputs),
+                    check=lambda: self.check_open(self.again(run)),
+                )
+            except BaseException:
+                step.abandon()
+                raise
+            step = step.go_on(kept)
+        return step
+
+    def _charged(self, t: Transaction, run: Run, inputs: bytes, wanted: ChargeWanted) -> bytes:
+        """Charge for a keyed draw in the transaction that records its letter; the ledger rejects noise here."""
+        message, release = wanted.draw()
+        charge = self.parts[run.role].charge(run, wanted)
+        return t.answer(charge, message, release, request=request_of(wanted, inputs=inputs))
+
+    # Recording.
+
+    def _record(self, t: Transaction, run: Run, heard: Heard | None, *, kind: str, peer: str, number: int) -> int:
+        if heard is None:
+            content = hashlib.sha256(f"{kind} {peer}".encode()).digest()
+            self._insert(t, run, peer, "own", "letter", kind=kind, content=content, input=number, state="heard")
+            return number
+        for name, accepted in heard.newcomers.items():
+            self._insert(t, run, name, "in", "acceptance", data=accepted.to_bytes(), state="heard")
+        # A trusted curator would otherwise store rows beside the key that opens them; it reads them from the mailbox.
+        stored = None if run.role == "curator" and run.terms.split is None else heard.letter.data
+        self._insert_heard(t, run, heard, input=number, data=stored, state="heard")
+        return number
+
+    def _insert_heard(
+        self,
+        t: Transaction,
+        run: Run,
+        heard: Heard,
+        *,
+        input: int | None,  # noqa: A002
+        data: bytes | None,
+        state: str,
+    ) -> None:
+        self._insert(
+            t,
+            run,
+            heard.peer.name,
+            "in",
+            "letter",
+            kind=heard.kind,
+            round=heard.letter.header.round,
+            number=heard.letter.header.number,
+            letter=heard.letter.digest,
+            content=heard.content,
+            rows=heard.rows,
+            bytes=len(heard.letter.data),
+            input=input,
+            data=data,
+            state=state,
+            folder=heard.place[0],
+            name=heard.place[1],
         )
 
-    def write_receipts(self, receipts: dict[str, bytes]) -> tuple[bytes, ...]:
-        """Letters that hold nothing but a receipt, each for its owner.
+    def _insert(self, t: Transaction, run: Run, peer: str, way: str, post: PostKind, **values: Any) -> None:
+        row: dict[str, Any] = {"kind": post, "round": 0, "number": None, "letter": None, "content": None, "rows": 0}
+        row |= {"bytes": 0, "input": None, "answers": None, "data": None, "folder": "", "name": "", "put_back": 0}
+        row |= {"digest": run.digest, "party": run.party, "peer": peer, "way": way, "post": post}
+        row |= {"at": stamp(self.home.clock()), **values}
+        columns = ", ".join(row)
+        t.connection.execute(
+            f"INSERT INTO letters ({columns}) VALUES ({', '.join('?' * len(row))})",  # noqa: S608
+            list(row.values()),
+        )
 
-        Raises:
-            HomeRestored: this home is an old copy.
-        """
-        self._book.check_running()
-        replies = [
-            self._outgoing(peer, None, (receipt,))
-            for name, receipt in receipts.items()
-            if (peer := self._peer(name)) is not None
-        ]
-        return self._book.exchange(self._digest, replies=replies) if replies else ()
+    def _refuse(self, run: Run, heard: Heard, error: Exception) -> None:
+        """Record a refusal: it is final, even if a limit is raised later. The reason is for this home alone."""
+        self.home.refused(run.name, error)
+        with self.home.deciding() as t:
+            run = self.again(run)
+            if self._answers_to(run, heard.peer, heard.letter, final=False) is None:
+                self._insert_heard(t, run, heard, input=None, data=None, state="refused")
+                self.parts[run.role].refuse(t, run, heard, error)
 
-    def settle(self, *, resend: bool = False) -> None:
-        """Forget the key of the run: from now on nobody can open its letters here.
+    def _seal_all(
+        self,
+        t: Transaction,
+        run: Run,
+        replies: Iterable[Message],
+        *,
+        answers: int,
+        enclosures: Mapping[str, tuple[bytes, ...]],
+    ) -> tuple[bytes, ...]:
+        present = ((reply, self.peer(run, reply.receiver)) for reply in replies)
+        return tuple(
+            self._seal(t, run, peer, reply, enclosures.get(peer.name, ()), answers=answers)
+            for reply, peer in present
+            if peer is not None
+        )
 
-        Args:
-            resend: whether letters that were sealed here stay until the terms end, for readers who lost them.
-        """
-        self._book.settle(self._digest, resend=resend)
-
-    def answered_before(self, data: bytes, *, most_bytes: int) -> tuple[str, tuple[bytes, ...]] | None:
-        """In a run that is settled, what kind of message this very letter held, and the letters that answered it.
-
-        None if the run is not settled, or the letter never came.
-        """
-        if not self._book.is_settled(self._digest):
-            return None
-        letter = letter_in(data, most_bytes=most_bytes)
-        writer = self._names.get(letter.header.sender)
-        if writer is None:
-            return None
-        for kept in self._book.letters(self._digest, writer):
-            if (kept.way, kept.digest) == (IN, letter.digest):
-                return kept.kind, self._book.sent_in_answer(self._digest, letter.digest)
-        return None
-
-    def _outgoing(self, peer: Peer, message: Message | None, enclosures: tuple[bytes, ...]) -> Outgoing:
+    def _seal(
+        self,
+        t: Transaction,
+        run: Run,
+        peer: Peer,
+        message: Message | None,
+        enclosures: tuple[bytes, ...] = (),
+        *,
+        answers: int | None = None,
+        rows: int | None = None,
+    ) -> bytes:
+        number = self._next_number(run, peer, "out")
+        heard = "AND peer = ? AND way = 'in' AND number IS NOT NULL AND state = 'heard' ORDER BY number DESC LIMIT 1"
+        last = self._select("letter", run, heard, peer.name)
         data = b"" if message is None else message.data
-        size = padded_size(self.terms, message)
+        letter = write_letter(
+            self.home.secret,
+            recipient=peer.card,
+            recipient_key=peer.run_key,
+            run_id=bytes.fromhex(run.terms.run_id),
+            terms=run.digest,
+            round=0 if message is None else message.round,
+            number=number,
+            last_received=last[0][0] if last else NOTHING_RECEIVED,
+            message=data,
+            enclosures=enclosures,
+            padding_step=padded_size(run.terms, type(None) if message is None else type(message.body)),
+        )
+        self._insert(
+            t,
+            run,
+            peer.name,
+            "out",
+            "letter",
+            kind=RECEIPT if message is None else message.body.kind,
+            round=letter.header.round,
+            number=number,
+            letter=letter.digest,
+            content=hashlib.sha256(data).digest(),
+            rows=rows_in([message]) if message is not None else rows or 0,
+            bytes=len(letter.data),
+            answers=answers,
+            data=letter.data,
+            state="ready",
+        )
+        return letter.data
 
-        def seal(number: int, last_received: bytes) -> Letter:
-            return write_letter(
-                self.identity.secret,
-                recipient=_card(peer.card),
-                recipient_key=peer.run_key,
-                run_id=self.run_id,
-                terms=self._digest,
-                round=0 if message is None else message.round,
-                number=number,
-                last_received=last_received,
-                message=data,
-                enclosures=enclosures,
-                padding_step=size,
-            )
+    # Looking letters up.
 
-        return Outgoing(peer.party, contents_of(message, data, enclosures), seal)
+    def letters(self, run: Run) -> list[StoredLetter]:
+        """All rows of a run, in the order in which they were written."""
+        return self._letters("WHERE digest = ? AND party = ?", run.digest, run.party)
 
-    # What is asked of a letter.
+    def _letters(self, which: str, *values: object) -> list[StoredLetter]:
+        with self.home.database.snapshot() as connection:
+            rows = connection.execute(f"SELECT {_LETTER_COLUMNS} FROM letters {which} ORDER BY id", values)  # noqa: S608
+            return [StoredLetter(*row) for row in rows]
 
-    def _peer(self, party: str) -> Peer | None:
-        """Somebody whom this home may write to in the run; None who was not introduced."""
-        if party == self.terms.consumer:
-            signed = self.invitation.signed
-            return Peer(party, signed.card.to_bytes(), signed.run_key)
-        return self._newcomers.get(party) or self._book.peer(self._digest, party)
+    def _select(self, what: str, run: Run, which: str = "", *values: object) -> list[Any]:
+        """Columns of the rows of a run's letters."""
+        query = f"SELECT {what} FROM letters WHERE digest = ? AND party = ? {which}"  # noqa: S608
+        with self.home.database.snapshot() as connection:
+            return connection.execute(query, (run.digest, run.party, *values)).fetchall()
 
-    @cached_property
-    def _names(self) -> dict[str, str]:
-        return {fingerprint: name for name, fingerprint in self.terms.cards.items()}
+    def _update(self, t: Transaction, run: Run, change: str, which: str, *values: object) -> None:
+        query = f"UPDATE letters SET {change} WHERE digest = ? AND party = ? {which}"  # noqa: S608
+        t.connection.execute(query, (run.digest, run.party, *values))
 
-    def _writer(self, fingerprint: str) -> Peer:
-        name = self._names.get(fingerprint)
-        if name is None:
-            raise IllegalMessage(f"run {self.terms.run}: a letter of somebody whom the terms do not name")
-        if is_given_up(fingerprint, self.identity.pins):
-            raise IllegalMessage(f"run {self.terms.run}: a letter of {name}, whose card was replaced or revoked here")
-        peer = self._peer(name)
+    def data_of(self, row: StoredLetter) -> bytes | None:
+        with self.home.database.snapshot() as connection:
+            found = connection.execute("SELECT data FROM letters WHERE id = ?", (row.id,)).fetchone()
+        return None if found is None or found[0] is None else bytes(found[0])
+
+    def last_document(self, run: Run, way: str, post: PostKind, peer: str) -> bytes | None:
+        """The document of a kind that came last from a peer, or that was last said to it."""
+        which = (
+            "AND way = ? AND post = ? AND peer = ? AND state NOT IN ('refused', 'stale', 'removed') AND "
+            "data IS NOT NULL ORDER BY id DESC LIMIT 1"
+        )
+        rows = self._select("data", run, which, way, post, peer)
+        return bytes(rows[0][0]) if rows else None
+
+    def message_of(self, run: Run, row: StoredLetter) -> Message | None:
+        """The message in an inbound letter whose bytes and key are here; None if they are gone."""
+        data, peer = self.data_of(row), self.peer(run, row.peer)
+        if data is None or peer is None or self.home.run_key(run.digest, run.party) is None:
+            return None
+        letter = letter_in(data, most_bytes=LARGEST_LETTER)
+        return self._opened(run, peer, letter, (row.folder, row.name), again=True).message
+
+    def _run_of(self, letter: Letter) -> Run:
+        header = letter.header
+        runs = self._runs("WHERE digest = ?", header.terms)
+        run = next((run for run in runs if run.terms.cards.get(run.party) == header.recipient), None)
+        if run is None:
+            if runs:
+                raise LetterRefused(Refusal.RECIPIENT)
+            raise Later("a letter under terms that are not known here")
+        if bytes.fromhex(run.terms.run_id) != header.run_id:
+            raise IllegalMessage(f"run {run.name}: a letter of another run")
+        return run
+
+    def _peer_of(self, run: Run, letter: Letter) -> Peer:
+        """The writer of a letter: named by the terms, not revoked, and introduced. Only the consumer introduces."""
+        sender = letter.header.sender
+        name = next((name for name, card in run.terms.cards.items() if card == sender), None)
+        if name is None or name == run.party:
+            raise IllegalMessage(f"run {run.name}: a letter of a party that the terms do not name")
+        if self.home.pins.is_given_up(sender):
+            raise IllegalMessage(f"run {run.name}: a letter of {name}, whose card was replaced or revoked here")
+        peer = self.peer(run, name)
         if peer is None:
-            raise IllegalMessage(f"run {self.terms.run}: a letter of {name}, who was not introduced")
+            raise Later(f"run {run.name}: a letter of {name}, which was not introduced yet")
         return peer
 
-    def _check_number(self, peer: Peer, letter: Letter) -> None:
-        known = self._book.came(self._digest, peer.party, letter.header.number)
-        if known is not None and known != letter.digest:
-            earlier = self._book.stub_that_came(self._digest, peer.party, letter.header.number)
-            raise LetterContradicts(self.terms.run, peer.party, letter.header.number, earlier)
+    def peer(self, run: Run, name: str) -> Peer | None:
+        """A party that takes part in a run; None if it was not introduced."""
+        key = (run.digest, run.party, name)
+        if key not in self._peers:
+            if name == run.terms.consumer:
+                signed = run.invitation.signed
+                self._peers[key] = Peer(name, signed.card, signed.run_key)
+            else:
+                rows = self._select("data", run, f"{_INTRODUCED} AND peer = ? LIMIT 1", name)
+                if not rows:
+                    return None
+                accepted = Acceptance.from_bytes(rows[0][0])
+                self._peers[key] = Peer(name, accepted.card, accepted.run_key)
+        return self._peers[key]
 
-    def _message_in(self, data: bytes, peer: Peer, letter: Letter, most_bytes: int) -> Message | None:
-        if not data:
+    def introduced(self, run: Run) -> frozenset[str]:
+        """The names of all parties that accepted and were introduced."""
+        return frozenset(name for (name,) in self._select("peer", run, _INTRODUCED))
+
+    def cards(self, run: Run, newcomers: Mapping[str, Acceptance] | None = None) -> dict[str, Card]:
+        """The cards of all who take part besides this home."""
+        names = {run.terms.consumer, *self.introduced(run)} - {run.party}
+        known = {name: peer.card for name in sorted(names) if (peer := self.peer(run, name)) is not None}
+        return known | {name: accepted.card for name, accepted in (newcomers or {}).items()}
+
+    def accepted(self, run: Run, data: bytes) -> Acceptance | None:
+        """An acceptance of these terms by a party that they name; None if it does not hold."""
+        try:
+            found = Acceptance.from_bytes(data)
+        except BadDocument:
             return None
-        message = decode(data, most_bytes=most_bytes)
-        said = (message.run, message.terms, message.sender, message.receiver, message.round)
-        if said != (self.terms.run, self.terms.digest, peer.party, self.party, letter.header.round):
-            raise IllegalMessage(f"run {self.terms.run}: a message of {peer.party} is not what its letter says")
-        return message
+        terms = run.terms
+        holds = (
+            found.run_id == bytes.fromhex(terms.run_id)
+            and found.terms == run.digest
+            and terms.cards.get(found.party) == found.card.fingerprint
+            and found.party not in (terms.consumer, run.party)
+            and found.role == role_in(terms, found.party)
+            and not self.home.pins.is_given_up(found.card.fingerprint)
+        )
+        return found if holds else None
 
-    def _open_keys(self) -> SealingSecret:
-        self._check_pins()
-        keys = self._book.run_keys(self._digest)
-        if keys is None:
-            raise IllegalMessage(f"run {self.terms.run}: this home has not accepted these terms")
-        if keys.secret is None:
-            raise IllegalMessage(f"run {self.terms.run}: is settled, and its key is gone")
-        return keys.secret
+    def _answers_to(self, run: Run, peer: Peer, letter: Letter, *, final: bool = True) -> tuple[bytes, ...] | None:
+        """The letters that answered a letter before; None if it is new."""
+        with self.home.database.snapshot():
+            which = "AND peer = ? AND way = 'in' AND number = ?"
+            rows = self._select("letter, state, input", run, which, peer.name, letter.header.number)
+            if not rows:
+                return None
+            known, state, number = rows[0]
+            if not final:
+                return ()
+            if bytes(known) != letter.digest:
+                raise IllegalMessage(f"run {run.name}: another letter of {peer.name} had this number")
+            if state == "refused":
+                raise IllegalMessage(f"run {run.name}: this letter was refused before")
+            which = "AND answers = ? AND data IS NOT NULL ORDER BY id"
+            answers = [] if number is None else self._select("data", run, which, number)
+        return tuple(bytes(data) for (data,) in answers)
 
-    def _check_pins(self) -> None:
-        self._book.check_running()
-        reasons = unpinned(self.terms, self.party, self.identity.pins)
-        if reasons:
-            raise IllegalMessage(f"run {self.terms.run}: {'; '.join(reasons)}")
+    def _count(self, run: Run, peer: str, which: str) -> int:
+        return int(self._select("count(*)", run, f"AND peer = ? AND way = 'in' AND {which}", peer)[0][0])
 
+    def _next_number(self, run: Run, peer: Peer, way: str = "in") -> int:
+        return int(self._select("coalesce(max(number) + 1, 0)", run, "AND peer = ? AND way = ?", peer.name, way)[0][0])
 
-@lru_cache(maxsize=4096)
-def _card(data: bytes) -> Card:
-    return Card.from_bytes(data)
+    def _opened(self, run: Run, peer: Peer, letter: Letter, place: tuple[str, str], *, again: bool = False) -> Heard:
+        key = self.home.run_key(run.digest, run.party)
+        if key is None:
+            if run.state in DECIDABLE:
+                raise Later(f"run {run.name}: this home has not accepted these terms")
+            raise IllegalMessage(f"run {run.name}: its key was deleted")
+        if not isinstance(letter.data, bytes) or len(letter.data) > self.most_bytes(run, peer.name):
+            raise IllegalMessage(f"run {run.name}: a letter that is larger than {peer.name} may write")
+        opened = open_letter(letter, writer=peer.card, reader=self.home.card, key=key)
+        message = None
+        if opened.message:
+            message = decode(opened.message, most_bytes=LARGEST_LETTER)
+            said = (message.run, message.terms, message.sender, message.receiver, message.round)
+            if said != (run.name, run.terms.digest, peer.name, run.party, letter.header.round):
+                raise IllegalMessage(f"run {run.name}: a message of {peer.name} is not the one that its letter names")
+        newcomers = self._newcomers(run, peer, message, opened.enclosures)
+        heard = Heard(peer, letter, message, opened.enclosures, newcomers, place)
+        if again:
+            return heard
+        which = "AND peer = ? AND way = 'in' AND content = ? AND number <> ?"
+        if self._select("1", run, which, peer.name, heard.content, letter.header.number):
+            raise IllegalMessage(f"run {run.name}: {peer.name} repeats in a new letter what it wrote before")
+        return heard
 
+    def _newcomers(
+        self, run: Run, peer: Peer, message: Message | None, enclosures: Sequence[bytes]
+    ) -> dict[str, Acceptance]:
+        """The parties that a letter of the consumer introduces; nobody else may enclose anything but a receipt."""
+        if message is None or not enclosures:
+            return {}
+        if peer.name != run.terms.consumer:
+            raise IllegalMessage(f"run {run.name}: a letter of {peer.name} with enclosures")
+        known, newcomers = self.introduced(run), {}
+        for data in enclosures:
+            accepted = self.accepted(run, data)
+            if accepted is None:
+                raise IllegalMessage(f"run {run.name}: an enclosed acceptance does not hold")
+            if accepted.party not in known:
+                newcomers[accepted.party] = accepted
+        return newcomers
 
-class Charges(Protocol):
-    """All that a shell asks of a ledger: charge for a draw, and keep it so that it is never made twice."""
+    def most_bytes(self, run: Run, peer: str) -> int:
+        """The size of the largest letter that a peer may write to this party."""
+        return most_bytes_to_owner(run.terms) if run.role == "owner" else most_bytes_from(run.terms, peer)
 
-    def answer(
-        self,
-        charge: Charge,
-        run: Callable[[], tuple[bytes, Release[Any] | None]],
-        *,
-        request: Request,
-        unfinished: Unfinished = "refuse",
-    ) -> bytes:
-        """The bytes to use; ``run`` is not called for a request answered before."""
+    # Receipts.
 
+    def write_receipts(self, t: Transaction, run: Run, owners: Iterable[str]) -> None:
+        """Sign a receipt for each owner: the digests of the letters that came, and how many rows they contain."""
+        rows = self.letters(run)
+        told = {row.peer for row in rows if (row.way, row.kind) == ("out", RECEIPT)}
+        for owner in owners:
+            peer = self.peer(run, owner)
+            if owner in told or peer is None:
+                continue
+            came = [row for row in rows if (row.way, row.peer) == ("in", owner) and row.number is not None]
+            receipt = sign_receipt(
+                self.home.secret,
+                run_id=bytes.fromhex(run.terms.run_id),
+                terms=run.digest,
+                owner=owner,
+                rows=sum(row.rows for row in came),
+                letters=tuple(row.letter for row in came),
+                at=stamp(self.home.clock()),
+            )
+            self._seal(t, run, peer, None, (receipt.to_bytes(),), rows=receipt.rows)
 
-class Resident(Protocol):
-    """Whoever answers in a party's name: what transports talk to."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def failed(self) -> bool: ...
-
-    def take(self, message: Message) -> tuple[Message, ...]:
-        """The replies to a message; all that they cost is charged.
-
-        Raises:
-            LikesetError: there are none.
-        """
-
-
-_Party = TypeVar("_Party", bound=Party)
-
-
-def carry(step: Step, commit: Callable[[ChargeWanted], bytes]) -> tuple[Message, ...]:
-    """Carry a step to its end; returns the replies. Where a charge is refused, or its draw fails, its party has failed.
-
-    Args:
-        step: as a party returned it.
-        commit: charges for a draw, and returns the bytes that are kept for it, drawn now or before.
-    """
-    while step.charge is not None:
+    def _acknowledged(self, run: Run, heard: Heard) -> tuple[bytes, ...]:
+        """Keep a receipt for what left; it may come after a withdrawal, too."""
+        self.home.check_running()
+        terms = run.terms
+        if run.role != "owner" or heard.peer.name != acknowledging_party(terms) or len(heard.enclosures) != 1:
+            raise IllegalMessage(f"run {run.name}: a letter without a message and without a receipt")
         try:
-            kept = commit(step.charge)
-        except BaseException:
-            step.abandon()
-            raise
-        step = step.go_on(kept)
-    return step.replies
+            receipt = Receipt.from_bytes(heard.enclosures[0])
+        except BadDocument as error:
+            raise IllegalMessage(f"run {run.name}: a receipt that cannot be read") from error
+        names = (receipt.run_id, receipt.terms, receipt.owner)
+        if names != (bytes.fromhex(terms.run_id), run.digest, run.party) or not receipt.is_signed_by(heard.peer.card):
+            raise IllegalMessage(f"run {run.name}: a receipt for another run or owner, or signed by another card")
+        with self.home.deciding() as t:
+            run = self.again(run)
+            if (before := self._answers_to(run, heard.peer, heard.letter)) is not None:
+                return before
+            sent = {row.letter: row for row in self.letters(run) if row.way == "out" and row.peer == heard.peer.name}
+            if not set(receipt.letters) <= sent.keys():
+                raise IllegalMessage(f"run {run.name}: a receipt for letters that this home did not write")
+            if receipt.rows != sum(sent[letter].rows for letter in receipt.letters):
+                raise IllegalMessage(f"run {run.name}: a receipt for another number of rows than was sent")
+            # The receipt stands alone, so it is stored instead of the letter, which nobody can open later.
+            self._insert_heard(t, run, heard, input=None, data=receipt.to_bytes(), state="heard")
+            t.append("acknowledged", run.name, {"rows": receipt.rows, "letters": len(receipt.letters)})
+            if run.state == "answered":
+                self.change(t, run, state="closed", detail=str(Ending.DONE))
+        return ()
 
+    def receipt(self, run: Run) -> Receipt | None:
+        """The last receipt for what left in a run."""
+        rows = [row for row in self.letters(run) if (row.way, row.kind, row.state) == ("in", RECEIPT, "heard")]
+        data = self.data_of(rows[-1]) if rows else None
+        return None if data is None else Receipt.from_bytes(data)
 
-def request_of(wanted: ChargeWanted) -> Request:
-    return Request(wanted.run, wanted.round, wanted.kind, content=wanted.content)
+    # Documents that are no letters: acceptances, words about taking part, progress, endings.
 
+    def told(self, card: Card, digest: bytes, post: PostKind, document: bytes, *, place: tuple[str, str]) -> bool:
+        """Take a document from a peer; returns whether it may come. It is recorded with its file either way."""
+        run = next((run for run in self._runs("WHERE digest = ?", digest)), None)
+        if run is None:
+            if post == "ending":
+                return True  # of terms that were taken back before they came
+            raise Later("a document under terms that are not known here")
+        peer = next((name for name, known in run.terms.cards.items() if known == card.fingerprint), None)
+        with self.home.deciding() as t:
+            run = self.again(run)
+            part = self.parts[run.role]
+            # Nothing is stored of documents in a run that is over, nor of a flood.
+            is_party = peer is not None and peer != run.party
+            is_flood = is_party and self._count(run, str(peer), "post <> 'letter'") >= _MOST_DOCUMENTS
+            if peer is None or not is_party or is_flood or run.is_over or not part.told(t, run, peer, post, document):
+                self._note_file(t, *place, state="refused")
+                return is_party and run.is_over
+            # Only the last word of a kind counts; older ones leave no bytes.
+            which = "AND peer = ? AND way = 'in' AND post = ? AND post <> 'acceptance'"
+            self._update(t, run, "data = NULL", which, peer, post)
+            self._insert(t, run, peer, "in", post, data=document, state="heard", folder=place[0], name=place[1])
+        return True
 
-def charge_of(wanted: ChargeWanted) -> Charge:
-    return Charge(wanted.costs, wanted.rows, wanted.readable)
+    def say(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> None:
+        """Say something to a peer in place of what was said before."""
+        if self.last_document(run, "out", post, peer) == document:
+            return
+        self.unsay(t, run, post, peer=peer)
+        self._insert(t, run, peer, "out", post, data=document, bytes=len(document), state="ready")
 
+    def unsay(self, t: Transaction, run: Run, *posts: PostKind, peer: str | None = None) -> None:
+        """Take back documents: those that were not posted are dropped, posted ones are removed from the mailbox."""
+        for post in posts:
+            change = "state = CASE state WHEN 'ready' THEN 'removed' ELSE 'stale' END"
+            self._update(t, run, change, f"{_LEAVING} AND post = ? AND peer = coalesce(?, peer)", post, peer)
 
-@dataclass(eq=False)
-class Shell(Generic[_Party]):
-    """A party and the ledger that answers for it.
+    def withhold(self, t: Transaction, run: Run) -> None:
+        """Keep letters that were not posted yet from ever leaving."""
+        for row in self._letters("WHERE digest = ? AND party = ? AND state = 'ready'", run.digest, run.party):
+            if row.post == "letter" and row.kind != RECEIPT:
+                t.connection.execute("UPDATE letters SET state = 'withheld' WHERE id = ?", (row.id,))
+                t.append("withheld", run.name, {"kind": row.kind, "rows": row.rows})
 
-    Args:
-        party: pure; nobody else may drive it.
-        charges: where everything that it wants charged is charged and kept.
-    """
+    # Posting. ``sync`` claims rows, writes their files, and marks them as posted.
 
-    party: _Party
-    charges: Charges
+    def claim(self, run: Run) -> list[StoredLetter]:
+        """The outgoing rows of a run to post now. Letters are claimed only while the run is open; withdrawn ones stay.
 
-    @property
-    def name(self) -> str:
-        return self.party.name
-
-    @property
-    def terms(self) -> Terms:
-        return self.party.terms
-
-    @property
-    def failed(self) -> bool:
-        """Whether a step was not carried to its end: the party must be made anew."""
-        return self.party.failed
-
-    def take(self, message: Message) -> tuple[Message, ...]:
-        """The replies to a message; all that they cost is charged.
-
-        Raises:
-            LikesetError: it may not come, or cannot be answered.
+        A row that was claimed before a crash is claimed again: writing its file twice changes nothing.
         """
-        return carry(self.party.receive(message), self.committed)
+        which = "WHERE digest = ? AND party = ? AND state IN ('ready', 'claimed')"
+        if not self._letters(which, run.digest, run.party):
+            return []
+        with self.home.deciding() as t:
+            run = self.again(run)
+            for row in self._letters(which, run.digest, run.party):  # again: another process may have changed them
+                state = "claimed" if self.may_leave(run, row) else "withheld"
+                if state != row.state:
+                    t.connection.execute("UPDATE letters SET state = ? WHERE id = ?", (state, row.id))
+                    if state == "withheld":
+                        t.append("withheld", run.name, {"kind": row.kind, "rows": row.rows})
+        return self._letters("WHERE digest = ? AND party = ? AND state = 'claimed'", run.digest, run.party)
 
-    def committed(self, wanted: ChargeWanted) -> bytes:
-        unfinished: Unfinished = "resume" if wanted.repeatable else "refuse"
-        return self.charges.answer(charge_of(wanted), wanted.draw, request=request_of(wanted), unfinished=unfinished)
-
-
-class ConsumerShell(Shell[Consumer]):
-    def start(self) -> tuple[Message, ...]:
-        """The target and its release; asked again, the same bytes."""
-        return carry(self.party.start(), self.committed)
-
-
-class CuratorShell(Shell[Curator]):
-    """The curator, who waits for others, and not for ever."""
-
-    @property
-    def waiting_for(self) -> frozenset[str]:
-        return self.party.waiting_for
-
-    def give_up(self, owner: str) -> tuple[Message, ...]:
-        return carry(self.party.give_up(owner), self.committed)
-
-
-_Computing = TypeVar("_Computing", bound=ComputeParty)
-
-
-class ComputeShell(Shell[_Computing]):
-    """A compute party of a split run, who waits for owners' parts, and not for ever."""
-
-    @property
-    def waiting_for(self) -> frozenset[str]:
-        return self.party.waiting_for
-
-    def give_up(self, owner: str) -> tuple[Message, ...]:
-        return carry(self.party.give_up(owner), self.committed)
-
-
-class SplitConsumerShell(ComputeShell[SplitConsumer]):
-    """The consumer of a split run, who speaks first and last."""
-
-    def start(self) -> tuple[Message, ...]:
-        """The target's shares and its release; asked again, the same bytes."""
-        return carry(self.party.start(), self.committed)
-
-    def opened(self, picks: OpenedSlots) -> tuple[Message, ...]:
-        """What it says once it has what the computation opened; its summary is made then."""
-        return carry(self.party.opened(picks), self.committed)
-
-
-Answers = tuple[Message, ...] | LikesetError
-"""A party's replies, or why there are none."""
-
-AtOnce = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""Calls a function with each of several things, perhaps side by side: ``map``, or that of a pool of threads."""
-
-
-def take_together(asked: Sequence[tuple[Resident, Message]], *, at_once: AtOnce = map) -> list[Answers]:
-    """The replies of different parties to a message each, in their order; all that they cost is charged."""
-    begun = list(at_once(_begun, asked))
-    houses: dict[int, list[_Waiting]] = defaultdict(list)
-    for one in begun:
-        if isinstance(one, _Waiting) and one.ledger is not None:
-            houses[id(one.ledger)].append(one)
-    for neighbours in houses.values():
-        if len(neighbours) > 1 and neighbours[0].ledger is not None:
-            _charge_together(neighbours[0].ledger, neighbours, at_once)
-    return list(at_once(_ended, begun))
-
-
-@dataclass(eq=False)
-class _Waiting:
-    """A party that wants something charged before it goes on.
-
-    Attributes:
-        shell: with the party.
-        step: as far as it came.
-        wanted: what it waits for.
-        ledger: of the house, if that may be charged there together with what others want: free, new and repeatable.
-        kept: what is kept for that.
-    """
-
-    shell: Shell[Any]
-    step: Step
-    wanted: ChargeWanted
-    ledger: Ledger | None = None
-    kept: bytes | None = None
-
-
-def _begun(asked: tuple[Resident, Message]) -> _Waiting | Answers:
-    """A party's first step; all that it says, if it is in no shell or wants nothing charged."""
-    resident, message = asked
-    try:
-        if not isinstance(resident, Shell) or type(resident).take is not Shell.take:
-            return resident.take(message)  # it has a way of its own
-        step = resident.party.receive(message)
-        wanted, ledger = step.charge, resident.charges
-        if wanted is None:
-            return tuple(step.replies)
-        charge = charge_of(wanted)
-        if not wanted.repeatable or not charge.free or not isinstance(ledger, Ledger):
-            return _Waiting(resident, step, wanted)
-        return _Waiting(resident, step, wanted, ledger if ledger.is_new(request_of(wanted), charge) else None)
-    except LikesetError as error:
-        return error
-
-
-def _charge_together(ledger: Ledger, waiting: Sequence[_Waiting], at_once: AtOnce) -> None:
-    """Draw what costs nothing, and is the same whenever it is drawn, then reserve and commit all in one write."""
-    try:
-        drawn = list(at_once(lambda one: one.wanted.draw(), waiting))
-        with ledger.deciding() as transaction:
-            kept = [
-                transaction.answer(charge_of(one.wanted), *answer, request=request_of(one.wanted))
-                for one, answer in zip(waiting, drawn, strict=True)
-            ]
-        for one, answer in zip(waiting, kept, strict=True):
-            one.kept = answer
-    except LikesetError:
-        return  # alone, each of them hears what is its own
-    except BaseException:
-        for one in waiting:
-            one.step.abandon()
-        raise
-
-
-def _ended(one: _Waiting | Answers) -> Answers:
-    if not isinstance(one, _Waiting):
-        return one
-    try:
-        return carry(one.step if one.kept is None else one.step.go_on(one.kept), one.shell.committed)
-    except LikesetError as error:
-        return error
-
-
-@dataclass(eq=False)
-class SiteRun:
-    """A run at one home.
-
-    Args:
-        letters: of the run.
-        resident: who answers.
-        most_bytes: no letter may be larger.
-        refused: told why a letter is refused before the resident has heard of it; what the resident refuses, it writes
-            down itself.
-    """
-
-    letters: Correspondence
-    resident: Resident
-    most_bytes: int
-    refused: Callable[[str], None] = field(default=lambda _reason: None, kw_only=True)
-
-    @property
-    def terms(self) -> Terms:
-        return self.letters.terms
-
-    @property
-    def failed(self) -> bool:
-        return self.resident.failed
-
-    def acceptance(self) -> bytes:
-        """What this home signs to take part."""
-        return self.letters.acceptance()
-
-    def hear(self, data: bytes) -> tuple[bytes, ...]:
-        """The letters that answer a letter.
-
-        Raises:
-            LikesetError: it is refused.
-        """
+    def may_leave(self, run: Run, row: StoredLetter) -> bool:
+        """Whether the file of a row may be written now, for the first time or again."""
+        if row.post != "letter" or row.kind == RECEIPT:
+            return True
         try:
-            if is_acceptance(data):
-                self.letters.own.meet_acceptance(data)
-            if is_stub(data):
-                self.letters.own.meet_stub(data)
-            heard = self.letters.read(data, most_bytes=self.most_bytes)
-            self._admit(heard)
-        except LetterContradicts as error:
-            self.refused(str(error))
-            return (error.earlier,)  # its writer sees what it wrote before, and whether it remembers
-        except LikesetError as error:
-            self.refused(str(error))
+            if run.role == "owner" or not run.is_over:
+                self.check_open(run)
+            else:  # the last letters of a run that has just ended
+                self.home.check_running()
+                self.check_not_expired(run.terms)
+        except TRANSIENT:
             raise
-        replies = self._replies(heard)
-        return () if replies is None else self.letters.write(replies, came=heard)
+        except LikesetError:
+            return False
+        return True
 
-    def _admit(self, heard: HeardLetter) -> None:
-        """Look at a letter that was opened, before the resident hears what it says.
+    def posted(self, rows: Iterable[tuple[StoredLetter, str, str]], removed: Iterable[StoredLetter] = ()) -> None:
+        """Record where rows were posted (row, folder, file name), and which were removed from the mailbox."""
+        with self.home.deciding() as t:
+            t.connection.executemany(
+                # A row that was taken back while its file was written is removed from the mailbox by the next look.
+                "UPDATE letters SET folder = ?, name = ?, state = CASE state WHEN 'claimed' THEN 'posted' "
+                "WHEN 'removed' THEN 'stale' ELSE state END WHERE id = ?",
+                [(folder, name, row.id) for row, folder, name in rows],
+            )
+            query = "UPDATE letters SET state = 'removed' WHERE id = ?"
+            t.connection.executemany(query, [(row.id,) for row in removed])
 
-        Raises:
-            IllegalMessage: it may not come here.
+    def in_state(self, state: str, *, mailbox: str | None = None) -> list[tuple[Run, StoredLetter]]:
+        """Outgoing rows in a state, with their runs."""
+        runs = {(run.digest, run.party): run for run in self.runs(mailbox=mailbox)}
+        rows = self._letters("WHERE way = 'out' AND state = ?", state)
+        return [(runs[key], row) for row in rows if (key := (row.digest, row.party)) in runs]
+
+    def mark(self, rows: Iterable[StoredLetter], state: str, *, put_back: int = 0) -> None:
+        with self.home.deciding() as t:
+            t.connection.executemany(
+                "UPDATE letters SET state = ?, put_back = put_back + ? WHERE id = ?",
+                [(state, put_back, row.id) for row in rows],
+            )
+
+    # Files of the mailbox.
+
+    def files(self, folder: str, times: Mapping[str, datetime] | None = None) -> dict[str, str]:
+        """The files of a folder that this home knows, with the state of their rows.
+
+        ``times`` are those of the files, by the mailbox. They count where this machine's clock was behind: deadlines
+        are counted from letters.
         """
-        _message_in(heard)
+        with self.home.database.snapshot() as connection:
+            query = "SELECT id, name, state, at FROM letters WHERE folder = ?"
+            rows = connection.execute(query, (folder,)).fetchall()
+        dated = ((number, at, times[name]) for number, name, _, at in rows if times and name in times)
+        late = [(stamp(time), number) for number, at, time in dated if time - datetime.fromisoformat(at) > CLOCKS_APART]
+        if late:
+            with self.home.deciding() as t:
+                t.connection.executemany("UPDATE letters SET at = ? WHERE id = ?", late)
+        return {name: state for _, name, state, _ in rows}
 
-    def _is_of_consumer(self, heard: HeardLetter) -> bool:
-        """Nobody else says who takes part."""
-        return heard.arrival.peer == self.terms.consumer
+    def note_file(self, folder: str, name: str, *, state: str) -> None:
+        """Remember a file that needs no further attention: of a stranger, or refused."""
+        with self.home.deciding() as t:
+            self._note_file(t, folder, name, state=state)
 
-    def _replies(self, heard: HeardLetter) -> tuple[Message, ...] | None:
-        """What is answered; None if the letter says nothing that is worth keeping."""
-        return self.resident.take(_message_in(heard))
+    def _note_file(self, t: Transaction, folder: str, name: str, *, state: str) -> None:
+        row = (b"", "", "", "in", "letter", "file", 0, 0, 0, stamp(self.home.clock()), state, folder, name, 0)
+        columns = "digest, party, peer, way, post, kind, round, rows, bytes, at, state, folder, name, put_back"
+        t.connection.execute(
+            f"INSERT INTO letters ({columns}) VALUES ({', '.join('?' * len(row))})",  # noqa: S608
+            row,
+        )
 
+    def forget_files(self, folder: str, names: Iterable[str]) -> None:
+        with self.home.deciding() as t:
+            t.connection.executemany(
+                "DELETE FROM letters WHERE folder = ? AND name = ? AND kind = 'file'",
+                [(folder, name) for name in names],
+            )
 
-@dataclass(eq=False)
-class OwnerRun(SiteRun):
-    """At an owner.
-
-    Args:
-        keep_receipt: takes a receipt for what left; looks at it, and returns whether it keeps it.
-        absent: the owner does not take part (any more). It hears receipts, which are about what left before, and
-            nothing else.
-    """
-
-    keep_receipt: Callable[[bytes], bool] = field(kw_only=True)
-    absent: bool = field(default=False, kw_only=True)
-
-    def acceptance(self) -> bytes:
-        """What this home signs to take part.
-
-        Raises:
-            IllegalMessage: it does not.
-        """
-        self._check_present()
-        return super().acceptance()
-
-    def _admit(self, heard: HeardLetter) -> None:
-        if heard.message is not None:
-            self._check_present()
-            if self._is_of_consumer(heard):
-                self._meet_computing(heard.enclosures)
-        elif heard.arrival.peer != acknowledging_party(self.terms) or len(heard.enclosures) != 1:
-            raise IllegalMessage(f"run {self.terms.run}: a letter that says nothing, and brings no receipt")
-
-    def _meet_computing(self, enclosures: Iterable[bytes]) -> None:
-        present = self.letters.introduce(enclosures)
-        for name in (CURATOR, WITNESS):
-            if name in self.terms.cards and name not in present:
-                raise IllegalMessage(f"run {self.terms.run}: nobody says where to write to the {name}")
-
-    def _check_present(self) -> None:
-        if self.absent:
-            raise IllegalMessage(f"run {self.terms.run}: this owner does not take part; its own records say why")
-
-    def _replies(self, heard: HeardLetter) -> tuple[Message, ...] | None:
-        if heard.message is not None:
-            return super()._replies(heard)
-        # A curator can sign any number of receipts: a letter is kept with the receipt that it brought, or not at all.
-        return () if self.keep_receipt(heard.enclosures[0]) else None
-
-
-@dataclass(eq=False)
-class ConsumerRun(SiteRun):
-    """At the consumer.
-
-    Args:
-        keep: takes the bytes of the message that holds the summary before anything is answered.
-    """
-
-    resident: ConsumerShell
-    keep: Callable[[bytes], None] = field(kw_only=True)
-
-    def begin(self, acceptances: Iterable[bytes]) -> tuple[bytes, ...]:
-        return self.letters.begin(acceptances, self.resident.start)
-
-    def _replies(self, heard: HeardLetter) -> tuple[Message, ...] | None:
-        replies = super()._replies(heard)
-        if heard.message is not None and isinstance(heard.message.body, Summary):
-            self.keep(heard.message.data)
-        return replies
-
-
-@dataclass(eq=False)
-class CuratorRun(SiteRun):
-    """At the curator.
-
-    Args:
-        receipts: when the run has ended, however: a signed receipt for each owner who took part.
-    """
-
-    resident: CuratorShell
-    receipts: Callable[[], Mapping[str, bytes]] = field(kw_only=True)
-
-    @property
-    def waiting_for(self) -> frozenset[str]:
-        return self.resident.waiting_for
-
-    def give_up(self, owner: str) -> tuple[bytes, ...]:
-        return self.letters.write(self.resident.give_up(owner))
-
-    def end(self) -> tuple[bytes, ...]:
-        return self.letters.write_receipts(dict(self.receipts()))
-
-    def _replies(self, heard: HeardLetter) -> tuple[Message, ...] | None:
+    def is_own(self, document: bytes) -> bool:
+        """Whether a document was signed by this home."""
+        own = self.home.card
         try:
-            return self._answers(heard)
-        except Exception:
-            if not self._is_of_consumer(heard):
-                self.letters.write((), came=heard)  # rows came in all the same, and are acknowledged
-            raise
+            if is_signed_terms(document):
+                return SignedTerms.from_bytes(document).card == own
+            if is_acceptance(document):
+                return Acceptance.from_bytes(document).card == own
+            return letter_in(document, most_bytes=len(document)).stub.is_signed_by(own)
+        except LikesetError:
+            return False
 
-    def _answers(self, heard: HeardLetter) -> tuple[Message, ...]:
-        if not isinstance(_message_in(heard).body, Target) or not self._is_of_consumer(heard):
-            return self.resident.take(_message_in(heard))
-        present = self.letters.introduce(heard.enclosures)
-        replies = list(self.resident.take(_message_in(heard)))
-        for owner in self.terms.owners:
-            if owner not in present and owner in self.waiting_for:
-                replies += self.resident.give_up(owner)  # it did not accept, and will never answer
-        return tuple(replies)
+    def knows_own(self, document: bytes) -> bool:
+        """Whether the database knows a document that this home signed. Purging keeps the digests of own letters."""
+        with self.home.database.snapshot() as connection:
+            if is_signed_terms(document):
+                query, value = "SELECT 1 FROM runs WHERE signed = ?", document
+            elif is_acceptance(document):
+                query, value = "SELECT 1 FROM runs WHERE acceptance = ?", document
+            else:
+                query = "SELECT 1 FROM letters WHERE way = 'out' AND letter = ?"
+                value = letter_in(document, most_bytes=len(document)).digest
+            return connection.execute(query, (value,)).fetchone() is not None
+
+    # The end of the terms.
+
+    def tick(self) -> None:
+        """End runs whose terms are over, and delete their keys and the bytes that the keys open."""
+        for run in self._runs("WHERE ends <= ? ORDER BY ends", self.home.clock().timestamp()):
+            has_secrets = self.home.run_key(run.digest, run.party) is not None or self._has_bytes(run)
+            if (has_secrets or not run.is_over) and self.passed(run.end):
+                if not run.is_over:
+                    self.end(run, "expired", Ending.TERMS_EXPIRED)
+                if has_secrets:
+                    self.forget(run)
+
+    def _has_bytes(self, run: Run) -> bool:
+        which = "AND kind <> ? AND (data IS NOT NULL OR state IN ('ready', 'posted')) LIMIT 1"
+        return bool(self._select("1", run, which, RECEIPT))
+
+    def forget(self, run: Run) -> None:
+        """Delete the key of a run and all bytes of its letters; digests of own letters and receipts stay."""
+        with self.home.deciding() as t:
+            self._update(t, run, "data = NULL", "AND kind <> ?", RECEIPT)
+            self._update(t, run, "state = CASE state WHEN 'posted' THEN 'stale' ELSE 'removed' END", _LEAVING)
+        self._delete_key(run)
+        has_shares = run.readable is None or run.is_split
+        if run.role == "owner" and has_shares and self.home.database.messages(run=run.name):
+            self.home.database.purge(run=run.name)  # shares, salts and keys of envelopes
+
+    def forget_shares(self, run: Run) -> None:
+        """Delete the key of a run that ended early, and the bytes of the letters that came; receipts leave."""
+        if self.home.run_key(run.digest, run.party) is None:
+            return
+        with self.home.deciding() as t:
+            self._update(t, run, "data = NULL", "AND way = 'in' AND post = 'letter'")
+        self._delete_key(run)
+
+    def _delete_key(self, run: Run) -> None:
+        """Delete the key of a run, after the write-ahead log has lost the bytes that it opens."""
+        self.home.database.empty_log()
+        self.home.delete_run_key(run.digest, run.party)
+
+    def sign(self, t: Transaction, terms: Terms, *, mailbox: str) -> Run:
+        """Sign terms as their consumer; asked again, the same bytes. The key of the run must exist."""
+        key = self.home.run_key(bytes.fromhex(terms.digest), terms.consumer)
+        if key is None or terms.cards.get(terms.consumer) != self.home.card.fingerprint:
+            raise InvalidArgument("terms", terms.run, "name another card than this home's as the consumer's")
+        check_between(terms)
+        signed = sign_terms(terms.to_json(), self.home.secret, key.public)
+        return self.add(t, Invitation(signed, terms), terms.consumer, "consumer", mailbox=mailbox)
 
 
-Factory = Callable[[Invitation, str, Path], SiteRun | None]
-"""Makes a site's side of a run from the signed terms, the party's name in them, and the site's own folder. None while
-somebody at the site has still to decide; an error of likeset where the site does not take part. An owner's must know,
-also after a restart, what it answered, and refuse another message in its place, as an owner's home does by its ledger.
-"""
+def export(mail: Mail, name: str, folder: Path) -> list[Path]:
+    """Write the signed terms, acceptances and receipts of a run into a new directory."""
+    runs = mail.runs(name=name)
+    if not runs:
+        raise InvalidArgument("RUN", name, "is not known in this home")
+    make_home_folder(folder)
+    files: dict[str, bytes] = {}
+    for run in runs:
+        version = run.digest.hex()[:12]
+        files[f"{version}.terms"] = run.signed
+        if run.acceptance:
+            files[f"{version}-{_file_name(run.party)}.acceptance"] = run.acceptance
+        for row in mail.letters(run):
+            data = mail.data_of(row) if (row.way, row.state) == ("in", "heard") else None
+            if data is not None and row.post == "acceptance":
+                files[f"{version}-{_file_name(row.peer)}.acceptance"] = data
+            elif data is not None and row.kind == RECEIPT:
+                files[f"{version}-{_file_name(row.peer)}.receipt"] = data
+    for file, data in files.items():
+        keep_private_bytes(folder / file, data)
+    return [folder / file for file in files]
 
 
-def _message_in(heard: HeardLetter) -> Message:
-    if heard.message is None:
-        raise IllegalMessage("a letter that says nothing")
-    return heard.message
+def _file_name(party: str) -> str:
+    plain = quote(party, safe="@")
+    return plain if len(plain) <= 150 else hashlib.sha256(party.encode()).hexdigest()

@@ -9,16 +9,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from likeset import documents
 from likeset.documents import Document
-from likeset.errors import InvalidArgument
-from likeset.homes.home import MailboxAddress
 from likeset.homes.mail import clock_words
 from likeset.ledger.budget import Limit
 from likeset.privacy.events import Relation
-from likeset.privacy.guarantee import checked_name
 from likeset.protocol.terms import Terms
 
 _ROUNDING = 1e-9
@@ -50,7 +47,6 @@ class Policy(Document):
     """What stands in ``owner.yaml``.
 
     Attributes:
-        name: the owner's name in the terms of runs.
         consumers: who may ask, by the very name in the terms; ``*`` stands for any letters.
         curators: who may curate, by the names of cards that are pinned as a curator's; ``*`` likewise.
         witnesses: who may witness, likewise.
@@ -63,12 +59,10 @@ class Policy(Document):
         accept_unproven: parts without a proof that are accepted all the same, by name.
         manual_approval: whether a person decides about each run.
         price_at_least: the least price for a row disclosed.
-        mailboxes: addresses where letters are looked for; nothing else that others may do depends on them.
     """
 
     likeset: Literal["owner"]
     version: Literal[1]
-    name: str
     consumers: tuple[str, ...] = ()
     curators: tuple[str, ...] = ("*",)
     witnesses: tuple[str, ...] = ("*",)
@@ -81,15 +75,6 @@ class Policy(Document):
     accept_unproven: tuple[str, ...] = ()
     manual_approval: bool = True
     price_at_least: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 0.0
-    mailboxes: tuple[MailboxAddress, ...] = ()
-
-    @field_validator("name")
-    @classmethod
-    def _is_a_name(cls, value: str) -> str:
-        try:
-            return checked_name("name", value)
-        except InvalidArgument as error:
-            raise ValueError(error.reason) from None
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -219,8 +204,6 @@ def _about_rows(policy: Policy, rows: int, readable: int) -> list[str]:
 
 def _about_who(policy: Policy, terms: Terms) -> list[str]:
     reasons = []
-    if policy.name not in terms.owners:
-        reasons.append(f"{policy.name} is not among the owners that the terms invite")
     if not any(fnmatchcase(terms.consumer, pattern) for pattern in policy.consumers):
         reasons.append(f"consumer {terms.consumer} is not among the consumers that owner.yaml allows")
     if not any(fnmatchcase(terms.purpose.casefold(), pattern.casefold()) for pattern in policy.purposes):
@@ -298,10 +281,9 @@ def _about_totals(policy: Policy, accounts: Accounts) -> list[str]:
     return reasons
 
 
-def starting_text(name: str) -> str:
-    """The ``owner.yaml`` of a new node: nobody may do anything until somebody fills it in."""
-    checked_name("name", name)
-    return policy_text(Policy(likeset="owner", version=1, name=name))
+def starting_text() -> str:
+    """The ``owner.yaml`` of a new home: nobody may do anything until somebody fills it in."""
+    return policy_text(Policy(likeset="owner", version=1))
 
 
 def policy_text(policy: Policy) -> str:
@@ -310,10 +292,9 @@ def policy_text(policy: Policy) -> str:
     per_run = f"{{epsilon: {_number(run.epsilon)}, delta: {_number(run.delta)}, rows: {run.rows}{_readable(run)}}}"
     all_runs = f"epsilon: {_number(total.epsilon)}, delta: {_number(total.delta)}, rows: {total.rows}{_readable(total)}"
     return f"""\
-# What this node lets others do: nothing but what stands here. Changes count for runs that have not begun.
+# What this owner lets others do: nothing but what is written here. Changes count for runs that have not begun.
 likeset: owner
 version: 1
-name: "{policy.name}"
 
 # Who may ask (capital letters count: it is a name), and what for; * stands for any letters, such as "clinic-*".
 consumers: {_words(policy.consumers)}
@@ -345,10 +326,6 @@ manual_approval: {"true" if policy.manual_approval else "false"}
 
 # The least price for a row.
 price_at_least: {_number(policy.price_at_least)}
-
-# Where letters come and go, as agreed with the others: file:///mnt/share, sftp://user@host/folder or s3://bucket/folder,
-# never with a password in it.
-mailboxes: {_words(policy.mailboxes)}
 """
 
 

@@ -1,4 +1,4 @@
-"""What a steward reads: inbox, review of a run, outbox, budgets, log and check-up."""
+"""What a steward reads: inbox, review, outbox, budgets, log, data sets and dry runs; and the check of any home."""
 
 import hashlib
 import json
@@ -6,11 +6,13 @@ import math
 import os
 import re
 import shutil
+import socket
 import stat
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -19,19 +21,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from likeset.errors import BadDocument, BadMessage, BadTable, InvalidArgument, LikesetError
-from likeset.homes import owner_node
+from likeset.errors import BadDocument, BadTable, InvalidArgument
+from likeset.homes.charges import carry
 from likeset.homes.data import DataSet, SmallGroup, SmallGroups, rare_among
-from likeset.homes.home import NETWORK_CAN, Finding, guarded
-from likeset.homes.mail import carry
-from likeset.homes.owner_node import (
-    UNREADABLE,
+from likeset.homes.home import NETWORK_CAN, Check, Home, TunnelPorts, guarded
+from likeset.homes.mail import CLOSED, Ending, Mail, Run, StoredLetter, acknowledging_party, rows_in
+from likeset.homes.owner import (
     AskingCard,
-    OwnerNode,
-    RunRecord,
+    Owner,
     Spent,
     SpentSoFar,
+    accounts_for,
     accounts_under,
+    costs_of,
     course_of,
     spent_by_run,
 )
@@ -41,8 +43,9 @@ from likeset.privacy.events import ROW, NoRelease
 from likeset.privacy.guarantee import bound_in_words
 from likeset.protocol.party import CURATOR, RELEASE_ROUND
 from likeset.protocol.prices import PlannedView
-from likeset.protocol.sealed import Owner, row_handles
-from likeset.protocol.split_run import make_owner, records_in
+from likeset.protocol.sealed import Owner as OwnerParty
+from likeset.protocol.sealed import row_handles
+from likeset.protocol.split import is_kept_offer, make_owner, records_in, shared_replies
 from likeset.protocol.terms import MOST_SHOWN, Terms
 from likeset.protocol.wire import (
     Asked,
@@ -55,129 +58,80 @@ from likeset.protocol.wire import (
     TargetRelease,
     decode,
 )
+from likeset.split.host import environment_folder, program_digest, try_worker, worker_python
 from likeset.tables.profile import Inspection, Suspicion, documents_of, suspicion_of, undeclared_id
 from likeset.tables.records import DeclaredRecords, EnvelopeRecords
-from likeset.tables.rows_per_id import KeptRowsOfIds, check_ids
+from likeset.tables.scan import KeptRowsOfIds, check_ids
 from likeset.tables.schema import Schema
 from likeset.tables.sources import Source
 from likeset.text import harmless, without_secrets
 from likeset.trust.cards import Role
+from likeset.trust.letters import Receipt, SignedTerms
+
+UNREADABLE = "cannot be read here"
 
 
-@dataclass(frozen=True, slots=True)
-class ListedData:
-    """A data set in a list.
-
-    Attributes:
-        name: by which the owner calls it.
-        source: where its rows lie, without a password.
-        schema: digest of what is declared.
-        columns: that leave with a record, with their kinds; the label is one.
-        mapped: whether own columns are turned into declared ones.
-        suspicions: columns that may identify people.
-        used_by: runs that were approved with it and may still ask for rows.
-    """
-
-    name: str
-    source: str
-    schema: str
-    columns: tuple[tuple[str, str], ...]
-    mapped: bool
-    suspicions: tuple[Suspicion, ...]
-    used_by: tuple[str, ...]
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "data": self.name,
-            "source": self.source,
-            "schema": self.schema,
-            "columns": dict(self.columns),
-            "mapped": self.mapped,
-            "suspected_identifiers": documents_of(self.suspicions),
-            "used_by": list(self.used_by),
-        }
+# Data sets.
 
 
 def register(
-    node: OwnerNode, name: str, source: str, *, schema: Path, mapping: Path | None = None, by: str = ""
+    owner: Owner, name: str, source: str, *, schema: Path, mapping: Path | None = None, by: str = ""
 ) -> DataSet:
-    """Add a data set, and write that into the audit log.
-
-    Args:
-        node: whose.
-        name: by which the owner will call it.
-        source: a file, a database or a query; the rows stay there.
-        schema: file of the declared columns, which is copied.
-        mapping: file of how own columns become declared ones, likewise.
-        by: who adds it.
-
-    Raises:
-        LikesetError: as ``Registry.add``.
-    """
-    data = node.registry.add(name, source, schema=schema, mapping=mapping)
+    """Add a data set, and record that in the log; raises as ``Registry.add``."""
+    data = owner.registry.add(name, source, schema=schema, mapping=mapping)
     words = {"source": without_secrets(data.source), "schema": data.schema.digest, "mapped": data.mapping is not None}
-    node.note("data", name, **words, **({"by": by} if by else {}))
+    owner.home.note("data", name, **words, **({"by": by} if by else {}))
     return data
 
 
-def remove(node: OwnerNode, name: str, *, by: str) -> None:
-    """Forget a data set; its rows stay where they are, and what left has left.
-
-    Raises:
-        InvalidArgument: there is none of that name, or a run may still ask for its rows.
-    """
-    node.registry.get(name)
-    used = _used_by(node, name)
+def remove(owner: Owner, name: str, *, by: str) -> None:
+    """Forget a data set that no run uses; its rows stay where they are."""
+    owner.registry.get(name)
+    used = _used_by(owner, name)
     if used:
-        runs = ", ".join(used[:5])
-        raise InvalidArgument("data set", name, f"is used by {runs}; withdraw from these runs first")
-    node.note("data", name, removed=True, by=by)
-    node.registry.remove(name)
+        raise InvalidArgument("data set", name, f"is used by {', '.join(used[:5])}; withdraw from these runs first")
+    owner.home.note("data", name, removed=True, by=by)
+    owner.registry.remove(name)
 
 
-def listed_data(node: OwnerNode) -> list[ListedData]:
-    return [_listed(node, node.registry.get(name)) for name in node.registry.names()]
+def listed_data(owner: Owner) -> list[dict[str, Any]]:
+    """The data sets: where their rows lie, what leaves with a record, which runs use them."""
+    return [_listed(owner, owner.registry.get(name)) for name in owner.registry.names()]
 
 
-def _listed(node: OwnerNode, data: DataSet) -> ListedData:
+def _listed(owner: Owner, data: DataSet) -> dict[str, Any]:
     declared, label = data.schema.declaration.columns, data.schema.label_column
-    kinds = {name: "label" if name == label else str(declared[name].kind) for name in data.schema.record_columns}
-    return ListedData(
-        name=data.name,
-        source=without_secrets(data.source),
-        schema=data.schema.digest,
-        columns=tuple(kinds.items()),
-        mapped=data.mapping is not None,
-        suspicions=data.suspicions,
-        used_by=tuple(_used_by(node, data.name)),
-    )
+    return {
+        "data": data.name,
+        "source": without_secrets(data.source),
+        "schema": data.schema.digest,
+        "columns": {
+            name: "label" if name == label else str(declared[name].kind) for name in data.schema.record_columns
+        },
+        "mapped": data.mapping is not None,
+        "suspected_identifiers": documents_of(data.suspicions),
+        "used_by": _used_by(owner, data.name),
+    }
 
 
-def _used_by(node: OwnerNode, name: str) -> list[str]:
-    """Runs that were approved with a data set, and that are neither withdrawn nor over."""
-    node.ledger.refresh()
-    now = node.now()
-    return [
-        record.run
-        for record in node.runs.by_name.values()
-        if record.decision is not None
-        and (record.decision.what, record.decision.data) == ("approved", name)
-        and record.withdrawn is None
-        and not record.has_ended(now)
-    ]
+def _used_by(owner: Owner, name: str) -> list[str]:
+    """Runs that were approved with a data set and are not over."""
+    now, runs = owner.now().timestamp(), owner.mail.runs(role="owner")
+    used = (run for run in runs if (run.decided, run.data) == ("approved", name) and not run.is_over)
+    return [run.name for run in used if run.ends > now]
 
 
 @dataclass(frozen=True, slots=True)
 class DataLook:
-    """What a look at all rows of a data set found.
+    """What reading all rows of a data set showed.
 
     Attributes:
         name: of the data set.
         rows: in it.
-        smallest: so many rows are no small group, by ``owner.yaml``.
+        smallest: groups of fewer rows are small, by ``owner.yaml``.
         withheld: rows in small groups, which are never offered.
         groups: the small groups, smallest first; a row may be in several.
-        findings: in words.
+        checks: in words, without a value of a row.
     """
 
     name: str
@@ -185,11 +139,11 @@ class DataLook:
     smallest: int
     withheld: int
     groups: tuple[SmallGroup, ...]
-    findings: tuple[Finding, ...]
+    checks: tuple[Check, ...]
 
     @property
     def ok(self) -> bool:
-        return all(finding.ok for finding in self.findings)
+        return all(check.ok for check in self.checks)
 
     def document(self) -> dict[str, Any]:
         return {
@@ -199,41 +153,38 @@ class DataLook:
             "smallest_group": self.smallest,
             "withheld": self.withheld,
             "small_groups": [asdict(group) for group in self.groups],
-            "findings": [{"ok": finding.ok, "words": finding.words} for finding in self.findings],
+            "checks": [{"ok": check.ok, "detail": check.detail} for check in self.checks],
         }
 
 
-def look_at_data(node: OwnerNode, name: str) -> DataLook:
-    """Read every row of a data set, and hold it against what is declared and allowed; nothing leaves.
-
-    Raises:
-        LikesetError: it cannot be read, or there is none of that name.
-    """
-    data, policy = node.registry.get(name), node.policy
+def look_at_data(owner: Owner, name: str) -> DataLook:
+    """Read every row of a data set and compare it with what is declared and allowed; nothing leaves."""
+    data, policy = owner.registry.get(name), owner.policy
     with data.open_source() as source:
         inspection, labelled = Inspection(data.schema), data.schema.label_column is not None
         groups = SmallGroups(data.schema, smallest=policy.smallest_group, labelled=labelled)
-        keeping = KeptRowsOfIds.of(source, data.schema, key=data.keep_key(node.home.key()))
+        keeping = KeptRowsOfIds.of(source, data.schema, key=data.keep_key(owner.home.sampling_key()))
         for block in source.blocks(data.schema.needed_columns):
             inspection.add(block.table, table=source.name, locate=block.locate)
             (groups if keeping is None else keeping).add(block)
-        kept = None if keeping is None else len(keeping.row_numbers())
+        kept = None if keeping is None else keeping.row_numbers()
         complaints = [*_complaints(inspection), *_about_ids(data, source)]
         person = undeclared_id(source, data.schema)
-        withheld = len(rare_among(groups, source, None if keeping is None else keeping.row_numbers()))
+        withheld = len(rare_among(groups, source, kept))
     suspicions = inspection.suspicions()
     data.keep_suspicions(suspicions)
+    taking_part = inspection.rows if kept is None else len(kept)
     found = [
-        *_about_rows(inspection, data, complaints, kept),
-        _about_groups(withheld, policy.smallest_group, inspection.rows if kept is None else kept),
+        *_about_rows(inspection, data, complaints, None if kept is None else taking_part),
+        _about_groups(withheld, policy.smallest_group, taking_part),
         *_about_columns(data, policy.columns),
         *_about_persons(person),
     ]
     what = f"data set {name}"
-    findings = [Finding(what, ok=ok, words=words) for ok, words in found]
-    findings += [Finding(what, ok=True, words=suspicion.warning, suspicion=suspicion) for suspicion in suspicions]
-    findings += [Finding(what, ok=True, words=dead.warning, dead=dead) for dead in inspection.dead_columns()]
-    return DataLook(name, inspection.rows, policy.smallest_group, withheld, groups.groups(), tuple(findings))
+    checks = [Check(what, ok=ok, detail=detail) for ok, detail in found]
+    checks += [Check(what, ok=True, detail=suspicion.warning, suspicion=suspicion) for suspicion in suspicions]
+    checks += [Check(what, ok=True, detail=dead.warning, dead=dead) for dead in inspection.dead_columns()]
+    return DataLook(name, inspection.rows, policy.smallest_group, withheld, groups.groups(), tuple(checks))
 
 
 _Found = tuple[bool, str]
@@ -282,8 +233,6 @@ def _complaints(inspection: Inspection) -> Iterator[str]:
         for trouble, complaint in column.complaints.items():
             places = ", ".join(column.first[trouble])
             yield f"column {column.name!r}: {column.counts[trouble]:,} {trouble}, first at {places}: {complaint}"
-    for name, complaint in inspection.numbers_as_words().items():
-        yield f"column {name!r}: {complaint}"
     ids = inspection.id_summary()
     if ids is not None and ids.missing:
         yield f"{ids.missing:,} rows do not say whose they are"
@@ -296,158 +245,157 @@ def _about_ids(data: DataSet, source: Source) -> Iterator[str]:
         yield str(error)
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """A party of a run, and what it may read of one owner's rows.
-
-    Attributes:
-        role: of the party.
-        rows: of this owner that it may read, at most.
-        words: which those are, or what it has in their place.
-    """
-
-    role: str
-    rows: int
-    words: str
-
-    def document(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def readers_of(terms: Terms) -> tuple[Reader, ...]:
-    """All who take part, those who may read most first."""
-    bought = min(terms.rows_per_owner, terms.size)
-    others = Reader("other owners", 0, "none")
-    if terms.split is None:
-        return (
-            Reader("curator", terms.rows_per_owner, "every row that you offer"),
-            Reader("consumer", bought, "those that it buys"),
-            others,
-        )
-    shares = "none: shares, which tell nothing alone"
-    return (
-        Reader("consumer", terms.rows_readable, "those that it buys; of the others shares, which tell nothing alone"),
-        *(Reader(role, 0, shares) for role in ("curator", "witness")),
-        others,
-    )
-
-
-def other_trust(terms: Terms) -> tuple[str, str]:
-    """What would be otherwise if the curator were trusted, or if it were not: a question and its answer."""
-    offered = terms.rows_per_owner
-    if terms.split is not None:
-        alone = f"The curator alone would read all {offered:,} rows that you offer, bought or not, and no witness"
-        return "What if the curator were trusted?", f"{alone} would be needed. These terms do not ask for that."
-    most = min(offered, terms.size)
-    split = (
-        f"nobody but the consumer would read a row, and at most {most:,} of yours, if all parties follow the protocol"
-    )
-    return (
-        "What if the curator were split?",
-        f"Then {split}: ask the consumer for terms with `curator: split`. These terms ask you to trust the curator "
-        f"with all {offered:,}.",
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class PastRun:
-    """An earlier run.
-
-    Attributes:
-        run: its name.
-        what: became of it: withdrawn, approved, denied or not decided.
-        at: when that was decided, or when it came (UTC).
-        rows: that left in it.
-    """
-
-    run: str
-    what: str
-    at: str
-    rows: int
-
-
-def past_runs(node: OwnerNode, terms: Terms) -> tuple[PastRun, ...]:
-    """The other runs of the consumer of some terms, newest first; by its name, which one pinned card has at a time."""
-    past = [
-        _past(record)
-        for record in node.runs.by_name.values()
-        if record.run != terms.run and terms.consumer in record.consumers.values()
-    ]
-    return tuple(sorted(past, key=lambda run: run.at, reverse=True))
-
-
-def _past(record: RunRecord) -> PastRun:
-    rows = sum(replies.rows for replies in record.sent.values())
-    if record.withdrawn is not None:
-        return PastRun(record.run, "withdrawn", record.withdrawn[1], rows)
-    if record.decision is not None:
-        return PastRun(record.run, record.decision.what, record.decision.at, rows)
-    return PastRun(record.run, "not decided", record.invited_at[record.latest_digest], rows)
-
+# Runs in lists.
 
 Choice = Literal["approve", "deny", "withdraw"]
 
+_BECAME = {
+    "not pinned": "not pinned",
+    "pinned": "not allowed by owner.yaml, or pinned for another role",
+    "replaced": "replaced: the run has ended",
+    "revoked": "revoked: the run has ended",
+}
 
-def open_decisions(node: OwnerNode, record: RunRecord) -> tuple[Choice, ...]:
-    """What somebody may decide about the terms of a run that came last."""
-    if record.withdrawn is not None:
+
+def consumer_of(run: Run) -> str:
+    """The name of the consumer, also of terms that cannot be read here."""
+    return SignedTerms.from_bytes(run.signed).card.name
+
+
+def inbox(owner: Owner, *, every: bool = False) -> list[Run]:
+    """The latest terms of the runs that wait for a decision, oldest first; with ``every``, of all runs."""
+    if not every:
+        return owner.waiting()
+    return list({run.name: run for run in owner.mail.runs(role="owner")}.values())
+
+
+def inbox_run(owner: Owner, run: Run) -> dict[str, Any]:
+    """A run as a list shows it; None for everything that terms say that cannot be read here.
+
+    This judges the run, so a long list is made page by page.
+    """
+    terms = run.readable
+    asking = () if terms is None else owner.asking(terms)
+    consumers = (f"{card.state} since {card.since[:10]}" if card.since else card.state for card in asking)
+    return {
+        "run": run.name,
+        "digest": run.digest.hex(),
+        "consumer": consumer_of(run),
+        "consumer_card": next(consumers, "no card"),  # the consumer comes first
+        "purpose": None if terms is None else terms.purpose,
+        "came": run.at,
+        "answer_by": run.deadline.isoformat(),
+        "expires": None if terms is None else terms.expires,
+        "closed": owner.closed_because(run) or None,
+        "rows": None if terms is None else terms.rows_per_owner,
+        "readable": None if terms is None else terms.rows_readable,
+        "parties": [card.document() for card in asking],
+        "status": status_of(owner, run, asking=asking),
+    }
+
+
+def status_of(
+    owner: Owner, run: Run, *, asking: Sequence[AskingCard] | None = None, verdict: Verdict | None = None
+) -> str:
+    """Where a run stands, in a word or two; ``asking`` and ``verdict`` if they are known already."""
+    versions, has_begun = owner.versions(run.name), owner.has_begun(run.name)
+    if any(version.is_withdrawn for version in versions):
+        return f"closed: {CLOSED[Ending.WITHDRAWN]}"
+    if run.decided == "denied":
+        return "denied"
+    has_left = has_begun and rows_left(out_rows(owner, run.name)) > 0
+    if not has_left and (closed := owner.closed_because(run)):
+        return f"closed: {closed}"
+    terms = run.readable
+    if terms is None:
+        return UNREADABLE
+    faulty = [card for card in (owner.asking(terms) if asking is None else asking) if card.fault]
+    if faulty and not (has_begun and faulty[0].state == "pinned"):  # owner.yaml counts for what is to begin
+        return f"the {faulty[0].role}'s card is {_BECAME[faulty[0].state]}"
+    if has_begun:
+        return "rows left" if has_left else "began"
+    if run.decided:
+        return "approved"
+    if not (verdict or owner.judge(terms)).accepted:
+        return "owner.yaml refuses it"
+    return "changed after a decision, waiting" if any(version.decided for version in versions) else "waiting"
+
+
+def open_decisions(owner: Owner, run: Run) -> tuple[Choice, ...]:
+    """What a person may decide about the latest terms of a run."""
+    if all(version.is_over for version in owner.versions(run.name)) or owner.latest(run.name).is_withdrawn:
         return ()
-    decision = record.decided(record.latest_digest)
-    if record.began or record.run in owner_node.began(node.ledger):
+    if owner.has_begun(run.name):
         return ("withdraw",)
-    if decision is None:
-        return ("approve", "deny")
-    return ("deny", "withdraw") if decision.what == "approved" else ("approve",)
+    if owner.closed_because(run):
+        return ()
+    choices: dict[str, tuple[Choice, ...]] = {"approved": ("deny", "withdraw"), "denied": ("approve",)}
+    return choices.get(run.decided, ("approve", "deny"))
 
+
+def last_word(owner: Owner, name: str) -> str:
+    """The last decision about a run: what, by whom and when; empty before."""
+    versions = owner.versions(name)
+    withdrawn = [run for run in versions if run.is_withdrawn]
+    if withdrawn:
+        return f"{withdrawn[-1].detail.replace(':', '', 1)} at {withdrawn[-1].decided_at[:16].replace('T', ' ')} (UTC)"
+    decided = [run for run in versions if run.decided]
+    if not decided:
+        return ""
+    last = max(decided, key=lambda run: run.decided_at)
+    reason = f": {last.reason}" if last.reason else ""
+    return f"{last.decided} by {last.decided_by} at {last.decided_at[:16].replace('T', ' ')} (UTC){reason}"
+
+
+def past_runs(owner: Owner, terms: Terms) -> list[dict[str, Any]]:
+    """The other runs of the consumer of some terms, newest first; one pinned card has its name at a time."""
+    latest = {run.name: run for run in owner.mail.runs(role="owner") if consumer_of(run) == terms.consumer}
+    past = [
+        {
+            "run": run.name,
+            "what": "withdrawn" if run.is_withdrawn else run.decided or "not decided",
+            "at": run.decided_at or run.at,
+            "rows": rows_left(out_rows(owner, run.name)),
+        }
+        for run in latest.values()
+        if run.name != terms.run
+    ]
+    return sorted(past, key=lambda run: str(run["at"]), reverse=True)
+
+
+# Before the first run.
 
 _ASKED = {"consumers": "who may ask", "purposes": "what for", "columns": "which columns may leave"}
 _ROWS = "how many rows in one run and in all"
 
 
-@dataclass(frozen=True, slots=True)
-class SetupStep:
-    """Something to be done.
-
-    Attributes:
-        about: what.
-        words: what to do, for a person.
-    """
-
-    about: Literal["rules", "data", "cards"]
-    words: str
-
-
-def policy_gaps(node: OwnerNode) -> list[str]:
+def policy_gaps(policy: Policy) -> list[str]:
     """Fields of ``owner.yaml`` that allow nothing yet."""
-    policy = node.policy
-    gaps = [word for word in ("consumers", "purposes", "columns") if not getattr(policy, word)]
+    gaps = [word for word in _ASKED if not getattr(policy, word)]
     return gaps if policy.total.rows and policy.per_run.rows else [*gaps, "rows in per_run and total"]
 
 
-def steps_left(node: OwnerNode) -> list[SetupStep]:
-    """What is missing, in the order in which one would do it; nothing if runs can be answered."""
-    steps = []
-    if gaps := policy_gaps(node):
+def steps_left(owner: Owner) -> list[tuple[Literal["rules", "data", "cards"], str]]:
+    """What is missing before runs can be answered, in order: subject and words."""
+    steps: list[tuple[Literal["rules", "data", "cards"], str]] = []
+    if gaps := policy_gaps(owner.policy):
         asked = ", ".join(_ASKED.get(gap, _ROWS) for gap in gaps)
-        steps.append(SetupStep("rules", f"Nothing may leave yet. Say {asked}."))
-    if not node.registry.names():
-        steps.append(SetupStep("data", "Add a data set."))
-    roles = {pin.role for pin in node.home.pins().all() if pin.state == "pinned"}
+        steps.append(("rules", f"Nothing may leave yet. Say {asked}."))
+    if not owner.registry.names():
+        steps.append(("data", "Add a data set."))
+    roles = {pin.role for pin in owner.home.pins.pinned()}
     missing = [role for role in ("consumer", "curator") if role not in roles]
     if missing:
-        steps.append(SetupStep("cards", f"Pin the card of a {' and of a '.join(missing)}."))
+        steps.append(("cards", f"Pin the card of a {' and of a '.join(missing)}."))
     return steps
+
+
+# Budgets.
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetLine:
-    """One budget over all runs.
-
-    Attributes:
-        what: is counted, and toward whom.
-        spent: so far.
-        limit: over all runs.
-    """
+    """One budget over all runs: what is counted, what is spent, and the limit."""
 
     what: str
     spent: float
@@ -455,11 +403,8 @@ class BudgetLine:
 
     @property
     def left(self) -> float:
-        """What remains; nothing if more is spent than a limit allows that was lowered since."""
+        """The rest; 0 if a limit was lowered below what is spent."""
         return max(0, self.limit - self.spent)
-
-    def shown(self, value: float) -> str:
-        return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -499,19 +444,15 @@ class BudgetOverview:
             "rows": {"spent": self.rows.spent, "limit": self.rows.limit},
             "readable": {"spent": self.readable.spent, "limit": self.readable.limit},
             "epsilon": {"spent": self.epsilon.spent, "limit": self.epsilon.limit, "delta": self.delta},
-            "history": [
-                {"run": charge.run, "at": charge.at, "toward": charge.toward}
-                | {"rows": charge.rows, "answered": charge.answered}
-                for charge in self.history
-            ],
+            "history": [asdict(charge) for charge in self.history],
             "course": [asdict(point) for point in self.course],
         }
 
 
-def budget_overview(node: OwnerNode) -> BudgetOverview:
+def budget_overview(owner: Owner) -> BudgetOverview:
     """Both budgets as ``owner.yaml`` limits them; nothing is written."""
-    policy = node.policy
-    accounts = accounts_under(node.ledger, policy, path=node.home.policy)
+    policy = owner.policy
+    accounts = accounts_under(owner.ledger, owner.name, policy, path=owner.home.policy_file)
     rows, readable = sum(account.rows for account in accounts), sum(account.readable for account in accounts)
     most = policy.total.rows if policy.total.readable is None else policy.total.readable
     epsilon = sum(account.epsilon or 0.0 for account in accounts)
@@ -521,104 +462,196 @@ def budget_overview(node: OwnerNode) -> BudgetOverview:
         epsilon=BudgetLine("epsilon to owners", epsilon, policy.total.epsilon),
         delta=sum(account.delta or 0.0 for account in accounts),
         limits=max(len(account.deltas) for account in accounts),
-        history=tuple(spent_by_run(node.ledger)),
-        course=tuple(course_of(node.ledger, policy)),
+        history=tuple(spent_by_run(owner.ledger)),
+        course=tuple(course_of(owner.ledger, owner.name, policy)),
     )
 
 
-_LEFT_OUT = frozenset({"at", "signed", "terms", "charge", "fingerprint", "release", "policy", "account"})
+def budget_lines(policy: Policy, accounts: Accounts) -> list[tuple[str, str]]:
+    """What a run costs and leaves of both budgets: heading and sentence."""
+    rows, total = policy.total.rows, policy.total
+    most = rows if total.readable is None else total.readable
+    verb = "cost" if accounts.charged else "costs"
+    epsilon_cost = accounts.epsilon_of_run
+    cost = "without a bound" if math.isinf(epsilon_cost) else f"epsilon {epsilon_cost:.4g}"
+    owners = (
+        f"this run {verb} {cost}; {accounts.epsilon_spent:.4g} of {total.epsilon:.4g} is spent "
+        f"(at delta {accounts.delta:g}), {max(0.0, total.epsilon - accounts.epsilon_after):.4g} remains after it."
+    )
+    if accounts.epsilon_after == total.epsilon == 0:
+        owners = f"this run {verb} nothing: other owners learn nothing about your rows, and your rules allow no more."
+    return [
+        (
+            "Budget of rows:",
+            f"this run {verb} up to {accounts.rows_of_run:,}; {accounts.rows_spent:,} of {rows:,} are spent, "
+            f"{max(0, rows - accounts.rows_after):,} remain after it.",
+        ),
+        (
+            "Rows that one party may read:",
+            f"in this run up to {accounts.read_of_run:,}; {accounts.read_spent:,} of {most:,} so far, "
+            f"{max(0, most - accounts.read_after):,} remain after it.",
+        ),
+        ("Budget toward other owners:", owners),
+    ]
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
-    """An entry of the log.
-
-    Attributes:
-        number: its place in the chain.
-        at: when it was written (UTC).
-        kind: what happened.
-        about: the run or data set; empty if it is about none.
-        words: what else it says, in short; signed terms and charges are left out.
-    """
-
-    number: int
-    at: str
-    kind: str
-    about: str
-    words: Mapping[str, Any]
-
-    @property
-    def text(self) -> str:
-        return ", ".join(f"{name}: {_shown(value)}" for name, value in self.words.items())
-
-    def document(self) -> dict[str, Any]:
-        about, words = self.about, dict(self.words)
-        return {"entry": self.number, "at": self.at, "kind": self.kind, "about": about, "words": words}
+def budget_document(accounts: Accounts) -> dict[str, Any]:
+    """Both budgets for machines; null if there is no bound."""
+    bounded = not math.isinf(accounts.epsilon_of_run)
+    return {
+        "rows": {"spent": accounts.rows_spent, "run": accounts.rows_of_run, "after": accounts.rows_after},
+        "readable": {"spent": accounts.read_spent, "run": accounts.read_of_run, "after": accounts.read_after},
+        "epsilon": {
+            "spent": accounts.epsilon_spent,
+            "run": accounts.epsilon_of_run if bounded else None,
+            "after": accounts.epsilon_after,
+        },
+        "charged": accounts.charged,
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class LogPage:
-    """A part of the log, newest first.
+# The log.
 
-    Attributes:
-        lines: the entries.
-        newest: the number of the log's last entry.
-        older: from where to go on before these; None if there is nothing.
-    """
-
-    lines: tuple[LogLine, ...]
-    newest: int
-    older: int | None
+_LEFT_OUT = frozenset({"at", "charge", "fingerprint", "release", "policy", "account"})
 
 
-def log_page(node: OwnerNode, *, before: int | None = None, count: int = 50, run: str = "") -> LogPage:
-    """The last entries before a number.
-
-    Args:
-        node: whose log.
-        before: entries with smaller numbers; the last ones if None.
-        count: how many at most.
-        run: only those about this run, or data set.
-    """
-    newest = node.ledger.head().number
+def log_page(owner: Owner, *, before: int | None = None, count: int = 50, about: str = "") -> dict[str, Any]:
+    """The last entries before a number, newest first; with ``about``, those about a run or data set."""
+    newest = owner.ledger.head().number
     end = newest + 1 if before is None else min(before, newest + 1)
-    if run:
-        entries: Sequence[Entry] = node.ledger.entries_about(run, before=end, most=count + 1)
+    if about:
+        entries: Sequence[Entry] = owner.ledger.entries_about(about, before=end, most=count + 1)
     else:
-        entries = node.ledger.entries(first=max(1, end - count - 1), last=end - 1)[::-1]
-    lines = tuple(_line(entry) for entry in entries[:count])
-    return LogPage(lines, newest, lines[-1].number if len(entries) > count else None)
+        entries = owner.ledger.entries(first=max(1, end - count - 1), last=end - 1)[::-1]
+    older = entries[count - 1].number if len(entries) > count else None
+    return {"entries": [_entry_document(entry) for entry in entries[:count]], "newest": newest, "older": older}
 
 
-def _about(entry: Entry) -> str:
-    if entry.kind in ("reserve", "commit"):
-        return str(json.loads(entry.key)[0])
-    return entry.key
-
-
-def _line(entry: Entry) -> LogLine:
+def _entry_document(entry: Entry) -> dict[str, Any]:
     document = entry.document()
     words = {name: value for name, value in document.items() if name not in _LEFT_OUT}
     if entry.kind == "reserve":
         words["rows"] = document["charge"]["rows"]
-    return LogLine(entry.number, str(document["at"]), entry.kind, _about(entry), words)
+    about = str(json.loads(entry.key)[0]) if entry.kind in ("reserve", "commit") else entry.key
+    return {"entry": entry.number, "at": document["at"], "kind": entry.kind, "about": about, "words": words}
 
 
-def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+# What left.
 
 
-_LABEL = "label"
+def out_rows(owner: Owner, name: str) -> list[StoredLetter]:
+    """All letters of this owner in a run, oldest first, without their messages."""
+    rows = (row for run in owner.versions(name) for row in owner.mail.letters(run))
+    return [row for row in rows if (row.way, row.post) == ("out", "letter")]
+
+
+def is_sent(row: StoredLetter) -> bool:
+    """Whether a letter left: others wait to be posted, or were held back."""
+    return row.state not in ("ready", "withheld")
+
+
+def rows_left(rows: Iterable[StoredLetter], *, held_back: bool = False) -> int:
+    """The rows in letters that were sent, or held back; the parts of one offer are the same rows."""
+    chosen = [row for row in rows if (row.state == "withheld" if held_back else is_sent(row))]
+    shared = max((row.rows for row in chosen if row.kind == OfferShare.kind), default=0)
+    return shared + sum(row.rows for row in chosen if row.kind != OfferShare.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class OutLetter:
+    """A letter of this owner in a run, with its message.
+
+    Attributes:
+        run: of the run.
+        row: of the database.
+        acknowledged: whether a receipt names it.
+        message: as it was stored when it was charged; None for a message without rows, or after a purge.
+    """
+
+    run: str
+    row: StoredLetter
+    acknowledged: bool
+    message: bytes | None = field(repr=False)
+
+    @property
+    def sent(self) -> bool:
+        return is_sent(self.row)
+
+    @property
+    def file_name(self) -> str:
+        run, held_back = re.sub(r"[^A-Za-z0-9.-]", "_", self.run), "" if self.sent else "-held-back"
+        return f"{run}-{self.row.id:06d}-{self.row.kind}{held_back}.bin"
+
+    def document(self) -> dict[str, Any]:
+        row = self.row
+        return {
+            "run": self.run,
+            "letter": row.id,
+            "at": row.at,
+            "to": row.peer,
+            "round": row.round,
+            "kind": row.kind,
+            "rows": row.rows,
+            "bytes": row.bytes,
+            "sha256": row.content.hex(),
+            "state": {"ready": "not posted yet", "withheld": "held back"}.get(row.state, "sent"),
+            "acknowledged": "yes" if self.acknowledged else "no",
+        }
+
+
+def letters_out(owner: Owner, name: str) -> list[OutLetter]:
+    """All letters of this owner in a run, oldest first: sent, waiting to be posted, or held back."""
+    letters, rows = [], out_rows(owner, name)
+    for run in owner.versions(name) if rows else ():
+        receipt, stored = owner.mail.receipt(run), _stored_messages(owner, run)
+        named = frozenset() if receipt is None else frozenset(receipt.letters)
+        mine = (row for row in rows if row.digest == run.digest)
+        letters += [OutLetter(name, row, row.letter in named, stored.get(row.content)) for row in mine]
+    return letters
+
+
+def _stored_messages(owner: Owner, run: Run) -> dict[bytes, bytes]:
+    """The messages with rows that were stored with their charges, by digest."""
+    messages: list[bytes] = []
+    for stored in owner.ledger.messages(run=run.name):
+        if is_kept_offer(stored.message):
+            terms = run.terms
+            heard = Message(run.name, terms.digest, terms.consumer, owner.name, 1, Asked(asked=True))
+            messages += [reply.data for reply in shared_replies(heard, stored.message)]
+        elif stored.kind.startswith(f"{owner.name}/"):
+            messages.append(stored.message)
+    return {hashlib.sha256(message).digest(): message for message in messages}
+
+
+def runs_that_left(owner: Owner) -> list[str]:
+    """The names of the runs in which something was sent, oldest first."""
+    names = dict.fromkeys(run.name for run in owner.mail.runs(role="owner"))
+    return [name for name in names if any(map(is_sent, out_rows(owner, name)))]
+
+
+def left_run(owner: Owner, name: str) -> dict[str, Any]:
+    """What left in a run."""
+    sent = [letter for letter in letters_out(owner, name) if letter.sent]
+    acknowledged = sum(letter.acknowledged for letter in sent)
+    return {
+        "run": name,
+        "consumer": consumer_of(owner.latest(name)),
+        "first": sent[0].row.at,
+        "last": sent[-1].row.at,
+        "messages": len(sent),
+        "rows": rows_left(letter.row for letter in sent),
+        "receipt": "yes" if acknowledged == len(sent) else "in part" if acknowledged else "no",
+    }
 
 
 @dataclass(frozen=True, eq=False)
 class LeftRows:
-    """Rows as they left.
+    """Rows as they left, or would leave.
 
     Attributes:
-        table: in declared columns, with the label; None where they cannot be shown.
+        table: in declared columns, with the label; None if they cannot be shown.
         count: how many rows.
-        held_back: rows that were stored to leave and did not, which are not among them.
+        held_back: further rows that were charged and did not leave.
     """
 
     table: pa.Table | None
@@ -626,204 +659,157 @@ class LeftRows:
     held_back: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LeftMessage:
-    """A message that left, or was stored to leave and held back.
-
-    Attributes:
-        run: of the run.
-        entry: the ledger's entry; 0 if there is none.
-        at: when it was stored (UTC).
-        round: of the run.
-        kind: of the message.
-        rows: in it.
-        data: its bytes.
-        sent: whether the audit log says that it was sent; otherwise a crash or a withdrawal came first.
-        acknowledged: whether the curator's receipt, which holds, has it.
-    """
-
-    run: str
-    entry: int
-    at: str
-    round: int
-    kind: str
-    rows: int
-    data: bytes = field(repr=False)
-    sent: bool
-    acknowledged: bool = False
-
-    @property
-    def digest(self) -> str:
-        return hashlib.sha256(self.data).hexdigest()
-
-    @property
-    def file_name(self) -> str:
-        run, held_back = re.sub(r"[^A-Za-z0-9.-]", "_", self.run), "" if self.sent else "-held-back"
-        return f"{run}-{self.entry:06d}-{self.kind}{held_back}.bin"
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "run": self.run,
-            "entry": self.entry,
-            "at": self.at,
-            "round": self.round,
-            "kind": self.kind,
-            "rows": self.rows,
-            "bytes": len(self.data),
-            "sha256": self.digest,
-            "sent": self.sent,
-            "acknowledged": "yes" if self.acknowledged else "no",
-        }
-
-
-def messages_that_left(node: OwnerNode, run: str | None = None) -> list[LeftMessage]:
-    """All messages that left (in a run) or were held back, oldest first; what was purged is missing."""
-    node.ledger.refresh()
-    messages = []
-    for exchange in owner_node.exchanges(node.ledger, run):
-        record = node.runs.by_name.get(exchange.run)
-        sent = record is not None and exchange.entry in record.sent
-        for data in exchange.replies:
-            message = decode(data)
-            what = (message.round, message.body.kind, owner_node.rows_in([message]))
-            messages.append(LeftMessage(exchange.run, exchange.entry, exchange.at, *what, data, sent))
-    return messages
-
-
-def messages_with_receipts(node: OwnerNode, run: str | None = None) -> list[LeftMessage]:
-    messages = messages_that_left(node, run)
-    known = {name: owner_node.acknowledged_letters(node, name) for name in {message.run for message in messages}}
-    return [
-        replace(message, acknowledged=message.sent and (message.round, message.kind) in known[message.run])
-        for message in messages
-    ]
-
-
-def rows_that_left(node: OwnerNode, run: str) -> LeftRows:
+def rows_that_left(owner: Owner, name: str) -> LeftRows:
     """The rows that left in a run; of those that were held back only the number."""
-    decision = node.record_of(run).decision
-    known = decision is not None and decision.data in node.registry.names()  # it may have been removed since
-    schema = node.registry.get(decision.data).schema if decision is not None and known else None
-    messages = [message for message in messages_that_left(node, run) if message.rows]
-    labelled = decision is not None and schema is not None and _is_labelled(node, run, decision.digest, schema)
-    rows = rows_of(tuple(message.data for message in messages if message.sent), schema, labelled=labelled)
-    held_back = owner_node.rows_in(decode(message.data) for message in messages if not message.sent)
-    return replace(rows, held_back=held_back)
+    letters, run = letters_out(owner, name), owner.decided_run(name)
+    sent = [letter for letter in letters if letter.sent and letter.row.rows]
+    count = rows_left(letter.row for letter in sent)
+    held_back = rows_left((letter.row for letter in letters), held_back=True)
+    messages = tuple(letter.message for letter in sent if letter.message is not None)
+    known = run is not None and run.data in owner.registry.names()  # the data set may have been removed since
+    if run is None or not known or len(messages) < len(sent) or run.readable is None:
+        return LeftRows(None, count, held_back)
+    schema = owner.registry.get(run.data).schema
+    rows = rows_of(messages, schema, labelled=schema.label_column in run.terms.columns)
+    return LeftRows(rows.table, count, held_back)
 
 
-def _is_labelled(node: OwnerNode, run: str, digest: str, schema: Schema) -> bool:
-    terms = node.record_of(run).readable(digest)
-    return terms is not None and schema.label_column in terms.columns
-
-
-def rows_of(messages: tuple[bytes, ...], schema: Schema | None, *, labelled: bool) -> LeftRows:
-    """The rows in messages.
-
-    Args:
-        messages: that left, or would leave.
-        schema: that declares the rows; None where it is not known any more.
-        labelled: whether labels leave with rows in this run.
-    """
+def rows_of(messages: tuple[bytes, ...], schema: Schema, *, labelled: bool) -> LeftRows:
+    """The rows in messages; ``labelled`` says whether labels leave with rows in this run."""
     said = [decode(data).body for data in messages]
-    shared = [body for body in said if isinstance(body, OfferShare)]
-    if shared:
-        return _shared_rows(shared, schema, labelled=labelled)
+    if shared := [body for body in said if isinstance(body, OfferShare)]:
+        packed = records_in(shared)  # the owner has everything that opens the envelopes
+        read = EnvelopeRecords(schema, labelled=labelled).read(packed)
+        return LeftRows(_with_labels(read.table, read.labels, schema) if read.sound.all() else None, len(packed))
     bodies = [body for body in said if isinstance(body, Offer | Delivery)]
     count = sum(len(body.rows) for body in bodies)
-    if schema is None or any(not len(body.records) for body in bodies):
+    if not bodies or any(not len(body.records) for body in bodies):
         return LeftRows(None, count)
-    tables = [_table(body, schema) for body in bodies]
-    return LeftRows(pa.concat_tables(tables) if tables else None, count)
-
-
-def _shared_rows(bodies: list[OfferShare], schema: Schema | None, *, labelled: bool) -> LeftRows:
-    """What lies in the envelopes of an offer on shares: its owner has all that opens them."""
-    packed = records_in(bodies)
-    if schema is None:
-        return LeftRows(None, len(packed))
-    read = EnvelopeRecords(schema, labelled=labelled).read(packed)
-    table = _with_labels(read.table, read.labels, schema)
-    return LeftRows(table, len(packed)) if read.sound.all() else LeftRows(None, len(packed))
-
-
-def _table(body: Offer | Delivery, schema: Schema) -> pa.Table:
-    table = DeclaredRecords(schema).unpack(body.records.tobytes(), rows=len(body.rows))
-    return _with_labels(table, body.labels, schema)
+    declared = DeclaredRecords(schema)
+    tables = [
+        _with_labels(declared.unpack(body.records.tobytes(), rows=len(body.rows)), body.labels, schema)
+        for body in bodies
+    ]
+    return LeftRows(pa.concat_tables(tables), count)
 
 
 def _with_labels(table: pa.Table, labels: Any, schema: Schema) -> pa.Table:
     if not len(labels):
         return table
-    name = schema.label_column or _LABEL
+    name = schema.label_column or "label"
     if name in table.column_names:
-        name = f"{name} ({_LABEL})"
+        name = f"{name} (label)"
     return table.append_column(name, pa.array(np.asarray(labels).tolist()))
 
 
-def verify(node: OwnerNode, *, head: Head | None = None) -> tuple[list[Problem], list[str]]:
-    """Whether audit log, ledger, outbox and receipts hold, and agree: what does not, and what is worth knowing.
+def verify(owner: Owner, *, head: Head | None = None) -> tuple[list[Problem], list[str]]:
+    """Whether the log and the stored messages are intact, and all rows that left were charged; and remarks.
 
-    That the curator's signed words contradict this node is worth knowing; it does not say that anything here changed.
-
-    Args:
-        node: the node.
-        head: of the log at some earlier time, kept elsewhere.
+    ``head`` is the head of the log at an earlier time, saved elsewhere.
     """
-    problems: list[Problem] = []
-    try:
-        problems += node.ledger.verify(head=head, messages=True).problems
-        entries = node.ledger.entries()
-        stored = owner_node.exchanges(node.ledger)
-    except LikesetError as error:
-        return [*problems, Problem(0, str(error))], []
-    on_record = {exchange.entry: exchange for exchange in stored if exchange.entry}
-    answered = {entry.document()["reservation"] for entry in entries if entry.kind == "commit"}
-    sent: set[int] = set()
-    for entry in entries:
-        if entry.kind != "sent":
+    problems = list(owner.ledger.verify(head=head).problems)
+    if problems:
+        return problems, []  # what does not hold says nothing about the rest
+    remarks = []
+    spent: Counter[str] = Counter()
+    for charge in spent_by_run(owner.ledger):
+        spent[charge.run] += charge.rows
+    for name in dict.fromkeys(run.name for run in owner.mail.runs(role="owner")):
+        rows = out_rows(owner, name)
+        if rows_left(rows) > spent[name]:
+            words = f"run {name}: {rows_left(rows)} rows left, and {spent[name]} were charged"
+            problems.append(Problem(0, words))
+        problems += [Problem(0, words) for words in _about_receipt(owner, name, {row.letter for row in rows})]
+        if held_back := rows_left(rows, held_back=True):
+            remarks.append(f"{held_back:,} rows of run {name} were charged and held back")
+    return problems, remarks
+
+
+def _about_receipt(owner: Owner, name: str, written: set[bytes]) -> Iterator[str]:
+    for run in owner.versions(name):
+        receipt = owner.mail.receipt(run)
+        if receipt is not None and not _holds(run, receipt, written):
+            yield f"the receipt of run {name} is not for what this home wrote, or not by the card that the terms name"
+
+
+def _holds(run: Run, receipt: Receipt, written: set[bytes]) -> bool:
+    signer = run.terms.cards[acknowledging_party(run.terms)]
+    return (receipt.card.fingerprint, receipt.terms) == (signer, run.digest) and set(receipt.letters) <= written
+
+
+# A row that left.
+
+_MOST_HANDLE = (1 << 64) - 1
+_HANDLE = "HANDLE"
+
+
+def handle_in(text: str) -> int:
+    """The handle that a person typed."""
+    word = text.strip()
+    is_number = word.isascii() and word.isdecimal() and len(word) <= len(str(_MOST_HANDLE))
+    if not is_number or int(word) > _MOST_HANDLE:
+        reason = f"must be a whole number up to {_MOST_HANDLE}, as it stands under likeset_handle in what was bought"
+        raise InvalidArgument(_HANDLE, text, reason)
+    return int(word)
+
+
+def find_row(owner: Owner, handle: int, *, run: str | None = None) -> dict[str, Any]:
+    """The row that left under a handle: where it lies, what left of it, and its id, which did not leave.
+
+    Without ``run``, all runs in which rows left are tried, the last one first.
+
+    Raises:
+        InvalidArgument: no row left under it, or the data set is gone or changed.
+    """
+    gone: list[str] = []
+    for name in reversed(runs_that_left(owner)) if run is None else [owner.latest(run).name]:
+        begun = owner.decided_run(name)
+        if begun is None or not rows_left(out_rows(owner, name)):
             continue
-        document = entry.document()
-        sent.add(document["entry"])
-        if document["entry"] not in answered:
-            words = f"says that ledger entry {document['entry']} was sent, and the ledger does not know it"
-            problems.append(Problem(entry.number, words))
-        elif document["entry"] in on_record:  # that it was purged is the ledger's business
-            problems += [Problem(entry.number, words) for words in _unlike(on_record[document["entry"]], document)]
-    notes = [
-        f"an answer of run {exchange.run} was stored, but never sent: a crash or a withdrawal came first"
-        for exchange in stored
-        if exchange.replies and exchange.entry not in sent
-    ]
-    about_receipts, more = _about_receipts(node)
-    return [*problems, *about_receipts], [*notes, *more]
+        if begun.data not in owner.registry.names():
+            gone.append(f"run {name} used data set {begun.data}, which is not registered any more")
+            continue
+        data = owner.registry.get(begun.data)
+        with data.open_source() as source:
+            handles = row_handles(owner.home.sampling_key(), name, range(source.row_count))
+            number = next((number for number, named in enumerate(handles) if named == handle), None)
+            if number is not None:
+                return _found(owner, begun, data, source, handle, number)
+    where = "any run" if run is None else f"run {run}"
+    reason = f"names no row that left this home in {where}; it may be another owner's"
+    raise InvalidArgument(_HANDLE, handle, "; ".join([reason, *gone]))
 
 
-def _unlike(exchange: owner_node.Exchange, document: dict[str, Any]) -> list[str]:
-    """How what is in the outbox differs from what an entry of the audit log says was sent."""
-    try:
-        rows = owner_node.rows_in(map(decode, exchange.replies))
-    except BadMessage as error:
-        return [f"what is in the outbox is {error}"]
-    same = (sum(map(len, exchange.replies)), rows) == (document["bytes"], document["rows"])
-    return [] if same else ["what is in the outbox is not what it says was sent"]
+def _found(owner: Owner, run: Run, data: DataSet, source: Source, handle: int, number: int) -> dict[str, Any]:
+    smallest = run.smallest_group or owner.policy.smallest_group
+    opened = data.guarded(source, run.terms, smallest_group=smallest, key=owner.home.sampling_key())
+    before = owner.fingerprint_of(run.name)
+    if before not in (None, opened.fingerprint) or number >= opened.scan.row_count:
+        reason = (
+            f"left in run {run.name}, from data set {data.name}, which is not what it was: its rows, its schema or "
+        )
+        raise InvalidArgument(_HANDLE, handle, f"{reason}smallest_group changed since")
+    place = int(opened.scan.numbers_in_source(np.array([number]))[0])
+    rows = opened.scan.fetch(np.array([number]))
+    record = {} if rows.table is None else dict(rows.table.to_pylist()[0])
+    if len(rows.labels) and data.schema.label_column is not None:
+        record.setdefault(data.schema.label_column, np.asarray(rows.labels).tolist()[0])
+    whose = data.schema.id_column or ""
+    return {
+        "handle": str(handle),  # an identifier, not an amount
+        "run": run.name,
+        "consumer": run.terms.consumer,
+        "data": data.name,
+        "source": without_secrets(data.source),
+        "place": source.place(place),
+        "number": place,
+        "unchanged": True if before is not None else None,  # nobody can tell after a purge
+        "id": {whose: source.fetch([place], [whose]).column(0)[0].as_py()} if whose else {},
+        "record": record,
+    }
 
 
-def _about_receipts(node: OwnerNode) -> tuple[list[Problem], list[str]]:
-    """What is wrong with receipts as they are kept here, and what is worth knowing; that one is to come is not."""
-    try:
-        verdicts = owner_node.check_all(node)
-    except LikesetError as error:
-        return [Problem(0, f"receipts: {error}")], []
-    problems, notes, claims, signed = list[Problem](), list[str](), list[str](), list[str]()
-    for verdict in verdicts:
-        problems += [Problem(0, f"receipt of run {verdict.run}: {words}") for words in verdict.problems]
-        notes += [f"receipt of run {verdict.run}: {words}" for words in verdict.notes if verdict.receipt]
-        # Another's word against this node's: whoever could sign one could otherwise raise an alarm here at will.
-        who = verdict.signer
-        claims += [f"{who} contradicts this node, run {verdict.run}: {words}" for words in verdict.contradictions]
-        signed += [f"{who} signed what contradicts the rest: {path}" for path in verdict.aside]
-    return problems, [*notes, *claims, *signed]
-
+# Review of a run.
 
 _WHO: dict[Role, str] = {"consumer": "Who asks?", "curator": "Who curates?", "witness": "Who witnesses?"}
 
@@ -833,21 +819,21 @@ class Review:
     """A run as the steward should see it.
 
     Attributes:
-        terms: of the run.
-        asking: whom it would be with, by their cards.
+        run: its latest terms.
+        asking: the parties it would be with, by their cards.
         status: where it stands.
         lines: (question, answer) in the order in which one would ask.
         accounts: both budgets before and after.
         verdict: of the policy.
         suspicions: columns that would leave and may identify people.
-        columns: that would leave: name, declared kind (empty where no data set fits), and why it may identify people.
-        past: what happened with this consumer before, newest first.
+        columns: that would leave: name, declared kind (empty if no data set fits), and why it may identify people.
+        past: earlier runs of this consumer, newest first.
         others: what other owners may learn.
         rows_to_consumer: that the consumer gets in all, from all owners.
-        readers: who may read how many of this owner's rows.
+        readers: role, number of this owner's rows that it may read at most, and which.
     """
 
-    terms: Terms
+    run: Run
     asking: tuple[AskingCard, ...]
     status: str
     lines: tuple[tuple[str, str], ...]
@@ -855,15 +841,19 @@ class Review:
     verdict: Verdict
     suspicions: tuple[Suspicion, ...]
     columns: tuple[tuple[str, str, str], ...]
-    past: tuple[PastRun, ...]
+    past: list[dict[str, Any]]
     others: PlannedView
     rows_to_consumer: int
-    readers: tuple[Reader, ...]
+    readers: tuple[tuple[str, int, str], ...]
+
+    @property
+    def terms(self) -> Terms:
+        return self.run.terms
 
     def document(self) -> dict[str, Any]:
         return {
-            "run": self.terms.run,
-            "digest": self.terms.digest,
+            "run": self.run.name,
+            "digest": self.run.digest.hex(),
             "status": self.status,
             "parties": [card.document() for card in self.asking],
             "answers": dict(self.lines),
@@ -871,24 +861,25 @@ class Review:
             "accepted": self.verdict.accepted,
             "reasons": list(self.verdict.reasons),
             "suspected_identifiers": documents_of(self.suspicions),
-            "readers": [reader.document() for reader in self.readers],
-            "history": [asdict(run) for run in self.past],
+            "readers": [{"role": role, "rows": rows, "words": words} for role, rows, words in self.readers],
+            "history": self.past,
         }
 
 
-def review(node: OwnerNode, run: str) -> Review:
-    """The terms of a run that came last, in words."""
-    record = node.record_of(run)
-    terms, policy = record.latest, node.policy
-    decision = record.decided(terms.digest)
-    judged = node.judge(terms, data=decision.data if decision is not None else "")
-    accounts = owner_node.accounts_for(node.ledger, terms, policy)
-    others, curator, consumer = owner_node.costs_of(terms, node.name)
-    fitting, asking = node.registry.for_terms(terms), node.asking(terms)
+def review(owner: Owner, name: str) -> Review:
+    """The latest terms of a run in words; raises if they cannot be read here."""
+    run, policy = owner.latest(name), owner.policy
+    terms = run.terms
+    judged = owner.judge(terms, data=run.data)
+    accounts = accounts_for(owner.ledger, owner.name, terms, policy)
+    others, curator, consumer = costs_of(terms, owner.name)
+    fitting, asking, past = owner.registry.for_terms(terms), owner.asking(terms), past_runs(owner, terms)
+    versions, letters = owner.versions(name), letters_out(owner, name)
     lines = [
-        *who_lines(asking),
-        ("Who else is asked?", f"{_others(terms, node.name)}."),
+        *((_WHO[card.role], f"{_short(card.name) or 'Somebody'}, {card.in_words()}.") for card in asking),
+        ("Who else is asked?", f"{_others(terms, owner.name)}."),
         ("What for?", _short(terms.purpose) or "It does not say."),
+        ("Answer by when?", _answer_by(owner, run)),
         ("Until when?", _short(terms.expires) or "The terms have no end."),
         (
             "From which data?",
@@ -896,7 +887,7 @@ def review(node: OwnerNode, run: str) -> Review:
         ),
         ("Which columns?", ", ".join(_short(name) for name in terms.columns) or "The terms do not say."),
         ("How many rows at most?", _rows(terms, curator)),
-        ("Who reads your rows?", _readers(terms)),
+        ("Who reads your rows?", _reading(terms)),
         other_trust(terms),
         ("What does the curator see?", _seen_by_curator(terms)),
         ("What does the consumer get?", _seen_by_consumer(terms, consumer)),
@@ -904,32 +895,84 @@ def review(node: OwnerNode, run: str) -> Review:
         ("What can the network do?", NETWORK_CAN),
         ("What is paid?", _payment(terms)),
         *budget_lines(policy, accounts),
+        ("What happened with this consumer before?", _history(past)),
     ]
-    past = past_runs(node, terms)
-    lines.append(("What happened with this consumer before?", _history(past)))
-    if len(record.versions) > 1:
-        lines.insert(
-            0, ("Careful:", f"these are version {len(record.versions)} of the terms; earlier ones were different.")
-        )
-    if said := owner_node.in_words(node, run):
+    if len(versions) > 1:
+        careful = f"these are version {len(versions)} of the terms; earlier ones were different."
+        lines.insert(0, ("Careful:", careful))
+    if said := _acknowledged(owner, terms, letters):
         lines.append((f"Did the {'curator' if terms.split is None else 'consumer'} acknowledge what left?", said))
-    if held_back := sum(message.rows for message in messages_that_left(node, run) if not message.sent):
-        words = f"{held_back:,} rows, which are charged: a withdrawal, the end of the terms or a crash came first."
+    if held_back := rows_left((letter.row for letter in letters), held_back=True):
+        words = f"{held_back:,} rows, which are charged: a withdrawal or the end of the terms came first."
         lines.append(("What was held back?", words))
     suspicions = _suspicions(terms, fitting)
     return Review(
-        terms,
-        asking,
-        status_of(node, run, asking=asking, verdict=judged),
-        tuple(lines),
-        accounts,
-        judged,
-        suspicions,
+        run=run,
+        asking=asking,
+        status=status_of(owner, run, asking=asking, verdict=judged),
+        lines=tuple(lines),
+        accounts=accounts,
+        verdict=judged,
+        suspicions=suspicions,
         columns=_columns(terms, fitting, suspicions),
         past=past,
         others=others,
         rows_to_consumer=terms.size if terms.split is not None else consumer.rows,
         readers=readers_of(terms),
+    )
+
+
+def _answer_by(owner: Owner, run: Run) -> str:
+    moment = f"{run.deadline.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    closed = owner.closed_because(run)
+    return f"{moment}. This run is closed: {closed}." if closed else f"{moment}. The run then begins without you."
+
+
+def _acknowledged(owner: Owner, terms: Terms, letters: Sequence[OutLetter]) -> str:
+    sent = [letter for letter in letters if letter.sent and letter.row.peer == acknowledging_party(terms)]
+    if not sent:
+        return ""
+    missing = sum(not letter.acknowledged for letter in sent)
+    if missing == len(sent):
+        when = "the run ends" if terms.split is None else "the consumer has taken in your rows"
+        return f"No: no receipt came yet. One comes when {when}."
+    if missing:
+        return f"Not all: {missing} of {len(sent)} letters that left are not in its receipt."
+    receipt = next(filter(None, (owner.mail.receipt(run) for run in owner.versions(terms.run))))
+    return f"Yes: {receipt.rows:,} rows, on {receipt.at[:10]}."
+
+
+def readers_of(terms: Terms) -> tuple[tuple[str, int, str], ...]:
+    """All parties, those who may read most first: role, rows that it may read at most, and which."""
+    if terms.split is None:
+        return (
+            ("curator", terms.rows_per_owner, "every row that you offer"),
+            ("consumer", min(terms.rows_per_owner, terms.size), "those that it buys"),
+            ("other owners", 0, "none"),
+        )
+    shares = "none: shares, which tell nothing alone"
+    return (
+        ("consumer", terms.rows_readable, "those that it buys; of the others shares, which tell nothing alone"),
+        ("curator", 0, shares),
+        ("witness", 0, shares),
+        ("other owners", 0, "none"),
+    )
+
+
+def other_trust(terms: Terms) -> tuple[str, str]:
+    """What would change if the curator were trusted, or split: a question and its answer."""
+    offered = terms.rows_per_owner
+    if terms.split is not None:
+        alone = f"The curator alone would read all {offered:,} rows that you offer, bought or not, and no witness"
+        return "What if the curator were trusted?", f"{alone} would be needed. These terms do not ask for that."
+    most = min(offered, terms.size)
+    split = (
+        f"nobody but the consumer would read a row, and at most {most:,} of yours, if all parties follow the protocol"
+    )
+    return (
+        "What if the curator were split?",
+        f"Then {split}: ask the consumer for terms with `curator: split`. These terms ask you to trust the curator "
+        f"with all {offered:,}.",
     )
 
 
@@ -944,22 +987,17 @@ def _columns(
     return tuple((name, kinds.get(name, ""), why.get(name, "")) for name in terms.columns)
 
 
-def _history(past: Sequence[PastRun]) -> str:
+def _history(past: Sequence[dict[str, Any]]) -> str:
     if not past:
         return "Nothing: it never asked here."
-    rows, last = sum(run.rows for run in past), past[0]
-    refused = sum(run.what == "denied" for run in past)
+    rows, last = sum(run["rows"] for run in past), past[0]
+    refused = sum(run["what"] == "denied" for run in past)
     words = f"{len(past):,} other run{'' if len(past) == 1 else 's'}, {refused:,} of them denied; {rows:,} rows left."
-    return f"{words} The last one was {_short(last.run)}, {last.what}, {last.at[:10]}."
-
-
-def who_lines(asking: Sequence[AskingCard]) -> list[tuple[str, str]]:
-    """Who asks, who curates and who witnesses, in words, with their cards: what a steward reads first."""
-    return [(_WHO[card.role], f"{_short(card.name) or 'Somebody'}, {card.in_words()}.") for card in asking]
+    return f"{words} The last one was {_short(last['run'])}, {last['what']}, {last['at'][:10]}."
 
 
 def _suspicions(terms: Terms, fitting: Sequence[DataSet]) -> tuple[Suspicion, ...]:
-    """Columns that would leave and may identify people: by names alone where no data set is declared so."""
+    """Columns that would leave and may identify people; by their names alone if no data set fits."""
     if not fitting:
         named = (suspicion_of(name) for name in terms.columns)
         return tuple(suspicion for suspicion in named if suspicion is not None)
@@ -967,88 +1005,8 @@ def _suspicions(terms: Terms, fitting: Sequence[DataSet]) -> tuple[Suspicion, ..
     return tuple(suspicion for suspicion in suspected if suspicion.column in terms.columns)
 
 
-_BECAME = {
-    "not pinned": "not pinned",
-    "pinned": "not allowed by owner.yaml, or pinned for another role",
-    "replaced": "replaced: the run has ended",
-    "revoked": "revoked: the run has ended",
-}
-
-
-def status_of(
-    node: OwnerNode, run: str, *, asking: Sequence[AskingCard] | None = None, verdict: Verdict | None = None
-) -> str:
-    """Where a run stands, in a word or two.
-
-    Args:
-        node: of the steward.
-        run: its name.
-        asking: whom it would be with, where that is known already.
-        verdict: of the policy, likewise.
-    """
-    record = node.record_of(run)
-    if record.withdrawn is not None:
-        return "withdrawn"
-    decision = record.decided(record.latest_digest)
-    if record.readable(record.latest_digest) is None and (decision is None or decision.what == "approved"):
-        return UNREADABLE
-    if decision is None or decision.what == "approved":
-        faulty = [card for card in (node.asking(record.latest) if asking is None else asking) if card.fault]
-        if faulty and not (record.began and faulty[0].state == "pinned"):  # owner.yaml counts for what is to begin
-            return f"the {faulty[0].role}'s card is {_BECAME[faulty[0].state]}"
-    if decision is None:
-        if not (verdict or node.judge(record.latest)).accepted:
-            return "owner.yaml refuses it"
-        return "changed after a decision, waiting" if record.decision is not None else "waiting"
-    if decision.what == "denied":
-        return "denied"
-    if not record.began:
-        return "approved"
-    return "rows left" if any(replies.rows for replies in record.sent.values()) else "began"
-
-
-def budget_lines(policy: Policy, accounts: Accounts) -> list[tuple[str, str]]:
-    rows, total = policy.total.rows, policy.total
-    most = rows if total.readable is None else total.readable
-    verb = "cost" if accounts.charged else "costs"
-    epsilon_cost = accounts.epsilon_of_run
-    cost = "without a bound" if math.isinf(epsilon_cost) else f"epsilon {epsilon_cost:.4g}"
-    return [
-        (
-            "Budget of rows:",
-            f"this run {verb} up to {accounts.rows_of_run:,}; {accounts.rows_spent:,} of {rows:,} are spent, "
-            f"{max(0, rows - accounts.rows_after):,} remain after it.",
-        ),
-        (
-            "Rows that one party may read:",
-            f"in this run up to {accounts.read_of_run:,}; {accounts.read_spent:,} of {most:,} so far, "
-            f"{max(0, most - accounts.read_after):,} remain after it.",
-        ),
-        (
-            "Budget toward other owners:",
-            f"this run {verb} {cost}; {accounts.epsilon_spent:.4g} of {total.epsilon:.4g} is spent "
-            f"(at delta {accounts.delta:g}), {max(0.0, total.epsilon - accounts.epsilon_after):.4g} remains after it.",
-        ),
-    ]
-
-
-def budget_document(accounts: Accounts) -> dict[str, Any]:
-    """Both budgets for machines; null where there is no bound."""
-    bounded = not math.isinf(accounts.epsilon_of_run)
-    return {
-        "rows": {"spent": accounts.rows_spent, "run": accounts.rows_of_run, "after": accounts.rows_after},
-        "readable": {"spent": accounts.read_spent, "run": accounts.read_of_run, "after": accounts.read_after},
-        "epsilon": {
-            "spent": accounts.epsilon_spent,
-            "run": accounts.epsilon_of_run if bounded else None,
-            "after": accounts.epsilon_after,
-        },
-        "charged": accounts.charged,
-    }
-
-
 def _short(text: str) -> str:
-    """A stranger's words, short and without characters that could do something to a screen."""
+    """A stranger's words, short and without characters that could steer a screen."""
     return harmless(text, most=MOST_SHOWN)
 
 
@@ -1071,8 +1029,7 @@ def _rows(terms: Terms, curator: PlannedView) -> str:
     return f"{curator.rows:,} of your rows leave, {when}{unless}."
 
 
-def _readers(terms: Terms) -> str:
-    """Who could read what, by the trust that the run asks for."""
+def _reading(terms: Terms) -> str:
     if terms.split is None:
         return f"The curator reads every row that you offer, and {_short(terms.consumer)} those that it buys."
     return (
@@ -1098,17 +1055,13 @@ def _seen_by_consumer(terms: Terms, consumer: PlannedView) -> str:
 def _learned(terms: Terms, others: PlannedView) -> str:
     if others.event == NoRelease():
         return "Nothing in this run, by the protocol: whatever another owner hears in it does not depend on your rows."
-    guarantee = others.guarantee
+    cost = others.guarantee
     if others.guess is None:
-        return f"Nobody can say: there is no proof ({guarantee.note})."
-    guess = bound_in_words(
-        others.guess,
-        epsilon=guarantee.epsilon,
-        delta=guarantee.delta,
-        relation=guarantee.relation,
-        unit=unit_of(terms),
-    )
-    return f"Little: by what they hear in this run, {guess}.{_by_the_clock(terms)}"
+        return f"Nobody can say: there is no proof ({cost.note})."
+    bound = {"epsilon": cost.epsilon, "delta": cost.delta, "relation": cost.relation, "unit": unit_of(terms)}
+    guess = bound_in_words(others.guess, **bound)  # type: ignore[arg-type]
+    when = " This counts what they hear, not when: by the clock an owner may see whether others were asked for rows."
+    return f"Little: by what they hear in this run, {guess}.{'' if terms.auction == 'everyone' else when}"
 
 
 def unit_of(terms: Terms) -> str:
@@ -1117,255 +1070,17 @@ def unit_of(terms: Terms) -> str:
     return "one of your rows" if terms.unit == ROW else f"one id of yours (up to {most} row{'s'[: most - 1]})"
 
 
-def _by_the_clock(terms: Terms) -> str:
-    if terms.auction == "everyone":
-        return ""
-    return " This counts what they hear, not when: by the clock an owner may see whether others were asked for rows."
-
-
 def _payment(terms: Terms) -> str:
     if not terms.price_per_row:
         return "Nothing."
-    return (
-        f"{terms.price_per_row:g} for each row that leaves, so at most {terms.price_per_row * terms.rows_per_owner:g}."
-    )
+    most = terms.price_per_row * terms.rows_per_owner
+    unit = f" {terms.currency}" if terms.currency else ""
+    return f"{terms.price_per_row:g}{unit} for each row that leaves, so at most {most:g}{unit}."
 
 
-@dataclass(frozen=True, slots=True)
-class InboxRun:
-    """A run in a list; None is what terms say that cannot be read here.
+# Dry runs.
 
-    Attributes:
-        run: its name.
-        digest: of the terms that came last.
-        consumer: who asks.
-        purpose: what for.
-        came: when the terms came (UTC).
-        expires: when they end; empty if they do not.
-        rows: that may leave, at most.
-        readable: of them that one party may read.
-        parties: whom it would be with, by their cards.
-        status: where it stands.
-    """
-
-    run: str
-    digest: str
-    consumer: str
-    purpose: str | None
-    came: str
-    expires: str | None
-    rows: int | None
-    readable: int | None
-    parties: tuple[AskingCard, ...]
-    status: str
-
-    @property
-    def consumer_card(self) -> str:
-        for party in self.parties:
-            if party.role == "consumer":
-                return f"{party.state} since {party.since[:10]}" if party.since else str(party.state)
-        return "no card"
-
-    def document(self) -> dict[str, Any]:
-        return {**asdict(self), "parties": [card.document() for card in self.parties]}
-
-
-def inbox_records(node: OwnerNode, *, every: bool) -> Sequence[RunRecord]:
-    """The runs that wait for a decision, oldest first; with ``every``, all that came."""
-    waiting = node.waiting()
-    return list(node.runs.by_name.values()) if every else waiting
-
-
-def inbox_run(node: OwnerNode, record: RunRecord) -> InboxRun:
-    """A run, as a list shows it; that judges it, so a long list is made page by page."""
-    digest = record.latest_digest
-    terms = record.readable(digest)
-    parties = () if terms is None else node.asking(terms)
-    return InboxRun(
-        run=record.run,
-        digest=digest,
-        consumer=record.consumers[digest],
-        purpose=None if terms is None else terms.purpose,
-        came=record.invited_at[digest],
-        expires=None if terms is None else terms.expires,
-        rows=None if terms is None else terms.rows_per_owner,
-        readable=None if terms is None else terms.rows_readable,
-        parties=parties,
-        status=status_of(node, record.run, asking=parties),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class LeftRun:
-    """What left in a run.
-
-    Attributes:
-        run: its name.
-        consumer: who asked.
-        first: when the first message left (UTC).
-        last: when the last one did.
-        messages: that left.
-        rows: in all of them.
-        receipt: ``yes`` if all of them were acknowledged, else ``in part`` or ``no``.
-    """
-
-    run: str
-    consumer: str
-    first: str
-    last: str
-    messages: int
-    rows: int
-    receipt: str
-
-    def document(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def left_records(node: OwnerNode) -> list[RunRecord]:
-    node.ledger.refresh()
-    return [record for record in node.runs.by_name.values() if record.sent]
-
-
-def left_run(node: OwnerNode, record: RunRecord) -> LeftRun:
-    """What left in one of them, by the log; that looks at its receipt, so a long list is made page by page."""
-    sent = [(replies.at, replies.round, kind) for replies in record.sent.values() for kind in replies.replies]
-    known = owner_node.acknowledged_letters(node, record.run)
-    acknowledged = sum((number, kind) in known for _, number, kind in sent)
-    return LeftRun(
-        run=record.run,
-        consumer=next(reversed(record.consumers.values())),
-        first=min(at for at, _, _ in sent),
-        last=max(at for at, _, _ in sent),
-        messages=len(sent),
-        rows=sum(replies.rows for replies in record.sent.values()),
-        receipt="yes" if acknowledged == len(sent) else "in part" if acknowledged else "no",
-    )
-
-
-_MOST_HANDLE = (1 << 64) - 1
-_HANDLE = "HANDLE"
-
-
-@dataclass(frozen=True)
-class FoundRow:
-    """A row of this owner that left in a run.
-
-    Attributes:
-        handle: by which its buyer names it.
-        run: in which it left.
-        consumer: who asked in that run.
-        data: the data set that it is of.
-        source: where that lies, without passwords.
-        place: where the row lies in it, in words.
-        number: of the row among all rows of the source, from 0.
-        id_column: the column that says whose row it is; empty where the schema declares none.
-        id_value: what stands there: it did not leave.
-        record: what left, by declared column.
-        is_checked: whether the data set is known to be what it was in the run; False where messages were purged.
-    """
-
-    handle: int
-    run: str
-    consumer: str
-    data: str
-    source: str
-    place: str
-    number: int
-    id_column: str
-    id_value: Any = field(repr=False)
-    record: dict[str, Any] = field(repr=False)
-    is_checked: bool
-
-
-def handle_in(text: str) -> int:
-    """The handle that somebody typed.
-
-    Raises:
-        InvalidArgument: it is none.
-    """
-    word = text.strip()
-    is_number = word.isascii() and word.isdecimal() and len(word) <= len(str(_MOST_HANDLE))
-    if not is_number or int(word) > _MOST_HANDLE:
-        reason = f"must be a whole number up to {_MOST_HANDLE}, as it stands under likeset_handle in what was bought"
-        raise InvalidArgument(_HANDLE, text, reason)
-    return int(word)
-
-
-def find_row(node: OwnerNode, handle: int, *, run: str | None = None) -> FoundRow:
-    """The row that left under a handle.
-
-    Args:
-        node: the owner's.
-        handle: that its buyer has.
-        run: in which it left; every run in which rows left is tried, the last one first, if None.
-
-    Raises:
-        InvalidArgument: no row left under it, or the data set is gone or not what it was.
-    """
-    node.ledger.refresh()
-    records = [node.record_of(run)] if run is not None else list(reversed(node.runs.by_name.values()))
-    gone: list[str] = []
-    for record in records:
-        if not any(replies.rows for replies in record.sent.values()) or record.decision is None:
-            continue
-        if record.decision.data not in node.registry.names():
-            gone.append(f"run {record.run} used data set {record.decision.data}, which is not registered any more")
-            continue
-        data = node.registry.get(record.decision.data)
-        found = _number_of(node, data, record.run, handle)
-        if found is not None:
-            return _found(node, record, data, handle, found)
-    where = "any run" if run is None else f"run {run}"
-    reason = f"names no row that left this node in {where}; it may be another owner's"
-    raise InvalidArgument(_HANDLE, handle, "; ".join([reason, *gone]))
-
-
-def _number_of(node: OwnerNode, data: DataSet, run: str, handle: int) -> int | None:
-    with data.open_source() as source:
-        numbers = range(source.row_count)
-    tried: Iterator[int] = row_handles(node.home.key(), run, numbers)
-    return next((number for number, named in zip(numbers, tried, strict=True) if named == handle), None)
-
-
-def _found(node: OwnerNode, record: RunRecord, data: DataSet, handle: int, number: int) -> FoundRow:
-    assert record.decision is not None  # noqa: S101 - rows left
-    terms = record.version(record.decision.digest)
-    smallest = record.smallest_group or node.policy.smallest_group
-    with data.open_source() as source:
-        opened = data.guarded(source, terms, smallest_group=smallest, key=node.home.key())
-        before = _fingerprint_of(node, terms)
-        if before not in (None, opened.fingerprint) or number >= opened.scan.row_count:
-            reason = f"left in run {record.run}, from data set {data.name}, which is not what it was: its rows, its "
-            raise InvalidArgument(_HANDLE, handle, f"{reason}schema or smallest_group changed since")
-        place = int(opened.scan.numbers_in_source(np.array([number]))[0])
-        rows = opened.scan.fetch(np.array([number]))
-        label, label_column = rows.labels, data.schema.label_column
-        document = {} if rows.table is None else dict(rows.table.to_pylist()[0])
-        if len(label) and label_column is not None:
-            document.setdefault(label_column, np.asarray(label).tolist()[0])
-        whose = data.schema.id_column or ""
-        return FoundRow(
-            handle=handle,
-            run=record.run,
-            consumer=terms.consumer,
-            data=data.name,
-            source=without_secrets(data.source),
-            place=source.place(place),
-            number=place,
-            id_column=whose,
-            id_value=source.fetch([place], [whose]).column(0)[0].as_py() if whose else None,
-            record=document,
-            is_checked=before is not None,
-        )
-
-
-def _fingerprint_of(node: OwnerNode, terms: Terms) -> str | None:
-    """Of the data set when the run began; None where it was purged."""
-    stored = [message for message in node.ledger.messages(run=terms.run) if message.kind == owner_node.BEGIN]
-    return stored[-1].message.decode("ascii") if stored else None
-
-
-Basis = Literal["the release that was heard", "the release in the file", "no release is needed", "a stand-in"]
+Basis = Literal["the release that was heard", "the release in the file", "no release is needed", "an example"]
 
 _MOST_RELEASE = 1 << 24
 
@@ -1375,12 +1090,13 @@ class Rehearsal:
     """What would leave.
 
     Attributes:
-        basis: on which release it rests; unless that is a stand-in, exactly these rows would leave.
-        rows: that would leave, at most: fewer do where not everyone is asked.
+        basis: the release it rests on; unless that is an example, exactly these rows leave.
+        rows: that would leave, at most: fewer do if not everyone is asked.
         messages: the bytes of the messages that would carry them.
         row_count: rows in the data set.
         withheld: rows that are never offered, because of small groups.
         too_long: rows with a cell that is longer than the schema declares: no rows of any run.
+        left: these rows have left already, in this run and from this data set.
     """
 
     basis: Basis
@@ -1389,38 +1105,38 @@ class Rehearsal:
     row_count: int
     withheld: int
     too_long: int
+    left: bool
 
     @property
     def exact(self) -> bool:
-        return self.basis != "a stand-in"
+        return self.basis != "an example"
+
+    @property
+    def words(self) -> str:
+        if not self.exact:
+            return "These rows are an example of what would leave"
+        return "Exactly these rows left" if self.left else "Exactly these rows would leave"
 
 
-def rehearse(node: OwnerNode, terms: Terms, *, release: NDArray[np.float64] | None = None, data: str = "") -> Rehearsal:
-    """Do here what a run would do.
+def rehearse(owner: Owner, terms: Terms, *, release: NDArray[np.float64] | None = None, data: str = "") -> Rehearsal:
+    """Do what a run would do; nothing leaves, and nothing is charged.
 
     Args:
-        node: whose rows.
+        owner: whose rows.
         terms: of the run.
-        release: of the target's mean; the one that was heard if there is one, and else a stand-in, if None.
+        release: of the target's mean; if None, the one that came, and before that an example.
         data: the data set to use; the one that was approved, or fits, if empty.
     """
-    record = node.runs.by_name.get(terms.run)
-    decision = None if record is None else record.decided(terms.digest)
-    smallest = (None if record is None else record.smallest_group) or node.policy.smallest_group
-    chosen = data or (decision.data if decision is not None else "")
-    data_set = node.data_for(terms, data=chosen)
-    basis, heard, used = _release(node, terms, release)
-    with data_set.opened(terms, smallest_group=smallest, key=node.home.key()) as opened:
-        owner = make_owner(
-            used,
-            node.name,
-            scan=opened.scan,
-            key=node.home.key(),
-            declared=opened.declared,
-            secret=None if terms.split is None else node.home.card_secret(),
-        )
-        replies = [reply for call in _calls(used, heard) for reply in _said(owner, call)]
-        leaving = tuple(reply.data for reply in replies if owner_node.rows_in([reply]))
+    run = owner.mail.run(bytes.fromhex(terms.digest), owner.name)
+    smallest = (None if run is None else run.smallest_group) or owner.policy.smallest_group
+    data_set = owner.data_for(terms, data=data or ("" if run is None else run.data))
+    basis, values, used = _release(owner, run, terms, release)
+    key = owner.home.sampling_key()
+    with data_set.opened(terms, smallest_group=smallest, key=key) as opened:
+        secret = None if terms.split is None else owner.home.secret
+        party = make_owner(used, owner.name, scan=opened.scan, key=key, declared=opened.declared, secret=secret)
+        replies = [reply for call in _calls(used, values) for reply in _said(party, call)]
+        leaving = tuple(reply.data for reply in replies if rows_in([reply]))
         return Rehearsal(
             basis=basis,
             rows=rows_of(leaving, data_set.schema, labelled=data_set.schema.label_column in terms.columns),
@@ -1428,7 +1144,13 @@ def rehearse(node: OwnerNode, terms: Terms, *, release: NDArray[np.float64] | No
             row_count=opened.row_count,
             withheld=opened.withheld,
             too_long=opened.too_long,
+            left=release is None and run is not None and _has_left(owner, run, opened.fingerprint),
         )
+
+
+def _has_left(owner: Owner, run: Run, fingerprint: str) -> bool:
+    """Whether rows of this data set, as it is now, left in a run."""
+    return fingerprint == owner.fingerprint_of(run.name) and rows_left(out_rows(owner, run.name)) > 0
 
 
 def read_release(path: Path, terms: Terms) -> NDArray[np.float64]:
@@ -1449,24 +1171,25 @@ def read_release(path: Path, terms: Terms) -> NDArray[np.float64]:
 
 
 def _release(
-    node: OwnerNode, terms: Terms, given: NDArray[np.float64] | None
+    owner: Owner, run: Run | None, terms: Terms, given: NDArray[np.float64] | None
 ) -> tuple[Basis, NDArray[np.float64], Terms]:
     if terms.offers == "uniform":
         return "no release is needed", np.empty(0), terms
     if given is not None:
         return "the release in the file", given, terms
-    for exchange in owner_node.exchanges(node.ledger, terms.run):
-        message = decode(exchange.heard)
-        if isinstance(message.body, TargetRelease) and message.terms == terms.digest:
-            return "the release that was heard", message.body.release, terms
+    for row in [] if run is None else owner.mail.letters(run):
+        if (row.way, row.kind, row.state) == ("in", TargetRelease.kind, "heard") and run is not None:
+            message = owner.mail.message_of(run, row)
+            if message is not None and isinstance(message.body, TargetRelease):
+                return "the release that was heard", message.body.release, terms
     if terms.protocol == "sealed":
         # The same run with uniform offers: the same key, and all rows weigh the same.
-        return "a stand-in", np.empty(0), terms.with_changes(offers="uniform")
-    return "a stand-in", np.zeros(terms.kernel.dimension), terms
+        return "an example", np.empty(0), terms.with_changes(offers="uniform")
+    return "an example", np.zeros(terms.kernel.dimension), terms
 
 
 def _calls(terms: Terms, release: NDArray[np.float64]) -> Iterator[tuple[int, Body]]:
-    """What is said where all rows are asked for that may be, and nothing is released about the summary."""
+    """What an owner hears if all rows are asked for that may be, and nothing is released about the summary."""
     yield RELEASE_ROUND[terms.protocol], TargetRelease(release=release)
     if terms.protocol == "sealed":
         if terms.auction != "everyone":
@@ -1477,93 +1200,154 @@ def _calls(terms: Terms, release: NDArray[np.float64]) -> Iterator[tuple[int, Bo
         yield number, Asked(asked=True)
 
 
-def _said(owner: Owner, call: tuple[int, Body]) -> tuple[Message, ...]:
-    """What the owner says to that; what it wants charged is drawn, and nobody is charged: nothing leaves."""
+def _said(party: OwnerParty, call: tuple[int, Body]) -> tuple[Message, ...]:
+    """The replies; draws are made and nobody is charged, since nothing leaves."""
     number, body = call
-    sender = owner.terms.consumer if isinstance(body, TargetRelease) else CURATOR
-    message = Message(owner.terms.run, owner.terms.digest, sender, owner.name, number, body)
-    return carry(owner.receive(message), lambda wanted: wanted.draw()[0])
+    sender = party.terms.consumer if isinstance(body, TargetRelease) else CURATOR
+    message = Message(party.terms.run, party.terms.digest, sender, party.name, number, body)
+    return carry(party.receive(message), lambda wanted: wanted.draw()[0])
 
+
+# The check of any home.
 
 _LEAST_DISK = 1 << 30
 _BUILT = datetime(2025, 1, 1, tzinfo=UTC)
+_SECONDS = 3.0
+_NEEDED: dict[Role, tuple[Role, ...]] = {
+    "owner": ("consumer", "curator"),
+    "curator": ("consumer",),
+    "witness": ("consumer", "curator"),
+    "consumer": ("owner", "curator"),
+}
 
 
-def checkup(node: OwnerNode) -> list[Finding]:
-    findings = [*guarded("home", lambda: _home(node)), *_policy(node), *_files(node)]
-    findings += [*guarded("card", lambda: _card(node)), *guarded("pinned cards", lambda: _pinned_cards(node))]
-    names = node.registry.names()
-    if not names:
-        words = "there are none; add one with `likeset owner data add`"
-        findings.append(Finding("data sets", ok=False, words=words, to_do=True))
-    for name in names:
-        findings += guarded(f"data set {name}", lambda name=name: iter(look_at_data(node, name).findings))  # type: ignore[misc]
-    findings += [
-        _disk(place, what) for place, what in ((node.home.folder, "node"), (Path(tempfile.gettempdir()), "copies"))
-    ]
-    return [*findings, _clock(node)]
-
-
-def _home(node: OwnerNode) -> Iterator[Finding]:
-    node.check_running()  # raises where it was put back from an old copy
-    yield Finding("home", ok=True, words="is not known to be an old copy")
-
-
-def _policy(node: OwnerNode) -> Iterator[Finding]:
-    policy = node.policy
-    empty = policy_gaps(node)
-    if empty:
-        words = f"allows nothing yet: fill in {', '.join(empty)} in owner.yaml"
-        yield Finding("policy", ok=False, words=words, to_do=True)
-    elif policy.per_run.rows > policy.total.rows or policy.per_run.epsilon > policy.total.epsilon:
-        yield Finding("policy", ok=False, words="one run may cost more than all together; lower per_run or raise total")
+def checkup(home: Home) -> list[Check]:
+    """Check a home: files, log, card, pinned cards, mailboxes, disk and clock; its data, or where it computes."""
+    roles = home.settings.roles
+    checks = [*guarded("home", lambda: _running(home)), _directory(home)]
+    if "owner" in roles:
+        checks += guarded("policy", lambda: _of_owner(home))
     else:
-        gate = (
-            "a person decides about each run" if policy.manual_approval else "runs within it are approved by themselves"
-        )
-        yield Finding("policy", ok=True, words=f"can be used; {gate}")
+        checks += guarded("log", lambda: _log(list(home.database.verify().problems), []))
+    checks += guarded("card", lambda: _card(home))
+    checks += guarded("pinned cards", lambda: _pinned_cards(home))
+    checks += guarded("mailboxes", lambda: _mailboxes(home))
+    if "witness" in roles or home.settings.listen:
+        checks += [*guarded("workers", _workers), *guarded("tunnels", lambda: _tunnels(home))]
+    places = {"home": home.folder, **({"copies": Path(tempfile.gettempdir())} if "owner" in roles else {})}
+    return [*checks, *(_disk(place, what) for what, place in places.items()), *guarded("clock", lambda: _clock(home))]
 
 
-def _files(node: OwnerNode) -> Iterator[Finding]:
-    mode = stat.S_IMODE(node.home.folder.stat().st_mode)
+def _running(home: Home) -> Iterator[Check]:
+    home.check_running()  # raises if it was restored from an old backup
+    yield Check("home", ok=True, detail="is not known to be restored from an old backup")
+
+
+def _directory(home: Home) -> Check:
+    mode = stat.S_IMODE(home.folder.stat().st_mode)
     if os.name == "posix" and mode & 0o077:
-        yield Finding("directory", ok=False, words=f"other users may look into it (mode {mode:04o}); chmod 700 it")
+        return Check("directory", ok=False, detail=f"other users may look into it (mode {mode:04o}); chmod 700 it")
+    return Check("directory", ok=True, detail="private")
+
+
+def _of_owner(home: Home) -> Iterator[Check]:
+    owner = Owner(Mail(home))
+    policy = owner.policy
+    if gaps := policy_gaps(policy):
+        detail = f"allows nothing yet: fill in {', '.join(gaps)} in owner.yaml"
+        yield Check("policy", ok=False, detail=detail, to_do=True)
+    elif policy.per_run.rows > policy.total.rows or policy.per_run.epsilon > policy.total.epsilon:
+        detail = "one run may cost more than all together; lower per_run or raise total"
+        yield Check("policy", ok=False, detail=detail)
     else:
-        yield Finding("directory", ok=True, words="private")
-    problems, notes = verify(node)
-    words = "; ".join(map(str, problems)) or "; ".join(["they hold and agree", *notes])
-    yield Finding("audit log and ledger", ok=not problems, words=words)
+        by_hand, by_rules = "a person decides about each run", "runs within it are approved by themselves"
+        yield Check("policy", ok=True, detail=f"can be used; {by_hand if policy.manual_approval else by_rules}")
+    yield from guarded("log", lambda: _log(*verify(owner)))
+    names = owner.registry.names()
+    if not names:
+        detail = "there are none; add one with `likeset owner data add`"
+        yield Check("data sets", ok=False, detail=detail, to_do=True)
+    for name in names:
+        yield from guarded(f"data set {name}", lambda name=name: iter(look_at_data(owner, name).checks))  # type: ignore[misc]
 
 
-def _card(node: OwnerNode) -> Iterator[Finding]:
-    card = node.home.card()
-    yield Finding("card", ok=True, words=f"{card.name}, {card.fingerprint}; nobody else can read its keys")
+def _log(problems: Sequence[Problem], remarks: Sequence[str]) -> Iterator[Check]:
+    detail = "; ".join(map(str, problems)) or "; ".join(["is intact", *remarks])
+    yield Check("log", ok=not problems, detail=detail)
 
 
-def _pinned_cards(node: OwnerNode) -> Iterator[Finding]:
-    """How many of each role; none is no fault: a new node knows nobody yet."""
-    counts = Counter(pin.role for pin in node.home.pins().all() if pin.state == "pinned")
-    roles = [f"{counts[role]} as {role}" for role in get_args(Role) if counts[role]]
-    needed: tuple[Role, ...] = ("consumer", "curator")
-    missing = " and ".join(f"no {role}" for role in needed if not counts[role])
+def _card(home: Home) -> Iterator[Check]:
+    card = home.card
+    yield Check("card", ok=True, detail=f"{card.name}, {card.fingerprint}; nobody else can read its keys")
+
+
+def _pinned_cards(home: Home) -> Iterator[Check]:
+    """How many of each role. A witness without them is useless; others may not know anybody yet."""
+    counts, roles = Counter(pin.role for pin in home.pins.pinned()), home.settings.roles
+    needed = dict.fromkeys(role for own in roles for role in _NEEDED[own])
+    missing = " and ".join(f"no {role}" for role in needed if not counts[role] and role not in roles)
+    listed = ", ".join(f"{counts[role]} as {role}" for role in get_args(Role) if counts[role])
     how = f"{missing} yet, so no run can begin: compare cards by telephone, and call `likeset card pin`"
-    words = "; ".join([*filter(None, [", ".join(roles)]), *([how] if missing else [])])
-    yield Finding("pinned cards", ok=True, words=words)
+    detail = "; ".join(filter(None, [listed, how if missing else ""]))
+    yield Check("pinned cards", ok=not missing or "witness" not in roles, detail=detail)
 
 
-def _disk(place: Path, what: str) -> Finding:
+def _mailboxes(home: Home) -> Iterator[Check]:
+    addresses = home.settings.mailboxes
+    detail = ", ".join(addresses) or "none is named: write mailboxes: into home.yaml, or give --mailbox"
+    yield Check("mailboxes", ok=bool(addresses) or "witness" not in home.settings.roles, detail=detail)
+
+
+def _workers() -> Iterator[Check]:
+    folder = environment_folder()
+    versions = try_worker(worker_python(folder))
+    detail = f"start, with spu {versions['spu']} and Python {versions['python']} ({folder})"
+    yield Check("workers", ok=True, detail=detail)
+    yield Check("program", ok=True, detail=f"{program_digest()}, which terms must name")
+
+
+def _tunnels(home: Home) -> Iterator[Check]:
+    settings, place = home.settings, home.settings.tunnels
+    family = socket.AF_INET6 if ":" in place.listen.host else socket.AF_INET
+    with ExitStack() as stack:
+        try:
+            servers = [
+                stack.enter_context(socket.create_server((place.listen.host, port), family=family))
+                for port in place.listen.ports
+            ]
+        except OSError as error:
+            detail = f"nothing can listen at {settings.listen}: {error.strerror or type(error).__name__}"
+            yield Check("tunnels", ok=False, detail=detail)
+            return
+        reached = _reached(place.reach_at, servers[0].getsockname()[1])
+    shown = settings.reach_at or settings.listen
+    free = f"{len(servers)} port{'' if len(servers) == 1 else 's'} at {settings.listen}, free"
+    far = f"{shown} answers" if reached else f"{shown} does not answer from here: let the others try it"
+    yield Check("tunnels", ok=True, detail=f"{free}; {far}")
+
+
+def _reached(place: TunnelPorts, port: int) -> bool:
+    try:
+        socket.create_connection((place.host, place.first or port), timeout=_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
+def _disk(place: Path, what: str) -> Check:
     free = shutil.disk_usage(place).free
-    words = f"{free / 1e9:.1f} GB free"
+    detail = f"{free / 1e9:.1f} GB free"
     if free < _LEAST_DISK:
-        return Finding(f"disk ({what})", ok=False, words=f"{words}; make room: without it nothing can be answered")
-    return Finding(f"disk ({what})", ok=True, words=words)
+        return Check(f"disk ({what})", ok=False, detail=f"{detail}; make room: without it nothing can be answered")
+    return Check(f"disk ({what})", ok=True, detail=detail)
 
 
-def _clock(node: OwnerNode) -> Finding:
-    now, last = node.now(), node.runs.last_at
-    shown = f"{now:%Y-%m-%d %H:%M} UTC"
+def _clock(home: Home) -> Iterator[Check]:
+    now, last = home.clock(), home.last_at
+    shown = f"says {now:%Y-%m-%d %H:%M} UTC"
     if now < _BUILT:
-        return Finding("clock", ok=False, words=f"says {shown}, which cannot be; set it")
-    if last and now < datetime.fromisoformat(last) - timedelta(minutes=1):
-        return Finding("clock", ok=False, words=f"says {shown}, before the last entry of the audit log; set it")
-    return Finding("clock", ok=True, words=f"says {shown}")
+        yield Check("clock", ok=False, detail=f"{shown}, which cannot be; set it")
+    elif last and now < datetime.fromisoformat(last) - timedelta(minutes=1):
+        yield Check("clock", ok=False, detail=f"{shown}, before the last entry of the log; set it")
+    else:
+        yield Check("clock", ok=True, detail=shown)

@@ -1,5 +1,6 @@
 """Budgets and charges: which charge an account accepts, by relation, unit and limit."""
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -260,32 +261,19 @@ class Tally:
         self._followed = self._filter
         self._rows = self._readable = 0
         self._charges = 0
-        self._unproven: set[str] = set()
+        self._unproven: frozenset[str] = frozenset()
         self._unit: str | None = None
         self._limits: tuple[Limit, ...] = (limit,)
 
     def account(self) -> Account:
         spent = None if self._filter is None else self._filter.epsilon
-        unproven = tuple(sorted(self._unproven))
-        return Account(
-            self._view,
-            self._limit,
-            spent,
-            self._rows,
-            unproven,
-            self._charges,
-            self._readable,
-            self._unit,
-            tuple(limit.delta for limit in self._limits if limit.delta is not None),
-        )
+        unproven, deltas = tuple(sorted(self._unproven)), (limit.delta for limit in self._limits)
+        counts = self._rows, unproven, self._charges, self._readable, self._unit
+        return Account(self._view, self._limit, spent, *counts, tuple(delta for delta in deltas if delta is not None))
 
     def copy(self) -> "Tally":
         """The same sum, to add to on trial."""
-        twin = Tally(self._view, self._limit)
-        twin._filter, twin._followed = self._filter, self._followed
-        twin._rows, twin._readable, twin._charges = self._rows, self._readable, self._charges
-        twin._unproven, twin._unit, twin._limits = set(self._unproven), self._unit, self._limits
-        return twin
+        return copy.copy(self)  # no attribute is changed in place
 
     def after(self, earlier: "Tally") -> "Tally":
         """The same sum, with the limits under which charges were made before this one.
@@ -306,7 +294,7 @@ class Tally:
         for event in due:
             check_account(self._view, self._limit, self._unit, event)
         for event in due:
-            self._unproven.update(name for name, _ in unproven_parts(event))
+            self._unproven |= {name for name, _ in unproven_parts(event)}
             if self._filter is not None:
                 self._unit = self._unit or unit_of(event)
             part = proven_part(event)

@@ -1,7 +1,9 @@
 """One SQLite file: durable writes, checked on opening, safe for several processes."""
 
+import fcntl
 import os
 import sqlite3
+import stat
 import threading
 import time
 from collections import Counter
@@ -45,9 +47,7 @@ class Layout:
     application_id: int  # marks the file as ours, so that somebody else's database is never written to
     version: int  # a file with another one is refused
     statements: tuple[str, ...]  # create the tables
-    indexes: Mapping[str, str] = field(
-        default_factory=dict
-    )  # by name; made also where a file of this version lacks them
+    also: Mapping[str, str] = field(default_factory=dict)  # further tables and indexes, by name; made if missing
 
 
 class SqliteFile:
@@ -108,9 +108,9 @@ class SqliteFile:
             return not busy
 
     def give_back_room(self) -> None:
-        """Let the file take no more room than its content; somebody who reads it now only puts that off."""
+        """Let the file take no more room than its content; a reader only puts that off."""
         with self._lock, suppress(sqlite3.OperationalError):
-            self._connection.execute("VACUUM")
+            self._connection.executescript("PRAGMA incremental_vacuum")  # ``execute`` would free a single page
 
     def close(self) -> None:
         with self._lock:
@@ -196,6 +196,8 @@ class SqliteFile:
             raise LedgerUnreadable(f"{self._name()}: is empty")
         if read_only:
             return
+        if new:
+            self._connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # before anything is written
         self._write_ahead()
         for pragma in _PRAGMAS:
             self._connection.execute(f"PRAGMA {pragma}")
@@ -208,14 +210,14 @@ class SqliteFile:
                         fill(connection)
                     connection.execute(f"PRAGMA application_id={self.layout.application_id}")
                     connection.execute(f"PRAGMA user_version={self.layout.version}")
-        if self._missing_indexes():
+        if self._missing():
             with self.writing() as connection:
-                for statement in self._missing_indexes():  # unless somebody was faster
+                for statement in self._missing():  # unless another process was faster
                     connection.execute(statement)
 
-    def _missing_indexes(self) -> list[str]:
-        made = {row[0] for row in self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
-        return [statement for name, statement in self.layout.indexes.items() if name not in made]
+    def _missing(self) -> list[str]:
+        made = [row[0] for row in self._connection.execute("SELECT name FROM sqlite_master")]
+        return [statement for name, statement in self.layout.also.items() if name not in made]
 
     def _is_new(self) -> bool:
         application_id = self._connection.execute("PRAGMA application_id").fetchone()[0]
@@ -270,8 +272,8 @@ class SqliteFile:
             return LedgerUnavailable(
                 f"{self._name()}: another process kept it locked for over {self._patience:g} s; try again"
             )
-        if code.startswith("SQLITE_FULL"):
-            return LedgerUnavailable(f"{self._name()}: the disk is full; nothing was recorded")
+        if code.startswith(("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE")):
+            return LedgerUnavailable(f"{self._name()}: the disk of {self.path.parent} is full; nothing was recorded")
         if code.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
             return LedgerUnavailable(
                 f"{self._name()}: cannot be opened or written; the file and its directory must be writable"
@@ -292,15 +294,40 @@ def _check_file(path: Path, layout: Layout, *, must_exist: bool) -> None:
         if not path.parent.is_dir():
             raise InvalidArgument("path", str(path), "its directory does not exist")
         return
-    if _OPEN_HERE[_mark(path)]:
-        return  # SQLite knows it already
+    if not _OPEN_HERE[_mark(path)]:  # otherwise SQLite knows it already
+        try:
+            with path.open("rb") as file:
+                start = file.read(len(_MAGIC))
+        except OSError as error:
+            raise LedgerUnavailable(f"{layout.what} {path}: cannot be read: {error.strerror}") from error
+        if start and start != _MAGIC:
+            raise LedgerUnreadable(f"{layout.what} {path}: is not a SQLite file, so not a {layout.what}")
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        raise LedgerUnavailable(f"{layout.what} {path}: other users can read it (mode {mode:04o}); chmod 600 it")
+
+
+@contextmanager
+def one_at_a_time(lock: Path, *, patience: float) -> Iterator[None]:
+    """Hold the lock of a file that processes and threads take turns with; created if it does not exist."""
+    deadline = time.monotonic() + patience
     try:
-        with path.open("rb") as file:
-            start = file.read(len(_MAGIC))
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, _PRIVATE)
     except OSError as error:
-        raise LedgerUnavailable(f"{layout.what} {path}: cannot be read: {error.strerror}") from error
-    if start and start != _MAGIC:
-        raise LedgerUnreadable(f"{layout.what} {path}: is not a SQLite file, so not a {layout.what}")
+        raise LedgerUnavailable(f"lock {lock}: cannot be opened: {error.strerror}") from error
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise LedgerUnavailable(f"lock {lock}: another draw held it for over {patience:g} s") from None
+                time.sleep(_RETRY_SECONDS)
+        yield
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)  # also where a child that was forked meanwhile has it open
+        os.close(descriptor)
 
 
 def _mark(path: Path) -> _Mark | None:

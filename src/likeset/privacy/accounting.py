@@ -487,20 +487,6 @@ def guess_probability(event: ev.Event, *, relation: Relation) -> float | None:
     return (1.0 + ComposedLosses.of(_losses(event)).advantage()) / 2.0
 
 
-def concentrated_price(event: ev.Event, relation: Relation) -> float:
-    """The event's price in zero-concentrated privacy (the rho of zCDP); infinite if there is none."""
-    if _reasons(event, relation):
-        return math.inf
-    return sum(part.rho * times for part, times in _losses(event))
-
-
-def pure_price(event: ev.Event, relation: Relation) -> float:
-    """The event's price in pure privacy (epsilon at delta = 0); infinite if there is none."""
-    if _reasons(event, relation):
-        return math.inf
-    return sum(part.pure * times for part, times in _losses(event))
-
-
 def obstacles(event: ev.Event) -> tuple[str, ...]:
     """Why the event has no proven price under any relation: empty if it has one."""
     reasons: dict[str, None] = {}
@@ -519,7 +505,7 @@ def obstacles(event: ev.Event) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What one account has spent, for charges chosen one after the other.
+    """What one account has spent, for charges chosen one after the other: in zCDP (``rho``) and ``spent_purely``.
 
     Start with ``Filter.empty``, ``add`` each charge as it is made, and compare the ``epsilon`` with the limit before
     the next one: the limit then holds for the whole, however the charges were chosen. An account with a single charge
@@ -547,7 +533,11 @@ class Filter:
         )
 
     def add(self, event: ev.Event) -> Self:
-        rho, epsilon = concentrated_price(event, self.relation), pure_price(event, self.relation)
+        rho = epsilon = math.inf
+        if not _reasons(event, self.relation):
+            parts = list(_losses(event))
+            rho = sum(part.rho * times for part, times in parts)
+            epsilon = sum(part.pure * times for part, times in parts)
         if rho == 0.0:
             return self
         return replace(

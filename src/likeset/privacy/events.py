@@ -4,14 +4,19 @@ A relation says what neighbouring data are, a quantity how far it can move betwe
 did to a quantity. What events cost is another question, and another module's (``accounting``).
 """
 
-import json
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any, Generic, TypeVar, assert_never
+from typing import Any, ClassVar, Generic, TypeVar
 
 from likeset.arguments import count, positive
 from likeset.errors import InvalidArgument, UnknownEvent
+
+
+def _check_type(name: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise InvalidArgument(name, repr(value), f"must be of type {kind.__name__}")
 
 
 class Relation(StrEnum):
@@ -37,8 +42,7 @@ class PrivacyUnit:
 
     def __post_init__(self) -> None:
         count("rows", self.rows)
-        if not isinstance(self.column, str):
-            raise InvalidArgument("column", type(self.column).__name__, "must be text")
+        _check_type("column", self.column, str)
 
     def __str__(self) -> str:
         """Equal for units whose prices add up: ids of one column have one, however many of their rows take part."""
@@ -72,13 +76,8 @@ class _Sum:
 
     def __post_init__(self) -> None:
         for name, kind in (("norm", Norm), ("relation", Relation), ("unit", PrivacyUnit)):
-            if not isinstance(getattr(self, name), kind):
-                raise InvalidArgument(name, repr(getattr(self, name)), f"must be a {kind.__name__}")
+            _check_type(name, getattr(self, name), kind)
         positive("radius", self.radius)
-
-    @property
-    def rows(self) -> int:
-        return self.unit.rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ class RowSum(_Sum):
         A removed row takes at most ``radius`` with it; a replaced one moves from one end of a diameter to the
         other.
         """
-        return (1.0 if self.relation is Relation.ADD_OR_REMOVE else 2.0) * self.rows * self.radius
+        return (1.0 if self.relation is Relation.ADD_OR_REMOVE else 2.0) * self.unit.rows * self.radius
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,63 +106,44 @@ class SelectionSum(_Sum):
     @property
     def sensitivity(self) -> float:
         """The largest distance between the sums of two neighbours: a diameter for each row that gives way."""
-        return (2.0 if self.relation is Relation.ADD_OR_REMOVE else 4.0) * self.rows * self.radius
+        return (2.0 if self.relation is Relation.ADD_OR_REMOVE else 4.0) * self.unit.rows * self.radius
 
 
 @dataclass(frozen=True, slots=True)
 class PairSplit:
     """How evenly a candidate splits disjoint pairs of rows: the pairs below it less those above, without the sign.
 
-    There is a bound under replace-one only (docs/proofs/width-choice.md): a row more would pair others anew.
+    There is a bound under replace-one only (docs/proofs/width-choice.md): an added row would change all pairs.
     """
 
     unit: PrivacyUnit
+    norm: ClassVar[Norm] = Norm.COORDINATE
+    relation: ClassVar[Relation] = Relation.REPLACE_ONE
 
     def __post_init__(self) -> None:
-        if not isinstance(self.unit, PrivacyUnit):
-            raise InvalidArgument("unit", repr(self.unit), "must be a PrivacyUnit")
-
-    @property
-    def rows(self) -> int:
-        return self.unit.rows
-
-    @property
-    def norm(self) -> Norm:
-        return Norm.COORDINATE
-
-    @property
-    def relation(self) -> Relation:
-        return Relation.REPLACE_ONE
+        _check_type("unit", self.unit, PrivacyUnit)
 
     @property
     def sensitivity(self) -> float:
-        return 2.0 * self.rows
+        return 2.0 * self.unit.rows
 
 
 @dataclass(frozen=True, slots=True)
 class InRange:
-    """One number that lies between two public bounds whatever the data are (a share lies in [0, 1])."""
+    """One number that lies between two public bounds whatever the data are (a share lies in [0, 1]).
+
+    The bound holds under every relation and for every unit.
+    """
 
     lower: float
     upper: float
+    norm: ClassVar[Norm] = Norm.COORDINATE
+    relation: ClassVar[None] = None
+    unit: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.lower) and math.isfinite(self.upper) and self.lower < self.upper):
             raise InvalidArgument("upper", self.upper, f"must be finite and above lower = {self.lower}")
-
-    @property
-    def norm(self) -> Norm:
-        return Norm.COORDINATE
-
-    @property
-    def relation(self) -> None:
-        """Any two data sets may be compared: the bound holds under every relation."""
-        return None
-
-    @property
-    def unit(self) -> None:
-        """The bound holds however many rows change."""
-        return None
 
     @property
     def sensitivity(self) -> float:
@@ -188,6 +168,7 @@ VERSION = 3
 """The version of the JSON form."""
 
 Value = TypeVar("Value", covariant=True)
+Text = TypeVar("Text", bound=str)
 
 
 class Observer(StrEnum):
@@ -278,10 +259,8 @@ class ThresholdAuction:
     def __post_init__(self) -> None:
         positive("epsilon", self.epsilon)
         count("rounds", self.rounds)
-        if not isinstance(self.observer, Observer):
-            raise InvalidArgument("observer", repr(self.observer), "must be an Observer")
-        if not isinstance(self.summary_released, bool):
-            raise InvalidArgument("summary_released", repr(self.summary_released), "must be true or false")
+        _check_type("observer", self.observer, Observer)
+        _check_type("summary_released", self.summary_released, bool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,9 +277,8 @@ class PaperAuction:
 
     def __post_init__(self) -> None:
         positive("epsilon", self.epsilon)
-        count("owners", self.owners)
-        count("rounds", self.rounds)
-        count("patience", self.patience)
+        for name in ("owners", "rounds", "patience"):
+            count(name, getattr(self, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,42 +375,38 @@ _TYPES: dict[str, tuple[type, ...]] = {"float": (int, float), "int": (int,), "bo
 
 def relation_of(event: Event) -> Relation | None:
     """The relation under which an event was planned; None if it is the same under each, or has no bound under any."""
-    match event:
-        case PublicSize():
-            return Relation.REPLACE_ONE
-        case Laplace() | ExponentialChoice() | Gaussian():
-            return event.quantity.relation
-        case Repeated() | Simulated():
-            return relation_of(event.event)
-        case Composition():
-            relations = {relation for part in event.events if (relation := relation_of(part)) is not None}
-            if len(relations) > 1:
-                raise InvalidArgument(
-                    "events", " and ".join(sorted(relations)), "must all be planned under one relation"
-                )
-            return relations.pop() if relations else None
-        case NoRelease() | Unbounded() | ThresholdAuction() | PaperAuction():
-            return None
-        case _:
-            assert_never(event)
+    steps = list(_steps(event))
+    found = {quantity.relation for quantity in _quantities(steps) if quantity.relation is not None}
+    if any(isinstance(step, PublicSize) for step in steps):
+        found.add(Relation.REPLACE_ONE)
+    return _only(found, "under one relation")
 
 
 def unit_of(event: Event) -> str | None:
     """The unit of privacy that an event was planned for, in words; None if its bound holds for every unit."""
+    units = (quantity.unit for quantity in _quantities(_steps(event)))
+    return _only({str(unit) for unit in units if unit is not None}, "for one unit")
+
+
+def _steps(event: Event) -> Iterator[Event]:
     match event:
-        case Laplace() | ExponentialChoice() | Gaussian():
-            return None if event.quantity.unit is None else str(event.quantity.unit)
         case Repeated() | Simulated():
-            return unit_of(event.event)
+            yield from _steps(event.event)
         case Composition():
-            units = {unit for part in event.events if (unit := unit_of(part)) is not None}
-            if len(units) > 1:
-                raise InvalidArgument("events", " and ".join(sorted(units)), "must all be planned for one unit")
-            return units.pop() if units else None
-        case NoRelease() | PublicSize() | Unbounded() | ThresholdAuction() | PaperAuction():
-            return None
+            for part in event.events:
+                yield from _steps(part)
         case _:
-            assert_never(event)
+            yield event
+
+
+def _quantities(steps: Iterable[Event]) -> Iterator[Quantity]:
+    return (step.quantity for step in steps if isinstance(step, Laplace | ExponentialChoice | Gaussian))
+
+
+def _only(found: set[Text], words: str) -> Text | None:
+    if len(found) > 1:
+        raise InvalidArgument("events", " and ".join(sorted(found)), f"must all be planned {words}")
+    return next(iter(found), None)
 
 
 def as_json(event: Event) -> dict[str, Any]:
@@ -446,24 +420,6 @@ def from_json(document: object) -> Event:
     """The event that ``as_json`` wrote; ``UnknownEvent`` for whatever is not in the vocabulary."""
     event: Event = _build(document, _KINDS, "event")
     return event
-
-
-def dumps(event: Event) -> str:
-    """One event as versioned JSON text: equal events give equal text."""
-    return json.dumps({"version": VERSION, "event": as_json(event)}, sort_keys=True, allow_nan=False)
-
-
-def loads(text: str) -> Event:
-    """The event that ``dumps`` wrote; ``UnknownEvent`` for another version, or a word that is not in the vocabulary."""
-    try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise UnknownEvent("text", "is not JSON") from error
-    if not isinstance(document, dict) or set(document) != {"version", "event"}:
-        raise UnknownEvent("document", "must have exactly the fields version and event")
-    if type(document["version"]) is not int or document["version"] != VERSION:
-        raise UnknownEvent(f"version {document['version']!r}", f"this likeset reads version {VERSION}")
-    return from_json(document["event"])
 
 
 def _json_value(value: Any) -> Any:

@@ -93,14 +93,7 @@ def run(plan: GaussianPlan, features: ArrayLike, noise: Noise) -> Release[NDArra
         Assumes:   rows have norm at most 1 (checked on integers); a unit has at most ``plan.quantity.rows`` rows.
         Basis:     proven, docs/proofs/gaussian-mean.md
     """
-    # Under add-or-remove the number of rows is itself protected: only the declared size may be used or spoken
-    # of.
-    fixed_size = plan.relation is Relation.REPLACE_ONE
-    rows = matrix("features", features, allow_empty=not fixed_size)
-    if rows.shape[1] != plan.dimension:
-        raise InvalidArgument("features", f"{rows.shape[1]} columns", f"must have {plan.dimension} columns, as planned")
-    if fixed_size and len(rows) != plan.size:
-        raise InvalidArgument("features", f"{len(rows)} rows", f"must have {plan.size} rows, as planned")
+    rows = planned_rows(features, size=plan.size, dimension=plan.dimension, relation=plan.relation)
     if len(rows) > _MOST_ROWS:
         raise InvalidArgument("features", "too many rows", f"must have at most {_MOST_ROWS} rows")
     total = np.zeros(plan.dimension, dtype=np.int64)
@@ -108,6 +101,17 @@ def run(plan: GaussianPlan, features: ArrayLike, noise: Noise) -> Release[NDArra
         total += _on_lattice(rows[first : first + _BLOCK], first).sum(axis=0)
     noisy = total + noise.discrete_gaussian(plan.sigma * _STEPS, plan.dimension)
     return make_release(noisy.astype(np.float64) / (float(_STEPS) * plan.size), plan.event, noise)
+
+
+def planned_rows(features: ArrayLike, *, size: int, dimension: int, relation: Relation) -> Rows:
+    """Features of the planned shape; under add-or-remove the number of rows is protected, and never told."""
+    fixed_size = relation is Relation.REPLACE_ONE
+    rows = matrix("features", features, allow_empty=not fixed_size)
+    if rows.shape[1] != dimension:
+        raise InvalidArgument("features", f"{rows.shape[1]} columns", f"must have {dimension} columns, as planned")
+    if fixed_size and len(rows) != size:
+        raise InvalidArgument("features", f"{len(rows)} rows", f"must have {size} rows, as planned")
+    return rows
 
 
 def _on_lattice(rows: Rows, first: int) -> Integers:

@@ -22,8 +22,6 @@ from likeset.privacy.events import (
     Composition,
     ExponentialChoice,
     Laplace,
-    Norm,
-    PrivacyUnit,
     Quantity,
     Relation,
     Release,
@@ -31,6 +29,7 @@ from likeset.privacy.events import (
     RowSum,
     SelectionSum,
 )
+from likeset.privacy.gaussian_mean import planned_rows
 from likeset.privacy.noise import Integers, Noise, make_release
 
 Vector = NDArray[np.float64]
@@ -65,6 +64,7 @@ class MwemPlan:
     """What will be released: ``iterations`` noisy choices and measurements, and the mean that they lead to.
 
     The paper's q, d, eps and T; the grid has step 1/d (eta). Coordinates of a row in ``quantity`` lie within [-1, 1].
+    ``accounting.mwem_epsilon`` fits ``epsilon`` to a budget.
     """
 
     size: int
@@ -119,21 +119,6 @@ class MwemMean:
     state: State
 
 
-def plan(
-    *, size: int, dimension: int, epsilon: float, iterations: int, unit: PrivacyUnit, relation: Relation
-) -> MwemPlan:
-    """Plan a mean over protected rows; ``accounting.mwem_epsilon`` fits ``epsilon`` to a budget."""
-    quantity = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=unit, relation=relation)
-    return MwemPlan(size, dimension, epsilon, iterations, quantity)
-
-
-def plan_selection(
-    *, size: int, dimension: int, epsilon: float, iterations: int, unit: PrivacyUnit, relation: Relation
-) -> MwemPlan:
-    quantity = SelectionSum(norm=Norm.COORDINATE, radius=1.0, unit=unit, relation=relation)
-    return MwemPlan(size, dimension, epsilon, iterations, quantity)
-
-
 def run(plan: MwemPlan, features: ArrayLike, noise: Noise, *, start: State | None = None) -> Release[MwemMean]:
     """The paper's h_2 of the rows, coordinates within ``sqrt(2/d)`` of zero: the paper's feature map.
 
@@ -149,7 +134,8 @@ def run(plan: MwemPlan, features: ArrayLike, noise: Noise, *, start: State | Non
                    beforehand.
         Basis:     proven, docs/proofs/mwem-mean.md
     """
-    sums = _sums(plan, features, noise)
+    rows = planned_rows(features, size=plan.size, dimension=plan.dimension, relation=plan.relation)
+    sums = np.asarray(grid_points(rows, noise).sum(axis=0), dtype=np.int64)
     before = State.uniform(plan.dimension) if start is None else start
     if before.tilts.shape != (plan.dimension,) or before.mean.shape != (plan.dimension,):
         raise InvalidArgument("start", f"state of dimension {len(before.tilts)}", "belongs to another plan")
@@ -220,16 +206,6 @@ def _langevin(y: float) -> float:
         square = y * y
         return y / 3.0 * (1.0 - square / 15.0 * (1.0 - 2.0 * square / 21.0 * (1.0 - square / 10.0)))
     return 1.0 / math.tanh(y) - 1.0 / y
-
-
-def _sums(plan: MwemPlan, features: ArrayLike, noise: Noise) -> Integers:
-    fixed_size = plan.relation is Relation.REPLACE_ONE
-    rows = matrix("features", features, allow_empty=not fixed_size)
-    if rows.shape[1] != plan.dimension:
-        raise InvalidArgument("features", f"{rows.shape[1]} columns", f"must have {plan.dimension} columns, as planned")
-    if fixed_size and len(rows) != plan.size:
-        raise InvalidArgument("features", f"{len(rows)} rows", f"must have {plan.size} rows, as planned")
-    return np.asarray(grid_points(rows, noise).sum(axis=0), dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)

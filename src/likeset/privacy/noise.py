@@ -74,16 +74,10 @@ class SecretNoise:
         return np.asarray(coins, dtype=np.bool_).reshape(np.shape(probabilities))
 
     def rounding(self, fractions: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Independent coins for rounding up, each true with probability ``fractions``, many at once.
-
-        Privacy does not rest on the exact law of these coins, only on every row having coins of its own, so
-        53 bits straight from the system do, and they are a thousand times faster.
-        """
+        # Privacy does not rest on the exact law of these coins, only on every row having coins of its own, so
+        # 53 bits straight from the system do, and they are a thousand times faster.
         wanted = _checked_probabilities(fractions)
-        try:
-            bits = np.frombuffer(os.urandom(8 * wanted.size), dtype=np.uint64) >> np.uint64(64 - _COIN_BITS)
-        except (NotImplementedError, OSError) as error:
-            raise NoiseUnavailable("the system has no secure generator") from error
+        bits = _random_words(wanted.size) >> np.uint64(64 - _COIN_BITS)
         below: NDArray[np.bool_] = bits.reshape(wanted.shape).astype(np.float64) < wanted * 2.0**_COIN_BITS
         return below
 
@@ -101,17 +95,13 @@ class SimulatedNoise:
         return False
 
     def discrete_laplace(self, scale: float, size: int) -> Integers:
-        """Integers k with probability proportional to exp(-|k| / scale): the difference of two geometrics."""
+        # The difference of two geometric numbers.
         success = -math.expm1(-1.0 / positive("scale", scale))
         drawn = self._coins.geometric(success, size=(2, count("size", size)))
         return np.asarray(drawn[0] - drawn[1], dtype=np.int64)
 
     def discrete_gaussian(self, sigma: float, size: int) -> Integers:
-        """Integers k with probability proportional to exp(-k² / (2 sigma²)).
-
-        By rejection from discrete Laplace noise (Canonne, Kamath and Steinke 2020, Algorithm 3), in floating
-        point.
-        """
+        # By rejection from discrete Laplace noise (Canonne, Kamath and Steinke 2020, Algorithm 3), in floating point.
         scale = math.floor(positive("sigma", sigma)) + 1.0
         kept: list[Integers] = []
         missing = count("size", size)
@@ -132,7 +122,6 @@ class SimulatedNoise:
         return below
 
     def rounding(self, fractions: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Independent coins for rounding up, each true with probability ``fractions``."""
         return self.bernoulli(fractions)
 
 
@@ -144,11 +133,14 @@ def random_order(size: int, noise: Noise) -> Integers:
     """
     if not noise.private:
         return np.arange(size)
+    return np.lexsort(tuple(_random_words(2 * size).reshape(2, size))).astype(np.int64)
+
+
+def _random_words(count: int) -> NDArray[np.uint64]:
     try:
-        keys = np.frombuffer(os.urandom(16 * size), dtype=np.uint64).reshape(2, size)
+        return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
     except (NotImplementedError, OSError) as error:
         raise NoiseUnavailable("the system has no secure generator") from error
-    return np.lexsort(tuple(keys)).astype(np.int64)
 
 
 def make_release(value: Value, event: Event, noise: Noise) -> Release[Value]:

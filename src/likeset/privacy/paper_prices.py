@@ -6,11 +6,9 @@ numbers can be reproduced; docs/paper-audit.md discusses them. Nothing here is u
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from likeset.arguments import count, positive
-from likeset.errors import InvalidArgument
 from likeset.privacy.accounting import guarantee
 from likeset.privacy.auction import auction_epsilon, auction_patience
 from likeset.privacy.events import (
@@ -19,35 +17,26 @@ from likeset.privacy.events import (
     Event,
     Norm,
     PaperAuction,
-    Quantity,
     Relation,
     Repeated,
     RowSum,
     SelectionSum,
 )
 from likeset.privacy.guarantee import Basis, Guarantee
-from likeset.privacy.mwem_mean import PAPER_DIMENSION, Schedule, schedule
+from likeset.privacy.mwem_mean import PAPER_DIMENSION, Schedule, Steps, schedule
+
+_SIZE, _OWNERS = 500, 5
+_PROMISED, _DELTA = 1.0, 1e-5  # the theorem's epsilon and delta wherever the paper leaves them open
+# The paper's MNIST experiment: 60000 training rows, a quarter of its test rows of two digits, a small seed set.
+_ROWS, _TARGET_ROWS, _SEED_ROWS = 60000, 360, 150
 
 
-def dwork_rothblum_vadhan(epsilons: Iterable[float], delta: float) -> float:
-    """Advanced composition as in the textbook: ``sqrt(2 log(1/delta) sum eps²) + sum eps (e^eps - 1)``."""
-    steps = [positive("epsilons", epsilon) for epsilon in epsilons]
-    spread = math.sqrt(2.0 * math.log(1.0 / _paper_delta(delta)) * math.fsum(e * e for e in steps))
-    return spread + math.fsum(e * math.expm1(e) for e in steps)
+def dwork_rothblum_vadhan(epsilon: float, times: int, delta: float) -> float:
+    """Advanced composition as in the textbook: ``epsilon sqrt(2 times log(1/delta)) + times epsilon (e^epsilon - 1)``.
 
-
-def paper_count(epsilons: Sequence[float], *, delta: float, relation: Relation) -> Guarantee:
-    """What the paper prints for Algorithm 2 run with these per-step epsilons, one entry for each step.
-
-    Each step makes a choice and a measurement; the paper's totals count one mechanism of that epsilon.
+    The paper's totals count one mechanism for each step of Algorithm 2, which makes a choice and a measurement.
     """
-    return Guarantee(
-        epsilon=dwork_rothblum_vadhan(epsilons, delta),
-        delta=delta,
-        relation=relation,
-        basis=Basis.CLAIMED,
-        note="Dwork-Rothblum-Vadhan, one mechanism per step",
-    )
+    return epsilon * math.sqrt(2.0 * times * math.log(1.0 / delta)) + times * epsilon * math.expm1(epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,137 +48,86 @@ class Precondition:
     used: float
 
 
-def preconditions(
-    *,
-    dimension: int,
-    size: int,
-    delta: float,
-    target_epsilon: float,
-    rows: int,
-    target_rows: int,
-    seed_rows: int,
-) -> tuple[Precondition, ...]:
-    """What the main theorem asks for: the paper's d, p, delta, eps_v and N, and the rows that were used."""
-    log_d, log_p = math.log(count("dimension", dimension, least=2)), math.log(count("size", size, least=2))
-    least_target = 44.0 * math.sqrt(2.0 * dimension) * log_d * log_p**2 / positive("epsilon", target_epsilon)
-    least_seed = 968.0 * (dimension * log_d) ** 2 * math.log(1.0 / _paper_delta(delta)) * log_p**5
+def paper_preconditions() -> tuple[Precondition, ...]:
+    """What the main theorem asks for, at the parameters of the paper's experiments (its d, p, delta, eps_v and N)."""
+    delta, target_epsilon = 1e-4, _schedule("experiment").target.epsilon
+    log_d, log_p = math.log(PAPER_DIMENSION), math.log(_SIZE)
+    least_target = 44.0 * math.sqrt(2.0 * PAPER_DIMENSION) * log_d * log_p**2 / target_epsilon
+    least_seed = 968.0 * (PAPER_DIMENSION * log_d) ** 2 * math.log(1.0 / delta) * log_p**5
     # The error term a of the theorem must be below 1 for its statement to say anything.
-    least_dimension = 16.0 * math.log(2.0 * rows) * log_p**2
+    least_dimension = 16.0 * math.log(2.0 * _ROWS) * log_p**2
     return (
-        Precondition("target rows, |D_v|", least_target, target_rows),
-        Precondition("seed rows, |D_init|", least_seed, seed_rows),
-        Precondition("dimension, d (with a = 1)", least_dimension, dimension),
+        Precondition("target rows, |D_v|", least_target, _TARGET_ROWS),
+        Precondition("seed rows, |D_init|", least_seed, _SEED_ROWS),
+        Precondition("dimension, d (with a = 1)", least_dimension, PAPER_DIMENSION),
     )
-
-
-def parsimony_bound(*, owners: int, epsilon: float, delta: float) -> float:
-    """Rows asked for per row bought, by the paper's own count: ``1/eps_auc`` plus ``owners/patience``.
-
-    Up to rounding this is (3 sqrt(2) log(1/delta)/epsilon + 1) K^(1/3).
-    """
-    shrink = 3.0 * math.sqrt(2.0) * math.log(1.0 / _paper_delta(delta)) / positive("epsilon", epsilon)
-    return (shrink + 1.0) * math.cbrt(count("owners", owners))
-
-
-def _paper_delta(delta: float) -> float:
-    if not 0.0 < delta <= 1.0 / math.e:
-        raise InvalidArgument("delta", delta, "must be above 0 and at most 1/e, as in the paper")
-    return delta
-
-
-_SIZE, _OWNERS = 500, 5
-_PROMISED, _DELTA = 1.0, 1e-5  # the theorem's epsilon and delta wherever the paper leaves them open
-# The paper's MNIST experiment: 60000 training rows, a quarter of its test rows of two digits, a small seed
-# set.
-_ROWS, _TARGET_ROWS, _SEED_ROWS = 60000, 360, 150
-
-
-_Planned = Callable[[Relation], Event]
 
 
 @dataclass(frozen=True, slots=True)
 class PriceComparison:
-    """One line: what is released to whom, whose rows are protected, as the paper counts and as is proven.
+    """One line: what is released to owners, whose rows are protected, as the paper counts and as is proven.
 
     ``claimed`` is None where the paper makes no claim, ``tightest`` where the exact worst case was not asked for.
     """
 
     what: str
-    observer: str
     protected: str
     claimed: Guarantee | None
     proven: Guarantee
     tightest: Guarantee | None
+    observer: str = "any coalition of owners"
 
 
 def price_comparisons(*, exact_choices: bool) -> tuple[PriceComparison, ...]:
-    """Every line; ``exact_choices`` adds the exact worst case and takes some seconds."""
-    lines: list[PriceComparison] = []
-    experiment = _schedule("experiment")
-    target, later = experiment.target, experiment.summary(2)
-    for delta in (0.01, _DELTA):
-        lines += _lines(
-            "target mean, once (T = 1656, eps = 0.01)",
-            "one row of the target",
-            lambda relation: target.event(_rows(relation)),
-            claimed=[target.epsilon] * target.iterations,
-            delta=delta,
-            exact_choices=exact_choices,
-        )
-    counted = [later.epsilon] * (_SIZE * later.iterations)
-    for delta in (1e-4, _DELTA):
-        for what, protected, event in (
-            (
-                "seed rows public",
-                "one row of the summary, not of an owner",
-                lambda relation: Repeated(later.event(_rows(relation)), _SIZE),
-            ),
-            ("seed rows public, every owner asked instead of the auction", "one row of an owner", _summaries),
-        ):
-            lines += _lines(
-                f"summary mean, 500 rounds (T = 5, eps = 0.0002), {what}",
-                protected,
-                event,
-                claimed=counted,
-                delta=delta,
-                exact_choices=exact_choices,
+    """Every line under both relations; ``exact_choices`` adds the exact worst case and takes some seconds."""
+    lines = []
+    for what, protected, planned, delta, claimed in _releases():
+        promise = isinstance(claimed, float)
+        note = "the paper's main theorem" if promise else "Dwork-Rothblum-Vadhan, one mechanism per step"
+        count = dwork_rothblum_vadhan(*claimed, delta) if isinstance(claimed, tuple) else claimed
+        for relation in Relation:
+            event = planned(relation)
+            lines.append(
+                PriceComparison(
+                    what,
+                    protected,
+                    None if count is None else Guarantee(count, delta, relation, Basis.CLAIMED, note),
+                    guarantee(event, relation=relation, delta=delta),
+                    guarantee(event, relation=relation, delta=delta, exact_choices=True)
+                    if exact_choices and not promise
+                    else None,
+                )
             )
-    first = experiment.summary(1)
-    lines += _lines(
-        "summary mean, first round alone (T = 1656, eps = 0.05), on private seed rows",
-        "one seed row",
-        lambda relation: first.event(_rows(relation)),
-        claimed=None,
-        delta=_DELTA,
-        exact_choices=exact_choices,
-    )
-    lines += _promises()
     return tuple(lines)
 
 
-def paper_preconditions() -> tuple[Precondition, ...]:
-    """What the main theorem asks for, at the parameters of the paper's experiments."""
-    return preconditions(
-        dimension=PAPER_DIMENSION,
-        size=_SIZE,
-        delta=1e-4,
-        target_epsilon=_schedule("experiment").target.epsilon,
-        rows=_ROWS,
-        target_rows=_TARGET_ROWS,
-        seed_rows=_SEED_ROWS,
-    )
+_Planned = Callable[[Relation], Event]
+_Claim = float | tuple[float, int] | None
+"""A promised epsilon; or the epsilon of a step and the number of steps, which the paper adds up."""
 
 
-def _promises() -> list[PriceComparison]:
-    """The schedules of the theorem and of its proof, which promise (epsilon, delta); and the auction."""
-    lines: list[PriceComparison] = []
+def _releases() -> Iterator[tuple[str, str, _Planned, float, _Claim]]:
+    """What is released, whose rows are protected, the event, the delta, and the paper's claim."""
+    experiment = _schedule("experiment")
+    target, first, later = experiment.target, experiment.summary(1), experiment.summary(2)
+    for delta in (0.01, _DELTA):
+        counted = target.epsilon, target.iterations
+        yield "target mean, once (T = 1656, eps = 0.01)", "one row of the target", _of_rows(target), delta, counted
+    summary = "summary mean, 500 rounds (T = 5, eps = 0.0002), seed rows public"
+    for delta in (1e-4, _DELTA):
+        counted = later.epsilon, _SIZE * later.iterations
+        yield summary, "one row of the summary, not of an owner", _of_rows(later, _SIZE), delta, counted
+        asked = f"{summary}, every owner asked instead of the auction"
+        yield asked, "one row of an owner", _rounds(experiment), delta, counted
+    what = "summary mean, first round alone (T = 1656, eps = 0.05), on private seed rows"
+    yield what, "one seed row", _of_rows(first), _DELTA, None
+    # The schedules of the theorem and of its proof, which promise (epsilon, delta); and the auction.
     for name in ("theorem", "proof"):
         planned = _schedule(name)
-        for what, protected, event in (
-            ("target mean", "one row of the target", _target_of(planned)),
-            ("summary mean, 500 rounds, every owner asked", "one row of an owner", _rounds_of(planned)),
-        ):
-            lines += _promise_lines(f"{what}, schedule of the {name}", protected, event, claim=_PROMISED, delta=_DELTA)
+        what = f"target mean, schedule of the {name}"
+        yield what, "one row of the target", _of_rows(planned.target), _DELTA, _PROMISED
+        what = f"summary mean, 500 rounds, every owner asked, schedule of the {name}"
+        yield what, "one row of an owner", _rounds(planned), _DELTA, _PROMISED
     auction = PaperAuction(
         epsilon=auction_epsilon(owners=_OWNERS, epsilon=_PROMISED, delta=_DELTA),
         owners=_OWNERS,
@@ -197,75 +135,32 @@ def _promises() -> list[PriceComparison]:
         patience=auction_patience(_OWNERS),
     )
     least = -math.expm1(-auction.epsilon)
-    alone = f"private auction, K = {_OWNERS}: one round has delta >= {least:.4f} at every epsilon"
-    together = "summary mean and private auction together"
-    for what, event in (
-        (alone, lambda _: auction),
-        (together, lambda relation: Composition((_summaries(relation), auction))),
-    ):
-        lines += _promise_lines(what, "one row of an owner", event, claim=_PROMISED, delta=_DELTA)
-    return lines
+    what = f"private auction, K = {_OWNERS}: one round has delta >= {least:.4f} at every epsilon"
+    yield what, "one row of an owner", lambda _: auction, _DELTA, _PROMISED
+
+    def together(relation: Relation) -> Event:
+        return Composition((_rounds(experiment)(relation), auction))
+
+    yield "summary mean and private auction together", "one row of an owner", together, _DELTA, _PROMISED
 
 
-def _summaries(relation: Relation) -> Event:
-    """All releases of the summary in the paper's experiments, after the first."""
-    return Repeated(_schedule("experiment").summary(2).event(_selected_rows(relation)), _SIZE)
-
-
-def _target_of(planned: Schedule) -> _Planned:
-    return lambda relation: planned.target.event(_rows(relation))
-
-
-def _rounds_of(planned: Schedule) -> _Planned:
-    return lambda relation: Composition(
-        tuple(planned.summary(number).event(_selected_rows(relation)) for number in range(1, _SIZE + 1))
+def _of_rows(steps: Steps, times: int = 1) -> _Planned:
+    """So many releases about protected rows."""
+    return lambda relation: Repeated(
+        steps.event(RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=relation)), times
     )
+
+
+def _rounds(planned: Schedule) -> _Planned:
+    """All releases about the summary; in the experiments without the first, which is about seed rows."""
+    numbers = [2] * _SIZE if planned.name == "experiment" else range(1, _SIZE + 1)
+
+    def event(relation: Relation) -> Event:
+        quantity = SelectionSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=relation)
+        return Composition(tuple(planned.summary(number).event(quantity) for number in numbers))
+
+    return event
 
 
 def _schedule(name: str) -> Schedule:
     return schedule(name, dimension=PAPER_DIMENSION, size=_SIZE, epsilon=_PROMISED, delta=_DELTA)
-
-
-def _rows(relation: Relation) -> Quantity:
-    return RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=relation)
-
-
-def _selected_rows(relation: Relation) -> Quantity:
-    return SelectionSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=relation)
-
-
-def _lines(
-    what: str,
-    protected: str,
-    planned: _Planned,
-    *,
-    claimed: list[float] | None,
-    delta: float,
-    exact_choices: bool,
-) -> list[PriceComparison]:
-    """One line for each relation, with the paper's way of counting beside it."""
-    lines = []
-    for relation in Relation:
-        counted = None if claimed is None else paper_count(claimed, delta=delta, relation=relation)
-        event = planned(relation)
-        proven = guarantee(event, relation=relation, delta=delta)
-        tightest = guarantee(event, relation=relation, delta=delta, exact_choices=True) if exact_choices else None
-        lines.append(PriceComparison(what, "any coalition of owners", protected, counted, proven, tightest))
-    return lines
-
-
-def _promise_lines(
-    what: str, protected: str, planned: _Planned, *, claim: float, delta: float
-) -> list[PriceComparison]:
-    """One line for each relation, with what the paper's theorem promises beside it."""
-    return [
-        PriceComparison(
-            what,
-            "any coalition of owners",
-            protected,
-            Guarantee(claim, delta, relation, Basis.CLAIMED, "the paper's main theorem"),
-            guarantee(planned(relation), relation=relation, delta=delta),
-            None,
-        )
-        for relation in Relation
-    ]

@@ -5,7 +5,6 @@ looks at a row.
 """
 
 import math
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,8 +15,15 @@ from likeset.privacy import accounting, auction, gaussian_mean, mwem_mean, width
 from likeset.privacy.events import Gaussian, Observer, PrivacyUnit, Relation
 from likeset.protocol import notices
 from likeset.protocol.notices import Notice
-from likeset.protocol.run_settings import RunSettings
-from likeset.protocol.terms import Budget, KernelShape, PlannedTerms, SplitShape, checked, digest_of_rows, names_from
+from likeset.protocol.terms import (
+    Budget,
+    KernelShape,
+    PlannedTerms,
+    RunSettings,
+    SplitShape,
+    digest_of_rows,
+    names_from,
+)
 
 _WIDTH_SHARE = 0.15
 """Share of the target's budget (in rho) that goes to the width of the release's kernel, where it must be chosen."""
@@ -36,22 +42,10 @@ owners instead was no better on unseen rows."""
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Facts:
-    """What is public about a run and its data.
+    """What is public about a run and its data; fields that the terms have too mean the same there.
 
-    Attributes:
-        run: the run's name.
-        consumer: who wants the summary.
-        purpose: what for.
-        target_size: rows of the target.
-        columns: columns of a row, as numbers.
-        column_names: of the table that they came from; empty for arrays.
-        schema_digest: of the schema that declares them; empty for arrays.
-        record_bytes: how long a record may be, by that schema; 0 for arrays.
-        owners: names of the owners.
-        rows_per_unit: at most so many rows of one unit of privacy take part.
-        id_column: the column that says which rows belong to one unit; empty where none does.
-        seed_rows: public rows that start the summary of ``interactive``; None for none.
-        version: of the package.
+    ``columns`` counts the numbers of a row, ``column_names`` are of the table that they came from (empty for arrays),
+    and ``seed_rows`` are the public rows that start the summary of ``interactive``.
     """
 
     run: str
@@ -114,26 +108,13 @@ class Draft:
 
     def __post_init__(self) -> None:
         wishes = self.wishes
-        self.relation = Relation(arguments.one_of("relation", wishes.relation, tuple(Relation)))
-        arguments.one_of("protocol", wishes.protocol, ("sealed", "interactive"))
-        for name in ("size", "offer_factor"):
-            checked(name, getattr(wishes, name))
+        self.relation = Relation(wishes.relation)
         self.budget = Budget(wishes.epsilon, wishes.delta)
-        given = (wishes.owner_epsilon, "owner_epsilon"), (wishes.auction_epsilon, "auction_epsilon")
-        for value, name in given:
-            if value is not None:  # else settled below, from public facts
-                checked("epsilon" if name == "owner_epsilon" else name, value, called=name)
-        arguments.positive("promised_epsilon", checked("promised_epsilon", wishes.promised_epsilon))
-        if wishes.patience is not None:
-            arguments.count("patience", checked("auction_patience", wishes.patience, called="patience"))
-        accepted: object = wishes.accept_unproven
-        if isinstance(accepted, str) or not isinstance(accepted, Collection):
-            raise InvalidArgument("accept_unproven", type(accepted).__name__, "must be a list of the names of parts")
         self.offers: Literal["tilted", "uniform"] = self._wished_offers()
-        automatic = wishes.dimension == "auto"
-        self.dimension = self._dimension() if automatic else checked("dimension", wishes.dimension)
-        if self.offers == "tilted" and wishes.protocol == "sealed" and not self._pays():
-            self._fall_back()
+        self.dimension = self._dimension() if wishes.dimension == "auto" else wishes.dimension
+        if self.offers == "tilted" and wishes.protocol == "sealed" and not self._outlook(self.dimension).pays:
+            self.offers, facts = "uniform", self.facts  # by the budget and the target's size alone
+            self.notes.append(notices.uniform_offers(facts.target_size, self.budget.epsilon, facts.rows_per_unit))
 
     @property
     def releases_target(self) -> bool:
@@ -217,13 +198,11 @@ class Draft:
 
     def _wished_offers(self) -> Literal["tilted", "uniform"]:
         """Tilted, unless the user wants otherwise; there must be something to pay for it with."""
-        wished = arguments.one_of("offers", self.wishes.offers, ("auto", "tilted", "uniform"))
         interactive = self.wishes.protocol == "interactive"
-        if interactive and wished == "uniform":
-            raise InvalidArgument(
-                "offers", "'uniform'", "is of the sealed protocol; interactive needs a target release"
-            )
-        if wished == "uniform":
+        if self.wishes.offers == "uniform":
+            if interactive:
+                reason = "is of the sealed protocol; interactive needs a target release"
+                raise InvalidArgument("offers", "'uniform'", reason)
             return "uniform"
         if self.budget.epsilon == 0.0:
             without = "" if interactive else ", or set offers to uniform, which makes no release"
@@ -234,20 +213,9 @@ class Draft:
             )
         return "tilted"
 
-    def _pays(self) -> bool:
-        """Whether a release can be expected to pay: a matter of the budget and the target's size alone."""
-        return self._outlook(self.dimension).pays
-
-    def _fall_back(self) -> None:
-        """Offers without a release, and a word about it."""
-        self.offers = "uniform"
-        facts = self.facts
-        self.notes.append(notices.uniform_offers(facts.target_size, self.budget.epsilon, facts.rows_per_unit))
-
     def _auction(self, *, seen: bool) -> tuple[Literal["everyone", "threshold", "paper"], float, int]:
         """Who is asked: its name, the epsilon of one use, and about how many owners a threshold asks."""
         wishes, owners = self.wishes, len(self.facts.owners)
-        arguments.one_of("auction", wishes.auction, ("auto", "everyone", "threshold", "paper"))
         offered = wishes.offer_factor * wishes.size
         name = wishes.auction
         if name == "auto":

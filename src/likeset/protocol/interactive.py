@@ -19,7 +19,7 @@ from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Noise
 from likeset.protocol.party import CURATOR, ChargeWanted, CuratorState, PricedDraw, Work, title_of_message
 from likeset.protocol.prices import auction_plan, summary_event, summary_plan
-from likeset.protocol.sealed import Curator, Held, HoledScan, Owner
+from likeset.protocol.sealed import Curator, Held, HoledScan, Mask, Owner
 from likeset.protocol.terms import Terms, digest_of_rows
 from likeset.protocol.wire import (
     Asked,
@@ -379,7 +379,7 @@ class InteractiveCurator(Curator):
         return (yield from self._ask() if self._bidding else self._close_round())
 
     def _open_round(self) -> Work:
-        self._move(CuratorState.BIDS)
+        self._move(CuratorState.BIDS, next_round=True)
         self._bids, self._abstained = {}, set()
         self._waiting = set(self.terms.owners)
         release = yield from self._release_summary()
@@ -437,7 +437,7 @@ class InteractiveCurator(Curator):
             self._waiting = set(names)
         return messages if self._waiting else [*messages, *(yield from self._close_round())]
 
-    def _draw_auction(self) -> PricedDraw[NDArray[np.bool_]]:
+    def _draw_auction(self) -> PricedDraw[Mask]:
         plan = auction_plan(self.terms)
         out = self._gone | {flag.owner for flag in self.flags}
         bids = {name: bid for name, bid in self._bids.items() if name not in out}
@@ -449,13 +449,7 @@ class InteractiveCurator(Curator):
             return values.present
         # All rounds are charged with the first; later ones are kept so that none is ever drawn twice.
         event: Event = plan.event if self._round == 1 else NoRelease()
-        data = yield self._charge_to_owners(
-            "auction",
-            event,
-            lambda: (np.packbits(auction.run(plan, values, self._noise).value).tobytes(), None),
-            round_number=self._round,
-        )
-        return np.unpackbits(np.frombuffer(data, dtype=np.uint8), count=len(self.terms.owners)).astype(bool)
+        return (yield from self._auction(plan, values, event, round_number=self._round))
 
     def _close_round(self) -> Work:
         """The best row of the pool joins the summary; then the next round, or the end."""

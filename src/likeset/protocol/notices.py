@@ -55,19 +55,6 @@ def notice_documents(told: Iterable[Notice]) -> list[dict[str, Any]]:
     return [notice.document() for notice in told]
 
 
-def not_believed(owner: str, reason: str) -> Notice:
-    return Notice("not-believed", f"{owner} was not believed: {reason}", owner)
-
-
-def left_out(owner: str, reason: str) -> Notice:
-    """In a split run: an owner's offer or some of its picks were not used; this does not show who caused it."""
-    return Notice("left-out", f"{owner}: {reason}", owner)
-
-
-def did_not_take_part(owner: str, answer: str = "") -> Notice:
-    return Notice("did-not-take-part", f"{owner} did not take part{f' ({answer})' if answer else ''}", owner)
-
-
 def could_not_answer(owner: str, reason: str) -> Notice:
     return Notice("could-not-answer", f"{owner}: {reason}", owner)
 
@@ -75,19 +62,17 @@ def could_not_answer(owner: str, reason: str) -> Notice:
 def on_owners(owners: Sequence[str], summary: Summary, *, answers: Mapping[str, str], split: bool) -> list[Notice]:
     """Which owners were not believed, or left out by a split run, and which did not take part.
 
-    Args:
-        owners: their names as the user knows them, in the order of the terms.
-        summary: what the curator said.
-        answers: what owners said in place of an answer, as far as that is known.
-        split: whether the curator was split.
+    ``owners`` are their names as the user knows them, in the order of the terms; ``answers`` their reasons, as far as
+    these are known. In a split run nothing shows who caused it that an offer was not used.
     """
-    refused = left_out if split else not_believed
-    flagged = zip(summary.flagged, summary.reasons, strict=True)
-    absent = [owners[number] for number in summary.absent]
-    return [
-        *(refused(owners[number], str(why)) for number, why in flagged),
-        *(did_not_take_part(name, answers.get(name, "")) for name in absent),
-    ]
+    found = []
+    for number, why in zip(summary.flagged, summary.reasons, strict=True):
+        kind, verb = ("left-out", "") if split else ("not-believed", " was not believed")
+        found.append(Notice(kind, f"{owners[number]}{verb}: {why}", owners[number]))
+    for number in summary.absent:
+        answer = f" ({answers[owners[number]]})" if answers.get(owners[number]) else ""
+        found.append(Notice("did-not-take-part", f"{owners[number]} did not take part{answer}", owners[number]))
+    return found
 
 
 def too_long_rows(owner: str, rows: int, text_bytes: int) -> Notice:
@@ -150,6 +135,15 @@ def different_scales(columns: Sequence[str]) -> Notice:
     )
 
 
+def labels_are_classes(values: int) -> Notice:
+    return Notice(
+        "labels-are-classes",
+        f"the labels are {values:,} different whole numbers, and each is matched as a class of its own; if they are "
+        "measurements, give them as numbers with decimals (floats), or set labels to ignore",
+        details={"values": values},
+    )
+
+
 def weak_promise(epsilon: float) -> Notice:
     return Notice("weak-promise", f"epsilon = {epsilon:g} promises next to nothing; values from 0.1 to 10 are usual")
 
@@ -196,7 +190,7 @@ def selection_is_told(wishes: Sequence[tuple[str, object]]) -> Notice:
 
 SEED_ROWS_NEEDED = Notice(
     "seed-rows-needed",
-    "the curator must have the same public seed rows: `likeset site curator ... --seed-rows FILE`",
+    "the curator must have the same public seed rows: `likeset curator schema --seed-rows FILE`",
 )
 
 

@@ -9,32 +9,9 @@ from typing import Any, TypeVar
 from likeset.errors import IllegalMessage, PartyFailed, QuorumMissed
 from likeset.privacy.events import Event, Release
 from likeset.privacy.guarantee import View
+from likeset.protocol import wire
 from likeset.protocol.terms import Terms
-from likeset.protocol.wire import (
-    ENVELOPES_ROUND,
-    OFFER_ROUND,
-    OPENED_ROUND,
-    RECEIPTS_ROUND,
-    ROSTER_ROUND,
-    TARGET_ROUND,
-    Asked,
-    Bid,
-    Body,
-    Delivery,
-    Envelopes,
-    Message,
-    Misfit,
-    Offer,
-    OfferShare,
-    PicksOpened,
-    RosterVote,
-    ShareReceipts,
-    Summary,
-    SummaryRelease,
-    Target,
-    TargetRelease,
-    TargetShare,
-)
+from likeset.protocol.wire import Body, Message
 from likeset.trust.shares import ComputeRole
 
 
@@ -77,13 +54,13 @@ State = OwnerState | CuratorState | ConsumerState | ComputeState
 class Sender(Enum):
     """Who speaks, as its hearer sees it."""
 
-    CURATOR = auto()
-    CONSUMER = auto()
-    AWAITED = auto()  # an owner whose answer the curator waits for
-    LATE = auto()  # an owner whose answer it waited for, and no longer does
-    OWNER = auto()  # any other owner
-    PEER = auto()  # another compute party, in that capacity
-    STRANGER = auto()
+    CURATOR = "the curator"
+    CONSUMER = "the consumer"
+    AWAITED = "an owner whose answer is awaited"
+    LATE = "an owner whose answer is no longer awaited"
+    OWNER = "another owner"
+    PEER = "a compute party"  # another one, in that capacity
+    STRANGER = "a stranger"
 
 
 class RoundRule(Enum):
@@ -106,30 +83,13 @@ class Position:
     round: int = 0
 
 
-_NOT_NOW = "may not come now"
-
-
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """When a party hears what.
-
-    Attributes:
-        start: where it begins.
-        turns: by state and kind of message.
-        moves: those that it makes by itself, each with its round.
-        last_round: no round is later.
-        by_kind: why a message of a kind is refused; and
-        by_sender: of a sender; and
-        otherwise: any other.
-    """
+    """When a party hears what: ``turns`` by state and kind of message; no round is later than ``last_round``."""
 
     start: State
     turns: Mapping[tuple[State, str], Turn]
-    moves: Mapping[tuple[State, State], RoundRule] = field(default_factory=dict)
     last_round: int | None = None
-    by_kind: Mapping[str, str] = field(default_factory=dict)
-    by_sender: Mapping[Sender, str] = field(default_factory=dict)
-    otherwise: str = _NOT_NOW
 
     def after(self, position: Position, message: Message, sender: Sender) -> Position:
         kind = message.body.kind
@@ -139,16 +99,8 @@ class Rules:
             return position
         turn = self.turns.get((position.state, kind))
         if turn is None or turn.sender is not sender or not self._is_round(turn.round, position, message.round):
-            raise IllegalMessage(f"{title_of_message(message)}: {self._reason(message, sender)}")
+            raise IllegalMessage(f"{title_of_message(message)}: may not come now: {self._reason(position, message)}")
         return Position(turn.then, message.round)
-
-    def after_move(self, position: Position, state: State) -> Position:
-        """Where a party stands that moves by itself."""
-        rule = self.moves.get((position.state, state))
-        number = position.round + (rule is RoundRule.NEXT)
-        if rule is None or not self._is_round(rule, position, number):
-            raise ValueError(f"no move leads from {position} to {state}")
-        return Position(state, number)
 
     def _is_round(self, rule: int | RoundRule, position: Position, number: int) -> bool:
         if rule is RoundRule.SAME:
@@ -157,13 +109,13 @@ class Rules:
             return number == position.round + 1 and (self.last_round is None or number <= self.last_round)
         return number == rule
 
-    def _reason(self, message: Message, sender: Sender) -> str:
-        told = self.by_kind.get(message.body.kind) or self.by_sender.get(sender)
-        if told is not None:
-            return told
+    def _reason(self, position: Position, message: Message) -> str:
         if self.last_round is not None and message.round > self.last_round:
-            return f"{self.otherwise}: the terms foresee {self.last_round} rounds"
-        return self.otherwise
+            return f"the terms foresee {self.last_round} rounds"
+        expected = [
+            f"{kind} from {turn.sender.value}" for (state, kind), turn in self.turns.items() if state is position.state
+        ]
+        return f"expected is {' or '.join(expected)}" if expected else "nothing more is expected"
 
 
 def title_of_message(message: Message) -> str:
@@ -177,134 +129,84 @@ RELEASE_ROUND: Mapping[str, int] = {"sealed": 1, "interactive": 0}
 
 _SEALED_RELEASE, _INTERACTIVE_RELEASE = RELEASE_ROUND["sealed"], RELEASE_ROUND["interactive"]
 _OWNER_SEALED: _Turns = {
-    (OwnerState.INVITED, TargetRelease.kind): Turn(Sender.CONSUMER, _SEALED_RELEASE, OwnerState.ANSWERED),
+    (OwnerState.INVITED, wire.TargetRelease.kind): Turn(Sender.CONSUMER, _SEALED_RELEASE, OwnerState.ANSWERED),
 }
 _OWNER_AUCTIONED: _Turns = {
-    (OwnerState.INVITED, TargetRelease.kind): Turn(Sender.CONSUMER, _SEALED_RELEASE, OwnerState.WEIGHED),
-    (OwnerState.WEIGHED, Asked.kind): Turn(Sender.CURATOR, 2, OwnerState.ANSWERED),
+    (OwnerState.INVITED, wire.TargetRelease.kind): Turn(Sender.CONSUMER, _SEALED_RELEASE, OwnerState.WEIGHED),
+    (OwnerState.WEIGHED, wire.Asked.kind): Turn(Sender.CURATOR, 2, OwnerState.ANSWERED),
 }
 _OWNER_INTERACTIVE: _Turns = {
-    (OwnerState.INVITED, TargetRelease.kind): Turn(Sender.CONSUMER, _INTERACTIVE_RELEASE, OwnerState.OPENED),
-    (OwnerState.OPENED, SummaryRelease.kind): Turn(Sender.CURATOR, RoundRule.NEXT, OwnerState.BID),
-    (OwnerState.BID, Asked.kind): Turn(Sender.CURATOR, RoundRule.SAME, OwnerState.OPENED),
+    (OwnerState.INVITED, wire.TargetRelease.kind): Turn(Sender.CONSUMER, _INTERACTIVE_RELEASE, OwnerState.OPENED),
+    (OwnerState.OPENED, wire.SummaryRelease.kind): Turn(Sender.CURATOR, RoundRule.NEXT, OwnerState.BID),
+    (OwnerState.BID, wire.Asked.kind): Turn(Sender.CURATOR, RoundRule.SAME, OwnerState.OPENED),
     # The curator gave it up in that round, or its answer was lost.
-    (OwnerState.BID, SummaryRelease.kind): Turn(Sender.CURATOR, RoundRule.NEXT, OwnerState.BID),
+    (OwnerState.BID, wire.SummaryRelease.kind): Turn(Sender.CURATOR, RoundRule.NEXT, OwnerState.BID),
 }
 
 _CURATOR_SEALED: _Turns = {
-    (CuratorState.TARGET, Target.kind): Turn(Sender.CONSUMER, 0, CuratorState.OFFERS),
-    (CuratorState.OFFERS, Offer.kind): Turn(Sender.AWAITED, 1, CuratorState.OFFERS),
+    (CuratorState.TARGET, wire.Target.kind): Turn(Sender.CONSUMER, 0, CuratorState.OFFERS),
+    (CuratorState.OFFERS, wire.Offer.kind): Turn(Sender.AWAITED, 1, CuratorState.OFFERS),
 }
 _CURATOR_AUCTIONED: _Turns = {
-    (CuratorState.TARGET, Target.kind): Turn(Sender.CONSUMER, 0, CuratorState.MISFITS),
-    (CuratorState.MISFITS, Misfit.kind): Turn(Sender.AWAITED, 1, CuratorState.MISFITS),
-    (CuratorState.OFFERS, Offer.kind): Turn(Sender.AWAITED, 2, CuratorState.OFFERS),
+    (CuratorState.TARGET, wire.Target.kind): Turn(Sender.CONSUMER, 0, CuratorState.MISFITS),
+    (CuratorState.MISFITS, wire.Misfit.kind): Turn(Sender.AWAITED, 1, CuratorState.MISFITS),
+    (CuratorState.OFFERS, wire.Offer.kind): Turn(Sender.AWAITED, 2, CuratorState.OFFERS),
 }
 _CURATOR_INTERACTIVE: _Turns = {
-    (CuratorState.TARGET, Target.kind): Turn(Sender.CONSUMER, 0, CuratorState.OPENED),
-    (CuratorState.BIDS, Bid.kind): Turn(Sender.AWAITED, RoundRule.SAME, CuratorState.BIDS),
-    (CuratorState.DELIVERIES, Delivery.kind): Turn(Sender.AWAITED, RoundRule.SAME, CuratorState.DELIVERIES),
+    (CuratorState.TARGET, wire.Target.kind): Turn(Sender.CONSUMER, 0, CuratorState.OPENED),
+    (CuratorState.BIDS, wire.Bid.kind): Turn(Sender.AWAITED, RoundRule.SAME, CuratorState.BIDS),
+    (CuratorState.DELIVERIES, wire.Delivery.kind): Turn(Sender.AWAITED, RoundRule.SAME, CuratorState.DELIVERIES),
 }
-_MOVES_SEALED: Mapping[tuple[State, State], RoundRule] = {
-    (CuratorState.MISFITS, CuratorState.OFFERS): RoundRule.SAME,
-    (CuratorState.OFFERS, CuratorState.FINISHED): RoundRule.SAME,
-}
-_MOVES_INTERACTIVE: Mapping[tuple[State, State], RoundRule] = {
-    (CuratorState.OPENED, CuratorState.BIDS): RoundRule.NEXT,
-    (CuratorState.BIDS, CuratorState.DELIVERIES): RoundRule.SAME,
-    (CuratorState.DELIVERIES, CuratorState.BIDS): RoundRule.NEXT,
-    (CuratorState.DELIVERIES, CuratorState.FINISHED): RoundRule.SAME,
-}
-
 _CONSUMER: _Turns = {
-    (ConsumerState.WAITING, Summary.kind): Turn(Sender.CURATOR, 0, ConsumerState.SERVED),
+    (ConsumerState.WAITING, wire.Summary.kind): Turn(Sender.CURATOR, 0, ConsumerState.SERVED),
 }
 
 _SPLIT_START: _Turns = {
-    (ComputeState.COLLECTING, OfferShare.kind): Turn(Sender.AWAITED, OFFER_ROUND, ComputeState.COLLECTING),
-    (ComputeState.COLLECTING, ShareReceipts.kind): Turn(Sender.PEER, RECEIPTS_ROUND, ComputeState.COLLECTING),
-    (ComputeState.COUNTED, ShareReceipts.kind): Turn(Sender.PEER, RECEIPTS_ROUND, ComputeState.COUNTED),
+    (ComputeState.COLLECTING, wire.OfferShare.kind): Turn(Sender.AWAITED, wire.OFFER_ROUND, ComputeState.COLLECTING),
+    (ComputeState.COLLECTING, wire.ShareReceipts.kind): Turn(Sender.PEER, wire.RECEIPTS_ROUND, ComputeState.COLLECTING),
+    (ComputeState.COUNTED, wire.ShareReceipts.kind): Turn(Sender.PEER, wire.RECEIPTS_ROUND, ComputeState.COUNTED),
     # Whoever votes has everybody's receipts: no vote comes before this party told its own.
-    (ComputeState.COUNTED, RosterVote.kind): Turn(Sender.PEER, ROSTER_ROUND, ComputeState.COUNTED),
-    (ComputeState.VOTED, RosterVote.kind): Turn(Sender.PEER, ROSTER_ROUND, ComputeState.VOTED),
+    (ComputeState.COUNTED, wire.RosterVote.kind): Turn(Sender.PEER, wire.ROSTER_ROUND, ComputeState.COUNTED),
+    (ComputeState.VOTED, wire.RosterVote.kind): Turn(Sender.PEER, wire.ROSTER_ROUND, ComputeState.VOTED),
 }
 _SPLIT_OTHERS: _Turns = {
     **_SPLIT_START,
-    (ComputeState.COLLECTING, TargetShare.kind): Turn(Sender.CONSUMER, TARGET_ROUND, ComputeState.COLLECTING),
-    (ComputeState.READY, PicksOpened.kind): Turn(Sender.CONSUMER, OPENED_ROUND, ComputeState.SETTLED),
+    (ComputeState.COLLECTING, wire.TargetShare.kind): Turn(Sender.CONSUMER, wire.TARGET_ROUND, ComputeState.COLLECTING),
+    (ComputeState.READY, wire.PicksOpened.kind): Turn(Sender.CONSUMER, wire.OPENED_ROUND, ComputeState.SETTLED),
 }
 _SPLIT_CONSUMER: _Turns = {
     **_SPLIT_START,
-    (ComputeState.VOTED, Envelopes.kind): Turn(Sender.CURATOR, ENVELOPES_ROUND, ComputeState.VOTED),
-    (ComputeState.READY, Envelopes.kind): Turn(Sender.CURATOR, ENVELOPES_ROUND, ComputeState.READY),
-}
-_MOVES_SPLIT: Mapping[tuple[State, State], RoundRule] = {
-    (ComputeState.COLLECTING, ComputeState.COUNTED): RoundRule.SAME,
-    (ComputeState.COUNTED, ComputeState.VOTED): RoundRule.SAME,
-    (ComputeState.VOTED, ComputeState.READY): RoundRule.SAME,
-    (ComputeState.READY, ComputeState.SETTLED): RoundRule.SAME,
+    (ComputeState.VOTED, wire.Envelopes.kind): Turn(Sender.CURATOR, wire.ENVELOPES_ROUND, ComputeState.VOTED),
+    (ComputeState.READY, wire.Envelopes.kind): Turn(Sender.CURATOR, wire.ENVELOPES_ROUND, ComputeState.READY),
 }
 
 
 def owner_rules(terms: Terms) -> Rules:
-    interactive = terms.protocol == "interactive"
-    sealed = _OWNER_SEALED if terms.auction == "everyone" else _OWNER_AUCTIONED
-    return Rules(
-        OwnerState.INVITED,
-        _OWNER_INTERACTIVE if interactive else sealed,
-        last_round=terms.size if interactive else None,
-        by_kind={
-            TargetRelease.kind: f"{_NOT_NOW}: the target's release comes once, first of all, and from the consumer"
-        },
-        by_sender=dict.fromkeys(
-            set(Sender) - {Sender.CURATOR},
-            "an owner hears the target's release from the consumer, all else from the curator, and nobody else",
-        ),
-    )
+    if terms.protocol == "interactive":
+        return Rules(OwnerState.INVITED, _OWNER_INTERACTIVE, terms.size)
+    return Rules(OwnerState.INVITED, _OWNER_SEALED if terms.auction == "everyone" else _OWNER_AUCTIONED)
 
 
 def last_call(terms: Terms) -> tuple[int, str]:
     """Round and kind of the last message that an owner who takes part to the end hears."""
     if terms.protocol == "interactive":
-        return terms.size, Asked.kind
-    return (RELEASE_ROUND["sealed"], TargetRelease.kind) if terms.auction == "everyone" else (2, Asked.kind)
+        return terms.size, wire.Asked.kind
+    return (RELEASE_ROUND["sealed"], wire.TargetRelease.kind) if terms.auction == "everyone" else (2, wire.Asked.kind)
 
 
 def curator_rules(terms: Terms) -> Rules:
-    """When the curator hears what, and how it goes on when it has heard everybody."""
-    interactive = terms.protocol == "interactive"
-    sealed = _CURATOR_SEALED if terms.auction == "everyone" else _CURATOR_AUCTIONED
-    no_owner, not_expected = "its sender is not among the owners", "nothing is expected from its sender now"
-    return Rules(
-        CuratorState.TARGET,
-        _CURATOR_INTERACTIVE if interactive else sealed,
-        _MOVES_INTERACTIVE if interactive else _MOVES_SEALED,
-        last_round=terms.size if interactive else None,
-        by_kind={Target.kind: "the target comes once, from the consumer"},
-        by_sender={
-            **dict.fromkeys((Sender.CURATOR, Sender.CONSUMER, Sender.STRANGER), no_owner),
-            **dict.fromkeys((Sender.OWNER, Sender.LATE), not_expected),
-        },
-    )
+    if terms.protocol == "interactive":
+        return Rules(CuratorState.TARGET, _CURATOR_INTERACTIVE, terms.size)
+    return Rules(CuratorState.TARGET, _CURATOR_SEALED if terms.auction == "everyone" else _CURATOR_AUCTIONED)
 
 
 def consumer_rules() -> Rules:
-    return Rules(ConsumerState.WAITING, _CONSUMER, otherwise="the consumer expects nothing but the curator's summary")
+    return Rules(ConsumerState.WAITING, _CONSUMER)
 
 
 def compute_rules(role: ComputeRole) -> Rules:
-    """When a compute party of a split run hears what, and how it goes on when it has heard everybody."""
-    return Rules(
-        ComputeState.COLLECTING,
-        _SPLIT_CONSUMER if role == "consumer" else _SPLIT_OTHERS,
-        _MOVES_SPLIT,
-        by_kind={
-            TargetShare.kind: "the target comes once, before anything is computed, and from the consumer",
-            Envelopes.kind: "envelopes come once the roster is agreed on, from the curator to the consumer",
-            PicksOpened.kind: "the end comes once, after the computation, and from the consumer",
-        },
-        by_sender={Sender.STRANGER: "its sender has no part in this run"},
-    )
+    """Of a compute party of a split run."""
+    return Rules(ComputeState.COLLECTING, _SPLIT_CONSUMER if role == "consumer" else _SPLIT_OTHERS)
 
 
 Draw = Callable[[], tuple[bytes, Release[Any] | None]]
@@ -489,8 +391,8 @@ class Party:
                 f"({self._failure}); make it anew from what is recorded"
             )
 
-    def _move(self, state: State) -> None:
-        self._position = self._rules.after_move(self._position, state)
+    def _move(self, state: State, *, next_round: bool = False) -> None:
+        self._position = Position(state, self._position.round + next_round)
 
     def _check_quorum(self, taking_part: int) -> None:
         if taking_part < self.terms.quorum:

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from likeset.errors import InvalidArgument
 from likeset.privacy import accounting, auction, gaussian_mean, mwem_mean
 from likeset.privacy.accounting import least_noise, mwem_epsilon
 from likeset.privacy.events import (
@@ -87,14 +86,7 @@ def target_plan(terms: PlannedTerms) -> TargetPlan | None:
         if steps
         else mwem_epsilon(quantity, iterations=iterations, epsilon=budget.epsilon, delta=budget.delta)
     )
-    return mwem_mean.plan(
-        size=terms.target_size,
-        dimension=terms.kernel.dimension,
-        epsilon=epsilon,
-        iterations=iterations,
-        unit=terms.unit,
-        relation=terms.relation,
-    )
+    return mwem_mean.MwemPlan(terms.target_size, terms.kernel.dimension, epsilon, iterations, quantity)
 
 
 def size_event(relation: Relation) -> Event:
@@ -144,13 +136,8 @@ def summary_plan(terms: PlannedTerms, round_number: int) -> TargetPlan | None:
             sigma=_split_sigma(terms),
         )
     steps = _paper_schedule(terms).summary(round_number) if terms.schedule else _split_steps(terms, round_number)
-    return mwem_mean.plan_selection(
-        size=size,
-        dimension=terms.kernel.dimension,
-        epsilon=steps.epsilon,
-        iterations=steps.iterations,
-        unit=terms.unit,
-        relation=terms.relation,
+    return mwem_mean.MwemPlan(
+        size, terms.kernel.dimension, steps.epsilon, steps.iterations, _selected_coordinates(terms)
     )
 
 
@@ -195,11 +182,15 @@ def _sigma_of_rounds(quantity: SelectionSum, coordinates: int, rounds: int, budg
 @lru_cache(maxsize=64)
 def _split_epsilon(terms: PlannedTerms) -> float:
     return mwem_epsilon(
-        SelectionSum(norm=Norm.COORDINATE, radius=1.0, unit=terms.unit, relation=terms.relation),
+        _selected_coordinates(terms),
         iterations=_LATER_ITERATIONS * max(1, terms.size - 1),  # the first round is about seed rows only
         epsilon=terms.owner_budget.epsilon,
         delta=terms.owner_budget.delta,
     )
+
+
+def _selected_coordinates(terms: PlannedTerms) -> SelectionSum:
+    return SelectionSum(norm=Norm.COORDINATE, radius=1.0, unit=terms.unit, relation=terms.relation)
 
 
 def _split_steps(terms: PlannedTerms, round_number: int) -> mwem_mean.Steps:
@@ -265,8 +256,6 @@ def _priced(terms: PlannedTerms, event: Event, budget: Budget, *, simulated: boo
 
 
 def _paper_schedule(terms: PlannedTerms) -> mwem_mean.Schedule:
-    if terms.size < 2:
-        raise InvalidArgument("size", terms.size, "must be at least 2 for the paper's schedules")
     return mwem_mean.schedule(
         terms.schedule,
         dimension=terms.kernel.dimension,

@@ -44,8 +44,7 @@ from likeset.protocol.party import (
     title_of_message,
 )
 from likeset.protocol.prices import auction_plan, target_plan
-from likeset.protocol.run_settings import MOST_FOLDS
-from likeset.protocol.terms import RELEASE_SCALE, Terms
+from likeset.protocol.terms import MOST_FOLDS, RELEASE_SCALE, Terms
 from likeset.protocol.wire import (
     Asked,
     Delivery,
@@ -620,26 +619,36 @@ class Curator(Party):
             content=self._digest.encode(),
         )
 
-    def _check_target(self, message: Message, target: Target) -> None:
-        width = self.terms.kernel.columns
-        plan = target_plan(self.terms) if self.terms.protocol == "interactive" else None
-        size = self.terms.target_size if self.terms.relation is Relation.REPLACE_ONE else max(1, len(target.rows))
-        if target.rows.shape != (size, width) or not _usable(target.rows):
-            raise IllegalMessage(f"{title_of_message(message)}: the target does not have the shape of the terms")
-        if target.release.shape != (plan.dimension if plan else 0,) or not np.isfinite(target.release).all():
-            raise IllegalMessage(f"{title_of_message(message)}: the release does not have the shape of the terms")
-        self._check_wishes(message, target)
+    def _auction(
+        self, plan: auction.AuctionPlan, bids: auction.Bids, event: Event, *, round_number: int
+    ) -> PricedDraw[Mask]:
+        """Which owners are asked, in the order of the terms."""
 
-    def _check_wishes(self, message: Message, target: Target) -> None:
-        """How the consumer wants the rows selected; nothing that owners hear depends on it."""
-        rows = target.rows.astype(np.float64)
-        usable = is_usable_width(target.gamma, float(np.einsum("ij,ij->i", rows, rows).max()))
-        if not usable:
-            raise IllegalMessage(f"{title_of_message(message)}: rows cannot be compared by a kernel of that width")
-        if not 0 <= target.folds <= MOST_FOLDS:
-            raise IllegalMessage(f"{title_of_message(message)}: wants more than {MOST_FOLDS} folds, or less than none")
-        if target.weighted and self.terms.protocol == "interactive":
-            raise IllegalMessage(f"{title_of_message(message)}: weights go with sealed offers of rows")
+        def draw() -> tuple[bytes, Release[Mask] | None]:
+            drawn = auction.run(plan, bids, self._noise)
+            return np.packbits(drawn.value).tobytes(), drawn if event == plan.event else None
+
+        kept = yield self._charge_to_owners("auction", event, draw, round_number=round_number)
+        return np.unpackbits(np.frombuffer(kept, dtype=np.uint8), count=len(self.terms.owners)).astype(bool)
+
+    def _check_target(self, message: Message, target: Target) -> None:
+        """The target, and how the consumer wants rows selected; nothing that owners hear depends on the latter."""
+        terms, rows, interactive = self.terms, target.rows, self.terms.protocol == "interactive"
+        plan = target_plan(terms) if interactive else None
+        size = terms.target_size if terms.relation is Relation.REPLACE_ONE else max(1, len(rows))
+        reason = ""
+        if rows.shape != (size, terms.kernel.columns) or not _usable(rows):
+            reason = "the target does not have the shape of the terms"
+        elif target.release.shape != (plan.dimension if plan else 0,) or not np.isfinite(target.release).all():
+            reason = "the release does not have the shape of the terms"
+        elif not is_usable_width(target.gamma, float(np.square(rows, dtype=np.float64).sum(axis=1).max())):
+            reason = "rows cannot be compared by a kernel of that width"
+        elif not 0 <= target.folds <= MOST_FOLDS:
+            reason = f"wants more than {MOST_FOLDS} folds, or less than none"
+        elif target.weighted and interactive:
+            reason = "weights go with sealed offers of rows"
+        if reason:
+            raise IllegalMessage(f"{title_of_message(message)}: {reason}")
 
     def _flag(self, owner: str, reason: str) -> None:
         if all(flag.owner != owner for flag in self.flags):
@@ -686,15 +695,15 @@ class Curator(Party):
         return max(1, _LARGEST_LABELS // (_BYTES_PER_LETTER * self.terms.size)) if declared is None else declared
 
     def _summary(self, held: list[Held], selected: Selected, held_out: HeldOut | None = None) -> Message:
-        rows, owners, handles = _join_offers(held)
-        chosen = selected.indices
+        chosen, offers = selected.indices, [holding.offer for holding in held]
+        owners = np.repeat([holding.owner for holding in held], [len(offer.rows) for offer in offers])
         places = {name: number for number, name in enumerate(self.terms.owners)}
         flags = sorted(self.flags, key=lambda flag: places[flag.owner])
         summary = Summary(
-            rows=rows[chosen],
+            rows=np.concatenate([offer.rows for offer in offers])[chosen],
             labels=_chosen_labels(held, chosen),
-            owners=owners[chosen],
-            handles=handles[chosen],
+            owners=owners[chosen].astype(np.int64),
+            handles=np.concatenate([offer.handles for offer in offers])[chosen],
             weights=selected.weights,
             gains=selected.gains,
             squared_mmds=selected.squared_mmds,
@@ -717,14 +726,6 @@ class Curator(Party):
         offers = [holding.offer for holding in held]
         tables = [self._declared.unpack(offer.records.tobytes(), rows=len(offer.rows)) for offer in offers]
         return np.frombuffer(self._declared.pack(pa.concat_tables(tables).take(pa.array(chosen))), dtype=np.uint8)
-
-
-def _join_offers(held: list[Held]) -> tuple[Rows, NDArray[np.int64], NDArray[np.uint64]]:
-    rows = np.concatenate([holding.offer.rows for holding in held])
-    counts = [len(holding.offer.rows) for holding in held]
-    owners = np.repeat([holding.owner for holding in held], counts).astype(np.int64)
-    handles = np.concatenate([holding.offer.handles for holding in held])
-    return rows, owners, handles
 
 
 def join_labels(held: list[Held]) -> Labels:
@@ -874,19 +875,13 @@ class SealedCurator(Curator):
             for owner, yes in zip(self.terms.owners, asked, strict=True)
         ]
 
-    def _draw_auction(self) -> PricedDraw[NDArray[np.bool_]]:
+    def _draw_auction(self) -> PricedDraw[Mask]:
         plan = auction_plan(self.terms)
         bids = auction.Bids(
             values=tuple(-self._misfits[name] if name in self._misfits else None for name in self.terms.owners),
             waited=(1,) * len(self.terms.owners),
         )
-
-        def draw() -> tuple[bytes, Release[NDArray[np.bool_]]]:
-            drawn = auction.run(plan, bids, self._noise)
-            return np.packbits(drawn.value).tobytes(), drawn
-
-        kept = yield self._charge_to_owners("auction", plan.event, draw, round_number=_ANSWER)
-        return np.unpackbits(np.frombuffer(kept, dtype=np.uint8), count=len(self.terms.owners)).astype(bool)
+        return (yield from self._auction(plan, bids, plan.event, round_number=_ANSWER))
 
     def _select(self) -> Message:
         if self._target is None:

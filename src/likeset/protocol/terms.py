@@ -1,7 +1,8 @@
-"""The terms of a run: all that parties agree on before anything happens, identified by one digest.
+"""The settings of a run, and its terms: all that parties agree on before anything happens, identified by one digest.
 
-Every field is declared once, with its type, the values that it may have, and where it comes from. Terms come from
-strangers: what nobody can mean must not take the memory or the time of whoever reads them.
+Every field is declared once, with its type, range, default, meaning and origin. ``job.yaml``, the options of
+``likeset match`` and ``likeset plan``, and the arguments of ``likeset.match`` and ``Summarizer`` derive from the
+settings. Terms come from strangers: reading terms that nobody can mean must not take much memory or time.
 """
 
 import hashlib
@@ -9,13 +10,15 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import Field, asdict, dataclass, field, fields, is_dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import Any, Literal, Self, cast, get_args, get_origin
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from likeset import arguments
 from likeset.arguments import Rows, harmless_value
@@ -39,6 +42,8 @@ SUMMARY_RELEASE = "summary-release"
 """The name under which releases about the summary must be accepted where not everyone is asked in every round."""
 WITNESS = "witness"
 """The name under which the card of a witness stands in the terms, where there is one."""
+MOST_FOLDS = 50
+"""Parts of the target for cross-fitting; each costs a selection."""
 
 _MOST_FREQUENCIES = 1 << 28  # numbers in the feature map
 _MOST_SPLIT_SLOTS, _LARGEST_SPLIT_ENTRY = 1 << 20, 256.0  # what the public program takes
@@ -48,7 +53,6 @@ _FARTHEST = 2000.0
 _LARGEST_ANGLE, _LARGEST_NORMAL, _SMALLEST_ROWS = 1e30, 8.6, 1e-30
 _YEARS = range(2000, 2200)  # in which terms may end
 _LONGEST_NAME = 80  # in an error
-_DIGEST, _RUN_ID = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{32}")
 _FINGERPRINT = re.compile(r"[A-Z2-7]{5}(-[A-Z2-7]{5}){7}")
 
 # What a stranger may ask for, beside the ranges of the fields.
@@ -59,14 +63,24 @@ _MOST_ROUNDS, _MOST_ROUNDS_APART = 10_000, 1_000  # the latter where each round 
 # Below the first, noise drowns any target; above the last there is nothing left to protect. Prices are calibrated by
 # searches that begin near 1/epsilon, and their floating point is sound between these.
 _EPSILON = 1e-6, 10_000.0
+_AUCTION_EPSILON = 1e-6, 1_000.0
+_MOST_DIMENSION = 1 << 16
 
 Origin = Literal["wish", "fact", "choice", "drawn"]
 _Check = Callable[[str, Any], Any]
 
 
-def _field(meaning: str, check: _Check | None = None, origin: Origin = "choice", **options: Any) -> Any:
-    """A field: ``check`` takes its name and what was given, and returns what is kept, or raises."""
-    metadata = {"meaning": meaning, "check": check, "origin": origin, "range": options.pop("range", ())}
+def _field(
+    meaning: str,
+    check: _Check | None = None,
+    origin: Origin = "choice",
+    *,
+    ends: tuple[float, ...] = (),
+    setting: Mapping[str, Any] = MappingProxyType({}),
+    **options: Any,
+) -> Any:
+    """A field: ``check`` takes its name and value, and returns the value to keep, or raises."""
+    metadata = {"check": check, "origin": origin, "range": ends, "setting": {"meaning": meaning, **setting}}
     return field(metadata=metadata, **options)
 
 
@@ -76,7 +90,7 @@ def _count(meaning: str, most: int, origin: Origin = "choice", *, least: int = 1
     def check(name: str, value: object) -> int:
         return arguments.count(name, value, least=least, most=most)
 
-    return _field(meaning, check, origin, range=(least, most), **options)
+    return _field(meaning, check, origin, ends=(least, most), **options)
 
 
 def _amount(
@@ -89,7 +103,7 @@ def _amount(
             raise InvalidArgument(name, harmless_value(value), f"must be {bound}")
         return number
 
-    return _field(meaning, check, origin, range=(least, most), **options)
+    return _field(meaning, check, origin, ends=(least, most), **options)
 
 
 def _truth(name: str, value: object) -> bool:
@@ -115,11 +129,16 @@ def _texts(name: str, value: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(_text(name, word) for word in value)
 
 
-def _digest_or_empty(name: str, value: object) -> str:
-    text = _text(name, value)
-    if text and not is_digest(text):  # a curator looks for a file of that name
-        raise InvalidArgument(name, "other text", "must be 64 hexadecimal digits, or empty")
-    return text
+def _code(form: str, reason: str) -> _Check:
+    def check(name: str, value: object) -> str:
+        if not isinstance(value, str) or re.fullmatch(form, value) is None:
+            raise InvalidArgument(name, "other text", reason)
+        return value
+
+    return check
+
+
+_digest_or_empty = _code("([0-9a-f]{64})?", "must be 64 hexadecimal digits, or empty")  # becomes the name of a file
 
 
 def _owner_names(name: str, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -140,12 +159,6 @@ def _delta(name: str, value: object) -> float:
     return number
 
 
-def _program(name: str, value: object) -> str:
-    if not isinstance(value, str) or not is_digest(value):
-        raise InvalidArgument(name, "other text", "must be the digest of the public program")
-    return value
-
-
 def _fingerprints(_: str, cards: object) -> Mapping[str, str]:
     """Fingerprints of cards by the names of their parties, in one order; no two of them alike."""
     if not isinstance(cards, Mapping) or not all(isinstance(name, str) for name in cards):
@@ -161,10 +174,10 @@ def _fingerprints(_: str, cards: object) -> Mapping[str, str]:
     return {name: cards[name] for name in sorted(cards)}
 
 
-def _run_id(name: str, value: object) -> str:
-    if value != "" and not (isinstance(value, str) and _RUN_ID.fullmatch(value)):
-        raise InvalidArgument(name, "other text", "must be 32 hexadecimal digits, or empty")
-    return str(value)
+def _part_names(name: str, value: object) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Collection):
+        raise InvalidArgument(name, type(value).__name__, "must be a list of the names of parts")
+    return _texts(name, tuple(value))
 
 
 def _check_of(declared: "Field[Any]") -> _Check | None:
@@ -177,10 +190,246 @@ def _check_of(declared: "Field[Any]") -> _Check | None:
 
 
 def _check_fields(thing: Any, of: str = "") -> None:
-    """Check every field of a frozen object that is being made, and keep what its check returns."""
+    """Check every field of a frozen object that is being made, and keep what its check returns.
+
+    A default that is None or a word, such as ``auto``, needs no check.
+    """
     for declared in fields(thing):
-        if (check := _check_of(declared)) is not None:
-            object.__setattr__(thing, declared.name, check(of + declared.name, getattr(thing, declared.name)))
+        value = getattr(thing, declared.name)
+        is_default = (value is None or isinstance(value, str)) and value == declared.default
+        if not is_default and (check := _check_of(declared)) is not None:
+            object.__setattr__(thing, declared.name, check(of + declared.name, value))
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of a run.
+
+    Attributes:
+        name: in a job; its option on the command line has the same name.
+        type: of its value.
+        default: its value if none is given; ``dataclasses.MISSING`` where it must be given.
+        meaning: one sentence, without a full stop; ``words to type`` are marked.
+        argument: its name as an argument of ``Summarizer``.
+        is_fine: whether few people ever change it.
+        is_of_interactive: whether it has a meaning for the protocol ``interactive`` only.
+    """
+
+    name: str
+    type: Any
+    default: Any
+    meaning: str
+    argument: str
+    is_fine: bool = False
+    is_of_interactive: bool = False
+
+    @property
+    def is_required(self) -> bool:
+        return self.default is MISSING
+
+
+_FINE: dict[str, Any] = {"is_fine": True}
+_OF_PAPER: dict[str, Any] = {"is_fine": True, "is_of_interactive": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rounds:
+    """Settings of an auction, and of the paper's protocol."""
+
+    auction: Literal["auto", "everyone", "threshold", "paper"] = _field(
+        "who is asked for rows: ``everyone``, ``threshold``, ``paper`` (interactive only), or ``auto``", default="auto"
+    )
+    # Noise is of 1/epsilon ranks, and there are at most a thousand: a millionth asks everybody, which is free where it
+    # is called so, and at a thousand there is no noise left.
+    auction_epsilon: float | None = _amount(
+        "epsilon of one use of an auction other than ``everyone``; if not given, 1 for ``threshold`` and the paper's "
+        "own for ``paper`` (0.012 with five owners)",
+        *_AUCTION_EPSILON,
+        zero=True,
+        default=None,
+        setting=_FINE,
+    )
+    patience: int | None = _count(
+        "how many rounds an owner bids the same row before the auction ``paper`` asks for it (the paper's tau); if not "
+        "given, the paper's K^(2/3) with K owners",
+        _MOST_ROUNDS,
+        default=None,
+        setting=_OF_PAPER,
+    )
+    summary_release: Literal["none", "gaussian", "mwem"] = _field(
+        "what ``interactive`` releases about the summary each round: ``none``, ``gaussian``, ``mwem``",
+        default="none",
+        setting=_OF_PAPER,
+    )
+    schedule: str = _field(
+        "the paper's schedule for ``mwem``: ``theorem``, ``proof``, or ``experiment`` (with its own length and kernel "
+        "of the release unless others are given); empty splits the budget",
+        lambda name, value: arguments.one_of(name, value, ("", *SCHEDULES)),
+        default="",
+        setting=_OF_PAPER,
+    )
+    promised_epsilon: float = _amount(
+        "the epsilon that the paper's theorem promises, from which its schedules and its auction's epsilon follow; "
+        "what a run really costs must stay within epsilon and owner_epsilon",
+        *_EPSILON,
+        default=1.0,
+        setting=_OF_PAPER,
+    )
+    owner_epsilon: float | None = _amount(
+        "what owners may learn about one another's rows; if not given, what a threshold auction needs; 0 is nothing: "
+        "everyone is asked",
+        *_EPSILON,
+        zero=True,
+        default=None,
+        setting=_FINE,
+    )
+    accept_unproven: tuple[str, ...] = _field(
+        "names of parts without a proof that are accepted", _part_names, default=(), setting={"is_of_interactive": True}
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interactive(_Rounds):
+    """The paper's protocol (Algorithm 3), for ``Summarizer(size, protocol=Interactive(...))``.
+
+    Its settings have the names and meanings of the options of ``likeset match``. ``seed_rows`` are public rows that
+    start the summary; never owners' rows.
+
+    Example:
+        >>> Interactive.as_published().schedule
+        'experiment'
+    """
+
+    seed_rows: ArrayLike | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def as_published(cls, **changes: Any) -> Self:
+        """The settings of the paper's experiments, except for ``changes``.
+
+        The paper starts from about 150 public ``seed_rows``. Its auction and its summary release have no proof, and
+        must be accepted by name: ``accept_unproven=("paper-auction", "summary-release")``.
+        """
+        return cls(**{**_AS_PUBLISHED, **changes})
+
+    def settings(self) -> dict[str, Any]:
+        return {"protocol": "interactive", **{one.name: getattr(self, one.name) for one in fields(_Rounds)}}
+
+
+_AS_PUBLISHED: dict[str, Any] = {"auction": "paper", "summary_release": "mwem", "schedule": "experiment"}
+PRESETS: dict[str, dict[str, Any]] = {"paper": {"protocol": "interactive", **_AS_PUBLISHED}}
+"""Settings by one name, for job files and the command line; settings given beside the name count instead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings(_Rounds):
+    """What a user asks for, in a file, on the command line or in Python."""
+
+    size: int = _count("how many rows to collect", 1_000_000)
+    epsilon: float = _amount(
+        "what owners may learn about a row of the target; 0 tells them nothing, and needs uniform offers",
+        *_EPSILON,
+        zero=True,
+        default=1.0,
+    )
+    delta: float = _field("the delta at which epsilon is stated", _delta, default=1e-5)
+    protocol: Literal["sealed", "interactive"] = _field(
+        "how rows are asked for: ``sealed``, or ``interactive`` (the paper's Algorithm 3)", default="sealed"
+    )
+    gamma: float | Literal["median"] = _field(
+        "gamma of the selection's kernel (larger looks closer), or ``median``: by the target's own distances, which no "
+        "owner hears",
+        default="median",
+    )
+    gamma_scale: float = _field("gamma times the median squared distance, for ``median``", default=1.0, setting=_FINE)
+    release_gamma: float | None = _field(
+        "gamma of the release's kernel, which owners see; if not given, from public rows, or chosen privately within "
+        "the budget",
+        default=None,
+    )
+    dimension: int | Literal["auto"] = _count(
+        "length of the released vector, or ``auto``", _MOST_DIMENSION, default="auto", setting=_FINE
+    )
+    # Below the first no row at all would be offered by the most owners, of the largest summary.
+    offer_factor: float = _amount(
+        "about how many rows the curator sees for each row of the summary", 1e-6, 1_000_000, default=10.0
+    )
+    allow_fewer: bool = _field(
+        "whether a summary of fewer rows than ``size`` will do, where owners have or may offer no more", default=False
+    )
+    offers: Literal["auto", "tilted", "uniform"] = _field(
+        "which rows owners offer: ``auto`` or ``tilted`` (toward the release, but uniform, with a warning, where a "
+        "release would be mostly noise, by the target's size and the budget alone), or ``uniform`` (no release at all)",
+        default="auto",
+    )
+    thinning: bool = _field(
+        "whether owners thin more candidates than they offer to an offer that represents them",
+        default=True,
+        setting=_FINE,
+    )
+    curator: Literal["auto", "trusted", "split"] = _field(
+        "who selects: ``trusted``, a curator who reads every offered row; ``split``, three parties who compute on "
+        "shares, so that nobody reads a row but its buyer (with ``sealed``; labels are then not matched, and "
+        "the distance to new rows is not measured); or ``auto``: split between organisations where a witness is named, "
+        "else trusted",
+        default="auto",
+    )
+    weights: bool = _field("whether to weigh the selected rows so that they match better still", default=False)
+    labels: Literal["match", "ignore"] = _field(
+        "``match``: with ``sealed``, owners and the curator use labels that are classes, where rows tell them; or "
+        "``ignore``. Numbers with decimals are never matched",
+        default="match",
+    )
+    folds: int = _field(
+        "in how many parts the curator splits the target, to measure the distance to rows that no selection has seen; "
+        "each part costs a selection, 0 leaves the distance to new rows unknown",
+        default=5,
+        setting=_FINE,
+    )
+    relation: Literal["replace-one", "add-or-remove"] = _field(
+        "what neighbouring data are: ``replace-one`` or ``add-or-remove``", default="replace-one"
+    )
+    declared_size: int | None = _field(
+        "under add-or-remove, where the number of the target's rows is itself protected, the public number that stands "
+        "for it",
+        default=None,
+    )
+    # Sums of money are numbers.
+    price_per_row: float = _amount(
+        "what an owner is paid for each row disclosed", 1e-100, 1e100, zero=True, default=0.0, setting=_FINE
+    )
+    currency: str = _field(
+        "the currency of ``price_per_row``, such as ``EUR``",
+        _code("[^\\W_]{0,12}", "must be at most 12 letters or digits, such as EUR"),
+        default="",
+        setting=_FINE,
+    )
+    quorum: int = _field("how many owners must take part", default=1)  # its range depends on the owners
+    noise: Literal["secret", "simulated"] = _field(
+        "kind of noise: ``secret``, or ``simulated`` (repeatable with a seed, and NOT private)", default="secret"
+    )
+    seed: int | None = _field(
+        "seed of the public coins and, with simulated noise, of everything; a run with secret noise cannot be repeated",
+        default=None,
+        setting={"argument": "random_state"},
+    )
+
+    def __post_init__(self) -> None:
+        _check_fields(self)
+
+
+def settings() -> tuple[Setting, ...]:
+    """All settings: those of every run, then those of auctions and the paper's protocol."""
+    declared, of_rounds = fields(RunSettings), len(fields(_Rounds))
+    return tuple(
+        Setting(one.name, one.type, one.default, **{"argument": one.name, **one.metadata["setting"]})
+        for one in (*declared[of_rounds:], *declared[:of_rounds])
+    )
+
+
+def _wish(name: str) -> Any:
+    """A field of the terms that is as the user set it."""
+    (setting,) = (declared for declared in fields(RunSettings) if declared.name == name)
+    return field(metadata={**setting.metadata, "origin": "wish"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +437,7 @@ class Budget:
     """What one view may cost in this run."""
 
     epsilon: float = _amount("what it may learn, at most", *_EPSILON, zero=True)
-    delta: float = _field("at which epsilon is stated", _delta, range=(1e-100, 1.0))
+    delta: float = _field("at which epsilon is stated", _delta, ends=(1e-100, 1.0))
 
     def __post_init__(self) -> None:
         _check_fields(self)
@@ -199,7 +448,7 @@ class KernelShape:
     """What is known of the feature map of the releases before anything is drawn; all costs follow from this."""
 
     columns: int = _count("number of columns of a row", 1 << 20, "fact")
-    dimension: int = _count("length of a feature vector", 1 << 16)
+    dimension: int = _count("length of a feature vector", _MOST_DIMENSION)
     kind: Literal["paired", "paper"] = field(default="paired", kw_only=True)  # ``paper``: for its mean release
 
     def __post_init__(self) -> None:
@@ -260,7 +509,7 @@ def _largest_entry(gamma: float, columns: int) -> float:
 
 def is_digest(text: str) -> bool:
     """Whether a text is written as digests are, and so may be part of a file's name."""
-    return _DIGEST.fullmatch(text) is not None
+    return re.fullmatch("[0-9a-f]{64}", text) is not None
 
 
 def digest_of_rows(rows: Rows) -> str:
@@ -285,7 +534,9 @@ class SplitShape:
     """What is known of a split run before anything is drawn."""
 
     program: str = _field(
-        "digest of the public program; every compute party builds it from its own files", _program, "fact"
+        "digest of the public program; every compute party builds it from its own files",
+        _code("[0-9a-f]{64}", "must be the digest of the public program"),
+        "fact",
     )
     openings: int = _count(
         "how many rows may be opened to the consumer in all: as many as the summary has", _MOST_SPLIT_SLOTS
@@ -319,7 +570,7 @@ class PlannedTerms:
     consumer: str = _field("who wants the summary", checked_name, "fact")
     purpose: str = _field("what for, in words", origin="fact")
     owners: tuple[str, ...] = _field("who is invited, in the public order that breaks ties", _owner_names, "fact")
-    quorum: int = _field("how many owners must take part", origin="wish")  # its range depends on the owners
+    quorum: int = _wish("quorum")
     schema_digest: str = _field(
         "of the schema that declares the columns; empty for bare arrays", _digest_or_empty, "fact"
     )
@@ -329,27 +580,19 @@ class PlannedTerms:
     )
     kernel: KernelShape  # what is known of the feature map of the releases
     split: SplitShape | None = None  # who computes on shares; None for a curator who is trusted with rows
-    protocol: Literal["sealed", "interactive"] = _field("``sealed`` or ``interactive``", origin="wish")
-    size: int = _count("rows of the summary (the paper's p)", 1_000_000, "wish")
+    protocol: Literal["sealed", "interactive"] = _wish("protocol")
+    size: int = _wish("size")
     target_size: int = _count(
         "rows of the target (m), public; under add-or-remove declared beforehand and near the true number",
         1 << 40,
         "fact",
     )
-    # Below the first no row at all would be offered by the most owners, of the largest summary.
-    offer_factor: float = _amount(
-        "about how many rows are offered, in all, for each row of the summary", 1e-6, 1_000_000, "wish"
-    )
+    offer_factor: float = _wish("offer_factor")
     offers: Literal["tilted", "uniform"] = _field(
         "``tilted`` toward the target's release, or ``uniform``, without any release"
     )
-    labels: Literal["match", "ignore"] = _field(
-        "``match`` where owners and the curator may use labels to find the target's classes, or ``ignore``",
-        origin="wish",
-    )
-    thinning: bool = _field(
-        "whether owners thin more candidates than they offer to an offer that represents them", origin="wish"
-    )
+    labels: Literal["match", "ignore"] = _wish("labels")
+    thinning: bool = _wish("thinning")
     target_budget: Budget  # what owners may learn about the target
     owner_budget: Budget  # what owners may learn about one another's rows
     relation: Relation  # what neighbouring data are
@@ -362,34 +605,24 @@ class PlannedTerms:
     auction: Literal["everyone", "threshold", "paper"] = _field(
         "who is asked: ``everyone``, ``threshold`` or ``paper``"
     )
-    # Noise is of 1/epsilon ranks, and there are at most a thousand: a millionth asks everybody, which is free where it
-    # is called so, and at a thousand there is no noise left.
-    auction_epsilon: float = _amount("of one use of the auction; 0 with ``everyone``", 1e-6, 1_000.0, zero=True)
+    auction_epsilon: float = _amount("of one use of the auction; 0 with ``everyone``", *_AUCTION_EPSILON, zero=True)
     auction_offset: int = _count(
         "with ``threshold``, about how many owners are asked; 0 otherwise", 10_000_000, least=0
     )
     auction_patience: int = _count(
         "with ``paper``, after how many rounds with the same bid a row is asked for; 0 otherwise", _MOST_ROUNDS, least=0
     )
-    summary_release: Literal["none", "gaussian", "mwem"] = _field(
-        "what ``interactive`` tells owners about the summary so far: ``none``, ``gaussian``, ``mwem``", origin="wish"
-    )
+    summary_release: Literal["none", "gaussian", "mwem"] = _wish("summary_release")
     seed_rows: int = _count(
         "how many public rows start the summary of ``interactive``; never owners' rows", 1_000_000, least=0
     )
     seed_digest: str = _field("which rows these are (``digest_of_rows``); empty where there are none")
-    schedule: str = _field(
-        "the paper's schedule by name for ``mwem``; empty where the budget is split for the user",
-        lambda name, value: arguments.one_of(name, value, ("", *SCHEDULES)),
-        "wish",
-    )
+    schedule: str = _wish("schedule")
     promised_epsilon: float = _amount(
         "from which ``theorem`` and ``proof`` compute their steps; 0 otherwise. It limits nothing", *_EPSILON, zero=True
     )
-    # Sums of money are numbers.
-    price_per_row: float = _amount(
-        "what an owner is paid for each row disclosed; depends on nobody else's data", 1e-100, 1e100, "wish", zero=True
-    )
+    price_per_row: float = _wish("price_per_row")
+    currency: str = _wish("currency")
     accept_unproven: tuple[str, ...] = _field("names of parts without a proof that all parties accept")
     version: str = _field("of the package", origin="fact")
 
@@ -477,12 +710,10 @@ class PlannedTerms:
         return tuple(parts)
 
     def document(self) -> dict[str, Any]:
-        values = ((declared.name, getattr(self, declared.name)) for declared in fields(self))
         # One level at a time: a copy of all that is below takes longer the more owners there are.
-        return {
-            name: asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
-            for name, value in values
-        }
+        document = {declared.name: getattr(self, declared.name) for declared in fields(self)}
+        parts = ("kernel", "split", "target_budget", "owner_budget")
+        return document | {name: asdict(document[name]) for name in parts if document[name] is not None}
 
     @property
     def unit(self) -> PrivacyUnit:
@@ -515,7 +746,17 @@ class Terms(PlannedTerms):
         "until when the terms may be used, ISO 8601 (UTC if it names no zone); empty for no end. Engines compare it "
         "with their clocks"
     )
-    run_id: str = _field("32 hexadecimal digits; empty among parties in one house", _run_id, "drawn", default="")
+    answer_by: str = _field(
+        "until when owners decide, ISO 8601 as ``expires`` and not after it; empty for as long as the terms last. The "
+        "run then begins with those who accepted",
+        default="",
+    )
+    run_id: str = _field(
+        "32 hexadecimal digits; empty among parties in one house",
+        _code("([0-9a-f]{32})?", "must be 32 hexadecimal digits, or empty"),
+        "drawn",
+        default="",
+    )
     cards: Mapping[str, str] = _field(
         "fingerprints by name: the consumer's, every owner's, ``curator``'s and, where there is one, ``witness``'s; "
         "empty among parties in one house",
@@ -527,7 +768,8 @@ class Terms(PlannedTerms):
 
     def __post_init__(self) -> None:
         PlannedTerms.__post_init__(self)
-        _ = self.end
+        if self.deadline is not None and (self.end is None or self.deadline > self.end):
+            raise InvalidArgument("answer_by", harmless_value(self.answer_by), "must not be after the end of the terms")
         self._check_parties()
         self._check_computing()
 
@@ -542,18 +784,9 @@ class Terms(PlannedTerms):
         split_gamma: float | None = None,
         **more: Any,
     ) -> Self:
-        """The terms that were planned, with what was drawn for them.
+        """The terms that were planned, with what was drawn for them: ``split_gamma`` only where the curator is split.
 
-        Args:
-            planned: what stays as it is.
-            gamma: of the kernel.
-            seed: of the kernel.
-            largest: of the kernel.
-            split_gamma: of the selection's kernel, where the curator is split; None where it is trusted.
-            more: ``expires``, and where parties have cards ``run_id`` and ``cards``.
-
-        Raises:
-            ValueError: another curator was planned, and priced; that is a mistake in the caller.
+        ``more`` is ``expires``, and where parties have cards ``answer_by``, ``run_id`` and ``cards``.
         """
         if (planned.split is None) != (split_gamma is None):
             raise ValueError(f"a curator was planned as {planned.split}")
@@ -590,27 +823,18 @@ class Terms(PlannedTerms):
             reason = f"rows may have numbers of up to {most:g} there, and these have up to {self.kernel.largest:g}"
             raise InvalidArgument("split.gamma", split.gamma, f"is too large: {reason}; scale the columns down")
 
-    @property
+    @cached_property
     def end(self) -> datetime | None:
-        if not self.expires:
-            return None
-        try:
-            # Python takes any character between date and time, also one that steers a terminal.
-            moment = datetime.fromisoformat(self.expires if self.expires.isprintable() else "")
-        except ValueError as error:
-            raise InvalidArgument(
-                "expires", harmless_value(self.expires), "must be a date or time, such as 2031-01-31"
-            ) from error
-        if moment.year not in _YEARS:
-            reason = (
-                f"must lie in the years {_YEARS[0]} to {_YEARS[-1]}: homes count days from it, and keep keys until it"
-            )
-            raise InvalidArgument("expires", harmless_value(self.expires), reason)
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return _moment("expires", self.expires)
+
+    @cached_property
+    def deadline(self) -> datetime | None:
+        """When owners must have answered."""
+        return _moment("answer_by", self.answer_by) or self.end
 
     @cached_property
     def digest(self) -> str:
-        return hashlib.sha256(b"likeset/terms/4\n" + self.to_json().encode()).hexdigest()
+        return hashlib.sha256(b"likeset/terms/5\n" + self.to_json().encode()).hexdigest()
 
     def to_json(self) -> str:
         """As canonical text: equal terms give equal text."""
@@ -629,23 +853,21 @@ class Terms(PlannedTerms):
             document = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise InvalidArgument("terms", f"text of {len(text)} characters", "is not JSON") from error
-        expected = {declared.name for declared in fields(cls)}
-        if not isinstance(document, dict) or set(document) != expected:
-            known = set(document) if isinstance(document, dict) else set()
-            odd = ", ".join(sorted(known ^ expected)) or "the whole"
-            raise InvalidArgument("terms", odd, "must have exactly the fields of Terms")
+        names = {declared.name for declared in fields(cls)}
+        if not isinstance(document, dict) or set(document) != names:
+            odd = sorted(set(document) ^ names) if isinstance(document, dict) else ["the whole"]
+            raise InvalidArgument("terms", ", ".join(odd), "must have exactly the fields of Terms")
         try:
-            kernel = document["kernel"]
+            kernel, split = document["kernel"], document["split"]
             document["kernel"] = Kernel(**{**kernel, "seed": int(kernel["seed"], 16)})
-            if document["split"] is not None:
-                document["split"] = SplitTerms(**document["split"])
+            document["split"] = None if split is None else SplitTerms(**split)
+            document["relation"] = Relation(document["relation"])
             for name in ("target_budget", "owner_budget"):
                 document[name] = Budget(**document[name])
             for name in ("owners", "columns", "accept_unproven"):
                 if not isinstance(document[name], list):
                     raise InvalidArgument("terms", name, "must be a list")
                 document[name] = tuple(document[name])
-            document["relation"] = Relation(document["relation"])
             return cls(**document)
         except InvalidArgument:
             raise
@@ -657,19 +879,22 @@ class Terms(PlannedTerms):
         return replace(self, **changes)
 
 
+def _moment(name: str, text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        # Python takes any character between date and time, also one that steers a terminal.
+        moment = datetime.fromisoformat(text if text.isprintable() else "")
+    except ValueError as error:
+        raise InvalidArgument(name, harmless_value(text), "must be a date or time, such as 2031-01-31") from error
+    if moment.year not in _YEARS:
+        reason = f"must lie in the years {_YEARS[0]} to {_YEARS[-1]}: homes count days from it, and keep keys until it"
+        raise InvalidArgument(name, harmless_value(text), reason)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
 def _canonical_text(document: dict[str, Any]) -> str:
     return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def checked(name: str, value: object, *, called: str = "") -> Any:
-    """A value for a field of the terms, before there are any; errors name it as it is ``called``."""
-    check = _CHECKS[name]
-    return value if check is None else check(called or name, value)
-
-
-_CHECKS = {
-    declared.name: _check_of(declared) for part in (KernelShape, Budget, PlannedTerms) for declared in fields(part)
-}
 
 
 def names_from(origin: Origin) -> tuple[str, ...]:
@@ -678,12 +903,7 @@ def names_from(origin: Origin) -> tuple[str, ...]:
 
 
 def read_foreign(text: str) -> Terms:
-    """The terms that a stranger's text describes, of a size that can be meant.
-
-    Raises:
-        BadMessage: the text is too long.
-        InvalidArgument: it does not describe terms, or asks for what nobody can mean.
-    """
+    """The terms in a stranger's text; BadMessage or InvalidArgument unless they are terms that somebody can mean."""
     if len(text) > MOST_TEXT:
         raise BadMessage(f"terms of {len(text)} characters are too long; at most {MOST_TEXT:,}")
     terms = Terms.from_json(text)
@@ -692,12 +912,7 @@ def read_foreign(text: str) -> Terms:
 
 
 def read_foreign_canonical(text: str) -> Terms:
-    """As ``read_foreign``; a text that is not the canonical one is refused.
-
-    Raises:
-        BadMessage: the text is too long, or not the canonical one.
-        InvalidArgument: it does not describe terms, or asks for what nobody can mean.
-    """
+    """As ``read_foreign``; BadMessage also if the text is not the canonical one."""
     terms = read_foreign(text)
     if terms.to_json() != text:
         raise BadMessage("the terms are not in their canonical form")
@@ -705,11 +920,9 @@ def read_foreign_canonical(text: str) -> Terms:
 
 
 def check_meant(terms: PlannedTerms, *, room: int = 0) -> None:
-    """Raise if others would refuse to read these terms: better before they are sent, or anything is spent on them.
+    """Raise if others would refuse to read these terms, before they are sent or anything is spent on them.
 
-    Args:
-        terms: as they are, or what is fixed of them.
-        room: characters to leave for what is not.
+    ``room`` is how many characters to leave for what is not fixed yet.
     """
     length, most = len(_canonical_text(terms.document())), MOST_TEXT - room
     if length > most:
@@ -727,7 +940,7 @@ def check_between(terms: Terms) -> None:
 
 
 def _check_work(terms: PlannedTerms) -> None:
-    """What terms ask of whoever reads, prices and answers them; those in one house may ask for more."""
+    """Limit what terms ask of strangers who read, price and answer them; in one house they may ask for more."""
     columns, dimension, owners = terms.kernel.columns, terms.kernel.dimension, len(terms.owners)
     if columns * dimension > _MOST_FOREIGN_FREQUENCIES:
         raise InvalidArgument("kernel", f"{columns} x {dimension}", "is too large a feature map")

@@ -19,71 +19,12 @@ from likeset.tables.schema import MOST_LETTERS
 MOST_BYTES = 1 << 30
 """No message is larger, whatever the terms say."""
 
-_LAST_CODE_POINT, _SURROGATES = 0x10FFFF, (0xD800, 0xDFFF)
-_DTYPE = re.compile(r"<f4|<f8|<i8|<u8|\|u1|\|b1|<U[1-9][0-9]{0,3}")
-
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float32]
+Numbers = NDArray[np.int64]
 Labels = NDArray[Any]
 Handles = NDArray[np.uint64]
 Blob = NDArray[np.uint8]
-
-DIMENSIONS = {Matrix: 2, Vector: 1, Handles: 1, NDArray[np.int64]: 1, Labels: 1, Blob: 1}
-"""The fields of messages that are arrays, and how many dimensions each has."""
-
-_DTYPES = {Matrix: "<f4", Vector: "<f8", Handles: "<u8", NDArray[np.int64]: "<i8", Blob: "|u1"}
-
-
-def array_in(data: bytes, start: int, end: int, dtype: Any, shape: Any) -> tuple[NDArray[Any], int]:
-    """The array that lies at a place of a message, and the place after it."""
-    if not isinstance(dtype, str) or _DTYPE.fullmatch(dtype) is None:
-        raise BadMessage("an array is of a type that is not allowed")
-    if not isinstance(shape, list) or not all(type(side) is int and 0 <= side <= MOST_BYTES for side in shape):
-        raise BadMessage("an array has no shape")
-    item = np.dtype(dtype)
-    count = 1
-    for side in shape:
-        count *= side
-    after = start + count * item.itemsize
-    if after > end:
-        raise BadMessage("an array is truncated")
-    return np.frombuffer(data, dtype=item, count=count, offset=start).reshape(shape), after
-
-
-def checked_array(name: str, value: Any, declared: Any) -> NDArray[Any]:
-    """An array in the very type and layout in which it travels."""
-    array = np.asarray(value)
-    if array.ndim != DIMENSIONS[declared]:
-        raise BadMessage(f"{name} has {array.ndim} dimensions")
-    if declared in _DTYPES:
-        if array.dtype.kind != np.dtype(_DTYPES[declared]).kind:
-            raise BadMessage(f"{name} holds {array.dtype}")
-        with np.errstate(over="ignore"):  # whoever reads it refuses what is not finite
-            return np.ascontiguousarray(array, dtype=_DTYPES[declared])
-    if array.dtype.kind in "iu":
-        array = array.astype("<i8")
-    elif array.dtype.kind == "f":
-        array = array.astype("<f8")
-    elif array.dtype.kind == "U" and array.dtype.itemsize == 0:
-        array = array.astype("<U1")
-    if _DTYPE.fullmatch(array.dtype.str) is None:
-        raise BadMessage(f"{name} holds {array.dtype}")
-    if array.dtype.kind == "U" and int(array.dtype.str[2:]) > MOST_LETTERS:
-        # Whoever puts arrays of texts together needs for every text the room of the longest.
-        raise BadMessage(f"a text has more than {MOST_LETTERS} letters")
-    return np.ascontiguousarray(array)
-
-
-def check_content(name: str, array: NDArray[Any]) -> None:
-    """Bytes that are no text and no truth value would end in an error wherever somebody first looks at them."""
-    if array.dtype.kind == "U":
-        codes = np.frombuffer(array.tobytes(), dtype="<u4")
-        surrogates = (codes >= _SURROGATES[0]) & (codes <= _SURROGATES[1])
-        if bool((surrogates | (codes > _LAST_CODE_POINT)).any()):
-            raise BadMessage(f"{name} holds something that is not text")
-    if array.dtype.kind == "b" and bool((np.frombuffer(array.tobytes(), dtype=np.uint8) > 1).any()):
-        raise BadMessage(f"{name} holds something that is neither yes nor no")
-
 
 TARGET_ROUND, OFFER_ROUND, RECEIPTS_ROUND, ROSTER_ROUND, ENVELOPES_ROUND, OPENED_ROUND = 0, 1, 2, 3, 3, 4
 """Of which round each message is."""
@@ -130,7 +71,7 @@ class RosterVote:
     """Compute party to the others: the roster that follows from all receipts, signed, and where the party is reached.
 
     Attributes:
-        roster: as ``trust.shares.SignedRoster`` travels.
+        roster: as ``trust.shares.Roster`` travels.
         reach: how the other compute parties reach this one's worker, in words of whoever carries out the computation:
             a tunnel's certificate and address; empty in one house.
     """
@@ -158,14 +99,6 @@ class PicksOpened:
 
     kind: ClassVar[str] = "picks-opened"
     openings: int
-
-
-_MAGIC = b"LKST"
-_VERSION = 7  # in 6 a summary had exact numbers about rows that it did not hold
-_DIGEST_BYTES = hashlib.sha256().digest_size
-_PREFIX = struct.Struct("<4sBI")
-_MOST_HEAD = 1 << 20
-_MOST_ROUND = 1 << 32
 
 
 def blob(data: bytes = b"") -> Blob:
@@ -244,7 +177,7 @@ class SummaryRelease:
     """
 
     kind: ClassVar[str] = "summary-release"
-    coordinates: NDArray[np.int64]
+    coordinates: Numbers
     values: Vector
 
 
@@ -303,14 +236,14 @@ class Summary:
     kind: ClassVar[str] = "summary"
     rows: Matrix
     labels: Labels
-    owners: NDArray[np.int64]
+    owners: Numbers
     handles: Handles
     weights: Vector
     gains: Vector
     squared_mmds: Vector
     rows_seen: int
-    absent: NDArray[np.int64]
-    flagged: NDArray[np.int64]
+    absent: Numbers
+    flagged: Numbers
     reasons: Labels
     records: Blob = field(default_factory=blob)
     label_weight: float = 0.0
@@ -319,8 +252,10 @@ class Summary:
     held_out_error: float = math.nan
 
 
-SplitBody = TargetShare | OfferShare | ShareReceipts | RosterVote | Envelopes | PicksOpened
-Body = Target | TargetRelease | Misfit | Asked | Offer | SummaryRelease | Bid | Delivery | Summary | SplitBody
+Body = (
+    Target | TargetRelease | Misfit | Asked | Offer | SummaryRelease | Bid | Delivery | Summary
+    | TargetShare | OfferShare | ShareReceipts | RosterVote | Envelopes | PicksOpened
+)  # fmt: skip
 _BODIES: dict[str, type[Any]] = {body.kind: body for body in get_args(Body)}
 
 
@@ -340,23 +275,32 @@ class Message:
         return encode(self)
 
 
+_MAGIC = b"LKST"
+_VERSION = 7  # in 6 a summary had exact numbers about rows that it did not hold
+_DIGEST_BYTES = hashlib.sha256().digest_size
+_PREFIX = struct.Struct("<4sBI")
+_MOST_HEAD = 1 << 20
+_MOST_ROUND = 1 << 32
+_ENVELOPE = ("run", "terms", "sender", "receiver", "round")
+_LAST_CODE_POINT, _SURROGATES = 0x10FFFF, (0xD800, 0xDFFF)
+_DTYPE = re.compile(r"<f4|<f8|<i8|<u8|\|u1|\|b1|<U[1-9][0-9]{0,3}")
+# The fields of messages that are arrays: dimensions, and the type in which they travel; labels are of several types.
+_ARRAYS = {Matrix: (2, "<f4"), Vector: (1, "<f8"), Handles: (1, "<u8"), Numbers: (1, "<i8"), Blob: (1, "|u1")}
+_ARRAYS |= {Labels: (1, "")}
+
+
 def encode(message: Message) -> bytes:
     """The bytes of a message; equal messages give equal bytes."""
     scalars: dict[str, Any] = {}
     arrays: list[tuple[str, NDArray[Any]]] = []
-    for body_field in fields(message.body):
-        value = getattr(message.body, body_field.name)
-        if body_field.type in DIMENSIONS:
-            arrays.append((body_field.name, checked_array(body_field.name, value, body_field.type)))
+    for declared in fields(message.body):
+        value = getattr(message.body, declared.name)
+        if declared.type in _ARRAYS:
+            arrays.append((declared.name, _plain_array(declared, value)))
         else:
-            scalars[body_field.name] = _plain_scalar(body_field, value)
-    head = {
+            scalars[declared.name] = _plain_scalar(declared, value)
+    head = {name: getattr(message, name) for name in _ENVELOPE} | {
         "kind": message.body.kind,
-        "run": message.run,
-        "terms": message.terms,
-        "sender": message.sender,
-        "receiver": message.receiver,
-        "round": message.round,
         "scalars": scalars,
         "arrays": [[name, array.dtype.str, list(array.shape)] for name, array in arrays],
     }
@@ -391,8 +335,7 @@ def decode(data: bytes, *, most_bytes: int = MOST_BYTES) -> Message:
         raise BadMessage("its head is truncated or too long")
     try:
         text = data[_PREFIX.size : _PREFIX.size + length].decode("ascii")  # from bytes, JSON would guess other codes
-        head = json.loads(text, parse_constant=_refuse_constant)
-        message = _build_message(head, data, _PREFIX.size + length, end)
+        message = _build_message(json.loads(text), data, _PREFIX.size + length, end)
     except BadMessage:
         raise
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:  # which may quote what was sent
@@ -402,60 +345,98 @@ def decode(data: bytes, *, most_bytes: int = MOST_BYTES) -> Message:
 
 
 def _build_message(head: Any, data: bytes, start: int, end: int) -> Message:
-    wanted = {"kind", "run", "terms", "sender", "receiver", "round", "scalars", "arrays"}
-    if not isinstance(head, dict) or set(head) != wanted or head["kind"] not in _BODIES:
+    if set(head) != {*_ENVELOPE, "kind", "scalars", "arrays"} or head["kind"] not in _BODIES:
         raise BadMessage("its head has other fields than a message")
     if type(head["round"]) is not int or not 0 <= head["round"] <= _MOST_ROUND:
         raise BadMessage("its round is not a number")
     for name in ("run", "sender", "receiver", "terms"):
         checked_name(name, head[name])
     kind = _BODIES[head["kind"]]
-    declared = {body_field.name: body_field for body_field in fields(kind)}
-    values: dict[str, Any] = {}
+    declared = {field.name: field for field in fields(kind)}
     if not isinstance(head["arrays"], list) or not isinstance(head["scalars"], dict):
         raise BadMessage("its head has other fields than a message")
+    values: dict[str, Any] = {}
     for name, dtype, shape in head["arrays"]:
-        array, start = array_in(data, start, end, dtype, shape)
-        values[name] = checked_array(name, array, declared[name].type)
-        if values[name].dtype != array.dtype:
-            raise BadMessage(f"{name} is of another type than encode writes")
-        check_content(name, array)
+        values[name], start = _array(declared[name], data, start, end, dtype, shape)
     if start != end:
         raise BadMessage("it has bytes that belong to nothing")
     for name, value in head["scalars"].items():
         values[name] = _scalar(declared[name], value)
     if set(values) != set(declared) or len(head["arrays"]) + len(head["scalars"]) != len(declared):
         raise BadMessage(f"a {kind.kind} message has other fields")
-    return Message(
-        run=head["run"],
-        terms=head["terms"],
-        sender=head["sender"],
-        receiver=head["receiver"],
-        round=head["round"],
-        body=kind(**values),
-    )
+    return Message(**{name: head[name] for name in _ENVELOPE}, body=kind(**values))
 
 
-def _plain_scalar(field: Any, value: Any) -> Any:
+def _plain_array(declared: Any, value: Any) -> NDArray[Any]:
+    """An array in the very type and layout in which it travels."""
+    name, (dimensions, dtype), array = declared.name, _ARRAYS[declared.type], np.asarray(value)
+    if array.ndim != dimensions:
+        raise BadMessage(f"{name} has {array.ndim} dimensions")
+    if dtype:
+        if array.dtype.kind != np.dtype(dtype).kind:
+            raise BadMessage(f"{name} holds {array.dtype}")
+        with np.errstate(over="ignore"):  # its reader refuses what is not finite
+            return np.ascontiguousarray(array, dtype=dtype)
+    if array.dtype.kind in "iu":
+        array = array.astype("<i8")
+    elif array.dtype.kind == "f":
+        array = array.astype("<f8")
+    elif array.dtype.kind == "U" and array.dtype.itemsize == 0:
+        array = array.astype("<U1")
+    if _DTYPE.fullmatch(array.dtype.str) is None:
+        raise BadMessage(f"{name} holds {array.dtype}")
+    if array.dtype.kind == "U" and int(array.dtype.str[2:]) > MOST_LETTERS:
+        # Joining arrays of texts takes, for every text, the room of the longest.
+        raise BadMessage(f"a text has more than {MOST_LETTERS} letters")
+    return np.ascontiguousarray(array)
+
+
+def _array(declared: Any, data: bytes, start: int, end: int, dtype: Any, shape: Any) -> tuple[NDArray[Any], int]:
+    """The array that lies at a place of a message, and the place after it."""
+    name = declared.name
+    if not isinstance(dtype, str) or _DTYPE.fullmatch(dtype) is None:
+        raise BadMessage("an array is of a type that is not allowed")
+    if (
+        not isinstance(shape, list)
+        or len(shape) > 2
+        or not all(type(side) is int and 0 <= side <= MOST_BYTES for side in shape)
+    ):
+        raise BadMessage("an array has no shape")
+    count, item = math.prod(shape), np.dtype(dtype)
+    after = start + count * item.itemsize
+    if after > end:
+        raise BadMessage("an array is truncated")
+    array = np.frombuffer(data, dtype=item, count=count, offset=start).reshape(shape)
+    plain = _plain_array(declared, array)
+    if plain.dtype != array.dtype:
+        raise BadMessage(f"{name} is of another type than encode writes")
+    # Bytes that are no text and no truth value would end in an error wherever they are first looked at.
+    if array.dtype.kind == "U":
+        codes = np.frombuffer(array.tobytes(), dtype="<u4")
+        surrogates = (codes >= _SURROGATES[0]) & (codes <= _SURROGATES[1])
+        if bool((surrogates | (codes > _LAST_CODE_POINT)).any()):
+            raise BadMessage(f"{name} holds something that is not text")
+    if array.dtype.kind == "b" and bool((np.frombuffer(array.tobytes(), dtype=np.uint8) > 1).any()):
+        raise BadMessage(f"{name} holds something that is neither yes nor no")
+    return plain, after
+
+
+def _plain_scalar(declared: Any, value: Any) -> Any:
     # A number travels as its bits: it comes back as it was sent, and every answer has the same length.
-    if field.type is float:
+    if declared.type is float:
         return struct.pack("<d", float(value)).hex()
-    if field.type is bool:
+    if declared.type is bool:
         return int(bool(value))
     return f"{int(value):016x}"
 
 
-def _scalar(field: Any, value: Any) -> Any:
-    if field.type not in (bool, int, float):
-        raise BadMessage(f"{field.name} is no single number")
-    if field.type is bool:
+def _scalar(declared: Any, value: Any) -> Any:
+    if declared.type not in (bool, int, float):
+        raise BadMessage(f"{declared.name} is no single number")
+    if declared.type is bool:
         if type(value) is not int or value not in (0, 1):
-            raise BadMessage(f"{field.name} is neither yes nor no")
+            raise BadMessage(f"{declared.name} is neither yes nor no")
         return bool(value)
     if not isinstance(value, str) or re.fullmatch(r"[0-9a-f]{16}", value) is None:
-        raise BadMessage(f"{field.name} is no number")
-    return struct.unpack("<d", bytes.fromhex(value))[0] if field.type is float else int(value, 16)
-
-
-def _refuse_constant(_name: str) -> Any:
-    raise BadMessage("its head holds something that is not a number")
+        raise BadMessage(f"{declared.name} is no number")
+    return struct.unpack("<d", bytes.fromhex(value))[0] if declared.type is float else int(value, 16)

@@ -29,12 +29,10 @@ from likeset.arguments import Rows
 from likeset.errors import BadDocument, BadTable, InvalidArgument
 from likeset.geometry.offers import uniform
 from likeset.run.job import JOB, Job
-from likeset.run.runs import SUMMARY, read_result
-from likeset.run.shown import notebook_progress
+from likeset.run.runs import SUMMARY, notebook_progress, read_json, read_result
 from likeset.tables.cells import MissingWords
 from likeset.tables.frames import DeclaredFrame, column_names, numbers
-from likeset.tables.rows_per_id import written_ids
-from likeset.tables.scan import without_dictionaries
+from likeset.tables.scan import FetchedRows, SourceScan, without_dictionaries, written_ids
 from likeset.tables.schema import Schema
 from likeset.tables.sources import checked_columns, open_source
 from likeset.transports.local import Progress
@@ -76,44 +74,29 @@ class Predicted:
 
 
 def train(model: str, training: TrainingRows, test: TrainingRows, *, seed: int) -> Predicted:
-    with threadpool_limits(None if len(training.labels) >= _WORTH_THREADS else 1, user_api="openmp"):
-        return _trained(model, training, test, seed=seed)
-
-
-def _trained(model: str, training: TrainingRows, test: TrainingRows, *, seed: int) -> Predicted:
     kept = training if training.weights is None else training.part(training.weights > 0.0)
     scaler = StandardScaler().fit(kept.rows)
     rows, others = scaler.transform(kept.rows), scaler.transform(test.rows)
     shares = None if kept.weights is None else kept.weights * (len(kept.labels) / kept.weights.sum())
-    if kept.labels.dtype.kind == "f":
-        fitted = _regression(model, len(rows), seed).fit(rows, kept.labels, sample_weight=shares)
-        return Predicted(fitted.predict(others), np.empty((len(others), 0)), np.empty(0))
-    single = len(np.unique(kept.labels)) == 1
-    classifier = DummyClassifier() if single else _classification(model, len(rows), seed)
-    with warnings.catch_warnings():
+    numbers = kept.labels.dtype.kind == "f"
+    one_class = not numbers and len(np.unique(kept.labels)) == 1
+    untrained = DummyClassifier() if one_class else _untrained(model, len(rows), numbers=numbers, seed=seed)
+    threads = None if len(rows) >= _WORTH_THREADS else 1
+    with threadpool_limits(threads, user_api="openmp"), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted = classifier.fit(rows, kept.labels, sample_weight=shares)
-    return Predicted(fitted.predict(others), fitted.predict_proba(others), fitted.classes_)
+        trained = untrained.fit(rows, kept.labels, sample_weight=shares)
+        if numbers:
+            return Predicted(trained.predict(others), np.empty((len(others), 0)), np.empty(0))
+        return Predicted(trained.predict(others), trained.predict_proba(others), trained.classes_)
 
 
-def _classification(model: str, rows: int, seed: int) -> Any:
+def _untrained(model: str, rows: int, *, numbers: bool, seed: int) -> Any:
     if model == "linear":
-        return LogisticRegression(max_iter=_STEPS)
+        return Ridge() if numbers else LogisticRegression(max_iter=_STEPS)
     if model == "forest":
-        return RandomForestClassifier(_TREES, random_state=seed)
-    return HistGradientBoostingClassifier(random_state=seed, min_samples_leaf=_leaf(rows))
-
-
-def _regression(model: str, rows: int, seed: int) -> Any:
-    if model == "linear":
-        return Ridge()
-    if model == "forest":
-        return RandomForestRegressor(_TREES, random_state=seed)
-    return HistGradientBoostingRegressor(random_state=seed, min_samples_leaf=_leaf(rows))
-
-
-def _leaf(rows: int) -> int:
-    return max(2, min(_LARGEST_LEAF, rows // 20))
+        return (RandomForestRegressor if numbers else RandomForestClassifier)(_TREES, random_state=seed)
+    boosting = HistGradientBoostingRegressor if numbers else HistGradientBoostingClassifier
+    return boosting(random_state=seed, min_samples_leaf=max(2, min(_LARGEST_LEAF, rows // 20)))
 
 
 _FEW = 30  # test rows, or persons
@@ -230,13 +213,26 @@ def evaluate(
         >>> judged.models[0].scores["balanced_accuracy"].value > 0.9
         True
     """
-    known = _Known(schema, column_names(rows))
-    summary = known.rows("rows", rows, "labels", labels, weights)
-    test = known.rows("test_rows", test_rows, "test_labels", test_labels)
-    sets = {"the summary": [summary]}
+    columns = column_names(rows)
+
+    def read(argument: str, table: Any, label_argument: str, given: Any, weights: ArrayLike | None) -> TrainingRows:
+        if given is None and (schema is None or schema.label_column is None):
+            raise InvalidArgument(
+                label_argument, "missing", "give a label for each row, or declare the label in a schema"
+            )
+        if schema is None:
+            return _training_rows(label_argument, numbers(argument, table, columns=columns), given, weights)
+        frame = DeclaredFrame.read(argument, table, schema, labelled=given is None, keep_key=None, by_id=False)
+        return _training_rows(label_argument, frame.rows, frame.labels if given is None else given, weights)
+
+    sets = {"the summary": [read("rows", rows, "labels", labels, weights)]}
+    test = read("test_rows", test_rows, "test_labels", test_labels, None)
     for name, (others, other_labels) in (compare or {}).items():
-        sets[name] = [known.rows(name, others, f"compare[{name!r}]", other_labels)]
-    ids = None if test_ids is None else _ids("test_ids", test_ids, len(test.labels))
+        sets[name] = [read(name, others, f"compare[{name!r}]", other_labels, None)]
+    ids = None if test_ids is None else np.asarray(test_ids).astype(np.str_)
+    if ids is not None and ids.shape != test.labels.shape:
+        reason = f"must be one id for each of {len(test.labels)} rows"
+        raise InvalidArgument("test_ids", f"array of shape {ids.shape}", reason)
     if schema is not None and schema.id_column is not None:
         ids = read_ids(test_rows, schema, name="test_rows")
     whose = None if owners is None else np.array([str(owner) for owner in owners])
@@ -257,27 +253,6 @@ def read_ids(table: Any, schema: Schema, *, name: str | None = None) -> NDArray[
     return np.array(written.fill_null("").to_pylist(), dtype=np.str_)
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """How tables are read: by a schema, or as numbers with the columns of the first."""
-
-    schema: Schema | None
-    columns: tuple[str, ...] | None
-
-    def rows(
-        self, argument: str, table: Any, label_argument: str, labels: Any, weights: ArrayLike | None = None
-    ) -> TrainingRows:
-        if self.schema is None:
-            if labels is None:
-                raise InvalidArgument(label_argument, "missing", "give a label for each row; models learn by them")
-            return _training_rows(label_argument, numbers(argument, table, columns=self.columns), labels, weights)
-        labelled = labels is None
-        if labelled and self.schema.label_column is None:
-            raise InvalidArgument(label_argument, "missing", "give them, or declare the label in the schema")
-        frame = DeclaredFrame.read(argument, table, self.schema, labelled=labelled, keep_key=None, by_id=False)
-        return _training_rows(label_argument, frame.rows, frame.labels if labelled else labels, weights)
-
-
 def evaluate_sets(
     sets: Mapping[str, Sequence[TrainingRows]],
     test: TrainingRows,
@@ -289,20 +264,6 @@ def evaluate_sets(
     progress: Progress | None = None,
 ) -> Evaluation:
     """The same for training sets that may have been drawn several times."""
-    with threadpool_limits(limits=1, user_api="blas"):  # products are small: more threads mostly wait
-        return _evaluated(sets, test, ids, owners, resamples=resamples, seed=seed, progress=progress)
-
-
-def _evaluated(
-    sets: Mapping[str, Sequence[TrainingRows]],
-    test: TrainingRows,
-    ids: NDArray[np.str_] | None,
-    owners: NDArray[np.str_] | None,
-    *,
-    resamples: int,
-    seed: int,
-    progress: Progress | None,
-) -> Evaluation:
     arguments.count("resamples", resamples, least=100)
     first, (summary, *_) = next(iter(sets.items()))
     task: Literal["classes", "numbers"] = "numbers" if summary.labels.dtype.kind == "f" else "classes"
@@ -311,9 +272,12 @@ def _evaluated(
     parts = 0 if owners is None else len(np.unique(owners))
     count = len(MODELS) * (sum(map(len, sets.values())) + (parts if parts > 1 else 0))
     lines, main, trained = [], dict[str, dict[str, Draws]](), itertools.count(1)
+    if progress is not None:
+        progress("models trained", 0, count)
 
     def measured(model: str, rows: TrainingRows) -> dict[str, Draws]:
-        measures = _measures(train(model, rows, test, seed=seed), test.labels, counts, task)
+        with threadpool_limits(limits=1, user_api="blas"):  # products are small: more threads mostly wait
+            measures = _measures(train(model, rows, test, seed=seed), test.labels, counts, task)
         if progress is not None:
             progress("models trained", next(trained), count)
         return measures
@@ -370,13 +334,6 @@ def _training_rows(argument: str, rows: Rows, labels: ArrayLike, weights: ArrayL
         raise InvalidArgument(argument, "not finite", "some labels are missing; leave such rows out")
     shares = None if weights is None else arguments.shares("weights", weights, length=len(rows))
     return TrainingRows(rows, values, shares)
-
-
-def _ids(argument: str, ids: ArrayLike, rows: int) -> NDArray[np.str_]:
-    written = np.asarray(ids).astype(np.str_)
-    if written.shape != (rows,):
-        raise InvalidArgument(argument, f"array of shape {written.shape}", f"must be one id for each of {rows} rows")
-    return written
 
 
 def _check(
@@ -513,7 +470,10 @@ def evaluate_job(
         raise InvalidArgument("schema", schema_file, "declares no label; there is nothing that a model could predict")
     if schema.digest != result.get("schema_digest"):
         raise InvalidArgument("schema", schema_file, "is not the schema of this job; give the one that it was run with")
-    table = _summary_table(folder)
+    try:
+        table = without_dictionaries(pq.read_table(folder / SUMMARY))
+    except (OSError, pa.ArrowException) as error:
+        raise BadDocument(str(folder / SUMMARY), "cannot be read; run the job again") from error
     mapped = schema.map(table, table=str(folder / SUMMARY), locate=lambda row: f"row {row + 1}")
     extra = table.column("likeset_weight" if "likeset_weight" in table.column_names else "weight")
     summary = TrainingRows(mapped.rows, mapped.labels, np.asarray(extra.to_numpy(), dtype=np.float64))
@@ -544,36 +504,20 @@ def write_evaluation(folder: Path, evaluation: Evaluation) -> dict[str, Any]:
 
 def read_evaluation(folder: Path) -> dict[str, Any] | None:
     path = folder / EVALUATION
-    if not path.exists():
-        return None
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BadDocument(str(path), "cannot be read; run likeset evaluate again") from error
-    if not isinstance(document, dict):
-        raise BadDocument(str(path), "is no evaluation; run likeset evaluate again")
-    return document
-
-
-def _summary_table(folder: Path) -> pa.Table:
-    try:
-        return without_dictionaries(pq.read_table(folder / SUMMARY))
-    except (OSError, pa.ArrowException) as error:
-        raise BadDocument(str(folder / SUMMARY), "cannot be read; run the job again") from error
+    return read_json(path, "run likeset evaluate again") if path.exists() else None
 
 
 def _labelled(address: str, schema: Schema) -> TrainingRows:
     blocks = []
     with open_source(address) as source:
-        for block in source.blocks(tuple(dict.fromkeys((*schema.columns, str(schema.label_column))))):
-            if block.first_row + len(block) > _MOST_ROWS:
+        for first_row, block in SourceScan(source, schema).blocks():
+            if first_row + len(block.rows) > _MOST_ROWS:
                 raise BadTable(source.name, f"has more than {_MOST_ROWS:,} rows; a sample of them will do")
-            blocks.append(schema.map(without_dictionaries(block.table), table=source.name, locate=block.locate))
+            blocks.append(block)
         if not blocks:
             raise BadTable(source.name, "has no rows; give a file with labelled rows")
-    return TrainingRows(
-        np.concatenate([block.rows for block in blocks]), np.concatenate([block.labels for block in blocks])
-    )
+    whole = FetchedRows.concatenate(blocks)
+    return TrainingRows(whole.rows, whole.labels)
 
 
 def _all_rows(owners: Mapping[str, TrainingRows], size: int) -> dict[str, list[TrainingRows]]:

@@ -45,16 +45,13 @@ from likeset.privacy.kept_rows import keep_key
 from likeset.protocol import notices
 from likeset.protocol.notices import Notice
 from likeset.protocol.party import CURATOR
-from likeset.protocol.run_settings import PRESETS, RunSettings, settings
 from likeset.protocol.sealed import Scan, foreseen_sample
-from likeset.protocol.terms import WITNESS, PlannedTerms, Terms
-from likeset.tables.cells import MissingWords
-from likeset.tables.profile import BoundsUse, TableProfile, suspicions_in, undeclared_id
+from likeset.protocol.terms import PRESETS, WITNESS, PlannedTerms, RunSettings, Terms, settings
+from likeset.tables.profile import TableProfile, dead_columns_in, suspicions_in, undeclared_id
 from likeset.tables.records import DeclaredRecords
-from likeset.tables.rows_per_id import check_most_rows, rows_of_each_id, written_ids
-from likeset.tables.scan import OfferedScan, SourceScan, without_dictionaries
+from likeset.tables.scan import IdCount, OfferedScan, SourceScan, check_most_rows
 from likeset.tables.schema import Schema
-from likeset.tables.sources import Block, Source, open_source
+from likeset.tables.sources import Source, open_source
 from likeset.text import without_secrets
 from likeset.trust.cards import CardSecret, SealingSecret
 
@@ -207,7 +204,7 @@ class Inputs:
         schema, target = self.schema, self.target
         if schema is None or target.table is None:
             return []
-        profile = TableProfile(target.table.column_names, schema.declaration.missing_words)
+        profile = TableProfile.declared(schema, labelled=schema.label_column in target.table.column_names)
         profile.add(target.table)
         warnings = [notices.suspected_identifier(one) for one in suspicions_in(schema, profile.columns)]
         if target.undeclared_id and wishes.offers != "uniform":
@@ -220,9 +217,8 @@ class Inputs:
             warnings.append(notices.NOT_REPEATABLE)
         if wishes.epsilon > _LARGEST_USUAL_EPSILON and wishes.offers != "uniform":
             warnings.append(notices.weak_promise(wishes.epsilon))
-        use = BoundsUse(schema)
-        use.add(target.rows)
-        warnings += [notices.column_hardly_counts(dead) for dead in use.dead_columns()]
+        dead = dead_columns_in(schema, profile.columns)
+        warnings += [notices.column_hardly_counts(column) for column in dead]
         drafted = dict.fromkeys(schema.from_data, "bounds or values")
         drafted |= {name: "rows of one id" for name in drafted if name == schema.id_column}
         return warnings + [notices.bounds_from_data(name, what) for name, what in drafted.items()]
@@ -260,48 +256,26 @@ def open_inputs(job: Job, *, keep_key: int) -> Inputs:
 def _mapped(address: str, schema: Schema, *, keep_key: int | None) -> Target:
     """Rows of a file; all of them if there is no key to keep some by, which is for public rows."""
     with open_source(address) as source:
-        ids = () if schema.id_column is None else (schema.id_column,)
-        held = _FewRows(source.name, (*schema.columns, *ids))
-        scan = SourceScan(source, schema, labelled=False)
-        seen = scan.first_pass(held, keep_key=_PUBLIC if keep_key is None else keep_key)
+        scan, ids = SourceScan(source, schema, labelled=False), IdCount.of(schema)
+        seen = scan.first_pass(*([] if ids is None else [ids]), keep_key=_PUBLIC if keep_key is None else keep_key)
         if seen.row_count == 0:
             raise BadTable(source.name, "has no rows; give a file with rows")
+        if seen.row_count > _MOST_TARGET_ROWS:
+            raise BadTable(source.name, f"has more than {_MOST_TARGET_ROWS:,} rows; a sample of them will do")
         check_most_rows(seen.most_rows, source, schema)
         if seen.fault is not None:
             raise seen.fault
-        whole = pa.concat_tables(held.tables)
-        missing = MissingWords.of(schema.declaration.missing_words)
-        counts = [
-            rows_of_each_id(written_ids(whole.column(name), missing, table=source.name, column=name)) for name in ids
-        ]
-        tables = held.tables
-        if seen.kept is not None and keep_key is not None:
-            tables = [whole.take(pa.array(seen.kept))]
-        blocks = [schema.map(table, table=source.name, locate=str, labels=False, by_columns=True) for table in tables]
-        rows_of_ids = counts[0] if counts else np.empty(0, dtype=np.int64)
+        every = np.arange(seen.row_count)
+        fetched = scan.fetch(every if seen.kept is None or keep_key is None else seen.kept)
         return Target(
             name=source.name,
-            rows=np.concatenate([block.rows for block in blocks]),
-            table=DeclaredRecords(schema).of(pa.concat_tables(tables).select(schema.columns)),
+            rows=fetched.rows,
+            table=fetched.table,
             fingerprint=source.fingerprint(),
-            given=int(rows_of_ids.sum()),
-            rows_of_ids=rows_of_ids,
+            given=seen.row_count,
+            rows_of_ids=np.empty(0, dtype=np.int64) if ids is None else ids.rows_of_each(),
             undeclared_id="" if keep_key is None else undeclared_id(source, schema),
         )
-
-
-class _FewRows:
-    """Holds all rows that go by in a first pass, if they are few."""
-
-    def __init__(self, name: str, columns: tuple[str, ...]) -> None:
-        self.columns = columns
-        self.tables: list[pa.Table] = []
-        self._name = name
-
-    def add(self, block: Block) -> None:
-        if block.first_row + len(block) > _MOST_TARGET_ROWS:
-            raise BadTable(self._name, f"has more than {_MOST_TARGET_ROWS:,} rows; a sample of them will do")
-        self.tables.append(without_dictionaries(block.table.select(self.columns)))
 
 
 def _check_names(job: Job) -> None:
@@ -395,12 +369,12 @@ class RunSecrets:
     def kept(self, ledger: Ledger, view: View, *, run: str, content: bytes, told: Event) -> Self:
         """The secrets that this run began with; these, if it begins now.
 
-        They lie in the ledger's journal, which is private and purged by run, and cost nothing. A run that goes on with
+        They lie in the ledger, which is private and purged by run, and cost nothing. A run that goes on with
         other data than it began with is refused: it would get answers that were made for those.
         """
         request = Request(run, 0, SECRETS, content=content)
         root = self.root.to_bytes(_BYTES, "big")
-        data = ledger.answer(Charge(((view, told),)), lambda: (root, None), request=request)
+        data = ledger.draw(Charge(((view, told),)), lambda: (root, None), request=request)
         return type(self)(int.from_bytes(data, "big"))
 
     @classmethod
@@ -429,8 +403,7 @@ class RunSecrets:
 
     def named_parties(self, terms: PlannedTerms) -> dict[str, Any]:
         """What the terms of a split run in one house say of its parties: its number, and a card for each."""
-        witness = [WITNESS] if terms.split is not None else []
-        names = (terms.consumer, *terms.owners, CURATOR, *witness)
+        names = (terms.consumer, *terms.owners, CURATOR, WITNESS)
         cards = {name: self.card(name).card.fingerprint for name in names}
         return {"run_id": f"{self._derived('run id') >> 128:032x}", "cards": cards}
 
@@ -449,9 +422,9 @@ class RunSecrets:
 class SteadyLedger(Ledger):
     """Ctrl-C waits until a charge has its answer: a draw that was paid for is kept, and can be sent again."""
 
-    def answer(self, *given: Any, **options: Any) -> bytes:
+    def draw(self, *given: Any, **options: Any) -> bytes:
         with _interrupts_wait():
-            return super().answer(*given, **options)
+            return super().draw(*given, **options)
 
 
 @contextmanager
@@ -657,6 +630,14 @@ def _check_same_job(path: Path, job: Job) -> None:
         raise BadDocument(
             str(path), f"the run began with another {', '.join(odd)}; resume it as it began, or start a new one"
         )
+
+
+def options_to_change(job: Job) -> tuple[str, ...]:
+    """The options that a job needs anew to be run again: its directory, and its name if a ledger has it."""
+    if unfinished(Path(job.out)).is_dir():
+        return ()  # it can be resumed
+    known = job.ledger is not None and job.run is not None and _charges(Path(job.ledger), job.run) > 0
+    return (*(["out"] if Path(job.out).exists() else []), *(["run"] if known else []))
 
 
 def _charges(ledger_path: Path, run: str) -> float:

@@ -2,8 +2,8 @@
 
 import math
 import secrets
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -17,8 +17,7 @@ from likeset.arguments import Rows
 from likeset.errors import BudgetExceeded, InvalidArgument
 from likeset.geometry.kernels import median_gamma
 from likeset.geometry.selection import Selection, is_usable_width
-from likeset.homes.consumer_home import KeptRun
-from likeset.homes.mail import check_accounts, check_rows_left, limit_of, open_accounts
+from likeset.homes.charges import check_accounts, check_rows_left, limit_of, open_accounts
 from likeset.ledger.budget import Account, Charge, Limit
 from likeset.ledger.ledger import Ledger, Request
 from likeset.privacy import accounting, width_choice
@@ -31,12 +30,13 @@ from likeset.protocol.draft import Draft, Facts, ReleaseOutlook, release_outlook
 from likeset.protocol.notices import Notice, notice_documents
 from likeset.protocol.party import CURATOR, RELEASE_ROUND
 from likeset.protocol.prices import PlannedView, auction_plan, planned_views, size_event, summary_event
-from likeset.protocol.run_settings import MOST_FOLDS, RunSettings
-from likeset.protocol.split_run import most_part_bytes
+from likeset.protocol.split import most_part_bytes
 from likeset.protocol.terms import (
+    MOST_FOLDS,
     RELEASE_SCALE,
     Budget,
     PlannedTerms,
+    RunSettings,
     SplitShape,
     Terms,
     largest_split,
@@ -56,8 +56,7 @@ from likeset.protocol.wire import (
     TargetRelease,
     encode,
 )
-from likeset.run.job import Inputs, Job, RunSecrets, named_job, note_how_to_raise, open_inputs
-from likeset.run.words import guess_sentences
+from likeset.run.job import Inputs, Job, RunSecrets, named_job, note_how_to_raise, open_inputs, options_to_change
 from likeset.split.engine.agreement import MOST_COLUMNS
 from likeset.split.host import program_digest
 from likeset.tables.records import DeclaredRecords
@@ -331,7 +330,7 @@ class Plan:
         return advice_on_ids(self, self.inputs.target.rows_of_ids)
 
     @cached_property
-    def accounts(self) -> "tuple[AccountOutlook, ...] | None":
+    def accounts(self) -> list[dict[str, Any]] | None:
         path = self.inputs.ledger
         return None if path is None or not Path(path).exists() else _ledger_outlook(self, Path(path))
 
@@ -346,7 +345,7 @@ class Plan:
             "size": terms.size,
             "target": {"name": target.name, "rows": len(target.rows)},
             "owners": list(terms.owners),
-            "guarantees": guarantee_documents(self.guarantees, simulated=self.simulated, unit=terms.unit),
+            "guarantees": guarantee_documents(self.guarantees, unit=terms.unit),
             "rows_per_owner": terms.rows_per_owner,
             "rows_seen_at_most": self.rows_seen,
             "rows_seen_expected": self.expected_rows_seen,
@@ -365,7 +364,7 @@ class Plan:
             "budget": {
                 "shared": ledger is not None,
                 "in_words": budget,
-                "accounts": None if self.accounts is None else [account.document() for account in self.accounts],
+                "accounts": self.accounts,
             },
         }
 
@@ -396,12 +395,23 @@ class Plan:
 
     def check_affordable(self, ledger: Ledger) -> None:
         """Raise if a ledger does not allow the run; nothing is charged, and nothing is written."""
-        guarantees = self.guarantees  # what is wrong with the terms shows before anything is spent
-        check_accounts(ledger, guarantees)
+        about_target = self.guarantees[0]  # what is wrong with the terms shows before anything is spent
+        check_accounts(ledger, self.guarantees)
         check_rows_left(ledger, self.terms)
-        if not ledger.messages(run=self.terms.run):  # a run that is resumed has paid for some of its releases
-            _check_affordable(self.quote(ledger), guarantees[0])
-            self._check_owners_accounts(ledger)
+        if ledger.messages(run=self.terms.run):
+            return  # a run that is resumed has paid for some of its releases
+        # All releases of the target must fit together: nothing is spent on the first if the last cannot be paid.
+        for before, after in self.quote(ledger):
+            most, epsilon = after.limit.epsilon, after.epsilon
+            if most is not None and epsilon is not None and epsilon > most * (1.0 + _ROUNDING):
+                raise BudgetExceeded(
+                    str(about_target.view),
+                    spent=before.epsilon or 0.0,
+                    requested=about_target.guarantee.epsilon,
+                    limit=most,
+                    unit=f"epsilon at delta = {after.limit.delta:g}, {after.limit.relation}",
+                )
+        self._check_owners_accounts(ledger)
 
     def _check_owners_accounts(self, ledger: Ledger) -> None:
         """Accounts that the ledger has must allow what will be charged to them; new ones get limits that suffice."""
@@ -455,7 +465,7 @@ class Plan:
             return np.float64(chosen.value).tobytes(), chosen
 
         charge = Charge(((View.owners(self.inputs.consumer), event),))
-        data = ledger.answer(charge, run, request=width_request(self.terms))
+        data = ledger.draw(charge, run, request=width_request(self.terms))
         return RELEASE_SCALE / float(np.frombuffer(data, dtype=np.float64)[0])
 
 
@@ -565,21 +575,6 @@ def _checked_seed_rows(wishes: RunSettings, inputs: Inputs) -> Rows | None:
     return rows
 
 
-def _check_affordable(quoted: Iterable[tuple[Account, Account]], about_target: PlannedView) -> None:
-    """All releases of the target together must fit: nothing is spent on the first if the last cannot be paid."""
-    view = about_target.view
-    for before, after in quoted:
-        most, epsilon = after.limit.epsilon, after.epsilon
-        if most is not None and epsilon is not None and epsilon > most * (1.0 + _ROUNDING):
-            raise BudgetExceeded(
-                str(view),
-                spent=before.epsilon or 0.0,
-                requested=about_target.guarantee.epsilon,
-                limit=most,
-                unit=f"epsilon at delta = {after.limit.delta:g}, {after.limit.relation}",
-            )
-
-
 def open_plan(job: Job, *, secrets: RunSecrets) -> Plan:
     """Open the schema, the target and public rows, and plan the job; prices are not looked at yet.
 
@@ -591,10 +586,12 @@ def open_plan(job: Job, *, secrets: RunSecrets) -> Plan:
 def plan_job(job: Job) -> Plan:
     """Plan a job for people to look at: nothing is read of any owner, and what is wrong shows now.
 
-    Raises ``BudgetExceeded`` where the job's ledger does not allow it.
+    Raises ``BudgetExceeded`` where the job's ledger does not allow it. A run that the ledger has, and that cannot be
+    resumed, is planned as a new one.
     """
     check_owners_files(job)
-    plan = open_plan(named_job(job), secrets=new_draws(job).secrets)  # nothing is released of these rows
+    again = job.model_copy(update={"run": None}) if "run" in options_to_change(job) else job
+    plan = open_plan(named_job(again), secrets=new_draws(job).secrets)  # nothing is released of these rows
     _ = plan.guarantees, plan.accounts
     return plan
 
@@ -614,12 +611,10 @@ def width_request(terms: PlannedTerms) -> Request:
     return Request(terms.run, 0, f"{terms.consumer}/width")
 
 
-def views_of_run(run: KeptRun) -> tuple[PlannedView, ...]:
-    """The views of a run that was signed here; its ledger says whether the release's width was chosen privately."""
-    with Ledger(run.ledger_path, read_only=True) as ledger:
-        charge = ledger.charge_of(width_request(run.terms))
-    width_choice = None if charge is None else charge.costs[0][1]
-    return planned_views(run.terms, width_choice=width_choice)
+def views_of_run(terms: Terms, ledger: Ledger) -> tuple[PlannedView, ...]:
+    """The views of a run that was signed here; the ledger says whether the release's width was chosen privately."""
+    charge = ledger.charge_of(width_request(terms))
+    return planned_views(terms, width_choice=None if charge is None else charge.costs[0][1])
 
 
 def is_private(guarantees: Iterable[PlannedView], *, simulated: bool) -> bool:
@@ -628,13 +623,10 @@ def is_private(guarantees: Iterable[PlannedView], *, simulated: bool) -> bool:
     return not simulated and all(math.isfinite(planned.guarantee.epsilon) for planned in about_owners)
 
 
-def guarantee_documents(
-    guarantees: Iterable[PlannedView], *, simulated: bool, unit: PrivacyUnit
-) -> list[dict[str, Any]]:
-    """What each view costs, for machines and, in words, for people."""
-    found = []
-    for planned in guarantees:
-        document = {
+def guarantee_documents(guarantees: Iterable[PlannedView], *, unit: PrivacyUnit) -> list[dict[str, Any]]:
+    """What each view costs."""
+    return [
+        {
             "observer": planned.view.observer,
             "coalition": list(planned.view.coalition),
             "protects": planned.view.protected,
@@ -645,34 +637,13 @@ def guarantee_documents(
             "parts": _parts(planned),
             "relation": str(planned.guarantee.relation),
             "basis": str(planned.guarantee.basis),
+            "note": planned.guarantee.note,
             "rows": planned.rows,
             "readable": planned.readable,
             "shared": planned.shared,
         }
-        found.append(document | {"in_words": _in_words(planned, document, simulated=simulated)})
-    return found
-
-
-def _in_words(planned: PlannedView, document: Mapping[str, Any], *, simulated: bool) -> str:
-    """One sentence for somebody who has never heard of epsilon."""
-    view, guarantee = planned.view, planned.guarantee
-    who, whose = " + ".join(view.coalition) or "any owners", view.protected
-    if planned.shared:
-        return (
-            f"The curator computes on shares of up to {planned.rows:,} rows of {whose}: neither it nor a witness "
-            "learns anything from them, as long as no two compute parties work together and all follow the protocol."
-        )
-    if view.observer != "owners":
-        verb = "receives" if view.observer == "consumer" else "sees"
-        return f"The {view.observer} {verb} up to {planned.rows:,} rows of {whose}: nothing protects those from it."
-    if guarantee.epsilon == 0.0:
-        who = who[0].upper() + who[1:]
-        return f"{who} learn nothing in this run about the rows of {whose}: what they hear does not depend on them."
-    if simulated:
-        return f"Simulated noise: what owners hear about {whose} is not protected."
-    if not math.isfinite(guarantee.epsilon):
-        return f"No guarantee for {whose}: {guarantee.note}."
-    return guess_sentences(document, who=who, whose=whose)
+        for planned in guarantees
+    ]
 
 
 def _in_full(unit: PrivacyUnit) -> str:
@@ -692,36 +663,21 @@ def _parts(planned: PlannedView) -> list[dict[str, Any]]:
     return [{"what": what, "epsilon": priced[what].epsilon} for what in ("release", "width choice")]
 
 
-@dataclass(frozen=True, slots=True)
-class CountedBudget:
-    """What owners may learn and have learned about the target."""
-
-    shared: bool
-    epsilon_spent: float | None
-    epsilon_limit: float | None
-    delta: float | None
-    in_words: str
-
-
-def counted_budget(job: Job, ledger: Ledger) -> CountedBudget:
+def counted_budget(job: Job, ledger: Ledger) -> dict[str, Any]:
     """What a run left, as far as this ledger knows.
 
     A ledger of the run's own knows of no other run: what several runs tell adds up, and nobody counts it.
     """
-    view = View.owners(job.consumer)
     accounts = [account for account in ledger.accounts() if account.view.observer == "owners"]
-    about_target = next(account for account in accounts if account.view == view)
+    about_target = next(account for account in accounts if account.view == View.owners(job.consumer))
     unbounded = [account for account in accounts if account.basis is not Basis.PROVEN]
-    words = ONE_RUN
-    if job.ledger is not None:
-        words = _over_all_runs(about_target, unbounded)
-    return CountedBudget(
-        shared=job.ledger is not None,
-        epsilon_spent=about_target.epsilon if about_target.basis is Basis.PROVEN else None,
-        epsilon_limit=about_target.limit.epsilon,
-        delta=about_target.delta,
-        in_words=words,
-    )
+    return {
+        "shared": job.ledger is not None,
+        "epsilon_spent": about_target.epsilon if about_target.basis is Basis.PROVEN else None,
+        "epsilon_limit": about_target.limit.epsilon,
+        "delta": about_target.delta,
+        "in_words": ONE_RUN if job.ledger is None else _over_all_runs(about_target, unbounded),
+    }
 
 
 def _over_all_runs(account: Account, unbounded: list[Account]) -> str:
@@ -737,26 +693,8 @@ def _over_all_runs(account: Account, unbounded: list[Account]) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class AccountOutlook:
-    """One account, before and after a run."""
-
-    about: str
-    unit: str
-    spent: float | None
-    after: float | None
-    limit: float | None
-
-    @property
-    def left(self) -> float | None:
-        return None if self.after is None or self.limit is None else max(0.0, self.limit - self.after)
-
-    def document(self) -> dict[str, Any]:
-        return {**asdict(self), "left": self.left}
-
-
-def _ledger_outlook(plan: Plan, path: Path) -> tuple[AccountOutlook, ...]:
-    """What a run would leave of the budgets in a ledger; nothing is charged, and nothing is written."""
+def _ledger_outlook(plan: Plan, path: Path) -> list[dict[str, Any]]:
+    """Each account before and after a run; nothing is charged, and nothing is written."""
     each, views = plan.terms.rows_per_owner, {View.curator(owner) for owner in plan.terms.owners}
     with Ledger(path, read_only=True) as ledger:
         try:
@@ -766,21 +704,24 @@ def _ledger_outlook(plan: Plan, path: Path) -> tuple[AccountOutlook, ...]:
             raise
         quoted = plan.quote(ledger)
         of_owners = [account for account in ledger.accounts() if account.view in views]
-    about_target = [
-        AccountOutlook(
-            before.view.protected,
-            "epsilon",
-            before.epsilon if before.basis is Basis.PROVEN else None,
-            after.epsilon if after.basis is Basis.PROVEN else None,
-            after.limit.epsilon,
-        )
-        for before, after in quoted
+
+    def outlook(about: str, unit: str, spent: float | None, after: float | None, limit: float | None) -> dict[str, Any]:
+        left = None if after is None or limit is None else max(0.0, limit - after)
+        return {"about": about, "unit": unit, "spent": spent, "after": after, "limit": limit, "left": left}
+
+    def proven(account: Account) -> float | None:
+        return account.epsilon if account.basis is Basis.PROVEN else None
+
+    return [
+        *(
+            outlook(after.view.protected, "epsilon", proven(before), proven(after), after.limit.epsilon)
+            for before, after in quoted
+        ),
+        *(
+            outlook(account.view.protected, "rows", account.rows, account.rows + each, account.limit.rows)
+            for account in of_owners
+        ),
     ]
-    rows = [
-        AccountOutlook(account.view.protected, "rows", account.rows, account.rows + each, account.limit.rows)
-        for account in of_owners
-    ]
-    return (*about_target, *rows)
 
 
 # Advice
@@ -808,14 +749,7 @@ def _advice(plan: Plan) -> Advice:
         return Advice(None, None, "The paper's release: no rule of thumb is known for it.", pays=True)
 
     def outlook(epsilon: float, rows: int) -> ReleaseOutlook:
-        return release_outlook(
-            Budget(epsilon, terms.target_budget.delta),
-            target_size=rows,
-            dimension=terms.kernel.dimension,
-            relation=terms.relation,
-            unit=terms.unit,
-            offer_factor=terms.offer_factor,
-        )
+        return _outlook(terms, Budget(epsilon, terms.target_budget.delta), rows)
 
     wished, epsilon, rows = plan.wishes.epsilon, terms.target_budget.epsilon, terms.target_size
     now = outlook(epsilon, rows)
@@ -833,6 +767,18 @@ def _advice(plan: Plan) -> Advice:
     otherwise = "offers: uniform" if terms.protocol == "sealed" else "protocol: sealed"
     text = have + f"the noise is {relation} the signal; use {' or '.join(ways) or otherwise}."
     return Advice(now.noise, now.signal, text, pays=now.pays)
+
+
+def _outlook(terms: PlannedTerms, budget: Budget, rows: int, *, keep: int | None = None) -> ReleaseOutlook:
+    """Signal and noise of a release with another budget, so many rows, or fewer rows of each id."""
+    return release_outlook(
+        budget,
+        target_size=rows,
+        dimension=terms.kernel.dimension,
+        relation=terms.relation,
+        unit=terms.unit if keep is None else replace(terms.unit, rows=keep),
+        offer_factor=terms.offer_factor,
+    )
 
 
 def _least(good_enough: Callable[[float], bool], low: float, high: float) -> float | None:
@@ -859,14 +805,7 @@ def advice_on_ids(plan: Plan, rows_of_ids: NDArray[np.int64]) -> Notice | None:
         return None
 
     def ratio(keep: int, size: int) -> float:
-        return release_outlook(
-            budget,
-            target_size=size,
-            dimension=terms.kernel.dimension,
-            relation=terms.relation,
-            unit=replace(terms.unit, rows=keep),
-            offer_factor=terms.offer_factor,
-        ).ratio
+        return _outlook(terms, budget, size, keep=keep).ratio
 
     now = ratio(terms.rows_per_unit, terms.target_size)
     fewer = range(1, min(terms.rows_per_unit - 1, _MOST_KEPT) + 1)
@@ -891,52 +830,35 @@ class MostTraffic:
 
 def most_traffic(terms: PlannedTerms, schema: Schema) -> MostTraffic:
     """The traffic of the owner with the longest name, if everything that may come does."""
-    if terms.split is not None:
-        return _shared_traffic(terms)
-    interactive, release_round = terms.protocol == "interactive", RELEASE_ROUND[terms.protocol]
+    # Each message: how often it travels, in which round, its body.
     release = TargetRelease(release=np.zeros(terms.kernel.dimension if terms.offers == "tilted" else 0))
-    width = terms.kernel.columns
-    rows = 1 if interactive else terms.rows_per_owner
-    matrix = np.zeros((rows, width), dtype=np.float32)
-    labels, packed = _labels(schema, rows), _records(schema, rows)
-    known = labels is not None
-    labels = np.zeros(rows) if labels is None else labels
-    heard: list[tuple[int, int, Body]]
+    heard: list[tuple[int, int, Body]] = [(1, RELEASE_ROUND[terms.protocol], release)]
     sent: list[tuple[int, int, Body]]
-    if interactive:
+    rows, size, known = terms.rows_per_owner, terms.size, True
+    if terms.split is not None:
+        parts = [OfferShare(part=np.zeros(length, dtype=np.uint8)) for length in most_part_bytes(terms)]
+        sent = [(1, OFFER_ROUND, part) for part in parts]
+    elif terms.protocol == "interactive":
         changed = terms.kernel.dimension if terms.summary_release != "none" else 0
         summary = SummaryRelease(coordinates=np.zeros(changed, dtype=np.int64), values=np.zeros(changed))
         features = np.zeros((1, terms.kernel.dimension), dtype=np.float32)
-        delivery = Delivery(rows=matrix, labels=labels, handle=_LARGEST_HANDLE, features=features, records=packed)
-        bid = Bid(gain=_LONGEST_NUMBER, handle=_LARGEST_HANDLE)
-        heard = [
-            (1, release_round, release),
-            (terms.size, terms.size, summary),
-            (terms.size, terms.size, Asked(asked=False)),
-        ]
-        sent = [(terms.size, terms.size, bid), (terms.size, terms.size, delivery)]
+        arrays, known = _row_arrays(terms, schema, 1)
+        delivery = Delivery(handle=_LARGEST_HANDLE, features=features, **arrays)
+        heard += [(size, size, summary), (size, size, Asked(asked=False))]
+        sent = [(size, size, Bid(gain=_LONGEST_NUMBER, handle=_LARGEST_HANDLE)), (size, size, delivery)]
     else:
-        auctioned = terms.auction != "everyone"
-        handles = np.zeros(rows, dtype=np.uint64)
-        heard = [(1, release_round, release), *([(1, 2, Asked(asked=False))] if auctioned else [])]
-        sent = [(1, 2, Offer(rows=matrix, labels=labels, handles=handles, records=packed))]
-        sent += [(1, 1, Misfit(misfit=_LONGEST_NUMBER))] if auctioned else []
-    sizes = [(times, _length(terms, body, number)) for times, number, body in sent]
+        arrays, known = _row_arrays(terms, schema, rows)
+        sent = [(1, 2, Offer(handles=np.zeros(rows, dtype=np.uint64), **arrays))]
+        if terms.auction != "everyone":
+            heard.append((1, 2, Asked(asked=False)))
+            sent.append((1, 1, Misfit(misfit=_LONGEST_NUMBER)))
+    lengths = [_length(terms, body, number) for _, number, body in sent]
     return MostTraffic(
         messages=sum(times for times, _, _ in heard + sent),
         heard_bytes=sum(times * _length(terms, body, number) for times, number, body in heard),
-        sent_bytes=sum(times * size for times, size in sizes) if known else None,
-        largest_sent=max(size for _, size in sizes),
+        sent_bytes=sum(times * length for (times, _, _), length in zip(sent, lengths, strict=True)) if known else None,
+        largest_sent=max(lengths),
     )
-
-
-def _shared_traffic(terms: PlannedTerms) -> MostTraffic:
-    """Of a split run: the release, and one part for each compute party; its length is declared, whatever labels are."""
-    release = TargetRelease(release=np.zeros(terms.kernel.dimension if terms.offers == "tilted" else 0))
-    parts = [OfferShare(part=np.zeros(size, dtype=np.uint8)) for size in most_part_bytes(terms)]
-    sizes = [_length(terms, part, OFFER_ROUND) for part in parts]
-    heard = _length(terms, release, RELEASE_ROUND[terms.protocol])
-    return MostTraffic(1 + len(parts), heard, sum(sizes), max(sizes))
 
 
 def _length(terms: PlannedTerms, body: Body, number: int) -> int:
@@ -944,17 +866,15 @@ def _length(terms: PlannedTerms, body: Body, number: int) -> int:
     return len(encode(Message(terms.run, _ANY_DIGEST, sender, max(terms.owners, key=len), number, body)))
 
 
-def _labels(schema: Schema, rows: int) -> NDArray[Any] | None:
-    label = schema.declaration.label
+def _row_arrays(terms: PlannedTerms, schema: Schema, rows: int) -> tuple[dict[str, NDArray[Any]], bool]:
+    """What a message holds of so many rows; and whether the length of labels is known."""
+    label, labels, known = schema.declaration.label, np.zeros(rows), True
     if label is None:
-        return np.zeros(0)
-    if label.kind == "number":
-        return np.zeros(rows)
-    if label.values is None:
-        return None
-    words = [value for value in label.values if isinstance(value, str)]
-    return np.zeros(rows, dtype=f"<U{max(map(len, words))}") if words else np.zeros(rows)
-
-
-def _records(schema: Schema, rows: int) -> NDArray[np.uint8]:
-    return np.zeros(DeclaredRecords(schema).most_bytes(rows), dtype=np.uint8)
+        labels = np.zeros(0)
+    elif label.kind != "number":
+        known = label.values is not None
+        words = [len(value) for value in label.values or () if isinstance(value, str)]
+        labels = np.zeros(rows, dtype=f"<U{max(words)}") if words else labels
+    matrix = np.zeros((rows, terms.kernel.columns), dtype=np.float32)
+    records = np.zeros(DeclaredRecords(schema).most_bytes(rows), dtype=np.uint8)
+    return {"rows": matrix, "labels": labels, "records": records}, known

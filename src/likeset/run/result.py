@@ -1,7 +1,8 @@
 """The result of a run: what was selected, judged on the selected rows; and ``result.json``."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -9,9 +10,9 @@ from typing import Any, Literal, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
-from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
 from likeset.geometry.kernels import rbf_kernel, squared_mmd
@@ -21,7 +22,17 @@ from likeset.protocol.party import Traffic
 from likeset.protocol.prices import PlannedView
 from likeset.protocol.terms import Terms
 from likeset.protocol.wire import Summary
-from likeset.run.plan import CountedBudget, Plan, guarantee_documents, is_private
+from likeset.run.plan import Plan, guarantee_documents, is_private
+from likeset.run.words import (
+    distance_notes,
+    environment,
+    guarantee_lines,
+    guarantee_meanings,
+    headline,
+    not_private,
+    percent,
+)
+from likeset.tables.columns import BooleanColumn, CategoryColumn, DateColumn, NumericColumn, OrdinalColumn
 from likeset.tables.schema import Schema
 
 FORMAT = 4
@@ -30,6 +41,13 @@ HANDLE = "likeset_handle"
 
 Measure = Literal["estimate", "in-sample", "held-out"]
 
+_POINTS = 400
+_BARS = 12
+_VALUES = 6  # of a category; the others are counted together
+_LARGEST_WHOLE = 1e9  # beyond it a half more or less makes no difference to a bar
+_COLUMNS = 6
+_LABELS = 20
+_MOST_LABELS = 12
 _RANDOM_SUBSETS = 20
 _QUANTILE = 1.959964  # of the normal distribution, for 95%
 
@@ -72,60 +90,45 @@ class Attribution:
     permutations: int
 
 
-def shares(values: ArrayLike, *, rows_selected: ArrayLike | None = None) -> NDArray[np.float64]:
-    """Each owner's fraction of all values.
-
-    If every value is zero, the owners that contributed rows share equally; if nobody did, all
-    shares are zero. Shares are never negative and add up to 1, or to 0.
-    """
-    worth = np.asarray(values, dtype=np.float64)
-    contributed = np.ones(len(worth)) if rows_selected is None else (np.asarray(rows_selected) > 0).astype(np.float64)
-    largest = float(worth.max(initial=0.0))
-    # Divided by the largest first, so that neither huge nor tiny values overflow or vanish in the sum.
-    parts = worth / largest if largest > 0.0 else contributed
-    whole = float(parts.sum())
-    return np.asarray(parts / whole if whole > 0.0 else parts)
-
-
-def payments(rows_disclosed: ArrayLike, price_per_row: float) -> NDArray[np.float64]:
-    """The default payment: price times rows disclosed to the curator, whether selected or not.
-
-    An owner's entry depends on its own count and the agreed price alone, so hearing it tells an owner nothing about
-    anybody else; nothing is charged for it.
-    """
-    disclosed = arguments.row_numbers("rows_disclosed", rows_disclosed)
-    return disclosed.astype(np.float64) * arguments.positive("price_per_row", price_per_row, zero=True)
-
-
 def attribute(
     names: Sequence[str],
     *,
     owners: ArrayLike,
-    rows_disclosed: ArrayLike,
+    rows_disclosed: Sequence[int],
     price_per_row: float,
     game: Game,
     coins: np.random.Generator | None = None,
 ) -> Attribution:
+    """Shapley values, shares and payments; ``owners`` is the place of each selected row's owner in ``names``.
+
+    A payment is the price times the rows disclosed to the curator, whether selected or not: it depends on the owner's
+    own count and the agreed price alone, so hearing it tells an owner nothing about anybody else.
+    """
     selected = np.bincount(np.asarray(owners), minlength=len(names))
-    disclosed = arguments.row_numbers("rows_disclosed", rows_disclosed, length=len(names))
-    if (selected > disclosed).any():
-        who = names[int(np.argmax(selected > disclosed))]
-        raise InvalidArgument("rows_disclosed", who, "has more rows selected than it disclosed")
-    fair, paid = shapley(game, coins=coins), payments(disclosed, price_per_row)
-    fractions = shares(np.maximum(fair.values, 0.0), rows_selected=selected)
+    fair = shapley(game, coins=coins)
+    parts = _shares(np.maximum(fair.values, 0.0), rows_selected=selected)
     lines = tuple(
         OwnerAttribution(
             owner=name,
-            rows_selected=int(selected[position]),
-            rows_disclosed=int(disclosed[position]),
-            share=float(fractions[position]),
-            shapley=float(fair.values[position]),
-            shapley_error=float(fair.standard_errors[position]),
-            payment=float(paid[position]),
+            rows_selected=int(selected[place]),
+            rows_disclosed=rows_disclosed[place],
+            share=float(parts[place]),
+            shapley=float(fair.values[place]),
+            shapley_error=float(fair.standard_errors[place]),
+            payment=rows_disclosed[place] * price_per_row,
         )
-        for position, name in enumerate(names)
+        for place, name in enumerate(names)
     )
     return Attribution(owners=lines, improvement=fair.total, permutations=fair.permutations)
+
+
+def _shares(worth: NDArray[np.float64], *, rows_selected: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Each owner's fraction of all values; if none is above zero, owners of selected rows share equally."""
+    largest = float(worth.max(initial=0.0))
+    # Divided by the largest first, so that neither huge nor tiny values overflow or vanish in the sum.
+    parts = worth / largest if largest > 0.0 else (rows_selected > 0).astype(np.float64)
+    whole = float(parts.sum())
+    return np.asarray(parts / whole if whole > 0.0 else parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,19 +187,6 @@ class Comparison:
     curve: tuple[float, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Images:
-    """Rows that are square images, point by point."""
-
-    side: int
-    target: list[list[float]]
-    summary: list[list[float]]
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Result:
     """How a run ended, judged on the selected rows."""
@@ -213,13 +203,12 @@ class Result:
     held_out_curve: tuple[float, ...] = ()  # the estimate for the first rows of the summary, where the curator is here
     # of a job
     file_warnings: tuple[Notice, ...] = ()
-    budget: CountedBudget | None = None
+    budget: Mapping[str, Any] | None = None
     tables: Mapping[str, str] = field(default_factory=dict)  # owners' files; none where owners are elsewhere
     with_handles: bool = False
-    more_compared: Sequence[tuple[ComparedRows, Sequence[Rows]]] = ()  # samples drawn without a look at the target
     compared: Comparison | None = None  # in place of the usual comparison
-    images: Images | None = None
-    created: datetime = field(default_factory=_now)
+    images: Mapping[str, Any] | None = None  # rows that are square images: side, target, summary
+    created: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property
     def target(self) -> Rows:
@@ -299,15 +288,12 @@ class Result:
                 f"what {size:,} new rows drawn like the target itself would score, on average",
             ),
         ]
-        pool, samples = self.offered, list(self.more_compared)
-        if pool is not None and len(pool) > size:
-            coins = np.random.default_rng(0)
-            drawn = [pool[coins.choice(len(pool), size=size, replace=False)] for _ in range(_RANDOM_SUBSETS)]
+        if self.offered is not None and len(self.offered) > size:
+            coins, pool = np.random.default_rng(0), self.offered
+            drawn = (pool[coins.choice(len(pool), size=size, replace=False)] for _ in range(_RANDOM_SUBSETS))
+            mean = float(np.mean([squared_mmd(rows, self.target, gamma=self.gamma) for rows in drawn]))
             meaning = f"{size:,} rows drawn from the offers without looking, {_RANDOM_SUBSETS} times"
-            samples.insert(0, (ComparedRows("random", "random rows among those offered", 0.0, meaning), drawn))
-        for line, each in samples:
-            mean = np.mean([squared_mmd(rows, self.target, gamma=self.gamma) for rows in each])
-            lines.append(replace(line, squared_mmd=float(mean) - excess))
+            lines.append(ComparedRows("random", "random rows among those offered", mean - excess, meaning))
         return Comparison(
             measure="in-sample" if distance is None else "estimate",
             rows=count,
@@ -367,7 +353,7 @@ class Result:
             "access_ratio": self.access_ratio,
             "rows_seen": self.summary.rows_seen,
             "target": {"name": target.name, "rows": len(target.rows)},
-            "guarantees": guarantee_documents(guarantees, simulated=simulated, unit=terms.unit),
+            "guarantees": guarantee_documents(guarantees, unit=terms.unit),
             "shares": {line.owner: line.share for line in self.attribution.owners},
             "owners": self._owner_documents(),
             "history": [
@@ -378,7 +364,7 @@ class Result:
             "terms": {"digest": terms.digest, "summary": _terms_summary(terms, guarantees[0])},
             "schema": _schema_document(schema),
             "schema_digest": schema.digest,
-            "budget": None if self.budget is None else asdict(self.budget),
+            "budget": self.budget,
         }
 
     def _owner_documents(self) -> list[dict[str, Any]]:
@@ -443,6 +429,215 @@ def _terms_summary(terms: Terms, about_target: PlannedView) -> dict[str, Any]:
         "rows_per_unit": terms.rows_per_unit,
         "summary_release": terms.summary_release,
         "price_per_row": terms.price_per_row,
+        **({"currency": terms.currency} if terms.currency else {}),
         "accept_unproven": ", ".join(terms.accept_unproven) or "none",
         "version": terms.version,
     }
+
+
+# Pictures
+
+
+def pictures(result: Result) -> dict[str, Any]:
+    """``pictures.json``: target, summary and offers in two dimensions, and column by column.
+
+    The offers are rows that only the curator saw. In a run on one machine the curator is whoever holds the report.
+    """
+    inputs, labels, coins = result.plan.inputs, result.summary.labels, np.random.default_rng(0)
+    if inputs.schema is None or inputs.target.table is None:
+        return {}
+    target, summary = (inputs.target.rows, inputs.target.table), (result.rows, result.records)
+    return {
+        "labels": _label_counts(str(inputs.schema.label_column), labels) if len(labels) else None,
+        "projection": _projection(target[0], summary[0], result.offered, coins),
+        "marginals": _marginals(inputs.schema, target, summary, result.offered),
+        "images": result.images,
+    }
+
+
+def _projection(target: Rows, summary: Rows, offered: Rows | None, coins: np.random.Generator) -> dict[str, Any]:
+    """Onto the two directions in which target and offers spread most."""
+    base = target if offered is None else np.concatenate([target, _some(offered, len(target), coins)])
+    centre = base.mean(axis=0, dtype=np.float64)
+    _, spread, directions = np.linalg.svd(base - centre, full_matrices=False)
+    directions = directions[:2]
+    if len(directions) < 2:
+        directions = np.vstack([directions, np.zeros((2 - len(directions), base.shape[1]))])
+    signs = np.sign(directions[np.arange(2), np.abs(directions).argmax(axis=1)])
+    directions = directions * np.where(signs == 0.0, 1.0, signs)[:, None]
+
+    def points(rows: Rows | None) -> list[list[float]] | None:
+        if rows is None:
+            return None
+        placed = (_some(rows, _POINTS, coins) - centre) @ directions.T
+        return [[round(float(x), 5), round(float(y), 5)] for x, y in placed]
+
+    energy = spread**2 / max(float((spread**2).sum()), 1e-300)
+    return {
+        "target": points(target),
+        "summary": points(summary),
+        "pool": points(offered),
+        "explained": [round(float(share), 4) for share in np.append(energy, [0.0, 0.0])[:2]],
+    }
+
+
+def _some(rows: Rows, count: int, coins: np.random.Generator) -> Rows:
+    return rows if len(rows) <= count else rows[np.sort(coins.choice(len(rows), size=count, replace=False))]
+
+
+def _marginals(
+    schema: Schema, target: tuple[Rows, pa.Table], summary: tuple[Rows, pa.Table], offered: Rows | None
+) -> list[dict[str, Any]]:
+    """The columns in which target and offers differ most; before (offers) and after (summary)."""
+    first, marginals = 0, []
+    for described, (name, declared) in zip(schema.describe(), schema.declared.items(), strict=True):
+        features = slice(first, first + described.features)
+        first += described.features
+        marginal = _marginal(name, declared, target[1], summary[1])
+        if marginal is None:
+            continue
+        pool = None if offered is None else offered[:, features]
+        marginal["difference_before"] = None if pool is None else _distance(target[0][:, features], pool)
+        marginal["difference_after"] = _distance(target[0][:, features], summary[0][:, features])
+        marginals.append(marginal)
+    marginals.sort(key=lambda marginal: -(marginal["difference_before"] or marginal["difference_after"]))
+    return marginals[:_COLUMNS]
+
+
+def _distance(rows: Rows, others: Rows) -> float:
+    """Between the mean feature vectors of one column."""
+    return float(np.linalg.norm(rows.mean(axis=0, dtype=np.float64) - others.mean(axis=0, dtype=np.float64)))
+
+
+def _marginal(name: str, declared: Any, target: pa.Table, summary: pa.Table) -> dict[str, Any] | None:
+    columns = {"target": target.column(name), "summary": summary.column(name)}
+    missing = {part: round(column.null_count / max(1, len(column)), 5) for part, column in columns.items()}
+    known: dict[str, Any] = {"column": name, "missing": missing if any(missing.values()) else None}
+    if isinstance(declared, CategoryColumn | OrdinalColumn | BooleanColumn):
+        values = [True, False] if isinstance(declared, BooleanColumn) else list(declared.values)
+        shares = {part: _frequencies(column, values) for part, column in columns.items()}
+        often = sorted(range(len(values)), key=lambda at: -max(share[at] for share in shares.values()))
+        kept = sorted(often[:_VALUES])
+        others = {part: 1.0 - missing[part] - sum(share[at] for at in kept) for part, share in shares.items()}
+        return known | {
+            "kind": "category",
+            "edges": None,
+            "values": [_shown(values[at]) for at in kept],
+            **{part: [share[at] for at in kept] for part, share in shares.items()},
+            "others": {
+                "count": len(values) - len(kept),
+                **{part: max(0.0, round(rest, 5)) for part, rest in others.items()},
+            },
+        }
+    if not isinstance(declared, NumericColumn | DateColumn):
+        return None
+    numbers = {part: _numbers(column) for part, column in columns.items()}
+    together = np.concatenate(list(numbers.values()))
+    if not len(together):
+        return None
+    edges = _edges(together)
+    bars = {part: np.histogram(values, bins=edges)[0] / max(1, len(values)) for part, values in numbers.items()}
+    return known | {
+        "kind": "date" if isinstance(declared, DateColumn) else "numeric",
+        "edges": [round(float(edge), 6) for edge in edges],
+        "values": None,
+        **{part: [round(float(share), 5) for share in shares] for part, shares in bars.items()},
+    }
+
+
+def _frequencies(column: pa.ChunkedArray, values: Sequence[Any]) -> list[float]:
+    counts = Counter(column.to_pylist())
+    return [round(counts[value] / max(1, len(column)), 5) for value in values]
+
+
+def _edges(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Where bars begin and end; whole numbers stand in the middle of theirs, with as many of them in each."""
+    low, high = float(numbers.min()), float(numbers.max())
+    if abs(low) < _LARGEST_WHOLE and abs(high) < _LARGEST_WHOLE and bool((numbers == np.round(numbers)).all()):
+        width = max(1, math.ceil((high - low + 1.0) / _BARS))
+        bars = math.ceil((high - low + 1.0) / width)
+        return low - 0.5 + width * np.arange(bars + 1.0)
+    return np.linspace(low, high if high > low else low + 1.0, _BARS + 1)
+
+
+def _label_counts(column: str, labels: NDArray[Any]) -> dict[str, Any]:
+    if labels.dtype.kind == "f" and len(np.unique(labels)) > _BARS:
+        counts, edges = np.histogram(labels, bins=_BARS)
+        return {"column": column, "edges": [round(float(edge), 6) for edge in edges], "rows": counts.tolist()}
+    values, counts = np.unique(labels, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    shown, rest = order[:_LABELS], order[_LABELS:]
+    return {
+        "column": column,
+        "values": [_shown(values[place].item()) for place in shown],
+        "rows": [int(counts[place]) for place in shown],
+        "others": {"count": len(rest), "rows": int(counts[rest].sum())},
+    }
+
+
+def _numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    days = pc.cast(column, pa.int32()) if pa.types.is_date(column.type) else column
+    return np.asarray(pc.drop_null(days).to_numpy(), dtype=np.float64)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# Notebooks
+
+
+def story(
+    result: Result,
+    *,
+    labels: NDArray[Any] | None,
+    warnings: Iterable[Notice],
+    shown_names: Mapping[str, str],
+) -> str:
+    """A result as HTML that fits on a screen; ``shown_names`` are the user's names of the owners."""
+    terms, lines, guarantees = result.terms, result.attribution.owners, result.plan.guarantees
+    simulated = result.plan.simulated
+    document = {
+        "distance": None if result.distance is None else asdict(result.distance),
+        "in_sample_squared_mmd": result.in_sample_squared_mmd,
+        "target": {"rows": len(result.target)},
+        "rows_selected": len(result.rows),
+        "size": terms.size,
+        "owners": [{"selected": line.rows_selected} for line in lines],
+    }
+    documents = guarantee_documents(guarantees, unit=terms.unit)
+    private = is_private(guarantees, simulated=simulated)
+    return (
+        environment("likeset.run")
+        .get_template("notebook.html")
+        .render(
+            not_private="" if private else not_private("simulated" if simulated else "secret"),
+            headline=headline(document),
+            notes=distance_notes(document),
+            owners=[
+                (
+                    shown_names[line.owner],
+                    f"{result.facts[line.owner].rows or 0:,}",
+                    f"{line.rows_disclosed:,}",
+                    f"{line.rows_selected:,}",
+                    percent(line.share),
+                )
+                for line in lines
+            ],
+            labels="" if labels is None else _labels_in_words(labels),
+            guarantees=[line.cells for line in guarantee_lines(documents, owners=terms.owners)],
+            meanings=guarantee_meanings(documents, owners=terms.owners),
+            warnings=[warning.text for warning in warnings],
+        )
+    )
+
+
+def _labels_in_words(labels: NDArray[Any]) -> str:
+    if labels.dtype.kind == "f" and len(np.unique(labels)) > _MOST_LABELS:
+        return f"from {labels.min():g} to {labels.max():g}, median {np.median(labels):g}"
+    values, counts = np.unique(labels, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    shown = ", ".join(f"{values[place]}: {counts[place]:,}" for place in order[:_MOST_LABELS])
+    return shown + (f" and {len(values) - _MOST_LABELS:,} more" if len(values) > _MOST_LABELS else "")

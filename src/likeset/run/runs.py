@@ -4,39 +4,29 @@ import hashlib
 import json
 import secrets
 import shutil
-import tempfile
-import threading
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from datetime import time as time_of_day
+from html import escape
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has no types
 
 from likeset import documents
-from likeset.arguments import Rows
-from likeset.errors import BadDocument, InvalidArgument, LikesetError, RunCancelled
+from likeset.errors import BadDocument, InvalidArgument
 from likeset.files import keep_private
-from likeset.geometry.offers import uniform
-from likeset.homes.consumer_home import ConsumerHome, KeptRun, Travel, named_cards
-from likeset.homes.mail import (
-    LARGEST_LETTER,
-    ComputeShell,
-    ConsumerShell,
-    CuratorShell,
-    Identity,
-    Invitation,
-    Shell,
-    SplitConsumerShell,
-    open_accounts,
-    owner_limits,
-    utc_now,
-)
+from likeset.homes.charges import open_accounts, owner_limits
+from likeset.homes.consumer import Consumer as ConsumerRole
+from likeset.homes.consumer import RunFolder, named_cards
+from likeset.homes.home import Home
+from likeset.homes.mail import LARGEST_LETTER, Run
 from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Composition
@@ -46,9 +36,7 @@ from likeset.protocol.notices import Notice
 from likeset.protocol.party import CURATOR
 from likeset.protocol.prices import PlannedView, planned_views
 from likeset.protocol.sealed import Consumer, Owner, Scan
-from likeset.protocol.split_run import (
-    ComputeInputs,
-    OpenedSlots,
+from likeset.protocol.split import (
     SplitConsumer,
     make_compute_party,
     make_curator,
@@ -58,20 +46,24 @@ from likeset.protocol.split_run import (
 from likeset.protocol.terms import WITNESS, PlannedTerms, Terms, check_meant
 from likeset.run.job import Job, JobFolder, OpenScan, RunSecrets, SteadyLedger, open_owners, unfinished
 from likeset.run.plan import MostTraffic, Plan, RunDraws, counted_budget, draws_of_run, new_draws, open_plan
-from likeset.run.result import FORMAT, ComparedRows, OwnerFacts, Result
-from likeset.run.shown import pictures
-from likeset.split.host import LocalMeeting, SplitParty, computing_party, opened_slots, split_python
+from likeset.run.result import FORMAT, OwnerFacts, Result, pictures
+from likeset.split.host import compute_here, split_python
 from likeset.tables.profile import suspicions_in
 from likeset.tables.scan import SourceScan
-from likeset.transports.local import LocalEngine, Progress, RunResult, run_split
-from likeset.trust.shares import COMPUTE_ROLES, ComputeRole
+from likeset.transports.local import (
+    LocalEngine,
+    Progress,
+    RunResult,
+    Shell,
+    run_split,
+)
+from likeset.trust.shares import COMPUTE_ROLES
 
 RESULT, PICTURES, SUMMARY, REPORT = "result.json", "pictures.json", "summary.parquet", "report.html"
 
 Render = Callable[[Mapping[str, Any], Mapping[str, Any]], str]
 """The report's page, from ``result.json`` and ``pictures.json``."""
 
-_UNIFORM_DRAWS = 5
 _RELEASE = "/target-release"
 _ROUNDING = 1e-6
 _SELECTING: dict[str, object] = {"gamma": "median", "gamma_scale": 1.0, "weights": False, "labels": "match"}
@@ -134,25 +126,46 @@ def publish(result: Result, out: Path, *, render: Render) -> FinishedJob:
 
 def read_result(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """``result.json`` and ``pictures.json`` of a finished job."""
-    result, pictures = (_read(out / name) for name in (RESULT, PICTURES))
+    result, pictures = (read_json(out / name, "run the job again") for name in (RESULT, PICTURES))
     if result.get("format") != FORMAT:
         raise BadDocument(str(out / RESULT), "was written by another version of likeset")
     return result, pictures
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_json(path: Path, remedy: str) -> dict[str, Any]:
+    """An object that an earlier command wrote."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise BadDocument(str(path), "there is no such file; name the output directory of a finished job") from error
     except (OSError, ValueError) as error:
-        raise BadDocument(str(path), "cannot be read; run the job again") from error
+        raise BadDocument(str(path), f"cannot be read; {remedy}") from error
     if not isinstance(document, dict):
-        raise BadDocument(str(path), "is no result of a job")
+        raise BadDocument(str(path), f"is not what likeset wrote there; {remedy}")
     return document
 
 
 # Runs in this process
+
+
+@contextmanager
+def notebook_progress(given: Progress | None) -> Iterator[Progress | None]:
+    """The caller's own progress, or a bar if this is a notebook; the bar is removed at the end."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if given is not None or getattr(shell, "kernel", None) is None:  # a shell in a terminal has no kernel
+        yield given
+        return
+    from IPython.display import HTML, display  # type: ignore[import-not-found,unused-ignore]  # it is loaded already
+
+    handle = display(HTML(""), display_id=True)
+
+    def show(what: str, done: int, total: int) -> None:
+        handle.update(HTML(f'<progress value="{done}" max="{total}"></progress> {escape(what)}: {done:,} of {total:,}'))
+
+    try:
+        yield show
+    finally:
+        handle.update(HTML(""))
 
 
 def check_workers_here(plan: Plan) -> None:
@@ -168,14 +181,12 @@ def run_job(
     resume: bool = False,
     progress: Progress | None = None,
     scan: OpenScan = SourceScan,
-    compare: bool = False,
     judge: Callable[[Result], Result] | None = None,
 ) -> FinishedJob:
     """Run a job to its end, and publish its result.
 
-    Where it fails nothing is left behind unless something was charged, and then the message says where. ``compare``
-    adds what uniform sampling would have given: it looks at rows that the protocol did not ask for, which only whoever
-    has all of them may do. ``judge`` may change a result before it is written.
+    Where it fails nothing is left behind unless something was charged, and then the message says where. ``judge`` may
+    change a result before it is written.
 
     The job is planned once, before owners' files are read: what is wrong with the wishes shows then, and reading may
     take long.
@@ -199,23 +210,11 @@ def run_job(
                     file_warnings=owners.warnings,
                     budget=counted_budget(asked, ledger),
                     tables=owners.names,
-                    more_compared=[_uniform(result, owners.scans)] if compare else [],
                     seconds={"reading": reading, **result.seconds, "total": time.perf_counter() - start},
                 )
                 result = result if judge is None else judge(result)
                 document = write_files(folder.partial, result, render=render)
     return FinishedJob(folder.out, document, result.all_warnings)
-
-
-def _uniform(result: Result, scans: Mapping[str, Scan]) -> tuple[ComparedRows, list[Rows]]:
-    """What as many rows, the same number of each owner, would have given without a look at them."""
-    coins, sizes, samples = np.random.default_rng(0), [scan.row_count for scan in scans.values()], []
-    for _ in range(_UNIFORM_DRAWS):
-        drawn = uniform(sizes, len(result.rows), coins=coins)
-        pairs = [(scan, chosen) for scan, chosen in zip(scans.values(), drawn, strict=True) if len(chosen)]
-        samples.append(np.concatenate([scan.fetch(chosen).rows for scan, chosen in pairs]))
-    meaning = f"{len(result.rows):,} rows, as many of each owner, drawn without looking, {_UNIFORM_DRAWS} times"
-    return ComparedRows("uniform", "uniform rows of all owners", 0.0, meaning), samples
 
 
 def run_here(
@@ -255,9 +254,7 @@ def run_here(
             selection=plan.selection,
             declared=declared,
         )
-        ended = LocalEngine(progress=progress).run(
-            CuratorShell(curator, ledger), shells, ConsumerShell(consumer, ledger)
-        )
+        ended = LocalEngine(progress=progress).run(Shell(curator, ledger), shells, Shell(consumer, ledger))
         offered, held_out = curator.offered_rows, curator.held_out
     summary = ended.summary
     handles = zip(summary.owners, summary.handles, strict=True)
@@ -303,47 +300,12 @@ def _run_split(
         if role != "consumer"
     }
     return run_split(
-        SplitConsumerShell(consumer, ledger),
-        {role: ComputeShell(party, ledger) for role, party in others.items()},
+        Shell(consumer, ledger),
+        {role: Shell(party, ledger) for role, party in others.items()},
         owners,
         compute=lambda inputs: compute_here(inputs, progress=progress),
         progress=progress,
     )
-
-
-def compute_here(
-    inputs: Mapping[ComputeRole, ComputeInputs], *, python: Path | None = None, progress: Progress | None = None
-) -> OpenedSlots:
-    """Compute with a worker for each party, all on this machine; returns what is opened to the consumer."""
-    interpreter = python or split_python()
-    failures: list[LikesetError] = []
-    opened: list[OpenedSlots] = []
-    with tempfile.TemporaryDirectory(prefix="likeset-split-") as folder:
-        meeting = LocalMeeting()
-        parties = {
-            role: computing_party(each, folder=Path(folder) / role, python=interpreter, meeting=meeting.at(each.rank))
-            for role, each in inputs.items()
-        }
-
-        def act(role: ComputeRole, party: SplitParty) -> None:
-            try:
-                picks = party.run(progress=progress if role == "consumer" else None)
-                if picks is not None:
-                    opened.append(opened_slots(picks, inputs[role]))
-            except LikesetError as error:
-                failures.append(error)
-
-        threads = [threading.Thread(target=act, args=pair, name=f"split {pair[0]}") for pair in parties.items()]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        meeting.close()
-    if failures:
-        raise failures[0]
-    if not opened:
-        raise RunCancelled("the computation ended without anything opened")
-    return opened[0]
 
 
 def _warnings(plan: Plan, result: RunResult, shown_names: Mapping[str, str]) -> tuple[Notice, ...]:
@@ -375,28 +337,24 @@ def settled_curator(job: Job) -> Job:
     return job.model_copy(update={"curator": curator})
 
 
-def check_able_to_compute(home: ConsumerHome, terms: PlannedTerms) -> None:
+def check_able_to_compute(home: Home, terms: PlannedTerms) -> None:
     """Raise, before anything is signed, unless the consumer itself can compute in a split run."""
     if terms.split is not None:
         split_python()
-        _ = home.tunnels
+        _ = home.settings.tunnels
 
 
-def signed_together(home: ConsumerHome, *, today: date | None = None) -> tuple[Notice, ...]:
+def signed_together(consumer: ConsumerRole, *, today: date | None = None) -> tuple[Notice, ...]:
     """A notice if the runs that were signed here, and may yet be released, exceed the target's budget together."""
-    if not home.ledger.exists():
-        return ()
-    day = (today or datetime.now(UTC).date()).isoformat()
-    with Ledger(home.ledger, read_only=True) as ledger:
-        waiting = dict(_waiting(home, ledger, day))
-        if len(waiting) < 2:
-            return ()  # whether there is room for one was asked when it was signed
-        view = View.owners(home.connection.name)
-        together = Composition(tuple(planned.event for planned in waiting.values()))
-        quoted = ledger.quote(Charge(((view, together),)))
+    day, ledger = (today or datetime.now(UTC).date()).isoformat(), consumer.home.database
+    waiting = dict(_waiting(consumer, day))
+    if len(waiting) < 2:
+        return ()  # whether there is room for one was checked when it was signed
+    together = Composition(tuple(planned.event for planned in waiting.values()))
+    quoted = ledger.quote(Charge(((View.owners(consumer.home.name), together),)))
     return tuple(
         notices.signed_runs_exceed_budget(
-            tuple(waiting), after.epsilon, limit, ledger=str(home.ledger), consumer=after.view.protected
+            tuple(waiting), after.epsilon, limit, ledger=str(ledger.path), consumer=after.view.protected
         )
         for _, after in quoted
         for limit in [after.limit.epsilon]
@@ -404,19 +362,15 @@ def signed_together(home: ConsumerHome, *, today: date | None = None) -> tuple[N
     )
 
 
-def _waiting(home: ConsumerHome, ledger: Ledger, day: str) -> Iterator[tuple[str, PlannedView]]:
-    """What owners would learn about the target in each run that is signed, not over, and not released.
+def _waiting(consumer: ConsumerRole, day: str) -> Iterator[tuple[str, PlannedView]]:
+    """The cost of the release of each run that is signed, not over, and not released.
 
     A private choice of the release's width was charged when the terms were signed.
     """
-    for run in home.runs():
-        released = any(_RELEASE in message.key for message in ledger.messages(run=run.name))
-        if not released and not _is_over(run, day):
+    for run in consumer.runs():
+        released = any(_RELEASE in message.key for message in consumer.home.database.messages(run=run.name))
+        if not released and not run.is_over and run.terms.expires >= day:
             yield run.name, planned_views(run.terms, width_choice=None)[0]
-
-
-def _is_over(run: KeptRun, day: str) -> bool:
-    return run.cancelled or run.ending_path.exists() or run.result.exists() or run.terms.expires < day
 
 
 def check_carried(job: Job) -> list[Notice]:
@@ -451,196 +405,127 @@ def plan_between(job: Job, *, secrets: RunSecrets | None = None) -> Plan:
     return plan
 
 
-def invite(home: ConsumerHome, job: Job, *, expires: str) -> KeptRun:
+def invite(consumer: ConsumerRole, job: Job, *, expires: str, answer_by: str = "") -> Run:
     """Sign the terms of a job and keep them; asked again, the same bytes.
 
-    The terms name all parties by the cards that are pinned here. Where the width of the release's kernel is chosen
+    The terms name all parties by the cards that are pinned here. If the width of the release's kernel is chosen
     privately, that choice is made and charged here, once: asked again after a crash, it is the same.
     """
+    home = consumer.home
     if job.run is None:
         raise InvalidArgument("run", "none", "a run between organisations needs a name: write it into the job")
-    name = home.connection.name
-    if job.consumer != name:
-        raise InvalidArgument("consumer", job.consumer, f"must be {name}, as this directory's site is called")
-    run, job, identity = home.run(job.run), job.beside(Path.cwd()), home.identity
-    with identity.book as book:
-        book.check_running()
-        if run.invitation_path.exists():
-            _check_same(run, job, identity)
-        else:
-            _sign(home, run, job, identity=identity, expires=expires)
-            book.settle_ended()
-    return run
-
-
-def _check_same(run: KeptRun, job: Job, identity: Identity) -> None:
-    """Raise unless a run that is known is this job's, signed by the card that this home has now."""
-    if job_of(run).document() != job.document():
-        raise InvalidArgument("run", run.name, "is known under another job; give this one another name")
-    if run.invitation.signed.card.fingerprint != identity.fingerprint:
+    if job.consumer != home.name:
+        raise InvalidArgument("consumer", job.consumer, f"must be {home.name}, the name of this home")
+    home.check_running()
+    folder, known = consumer.folder(job.run), consumer.find(job.run)
+    job = job.beside(Path.cwd())
+    if known is None:
+        return _sign(consumer, folder, job, expires=expires, answer_by=answer_by)
+    if job_of(folder).document() != job.document():
+        raise InvalidArgument("run", known.name, "is known under another job; give this one another name")
+    if known.invitation.signed.card.fingerprint != home.card.fingerprint:
         reason = "was signed with another card than this home has now; give the job another name, and invite anew"
-        raise InvalidArgument("run", run.name, reason)
+        raise InvalidArgument("run", known.name, reason)
+    return known
 
 
-def _sign(home: ConsumerHome, run: KeptRun, job: Job, *, identity: Identity, expires: str) -> None:
-    """Settle, sign and keep the terms of a new run; the invitation comes last, and with it the run is known."""
-    draws = draws_of_run(job, home.ledger, run=run.name)
+def _sign(consumer: ConsumerRole, folder: RunFolder, job: Job, **times: str) -> Run:
+    """Settle, sign and keep the terms of a new run."""
+    home = consumer.home
+    draws = draws_of_run(job, home.database_file, run=folder.name)
     plan = plan_between(job, secrets=draws.secrets)
     check_able_to_compute(home, plan.terms)
-    cards = named_cards(
-        identity, consumer=job.consumer, owners=job.owners, curator=job.curator_card, witness=job.witness
-    )
+    cards = named_cards(home, owners=job.owners, curator=job.curator_card, witness=job.witness)
     target = plan.inputs.target
     content = hashlib.sha256(f"{plan.terms.schema_digest}\n{target.fingerprint}".encode()).digest()
-    with SteadyLedger(home.ledger) as ledger:
-        between = {"expires": expires, "run_id": secrets.token_hex(16), "cards": cards}
+    with SteadyLedger(home.database_file) as ledger:
+        between = {**times, "run_id": secrets.token_hex(16), "cards": cards}
         terms, _ = plan.settle(ledger, draws, content=content, **between)
     check_meant(terms)
-    run.keep(
-        job=job.document(),
-        schema=Path(job.schema_file),
-        target=target.rows,
-        selection=plan.selection,
-    )
-    run.keep_invitation(Invitation.sign(terms, identity))
+    folder.keep(job=job.document(), schema=Path(job.schema_file), target=target.rows, selection=plan.selection)
+    return consumer.sign(terms)
 
 
-def job_of(run: KeptRun) -> Job:
-    return documents.read(run.job_path, Job)
+def job_of(folder: RunFolder) -> Job:
+    return documents.read(folder.job_path, Job)
 
 
-def notes_on(home: ConsumerHome, run: KeptRun) -> list[Notice]:
+def notes_on(consumer: ConsumerRole, run: Run) -> list[Notice]:
     """What the consumer should know about a run that it invites to, beside all others that it has signed."""
-    job, terms = job_of(run), run.terms
+    folder, terms = consumer.folder(run.name), run.terms
+    job = job_of(folder)
     uniform = terms.offers == "uniform" and job.offers != "uniform"  # then nothing is spent, whatever epsilon says
     return [
-        *map(notices.suspected_identifier, suspicions_in(run.schema)),
+        *map(notices.suspected_identifier, suspicions_in(folder.schema(terms))),
         *([notices.uniform_offers(terms.target_size, job.epsilon, terms.rows_per_unit)] if uniform else []),
         *check_carried(job),
-        *signed_together(home),
+        *signed_together(consumer),
     ]
 
 
-def collect(run: KeptRun) -> Result:
-    """The result of what the consumer's site received."""
-    summary, terms = run.summary(), run.terms
-    here = {"ledger": str(run.ledger_path), "schema_file": str(run.schema_path)}
-    job = settled_curator(job_of(run)).model_copy(update=here)
+def collect(consumer: ConsumerRole, run: Run) -> Result:
+    """The result of the summary that came."""
+    folder, terms = consumer.folder(run.name), run.terms
+    summary = folder.summary(terms)
+    here = {"ledger": str(folder.ledger_path), "schema_file": str(folder.schema_path)}
+    job = settled_curator(job_of(folder)).model_copy(update=here)
     # Of a run that was purged the secrets are gone: then another draw of the target's rows is compared with.
-    plan = open_plan(job, secrets=draws_of_run(job, run.ledger_path, run=run.name).secrets)
-    with Ledger(run.ledger_path) as ledger:
-        budget = counted_budget(job, ledger)
-    came, seconds = len(summary.rows), run.ending.get("seconds", 0.0)
-    warnings = notices.on_owners(
-        terms.owners, summary, answers=run.ending.get("unanswered", {}), split=terms.split is not None
-    )
+    plan = open_plan(job, secrets=draws_of_run(job, folder.ledger_path, run=run.name).secrets)
+    budget = counted_budget(job, consumer.home.database)
+    unanswered = consumer.progress(run).unanswered
+    warnings = notices.on_owners(terms.owners, summary, answers=unanswered, split=terms.split is not None)
+    came, absent = len(summary.rows), {terms.owners[place] for place in summary.absent}
     return Result(
         plan=plan,
         terms=terms,
         summary=summary,
         rows=summary.rows,
         row_numbers=tuple(map(int, summary.handles)),
-        facts=dict.fromkeys(terms.owners, OwnerFacts()),
+        facts={name: OwnerFacts(disclosed=0 if name in absent else None) for name in terms.owners},
         warnings=(*warnings, *([notices.few_rows(came, terms.size)] if came < terms.size else [])),
-        seconds=dict.fromkeys(("running", "total"), seconds),
+        seconds=dict.fromkeys(("running", "total"), 0.0),
         file_warnings=plan.warnings,
         budget=budget,
         with_handles=True,
     )
 
 
-def conclude(home: ConsumerHome, run: KeptRun, result: Result, *, render: Render) -> FinishedJob:
-    """Publish the result of a run; from now on it cannot be resumed.
-
-    The key of the run goes before the result is there: the summary was kept when it came, and nothing else is needed.
-    In a split run it stays until the terms end.
-    """
-    if run.terms.split is None:
-        home.settle(run)
-    return publish(result, run.result, render=render)
-
-
-def published(home: ConsumerHome, run: KeptRun, *, render: Render) -> dict[str, Any]:
+def published(consumer: ConsumerRole, run: Run, *, render: Render) -> dict[str, Any]:
     """The result of a run whose summary has come; published when it is first asked for."""
-    if not run.result.exists():
-        conclude(home, run, collect(run), render=render)
-    return read_result(run.result)[0]
+    folder = consumer.folder(run.name)
+    if not folder.result.exists():
+        publish(collect(consumer, run), folder.result, render=render)
+    return read_result(folder.result)[0]
 
 
-@dataclass(frozen=True, slots=True)
-class ListedRun:
-    run: str
-    digest: str
-    invitation: str
-    expires: str
-    mailbox: str | None
-    cancelled: bool
-    result: bool
-
-    @property
-    def way(self) -> str:
-        if self.cancelled:
-            return "cancelled"
-        if self.mailbox is not None:
-            return "mailbox"
-        return "nothing yet"
+def listed_run(consumer: ConsumerRole, run: Run) -> dict[str, Any]:
+    folder = consumer.folder(run.name)
+    return {
+        "run": run.name,
+        "state": consumer.progress(run).headline if run.mailbox else "not started",
+        "digest": run.terms.digest,
+        "answer_by": run.deadline.isoformat(),
+        "expires": run.terms.expires,
+        "mailbox": run.mailbox or None,
+        "invitation": str(folder.invitation_path),
+        "result": folder.summary_path.exists(),
+    }
 
 
-def listed_run(run: KeptRun) -> ListedRun:
-    terms, travel = run.terms, run.travel
-    return ListedRun(
-        run=run.name,
-        digest=terms.digest,
-        invitation=str(run.invitation_path),
-        expires=terms.expires,
-        mailbox=None if travel is None else travel.mailbox,
-        cancelled=run.cancelled,
-        result=run.result.exists(),
-    )
-
-
-def expiry(days: int, *, now: datetime | None = None) -> str:
+def times_of_terms(days: float, answer_within: float | None = None, *, now: datetime | None = None) -> dict[str, str]:
+    """When terms end, at the beginning of a day, and until when owners answer: by default half of that time."""
     moment = now or datetime.now(UTC)
-    return datetime.fromordinal(moment.toordinal() + days).date().isoformat()
+    end = datetime.combine(moment.date() + timedelta(days=days), time_of_day(), UTC)
+    answer_by = min(moment + ((end - moment) / 2 if answer_within is None else timedelta(days=answer_within)), end)
+    return {"expires": end.date().isoformat(), "answer_by": answer_by.isoformat(timespec="seconds")}
 
 
-# Runs by mailbox
-
-
-def mailbox_for(home: ConsumerHome, given: str | None) -> str:
-    """The mailbox of a new run: the one that was named, or the only one of ``consumer.yaml``."""
-    settled = home.connection.mailboxes
+def mailbox_for(home: Home, given: str | None) -> str:
+    """The mailbox of a new run: the one that was named, or the only one of ``home.yaml``."""
+    settled = home.settings.mailboxes
     if given is not None:
         return given
     if len(settled) == 1:
         return settled[0]
-    reason = "consumer.yaml names several mailboxes; say which" if settled else "consumer.yaml names none (mailboxes:)"
+    reason = "home.yaml names several mailboxes; name one" if settled else "home.yaml names none (mailboxes:)"
     raise InvalidArgument("--mailbox", "none", f"{reason}: file:///FOLDER, sftp://USER@HOST/FOLDER or s3://BUCKET")
-
-
-def start(run: KeptRun, mailbox: str, *, decide_within: timedelta | None = None) -> Travel:
-    """Let a run whose terms are signed travel by a mailbox; asked again, as it was."""
-    known = run.travel
-    if run.cancelled:
-        raise InvalidArgument("run", run.name, "was cancelled; give the job another name, and start that")
-    if known is not None and known.mailbox != mailbox:
-        raise InvalidArgument("--mailbox", mailbox, f"run {run.name} travels by another one already: {known.mailbox}")
-    now = utc_now()
-    return run.keep_travel(mailbox, decide_by=None if decide_within is None else now + decide_within, now=now)
-
-
-def open_runs(home: ConsumerHome) -> list[KeptRun]:
-    """Runs that travel by mailbox and have no result yet, and that their consumer did not stop."""
-    return [run for run in home.runs() if run.travel is not None and not run.cancelled and not run.result.exists()]
-
-
-def mailboxes_in_use(home: ConsumerHome) -> tuple[str, ...]:
-    """The mailboxes by which runs of this consumer travel, also ended ones: what they left there is cleared away."""
-    return tuple(dict.fromkeys(run.travel.mailbox for run in home.runs() if run.travel is not None))
-
-
-def cancel(run: KeptRun) -> None:
-    """Stop a run: nothing is looked for and nothing is posted in it any more; owners see its terms end."""
-    if run.result.exists() or run.summary_path.exists():
-        raise InvalidArgument("RUN", run.name, "has its summary; there is nothing to cancel: `likeset run report`")
-    run.cancel()

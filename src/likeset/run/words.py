@@ -1,4 +1,4 @@
-"""Numbers, distances and guarantees in words: the only place, for the report, the terminal, the console and notebooks.
+"""Numbers, distances and guarantees in words, for the report, the terminal, the console and notebooks; templates.
 
 All functions return plain text; the templates escape it.
 """
@@ -7,10 +7,14 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from likeset.privacy.guarantee import bound_in_words, guess_in_words
 from likeset.text import harmless
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 DASH, MINUS, TIMES, NO_BREAK = "\u2013", "\u2212", "\u00d7", "\u00a0"
 
@@ -33,16 +37,34 @@ _FAR, _TIMES_FRESH = 0.1, 4.0
 _OBSERVERS = {"owners": "any owners", "curator": "the curator", "consumer": "the consumer"}
 
 
+@cache
+def environment(package: str) -> "Environment":
+    """The templates of a package; they escape all texts."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # the command line's help needs none
+
+    return Environment(
+        loader=PackageLoader(package),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+        finalize=_harmless,
+    )
+
+
+def _harmless(value: Any) -> Any:
+    if hasattr(value, "__html__") or not isinstance(value, str):
+        return value
+    return NO_BREAK.join(harmless(part) for part in value.split(NO_BREAK))
+
+
 # Numbers and names
 
 
-def is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def number(value: object, digits: int = 2) -> str:
+def number(value: float | None, digits: int = 2) -> str:
     """With this many significant digits; a power of ten below 0.0001 and above a million; a dash for no number."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+    if value is None or math.isnan(value):
         return DASH
     if math.isinf(value):
         return "∞" if value > 0 else f"{MINUS}∞"
@@ -63,25 +85,35 @@ def number(value: object, digits: int = 2) -> str:
     return text.replace("-", MINUS)
 
 
-def quantity(value: object, noun: str) -> str:
+def quantity(value: float | None, noun: str) -> str:
     return f"{number(value)} {noun if value == 1 else noun + 's'}"
 
 
-def percent(value: object) -> str:
-    if not is_number(value):
+def percent(value: float | None) -> str:
+    if value is None:
         return DASH
-    of_hundred = 100 * float(value)  # type: ignore[arg-type]
+    of_hundred = 100 * value
     return f"{of_hundred:.1f}%" if abs(of_hundred) < 10 and of_hundred != round(of_hundred) else f"{of_hundred:.0f}%"
 
 
-def amount(value: object) -> str:
-    return DASH if not is_number(value) else "0" if value == 0 else f"{value:,.2f}"
+def amount(value: float | None) -> str:
+    return DASH if value is None else f"{value:,.2f}" if value else "0"
 
 
-def bytes_in_words(value: object) -> str:
-    if not is_number(value):
+def owed_in_words(result: Mapping[str, Any]) -> str:
+    """What the consumer owes all owners together; empty if the terms name no price."""
+    terms = result["terms"]["summary"]
+    price, unit = terms["price_per_row"], f" {terms['currency']}" if "currency" in terms else ""
+    if not price:
+        return ""
+    rows, bound = result["rows_seen"], "" if terms["split"] is None else "at most "
+    each = f"{price:g}{unit} for each of {bound}{rows:,} rows offered"
+    return f"You owe {bound}{amount(price * rows)}{unit} in all: {each}."
+
+
+def bytes_in_words(size: float | None) -> str:
+    if size is None:
         return DASH
-    size = float(value)  # type: ignore[arg-type]
     for unit in ("bytes", "kB", "MB"):
         if size < _KILO:
             return f"{size:.0f}{NO_BREAK}{unit}" if unit == "bytes" or size >= 100 else f"{size:.1f}{NO_BREAK}{unit}"
@@ -89,7 +121,7 @@ def bytes_in_words(value: object) -> str:
     return f"{size:,.1f}{NO_BREAK}GB"
 
 
-def or_bound(known: object, most: object, form: Callable[[object], str] = number) -> str:
+def or_bound(known: float | None, most: float | None, form: Callable[[Any], str] = number) -> str:
     """A number as text, or its upper bound if only the owner knows the number."""
     return f"at most {form(most)}" if known is None and most is not None else form(known)
 
@@ -114,21 +146,13 @@ def title_of(key: object) -> str:
     return re.sub(r"[_\s]+", " ", str(key)).strip()
 
 
-def setting(value: object) -> str:
-    match value:
-        case None | "":
-            return DASH
-        case bool():
-            return "yes" if value else "no"
-        case int() | float():
-            shown = number(value, 3)
-            return shown.rstrip("0").rstrip(".") if "." in shown and TIMES not in shown else shown
-        case Mapping():
-            return ", ".join(f"{title_of(key)} {setting(inner)}" for key, inner in value.items()) or DASH
-        case list() | tuple():
-            return ", ".join(setting(inner) for inner in value) or "none"
-        case _:
-            return str(value)
+def setting(value: str | float | None) -> str:
+    if value is None or value == "":
+        return DASH
+    if isinstance(value, str):
+        return value
+    shown = number(value, 3)
+    return shown.rstrip("0").rstrip(".") if "." in shown and TIMES not in shown else shown
 
 
 # The distance to the target
@@ -190,25 +214,24 @@ def is_far(low: float, *, rows: int) -> bool:
 
 def measure_in_words(comparison: Mapping[str, Any]) -> tuple[str, str]:
     """What all distances of a comparison are: as the head of a column, and in a sentence."""
-    rows = f"{comparison.get('rows') or 0:,}"
-    if comparison.get("measure") == "held-out":
+    rows = f"{comparison['rows']:,}"
+    if comparison["measure"] == "held-out":
         return (
             "held-out MMD²",
             f"All lines: MMD² to the same {rows} rows, which no selection used; it includes their sampling error. "
             "Scores: a linear SVM trained on the rows of each line.",
         )
-    if comparison.get("measure") == "estimate":
+    if comparison["measure"] == "estimate":
         return "estimated MMD²", f"All lines: estimates for new rows like the target's, from its {rows} rows."
     return "in-sample MMD²", f"All lines: MMD² to the target's {rows} rows, which the selection used."
 
 
-def labels_in_words(labels: Any) -> str:
+def labels_in_words(labels: Mapping[str, float]) -> str:
     """How labels counted in the selection; empty if they did not."""
-    weight, skill = (labels.get(name) if isinstance(labels, Mapping) else None for name in ("weight", "skill"))
-    if not isinstance(weight, int | float) or not isinstance(skill, int | float) or skill <= 0.0:
+    if labels["skill"] <= 0.0:
         return ""
-    explained = f"rows near the target explain {percent(skill)} of the variance of the labels"
-    if weight <= 0.0:
+    explained = f"rows near the target explain {percent(labels['skill'])} of the variance of the labels"
+    if labels["weight"] <= 0.0:
         return f"not matched: {explained}, too little to use"
     return f"matched together with the rows: {explained}. MMD² and shares do not include labels"
 
@@ -217,18 +240,18 @@ def labels_in_words(labels: Any) -> str:
 
 
 def test_in_words(evaluation: Mapping[str, Any]) -> str:
-    persons = evaluation.get("test_ids")
+    persons = evaluation["test_ids"]
     of_persons = "" if persons is None else f" of {quantity(persons, 'person')}"
     unit = "rows" if persons is None else "persons"
     return (
-        f"Tested on {quantity(evaluation.get('test_rows'), 'labelled row')}{of_persons}. The 95% intervals resample "
+        f"Tested on {quantity(evaluation['test_rows'], 'labelled row')}{of_persons}. The 95% intervals resample "
         f"the {unit} of the test and not the models. If a training set was drawn several times, the table has the "
         "mean, and the interval is for one draw."
     )
 
 
 def score_in_words(score: Mapping[str, Any]) -> str:
-    if score.get("value") is None:
+    if score["value"] is None:
         return DASH
     return f"{score['value']:.3f} ({score['low']:.3f} to {score['high']:.3f})"
 
@@ -260,20 +283,17 @@ def not_private(noise: object) -> str:
 
 def bound(guarantee: Mapping[str, Any]) -> str:
     """The largest epsilon, or how many rows an observer reads."""
-    if guarantee.get("epsilon") is None and guarantee.get("observer") in ("curator", "consumer"):
-        form = "in secret shares" if guarantee.get("shared") else "in the clear"
-        return f"{quantity(guarantee.get('rows') or 0, 'row')} {form}"
-    if math.isinf(epsilon_of(guarantee)):
-        return "no bound"
+    if guarantee["epsilon"] is None:
+        if guarantee["observer"] == "owners":
+            return "no bound"
+        form = "in secret shares" if guarantee["shared"] else "in the clear"
+        return f"{quantity(guarantee['rows'], 'row')} {form}"
     return f"epsilon = {guarantee['epsilon']:.3g}" if guarantee["epsilon"] else "nothing in this run"
 
 
 def epsilon_of(guarantee: Mapping[str, Any]) -> float:
     """Infinite where there is no bound, so that the worst is the largest."""
-    value = guarantee.get("epsilon")
-    if guarantee.get("basis") in ("none", "simulated") or not isinstance(value, int | float):
-        return math.inf
-    return float(value)
+    return math.inf if guarantee["epsilon"] is None else float(guarantee["epsilon"])
 
 
 def guarantee_lines(
@@ -281,31 +301,28 @@ def guarantee_lines(
 ) -> list[GuaranteeLine]:
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for guarantee in guarantees:
-        epsilon, relation = guarantee.get("epsilon"), str(guarantee.get("relation") or "")
-        bounded = math.isfinite(epsilon_of(guarantee))
+        epsilon = guarantee["epsilon"]
         key = (
-            observer_of(guarantee),
-            tuple(map(str, guarantee.get("coalition") or ())),
-            guarantee.get("protects") in owners,
+            guarantee["observer"],
+            tuple(guarantee["coalition"]),
+            guarantee["protects"] in owners,
             bound(guarantee),
-            f"{guarantee['delta']:g}" if epsilon and bounded and is_number(guarantee.get("delta")) else "",
-            relation if bounded else "",
-            str(guarantee.get("basis") or "none"),
+            f"{guarantee['delta']:g}" if epsilon else "",
+            "" if epsilon is None else guarantee["relation"],
+            guarantee["basis"],
         )
         groups.setdefault(key, []).append(guarantee)
     lines = []
     for (observer, coalition, of_owner, most, delta, relation, basis), members in groups.items():
-        texts = {str(member.get("in_words") or "") for member in members}
-        text = texts.pop() if len(texts) == 1 and not own else ""
         lines.append(
             GuaranteeLine(
                 observer=_observer_in_words(observer, coalition, own=own, of_owner=of_owner),
-                protected=_protected_in_words([str(member.get("protects")) for member in members], owners, own=own),
+                protected=_protected_in_words([member["protects"] for member in members], owners, own=own),
                 bound=most,
                 delta=delta,
                 relation=relation,
                 basis=basis,
-                meaning=text or _meaning(observer, members[0], of_owner=of_owner, unit=unit),
+                meaning=_meaning(observer, members[0], of_owner=of_owner, unit=unit),
             )
         )
     return lines
@@ -313,7 +330,7 @@ def guarantee_lines(
 
 def guarantee_meanings(guarantees: Iterable[Mapping[str, Any]], *, owners: Sequence[str]) -> list[str]:
     """What each epsilon in ``guarantee_lines`` means, to be shown below a table without this column."""
-    bounded = (one for one in guarantees if one["epsilon"] and one.get("guess") is not None)
+    bounded = (one for one in guarantees if one["epsilon"] and one["guess"] is not None)
     whose = (("each owner" if one["protects"] in owners else "the target", one) for one in bounded)
     return list(
         dict.fromkeys(
@@ -345,17 +362,10 @@ def guess_sentences(guarantee: Mapping[str, Any], *, who: str, whose: str) -> st
 
 def guess(guarantee: Mapping[str, Any], unit: str) -> str:
     """What a proven bound means for a guess about one row or person; empty without one."""
-    right = guarantee.get("guess")
-    if guarantee.get("basis") != "proven" or not guarantee.get("epsilon") or not isinstance(right, int | float):
+    if guarantee["basis"] != "proven" or not guarantee["epsilon"] or guarantee["guess"] is None:
         return ""
-    text = guess_in_words(right, relation=guarantee.get("relation", ""), unit=unit)
+    text = guess_in_words(guarantee["guess"], relation=guarantee["relation"], unit=unit)
     return f"{text[0].upper()}{text[1:]}."
-
-
-def observer_of(guarantee: Mapping[str, Any]) -> str:
-    """The observing role; an unknown one counts as owners, to whom the least is shown."""
-    role = guarantee.get("observer")
-    return role if isinstance(role, str) and role in _OBSERVERS else "owners"
 
 
 def learned(guarantees: Sequence[Mapping[str, Any]]) -> str:
@@ -365,8 +375,8 @@ def learned(guarantees: Sequence[Mapping[str, Any]]) -> str:
         return "an unbounded amount"
     if epsilon_of(worst) == 0:
         return "nothing in this run"
-    claimed = " (claimed by the paper)" if any(one.get("basis") == "claimed" for one in guarantees) else ""
-    delta = f", delta = {worst['delta']:g}" if worst.get("delta") else ""
+    claimed = " (claimed by the paper)" if any(one["basis"] == "claimed" for one in guarantees) else ""
+    delta = f", delta = {worst['delta']:g}" if worst["delta"] else ""
     return f"at most {bound(worst)}{delta}{claimed}"
 
 
@@ -388,8 +398,11 @@ def _protected_in_words(protects: Sequence[str], owners: Sequence[str], *, own: 
 
 
 def _meaning(observer: str, guarantee: Mapping[str, Any], *, of_owner: bool, unit: str) -> str:
-    if guarantee.get("shared"):
-        return "Computes on secret shares and reads no row."
+    if guarantee["shared"]:
+        return (
+            "Computes on secret shares and reads no row, as long as no two compute parties work together and all "
+            "follow the protocol."
+        )
     if observer == "curator":
         return "Reads the rows that were offered." if of_owner else "Reads the target."
     if observer == "consumer":
@@ -397,5 +410,5 @@ def _meaning(observer: str, guarantee: Mapping[str, Any], *, of_owner: bool, uni
     if epsilon_of(guarantee) == 0:
         return "Nothing: no message to an owner depends on these rows."
     if math.isinf(epsilon_of(guarantee)):
-        return "There is no bound."
+        return f"There is no bound: {guarantee['note']}." if guarantee["note"] else "There is no bound."
     return guess(guarantee, f"one {unit}") or f"A bounded amount about any single {unit}."

@@ -1,4 +1,9 @@
-"""A party's side of a computation on shares: the worker's environment and process, and the record of an opening."""
+"""One party's part in a computation on shares: the worker's environment, its process, and the opening of picks.
+
+A home gives ``SplitParty`` what the party puts in, an ``Opening`` that stores the record of an opening with the party's
+share, and a ``Meeting`` that finds the others: ``likeset.split.links.TunnelMeeting`` between organisations. ``run``
+returns what is opened. ``compute_here`` does all of it for three parties of one process.
+"""
 
 import contextlib
 import hashlib
@@ -12,22 +17,18 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from likeset.errors import IllegalMessage, InvalidArgument, NoAnswer, PartyFailed
+from likeset.errors import IllegalMessage, InvalidArgument, LikesetError, NoAnswer, PartyFailed, RunCancelled
 from likeset.files import keep_private_bytes, make_private_folder
-from likeset.protocol.split_run import ComputeInputs, OpenedSlots
+from likeset.protocol.split import ComputeInputs, OpenedSlots
 from likeset.split.engine.agreement import (
-    CONSUMER,
-    ENGINE_VERSION,
     PARTIES,
-    RUNTIME_FIELDS,
     BadFrame,
     BadSettings,
     Frame,
@@ -36,29 +37,24 @@ from likeset.split.engine.agreement import (
     checksum_factors,
     pack,
     read_frame,
-    unpack,
 )
+from likeset.trust.shares import ComputeRole
 
 ENGINE_FOLDER = Path(__file__).parent / "engine"
 LOCK_FILE = Path(__file__).parent / "requirements-split.lock"
 
 
 def program_digest(*, folder: Path = ENGINE_FOLDER, lock: Path = LOCK_FILE) -> str:
-    """SHA-256 in hexadecimal letters.
-
-    Args:
-        folder: where the program's files are.
-        lock: names every package of the worker's environment with its hashes.
-    """
+    """SHA-256 of all files of the worker, runtime configuration included, and of the lock file of its environment."""
     whole = hashlib.sha256()
-    configuration = json.dumps(RUNTIME_FIELDS, sort_keys=True, separators=(",", ":"))
-    named = [("configuration", configuration.encode("ascii")), ("engine", ENGINE_VERSION.encode("ascii"))]
-    named += [("lock", lock.read_bytes())]
-    named += [(path.name, path.read_bytes()) for path in sorted(folder.glob("*.py"))]
-    for part in (b"likeset split program 1", *(piece for name, data in named for piece in (name.encode(), data))):
+    named = [("lock", lock), *((path.name, path) for path in sorted(folder.glob("*.py")))]
+    pieces = (piece for name, path in named for piece in (name.encode(), path.read_bytes()))
+    for part in (b"likeset split program 2", *pieces):
         whole.update(len(part).to_bytes(8, "big") + part)
     return whole.hexdigest()
 
+
+# The worker's environment.
 
 PYTHONS = ("3.10", "3.11")
 PYTHON_VARIABLE: Final = "LIKESET_SPLIT_PYTHON"
@@ -71,18 +67,12 @@ _INSTALL_SECONDS = 1800
 
 
 def split_python() -> Path:
-    """The interpreter of the environment that workers are started from here.
-
-    That of the variable ``LIKESET_SPLIT_PYTHON``; else of ``.venv-split`` beside the project's source; else of the
-    place that `likeset split setup` makes.
-
-    Raises:
-        InvalidArgument: there is no environment, or it is half made.
-    """
+    """The interpreter that workers are started with; ``InvalidArgument`` if there is no whole environment."""
     return worker_python(environment_folder())
 
 
 def environment_folder() -> Path:
+    """Of ``LIKESET_SPLIT_PYTHON``; else ``.venv-split`` beside the source; else what `likeset split setup` makes."""
     named = os.environ.get(PYTHON_VARIABLE)
     if named:
         return Path(named).parent.parent
@@ -97,11 +87,6 @@ def usual_folder() -> Path:
 
 
 def worker_python(folder: Path) -> Path:
-    """The interpreter of a worker's environment.
-
-    Raises:
-        InvalidArgument: there is none, or it is half made.
-    """
     path = folder / "bin" / "python"
     if not path.is_file():
         raise InvalidArgument("environment", folder, f"is no environment for workers; {_SETUP}")
@@ -122,13 +107,7 @@ def _missing(folder: Path) -> list[str]:
 def make_environment(folder: Path, *, python: str = sys.executable) -> Path:
     """Make the environment from the lock file, checking every hash, and return its interpreter.
 
-    Args:
-        folder: where it goes; what is there must be an environment that was half made, and is made anew.
-        python: an interpreter of version 3.10 or 3.11.
-
-    Raises:
-        InvalidArgument: the interpreter is of another version, something else is in the folder, or packages cannot be
-            had.
+    What is in the folder must be an environment that was half made, and is made anew.
     """
     if folder.exists() and not ((folder / "pyvenv.cfg").is_file() and _missing(folder)):
         raise InvalidArgument("environment", folder, "is there already; remove it first, or name another directory")
@@ -152,11 +131,7 @@ def locked_versions() -> dict[str, str]:
 
 
 def check_environment(versions: dict[str, str]) -> None:
-    """What a worker says about its environment is what the lock file says.
-
-    Raises:
-        InvalidArgument: it is not.
-    """
+    """Raise unless what a worker says about its environment is what the lock file says."""
     locked = locked_versions()
     for name, version in sorted(versions.items()):
         if name == "python":
@@ -181,32 +156,38 @@ def _told(command: list[str], argument: str, value: str) -> str:
     return done.stdout
 
 
-_SHARE, _PICKS = "opening.share", "opened.frame"
+# The opening of picks.
 
 
-class Opening:
-    """Of one run.
+class Opening(Protocol):
+    """Where one party stores, for one run, that picks were opened, and its share of them.
 
-    Args:
-        folder: the party's own for the run; made when something is kept.
-
-    Attributes:
-        record: the file of the party's share; empty when the share is gone.
+    ``store`` returns when both are durable; only then is the share sent. A repeated request gets the stored bytes. A
+    share is never computed or stored again: ``store`` refuses a second one, and a record without a share ends the run.
+    Both methods are called from the thread that runs the party.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.record, self._picks = folder / _SHARE, folder / _PICKS
+    def share(self) -> bytes:
+        """The stored share; empty if nothing was opened. ``PartyFailed`` if there is a record without a share."""
+
+    def store(self, share: bytes) -> None: ...
+
+
+@dataclass(frozen=True)
+class OpeningFile:
+    """An ``Opening`` in a directory: the file is the record, and holds the share."""
+
+    folder: Path
+
+    @property
+    def record(self) -> Path:
+        return self.folder / "opening.share"
 
     @property
     def began(self) -> bool:
         return self.record.exists()
 
     def share(self) -> bytes:
-        """This party's share of the picks; empty if nothing was opened.
-
-        Raises:
-            PartyFailed: picks were opened, and the share is gone.
-        """
         if not self.began:
             return b""
         share = self.record.read_bytes()
@@ -214,54 +195,21 @@ class Opening:
             raise PartyFailed("picks were opened already, and this party no longer has its share of them")
         return share
 
-    def keep_share(self, share: bytes) -> None:
-        """On disk when this returns, for good.
-
-        Raises:
-            PartyFailed: another one is kept.
-        """
+    def store(self, share: bytes) -> None:
         if self.began:
             raise PartyFailed("picks were opened already, and nothing else may be opened")
-        make_private_folder(self.record.parent)
+        make_private_folder(self.folder)
         keep_private_bytes(self.record, share)
-
-    def picks(self) -> bytes | None:
-        """What was opened to this party; the consumer's only."""
-        return self._picks.read_bytes() if self._picks.exists() else None
-
-    def keep_picks(self, frame: bytes) -> None:
-        if self.picks() is None:
-            keep_private_bytes(self._picks, frame)
 
     def forget_share(self) -> None:
         if self.began:
             keep_private_bytes(self.record, b"")
 
 
+# A worker.
+
 Progress = Callable[[str, int, int], None]
 """Told (stage, done, of): offers prepared, then picks made; or ``AGAIN``."""
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a worker ended.
-
-    Attributes:
-        how: ``done``; ``failed``, which can be tried again; ``refused``, which cannot.
-        reason: in words, without any value of a run.
-    """
-
-    how: str
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class _Store:
-    opening: Opening
-    offers: NDArray[np.int64]
-    target: NDArray[np.int64]
-    progress: Progress
-
 
 _VARIABLES = {
     "OMP_THREAD_LIMIT": "1",
@@ -291,6 +239,9 @@ class WorkerProcess:
             stderr=log or subprocess.DEVNULL,
             env=dict(_VARIABLES),
         )
+        assert self._process.stdin is not None  # noqa: S101 - both are pipes
+        assert self._process.stdout is not None  # noqa: S101
+        self._given, self._told = self._process.stdin, self._process.stdout
         _keep_no_dump(self._process.pid)
 
     @property
@@ -303,17 +254,15 @@ class WorkerProcess:
     def close(self) -> None:
         """End it, and wait until it is gone."""
         self._process.kill()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
+        for pipe in (self._given, self._told):
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
         self._process.wait()
 
     def hello(self) -> dict[str, str]:
-        """What a worker says first: the versions of what it is made of; raises as ``try_worker``."""
-        told = self._process.stdout
+        """What a worker says first, checked: the versions of what it is made of."""
         try:
-            frame = None if told is None else read_frame(told)
+            frame = read_frame(self._told)
         except BadFrame:
             frame = None
         if frame is None or frame.kind != "hello":
@@ -323,45 +272,22 @@ class WorkerProcess:
         check_environment(versions)
         return versions
 
-    def serve(
-        self,
-        task: Task,
-        *,
-        opening: Opening,
-        offers: NDArray[np.int64],
-        target: NDArray[np.int64],
-        progress: Progress,
-    ) -> Ended:
-        """Give the worker its task, and what it asks for, until it ends.
+    def serve(self, task: Task, answer: Callable[[Frame], bytes]) -> tuple[str, str]:
+        """Give the worker its task, and an answer to what it says, until it ends: how, and why.
 
-        Args:
-            task: what it computes.
-            opening: where its share of the picks is kept.
-            offers: this party's additive shares of the offers.
-            target: of the target.
-            progress: is told how far it is.
+        How: ``done``; ``failed``, which can be tried again; ``refused``, which cannot. Why has no value of a run.
         """
-        store = _Store(opening, offers, target, progress)
-        told = self._process.stdout
-        if told is None:
-            raise AssertionError
-        try:
-            while (frame := read_frame(told)) is not None:
+        with contextlib.suppress(BrokenPipeError, BadFrame):
+            self._say(pack("task", task.to_bytes()))
+            while (frame := read_frame(self._told)) is not None:
                 if frame.kind in ("done", "failed", "refused"):
-                    return Ended(frame.kind, frame.parts[0].decode("ascii", "replace") if frame.parts else "")
-                if frame.kind == "hello":
-                    check_environment(json.loads(frame.parts[0]))
-                    self._say(pack("task", task.to_bytes()))
-                else:
-                    self._say(_answered(frame, store))
-        except (BrokenPipeError, BadFrame):
-            pass
-        return Ended("failed", "the worker ended")
+                    return frame.kind, b"".join(frame.parts).decode("ascii", "replace")
+                self._say(answer(frame))
+        return "failed", "the worker ended"
 
     def _say(self, frame: bytes) -> None:
-        if self._process.stdin is not None and frame:
-            self._process.stdin.write(frame)
-            self._process.stdin.flush()
+        self._given.write(frame)
+        self._given.flush()
 
 
 def _keep_no_dump(pid: int) -> None:
@@ -377,11 +303,7 @@ def _keep_no_dump(pid: int) -> None:
 
 
 def try_worker(python: Path) -> dict[str, str]:
-    """Start a worker, let it say what it is made of, and end it: versions by name.
-
-    Raises:
-        InvalidArgument: it does not start, or is made of something else than the lock file says.
-    """
+    """Start a worker, let it say what it is made of, and end it: versions by name."""
     worker = WorkerProcess(python)
     try:
         return worker.hello()
@@ -389,26 +311,7 @@ def try_worker(python: Path) -> dict[str, str]:
         worker.close()
 
 
-def _answered(frame: Frame, store: _Store) -> bytes:
-    """What a worker gets for what it said; empty for progress."""
-    match frame.kind, frame.parts:
-        case "inputs wanted", ():
-            shapes = json.dumps([store.offers.shape, store.target.shape]).encode("ascii")
-            words = (array.astype("<i8").tobytes() for array in (store.offers, store.target))
-            return pack("inputs", shapes, *words)
-        case "kept wanted", ():
-            return pack("share", store.opening.share())
-        case "keep", (share,):
-            store.opening.keep_share(share)
-            return pack("kept")
-        case "opened", (_, _):
-            store.opening.keep_picks(pack(frame.kind, *frame.parts))
-            return pack("kept")
-        case "progress", (stage, done, of):
-            store.progress(stage.decode("ascii"), int(done), int(of))
-            return b""
-    raise BadFrame("a worker said something that none says")
-
+# A party.
 
 _PAUSE = 0.2  # seconds between two attempts
 _SILENCE = 300  # seconds without a message after which the engine gives an attempt up
@@ -416,120 +319,57 @@ _SILENCE = 300  # seconds without a message after which the engine gives an atte
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt at computing together.
-
-    Attributes:
-        name: alike at all parties, never used again.
-        addresses: for each rank where this party's engine reaches it: ``unix:`` and a path.
-    """
+    """One attempt at computing together: its name, alike at all parties and never used again, and addresses by rank."""
 
     name: str
-    addresses: tuple[str, ...]
+    addresses: tuple[str, ...]  # where this party's engine reaches each rank: ``unix:`` and a path
 
 
 class Meeting(Protocol):
     """How compute parties find each other."""
 
     def join(self, timeout: float, worker: WorkerProcess) -> Attempt:
-        """Wait until all parties are there, and begin an attempt with them.
+        """Begin an attempt when all parties are there; ``NoAnswer`` if one does not come in so many seconds.
 
-        Args:
-            timeout: seconds to wait at most.
-            worker: is killed when another party leaves the attempt before it is done.
-
-        Raises:
-            NoAnswer: somebody did not come.
+        The worker is killed when another party leaves the attempt before it is done.
         """
 
-    def leave(self, attempt: Attempt, *, how: str) -> None:
-        """This party's part in an attempt ended; unless it is done, the attempt is over for the others at once.
+    def leave(self, attempt: Attempt, *, how: str) -> str:
+        """This party's worker ended, ``done``, ``failed`` or ``refused``; returns how the attempt ended for all.
 
-        Args:
-            attempt: that ended.
-            how: ``done``, ``failed`` or ``refused``, as the worker said.
+        Unless it is done, the attempt is over for the others at once.
         """
-
-    def was_refused(self, attempt: Attempt) -> bool: ...
-
-
-@dataclass(frozen=True)
-class OpenedPicks:
-    """What only the consumer gets: for each pick, in order, which slot it was and what opens its envelope.
-
-    Attributes:
-        numbers: of the slots, from 0; -1 where no valid offer was left.
-        secrets: four words for each pick: the 32 bytes r_i.
-        checksums: of each pick's row and label, by the factors that ``seed`` gives.
-        seed: drawn by all compute parties after inputs were fixed; see ``checksum_factors``.
-    """
-
-    numbers: NDArray[np.int64]
-    secrets: NDArray[np.int64]
-    checksums: NDArray[np.int64]
-    seed: bytes
 
 
 class SplitParty:
-    """A compute party of one session.
+    """A compute party of one run.
 
     Args:
-        rank: 0 the curator, 1 the consumer, 2 the witness.
-        settings: of the program, alike at all parties.
-        program: digest that the terms name; must be that of the files here.
-        inputs: digest of the list of inputs that all parties agreed on.
-        folder: for its share of the picks; this party's own, and the same after a restart.
+        inputs: what it puts in, of ``ComputeParty.inputs``; the same ones after a restart.
+        opening: where the record of the opening and the party's share are stored.
         python: interpreter of the worker's environment.
         meeting: how to find the others.
         log: where what the engine prints goes; nowhere if not given.
-
-    Raises:
-        InvalidArgument: the program is another one than the digest says, or there is no such rank.
     """
 
     def __init__(
         self,
-        rank: int,
-        settings: ProgramSettings,
+        inputs: ComputeInputs,
         *,
-        program: str,
-        inputs: str,
-        folder: Path,
+        opening: Opening,
         python: Path,
         meeting: Meeting,
         log: IO[bytes] | None = None,
     ) -> None:
-        if not 0 <= rank < PARTIES:
-            raise InvalidArgument("rank", rank, f"must lie between 0 and {PARTIES - 1}")
-        if program != program_digest():
+        if inputs.program != program_digest():
             reason = "is not the digest of the program here: the terms name another version of likeset"
-            raise InvalidArgument("program", program, reason)
-        self.rank, self.settings = rank, settings
-        self._program, self._inputs = program, inputs
-        self._python, self._meeting, self._log = python, meeting, log
-        self._opening = Opening(folder)
-        self._shares: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+            raise InvalidArgument("program", inputs.program, reason)
+        self._settings, self._inputs = _program_settings(inputs), inputs
+        self._opening, self._python, self._meeting, self._log = opening, python, meeting, log
+        self._opened: OpenedSlots | None = None
         self.worker: WorkerProcess | None = None
 
-    def put_shares(self, offers: NDArray[np.int64], target: NDArray[np.int64]) -> None:
-        """This party's additive shares; the same ones after a restart.
-
-        Args:
-            offers: for each slot the words of its row, its label (one-hot), its bit ``valid``, and its secret.
-            target: for each row of the target its words, and the chance of each class in words of 16 bits.
-
-        Raises:
-            InvalidArgument: they have another shape or type than the settings say.
-        """
-        settings = self.settings
-        for name, words, shape in (
-            ("offers", offers, (settings.offers, settings.offer_words)),
-            ("target", target, (settings.target_rows, settings.target_words)),
-        ):
-            if words.shape != shape or words.dtype != np.int64:
-                raise InvalidArgument(name, words.shape, f"must be words of 64 bits in the shape {shape}")
-        self._shares = (offers, target)
-
-    def run(self, *, progress: Progress | None = None, patience: float = 600.0) -> OpenedPicks | None:
+    def run(self, *, progress: Progress | None = None, patience: float = 600.0) -> OpenedSlots | None:
         """Compute with the others until picks are opened: the consumer gets them, all others None.
 
         A computation that stops before its opening begins anew with the same inputs. What was opened is sent again.
@@ -543,10 +383,6 @@ class SplitParty:
             IllegalMessage: the parties do not run the same thing.
             PartyFailed: picks were opened, and this party has lost its share of them.
         """
-        if self.opened is not None:
-            return self.opened
-        if self._shares is None:
-            raise InvalidArgument("offers", None, "must be put in before the computation is run")
         moved = time.monotonic()
 
         def told(stage: str, done: int, of: int) -> None:
@@ -556,70 +392,69 @@ class SplitParty:
                 progress(stage, done, of)
 
         while True:
-            ended = self._attempt(told, patience)
-            if ended.how == "done":
-                return self.opened
-            if ended.how == "refused":
-                raise IllegalMessage(f"the compute parties cannot work together: {ended.reason}")
+            how, reason = self._attempt(told, patience)
+            if how == "done":
+                return self._opened
+            if how == "refused":
+                raise IllegalMessage(f"the compute parties cannot work together: {reason}")
             if time.monotonic() - moved > patience:
-                raise NoAnswer(f"the computation stopped: {ended.reason}; call again")
+                raise NoAnswer(f"the computation stopped: {reason}; call again")
             time.sleep(_PAUSE)
-
-    @property
-    def opened(self) -> OpenedPicks | None:
-        data = self._opening.picks()
-        if data is None or self.rank != CONSUMER:
-            return None
-        seed, words = unpack(data).parts
-        payloads = np.frombuffer(words, dtype="<i8").astype(np.int64).reshape(self.settings.size, -1)
-        return OpenedPicks(payloads[:, 0] - 1, payloads[:, 1:-1], payloads[:, -1], seed)
 
     def stop(self) -> None:
         if self.worker is not None:
             self.worker.close()
             self.worker = None
 
-    def _attempt(self, progress: Progress, patience: float) -> Ended:
-        if self._shares is None:
-            raise AssertionError
-        self._opening.share()  # without it nothing is computed
+    def _attempt(self, progress: Progress, patience: float) -> tuple[str, str]:
+        self._opening.share()  # a record without a share: nothing is computed
         self.worker = WorkerProcess(self._python, log=self._log)
         try:
+            self.worker.hello()
             attempt = self._meeting.join(patience, self.worker)
-            ended = Ended("failed", "this party stopped")
+            how, reason = "failed", "this party stopped"
             try:
-                offers, target = self._shares
-                ended = self.worker.serve(
-                    self._task(attempt), opening=self._opening, offers=offers, target=target, progress=progress
-                )
+                how, reason = self.worker.serve(self._task(attempt), lambda frame: self._answer(frame, progress))
             finally:
-                self._meeting.leave(attempt, how=ended.how)
-            if ended.how == "failed" and self._meeting.was_refused(attempt):
-                return Ended("refused", "another of them refused this attempt, and its own log says why")
-            return ended
+                ended = self._meeting.leave(attempt, how=how)
+            if (how, ended) == ("failed", "refused"):
+                return ended, "another of them refused this attempt, and its own log says why"
+            return how, reason
         finally:
             self.stop()
 
     def _task(self, attempt: Attempt) -> Task:
+        inputs = self._inputs
         return Task(
-            settings=self.settings,
-            rank=self.rank,
-            program=self._program,
-            inputs=self._inputs,
-            attempt=attempt.name,
-            addresses=attempt.addresses,
-            timeout=_SILENCE,
+            self._settings, inputs.rank, inputs.program, inputs.digest, attempt.name, attempt.addresses, _SILENCE
         )
 
+    def _answer(self, frame: Frame, progress: Progress) -> bytes:
+        """What a worker gets for what it said; empty for progress."""
+        match frame.kind, frame.parts:
+            case "inputs wanted", ():
+                words = self._inputs.offer_words, self._inputs.target_words
+                shapes = json.dumps([array.shape for array in words]).encode("ascii")
+                return pack("inputs", shapes, *(array.astype("<i8").tobytes() for array in words))
+            case "share wanted", ():
+                return pack("share", self._opening.share())
+            case "store", (share,):
+                self._opening.store(share)
+                return pack("stored")
+            case "opened", (seed, data):
+                payloads = np.frombuffer(data, dtype="<i8").astype(np.int64).reshape(self._settings.size, -1)
+                factors = checksum_factors(seed, self._settings.columns)
+                self._opened = OpenedSlots(payloads[:, 0] - 1, payloads[:, 1:-1], payloads[:, -1], factors)
+                return pack("taken")
+            case "progress", (stage, done, of):
+                progress(stage.decode("ascii"), int(done), int(of))
+                return b""
+        raise BadFrame("a worker said something that none says")
 
-def program_settings(inputs: ComputeInputs) -> ProgramSettings:
-    """What the public program is told before it starts.
 
-    Raises:
-        InvalidArgument: the program does not take such numbers.
-    """
+def _program_settings(inputs: ComputeInputs) -> ProgramSettings:
     try:
-        return ProgramSettings(
+        settings = ProgramSettings(
             offers=inputs.offers,
             target_rows=inputs.target_rows,
             size=inputs.size,
@@ -629,96 +464,82 @@ def program_settings(inputs: ComputeInputs) -> ProgramSettings:
         )
     except BadSettings as error:
         raise InvalidArgument("terms", "split", f"cannot be computed: {error}") from None
+    for name, words, shape in (
+        ("offers", inputs.offer_words, (settings.offers, settings.offer_words)),
+        ("target", inputs.target_words, (settings.target_rows, settings.columns)),
+    ):
+        if words.shape != shape or words.dtype != np.int64:
+            raise InvalidArgument(name, words.shape, f"must be words of 64 bits in the shape {shape}")
+    return settings
 
 
-def computing_party(
-    inputs: ComputeInputs, *, folder: Path, python: Path, meeting: Meeting, log: IO[bytes] | None = None
-) -> SplitParty:
-    """The party that computes on these inputs; ``run`` it, and give what it returns to ``opened_slots``.
-
-    Args:
-        inputs: of ``ComputeParty.inputs``.
-        folder: for its share of the picks; this party's own, and the same after a restart.
-        python: interpreter of the worker's environment.
-        meeting: how to find the others.
-        log: where what the engine prints goes; nowhere if not given.
-
-    Raises:
-        InvalidArgument: the program here is another one than the terms name, or does not take such numbers.
-    """
-    party = SplitParty(
-        inputs.rank,
-        program_settings(inputs),
-        program=inputs.program,
-        inputs=inputs.digest,
-        folder=folder,
-        python=python,
-        meeting=meeting,
-        log=log,
-    )
-    party.put_shares(inputs.offer_words, inputs.target_words)
-    return party
-
-
-def opened_slots(picks: OpenedPicks, inputs: ComputeInputs) -> OpenedSlots:
-    """What the computation opened, as the consumer's party takes it."""
-    factors = checksum_factors(picks.seed, len(inputs.lows)).astype(np.int64)
-    return OpenedSlots(picks.numbers, picks.secrets, picks.checksums, factors)
+# Three parties in one process.
 
 
 class LocalMeeting:
-    """Where the parties of one process meet; ``at(rank)`` is what each of them is given."""
+    """Where the parties of one process meet; their engines reach each other's sockets directly."""
 
     def __init__(self) -> None:
         self._turn = threading.Condition()
-        self._here: dict[int, WorkerProcess] = {}
-        self._workers: dict[int, WorkerProcess] = {}
-        self._attempt: Path | None = None
-        self._refused: set[str] = set()
+        self._here: list[WorkerProcess] = []
+        self._workers: list[WorkerProcess] = []
+        self._attempt, self._ended = Attempt("", ()), ""
         self._folder = tempfile.TemporaryDirectory(prefix="likeset-")
-
-    def at(self, rank: int) -> "LocalSeat":
-        return LocalSeat(self, rank)
 
     def close(self) -> None:
         self._folder.cleanup()
 
-    def join(self, rank: int, timeout: float, worker: WorkerProcess) -> Attempt:
-        with self._turn:
-            self._here[rank] = worker
-            if len(self._here) == PARTIES:
-                self._workers, self._here = self._here, {}
-                self._attempt = Path(tempfile.mkdtemp(dir=self._folder.name))
-                self._turn.notify_all()
-            elif not self._turn.wait_for(lambda: self._workers.get(rank) is worker, timeout):
-                self._here.pop(rank, None)
-                raise NoAnswer("another compute party did not come in time")
-            folder = self._attempt or Path(os.devnull)
-            return Attempt(folder.name, tuple(f"unix:{folder}/{number}" for number in range(PARTIES)))
-
-    def leave(self, attempt: Attempt, *, how: str) -> None:
-        with self._turn:
-            if how != "done" and self._attempt is not None and self._attempt.name == attempt.name:
-                self._refused |= {attempt.name} if how == "refused" else set()
-                for worker in self._workers.values():
-                    worker.kill()
-
-    def was_refused(self, attempt: Attempt) -> bool:
-        with self._turn:
-            return attempt.name in self._refused
-
-
-class LocalSeat:
-    """A party's place at a meeting."""
-
-    def __init__(self, meeting: LocalMeeting, rank: int) -> None:
-        self._meeting, self._rank = meeting, rank
-
     def join(self, timeout: float, worker: WorkerProcess) -> Attempt:
-        return self._meeting.join(self._rank, timeout, worker)
+        with self._turn:
+            self._here.append(worker)
+            if len(self._here) == PARTIES:
+                folder = Path(tempfile.mkdtemp(dir=self._folder.name))
+                self._attempt = Attempt(folder.name, tuple(f"unix:{folder}/{rank}" for rank in range(PARTIES)))
+                self._workers, self._here, self._ended = self._here, [], ""
+                self._turn.notify_all()
+            elif not self._turn.wait_for(lambda: worker in self._workers, timeout):
+                self._here.remove(worker)
+                raise NoAnswer("another compute party did not come in time")
+            return self._attempt
 
-    def leave(self, attempt: Attempt, *, how: str) -> None:
-        self._meeting.leave(attempt, how=how)
+    def leave(self, attempt: Attempt, *, how: str) -> str:
+        with self._turn:
+            if how == "done" or attempt.name != self._attempt.name:
+                return how
+            self._ended = self._ended or how
+            for worker in self._workers:
+                worker.kill()
+            return self._ended
 
-    def was_refused(self, attempt: Attempt) -> bool:
-        return self._meeting.was_refused(attempt)
+
+def compute_here(
+    inputs: Mapping[ComputeRole, ComputeInputs], *, python: Path | None = None, progress: Progress | None = None
+) -> OpenedSlots:
+    """Compute with a worker for each party, all on this machine; returns what is opened to the consumer."""
+    interpreter = python or split_python()
+    failures: list[LikesetError] = []
+    opened: list[OpenedSlots] = []
+
+    def act(party: SplitParty, progress: Progress | None) -> None:
+        try:
+            picks = party.run(progress=progress)
+            opened.extend([] if picks is None else [picks])
+        except LikesetError as error:
+            failures.append(error)
+
+    meeting = LocalMeeting()
+    with tempfile.TemporaryDirectory(prefix="likeset-split-") as folder, contextlib.closing(meeting):
+        threads: list[threading.Thread] = []
+        for each in inputs.values():
+            opening = OpeningFile(Path(folder) / str(each.rank))
+            party = SplitParty(each, opening=opening, python=interpreter, meeting=meeting)
+            threads.append(threading.Thread(target=act, args=(party, None if threads else progress)))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    if failures:
+        raise failures[0]
+    if not opened:
+        raise RunCancelled("the computation ended without anything opened")
+    return opened[0]

@@ -1,7 +1,7 @@
-"""Cells of an Arrow column as numbers, words, days or lists, whatever type the file gave them.
+"""Read the cells of an Arrow column of any type as numbers, words, days or lists.
 
-A file of text and a file of typed columns must give the same bits, so text is read by one correctly rounded parser, and
-whatever Arrow would round otherwise (decimals) goes through text. Nothing here loops over rows.
+A file of text and a file of typed columns must give the same bits. So one correctly rounded parser reads text, and
+decimals, which Arrow would round differently, are converted to text first. No function loops over rows.
 
 Numbers with decimal commas are recognised and never read: a comma separates decimals in one country and thousands in
 another, and a file does not say which.
@@ -9,7 +9,8 @@ another, and a file does not say which.
 
 import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -38,6 +39,9 @@ class MissingWords:
     @classmethod
     def of(cls, words: Sequence[str]) -> "MissingWords":
         return _missing_words(tuple(words))
+
+    def also(self, values: Iterable[float | str]) -> "MissingWords":
+        return self.of((*self.words.to_pylist(), *map(str, values)))
 
 
 @functools.lru_cache(maxsize=64)
@@ -79,46 +83,49 @@ def is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def numbers(cells: Any, missing: MissingWords) -> tuple[NDArray[np.float64], Mask | None]:
+def is_number(kind: Any) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def numbers(cells: Any, missing: MissingWords) -> tuple[NDArray[np.float64], Mask]:
     """Numbers, NaN where there is none; and which cells hold something else. No -0.0 among them."""
     kind = cells.type
     if pa.types.is_dictionary(kind):
         return _values_on_distinct(cells, lambda dictionary: numbers(dictionary, missing))
+    wrong = np.zeros(len(cells), dtype=np.bool_)
     if is_text(kind):
         parsed, wrong = _parse_numbers(cells, missing)
     elif pa.types.is_decimal(kind):
         # Arrow's own cast multiplies and rounds twice: 0.3 would become 0.30000000000000004.
-        parsed, wrong = pc.cast(pc.cast(cells, pa.string()), pa.float64()), None
+        parsed = pc.cast(pc.cast(cells, pa.string()), pa.float64())
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind):
-        parsed, wrong = pc.cast(cells, pa.float64(), safe=False), None
+        parsed = pc.cast(cells, pa.float64(), safe=False)
     elif pa.types.is_boolean(kind):
-        parsed, wrong = pc.cast(pc.cast(cells, pa.uint8()), pa.float64()), None
+        parsed = pc.cast(pc.cast(cells, pa.uint8()), pa.float64())
     else:
-        return np.full(len(cells), np.nan), _not_null(cells)
+        return np.full(len(cells), np.nan), _mask(pc.is_valid(cells))
     values = _with_nan(parsed) + 0.0
     for number in missing.numbers:
         values[values == number] = np.nan
     infinite = np.isinf(values)
-    if infinite.any():
-        values[infinite] = np.nan
-        wrong = infinite if wrong is None else wrong | infinite
-    return values, wrong
+    values[infinite] = np.nan
+    return values, wrong | infinite
 
 
 def plain_numbers(cells: Any) -> NDArray[Any] | None:
-    """Numbers as they lie in memory, not copied, in a type of their own; None if there may be anything else."""
+    """The numbers of a column in their own type, without a copy; None if the column may hold anything else."""
     kind = cells.type
     if cells.null_count or not (pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)):
         return None
     return np.asarray(cells.to_numpy())
 
 
-def _parse_numbers(cells: Any, missing: MissingWords) -> tuple[Any, Mask | None]:
+def _parse_numbers(cells: Any, missing: MissingWords) -> tuple[Any, Mask]:
     """First as they are, then without the words for missing, then without blanks: most columns need one step."""
     with contextlib.suppress(pa.ArrowInvalid):
-        return pc.cast(cells, pa.float64()), None
+        return pc.cast(cells, pa.float64()), np.zeros(len(cells), dtype=np.bool_)
     with contextlib.suppress(pa.ArrowInvalid):
-        return pc.cast(_without_missing(cells, missing), pa.float64()), None
+        return pc.cast(_without_missing(cells, missing), pa.float64()), np.zeros(len(cells), dtype=np.bool_)
     cells = _without_missing(_trim(cells), missing)
     good = pc.match_substring_regex(cells, NUMBER)
     parsed = pc.cast(pc.if_else(good, cells, pa.scalar(None, cells.type)), pa.float64())
@@ -127,82 +134,76 @@ def _parse_numbers(cells: Any, missing: MissingWords) -> tuple[Any, Mask | None]
     return parsed, _mask(pc.and_(pc.invert(good), pc.invert(nan)))
 
 
-def words(cells: Any, known: Any, missing: MissingWords) -> tuple[NDArray[np.int64], Mask | None, Mask | None]:
+def words(cells: Any, known: Any, missing: MissingWords) -> tuple[NDArray[np.int64], Mask, Mask]:
     """The place of each word among those known, -1 if it is none of them; which are missing; which are no words.
 
     A known word is that word, also where it is on the list of words that mean missing.
     """
     encoded = cells.dictionary_encode() if is_text(cells.type) else cells
-    if pa.types.is_dictionary(encoded.type):
-        return on_distinct(encoded, lambda distinct: _look_up(distinct, known, missing))
-    return np.full(len(cells), -1), _mask(pc.is_null(cells)), _not_null(cells)
+    if not pa.types.is_dictionary(encoded.type):
+        return np.full(len(cells), -1), _mask(pc.is_null(cells)), _mask(pc.is_valid(cells))
+    # What is found for the distinct cells is spread over the rows; one more place at the end stands for null.
+    distinct, rows = encoded.dictionary, _rows_of(encoded)
+    if not is_text(distinct.type):
+        valid = np.append(_mask(pc.is_valid(distinct)), False)[rows]
+        return np.full(len(cells), -1), ~valid, valid
+    trimmed = pc.cast(_trim(distinct), pa.string())
+    positions = _with(pc.index_in(trimmed, value_set=known), -1).astype(np.int64)
+    absent = (positions < 0) & _mask(pc.or_kleene(pc.is_null(trimmed), pc.is_in(trimmed, value_set=missing.words)))
+    return np.append(positions, -1)[rows], np.append(absent, True)[rows], np.zeros(len(cells), dtype=np.bool_)
 
 
-def _look_up(cells: Any, known: Any, missing: MissingWords) -> tuple[NDArray[np.int64], Mask | None, Mask | None]:
-    if not is_text(cells.type):
-        return np.full(len(cells), -1), _mask(pc.is_null(cells)), _not_null(cells)
-    trimmed = pc.cast(_trim(cells), pa.string())
-    positions = pc.index_in(trimmed, value_set=known)
-    absent = pc.and_(
-        pc.is_null(positions), pc.or_kleene(pc.is_null(trimmed), pc.is_in(trimmed, value_set=missing.words))
-    )
-    return pc.fill_null(positions, -1).to_numpy(zero_copy_only=False).astype(np.int64), _mask(absent), None
-
-
-def text(cells: Any, missing: MissingWords) -> tuple[Any, Mask | None, Mask | None]:
+def text(cells: Any, missing: MissingWords) -> tuple[Any, Mask, Mask]:
     kind = cells.type
     if pa.types.is_dictionary(kind):
         cells, kind = pc.cast(cells, kind.value_type), kind.value_type
     if not is_text(kind):
-        return pa.nulls(len(cells), pa.string()), _mask(pc.is_null(cells)), _not_null(cells)
+        return pa.nulls(len(cells), pa.string()), _mask(pc.is_null(cells)), _mask(pc.is_valid(cells))
     trimmed = _without_missing(_trim(cells), missing)
-    return pc.cast(trimmed, pa.large_string()), _mask(pc.is_null(trimmed)), None
+    return pc.cast(trimmed, pa.large_string()), _mask(pc.is_null(trimmed)), np.zeros(len(cells), dtype=np.bool_)
 
 
-def days(cells: Any, form: str, missing: MissingWords) -> tuple[NDArray[np.float64], Mask | None]:
+def days(cells: Any, form: str, missing: MissingWords) -> tuple[NDArray[np.float64], Mask]:
     """Days since 1970, NaN where there is none; and which cells hold something else. The time of day is dropped."""
     kind = cells.type
     if pa.types.is_dictionary(kind):
         return _values_on_distinct(cells, lambda dictionary: days(dictionary, form, missing))
     if is_text(kind):
         return _values_on_distinct(cells.dictionary_encode(), lambda distinct: _parse_days(distinct, form, missing))
+    nothing = np.zeros(len(cells), dtype=np.bool_)
     if pa.types.is_date(kind):
-        return _with_nan(pc.cast(pc.cast(pc.cast(cells, pa.date32()), pa.int32()), pa.float64())), None
+        return _with_nan(pc.cast(pc.cast(pc.cast(cells, pa.date32()), pa.int32()), pa.float64())), nothing
     if pa.types.is_timestamp(kind):
         # Times with a zone are held in UTC, and so is their day.
-        return np.floor(
-            _with_nan(pc.cast(pc.cast(cells, pa.int64()), pa.float64(), safe=False)) / _PER_DAY[kind.unit]
-        ), None
-    return np.full(len(cells), np.nan), _not_null(cells)
+        moments = _with_nan(pc.cast(pc.cast(cells, pa.int64()), pa.float64(), safe=False))
+        return np.floor(moments / _PER_DAY[kind.unit]), nothing
+    return np.full(len(cells), np.nan), _mask(pc.is_valid(cells))
 
 
-def _parse_days(cells: Any, form: str, missing: MissingWords) -> tuple[NDArray[np.float64], Mask | None]:
+def _parse_days(cells: Any, form: str, missing: MissingWords) -> tuple[NDArray[np.float64], Mask]:
     cells = _without_missing(pc.cast(_trim(cells), pa.string()), missing)
     if form == "iso":
         looks_right = pc.match_substring_regex(cells, _DAY)
         cut = pc.if_else(looks_right, pc.utf8_slice_codeunits(cells, 0, 10), pa.scalar(None, pa.string()))
         try:
-            day_numbers = pc.cast(pc.cast(pc.cast(cut, pa.date32()), pa.int32()), pa.float64())
-            wrong = _mask(pc.and_(pc.is_null(day_numbers), pc.is_valid(cells)))
-            return _with_nan(day_numbers), wrong
+            values = _with_nan(pc.cast(pc.cast(pc.cast(cut, pa.date32()), pa.int32()), pa.float64()))
         except pa.ArrowInvalid:  # a day that no calendar has
-            days_of = [None if text is None else _day(text, "%Y-%m-%d") for text in cut.to_pylist()]
+            values = np.array([_day(text, "%Y-%m-%d") for text in cut.to_pylist()], dtype=np.float64)
     else:
         # One call for each distinct day of the block, and days are few.
-        days_of = [None if text is None else _day(text, form) for text in cells.to_pylist()]
-    values = np.array([np.nan if day is None else day for day in days_of], dtype=np.float64)
-    return values, _mask(pc.and_(pc.is_valid(cells), pa.array(np.isnan(values))))
+        values = np.array([_day(text, form) for text in cells.to_pylist()], dtype=np.float64)
+    return values, _mask(pc.is_valid(cells)) & np.isnan(values)
 
 
 @functools.lru_cache(maxsize=65536)
-def _day(written: str, form: str) -> int | None:
+def _day(written: str | None, form: str) -> float:
     try:
-        return datetime.strptime(written, form).date().toordinal() - _EPOCH
+        return math.nan if written is None else datetime.strptime(written, form).date().toordinal() - _EPOCH
     except ValueError:
-        return None
+        return math.nan
 
 
-def lists(cells: Any, width: int) -> tuple[Any, Mask | None, Mask | None]:
+def lists(cells: Any, width: int) -> tuple[Any, Mask, Mask]:
     """The entries of all lists that have the right width, one after another; which are missing; which are wrong.
 
     A list in text is its numbers between commas, semicolons or blanks, in brackets or without.
@@ -216,47 +217,24 @@ def lists(cells: Any, width: int) -> tuple[Any, Mask | None, Mask | None]:
         cells = pc.split_pattern_regex(emptied, pattern=r"[,;\s]+")
         kind = cells.type
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
-        return pa.array([], pa.float64()), _mask(pc.is_null(cells)), _not_null(cells)
+        return pa.array([], pa.float64()), _mask(pc.is_null(cells)), _mask(pc.is_valid(cells))
     missing = _mask(pc.is_null(cells))
     fits = pc.fill_null(pc.equal(pc.list_value_length(cells), width), fill_value=False)
-    if pc.all(fits).as_py():
-        return cells.flatten(), missing, None
-    wrong = _mask(pc.and_(pc.invert(fits), pc.is_valid(cells)))
-    return cells.filter(fits).flatten(), missing, wrong
-
-
-def on_distinct(
-    cells: Any, look_up: Callable[[Any], tuple[NDArray[np.int64], Mask | None, Mask | None]]
-) -> tuple[NDArray[np.int64], Mask | None, Mask | None]:
-    """What is found for the distinct cells of a dictionary, spread over the rows."""
-    positions, missing, wrong = look_up(cells.dictionary)
-    size, rows = len(cells.dictionary), _rows_of(cells)
-    # One more place at the end stands for null.
-    places = np.append(positions, -1)[rows]
-    absent = _mask_on_rows(missing, rows, size=size, null=cells.null_count > 0)
-    return places, absent, _mask_on_rows(wrong, rows, size=size, null=False)
+    kept = cells if pc.all(fits).as_py() else cells.filter(fits)
+    return kept.flatten(), missing, ~_mask(fits) & ~missing
 
 
 def _values_on_distinct(
-    cells: Any, look_up: Callable[[Any], tuple[NDArray[np.float64], Mask | None]]
-) -> tuple[NDArray[np.float64], Mask | None]:
+    cells: Any, look_up: Callable[[Any], tuple[NDArray[np.float64], Mask]]
+) -> tuple[NDArray[np.float64], Mask]:
     values, wrong = look_up(cells.dictionary)
     rows = _rows_of(cells)
-    return np.append(values, np.nan)[rows], _mask_on_rows(wrong, rows, size=len(cells.dictionary), null=False)
+    return np.append(values, np.nan)[rows], np.append(wrong, False)[rows]
 
 
 def _rows_of(cells: Any) -> NDArray[np.int64]:
-    last = len(cells.dictionary)
-    indices = pc.fill_null(pc.cast(cells.indices, pa.int64()), last)
-    return np.asarray(indices.to_numpy(zero_copy_only=False))
-
-
-def _mask_on_rows(mask: Mask | None, rows: NDArray[np.int64], *, size: int, null: bool) -> Mask | None:
-    """A mask over distinct cells, spread over the rows; None if it would mark nothing."""
-    if mask is None and not null:
-        return None
-    spread = np.append(np.zeros(size, dtype=np.bool_) if mask is None else mask, null)[rows]
-    return spread if spread.any() else None
+    """The place of each row's cell in the dictionary; the one after the last stands for null."""
+    return _with(pc.cast(cells.indices, pa.int64()), len(cells.dictionary))
 
 
 def _trim(cells: Any) -> Any:
@@ -275,45 +253,16 @@ def _without_missing(cells: Any, missing: MissingWords) -> Any:
     return pa.Array.from_buffers(cells.type, len(cells), buffers)
 
 
+def _with(cells: Any, value: Any) -> NDArray[Any]:
+    """As numpy has them, with a value in place of null."""
+    filled = pc.fill_null(cells, value) if cells.null_count else cells
+    return np.asarray(filled.to_numpy(zero_copy_only=False))
+
+
 def _with_nan(cells: Any) -> NDArray[np.float64]:
-    filled = pc.fill_null(cells, np.nan) if cells.null_count else cells
-    return np.asarray(filled.to_numpy(zero_copy_only=False))
+    return _with(cells, np.nan)
 
 
-def _mask(cells: Any) -> Mask | None:
-    """A mask, or None if nothing is marked; null marks nothing."""
-    filled = pc.fill_null(cells, fill_value=False)
-    if not pc.any(filled, min_count=0).as_py():
-        return None
-    return np.asarray(filled.to_numpy(zero_copy_only=False))
-
-
-def _not_null(cells: Any) -> Mask | None:
-    return _mask(pc.is_valid(cells))
-
-
-WITH_COMMA = r"^[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)(,[0-9]+)?([eE][+-]?[0-9]+)?$"
-
-
-def comma_remedy(columns: Mapping[str, bool]) -> str:
-    """What whoever holds a file can do about its columns with decimal commas, in one query for all of them.
-
-    ``columns`` says for each whether a point stands between thousands.
-    """
-    rows = "FROM read_csv('FILE', all_varchar=true)"
-    if any(columns.values()):
-        parts = ", ".join(_with_points(name, thousands=thousands) for name, thousands in columns.items())
-        return f"write decimal points, or give sql:SELECT * REPLACE ({parts}) {rows} in place of the file"
-    query = f"\"sql:SELECT replace(COLUMNS(*), ',', '.') {rows}\""
-    return f"write decimal points, or give {query} in place of the file (commas in words become points, too)"
-
-
-def _with_points(column: str, *, thousands: bool) -> str:
-    name = '"' + column.replace('"', '""') + '"'
-    digits = f"replace({name}, '.', '')" if thousands else name
-    return f"replace({digits}, ',', '.') AS {name}"
-
-
-def as_points(texts: Any) -> Any:
-    """The same numbers with a point, and without signs between thousands."""
-    return pc.replace_substring(pc.replace_substring(texts, ".", ""), ",", ".")
+def _mask(cells: Any) -> Mask:
+    """Null marks nothing."""
+    return _with(cells, False)

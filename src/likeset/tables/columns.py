@@ -323,8 +323,8 @@ class Encoder:
         raise NotImplementedError
 
 
-def troubles_in(**masks: Mask | None) -> Troubles:
-    return {Trouble[name.upper()]: mask for name, mask in masks.items() if mask is not None and mask.any()}
+def troubles_in(**masks: Mask) -> Troubles:
+    return {Trouble[name.upper()]: mask for name, mask in masks.items() if mask.any()}
 
 
 Floats = NDArray[np.float64]
@@ -340,11 +340,8 @@ class DeclaredValues:
     def __init__(self, declared: CategoryColumn | OrdinalColumn, missing: MissingWords) -> None:
         self._missing = missing
         self._are_words = isinstance(declared.values[0], str)
-        self._gone = declared.missing_values
         if self._are_words:
-            # Words that mean missing in this column come after the known ones.
-            self._known = cells.array_of_words([str(word) for word in (*declared.values, *self._gone)])
-            self._count = len(declared.values)
+            self._known = cells.array_of_words([str(word) for word in declared.values])
             self._seen: tuple[Any, NDArray[np.int64] | None] = (None, None)
         else:
             values = np.array(declared.values, dtype=np.float64)
@@ -359,7 +356,7 @@ class DeclaredValues:
             return None
         places = np.full(int(high - low) + 1, -1)
         places[(values - low).astype(np.int64)] = np.arange(len(values))
-        for gone in (*self._gone, *self._missing.numbers):
+        for gone in self._missing.numbers:
             if low <= gone <= high and gone == int(gone):
                 places[int(gone - low)] = -1
         return places
@@ -389,11 +386,8 @@ class DeclaredValues:
         dictionary, places = self._seen
         if dictionary is None or not column.dictionary.equals(dictionary):
             dictionary = column.dictionary
-            places, absent, wrong = cells.words(dictionary, self._known, self._missing)
-            known = (
-                absent is None and wrong is None and len(places) and places.min() >= 0 and places.max() < self._count
-            )
-            if not known:
+            places = cells.words(dictionary, self._known, self._missing)[0]
+            if not len(places) or places.min() < 0:
                 places = None
             self._seen = (dictionary, places)
         return places
@@ -405,28 +399,16 @@ class DeclaredValues:
             if known is not None:
                 return known[column.indices.to_numpy(zero_copy_only=False)], {}
             places, absent, wrong = cells.words(column, self._known, self._missing)
-            if self._gone:
-                gone = places >= self._count
-                places[gone] = -1
-                absent = gone if absent is None else absent | gone
         else:
             known = self._of_whole_numbers(column)
             if known is not None:
                 return known, {}
             values, wrong = cells.numbers(column, self._missing)
-            for number in self._gone:
-                values[values == number] = np.nan
             at = np.searchsorted(self._sorted, values)
             at[at == len(self._sorted)] = 0
             places = np.where(self._sorted[at] == values, self._order[at], -1)
-            absent = np.isnan(values)
-            if wrong is not None:
-                absent &= ~wrong
-        unknown = places < 0
-        for mask in (absent, wrong):
-            if mask is not None:
-                unknown &= ~mask
-        return places, troubles_in(missing=absent, unknown=unknown, wrong=wrong)
+            absent = np.isnan(values) & ~wrong
+        return places, troubles_in(missing=absent, unknown=(places < 0) & ~absent & ~wrong, wrong=wrong)
 
     @property
     def expected_type(self) -> str:
@@ -519,13 +501,11 @@ class NumericMap(_Scalar):
         # As doubles: numpy compares a float32 with a bound in float32, where cells just outside are inside, and whether
         # this way is taken must not depend on other cells.
         least, most = float(values.min()), float(values.max())  # not a number if any is none
-        gone = (*self._declared.missing_values, *self._words.numbers)
-        return bool(self._low <= least and most <= self._high) and not any(least <= number <= most for number in gone)
+        gone = any(least <= number <= most for number in self._words.numbers)
+        return bool(self._low <= least and most <= self._high) and not gone
 
     def positions(self, column: Any) -> tuple[Floats, Troubles]:
         values, wrong = cells.numbers(column, self._words)
-        for number in self._declared.missing_values:
-            values[values == number] = np.nan
         outside = (values < self._low) | (values > self._high)
         troubles = troubles_in(outside=outside, wrong=wrong)
         if Trouble.OUTSIDE in troubles:
@@ -599,14 +579,11 @@ class BooleanMap(_Scalar):
         holds = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
         if cells.is_text(holds):
             places, absent, _ = cells.words(_lower(column), self._known, self._lower_words)
-            unknown = places < 0
-            return self._values[places], troubles_in(wrong=unknown if absent is None else unknown & ~absent)
+            return self._values[places], troubles_in(wrong=(places < 0) & ~absent)
         values, wrong = cells.numbers(column, self._words)
         odd = ~np.isnan(values) & (values != 0.0) & (values != 1.0)
-        if odd.any():
-            values[odd] = np.nan
-            wrong = odd if wrong is None else wrong | odd
-        return values, troubles_in(wrong=wrong)
+        values[odd] = np.nan
+        return values, troubles_in(wrong=wrong | odd)
 
     def encode(self, column: Any, out: Out) -> Troubles:
         if not self.sound(column):
@@ -754,7 +731,7 @@ class TextMap(_Wide):
             # Sums of squared counts are whole numbers: exact in any order.
             norms = np.sqrt(np.maximum((counts * counts).sum(axis=1), 1))
             out[first:last, : self._width] = counts * (declared.weight * APART) / norms[:, np.newaxis]
-        if self._marked and absent is not None:
+        if self._marked:
             out[:, -1] = absent * np.float32(declared.weight * APART)
         return troubles_in(missing=absent, wrong=wrong)
 
@@ -771,39 +748,26 @@ class VectorMap(_Wide):
 
     def encode(self, column: Any, out: Out) -> Troubles:
         entries, absent, wrong = cells.lists(column, self._width)
-        whole = np.ones(len(out), dtype=np.bool_)
-        for mask in (absent, wrong):
-            if mask is not None:
-                whole &= ~mask
-        rows = np.flatnonzero(whole)
+        rows = np.flatnonzero(~absent & ~wrong)
         bad, far = np.zeros(len(out), dtype=np.bool_), np.zeros(len(out), dtype=np.bool_)
         step = max(1, CHUNK // self._width)
         for first in range(0, len(rows), step):
             part = rows[first : first + step]
             chunk = entries.slice(first * self._width, len(part) * self._width)
-            values, odd = cells.numbers(chunk, self._words)
-            values = values.reshape(len(part), self._width)
-            bad[part] = np.isnan(values).any(axis=1)
-            if odd is not None:
-                bad[part] |= odd.reshape(values.shape).any(axis=1)
+            values = cells.numbers(chunk, self._words)[0].reshape(len(part), self._width)
+            bad[part] = np.isnan(values).any(axis=1)  # also where an entry is no number
             scaled, far[part] = self._scale(values)
             target = slice(part[0], part[-1] + 1) if len(part) == part[-1] - part[0] + 1 else part
             out[target, : self._width] = scaled * self._declared.weight
-        if absent is not None:
-            if not self._by_norm:
-                out[absent, : self._width] = self._declared.weight * MIDDLE / math.sqrt(self._width)
-            if self._marked:
-                out[absent, -1] = self._declared.weight * self._mark
-        wrong = bad if wrong is None else wrong | bad
-        return troubles_in(missing=absent, outside=far, wrong=wrong)
+        if not self._by_norm:
+            out[absent, : self._width] = self._declared.weight * MIDDLE / math.sqrt(self._width)
+        if self._marked:
+            out[absent, -1] = self._declared.weight * (APART if self._by_norm else ABSENT)
+        return troubles_in(missing=absent, outside=far, wrong=wrong | bad)
 
     @property
     def _by_norm(self) -> bool:
         return isinstance(self._declared, VectorColumn) and self._declared.norm is not None
-
-    @property
-    def _mark(self) -> float:
-        return APART if self._by_norm else ABSENT
 
     def _scale(self, values: Floats) -> tuple[Floats, Mask]:
         if self._by_norm:
@@ -918,4 +882,6 @@ _MAPS: dict[type, type[Encoder]] = {
 
 
 def encoder_for(name: str, declared: Any, missing: MissingWords) -> Encoder:
+    if not isinstance(declared, DateColumn):  # days are compared as days, however they are written
+        missing = missing.also(getattr(declared, "missing_values", ()))
     return _MAPS[type(declared)](name, declared, missing)

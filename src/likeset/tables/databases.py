@@ -1,10 +1,9 @@
 """Queries, databases and compressed text, read once into a private copy.
 
-The copy lies in a directory of its own below the system's place for temporary files (``TMPDIR``), which nobody else may
-enter. It is removed when the source is closed or forgotten, or the program ends.
+The copy is in its own directory below the system's directory for temporary files (``TMPDIR``), for this user
+only. It is removed when the source is closed or garbage-collected, or when the program ends.
 """
 
-import difflib
 import glob
 import gzip
 import os
@@ -14,7 +13,8 @@ import sqlite3
 import tempfile
 import weakref
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -24,52 +24,43 @@ import pyarrow as pa
 
 from likeset.errors import BadTable, missing_extra
 from likeset.tables.sources import BLOCK_ROWS, File, Source, ValueDigest, check_names, in_blocks, open_arrow, open_text
+from likeset.text import near_miss
 
 _COPIED_BYTES = 1 << 20
-_BATCH_BYTES = 1 << 20  # of a copy, about: who fetches a single row reads so many
+_BATCH_BYTES = 1 << 20  # approximate size of a batch of the copy: fetching one row reads one batch
 _NO_ROOM = "its temporary copy cannot be written: {why}; make room, or set TMPDIR to a directory with more of it"
 
 
 def open_database(scheme: str, address: str, *, name: str) -> Source:
     """The rows of ``sql:``, ``sqlite:`` or ``postgres:``."""
-    spool = _Spool(name)
-    try:
+    with _spool(name) as spool:
         if scheme == "sql":
             return _open_query(address[len("sql:") :], name=name, spool=spool)
         if scheme == "sqlite":
             return _open_sqlite(address[len("sqlite:") :], name=name, spool=spool)
         return _open_postgres(address, name=name, spool=spool)
-    except BaseException:
-        spool.remove()
-        raise
 
 
 def open_packed(file: Path, *, name: str, tabs: bool) -> Source:
     """A CSV or TSV file that gzip compressed: unpacked once, then read as any other."""
     File.of(file, table=name)
-    spool = _Spool(name)
-    try:
+    with _spool(name) as spool:
         text = spool.new_file("rows.csv")
         with gzip.open(file) as packed, text.open("wb") as copy:
             while piece := _unpacked(packed, name=name):
                 spool.write(copy, piece)
         return open_text(text, name=name, tabs=tabs, close=spool.remove)
-    except BaseException:
-        spool.remove()
-        raise
 
 
 def _unpacked(packed: Any, *, name: str) -> bytes:
     try:
         return bytes(packed.read(_COPIED_BYTES))
-    except gzip.BadGzipFile:
-        raise BadTable(name, "is not compressed by gzip, or damaged; pack it again") from None
     except (EOFError, OSError, zlib.error):
-        raise BadTable(name, "the compressed file is damaged or was cut short; pack it again") from None
+        raise BadTable(name, "is not compressed by gzip, is damaged or was cut short; pack it again") from None
 
 
-class _Spool:
-    """A private directory that is removed with the source."""
+class Spool:
+    """A private directory that is removed together with the object that holds it."""
 
     def __init__(self, table: str) -> None:
         self._table = table
@@ -116,6 +107,16 @@ class _Spool:
         return BadTable(self._table, _NO_ROOM.format(why=why))
 
 
+@contextmanager
+def _spool(table: str) -> Iterator[Spool]:
+    spool = Spool(table)
+    try:
+        yield spool
+    except BaseException:
+        spool.remove()
+        raise
+
+
 def _remove(directory: Path, process: int) -> None:
     """Only by the process that made it: children of it end earlier."""
     if os.getpid() == process:
@@ -147,7 +148,7 @@ _MEMORY = "512MB"
 _ABOUT_THE_QUERY = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.SyntaxException)
 
 
-def _open_query(query: str, *, name: str, spool: _Spool) -> Source:
+def _open_query(query: str, *, name: str, spool: Spool) -> Source:
     try:
         query.encode()
     except UnicodeEncodeError:
@@ -242,11 +243,7 @@ _TYPES = {b"blob": pa.binary(), b"integer": pa.int64(), b"real": pa.float64(), b
 _SEVERAL = "the query is refused: it must be one SELECT, and nothing may follow it"
 
 
-class _Text(bytes):
-    """Text as it lies in the database: text that is no UTF-8 would otherwise show up in a message."""
-
-
-def _open_sqlite(address: str, *, name: str, spool: _Spool) -> Source:
+def _open_sqlite(address: str, *, name: str, spool: Spool) -> Source:
     file, kind, what = _split_address(address, name=name)
     File.of(Path(file), table=name)
     connection = None
@@ -254,7 +251,7 @@ def _open_sqlite(address: str, *, name: str, spool: _Spool) -> Source:
         connection = sqlite3.connect(
             f"file:{quote(str(Path(file).absolute()))}?mode=ro", uri=True, isolation_level=None
         )
-        connection.text_factory = _Text
+        connection.text_factory = bytes  # text that is no UTF-8 would otherwise show up in a message
         connection.execute("BEGIN")  # the second reading sees the same rows
         query = _table_query(connection, what, name=name) if kind == "table" else what
         connection.set_authorizer(lambda action, *_: int(action not in _READING))
@@ -275,9 +272,8 @@ def _table_query(connection: sqlite3.Connection, table: str, *, name: str) -> st
     rows = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name")
     tables = [row[0].decode(errors="replace") for row in rows]
     if table not in tables:
-        near = difflib.get_close_matches(table, tables, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(tables[:10]) or 'none'}"
-        raise BadTable(name, f"there is no table {table!r} in the database; {hint}")
+        hint = near_miss(table, tables) or f"; there are: {', '.join(tables[:10]) or 'none'}"
+        raise BadTable(name, f"there is no table {table!r} in the database{hint}")
     return f"SELECT * FROM {_identifier(table)}"  # noqa: S608 (a table that exists)
 
 
@@ -325,21 +321,14 @@ def _sqlite_batches(cursor: sqlite3.Cursor, schema: pa.Schema, *, name: str) -> 
 
 
 def _converted(values: Sequence[Any], field: pa.Field, *, first: int, name: str) -> pa.Array:
-    convert = _CONVERSIONS[field.type]
     cells: list[Any] = []
     try:
-        cells.extend(None if value is None else convert(value) for value in values)
+        for value in values:
+            text = str(value) if not isinstance(value, bytes) else value.decode()
+            cells.append(None if value is None else float(value) if field.type == pa.float64() else text)
     except UnicodeDecodeError:
         raise BadTable(name, "is not in UTF-8", place=f"row {first + len(cells)}", column=field.name) from None
     return pa.array(cells, field.type)
-
-
-_CONVERSIONS: dict[pa.DataType, Callable[[Any], Any]] = {
-    pa.string(): lambda value: value.decode() if isinstance(value, bytes) else str(value),
-    pa.float64(): float,
-    pa.int64(): int,
-    pa.binary(): bytes,
-}
 
 
 # postgres: by the extra likeset[postgres], in a transaction that can only read. A password stands in no name and no
@@ -349,7 +338,7 @@ _ONLY_READS = re.compile(r"(?is)^\s*(select|with|values|table)\b")
 _WAIT_SECONDS = 15
 
 
-def _open_postgres(address: str, *, name: str, spool: _Spool) -> Source:
+def _open_postgres(address: str, *, name: str, spool: Spool) -> Source:
     uri, kind, what = _split_address(address, name=name)
     query = f"TABLE {'.'.join(map(_identifier, what.split('.')))}" if kind == "table" else what
     if not _ONLY_READS.match(query):

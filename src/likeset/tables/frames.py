@@ -15,10 +15,9 @@ from likeset.arguments import Rows
 from likeset.errors import BadTable, InvalidArgument
 from likeset.tables.profile import undeclared_id
 from likeset.tables.records import DeclaredRecords
-from likeset.tables.rows_per_id import KeptRowsOfIds, check_ids
-from likeset.tables.scan import without_dictionaries
+from likeset.tables.scan import KeptRowsOfIds, check_ids, without_dictionaries
 from likeset.tables.schema import MOST_LETTERS, Schema
-from likeset.tables.sources import Source, arrow_table, open_source
+from likeset.tables.sources import arrow_table, open_source
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._:/@-]+")
 _HOW_TO_GET_A_SCHEMA = (
@@ -83,7 +82,7 @@ def in_kind_of(like: Any, table: pa.Table) -> Any:
     if library_of(like) == "pandas":
         return table.to_pandas()
     if library_of(like) == "polars":
-        import polars  # type: ignore[import-not-found,unused-ignore]  # whoever passes its frames has it
+        import polars  # type: ignore[import-not-found,unused-ignore]  # a caller with polars frames has it
 
         return polars.from_arrow(table)
     return table
@@ -160,8 +159,9 @@ def checked_owners(owners: Any) -> dict[str, Any]:
 
 
 def safe_names(owners: Iterable[str]) -> dict[str, str]:
-    """For each owner a name that may stand in records and messages."""
-    safe = {name: _safe_name(name, number) for number, name in enumerate(owners)}
+    """For each owner a name that may stand in records and messages: without blanks and odd signs at its beginning."""
+    cleaned = {name: re.sub(r"^[^A-Za-z0-9]+", "", _UNSAFE.sub("_", name))[:128] for name in owners}
+    safe = {name: short or f"owner-{number}" for number, (name, short) in enumerate(cleaned.items())}
     if len(set(safe.values())) != len(safe):
         raise InvalidArgument("owners", list(safe), "need names that differ by letters and digits")
     return safe
@@ -208,12 +208,6 @@ def _is_text(values: Any) -> bool:
     return all(isinstance(value, str) for value in np.asarray(values, dtype=object).tolist())
 
 
-def _safe_name(name: str, number: int) -> str:
-    """A name without blanks and odd signs, which starts with a letter or digit."""
-    cleaned = re.sub(r"^[^A-Za-z0-9]+", "", _UNSAFE.sub("_", name))
-    return cleaned[:128] or f"owner-{number}"
-
-
 _LIBRARIES = ("pandas", "polars", "pyarrow")
 
 
@@ -235,9 +229,8 @@ class DeclaredFrame:
     ) -> "DeclaredFrame":
         """Read a frame.
 
-        ``keep_key`` is the secret that decides which rows of an id take part, where the schema keeps a few; None for
-        rows that protect nobody, of which all take part. ``by_id`` says whether nobody may have more rows in it than
-        declared.
+        ``keep_key`` is the secret that selects the rows of each id, if the schema keeps a few; None for public rows,
+        all of which take part. With ``by_id``, an id with more rows than declared is an error.
         """
         if library_of(frame) not in _LIBRARIES:
             reason = (
@@ -253,18 +246,21 @@ class DeclaredFrame:
                 raise BadTable(argument, "has no rows; at least one is needed")
             table = pa.concat_tables(blocks).combine_chunks()
             mapped = schema.map(table, table=argument, locate=lambda row: f"row {row}", labels=labelled)
-            numbers = np.arange(table.num_rows)
-            shared = "" if labelled or keep_key is None else undeclared_id(source, schema)
             whole = cls(
                 mapped.rows,
                 mapped.labels,
                 table.select(schema.columns),
-                numbers,
+                np.arange(table.num_rows),
                 source.fingerprint(),
-                shared,
-                given=len(numbers),
+                "" if labelled or keep_key is None else undeclared_id(source, schema),
+                given=table.num_rows,
             )
-            return whole if keep_key is None else whole.part(_kept_rows(source, schema, whole, key=keep_key))
+            kept = None if keep_key is None else KeptRowsOfIds.of(source, schema, key=keep_key)
+            if kept is None:
+                return whole
+            for block in source.blocks(kept.columns):
+                kept.add(block)
+            return whole.part(kept.row_numbers())
 
     def part(self, places: NDArray[np.int64]) -> "DeclaredFrame":
         labels = self.labels[places] if len(self.labels) else self.labels
@@ -272,28 +268,16 @@ class DeclaredFrame:
         return replace(self, rows=self.rows[places], labels=labels, table=table, numbers=numbers)
 
 
-def _kept_rows(source: Source, schema: Schema, whole: DeclaredFrame, *, key: int) -> NDArray[np.int64]:
-    """Which rows take part: of each id as many as the schema keeps, all where it says nothing of that."""
-    kept = KeptRowsOfIds.of(source, schema, key=key)
-    if kept is None:
-        return whole.numbers
-    for block in source.blocks(kept.columns):
-        kept.add(block)
-    return kept.row_numbers()
-
-
 @dataclass(frozen=True, eq=False)
 class DeclaredTables(MarketTables):
     """A target and owners whose frames a schema declares."""
 
     schema: Schema
-    target_table: pa.Table
+    target_frame: DeclaredFrame
     records: Mapping[str, pa.Table]  # each owner's rows as they may leave
     row_numbers: Mapping[str, NDArray[np.int64]]  # of each owner's frame: the rows that take part
     too_long: Mapping[str, int]  # how many rows of an owner take no part, where there are any
     fingerprints: Mapping[str, str]
-    undeclared_id: str  # of the target
-    target_given: int  # rows of the target's frame
 
     def digest(self) -> bytes:
         """Of everything in them: the same frames again have the same digest."""
@@ -321,50 +305,36 @@ class DeclaredTables(MarketTables):
         if len(wanted.rows) < 2 and schema.keep is not None:
             reason = "has one row that takes part; at least 2 are needed; rows without an id count as rows of one id"
             raise BadTable("target", reason)
-        frames = {
-            name: _owners_frame(name, table, schema, like=target, key=owner_key(safe[name]))
-            for name, table in given.items()
-        }
-        kept = {name: _short_enough(name, frame, records, schema) for name, frame in frames.items()}
-        parts = {name: frame.part(kept[name]) for name, frame in frames.items()}
+        parts: dict[str, DeclaredFrame] = {}
+        too_long: dict[str, int] = {}
+        for name, table in given.items():
+            argument = f"owners[{name!r}]"
+            if library_of(table) != library_of(target):
+                reason = f"must be of the same kind as the target, a frame of {library_of(target)}"
+                raise InvalidArgument(argument, f"a frame of {library_of(table)}", reason)
+            frame = DeclaredFrame.read(argument, table, schema, labelled=True, keep_key=owner_key(safe[name]))
+            longer = records.too_long(frame.table)  # such rows are no rows of a run
+            if longer.all():
+                most = schema.declaration.text_bytes
+                reason = f"every row has a text of more than {most:,} bytes; raise text_bytes in the schema"
+                raise BadTable(argument, reason)
+            parts[name] = frame.part(np.flatnonzero(~longer))
+            if longer.any():
+                too_long[name] = int(np.count_nonzero(longer))
         public = None
         if public_rows is not None:
-            public = DeclaredFrame.read("public_rows", public_rows, schema, labelled=False, keep_key=None)
+            public = DeclaredFrame.read("public_rows", public_rows, schema, labelled=False, keep_key=None).rows
         return cls(
             target=wanted.rows,
             owners={name: part.rows for name, part in parts.items()},
             tables=given,
             labels={name: part.labels for name, part in parts.items()} if schema.label_column is not None else None,
-            public_rows=None if public is None else public.rows,
+            public_rows=public,
             safe_names=safe,
             schema=schema,
-            target_table=wanted.table,
+            target_frame=wanted,
             records={name: records.of(part.table) for name, part in parts.items()},
             row_numbers={name: part.numbers for name, part in parts.items()},
-            too_long={
-                name: len(frame.rows) - len(kept[name])
-                for name, frame in frames.items()
-                if len(frame.rows) > len(kept[name])
-            },
-            fingerprints={"": wanted.fingerprint, **{name: frame.fingerprint for name, frame in frames.items()}},
-            undeclared_id=wanted.undeclared_id,
-            target_given=wanted.given,
+            too_long=too_long,
+            fingerprints={"": wanted.fingerprint, **{name: part.fingerprint for name, part in parts.items()}},
         )
-
-
-def _owners_frame(name: str, table: Any, schema: Schema, *, like: Any, key: int) -> DeclaredFrame:
-    argument = f"owners[{name!r}]"
-    if library_of(table) != library_of(like):
-        reason = f"must be of the same kind as the target, a frame of {library_of(like)}"
-        raise InvalidArgument(argument, f"a frame of {library_of(table)}", reason)
-    return DeclaredFrame.read(argument, table, schema, labelled=True, keep_key=key)
-
-
-def _short_enough(name: str, frame: DeclaredFrame, records: DeclaredRecords, schema: Schema) -> NDArray[np.int64]:
-    """The rows of an owner without a text that is longer than declared: others are no rows of a run."""
-    kept = np.flatnonzero(~records.too_long(frame.table))
-    if not len(kept):
-        most = schema.declaration.text_bytes
-        reason = f"every row has a text of more than {most:,} bytes; raise text_bytes in the schema"
-        raise BadTable(f"owners[{name!r}]", reason)
-    return kept

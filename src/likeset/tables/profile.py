@@ -2,7 +2,7 @@
 
 One pass makes one record for each column (``ColumnProfile``). From it follow the columns that may identify people, the
 columns that use next to nothing of their bounds, whether a table fits a schema (``Inspection``), and a first schema
-(``draft``). Profiles stay with whoever holds the rows. A schema is public, so a draft marks what it took from data.
+(``draft``). Profiles stay with the holder of the rows. A schema is public, so a draft marks values that came from data.
 """
 
 import json
@@ -10,13 +10,12 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from enum import Enum, StrEnum
-from typing import Any
+from enum import StrEnum
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -25,21 +24,11 @@ from numpy.typing import NDArray
 
 from likeset import documents
 from likeset.errors import BadTable
-from likeset.tables import cells
-from likeset.tables.cells import WITH_COMMA, Mask, MissingWords, as_points, comma_remedy
-from likeset.tables.columns import (
-    BooleanColumn,
-    CategoryColumn,
-    DateColumn,
-    ImageColumn,
-    NumericColumn,
-    OrdinalColumn,
-    TextColumn,
-    Trouble,
-    VectorColumn,
-)
+from likeset.tables import cells, columns
+from likeset.tables.cells import Mask, MissingWords
+from likeset.tables.columns import CategoryColumn, ImageColumn, NumericColumn, OrdinalColumn, Trouble
 from likeset.tables.records import DeclaredRecords
-from likeset.tables.rows_per_id import IdCount, written_ids
+from likeset.tables.scan import IdCount
 from likeset.tables.schema import MISSING_WORDS, Schema
 from likeset.tables.sources import Source
 from likeset.text import near_miss
@@ -48,48 +37,12 @@ MARK = "from data: replace by public knowledge"
 _MOST_ROWS = 200_000  # of a table that are profiled to find identifiers
 _MOST_VALUES = 1000
 _LEAST_COUNTED = 20_000
-_PENDING_VALUES = 1_000_000
 _BARS = 12
-
-
-def _word_set(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+_WITH_COMMA = r"^[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)(,[0-9]+)?([eE][+-]?[0-9]+)?$"
+_WITHOUT_TIME = r"^.{10}([T ]00:00(:00([.,]0+)?)?(Z|[+-]00:?00)?)?$"  # a day, or its midnight
 
 
 # --- What one pass shows of a column
-
-
-class _ValueCounts:
-    """Different values with their rows."""
-
-    def __init__(self) -> None:
-        self.rows = self._pending = 0
-        self._parts: list[pa.Table] = []
-
-    def add(self, present: Any) -> None:
-        counted = pc.value_counts(present)
-        self._parts.append(pa.table({"value": counted.field(0), "rows": counted.field(1)}))
-        self.rows += len(present)
-        self._pending += len(counted)
-        if self._pending > _PENDING_VALUES:
-            self.table()
-
-    def table(self) -> pa.Table | None:
-        if len(self._parts) > 1:
-            joined = pa.concat_tables(self._parts, promote_options="permissive")
-            merged = joined.group_by("value").aggregate([("rows", "sum")])
-            self._parts = [merged.rename_columns(["value", "rows"])]
-        self._pending = 0
-        return self._parts[0] if self._parts else None
-
-    @property
-    def distinct(self) -> int:
-        table = self.table()
-        return 0 if table is None else table.num_rows
-
-    def row_counts(self) -> NDArray[np.int64]:
-        table = self.table()
-        return np.empty(0, dtype=np.int64) if table is None else table["rows"].to_numpy()
 
 
 class ColumnProfile:
@@ -102,25 +55,24 @@ class ColumnProfile:
 
     def __init__(self, missing: MissingWords) -> None:
         self._missing = missing
-        self.rows = self.missing = 0
+        self.rows = self.missing = self.counted = 0
         self.numbers = self.whole = self.days = self.rising = True
         self.timed = self.truth = self.lists = self.other = False
-        # Whether every text is a number that may have a decimal comma; whether some have one, or a point.
-        self._comma_form, self._commas, self._points = True, False, False
+        self._comma_form, self._commas = True, False  # every text may be a number with a comma; some have one
         self.low, self.high, self._last = math.inf, -math.inf, -math.inf
         self.width: int | None = None
         self.sample: list[NDArray[np.float64]] = []
-        self._counts = _ValueCounts()
+        self._counts: pa.Table | None = None
         self._parts: Sequence[ColumnProfile] = (self,)
 
     @classmethod
     def union(cls, parts: Sequence["ColumnProfile"]) -> "ColumnProfile":
-        whole, filled = cls(parts[0]._missing), [part for part in parts if part.rows > part.missing] or parts[:1]
+        whole, filled = cls(parts[0]._missing), [part for part in parts if part.filled] or parts[:1]
         whole._parts = filled
         whole.rows, whole.missing = sum(part.rows for part in parts), sum(part.missing for part in parts)
         for name in ("numbers", "whole", "days", "truth", "_comma_form"):
             setattr(whole, name, all(getattr(part, name) for part in filled))
-        for name in ("timed", "lists", "other", "_commas", "_points"):
+        for name in ("timed", "lists", "other", "_commas"):
             setattr(whole, name, any(getattr(part, name) for part in filled))
         whole.low, whole.high = min(part.low for part in filled), max(part.high for part in filled)
         whole.width = filled[0].width
@@ -140,20 +92,8 @@ class ColumnProfile:
         return self._comma_form and self._commas
 
     @property
-    def has_thousands(self) -> bool:
-        return self.has_commas and self._points
-
-    @property
-    def counted(self) -> int:
-        return self._counts.rows
-
-    @property
     def distinct(self) -> int:
-        return self._counts.distinct
-
-    @property
-    def is_text(self) -> bool:
-        return not (self.numbers or self.days or self.lists or self.other)
+        return 0 if self._counts is None else self._counts.num_rows
 
     def add(self, column: Any) -> None:
         column = cells.plain_array(column)
@@ -162,38 +102,41 @@ class ColumnProfile:
         kind = column.type
         self.rows += len(column)
         if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-            self._add_lists(column)
+            self.lists, self.numbers, self.days = True, False, False
+            self.missing += column.null_count
+            lengths = pc.list_value_length(column).drop_null()
+            if self.width is None and len(lengths):
+                self.width = lengths[0].as_py()
+            self._take(cells.numbers(column.flatten(), self._missing)[0])
         elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
             self.numbers = False
+            self.missing += column.null_count
             self._add_days(column)
             self._count(column.drop_null())
             self.timed |= pa.types.is_timestamp(kind) and bool(pc.any(pc.not_equal(column, _midnight(column))).as_py())
         elif cells.is_text(kind):
             self._add_text(column)
-        elif pa.types.is_boolean(kind) or pa.types.is_null(kind) or _is_number(kind):
+        elif cells.is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
             self.truth = pa.types.is_boolean(kind)
             values, wrong = cells.numbers(column, self._missing)
-            self.numbers &= wrong is None
+            self.numbers &= not wrong.any()
             self.missing += int(np.count_nonzero(np.isnan(values)))
-            present = self._add_numbers(values)
-            self._count(pa.array(present))
+            self._count(pa.array(self._add_numbers(values)))
         else:
             self.other, self.numbers, self.days = True, False, False
             self.missing += column.null_count
 
     def _add_text(self, column: Any) -> None:
-        texts, missing, _ = cells.text(column, self._missing)
-        present = texts.drop_null()
-        self.missing += 0 if missing is None else int(np.count_nonzero(missing))
+        present = cells.text(column, self._missing)[0].drop_null()
+        self.missing += len(column) - len(present)
         self._count(present)
         if self.numbers and len(present):
             if self._comma_form:
                 different = pc.unique(present)
-                self._comma_form = bool(pc.all(pc.match_substring_regex(different, WITH_COMMA)).as_py())
+                self._comma_form = bool(pc.all(pc.match_substring_regex(different, _WITH_COMMA)).as_py())
                 self._commas |= bool(pc.any(pc.match_substring(different, ",")).as_py())
-                self._points |= bool(pc.any(pc.match_substring(different, ".")).as_py())
-            values, wrong = cells.numbers(as_points(present) if self.has_commas else present, self._missing)
-            if wrong is None:
+            values, wrong = cells.numbers(_with_points(present) if self.has_commas else present, self._missing)
+            if not wrong.any():
                 self._add_numbers(values)
             else:
                 self.numbers = False
@@ -204,40 +147,37 @@ class ColumnProfile:
 
     def _add_days(self, column: Any) -> None:
         days, wrong = cells.days(column, "iso", self._missing)
-        self.days &= wrong is None
-        if not cells.is_text(column.type):
-            self.missing += int(np.count_nonzero(np.isnan(days)))
-        self._take(days[~np.isnan(days)])
-
-    def _add_lists(self, column: Any) -> None:
-        self.lists, self.numbers, self.days = True, False, False
-        self.missing += column.null_count
-        lengths = pc.list_value_length(column).drop_null()
-        if self.width is None and len(lengths):
-            self.width = lengths[0].as_py()
-        values, _ = cells.numbers(column.flatten(), self._missing)
-        self._take(values[~np.isnan(values)])
+        self.days &= not wrong.any()
+        self._take(days)
 
     def _add_numbers(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        present = values[~np.isnan(values)]
+        present = self._take(values)
         if len(present):
             self.days = False
             self.whole &= bool((present == np.rint(present)).all())
             self.rising &= bool(present[0] > self._last and (present[1:] > present[:-1]).all())
             self._last = float(present[-1])
-            self._take(present)
         return present
 
-    def _take(self, present: NDArray[np.float64]) -> None:
+    def _take(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        present = values[~np.isnan(values)]
         if len(present):
             self.low, self.high = min(self.low, float(present.min())), max(self.high, float(present.max()))
             self.sample.append(present[:: max(1, len(present) // 1000)].copy())
+        return present
 
     def _count(self, present: Any) -> None:
         """Values with their rows, until they are too many to list and enough to tell whether rows share them."""
         enough = self.counted >= _LEAST_COUNTED or (self.numbers and not self.whole)
-        if len(present) and not (enough and self.distinct > _MOST_VALUES):
-            self._counts.add(present)
+        if not len(present) or (enough and self.distinct > _MOST_VALUES):
+            return
+        counted = pc.value_counts(present)
+        table = pa.table({"value": counted.field(0), "rows": counted.field(1)})
+        if self._counts is not None:
+            joined = pa.concat_tables([self._counts, table], promote_options="permissive")
+            table = joined.group_by("value").aggregate([("rows", "sum")]).rename_columns(["value", "rows"])
+        self._counts = table
+        self.counted += len(present)
 
     def values(self) -> dict[Any, int] | None:
         """The different values with their rows, numbers if all are; None if there are more than 1,000."""
@@ -245,39 +185,38 @@ class ColumnProfile:
         for part in self._parts:
             if part.distinct > _MOST_VALUES:
                 return None
-            for value, rows in part.listed():
-                if self.numbers:
-                    value = float(
-                        as_points(pa.scalar(value)).as_py() if self.has_commas and isinstance(value, str) else value
-                    )
-                merged[float(value) if self.numbers else str(value)] += rows
+            listed = [] if part._counts is None else part._counts.to_pydict().values()
+            for value, rows in zip(*listed, strict=True):
+                text = _with_points(pa.scalar(value)).as_py() if self.has_commas and isinstance(value, str) else value
+                merged[float(text) if self.numbers else str(value)] += rows
         return dict(merged) if len(merged) <= _MOST_VALUES else None
 
-    def listed(self) -> Iterator[tuple[Any, int]]:
-        table = self._counts.table()
-        return zip(*(column.to_pylist() for column in table.columns), strict=True) if table is not None else iter(())
-
-    def bars(self) -> tuple[int, ...]:
+    def bars(self) -> list[int]:
         """Rows in equal parts of the range, or of each value, the most frequent first; of a sample if rows are many."""
         values = self.values()
-        if values and len(values) <= _BARS and (not self.ranged or (self.numbers and self.whole)):
-            ordered = sorted(values) if self.numbers else sorted(values, key=lambda value: -values[value])
-            return tuple(values[value] for value in ordered)
-        if self.ranged and self.sample:
+        if self.ranged and not (values and len(values) <= _BARS and self.numbers and self.whole):
             halves = (self.low / 2, self.high / 2)  # the widest range of all would overflow
-            return tuple(np.histogram(np.concatenate(self.sample) / 2, bins=_BARS, range=halves)[0].tolist())
-        return tuple(rows for _, rows in Counter(values or {}).most_common(_BARS))
-
-
-_WITHOUT_TIME = r"^.{10}([T ]00:00(:00([.,]0+)?)?(Z|[+-]00:?00)?)?$"  # a day, or its midnight
+            bars: list[int] = np.histogram(np.concatenate(self.sample) / 2, bins=_BARS, range=halves)[0].tolist()
+            return bars
+        counted = sorted((values or {}).items()) if self.numbers else Counter(values or {}).most_common(_BARS)
+        return [rows for _, rows in counted]
 
 
 def _midnight(times: Any) -> Any:
     return pc.floor_temporal(times.cast(pa.timestamp(times.type.unit)), unit="day").cast(times.type)
 
 
-def _is_number(kind: Any) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+def _with_points(texts: Any) -> Any:
+    """Numbers with decimal commas as numbers with a point, without points between thousands."""
+    return pc.replace_substring(pc.replace_substring(texts, ".", ""), ",", ".")
+
+
+def comma_remedy(names: Iterable[str]) -> str:
+    """The remedy for columns with decimal commas: one query for all of them; empty if there are none."""
+    quoted = ['"' + column.replace('"', '""') + '"' for column in names]
+    parts = ", ".join(f"replace(replace({name}, '.', ''), ',', '.') AS {name}" for name in quoted)
+    query = f"sql:SELECT * REPLACE ({parts}) FROM read_csv('FILE', all_varchar=true)"  # noqa: S608 (words for people)
+    return f"decimal commas are not read: write decimal points, or give {query} in place of the file" if parts else ""
 
 
 class TableProfile:
@@ -290,6 +229,18 @@ class TableProfile:
         self.columns = {name: ColumnProfile(missing) for name in names}
         self._left = most_rows
 
+    @classmethod
+    def declared(cls, schema: Schema, *, labelled: bool = True) -> Self:
+        """Of the columns that leave with a record, by the first rows; a target may have no label."""
+        words = schema.declaration.missing_words
+        profile = cls([name for name in schema.record_columns if labelled or name != schema.label_column], words)
+        for name, column in schema.declared.items():
+            if name in profile.columns:
+                profile.columns[name] = ColumnProfile(
+                    MissingWords.of(words).also(getattr(column, "missing_values", ()))
+                )
+        return profile
+
     def add(self, table: pa.Table) -> None:
         if self._left is not None:
             table = table.slice(0, self._left)
@@ -301,44 +252,27 @@ class TableProfile:
 
 # --- Columns that may identify people
 
-
-class _Hint(Enum):
-    """What a name says of an identifier, and so what it takes to excuse it."""
-
-    NAMELESS = "there is no name"
-    ROW = "it numbers rows"
-    PERSON = "it leads to a person"
-    CODE = "it may lead to a person, or be a code that many rows share"
-
-
-_IDENTIFIERS = _word_set(
-    """
-    identifier uuid guid uid pid ssn mrn nhs npi passport iban vin imei ip url
-    surname forename firstname lastname fullname username login email mail phone telephone tel fax mobile
-    address addr street dob birthdate birthday zip zipcode postcode postal lat lon latitude longitude gps
-    """
+_PEOPLE = "patient|person|customer|client|member|subject|participant|user|employee|student"
+_THEIRS = (  # things with numbers that belong to one person
+    "account|policy|insurance|phone|card|encounter|case|record|visit|admission|medical|social|national|tax|security|"
+    "device|serial|licen[cs]e"
 )
-_OWNERS_OF_NUMBERS = _word_set(
-    """
-    patient person customer client member subject participant user employee student account policy insurance passport
-    phone card encounter case record visit admission medical social national tax security device serial license licence
-    """
+_NUMBER = "ids?|no|nr|nbr|number"
+_BIRTH = re.compile(r"\bbirth ?da(?:te|y)\b|\bda(?:te|y) of birth\b")
+_PERSON = re.compile(
+    r"\b(?:identifier|uuid|guid|uid|pid|ssn|mrn|nhs|npi|passport|iban|vin|imei|ip|url|surname|forename|login|e?mail|"
+    r"phone|telephone|tel|fax|mobile|address|addr|street|dob|zip|zipcode|postcode|postal|lat|lon|latitude|longitude|gps|"
+    rf"licen[cs]e plate|id (?:card|{_NUMBER})|(?:{_PEOPLE}|{_THEIRS}) ?(?:{_NUMBER}|names?)|"
+    rf"(?:first|last|full|middle|maiden|given|family|host) ?names?)\b|^names?\b|^(?:ids?|{_PEOPLE})$"
 )
-"""What stands before id, number or name where these are somebody's own."""
-_PEOPLE = _word_set("patient person customer client member subject participant user employee student")
-_NUMBERS = _word_set("id ids no nr nbr number")
-_PARTS_OF_NAMES = _word_set("first last full middle maiden given family user host")
-_COUNTED = _word_set("is has had num number n no count total days avg mean max min sum")
-"""First words that make a count, or yes or no, of whatever comes after them."""
-_MEASURES = _word_set(
-    """
-    count counts length size age type kind flag score rate ratio sum total mean amount duration days months years year
-    date time calls status change level balance limit weight country
-    """
+_CODE = re.compile(rf"\b(?:\w+ (?:{_NUMBER})|ids?|names?)\b|^(?:index|idx|row|row ?(?:num|{_NUMBER}))$")
+# First words that make a count, or yes or no, of the others; last words that make a measure, or a kind, of the others.
+_HARMLESS = re.compile(
+    r"^(?:is|has|had|num|number|n|no|count|total|days|avg|mean|max|min|sum)\b.* |"
+    r" (?:counts?|length|size|age|type|kind|flag|score|rate|ratio|sum|total|mean|amount|duration|days|months|years?|"
+    r"date|time|calls|status|change|level|balance|limit|weight|country)$"
 )
-"""Last words that make a measure, or a kind, of whatever comes before them."""
-_ROW_NAMES = re.compile(r"unnamed: ?\d+(_level_\d+)?|__index_level_\d+__|row[ _.]?names?|level_0")
-_ROW_WORDS = _word_set("index idx row rownum rowno rownumber rowid")
+_ROW_NAME = re.compile(r"unnamed: ?\d+(_level_\d+)?|__index_level_\d+__|row[ _.]?names?|level_0")
 
 
 def words_of(name: str) -> tuple[str, ...]:
@@ -349,39 +283,16 @@ def words_of(name: str) -> tuple[str, ...]:
     return tuple(re.findall(r"(?:no|nr)\d+|[^\W\d_]+", apart.casefold()))
 
 
-def _hint(name: str) -> tuple[_Hint, str] | None:
-    """What a name says about identifiers, by whole words, and the word that says it; None if it says nothing."""
-    words = words_of(name)
-    if not name.strip():
-        return _Hint.NAMELESS, ""
-    if _ROW_NAMES.fullmatch(name.strip().casefold()):
-        return _Hint.ROW, name.strip()
-    if "".join(words) in _ROW_WORDS:
-        return _Hint.CODE, name.strip()
-    for pair in (("birth", "date"), ("birth", "day"), ("plate", "license"), ("plate", "licence"), ("ip", "address")):
-        if set(pair) <= set(words):
-            return _Hint.PERSON, " ".join(word for word in words if word in pair)
-    if len(words) > 1 and (words[0] in _COUNTED or words[-1] in _MEASURES):
-        return None
-    if (found := next((word for word in words if word in _IDENTIFIERS), None)) is not None:
-        return _Hint.PERSON, found
-    if len(words) == 1 and words[0] in _PEOPLE:
-        return _Hint.PERSON, words[0]
-    for before, word in zip(("", *words), words, strict=False):
-        if word in ("name", "names"):
-            return _Hint.PERSON if before in _OWNERS_OF_NUMBERS | _PARTS_OF_NAMES | {""} else _Hint.CODE, word
-        if word in _NUMBERS and (before or word in ("id", "ids")):
-            own = before in _OWNERS_OF_NUMBERS or len(words) == 1 or (not before and words[1] in ("card", *_NUMBERS))
-            return _Hint.PERSON if own else _Hint.CODE, word
-        for suffix in _NUMBERS:
-            if word.endswith(suffix) and word.removesuffix(suffix) in _OWNERS_OF_NUMBERS:
-                return _Hint.PERSON, word
-    return None
-
-
-def names_person(name: str) -> bool:
-    hint = _hint(name)
-    return hint is not None and hint[0] is _Hint.PERSON
+def _hint(name: str) -> tuple[str, str]:
+    """Whether a name leads to a ``person``, or may be a ``code`` that many rows share, and the words that say so."""
+    words = " ".join(words_of(name))
+    found = _BIRTH.search(words)
+    if found is None and not _HARMLESS.search(words):
+        found = _PERSON.search(words)
+    if found is not None:
+        return "person", found.group()
+    code = None if _HARMLESS.search(words) else _CODE.search(words)
+    return ("", "") if code is None else ("code", code.group())
 
 
 class Reason(StrEnum):
@@ -428,13 +339,13 @@ class Suspicion:
 def suspicion_of(name: str, *, declared: Any = None, seen: Iterable[ColumnProfile] = ()) -> Suspicion | None:
     """Whether a column may identify people, by its name, its declaration and its profile in each table."""
     profiles = [profile for profile in seen if profile.filled]
-    hint, word = _hint(name) or (None, "")
-    if hint is _Hint.NAMELESS:
+    if not name.strip():
         return Suspicion(name, Reason.NAMELESS)
-    if hint is _Hint.ROW:
+    if _ROW_NAME.fullmatch(name.strip().casefold()):
         return Suspicion(name, Reason.ROW_NUMBER)
+    hint, word = _hint(name)
     excused = _declared_as_code(hint, declared) or (profiles and all(_shared(hint, profile) for profile in profiles))
-    if hint is not None and not excused:
+    if hint and not excused:
         return Suspicion(name, Reason.NAME, word)
     if isinstance(declared, CategoryColumn | OrdinalColumn) and getattr(declared, "unknown", "refuse") == "refuse":
         return None  # no value leaves that does not stand in the schema
@@ -454,21 +365,21 @@ def suspicions_in(schema: Schema, seen: Mapping[str, ColumnProfile] | None = Non
     return tuple(answer for answer in answers if answer is not None)
 
 
-def _declared_as_code(hint: _Hint | None, declared: Any) -> bool:
+def _declared_as_code(hint: str, declared: Any) -> bool:
     if isinstance(declared, CategoryColumn | OrdinalColumn):
-        return hint is _Hint.CODE or len(declared.values) <= 5
+        return hint == "code" or len(declared.values) <= 5
     if isinstance(declared, NumericColumn):
-        return declared.bounds[1] - declared.bounds[0] <= (1000 if hint is _Hint.CODE else 1)
-    return isinstance(declared, BooleanColumn | VectorColumn | ImageColumn)
+        return declared.bounds[1] - declared.bounds[0] <= (1000 if hint == "code" else 1)
+    return isinstance(declared, columns.BooleanColumn | columns.VectorColumn | ImageColumn)
 
 
-def _shared(hint: _Hint | None, profile: ColumnProfile) -> bool:
-    """Whether so many rows share each value that it is a code, or yes or no, whatever the name says."""
-    if hint is _Hint.CODE and (profile.lists or profile.other or (profile.numbers and not profile.whole)):
+def _shared(hint: str, profile: ColumnProfile) -> bool:
+    """Whether many rows share each value: then the column is a code, or yes or no, despite its name."""
+    if hint == "person":
+        return profile.distinct <= 5 and profile.counted >= 10 * profile.distinct
+    if profile.lists or profile.other or (profile.numbers and not profile.whole):
         return True
-    most, each = (30, 3) if hint is _Hint.CODE else (5, 10)
-    few = profile.distinct <= most and profile.counted >= each * profile.distinct
-    return few or (hint is _Hint.CODE and profile.counted >= 20 * profile.distinct)
+    return profile.counted >= (3 if profile.distinct <= 30 else 20) * profile.distinct
 
 
 def _own_values(profile: ColumnProfile) -> Reason | None:
@@ -485,30 +396,29 @@ def _own_values(profile: ColumnProfile) -> Reason | None:
         return None
     if span == rows:
         return Reason.ROW_NUMBER
-    # Of n even draws among R numbers, about n²/2R pairs are equal. Here none is, where ten should be.
+    # Of n uniform draws among R numbers, about n²/2R pairs are equal: here no pair, where ten were expected.
     crowded = rows >= 50 and rows**2 >= 20.0 * span
     long = min(abs(profile.low), abs(profile.high)) >= 1e6 and len(f"{profile.low:.0f}") == len(f"{profile.high:.0f}")
     return Reason.NUMBERED if crowded or (rows >= 100 and (profile.rising or long)) else None
 
 
-def id_that_repeats(tables: Iterable[Mapping[str, ColumnProfile]]) -> str:
+def id_that_repeats(tables: Sequence[Mapping[str, ColumnProfile]]) -> str:
     """The first column that leads to a person by its name, and whose values several rows share; empty if none does."""
-    tables = list(tables)
-    for name in dict.fromkeys(name for table in tables for name in table if names_person(name)):
+    for name in dict.fromkeys(name for table in tables for name in table if _hint(name)[0] == "person"):
         seen = [table[name] for table in tables if name in table and table[name].filled]
+        repeats = any(each.distinct < each.counted for each in seen if each.whole and not each.days)
         suspicion = suspicion_of(name, seen=seen)
-        shared = any((each.is_text or (each.numbers and each.whole)) and each.distinct < each.counted for each in seen)
-        if suspicion is not None and suspicion.reason is Reason.NAME and shared:
+        if repeats and suspicion is not None and suspicion.reason is Reason.NAME:
             return name
     return ""
 
 
 def undeclared_id(source: Source, schema: Schema) -> str:
-    """The column that says whose row it is, where the schema declares no id and somebody has several rows.
+    """The column that identifies a person with several rows, if the schema declares no id; empty if there is none.
 
-    By its name and its first rows; empty if there is none.
+    Its name and its first rows decide.
     """
-    names = [name for name in source.schema.names if name not in schema.record_columns and names_person(name)]
+    names = [name for name in source.schema.names if name not in schema.record_columns and _hint(name)[0] == "person"]
     if schema.id_column is not None or not names:
         return ""
     profile = TableProfile(names, schema.declaration.missing_words)
@@ -540,62 +450,24 @@ class DeadColumn:
         return {"column": self.column, "warning": self.warning}
 
 
-class BoundsUse:
-    """How much of its bounds each column uses, over mapped rows."""
-
-    def __init__(self, schema: Schema) -> None:
-        self._columns: list[_Bounded] = []
-        first = 0
-        for described, declared in zip(schema.describe(), schema.declared.values(), strict=True):
-            after = first + described.features
-            wide = isinstance(declared, ImageColumn) or getattr(declared, "norm", 1.0) is None
-            if wide or isinstance(declared, NumericColumn | DateColumn):
-                marked = declared.missing == "indicator"
-                last = after - 1 if marked else after
-                unit = declared.weight / math.sqrt(last - first)
-                self._columns.append(_Bounded(described.name, slice(first, last), last if marked else None, unit))
-            first = after
-
-    def add(self, rows: NDArray[np.float32], *, skip: Mapping[str, Mask] | None = None) -> None:
-        """The next rows as the schema maps them; ``skip`` marks the rows of a column that mean nothing."""
-        for column in self._columns:
-            means = np.ones(len(rows), dtype=np.bool_) if column.mark is None else rows[:, column.mark] == 0.0
-            if skip is not None and column.name in skip:
-                means &= ~skip[column.name]
-            entries = rows[means, column.entries]
-            if entries.size:
-                column.rows += len(entries)
-                column.least = min(column.least, float(entries.min()))
-                column.most = max(column.most, float(entries.max()))
-
-    def dead_columns(self) -> tuple[DeadColumn, ...]:
-        """Those that use less than 2%; none is named for fewer than ten rows."""
-        return tuple(
-            DeadColumn(column.name)
-            for column in self._columns
-            if column.rows >= _LEAST_ROWS and column.most - column.least < _DEAD * column.unit
-        )
+def dead_columns_in(schema: Schema, seen: Mapping[str, ColumnProfile]) -> tuple[DeadColumn, ...]:
+    """The columns that use less than 2% of their bounds, of at least ten rows."""
+    return tuple(
+        DeadColumn(name)
+        for name, declared in schema.declared.items()
+        if name in seen and seen[name].rows - seen[name].missing >= _LEAST_ROWS and _used(declared, seen[name]) < _DEAD
+    )
 
 
-@dataclass
-class _Bounded:
-    """A column with bounds: its entries of a mapped row, the one that marks it missing, and a unit of an entry."""
-
-    name: str
-    entries: slice
-    mark: int | None
-    unit: float
-    rows: int = 0
-    least: float = math.inf
-    most: float = -math.inf
-
-
-def dead_columns_of(schema: Schema, table: pa.Table, *, table_name: str) -> tuple[DeadColumn, ...]:
-    """Of a table in memory; cells that cannot be used do not count."""
-    use, rows = BoundsUse(schema), np.zeros((table.num_rows, schema.width), dtype=np.float32)
-    encoded = schema.encode_columns(table, rows, table=table_name)
-    use.add(rows, skip={one.name: np.logical_or.reduce(list(bad.values())) for one, bad in encoded if bad})
-    return use.dead_columns()
+def _used(declared: Any, profile: ColumnProfile) -> float:
+    """The part of the declared bounds that values span; 1 for a column without bounds."""
+    bounds = getattr(declared, "bounds", None)
+    if bounds is None or not profile.ranged:
+        return 1.0
+    ends = [*map(columns.day_number, bounds)] if isinstance(declared, columns.DateColumn) else bounds
+    values = np.clip([profile.low, profile.high, *ends], *ends)
+    low, high, least, most = np.log(values) if getattr(declared, "scale", "") == "log" else values
+    return float((high - low) / (most - least))
 
 
 def documents_of(found: Iterable[Suspicion | DeadColumn]) -> list[dict[str, str]]:
@@ -609,7 +481,7 @@ _SHOWN = 3
 
 
 def wide_note(numeric: int) -> str:
-    """What to do with a table of very many numeric columns; empty if they are fewer than a hundred."""
+    """Advice for a table of at least a hundred numeric columns; empty for fewer."""
     if numeric < _WIDE:
         return ""
     query = "sql:SELECT LABEL, [*COLUMNS('pixel.*')] AS pixels FROM 'FILE'"
@@ -621,10 +493,9 @@ def wide_note(numeric: int) -> str:
 
 @dataclass
 class ColumnCount:
-    """What was seen of one column; ``kind`` is ``label`` for a label that is not matched.
+    """How many cells of a column have each trouble, where the first are, and what to do about those not allowed.
 
-    How many cells have each trouble, allowed or not, where the first of them are, and what to do about those that the
-    schema does not allow.
+    ``kind`` is ``label`` for a label that is not matched.
     """
 
     name: str
@@ -670,37 +541,27 @@ class Inspection:
         label = schema.declaration.label
         if label is not None and not label.match and labelled:
             self.columns.append(ColumnCount(label.column, "label"))
-        held = [name for name in schema.record_columns if labelled or name != schema.label_column]
-        self._profile = TableProfile(held, schema.declaration.missing_words)
-        self._missing = MissingWords.of(schema.declaration.missing_words)
-        self._bounds_use = BoundsUse(schema)
-        self._ids, self._ids_missing = _ValueCounts(), 0
+        self._profile = TableProfile.declared(schema, labelled=labelled)
+        self._ids = None if schema.id_column is None else IdCount(schema.id_column, schema.declaration.missing_words)
 
     @property
     def ok(self) -> bool:
         ids = self.id_summary()
-        sound = all(column.ok for column in self.columns) and not self.numbers_as_words()
-        return sound and (ids is None or not (ids.over or ids.missing))
+        return all(column.ok for column in self.columns) and (ids is None or not (ids.over or ids.missing))
 
     def add(self, block: Any, *, table: str, locate: Callable[[int], str]) -> None:
         """Take in one block; ``BadTable`` if a declared column is not there."""
         schema = self.schema
         scratch = np.zeros((block.num_rows, schema.width), dtype=np.float32)
-        unusable: dict[str, Mask] = {}
         encoded = schema.encode_columns(block, scratch, table=table)
         for count, (encoder, troubles) in zip(self.columns, encoded, strict=False):
             for trouble, mask in troubles.items():
                 count.note(trouble, mask, encoder.complaint(trouble), locate)
-                unusable[encoder.name] = mask | unusable.get(encoder.name, np.False_)
-        self._bounds_use.add(scratch, skip=unusable)
         if self.columns and self.columns[-1].kind == "label":
-            for trouble, complaint, mask in schema.label_troubles(block, table=table):
+            for trouble, complaint, mask in schema.labels(block, table=table)[1]:
                 self.columns[-1].note(trouble, mask, complaint, locate)
-        if schema.id_column is not None:
-            column = pa.chunked_array([schema.column_of(block, schema.id_column, table=table)])
-            ids = written_ids(column, self._missing, table=table, column=schema.id_column)
-            self._ids_missing += ids.null_count
-            self._ids.add(ids.drop_null())
+        if self._ids is not None:
+            self._ids.count(schema.column_of(block, self._ids.columns[0], table=table))
         self._profile.add(block)
         self.too_long += int(np.count_nonzero(self._records.too_long(block)))
         self.rows += block.num_rows
@@ -710,40 +571,29 @@ class Inspection:
         return suspicions_in(self.schema, self._profile.columns)
 
     def dead_columns(self) -> tuple[DeadColumn, ...]:
-        return self._bounds_use.dead_columns()
-
-    def _commas(self, *kinds: type) -> dict[str, bool]:
-        """Columns of these kinds with decimal commas, and whether they have points between thousands, too."""
-        return {
-            name: seen.has_thousands
-            for name, seen in self._profile.columns.items()
-            if seen.has_commas and isinstance(self.schema.declared.get(name), kinds)
-        }
-
-    def numbers_as_words(self) -> dict[str, str]:
-        """Columns declared as words of which every value is a number with a decimal comma, and what to do about it."""
-        words = "has numbers with decimal commas, and is declared as words; declare kind: numeric, and"
-        found = self._commas(CategoryColumn, TextColumn)
-        return {name: f"{words} {comma_remedy({name: thousands})}" for name, thousands in found.items()}
+        return dead_columns_in(self.schema, self._profile.columns)
 
     def comma_remedy(self) -> str:
-        """What to do about decimal commas in columns that are declared as numbers; empty if there are none."""
-        columns = self._commas(NumericColumn)
-        return f"decimal commas are not read: {comma_remedy(columns)}" if columns else ""
+        """The remedy for decimal commas in columns that are declared as numbers; empty if there are none."""
+        declared, seen = self.schema.declared, self._profile.columns
+        return comma_remedy(
+            name for name, each in seen.items() if each.has_commas and isinstance(declared.get(name), NumericColumn)
+        )
 
     def id_summary(self) -> IdSummary | None:
         """How rows share ids; None if the schema declares none."""
-        if self.schema.id_column is None:
+        if self._ids is None:
             return None
-        counts = self._ids.row_counts()
-        allowed = self.schema.most_rows_per_id
-        over = 0 if allowed is None else int(np.count_nonzero(counts > allowed))
-        return IdSummary(len(counts), int(counts.max(initial=0)), over, self._ids_missing)
+        ids, allowed = self._ids.histogram(), self.schema.most_rows_per_id
+        over = 0 if allowed is None else sum(count for rows, count in ids.items() if rows > allowed)
+        return IdSummary(sum(ids.values()), max(ids, default=0), over, self._ids.missing)
 
     def taking_part(self) -> int | None:
         """How many rows take part where the schema keeps a few of each id; None where it keeps all."""
         keep = self.schema.keep
-        return None if keep is None else int(np.minimum(self._ids.row_counts(), keep).sum())
+        if self._ids is None or keep is None:
+            return None
+        return sum(min(rows, keep) * count for rows, count in self._ids.histogram().items())
 
 
 # --- A first schema from files
@@ -770,64 +620,36 @@ _KEEP_FEW = """\
 # Fewer rows of each id give less noise: with keep: 1 in place of rows_per_id, one row of each, drawn in secret, counts.
 """
 _MOST_CODES, _MOST_NAMED_CODES, _MOST_WORDS, _TEXT_WIDTH = 10, 100, 30, 64
-_TRUTH = _word_set("true false yes no t f y n 0 1 0.0 1.0")
-_CODES = _word_set(
-    """
-    id code type kind category class group status region site district area state ward department ethnicity race sex
-    gender religion occupation species country
-    """
+_TRUTH = {"true", "false", "yes", "no", "t", "f", "y", "n", "0", "1", "0.0", "1.0"}
+_CODE_WORD = re.compile(
+    r"\b(?:id|\w*code|type|kind|category|class|group|status|region|site|district|area|state|ward|department|ethnicity|"
+    r"race|sex|gender|religion|occupation|species|country)$"
 )
-_COUNTS = _word_set(
-    """
-    num number n count counts visits times years year days day hours minutes months age children rooms persons size
-    total quantity procedures events income salary price cost amount population weight height length distance
-    """
+_COUNT_WORDS = (
+    "num|number|n|counts?|visits|times|years?|days?|hours|minutes|months|age|children|rooms|persons|size|total|quantity|"
+    "procedures|events|income|salary|price|cost|amount|population|weight|height|length|distance"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class DraftColumn:
-    """What was seen of one column, and what it would be as ``column``, ``label``, ``id`` or ``left out``."""
-
-    name: str
-    role: str
-    kind: str
-    why: str
-    caution: str
-    rows: int
-    missing: int
-    different: int | None
-    low: float | None
-    high: float | None
-    bars: tuple[int, ...]
-
-    def document(self) -> dict[str, Any]:
-        return {**asdict(self), "bars": list(self.bars)}
+_COUNT_WORD = re.compile(rf"^(?:{_COUNT_WORDS})\b|\b(?:{_COUNT_WORDS})$")
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaDraft:
-    """A schema to fill in, and what was seen of every column that all files have.
+    """A schema to fill in, and a ``profile`` of every column that all files have.
 
+    A profile says what the column would be (its ``role``: ``column``, ``label``, ``id`` or ``left out``, and its
+    ``kind``), ``why``, with what ``caution``, and shows its rows; of an identifier, neither range nor histogram.
     ``left_out`` may identify people; so may ``included``, which were asked for by name, or are the label. ``id_hint``
     was left out and looks like an id that repeats. ``absent`` names a file that lacks the column.
     """
 
     text: str
-    profile: tuple[DraftColumn, ...]
+    profile: tuple[dict[str, Any], ...]
     left_out: tuple[Suspicion, ...]
     included: tuple[Suspicion, ...]
-    id_hint: str = ""
-    absent: Mapping[str, str] = field(default_factory=dict)
-    comma_remedy: str = ""
-    wide_note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Proposal:
-    fields: dict[str, Any]
-    why: str
-    caution: str = ""
+    id_hint: str
+    absent: Mapping[str, str]
+    comma_remedy: str
+    wide_note: str
 
 
 def draft(
@@ -846,9 +668,7 @@ def draft(
     profiles = {name: ColumnProfile.union([table[name] for table in tables if name in table]) for name in names}
     if not any(profile.rows for profile in profiles.values()):
         raise BadTable(first.name, "there are no rows to draft from")
-    suspected = (
-        suspicion_of(name, seen=[table[name] for table in tables if name in table]) for name in names if name != ids
-    )
+    suspected = (suspicion_of(n, seen=[table[n] for table in tables if n in table]) for n in names if n != ids)
     suspicions = {suspicion.column: suspicion for suspicion in suspected if suspicion is not None}
     if any(name in suspicions and suspicions[name].reason is Reason.NAMELESS for name in (label, *include)):
         raise BadTable(first.name, "a column without a name cannot be a feature or a label; give it a name in the file")
@@ -856,42 +676,41 @@ def draft(
     if set(names) - set(left_out) <= {label, ids}:
         listed = ", ".join(map(repr, left_out))
         raise BadTable(first.name, f"every column may identify people: {listed}; name those to keep with --include")
-    proposals = {name: _proposal(name, seen) for name, seen in profiles.items() if name not in left_out}
-    columns = {name: made for name, made in proposals.items() if name not in (label, ids)}
-    label_fields = {} if label is None else _label_fields(proposals[label], profiles[label])
-    commas = {name: seen.has_thousands for name, seen in profiles.items() if seen.has_commas}
-    commas = {name: thousands for name, thousands in commas.items() if name in proposals}
-    text = "".join(
-        [
-            *_opening(left_out.values(), absent, ", ".join(source.name for source in sources)),
-            *_column_lines(columns),
-            _FOOT if label is None else _marked({"label": {"column": label, **label_fields}}, indent=""),
-            _id_lines(ids, most_rows),
-        ]
-    )
-    drafted = []
+    drafted, lines, foot, numeric = list[dict[str, Any]](), list[str](), _FOOT, 0
     for name, seen in profiles.items():
+        fields: dict[str, Any] = {}
         if name in left_out:
-            role, kind, why, caution = "left out", "", f"may identify people: {left_out[name].why}", ""
+            role, why, caution = "left out", f"may identify people: {left_out[name].why}", ""
         elif name == ids:
-            role, kind, why, caution = "id", "", f"says whose row it is: at most {most_rows:,} rows of one id", ""
-        elif name == label:
-            lost = "an owner's row without a label cannot be used: leave such rows out" if seen.missing else ""
-            made = proposals[name]
-            role, kind, why, caution = "label", label_fields["kind"], made.why, lost or made.caution
+            role, why, caution = "id", f"says whose row it is: at most {most_rows:,} rows of one id", ""
         else:
-            made = proposals[name]
-            role, kind, why, caution = "column", made.fields["kind"], made.why, made.caution
-        drafted.append(_drafted(name, seen, role, kind=kind, why=why, caution=caution))
+            role, (fields, why, caution) = "column", _proposal(name, seen)
+            if name == label:
+                role, fields = "label", _label_fields(fields["kind"], seen)
+                foot = _marked({"label": {"column": label, **fields}}, indent="")
+                if seen.missing:
+                    caution = "an owner's row without a label cannot be used: leave such rows out"
+                elif fields["kind"] == "number" and seen.whole:
+                    caution = "too many whole numbers for classes: if they are codes, declare kind: category"
+            else:
+                lines += [f"  # {caution}\n"] if caution else []
+                lines.append(_marked({name: fields}, indent="  "))
+                numeric += fields["kind"] == "numeric"
+        told = {"name": name, "role": role, "kind": fields.get("kind", ""), "why": why, "caution": caution}
+        drafted.append({**told, **_shown(seen, role, told["kind"])})
+    shown = " ".join(", ".join(source.name for source in sources).split())
+    head = [_HEAD.format(names=shown), *([_LEFT_OUT] if left_out else [])]
+    head += [f"#   {json.dumps(suspicion.column)}: {suspicion.why}\n" for suspicion in left_out.values()]
+    head += [_ABSENT.format(names=", ".join(map(json.dumps, absent)))] if absent else []
     return SchemaDraft(
-        text,
+        "".join([*head, "likeset: schema\nversion: 1\ncolumns:\n", *lines, foot, _id_lines(ids, most_rows)]),
         tuple(drafted),
         left_out=tuple(left_out.values()),
         included=tuple(one for name, one in suspicions.items() if name not in left_out),
-        id_hint="" if ids is not None else id_that_repeats({n: t[n] for n in left_out if n in t} for t in tables),
+        id_hint="" if ids is not None else id_that_repeats([{n: t[n] for n in left_out if n in t} for t in tables]),
         absent=absent,
-        comma_remedy=f"decimal commas are not read: {comma_remedy(commas)}" if commas else "",
-        wide_note=wide_note(sum(made.fields["kind"] == "numeric" for made in columns.values())),
+        comma_remedy=comma_remedy(name for name, seen in profiles.items() if seen.has_commas and name not in left_out),
+        wide_note=wide_note(numeric),
     )
 
 
@@ -910,10 +729,8 @@ def _check_there(sources: Sequence[Source], names: Sequence[str], wanted: Iterab
     for name in wanted:
         if name is not None and name not in names:
             lacking = next(source for source in sources if name not in source.schema.names)
-            near = near_miss(name, names)
-            if near or len(sources) == 1:
-                raise BadTable(lacking.name, f"is missing{near}", column=name)
-            raise BadTable(lacking.name, "is missing; draft from files that have it", column=name)
+            near = near_miss(name, names) or ("" if len(sources) == 1 else "; draft from files that have it")
+            raise BadTable(lacking.name, f"is missing{near}", column=name)
 
 
 def _read(
@@ -923,40 +740,32 @@ def _read(
     tables, most_rows = [], 1
     for source in sources:
         there = [name for name in names if name in source.schema.names]
-        profile = TableProfile(there, most_rows=None)
-        with ExitStack() as stack:
-            counted = None if ids is None else stack.enter_context(IdCount(source, ids, missing=MISSING_WORDS))
-            for block in source.blocks(there):
-                profile.add(block.table)
-                if counted is not None:
-                    counted.add(block)
-            most_rows = most_rows if counted is None else max(most_rows, counted.most_rows())
+        profile, counted = TableProfile(there, most_rows=None), IdCount(ids or "", MISSING_WORDS)
+        for block in source.blocks(there):
+            profile.add(block.table)
+            if ids is not None:
+                counted.add(block)
+        most_rows = max(most_rows, counted.most_rows())
         tables.append(profile.columns)
     return tables, most_rows
 
 
-def _drafted(name: str, seen: ColumnProfile, role: str, *, kind: str, why: str, caution: str) -> DraftColumn:
-    """Of an identifier, neither the range nor the histogram is shown."""
+def _shown(seen: ColumnProfile, role: str, kind: str) -> dict[str, Any]:
     shown, values = role in ("column", "label"), seen.values()
     ranged = shown and seen.ranged and kind != "date"
-    return DraftColumn(
-        name,
-        role,
-        kind,
-        why,
-        caution,
-        rows=seen.rows,
-        missing=seen.missing,
-        different=None if values is None else len(values),
-        low=seen.low if ranged else None,
-        high=seen.high if ranged else None,
-        bars=seen.bars() if shown else (),
-    )
+    return {
+        "rows": seen.rows,
+        "missing": seen.missing,
+        "different": None if values is None else len(values),
+        "low": seen.low if ranged else None,
+        "high": seen.high if ranged else None,
+        "bars": seen.bars() if shown else [],
+    }
 
 
-def _proposal(name: str, seen: ColumnProfile) -> _Proposal:
-    made = _kind(name, seen)
-    fields, caution = dict(made.fields), made.caution
+def _proposal(name: str, seen: ColumnProfile) -> tuple[dict[str, Any], str, str]:
+    """The declaration of a column, why it is so, and what to look at."""
+    fields, why, caution = _kind(name, seen)
     if seen.missing:
         fields["missing"] = "indicator"
     if {"bounds", "values"} & set(fields):
@@ -967,58 +776,58 @@ def _proposal(name: str, seen: ColumnProfile) -> _Proposal:
         low, high = np.percentile(np.concatenate(seen.sample), (1, 99)).tolist()
         if high - low < _DEAD * (fields["bounds"][1] - fields["bounds"][0]):
             caution = "a few far values stretch the bounds: declare narrower ones with outside: clip, or scale: log"
-    return _Proposal(fields, made.why, caution)
+    return fields, why, caution
 
 
-def _kind(name: str, seen: ColumnProfile) -> _Proposal:
-    values, words = seen.values(), words_of(name) or ("",)
+def _kind(name: str, seen: ColumnProfile) -> tuple[dict[str, Any], str, str]:
+    values, words = seen.values(), " ".join(words_of(name))
     count = "more than 1,000" if values is None else f"{len(values):,}"
     different = f"{count} different value{'' if count == '1' else 's'}"
+    text = {"kind": "text", "width": _TEXT_WIDTH}
     if not seen.filled:
-        return _Proposal({"kind": "text", "width": _TEXT_WIDTH}, "no value in any row", "leave it out: it is empty")
+        return text, "no value in any row", "leave it out: it is empty"
     if seen.lists:
-        fields = {"kind": "vector", "width": seen.width or 1, "bounds": rounded_outward(seen.low, seen.high)}
-        return _Proposal(fields, f"lists of {seen.width or 1} numbers")
+        width = seen.width or 1
+        vector = {"kind": "vector", "width": width, "bounds": rounded_outward(seen.low, seen.high)}
+        return vector, f"lists of {width} numbers", ""
     if not seen.numbers and seen.days and seen.ranged:
-        return _Proposal({"kind": "date", "bounds": _years(seen.low, seen.high)}, "days")
+        return {"kind": "date", "bounds": _years(seen.low, seen.high)}, "days", ""
     # One word in all rows is more often the only code of many, such as N for north.
     truth = values and {str(value).lower() for value in values} <= _TRUTH and (seen.numbers or len(values) > 1)
     if seen.truth or (truth and not seen.has_commas):
-        return _Proposal({"kind": "boolean"}, "truth values, such as 0 and 1")
+        return {"kind": "boolean"}, "truth values, such as 0 and 1", ""
     category = {"kind": "category", "values": sorted(values or ())}
-    if seen.numbers:
-        numeric = {"kind": "numeric", "bounds": rounded_outward(seen.low, seen.high)}
-        if seen.has_commas:
-            return _Proposal(numeric, "numbers with decimal commas", "not read as they are")
-        if not seen.whole:
-            return _Proposal(numeric, "numbers with decimals")
-        is_code = words[-1] in _CODES or words[-1].endswith("code")
-        if is_code and values and len(values) <= _MOST_NAMED_CODES:
-            return _Proposal(category, f"a code: its name says {words[-1]}, and it has {different}")
-        if is_code:
-            caution = "if these are codes, numbers that are near mean nothing: group them, or leave them out"
-            return _Proposal(numeric, f"whole numbers, too many for a category: its name says {words[-1]}", caution)
-        if counted := {words[0], words[-1]} & _COUNTS:
-            return _Proposal(numeric, f"a count or measure: its name says {min(counted)}")
-        if values and len(values) <= _MOST_CODES:
-            return _Proposal(category, f"codes: {different}, and a name that does not say count")
-        return _Proposal(numeric, f"whole numbers: {different}")
-    if values and len(values) <= _MOST_WORDS:
-        return _Proposal(category, f"words: {different}")
-    return _Proposal({"kind": "text", "width": _TEXT_WIDTH}, f"texts: {different}, compared by pieces of three letters")
+    if not seen.numbers:
+        if values and len(values) <= _MOST_WORDS:
+            return category, f"words: {different}", ""
+        return text, f"texts: {different}, compared by pieces of three letters", ""
+    numeric = {"kind": "numeric", "bounds": rounded_outward(seen.low, seen.high)}
+    if seen.has_commas:
+        return numeric, "numbers with decimal commas", "not read as they are"
+    if not seen.whole:
+        return numeric, "numbers with decimals", ""
+    if code := _CODE_WORD.search(words):
+        if values and len(values) <= _MOST_NAMED_CODES:
+            return category, f"a code: its name says {code.group()}, and it has {different}", ""
+        caution = "if these are codes, numbers that are near mean nothing: group them, or leave them out"
+        return numeric, f"whole numbers, too many for a category: its name says {code.group()}", caution
+    if counted := _COUNT_WORD.search(words):
+        return numeric, f"a count or measure: its name says {counted.group()}", ""
+    if values and len(values) <= _MOST_CODES:
+        return category, f"codes: {different}, and a name that does not say count", ""
+    return numeric, f"whole numbers: {different}", ""
 
 
-def _label_fields(made: _Proposal, seen: ColumnProfile) -> dict[str, Any]:
+def _label_fields(kind: str, seen: ColumnProfile) -> dict[str, Any]:
     """A label with few values is a class, also where a column of its kind would be a count."""
-    kind, values = made.fields["kind"], seen.values()
-    classes = kind in ("category", "boolean")
+    values, classes = seen.values(), kind in ("category", "boolean")
     if values and (classes or (seen.numbers and seen.whole and len(values) <= _MOST_CODES)):
         return {"kind": "category", "values": sorted(values), "from_data": True}
     return {"kind": "category" if classes else "number" if kind == "numeric" else "text"}
 
 
 def rounded_outward(low: float, high: float) -> list[float]:
-    """Outward to the leading digit of the range: the exact extremes are somebody's, and zero need not be a bound."""
+    """Rounded outward to the leading digit of the range: the exact extremes belong to single rows."""
     if not low <= high:
         return [0.0, 1.0]
     least, most = Decimal(repr(low)), Decimal(repr(high))
@@ -1036,23 +845,6 @@ def rounded_outward(low: float, high: float) -> list[float]:
 def _years(low: float, high: float) -> list[str]:
     first, last = (date.fromordinal(int(day) + date(1970, 1, 1).toordinal()).year for day in (low, high))
     return [f"{first:04d}-01-01", f"{last + 1:04d}-01-01"]
-
-
-def _opening(left_out: Collection[Suspicion], absent: Collection[str], shown: str) -> Iterator[str]:
-    yield _HEAD.format(names=" ".join(shown.split()))
-    if left_out:
-        yield _LEFT_OUT
-        yield from (f"#   {json.dumps(suspicion.column)}: {suspicion.why}\n" for suspicion in left_out)
-    if absent:
-        yield _ABSENT.format(names=", ".join(map(json.dumps, absent)))
-    yield "likeset: schema\nversion: 1\ncolumns:\n"
-
-
-def _column_lines(proposals: Mapping[str, _Proposal]) -> Iterator[str]:
-    for name, proposed in proposals.items():
-        if proposed.caution:
-            yield f"  # {proposed.caution}\n"
-        yield _marked({name: proposed.fields}, indent="  ")
 
 
 def _id_lines(ids: str | None, most_rows: int) -> str:

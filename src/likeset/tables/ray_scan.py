@@ -2,10 +2,6 @@
 
 A worker that is lost takes nothing with it: its unit is read again elsewhere, with the same result. The cluster is the
 owner's own, and its workers see the owner's rows and keys; a cluster that is started here hears this machine only.
-
-Ray has one connection for the whole process. So all passes share it, whichever thread they run in: the first to come
-connects, the last to leave disconnects. What was started here is ended here; a cluster that somebody else started goes
-on.
 """
 
 import atexit
@@ -18,10 +14,10 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 
@@ -38,11 +34,6 @@ _STORE_BYTES = 256 << 20
 _SECONDS_TO_REACH = 10.0
 _SECONDS_TO_ANSWER = 120.0
 _SECONDS_TO_END = 10.0
-_QUIET = {"log_to_driver": False, "logging_level": logging.ERROR}
-
-_lock = threading.RLock()
-_members = 0  # that share the connection
-_connection: "_Connection | None" = None
 
 Unit = list[Part]
 """What one worker does at a time."""
@@ -51,8 +42,7 @@ Unit = list[Part]
 class RayScan(SourceScan):
     """Rows of a source, passed over by the workers of a cluster, which must see its files under the same paths.
 
-    The cluster is joined here, so that what is wrong with it shows before anything is paid for. A worker gets
-    ``unit_rows`` at a time, and at least one part.
+    A worker gets ``unit_rows`` at a time, and at least one part.
     """
 
     def __init__(
@@ -60,13 +50,14 @@ class RayScan(SourceScan):
         source: Source,
         schema: Schema,
         *,
-        cluster: "RayCluster",
+        ray: Any,
+        workers: int = 1,
         progress: Callable[[Passed], None] | None = None,
         unit_rows: int | None = None,
     ) -> None:
-        super().__init__(source, schema, workers=cluster.workers, progress=progress)
+        super().__init__(source, schema, workers=workers, progress=progress)
         self._asked_rows = unit_rows
-        self._ray = cluster.join()
+        self._ray = ray
 
     def _second_pass(self, drawings: Sequence[Drawing], went_by: Callable[[int], None]) -> list[Keeper]:
         keepers = [Keeper(drawing) for drawing in drawings]
@@ -85,15 +76,14 @@ class RayScan(SourceScan):
         task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_pass_over_unit)
         shared = ray.put((self._work, tuple(keeper.drawing for keeper in keepers)))
         most = _IN_FLIGHT * max(1, int(ray.cluster_resources().get("CPU", 1)))
-        waiting, running = list(reversed(list(enumerate(units)))), dict[Any, tuple[int, Unit]]()
-        failed: list[tuple[int, BadTable]] = []
+        waiting, running = list(reversed(units)), dict[Any, Unit]()
         try:
             while waiting or running:
                 while waiting and len(running) < most:
-                    number, parts = waiting.pop()
-                    running[task.remote(shared, parts, [keeper.least for keeper in keepers])] = number, parts
+                    parts = waiting.pop()
+                    running[task.remote(shared, parts, [keeper.least for keeper in keepers])] = parts
                 (ready, *_), _ = ray.wait(list(running), num_returns=1)
-                number, parts = running.pop(ready)
+                parts = running.pop(ready)
                 try:
                     outcome = ray.get(ready)
                 except (
@@ -107,24 +97,15 @@ class RayScan(SourceScan):
                         place=parts[0].place(parts[0].first_row),
                     ) from None
                 if isinstance(outcome, tuple):
-                    failed.append((number, BadTable(outcome[0], outcome[1], place=outcome[2], column=outcome[3])))
-                    # The first in the order of rows is reported: of the others, only earlier ones are waited for.
-                    first = min(number for number, _ in failed)
-                    waiting = []
-                    for other in [ref for ref, (number, _) in running.items() if number > first]:
-                        ray.cancel(other)
-                        del running[other]
-                elif not failed:
-                    yield parts, outcome
+                    raise BadTable(outcome[0], outcome[1], place=outcome[2], column=outcome[3])
+                yield parts, outcome
         finally:
             for other in running:
                 ray.cancel(other)
-        if failed:
-            raise min(failed, key=lambda failure: failure[0])[1]
 
 
 def units_of(parts: Sequence[Part], *, rows: int) -> list[Unit]:
-    """Parts that follow each other, in units of at most so many rows; a larger part is a unit of its own."""
+    """Consecutive parts in units of at most ``rows`` rows; a larger part is a unit by itself."""
     units: list[Unit] = []
     for part in parts:
         if units and sum(held.row_count for held in units[-1]) + part.row_count <= rows:
@@ -148,49 +129,32 @@ def _pass_over_unit(
     return [keeper.best_rows() for keeper in keepers]
 
 
-class RayCluster:
-    """A share in the connection to a cluster. Leave it at the end, or use it in a ``with`` block.
+@contextmanager
+def ray_cluster(address: str | None = None, *, workers: int = 1) -> Iterator[Any]:
+    """Ray, connected. A cluster that is started here ends with the block; a cluster that was already running stays.
 
-    Without an address it is the one that ``RAY_ADDRESS`` names, and if that names none either, one of so many workers
-    that is started on this machine, and hears this machine only.
+    Without an address, ``RAY_ADDRESS`` names the cluster. If it is not set, a cluster of ``workers`` workers starts on
+    this machine and listens on loopback only.
     """
-
-    def __init__(self, address: str | None = None, *, workers: int = 1) -> None:
-        given = address or os.environ.get("RAY_ADDRESS") or "local"
-        self._address = None if given == "local" else given
-        self.workers = workers
-        self._joined = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.leave()
-
-    def join(self) -> Any:
-        """Ray, connected: the first to ask connects, and the others wait for it. Harmless when repeated."""
-        global _members, _connection
-        with _lock:
-            ray = import_ray(self._address)
-            if not self._joined:
-                if _connection is None:
-                    _connection = _connect(ray, self._address, workers=self.workers)
-                elif self._address not in (None, _connection.address):
-                    raise _already_elsewhere(str(self._address))
-                _members += 1
-                self._joined = True
-            return ray
-
-    def leave(self) -> None:
-        """Disconnect, if nobody else needs the connection. Harmless when repeated."""
-        global _members, _connection
-        with _lock:
-            if self._joined:
-                self._joined = False
-                _members -= 1
-                if _members == 0 and _connection is not None:
-                    ended, _connection = _connection, None
-                    ended.end()
+    given = address or os.environ.get("RAY_ADDRESS") or "local"
+    place = None if given == "local" else given
+    ray = import_ray(place)
+    if ray.is_initialized():  # by the program itself
+        if place not in (None, "auto", ray.get_runtime_context().gcs_address):
+            raise _unusable(place, "this program is connected to another cluster; leave that first, or use it")
+        yield ray
+        return
+    if place is not None:
+        _check_reachable(place)
+    folder = _private_folder() if place is None else None
+    end = partial(_end, ray, folder, signal.getsignal(signal.SIGTERM))
+    atexit.register(end)  # for a program that leaves without a word, or is interrupted while it ends
+    try:
+        _connect(ray, place, folder, workers=workers)
+        yield ray
+    finally:
+        end()
+        atexit.unregister(end)
 
 
 def import_ray(address: str | None = None) -> Any:
@@ -207,59 +171,34 @@ def import_ray(address: str | None = None) -> Any:
     return ray
 
 
-@dataclass(frozen=True, eq=False)
-class _Connection:
-    ray: Any
-    address: str | None  # as it was asked for; None if the cluster was started here
-    ours: bool = True  # the program itself may have connected
-    folder: "tempfile.TemporaryDirectory[str] | None" = None  # of the cluster's files; rows may be among them
-    on_sigterm: Any = None  # what the process did when it was asked to end; Ray changes that
-
-    def end(self) -> None:
-        """Leave nothing behind that was started here. Harmless when repeated."""
-        if not self.ours:
-            return
-        with nullcontext() if self.folder is None else _processes_ended(self.folder):
-            try:
-                self.ray.shutdown()
-            finally:
-                if threading.current_thread() is threading.main_thread() and self.on_sigterm is not None:
-                    signal.signal(signal.SIGTERM, self.on_sigterm)
-        atexit.unregister(self.end)
-
-
-def _connect(ray: Any, address: str | None, *, workers: int) -> _Connection:
-    if ray.is_initialized():
-        if address not in (None, "auto", ray.get_runtime_context().gcs_address):
-            raise _already_elsewhere(str(address))
-        return _Connection(ray, address, ours=False)
-    if address is not None:
-        _check_reachable(address)
-    folder = _private_folder() if address is None else None
-    connection = _Connection(ray, address, folder=folder, on_sigterm=signal.getsignal(signal.SIGTERM))
-    atexit.register(connection.end)  # for a program that leaves without a word, or is interrupted while it ends
+def _connect(ray: Any, address: str | None, folder: "tempfile.TemporaryDirectory[str] | None", *, workers: int) -> None:
+    settings: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": logging.ERROR}
+    if folder is not None:
+        settings |= {
+            "address": "local",
+            "num_cpus": workers,
+            "include_dashboard": False,
+            "object_store_memory": _STORE_BYTES,
+            "_node_ip_address": "127.0.0.1",
+            "_temp_dir": folder.name,
+        }
     try:
-        if connection.folder is None:
-            ray.init(address=address, **_QUIET)
-            _check_workers(ray, str(address))
-        else:
-            ray.init(
-                address="local",
-                num_cpus=workers,
-                include_dashboard=False,
-                object_store_memory=_STORE_BYTES,
-                _node_ip_address="127.0.0.1",
-                _temp_dir=connection.folder.name,
-                **_QUIET,
-            )
-    except BaseException as error:
-        connection.end()
-        # Ray raises many kinds, some of them its own private ones.
-        if isinstance(error, InvalidArgument) or not isinstance(error, Exception):
-            raise
+        ray.init(**settings)
+    except Exception as error:  # Ray raises many kinds, some of them its own private ones
         reason = _NOT_STARTED if address is None else _NOT_JOINED
         raise _unusable(address, f"{reason} ({type(error).__name__})") from None
-    return connection
+    if address is not None:
+        _check_workers(ray, address)
+
+
+def _end(ray: Any, folder: "tempfile.TemporaryDirectory[str] | None", on_sigterm: Any) -> None:
+    """Leave nothing behind that was started here. Harmless when repeated."""
+    with nullcontext() if folder is None else _processes_ended(folder):
+        try:
+            ray.shutdown()
+        finally:
+            if threading.current_thread() is threading.main_thread():  # Ray changed what the process does at its end
+                signal.signal(signal.SIGTERM, on_sigterm)
 
 
 _NOT_STARTED = (
@@ -311,10 +250,6 @@ def _check_workers(ray: Any, address: str) -> None:
 
 def _version() -> str:
     return version("likeset")
-
-
-def _already_elsewhere(address: str) -> InvalidArgument:
-    return _unusable(address, "this program is connected to another cluster; leave that first, or use it")
 
 
 @contextmanager

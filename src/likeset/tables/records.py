@@ -1,7 +1,7 @@
 """Records: rows in the declared columns and types, as bytes that may leave an owner.
 
-Whatever types a table has, its records are alike: numbers are doubles, words text, days dates. The schema makes the
-same row of a record as of the cells in the table, so whoever has the schema can check rows against their records.
+Records have the same types for tables of any types: numbers are doubles, words are text, days are dates. The schema
+maps a record and the cells of its table to the same row, so every party with the schema can check rows against records.
 
 Each record has a bit for each missing cell, cells of fixed width, and the letters of its texts. There is one way to
 write a record; a reader refuses everything else. docs/wire.md defines the bytes.
@@ -202,7 +202,7 @@ class DeclaredRecords:
         if pa.types.is_list(field.type):
             width = self.widths[field.name]
             entries, _, wrong = cell_values.lists(column, width)
-            if wrong is not None:
+            if wrong.any():
                 raise InvalidArgument("table", f"column {field.name}", "has a list of another width than declared")
             values = np.zeros((len(column), width))
             values[~missing] = np.asarray(entries.to_numpy(zero_copy_only=False)).reshape(-1, width)
@@ -254,13 +254,12 @@ class DeclaredRecords:
             return _nullable(days).cast(pa.int32(), safe=False).cast(pa.date32())
         if pa.types.is_list(field.type):
             entries, missing, _ = cell_values.lists(column, declared.width)
-            absent = np.zeros(len(column), dtype=np.bool_) if missing is None else missing
-            return _list_array(cell_values.numbers(entries, MissingWords.of(()))[0], absent, declared.width)
+            return _list_array(cell_values.numbers(entries, MissingWords.of(()))[0], missing, declared.width)
         return _words(column)
 
 
 def most_envelope_bytes(record_bytes: int) -> int:
-    """The longest record in an envelope where the terms declare records of so many bytes."""
+    """The longest record in an envelope, if the terms declare records of ``record_bytes`` bytes."""
     return record_bytes + record_bytes // 4 + 64
 
 
@@ -281,14 +280,14 @@ class DecodedRecords:
 
 
 class EnvelopeRecords:
-    """Writes and reads single records with handle and label, as they lie in the envelopes of a split run."""
+    """Writes and reads single records with handle and label, for the envelopes of a split run."""
 
     def __init__(self, schema: Schema, *, labelled: bool = True) -> None:
         self._declared = DeclaredRecords(schema)
         self._label = schema.declaration.label if labelled else None
         declared = None if self._label is None else self._label.values
         self.classes: tuple[Any, ...] = () if declared is None else tuple(declared)
-        # Labels that are texts which nobody declared.
+        # Labels that are text without declared values.
         self._label_is_open = self._label is not None and declared is None and self._label.kind != "number"
         self._label_type = _LENGTH if self._label_is_open else _CLASS if self.classes else _NUMBER
         self._label_start = _HEAD_BYTES + self._declared.cell_bytes
@@ -317,10 +316,6 @@ class EnvelopeRecords:
         """A record for each row of a table, its label, if records carry any, and the handle of its owner."""
         records, label = self._declared.of(table), self._label
         count = records.num_rows
-        if len(handles) != count or len(labels) != (count if label is not None else 0):
-            raise InvalidArgument("labels", f"{len(labels)} and {len(handles)} handles", f"there are {count} rows")
-        if label is not None and count and fault_of(labels, kind=label.kind, values=label.values) is not None:
-            raise InvalidArgument("labels", f"array of {count}", "must be as the schema declares")
         if self._declared.too_long(records).any():
             raise InvalidArgument("table", f"{count} rows", "has a cell that is longer than the schema declares")
         cells, letters = self._declared.cells(records)
@@ -330,8 +325,6 @@ class EnvelopeRecords:
         _put(out, _HEAD_BYTES, cells)
         last = [b""] * count
         if self._label_is_open:
-            if unusable_texts(labels).any():
-                raise InvalidArgument("labels", f"array of {count}", "has a text that no record takes")
             last = [text.encode() for text in labels.tolist()]
             _put(out, self._label_start, np.array([len(text) for text in last], dtype=_LENGTH))
         elif label is not None:
@@ -340,7 +333,7 @@ class EnvelopeRecords:
         return [line.tobytes() + first + second for line, first, second in zip(out, letters, last, strict=True)]
 
     def read(self, records: Sequence[bytes]) -> DecodedRecords:
-        """The content of records from another party; whatever is not a record is not sound, and has no content."""
+        """The content of records from another party; bytes that are no record are not sound, and have no content."""
         sound = np.array([self._has_form(record) for record in records], dtype=np.bool_)
         whole = [record for record, has_form in zip(records, sound, strict=True) if has_form]
         try:
@@ -447,7 +440,7 @@ def _number_type(kind: Any) -> np.dtype[Any]:
 
 
 def _is_open(declared: Any) -> bool:
-    """Whether cells of this column may hold words that nobody declared."""
+    """Whether cells of this column may hold words that are not declared."""
     if isinstance(declared, CategoryColumn):
         return declared.unknown != "refuse" and isinstance(declared.values[0], str)
     return isinstance(declared, TextColumn)

@@ -4,15 +4,17 @@ Rows come in blocks, from files, databases or memory, and are never all held at 
 its key alone: the sizes of blocks, the number of threads and the order in which blocks are finished change nothing.
 """
 
+import itertools
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from likeset import arguments
@@ -21,11 +23,15 @@ from likeset.errors import BadTable, InvalidArgument
 from likeset.geometry import offers
 from likeset.geometry.features import TILE_ROWS
 from likeset.geometry.offers import Drawing
+from likeset.privacy.kept_rows import KeptRows, digests_of_ids
+from likeset.tables.cells import MissingWords, is_text, plain_array
 from likeset.tables.columns import BooleanColumn, CategoryColumn, DateColumn, OrdinalColumn
 from likeset.tables.records import DeclaredRecords
-from likeset.tables.rows_per_id import IdCount, KeptRowsOfIds
 from likeset.tables.schema import Schema
 from likeset.tables.sources import Block, Part, Source, checked_columns
+
+if TYPE_CHECKING:
+    import duckdb
 
 BLOCK_ROWS = 32 * TILE_ROWS  # to look at a block of 30 columns at all takes as long as to map some 5,000 rows of it
 _SLACK = 1e-9  # of a sum of a weight and a perturbation, far beyond its rounding
@@ -45,7 +51,7 @@ class FetchedRows:
     def take(self, places: RowNumbers) -> Self:
         labels = self.labels[places] if len(self.labels) else self.labels
         table = None if self.table is None else self.table.take(pa.array(places))
-        # In one layout whatever it was before: products of matrices may round differently with the layout.
+        # Always in the same layout: products of matrices may round differently with the layout.
         return type(self)(np.ascontiguousarray(self.rows[places]), labels, table)
 
     def in_declared_types(self, records: DeclaredRecords) -> Self:
@@ -84,7 +90,7 @@ class DrawnRows:
 
 
 class Keeper:
-    """The best rows of one draw so far, while blocks of rows go by in any order; at most about three times as many.
+    """The best rows of one draw so far, from blocks in any order; holds at most about three times as many rows.
 
     ``least`` is a perturbed score that as many rows as are drawn are known to reach; rows below it are out for good.
     """
@@ -125,7 +131,7 @@ class Keeper:
             self._prune()
 
     def best_rows(self) -> DrawnRows | None:
-        """The best rows so far, best first; None if nothing went by."""
+        """The best rows so far, best first; None before the first block."""
         if self._kept:
             self._prune()
         return self._kept[0] if self._kept else None
@@ -161,15 +167,9 @@ class MemoryScan:
     """Rows that lie in memory, with a label each or none, and with records or none."""
 
     def __init__(self, rows: ArrayLike, labels: ArrayLike | None = None, table: pa.Table | None = None) -> None:
-        matrix = arguments.matrix("rows", rows)
-        held = np.empty(0) if labels is None else np.asarray(labels)
-        if labels is not None and held.shape != (len(matrix),):
-            raise InvalidArgument(
-                "labels", f"array of shape {held.shape}", f"must be one label for each of {len(matrix)} rows"
-            )
-        if table is not None and table.num_rows != len(matrix):
-            raise InvalidArgument("table", f"{table.num_rows} records", f"must be one for each of {len(matrix)} rows")
-        self._all = FetchedRows(matrix, held, table)
+        self._all = FetchedRows(
+            arguments.matrix("rows", rows), np.empty(0) if labels is None else np.asarray(labels), table
+        )
 
     @property
     def row_count(self) -> int:
@@ -207,12 +207,8 @@ class Fold(Protocol):
     def add(self, block: Block) -> None: ...
 
 
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """Rows that were drawn, all with the same weight, while all rows went by."""
-
-    drawing: Drawing
-    drawn: DrawnRows
+Sample = tuple[Drawing, DrawnRows]
+"""Rows that a first pass drew, all with the same weight."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,12 +273,19 @@ class Work:
         rows = table.take(pa.array(places if stay is None else stay[places]))
         return DrawnRows(first_row + places, self.map_rows(rows, str), scores).plain()
 
+    def chosen(self, keepers: Sequence[Keeper], block: Block) -> list[DrawnRows]:
+        """The rows of a block that draws may keep, for each draw."""
+        if any(keeper.drawing.score is not None for keeper in keepers) or not self.is_sound(block.table):
+            rows = self.map_rows(block.table, block.locate)
+            return [keeper.choose(rows, block.first_row).plain() for keeper in keepers]
+        return [self.chosen_unweighted(keeper, block.table, block.first_row) for keeper in keepers]
+
 
 class SourceScan:
     """Rows of a source, mapped by a schema.
 
-    Holds a few blocks and the rows that are drawn, whatever the number of rows. Every pass maps and checks every cell:
-    a row that cannot be used ends it before anything is drawn.
+    Holds a few blocks and the drawn rows only. Every pass maps and checks every cell: an invalid row ends the pass
+    before anything is drawn.
     """
 
     def __init__(
@@ -318,26 +321,41 @@ class SourceScan:
         ``without_too_long`` says so. Where the schema keeps a few rows of each id, the secret ``keep_key`` decides
         which; then no sample is drawn, since only the end shows which they are.
         """
-        source, work = self._source, self._work
-        kept = KeptRowsOfIds.of(source, work.schema, key=keep_key)
-        rows = _Checks(work, self.records, None if kept is not None else sample, without_too_long=without_too_long)
+        source, work, records = self._source, self._work, self.records
+        ids, kept = IdCount.of(work.schema), KeptRowsOfIds.of(source, work.schema, key=keep_key)
+        keeper = None if sample is None or kept is not None else Keeper(sample)
+        looking: list[Fold] = [*folds, *(fold for fold in (ids, kept) if fold is not None)]
+        columns = dict.fromkeys([*work.columns, *(column for fold in looking for column in fold.columns)])
         went_by = self._counter(source.row_count if source.counted else None)
-        with IdCount.of(source, work.schema) or nullcontext() as ids:
-            looking: list[Fold] = [*folds, *(fold for fold in (ids, kept) if fold is not None)]
-            columns = dict.fromkeys([*work.columns, *(column for fold in looking for column in fold.columns)])
-            for block in source.blocks(list(columns), rows=work.block_rows, words=work.words):
-                for fold in looking:
-                    fold.add(block)
-                rows.add(block)
-                went_by(len(block))
-            return FirstPass(
-                row_count=rows.count,
-                too_long=np.concatenate([_NONE, *rows.too_long]),
-                kept=None if kept is None else kept.row_numbers(),
-                most_rows=1 if ids is None else ids.most_rows(),
-                fault=rows.fault,
-                sample=rows.sample(),
-            )
+        count, left_out, too_long, fault = 0, 0, [_NONE], None
+        for block in source.blocks(list(columns), rows=work.block_rows, words=work.words):
+            for fold in looking:
+                fold.add(block)
+            table = block.table.select(work.columns)
+            longer = np.flatnonzero(records.too_long(table)) if records.open_columns else _NONE
+            too_long.append(block.first_row + longer)
+            count += len(block)
+            try:
+                if fault is None and not work.is_sound(table):
+                    work.map_rows(table, block.locate)
+                if fault is None and keeper is not None:
+                    stay = np.delete(np.arange(len(block)), longer if without_too_long else _NONE)
+                    keeper.add(work.chosen_unweighted(keeper, table, block.first_row - left_out, stay))
+                    left_out += len(block) - len(stay)
+            except BadTable as error:
+                fault = error
+            went_by(len(block))
+        drawn = None
+        if keeper is not None and fault is None and count > left_out:
+            drawn = keeper.drawing, keeper.result().in_declared_types(records)
+        return FirstPass(
+            row_count=count,
+            too_long=np.concatenate(too_long),
+            kept=None if kept is None else kept.row_numbers(),
+            most_rows=1 if ids is None else ids.most_rows(),
+            fault=fault,
+            sample=drawn,
+        )
 
     def draw(self, *drawings: Drawing) -> list[DrawnRows]:
         """All draws in one pass; each the same for the same key."""
@@ -376,45 +394,6 @@ class SourceScan:
         return add
 
 
-class _Checks:
-    """Whether rows can be used, and a draw from them."""
-
-    def __init__(
-        self, work: Work, records: DeclaredRecords, drawing: Drawing | None, *, without_too_long: bool
-    ) -> None:
-        self.count = 0
-        self.too_long: list[RowNumbers] = []
-        self.fault: BadTable | None = None
-        self._work, self._records = work, records
-        self._keeper = None if drawing is None else Keeper(drawing)
-        self._without_too_long = without_too_long
-        self._left_out = 0
-
-    def add(self, block: Block) -> None:
-        work, table = self._work, block.table.select(self._work.columns)
-        longer = np.flatnonzero(self._records.too_long(table)) if self._records.open_columns else _NONE
-        self.too_long.append(block.first_row + longer)
-        self.count += len(block)
-        if self.fault is not None:
-            return
-        try:
-            if not work.is_sound(table):
-                work.map_rows(table, block.locate)
-            if self._keeper is not None:
-                stay = np.arange(table.num_rows)
-                if self._without_too_long:
-                    stay = np.delete(stay, longer)
-                self._keeper.add(work.chosen_unweighted(self._keeper, table, block.first_row - self._left_out, stay))
-                self._left_out += table.num_rows - len(stay)
-        except BadTable as fault:
-            self.fault = fault
-
-    def sample(self) -> Sample | None:
-        if self._keeper is None or self.fault is not None or self.count == self._left_out:
-            return None
-        return Sample(self._keeper.drawing, self._keeper.result().in_declared_types(self._records))
-
-
 class OfferedScan:
     """The rows of a scan that a run may see; a sample, and the rows that were drawn last, are not read again.
 
@@ -444,7 +423,7 @@ class OfferedScan:
         """The rows that a run may see, after a first pass; ``rare`` rows are never offered.
 
         With ``withhold``, rows that are too long are left out, and others numbered anew; if not, rows keep their
-        numbers, and whoever bids them leaves out what is too long.
+        numbers, and the bidder leaves out rows that are too long.
         """
         excluded = np.union1d(rare, seen.too_long) if withhold else rare
         # Rare rows are known at the end only: the numbers of the others, and with them the sample, change.
@@ -468,8 +447,8 @@ class OfferedScan:
 
     def draw(self, *drawings: Drawing) -> list[DrawnRows]:
         """All draws in one pass, or in none if the sample is asked for; the same for the same key."""
-        if self._sample is not None and drawings == (self._sample.drawing,):
-            return [self._sample.drawn]
+        if self._sample is not None and drawings == self._sample[:1]:
+            return [self._sample[1]]
         if self._renumbered:
             records = self._scan.records
             drawn = [one.in_declared_types(records) for one in _draw_from(self.blocks(), drawings)]
@@ -524,70 +503,50 @@ def pass_over(
 ) -> None:
     """Read, map, check and score the rows of these parts, and keep the best.
 
-    Whoever has nothing to do reads the next block, one thread at a time, and then maps and scores it while another
-    reads: so reading and computing overlap without a thread too many.
+    A thread that has nothing to do reads the next block, one thread at a time, and then maps and scores it while
+    another reads: so reading and computing overlap without a thread too many.
 
     ``went_by`` is called with the number of rows of every block that is done, by one thread at a time. The first block,
     in the order of rows, that cannot be read or mapped raises ``BadTable``.
     """
-    crew = _Crew(parts, work, keepers, went_by)
-    helpers = [threading.Thread(target=crew.work, name="likeset-pass", daemon=True) for _ in range(workers - 1)]
-    for helper in helpers:
-        helper.start()
-    try:
-        crew.work()
-    finally:
-        crew.stopped = True
-        for helper in helpers:
-            helper.join()
-    if crew.failed:
-        # Every earlier block was read before, and so was finished.
-        raise min(crew.failed, key=lambda failed: failed[0])[1]
+    cut = (part.with_words(work.words).cut(work.columns, work.block_rows) for part in parts)
+    blocks, taken = itertools.chain.from_iterable(cut), itertools.count()
+    reading, keeping, stopped = threading.Lock(), threading.Lock(), threading.Event()
+    failed: list[tuple[int, BaseException]] = []
 
-
-class _Crew:
-    """Threads that share the blocks of one pass."""
-
-    def __init__(
-        self, parts: Sequence[Part], work: Work, keepers: Sequence[Keeper], went_by: Callable[[int], None] | None
-    ) -> None:
-        self.failed: list[tuple[int, BaseException]] = []
-        self.stopped = False
-        self._work, self._keepers, self._went_by = work, keepers, went_by
-        cut = (part.with_words(work.words).cut(work.columns, work.block_rows) for part in parts)
-        self._blocks = (block for blocks in cut for block in blocks)
-        self._taken = 0
-        self._reading = threading.Lock()
-        self._keeping = threading.Lock()
-
-    def work(self) -> None:
+    def help_out() -> None:
         position = -1
         try:
             while True:
-                with self._reading:
-                    if self.stopped:
+                with reading:
+                    if stopped.is_set():
                         return
-                    position = self._taken
-                    self._taken += 1
-                    block = next(self._blocks, None)
+                    position = next(taken)
+                    block = next(blocks, None)
                 if block is None:
                     return
-                chosen = self._chosen(block)
-                with self._keeping:
-                    for keeper, kept in zip(self._keepers, chosen, strict=True):
+                chosen = work.chosen(keepers, block)
+                with keeping:
+                    for keeper, kept in zip(keepers, chosen, strict=True):
                         keeper.add(kept)
-                    if self._went_by is not None:
-                        self._went_by(len(block))
+                    if went_by is not None:
+                        went_by(len(block))
         except BaseException as error:  # raised by the thread that waits for all
-            self.failed.append((position, error))
-            self.stopped = True
+            failed.append((position, error))
+            stopped.set()
 
-    def _chosen(self, block: Block) -> list[DrawnRows]:
-        work = self._work
-        if any(keeper.drawing.score is not None for keeper in self._keepers) or not work.is_sound(block.table):
-            rows = work.map_rows(block.table, block.locate)
-            return [keeper.choose(rows, block.first_row).plain() for keeper in self._keepers]
-        return [work.chosen_unweighted(keeper, block.table, block.first_row) for keeper in self._keepers]
+    helpers = [threading.Thread(target=help_out, name="likeset-pass", daemon=True) for _ in range(workers - 1)]
+    for helper in helpers:
+        helper.start()
+    try:
+        help_out()
+    finally:
+        stopped.set()
+        for helper in helpers:
+            helper.join()
+    if failed:
+        # Every earlier block was read before, and so was finished.
+        raise min(failed, key=lambda failure: failure[0])[1]
 
 
 def without_dictionaries(table: pa.Table) -> pa.Table:
@@ -612,14 +571,169 @@ def scan_factory(
     if kind == "local" and not address:
         yield lambda source, schema: SourceScan(source, schema, workers=count, progress=progress)
     elif kind == "ray" and (address or ":" not in text):
-        from likeset.tables.ray_scan import RayCluster, RayScan, import_ray
+        from likeset.tables.ray_scan import RayScan, ray_cluster
 
-        import_ray(address or None)
-        with RayCluster(address or None, workers=count) as cluster:
-            yield lambda source, schema: RayScan(source, schema, cluster=cluster, progress=progress)
+        with ray_cluster(address or None, workers=count) as ray:
+            yield lambda source, schema: RayScan(source, schema, ray=ray, workers=count, progress=progress)
     else:
         raise InvalidArgument("scan", text, "must be local, ray or ray:ADDRESS")
 
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# The unit of privacy: how many rows one id has at most, and which rows of each id take part.
+# Blanks around an id do not count. Rows without an id are taken for one person's: they could be.
+
+_FEW_ROWS = 1_000_000
+
+
+def check_ids(source: Source, schema: Schema) -> None:
+    """Read all ids once, and refuse a table in which an id has more rows than declared."""
+    ids = IdCount.of(schema)
+    if ids is not None:
+        for block in source.blocks(ids.columns):
+            ids.add(block)
+        check_most_rows(ids.most_rows(), source, schema)
+
+
+def check_most_rows(most: int, source: Source, schema: Schema, *, whose: str = "it") -> None:
+    """Refuse a table in which an id has more rows than declared: the privacy claim would not hold for it.
+
+    ``most`` is the largest number of rows of one id; ``whose`` names the table's owner in the message.
+    """
+    allowed = schema.most_rows_per_id
+    if schema.id_column is not None and allowed is not None and most > allowed:
+        raise BadTable(
+            source.name,
+            f"{whose} has {most} rows of one id, or without one, where the schema declares at most {allowed}; raise "
+            "rows_per_id, or declare keep in its place: so many rows of each id, drawn in secret, then take part",
+            column=schema.id_column,
+        )
+
+
+class IdCount:
+    """Counts the rows of each id, block by block; moves the ids of very many rows to disk."""
+
+    def __init__(self, column: str, missing: Sequence[str]) -> None:
+        self.columns = (column,)
+        self.missing = 0  # rows without an id
+        self._words = MissingWords.of(missing)
+        self._pieces: list[Any] = []
+        self._held = 0
+        self._histogram: dict[int, int] | None = None
+        self._database: duckdb.DuckDBPyConnection | None = None
+
+    @classmethod
+    def of(cls, schema: Schema) -> Self | None:
+        """For the ids that a schema declares; None if it declares none, or lets them have any number of rows."""
+        if schema.id_column is None or schema.most_rows_per_id is None:
+            return None
+        return cls(schema.id_column, schema.declaration.missing_words)
+
+    def add(self, block: Block) -> None:
+        self.count(block.table.column(self.columns[0]))
+
+    def count(self, ids: Any) -> None:
+        self._histogram = None
+        for chunk in ids.chunks if isinstance(ids, pa.ChunkedArray) else [ids]:
+            plain = plain_ids(chunk, self._words)
+            self.missing += plain.null_count
+            self._pieces.append(plain.drop_null())
+            self._held += len(plain)
+        if self._held > _FEW_ROWS:
+            self._put_away()
+
+    def histogram(self) -> dict[int, int]:
+        """How many ids have how many rows; without rows that have no id."""
+        if self._histogram is None:
+            self._histogram = self._counted()
+        return self._histogram
+
+    def _counted(self) -> dict[int, int]:
+        if self._database is None:
+            with suppress(pa.ArrowNotImplementedError):  # of lists
+                ids = pa.chunked_array(self._pieces) if self._pieces else pa.array([], pa.string())
+                rows, count = np.unique(pc.value_counts(ids).field("counts"), return_counts=True)
+                return dict(zip(rows.tolist(), count.tolist(), strict=True))
+        query = "SELECT n, count(*) FROM (SELECT count(*) AS n FROM ids GROUP BY id) GROUP BY n"
+        return dict(self._put_away().execute(query).fetchall())
+
+    def most_rows(self) -> int:
+        return max(1, self.missing, *self.histogram())
+
+    def rows_of_each(self) -> NDArray[np.int64]:
+        """How many rows each id has, in no order; those without one are taken for one person's."""
+        rows, ids = np.array([*self.histogram().items(), (self.missing, int(self.missing > 0))]).T
+        return np.repeat(rows, ids)
+
+    def _put_away(self) -> "duckdb.DuckDBPyConnection":
+        import duckdb  # late: few tables have so many ids
+
+        from likeset.tables.databases import Spool
+
+        held = pa.table({"id": pa.chunked_array(self._pieces or [pa.array([])])})
+        if self._database is None:
+            self._spool = Spool(f"ids of column {self.columns[0]!r}")
+            self._database = duckdb.connect(str(self._spool.directory / "ids"), config={"memory_limit": "512MB"})
+            self._database.register("held", held)
+            self._database.execute("CREATE TABLE ids AS SELECT id FROM held")
+        else:
+            self._database.register("held", held)
+            self._database.execute("INSERT INTO ids SELECT id FROM held")
+        self._database.unregister("held")
+        self._pieces, self._held = [], 0
+        return self._database
+
+
+class KeptRowsOfIds:
+    """Draws the rows of each id that take part, block by block."""
+
+    def __init__(self, source: Source, column: str, *, keep: int, key: int, missing: MissingWords) -> None:
+        self.columns = (column,)
+        self._table = source.name
+        self._key = key
+        self._missing = missing
+        self._kept = KeptRows(keep)
+
+    @classmethod
+    def of(cls, source: Source, schema: Schema, *, key: int | None) -> Self | None:
+        if schema.id_column is None or schema.keep is None:
+            return None
+        if key is None:
+            raise InvalidArgument("keep_key", "none", "must be given where the schema keeps some rows of each id only")
+        missing = MissingWords.of(schema.declaration.missing_words)
+        return cls(source, schema.id_column, keep=schema.keep, key=key, missing=missing)
+
+    def add(self, block: Block) -> None:
+        (column,) = self.columns
+        encoded = written_ids(block.table.column(column), self._missing, table=self._table, column=column)
+        encoded = plain_array(encoded.dictionary_encode())
+        digests = digests_of_ids((name.encode() for name in encoded.dictionary.to_pylist()), key=self._key)
+        places = pc.fill_null(encoded.indices, len(digests)).to_numpy(zero_copy_only=False)
+        self._kept.add(np.concatenate([digests, digests_of_ids([None], key=self._key)])[places], block.first_row)
+
+    def row_numbers(self) -> NDArray[np.int64]:
+        return self._kept.row_numbers()
+
+
+def written_ids(ids: pa.ChunkedArray, missing: MissingWords, *, table: str, column: str) -> pa.ChunkedArray:
+    """Ids as text, null where there is none; ``BadTable`` where they cannot be written as text."""
+    try:
+        written = [plain_ids(chunk, missing).cast(pa.string()) for chunk in ids.chunks]
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+        raise BadTable(table, "ids must be text or numbers", column=column) from error
+    return pa.chunked_array(written, pa.string())
+
+
+def plain_ids(ids: Any, missing: MissingWords) -> Any:
+    """Text without blanks around it, and null where it says that there is none; anything else as it is."""
+    if pa.types.is_dictionary(ids.type):
+        ids = ids.dictionary_decode()
+    if pa.types.is_string_view(ids.type):
+        ids = ids.cast(pa.string())
+    if not is_text(ids.type):
+        return ids
+    trimmed = pc.utf8_trim_whitespace(ids)
+    return pc.if_else(pc.is_in(trimmed, value_set=missing.words.cast(ids.type)), pa.scalar(None, ids.type), trimmed)

@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 
 from likeset import documents
 from likeset.documents import Document
-from likeset.errors import BadTable, InvalidArgument
+from likeset.errors import BadTable
 from likeset.tables import cells
 from likeset.tables.cells import Mask, MissingWords, plain_array
 from likeset.tables.columns import (
@@ -96,7 +96,7 @@ class IdDeclaration(Document):
 class Declaration(Document):
     """What stands in ``schema.yaml``.
 
-    ``text_bytes`` is how long a cell may be whose words nobody declared: free text, and categories with ``unknown``
+    ``text_bytes`` limits cells whose words are not declared: free text, and categories with ``unknown``
     words. Rows with longer cells are no rows of a run.
     """
 
@@ -312,7 +312,7 @@ class Schema:
         labels: bool = True,
         by_columns: bool = False,
     ) -> Mapped:
-        """Rows as numbers: the same numbers for the same cells, whatever else is in the table.
+        """Rows as numbers: the same numbers for the same cells, independent of the other rows.
 
         Args:
             block: has at least the declared columns; others are ignored.
@@ -333,7 +333,7 @@ class Schema:
                     problems.append((int(mask.argmax()), position, encoder.name, complaint))
         read: NDArray[Any] = np.empty(0)
         if labels and self.label_column is not None:
-            read, bad = self._labels(block, table=table)
+            read, bad = self.labels(block, table=table)
             last, name = len(self._encoders), self.label_column
             problems += [(int(mask.argmax()), last, name, complaint) for _, complaint, mask in bad]
         if problems:
@@ -347,7 +347,7 @@ class Schema:
         columns = ((encoder, self.column_of(block, encoder.name, table=table)) for encoder in self._encoders)
         if not all(encoder.sound(column) for encoder, column in columns):
             return False
-        return not labels or not self._labels(block, table=table)[1]
+        return not labels or not self.labels(block, table=table)[1]
 
     def encode_columns(
         self, block: pa.Table | pa.RecordBatch, out: NDArray[np.float32], *, table: str
@@ -359,13 +359,8 @@ class Schema:
             yield encoder, encoder.encode(column, out[:, first:last])
             first = last
 
-    def label_troubles(self, block: pa.Table | pa.RecordBatch, *, table: str) -> list[tuple[Trouble, str, Mask]]:
-        """Which labels cannot be used, why, and what to do about it."""
-        return self._labels(block, table=table)[1]
-
-    def _labels(
-        self, block: pa.Table | pa.RecordBatch, *, table: str
-    ) -> tuple[NDArray[Any], list[tuple[Trouble, str, Mask]]]:
+    def labels(self, block: pa.Table | pa.RecordBatch, *, table: str) -> tuple[NDArray[Any], "Bad"]:
+        """One label for each row; and which cannot be used, why, and what to do about it."""
         label = self.declaration.label
         if label is None:
             return np.empty(0), []
@@ -388,9 +383,12 @@ class Schema:
         return FunctionTransformer(self._features, feature_names_out=self._feature_names_out)
 
     def _features(self, frame: Any) -> NDArray[np.float32]:
-        return self.map(
-            _arrow(frame, self.columns), table="X", locate=lambda offset: f"row {offset}", labels=False
-        ).rows
+        from likeset.tables.sources import arrow_table  # late: it loads readers of files
+
+        if type(frame).__module__.startswith("pandas"):  # columns that are not declared may hold anything
+            frame = frame[[name for name in self.columns if name in frame.columns]]
+        table = arrow_table(frame, name="X")
+        return self.map(table, table="X", locate=lambda offset: f"row {offset}", labels=False).rows
 
     def _feature_names_out(self, *_: Any) -> NDArray[Any]:
         return np.array(self.feature_names, dtype=object)
@@ -403,17 +401,6 @@ def _also(columns: Sequence[str]) -> str:
     more = f" and {len(columns) - _MOST_NAMED} more" if len(columns) > _MOST_NAMED else ""
     named = ", ".join(map(repr, columns[:_MOST_NAMED]))
     return f"; other columns have values that cannot be used, too: {named}{more}; likeset schema check counts them"
-
-
-def _arrow(frame: Any, columns: Sequence[str]) -> Any:
-    if isinstance(frame, pa.Table | pa.RecordBatch):
-        return frame
-    module = type(frame).__module__.split(".")[0]
-    if module == "pandas":
-        return pa.Table.from_pandas(frame[[name for name in columns if name in frame.columns]], preserve_index=False)
-    if module == "polars":
-        return frame.to_arrow()
-    raise InvalidArgument("X", type(frame).__name__, "must be a pandas or polars data frame, or an Arrow table")
 
 
 def _matched_label(label: LabelDeclaration) -> CategoryColumn | NumericColumn:
@@ -445,8 +432,7 @@ def read_labels(
     """
     if kind == "number":
         numbers, wrong = cells.numbers(column, missing)
-        gone = np.isnan(numbers) if wrong is None else np.isnan(numbers) & ~wrong
-        return numbers, _bad_rows(gone, wrong, "is not a finite number")
+        return numbers, _bad_rows(np.isnan(numbers) & ~wrong, wrong, "is not a finite number")
     if values is not None:
         return _read_declared(column, values, missing)
     if kind == "category":
@@ -547,6 +533,6 @@ def _whole(text: str) -> str:
     return str(int(number)) if abs(number) < 2**53 and number == int(number) else repr(number)
 
 
-def _bad_rows(absent: Mask | None, wrong: Mask | None, complaint: str) -> Bad:
+def _bad_rows(absent: Mask, wrong: Mask, complaint: str) -> Bad:
     spoken = ((Trouble.MISSING, _MISSING, absent), (Trouble.WRONG, complaint, wrong))
-    return [(trouble, text, mask) for trouble, text, mask in spoken if mask is not None and mask.any()]
+    return [(trouble, text, mask) for trouble, text, mask in spoken if mask.any()]

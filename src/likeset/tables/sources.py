@@ -7,7 +7,6 @@ groups ahead (2.4 times the memory for a million rows) and reads a text file fro
 
 import bisect
 import csv
-import difflib
 import hashlib
 import itertools
 import os
@@ -28,12 +27,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
-from likeset import arguments
-from likeset.errors import BadTable, InvalidArgument
-from likeset.text import without_secrets
+from likeset.errors import BadTable
+from likeset.text import near_miss, without_secrets
 
 BLOCK_ROWS = 65536
-UNCOUNTED = -1
 
 _FORMS = (
     "give a .csv, .tsv, .parquet, .arrow or .feather file, a directory of Parquet files, sql:SELECT ..., "
@@ -67,7 +64,6 @@ _NO_ARROW = (
 _NO_PARQUET = "is no Parquet file, was cut short, or its footer is damaged; write it again"
 _DAMAGED = "cannot be decoded; the file is damaged or was cut short, write it again"
 
-_NAMES_SHOWN = 5
 _PIECE_BYTES = 1 << 20  # of a text file
 _HEADER_BYTES = 1 << 20
 _RECORD_BYTES = 1 << 24  # a longer record is an error
@@ -97,19 +93,21 @@ def open_source(given: Any, *, name: str | None = None) -> "Source":
         return databases.open_database(word, given, name=shown)
     if word in _NETWORKS:
         raise BadTable(shown, "likeset reads no network addresses; download the file and give its path")
-    near = difflib.get_close_matches(word, _SCHEMES, n=1, cutoff=0.8)
-    raise BadTable(shown, f"{word!r} is not known; did you mean {near[0]!r}?" if near else f"unknown form; {_FORMS}")
+    raise BadTable(shown, f"{word!r} is not known{near_miss(word, _SCHEMES, cutoff=0.8) or f'; {_FORMS}'}")
 
 
 def _open_path(path: Path, *, name: str) -> "Source":
     if path.is_dir():
         return _open_directory(path, name=name)
-    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
-    suffix = "".join(suffixes) if suffixes[-1:] == [".gz"] else "".join(suffixes[-1:])
+    suffix = "".join(path.suffixes[-2 if path.suffix.lower() == ".gz" else -1 :]).lower()
+    known = _TEXT + _PACKED_TEXT + _PARQUET + _ARROW
     if not path.exists():
-        raise BadTable(name, _missing(path))
-    if suffix not in _TEXT + _PACKED_TEXT + _PARQUET + _ARROW:
-        raise BadTable(name, _unknown_kind(suffix))
+        beside = [each.name for each in path.parent.iterdir()] if os.access(path.parent, os.R_OK) else []
+        raise BadTable(name, f"there is no such file{near_miss(path.name, beside, cutoff=0.7) or f'; {_FORMS}'}")
+    if suffix in _ELSEWHERE:
+        raise BadTable(name, f"files of the kind {suffix} are not read; {_ELSEWHERE[suffix]}")
+    if suffix not in known:
+        raise BadTable(name, f"the kind {suffix!r} of file is not known{near_miss(suffix, known) or f'; {_FORMS}'}")
     if not path.is_file():
         raise BadTable(name, "is no ordinary file; save the rows to one")
     if suffix in _TEXT:
@@ -119,24 +117,6 @@ def _open_path(path: Path, *, name: str) -> "Source":
 
         return databases.open_packed(path, name=name, tabs=suffix == ".tsv.gz")
     return _open_parquet([(path, "")], name=name) if suffix in _PARQUET else open_arrow(path, name=name)
-
-
-def _missing(path: Path) -> str:
-    try:
-        beside = [each.name for each in path.parent.iterdir()]
-    except OSError:
-        return "there is no such file; the directory cannot be read either"
-    near = difflib.get_close_matches(path.name, beside, n=1, cutoff=0.7)
-    return f"there is no such file; did you mean {near[0]!r}?" if near else f"there is no such file; {_FORMS}"
-
-
-def _unknown_kind(suffix: str) -> str:
-    if suffix in _ELSEWHERE:
-        return f"files of the kind {suffix} are not read; {_ELSEWHERE[suffix]}"
-    known = _TEXT + _PACKED_TEXT + _PARQUET + _ARROW
-    near = difflib.get_close_matches(suffix, known, n=1, cutoff=0.6) if suffix else []
-    kind = f"the kind {suffix!r} is not known" if suffix else "the name does not say the kind of file"
-    return f"{kind}; did you mean {near[0]!r}?" if near else f"{kind}; {_FORMS}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,14 +133,12 @@ class Block:
 
     def locate(self, offset: int) -> str:
         """The place of the row at this offset of the block, for a message: ``line 17``."""
-        if not 0 <= offset < len(self):
-            raise InvalidArgument("offset", offset, f"must be a row of this block: 0 to {len(self) - 1}")
         return self.place(self.first_row + int(offset))
 
 
 @dataclass(frozen=True)
 class File:
-    """A file, and by what a change of it is seen; ``label`` is its path below a directory that is one table."""
+    """A file with size and time of change, to detect changes; ``label`` is its path in a directory of files."""
 
     path: Path
     table: str
@@ -210,8 +188,6 @@ class Part(ABC):
         for table in in_blocks(self.read(columns, rows), rows):
             yield Block(first, table, self.place)
             first += table.num_rows
-        if self.row_count not in (first - self.first_row, UNCOUNTED):
-            raise BadTable(self.table, f"{first - self.first_row} rows came where {self.row_count} were announced")
 
     def with_words(self, columns: Iterable[str]) -> "Part":  # noqa: ARG002 - for Parquet
         return self
@@ -268,8 +244,7 @@ class Source:
         self._find_parts = parts
         self._find_fingerprint = fingerprint
         self._unread = unread
-        self._close = close
-        self._closed = False
+        self.close = close  # removes what was written for this source; harmless when repeated
 
     def __repr__(self) -> str:
         return f"Source({self.name!r})"
@@ -279,11 +254,6 @@ class Source:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def close(self) -> None:
-        """Remove what was written for this source; it cannot be read afterwards. Harmless when repeated."""
-        self._closed = True
-        self._close()
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -302,8 +272,7 @@ class Source:
 
         Columns of text that are named in ``words`` come as dictionaries where that is cheaper.
         """
-        names = self._checked(columns)
-        rows = arguments.count("rows", rows)
+        names = checked_columns(columns, self.schema, table=self.name)
         unread = self._unread()
         return _ahead(self._cut(self.parts if unread is None else (unread,), names, rows, words))
 
@@ -314,11 +283,8 @@ class Source:
 
     def fetch(self, row_numbers: ArrayLike, columns: Sequence[str]) -> pa.Table:
         """The rows of these numbers in this order, as often as they are named; reads only what is needed for them."""
-        names = self._checked(columns)
-        wanted = arguments.row_numbers("row_numbers", row_numbers)
-        if len(wanted) and int(wanted.max()) >= self.row_count:
-            raise InvalidArgument("row_numbers", int(wanted.max()), f"must be below {self.row_count}, the row count")
-        numbers, places = np.unique(wanted, return_inverse=True)
+        names = checked_columns(columns, self.schema, table=self.name)
+        numbers, places = np.unique(np.asarray(row_numbers, dtype=np.int64), return_inverse=True)
         tables = [pa.schema([self.schema.field(name) for name in names]).empty_table()]
         for part in self.parts:
             inside = numbers[(numbers >= part.first_row) & (numbers < part.first_row + part.row_count)]
@@ -326,16 +292,9 @@ class Source:
                 tables.extend(part.pick(inside - part.first_row, names))
         return pa.concat_tables(tables).unify_dictionaries().combine_chunks().take(pa.array(places))
 
-    def _checked(self, columns: Sequence[str]) -> list[str]:
-        if self._closed:
-            raise BadTable(self.name, "the source was closed; open it again")
-        return checked_columns(columns, self.schema, table=self.name)
-
     def place(self, row: int) -> str:
-        for part in self.parts:
-            if part.first_row <= row < part.first_row + part.row_count:
-                return part.place(row)
-        raise InvalidArgument("row", row, f"must be one of 0 to {self.row_count - 1}")
+        last = bisect.bisect_right([part.first_row for part in self.parts], row) - 1
+        return self.parts[last].place(row)
 
     def fingerprint(self) -> str:
         """A digest that stays the same as long as the data do; it holds no value, but is the owner's own business."""
@@ -370,27 +329,10 @@ def _ahead(blocks: Iterator[Block]) -> Iterator[Block]:
 
 
 def checked_columns(columns: Sequence[str], schema: pa.Schema, *, table: str) -> list[str]:
-    if isinstance(columns, str):
-        raise InvalidArgument("columns", repr(columns), f"must be a list of names: [{columns!r}]")
-    names = list(columns)
-    for name in names:
+    for name in columns:
         if name not in schema.names:
-            raise BadTable(table, _no_such_column(str(name), schema.names), column=str(name))
-    if len(set(names)) != len(names):
-        raise InvalidArgument("columns", names, "must name each column once")
-    if not names:
-        raise InvalidArgument("columns", names, "must name at least one column")
-    return names
-
-
-def _no_such_column(name: str, names: Sequence[str]) -> str:
-    by_small_letters = {other.strip().casefold(): other for other in names}
-    near = difflib.get_close_matches(name.strip().casefold(), by_small_letters, n=3, cutoff=0.6)
-    if near:
-        return f"there is no such column; nearest names: {', '.join(repr(by_small_letters[other]) for other in near)}"
-    shown = ", ".join(repr(other) for other in names[:_NAMES_SHOWN])
-    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-    return f"there is no such column; the table has {shown}{more}"
+            raise BadTable(table, f"is missing{near_miss(name, schema.names)}", column=name)
+    return list(columns)
 
 
 def check_names(names: Sequence[str], *, table: str, place: str = "") -> None:
@@ -403,13 +345,7 @@ def check_names(names: Sequence[str], *, table: str, place: str = "") -> None:
 
 
 def unreadable(table: str, error: OSError, *, place: str = "") -> BadTable:
-    if isinstance(error, FileNotFoundError):
-        reason = "there is no such file; check the spelling and the directory"
-    elif isinstance(error, PermissionError):
-        reason = "permission denied; ask its owner to let you read it"
-    else:
-        reason = f"cannot be read: {os.strerror(error.errno) if error.errno else 'the system gave no reason'}"
-    return BadTable(table, reason, place=place)
+    return BadTable(table, f"cannot be read: {os.strerror(error.errno or 0)}", place=place)
 
 
 def _fingerprint(files: Sequence[File]) -> str:
@@ -544,7 +480,7 @@ def open_text(path: Path, *, name: str, tabs: bool = False, close: Callable[[], 
         if any(part.index.digest for part in passes):
             return None
         index = _TextIndex([start], [0], [line])  # of its own, so that two first passes may run side by side
-        passes.append(_TextPart(name, schema, 0, UNCOUNTED, index.rows, file, delimiter, index))
+        passes.append(_TextPart(name, schema, 0, 0, index.rows, file, delimiter, index))
         return passes[-1]
 
     def whole() -> _TextPart:
@@ -746,7 +682,7 @@ def _open_parquet(paths: Sequence[tuple[Path, str]], *, name: str) -> Source:
 
 
 def _runs(group_rows: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """First row group of each part and the one after its last: at least so many rows each, whatever the machine."""
+    """The first row group of each part and the one after its last; parts have at least ``_PART_ROWS`` rows."""
     first = 0
     for group in range(1, len(group_rows)):
         if sum(group_rows[first:group]) >= _PART_ROWS:

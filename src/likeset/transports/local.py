@@ -11,31 +11,168 @@ that answers otherwise fails alone.
 """
 
 import hashlib
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from likeset.errors import IllegalMessage, LikesetError, QuorumMissed, RunCancelled
-from likeset.homes.mail import (
-    AS_IF_NOT_COME,
-    Answers,
-    AtOnce,
-    ComputeShell,
-    ConsumerShell,
-    CuratorShell,
-    Resident,
-    SplitConsumerShell,
-    check_not_expired,
-    take_together,
-    utc_now,
-)
-from likeset.protocol.party import CURATOR
-from likeset.protocol.split_run import NOTHING_HELD, ComputeInputs, OpenedSlots
+from likeset.homes.charges import carry, charge_of, request_of
+from likeset.homes.curator import AS_IF_NOT_COME
+from likeset.homes.home import utc_now
+from likeset.homes.mail import check_not_expired
+from likeset.ledger.budget import Charge
+from likeset.ledger.ledger import Ledger, Request
+from likeset.privacy.events import Release
+from likeset.protocol.party import CURATOR, ChargeWanted, Party, Step
+from likeset.protocol.sealed import Consumer, Curator
+from likeset.protocol.split import NOTHING_HELD, ComputeInputs, ComputeParty, OpenedSlots, SplitConsumer
+from likeset.protocol.terms import Terms
 from likeset.protocol.wire import Message, Summary, decode
 from likeset.trust.shares import ComputeRole
+
+
+class Charges(Protocol):
+    """The one method of a ledger that a shell calls."""
+
+    def draw(
+        self,
+        charge: Charge,
+        run: Callable[[], tuple[bytes, Release[Any] | None]],
+        *,
+        request: Request,
+        repeatable: bool = False,
+    ) -> bytes: ...
+
+
+_Party = TypeVar("_Party", bound=Party)
+
+
+@dataclass(eq=False)
+class Shell(Generic[_Party]):
+    """A party and the ledger that answers for it: what transports talk to.
+
+    Args:
+        party: pure; nobody else may drive it.
+        charges: where everything that it wants charged is charged and kept.
+    """
+
+    party: _Party
+    charges: Charges
+
+    @property
+    def name(self) -> str:
+        return self.party.name
+
+    @property
+    def terms(self) -> Terms:
+        return self.party.terms
+
+    def take(self, message: Message) -> tuple[Message, ...]:
+        """The replies to a message; all that they cost is charged. Raises if it may not come, or has no answer."""
+        return carry(self.party.receive(message), self.committed)
+
+    def start(self: "Shell[Consumer] | Shell[SplitConsumer]") -> tuple[Message, ...]:
+        """What a consumer says first; asked again, the same bytes."""
+        return carry(self.party.start(), self.committed)
+
+    def give_up(self: "Shell[Curator] | Shell[ComputeParty] | Shell[SplitConsumer]", owner: str) -> tuple[Message, ...]:
+        return carry(self.party.give_up(owner), self.committed)
+
+    def opened(self: "Shell[SplitConsumer]", picks: OpenedSlots) -> tuple[Message, ...]:
+        return carry(self.party.opened(picks), self.committed)
+
+    def committed(self, wanted: ChargeWanted) -> bytes:
+        charge, request = charge_of(wanted), request_of(wanted)
+        return self.charges.draw(charge, wanted.draw, request=request, repeatable=wanted.repeatable)
+
+
+Answers = tuple[Message, ...] | LikesetError
+"""A party's replies, or why there are none."""
+
+AtOnce = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""Calls a function with each of several things, perhaps side by side: ``map``, or that of a pool of threads."""
+
+
+def take_together(asked: Sequence[tuple[Shell[Any], Message]], *, at_once: AtOnce = map) -> list[Answers]:
+    """The replies of different parties to a message each, in their order; all that they cost is charged."""
+    begun = list(at_once(_begun, asked))
+    houses: dict[int, list[_Waiting]] = defaultdict(list)
+    for one in begun:
+        if isinstance(one, _Waiting) and one.ledger is not None:
+            houses[id(one.ledger)].append(one)
+    for neighbours in houses.values():
+        if len(neighbours) > 1 and neighbours[0].ledger is not None:
+            _charge_together(neighbours[0].ledger, neighbours, at_once)
+    return list(at_once(_ended, begun))
+
+
+@dataclass(eq=False)
+class _Waiting:
+    """A party that wants something charged before it goes on.
+
+    Attributes:
+        shell: with the party.
+        step: as far as it came.
+        wanted: what it waits for.
+        ledger: of the house, if that may be charged there together with what others want: free, new and repeatable.
+        kept: what is kept for that.
+    """
+
+    shell: Shell[Any]
+    step: Step
+    wanted: ChargeWanted
+    ledger: Ledger | None = None
+    kept: bytes | None = None
+
+
+def _begun(asked: tuple[Shell[Any], Message]) -> _Waiting | Answers:
+    """A party's first step; all that it says, if it wants nothing charged."""
+    resident, message = asked
+    try:
+        if type(resident).take is not Shell.take:
+            return resident.take(message)  # it has a way of its own
+        step = resident.party.receive(message)
+        wanted, ledger = step.charge, resident.charges
+        if wanted is None:
+            return tuple(step.replies)
+        charge = charge_of(wanted)
+        if not wanted.repeatable or not charge.free or not isinstance(ledger, Ledger):
+            return _Waiting(resident, step, wanted)
+        return _Waiting(resident, step, wanted, ledger if ledger.charge_of(request_of(wanted)) is None else None)
+    except LikesetError as error:
+        return error
+
+
+def _charge_together(ledger: Ledger, waiting: Sequence[_Waiting], at_once: AtOnce) -> None:
+    """Draw what costs nothing, and is the same whenever it is drawn, then reserve and commit all in one write."""
+    try:
+        drawn = list(at_once(lambda one: one.wanted.draw(), waiting))
+        with ledger.deciding() as transaction:
+            kept = [
+                transaction.answer(charge_of(one.wanted), *answer, request=request_of(one.wanted))
+                for one, answer in zip(waiting, drawn, strict=True)
+            ]
+        for one, answer in zip(waiting, kept, strict=True):
+            one.kept = answer
+    except LikesetError:
+        return  # alone, each of them hears what is its own
+    except BaseException:
+        for one in waiting:
+            one.step.abandon()
+        raise
+
+
+def _ended(one: _Waiting | Answers) -> Answers:
+    if not isinstance(one, _Waiting):
+        return one
+    try:
+        return carry(one.step if one.kept is None else one.step.go_on(one.kept), one.shell.committed)
+    except LikesetError as error:
+        return error
+
 
 Progress = Callable[[str, int, int], None]
 """Called with (what is being waited for, how many are done, how many there are)."""
@@ -76,7 +213,7 @@ class LocalEngine:
     cancelled: Callable[[], bool] | None = None
     clock: Callable[[], datetime] = utc_now
 
-    def run(self, curator: CuratorShell, owners: Mapping[str, Resident], consumer: ConsumerShell) -> RunResult:
+    def run(self, curator: Shell[Curator], owners: Mapping[str, Shell[Any]], consumer: Shell[Consumer]) -> RunResult:
         """Deliver messages until the consumer has its summary.
 
         Raises:
@@ -109,7 +246,7 @@ class LocalEngine:
                     queue.extend(run.tell_curator(message))
                     if self.progress is not None:
                         total = len(curator.terms.owners)
-                        self.progress("owners", total - len(curator.waiting_for), total)
+                        self.progress("owners", total - len(curator.party.waiting_for), total)
                 elif message.receiver == curator.terms.consumer:
                     queue.extend(run.received(consumer.take(message), message.receiver))
         summary = consumer.party.summary
@@ -122,9 +259,9 @@ class LocalEngine:
 class _LocalRun:
     """Checks and counts what the parties of one run say."""
 
-    curator: CuratorShell
-    owners: Mapping[str, Resident]
-    consumer: ConsumerShell
+    curator: Shell[Curator]
+    owners: Mapping[str, Shell[Any]]
+    consumer: Shell[Consumer]
     messages: int = 0
     bytes_sent: int = 0
     failures: dict[str, str] = field(default_factory=dict)
@@ -189,7 +326,7 @@ class _LocalRun:
         """Nobody has anything to say and the curator still waits: those owners will never answer."""
         return [
             message
-            for owner in sorted(self.curator.waiting_for)
+            for owner in sorted(self.curator.party.waiting_for)
             for message in self._said_by_curator(self.curator.give_up(owner))
         ]
 
@@ -215,7 +352,7 @@ def _travelled(message: Message) -> Message:
     return arrived
 
 
-def _front(queue: deque[Message], owners: Mapping[str, Resident]) -> list[Message]:
+def _front(queue: deque[Message], owners: Mapping[str, Shell[Any]]) -> list[Message]:
     """The messages at the front of the queue that go to different owners: they can be answered side by side."""
     batch: dict[str, Message] = {}
     while queue and (receiver := queue[0].receiver) in owners and receiver not in batch:
@@ -230,9 +367,9 @@ LocalComputation = Callable[[Mapping[ComputeRole, ComputeInputs]], OpenedSlots]
 
 
 def run_split(
-    consumer: SplitConsumerShell,
-    others: Mapping[ComputeRole, ComputeShell[Any]],
-    owners: Mapping[str, Resident],
+    consumer: Shell[SplitConsumer],
+    others: Mapping[ComputeRole, Shell[Any]],
+    owners: Mapping[str, Shell[Any]],
     *,
     compute: LocalComputation,
     progress: Progress | None = None,
@@ -257,9 +394,9 @@ def run_split(
 
 @dataclass
 class _SplitRun:
-    consumer: SplitConsumerShell
-    others: Mapping[ComputeRole, ComputeShell[Any]]
-    owners: Mapping[str, Resident]
+    consumer: Shell[SplitConsumer]
+    others: Mapping[ComputeRole, Shell[Any]]
+    owners: Mapping[str, Shell[Any]]
     compute: LocalComputation
     progress: Progress | None
     queue: deque[Message] = field(default_factory=deque, init=False)
@@ -289,7 +426,7 @@ class _SplitRun:
             self._report()
 
     @property
-    def _computing(self) -> dict[str, ComputeShell[Any]]:
+    def _computing(self) -> dict[str, Shell[Any]]:
         return {shell.name: shell for shell in (self.consumer, *self.others.values())}
 
     def _answer(self, message: Message) -> tuple[Message, ...] | LikesetError:
@@ -313,7 +450,7 @@ class _SplitRun:
             self.send(self.consumer.opened(self.compute(inputs)))
             return
         # The consumer comes first: whom it gives up, the others need not wait for.
-        waiting = [(shell, owner) for shell in self._computing.values() for owner in sorted(shell.waiting_for)]
+        waiting = [(shell, owner) for shell in self._computing.values() for owner in sorted(shell.party.waiting_for)]
         if not waiting:
             raise RunCancelled(f"run {self.consumer.terms.run} ended without a summary")
         shell, owner = waiting[0]
@@ -322,4 +459,4 @@ class _SplitRun:
     def _report(self) -> None:
         if self.progress is not None:
             total = len(self.consumer.terms.owners)
-            self.progress("owners", total - len(self.consumer.waiting_for), total)
+            self.progress("owners", total - len(self.consumer.party.waiting_for), total)

@@ -21,8 +21,8 @@ from botocore.exceptions import (
 from likeset.errors import MailboxTrouble, PostTrouble
 from likeset.transports.stores import (
     MOST_LISTED,
-    CheckedStore,
     Listing,
+    Store,
     StoredFile,
     bounded_bytes,
     bounded_listing,
@@ -50,7 +50,7 @@ _CODES = {
 }
 
 
-class S3Store(CheckedStore):
+class S3Store(Store):
     """A bucket, or a prefix in it, as a mailbox; the bucket has to be there already.
 
     Args:

@@ -24,9 +24,9 @@ from likeset.transports.stores import (
     MOST_LISTED,
     PARTIAL_NAME,
     PARTIAL_SECONDS,
-    CheckedStore,
     Listing,
     Modes,
+    Store,
     StoredFile,
     bounded_bytes,
     bounded_listing,
@@ -211,7 +211,7 @@ _PIECE = 1 << 20
 _SECONDS = 30.0  # for each answer of the server, and for each step of connecting
 
 
-class SftpStore(CheckedStore):
+class SftpStore(Store):
     """A folder on an SFTP server as a mailbox; it has to be there already.
 
     Args:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from likeset.errors import InvalidArgument, MailboxTrouble, PostTrouble, missing_extra
@@ -56,37 +56,6 @@ Listing = list[StoredFile]
 """By name. (Stores have a method called ``list``, beside which the type cannot be written.)"""
 
 
-class Store(Protocol):
-    """A place with files. One thread at a time.
-
-    Every method raises ``MailboxTrouble`` if the place cannot be used now, and ``PostTrouble``, which is one of
-    these, if it is only this file or this folder: others may be fine.
-    """
-
-    @property
-    def address(self) -> str:
-        """Where it is, in one form, without secrets: the same place has the same address."""
-
-    def list(self, folder: str) -> Listing:
-        """The files of a folder by name, at most ``MOST_LISTED``; a folder that is not there has none."""
-
-    def read(self, folder: str, name: str, *, most_bytes: int) -> bytes:
-        """A whole file.
-
-        Raises:
-            PostTrouble: it is gone, has more than ``most_bytes``, or is no file that may be read.
-        """
-
-    def write(self, folder: str, name: str, data: bytes) -> None:
-        """Put a file there, whole or not at all; one of that name is replaced."""
-
-    def remove(self, folder: str, name: str) -> None:
-        """Take a file away; one that is gone already is fine."""
-
-    def close(self) -> None:
-        """Let go of connections; the next call opens them again."""
-
-
 @dataclass(frozen=True, slots=True)
 class Modes:
     """Permissions of what a writer makes in a mailbox, whatever its umask says.
@@ -105,36 +74,45 @@ class Modes:
         return cls(folder=0o700 | inherit_group | enter | enter << 2, file=0o600 | enter << 2)
 
 
-class CheckedStore(ABC):
-    """Base of all stores: it checks names, and no exception but ``MailboxTrouble`` leaves a call.
+class Store(ABC):
+    """A place with files. One thread at a time.
 
-    A failure that a store does not know is ``PostTrouble``: it may be the fault of whoever writes to this folder, and
-    must not keep this home from reading the others.
+    Every method checks names, and raises ``MailboxTrouble`` if the place cannot be used now, or ``PostTrouble``, which
+    is one of these, if it is only this file or this folder. A failure that a store does not know is ``PostTrouble``: it
+    may be the fault of whoever writes to this folder, and must not keep this home from reading the others.
     """
 
     @property
     @abstractmethod
-    def address(self) -> str: ...
+    def address(self) -> str:
+        """Where it is, in one form, without secrets: the same place has the same address."""
 
     def list(self, folder: str) -> Listing:
+        """The files of a folder by name, at most ``MOST_LISTED``; a folder that is not there has none."""
         _check_place(folder)
         with self._converted_errors():
             return self._list(folder)
 
     def read(self, folder: str, name: str, *, most_bytes: int) -> bytes:
+        """A whole file; ``PostTrouble`` if it is gone, has more than ``most_bytes``, or is no file that may be read."""
         _check_place(folder, name)
         with self._converted_errors():
             return self._read(folder, name, most_bytes)
 
     def write(self, folder: str, name: str, data: bytes) -> None:
+        """Put a file there, whole or not at all; one of that name is replaced."""
         _check_place(folder, name)
         with self._converted_errors():
             self._write(folder, name, data)
 
     def remove(self, folder: str, name: str) -> None:
+        """Take a file away; one that is gone already is fine."""
         _check_place(folder, name)
         with self._converted_errors():
             self._remove(folder, name)
+
+    def close(self) -> None:  # noqa: B027 - most have nothing to let go of
+        """Let go of connections; the next call opens them again."""
 
     @abstractmethod
     def _list(self, folder: str) -> Listing: ...
@@ -232,12 +210,14 @@ def time_of(stamp: float) -> datetime:
     return datetime.fromtimestamp(min(max(stamp, 0.0), _LATEST), UTC)
 
 
-def open_store(url: str) -> Store:
+def open_store(url: str, *, ambient: bool = True) -> Store:
     """The store at an address; nothing is opened or connected before its first use.
 
     Args:
         url: a folder's path or ``file:///folder``, ``sftp://user@host:port/folder``, ``s3://bucket/prefix`` or
             ``courier:///folder``.
+        ambient: whether keys may be used that this machine's user has for anything (an agent, ~/.ssh, AWS settings);
+            otherwise the key that LIKESET_SFTP_KEY names, and no S3.
 
     Raises:
         InvalidArgument: it is none of these, has a password in it, or needs a part that is not installed.
@@ -261,6 +241,9 @@ def open_store(url: str) -> Store:
             raise InvalidArgument("mailbox", url, reason)
         kind = CourierStore if parts.scheme == "courier" else DirectoryStore
         return _directory(url, Path(unquote(parts.path)), kind)
+    if not ambient and not (parts.scheme == "sftp" and os.environ.get("LIKESET_SFTP_KEY")):
+        reason = "is contacted only with a key for it, until words were compared: name one in LIKESET_SFTP_KEY (sftp)"
+        raise InvalidArgument("mailbox", url, reason)
     return _distant_store(url, parts)
 
 
@@ -325,7 +308,7 @@ _ONE_PLACE = {
 }
 
 
-class DirectoryStore(CheckedStore):
+class DirectoryStore(Store):
     """A folder as a mailbox; it has to be there already, since its keeper says who may enter it.
 
     Args:
@@ -372,8 +355,6 @@ class DirectoryStore(CheckedStore):
             if directory is not None:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=directory)
-
-    def close(self) -> None: ...
 
     @contextlib.contextmanager
     def _opened(self, folder: str) -> Iterator[int | None]:
@@ -434,8 +415,8 @@ WANTED = "wanted"
 """In ``out/`` of a courier's folder: an empty file for each folder that the home reads, by its name."""
 
 
-class CourierStore(CheckedStore):
-    """The home's side of a courier (``transports.courier``): two directories, each of which one user writes.
+class CourierStore(Store):
+    """The home's side of a courier (``transports.nvflare``): two directories, each of which one user writes.
 
     A folder that this home writes lies in ``out/``. All others are looked for in ``in/``, and asked for once.
 
@@ -463,8 +444,6 @@ class CourierStore(CheckedStore):
 
     def _remove(self, folder: str, name: str) -> None:
         self._out.remove(folder, name)
-
-    def close(self) -> None: ...
 
     def _place_of(self, folder: str) -> DirectoryStore:
         if (self._folder / "out" / folder).is_dir():

@@ -4,48 +4,39 @@ import base64
 import binascii
 import functools
 import hashlib
-import json
-import os
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, Literal, Self, get_args
+from typing import ClassVar, Literal, Self
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives import hpke
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from pydantic import ValidationError
 
 from likeset import documents
-from likeset.arguments import one_of
-from likeset.documents import Document, make_folder, write_text
+from likeset.documents import make_folder, write_text
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.privacy.guarantee import checked_name
-from likeset.text import near_miss
 
 CARD_CONTEXT = "likeset/card/1"
 TERMS_CONTEXT = "likeset/terms/1"
 ACCEPTANCE_CONTEXT = "likeset/acceptance/1"
 LETTER_CONTEXT = "likeset/letter/1"
-RECEIPT_CONTEXT = "likeset/receipt/2"
+RECEIPT_CONTEXT = "likeset/receipt/3"
 LIST_CONTEXT = "likeset/list/1"
 ROSTER_CONTEXT = "likeset/roster/1"
-CONTEXTS = frozenset(
-    (
-        CARD_CONTEXT,
-        TERMS_CONTEXT,
-        ACCEPTANCE_CONTEXT,
-        LETTER_CONTEXT,
-        RECEIPT_CONTEXT,
-        LIST_CONTEXT,
-        ROSTER_CONTEXT,
-    )
-)
+INVITE_CONTEXT = "likeset/invite/1"
+REPLY_CONTEXT = "likeset/reply/1"
+CONTEXTS = frozenset({CARD_CONTEXT, TERMS_CONTEXT, ACCEPTANCE_CONTEXT, LETTER_CONTEXT, RECEIPT_CONTEXT}) | {
+    LIST_CONTEXT,
+    ROSTER_CONTEXT,
+    INVITE_CONTEXT,
+    REPLY_CONTEXT,
+}
 """Everything that a card signs. One that is not here cannot be signed: two kinds never share a name by accident."""
 
 _LENGTH_BYTES = 8
@@ -154,12 +145,11 @@ _ORDER_EIGHT = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C
 _SMALL_ORDER = {0, 1, _FIELD_PRIME - 1, _ORDER_EIGHT, _FIELD_PRIME - _ORDER_EIGHT}
 
 
-def check_signing_key(public: bytes, *, what: str) -> bytes:
-    """A public signing key in the one form that it has, for which signatures prove something."""
+def check_signing_key(public: bytes, *, what: str) -> None:
+    """Raise unless a public signing key is in its one form, and one for which signatures prove something."""
     coordinate = int.from_bytes(public, "little") % _SIGN_BIT
     if len(public) != SIGNING_KEY_BYTES or coordinate >= _FIELD_PRIME or coordinate in _SMALL_ORDER:
         raise BadDocument(what, "holds no usable signing key")
-    return public
 
 
 def holds(public: bytes, message: bytes, signature: bytes) -> bool:
@@ -289,8 +279,8 @@ def seal(public: bytes, plaintext: bytes, *, info: bytes) -> bytes:
         raise BadDocument("sealing key", "is none that anything can be sealed to") from None
 
 
-def check_sealing_key(public: bytes, *, what: str) -> bytes:
-    """A public sealing key in the one form that it has; neither half is one that anybody could open."""
+def check_sealing_key(public: bytes, *, what: str) -> None:
+    """Raise unless a public sealing key is in its one form, and neither half is one that anybody could open."""
     kem, exchange = public[:_KEM_PUBLIC_BYTES], public[_KEM_PUBLIC_BYTES:]
     try:
         MLKEM768PublicKey.from_public_bytes(kem)  # checks its numbers
@@ -299,7 +289,6 @@ def check_sealing_key(public: bytes, *, what: str) -> bytes:
         raise BadDocument(what, "holds no usable sealing key") from None
     if int.from_bytes(exchange, "little") >= _FIELD_PRIME:
         raise BadDocument(what, "holds a sealing key that is not in its one form")
-    return public
 
 
 SUITE = "likeset-1"
@@ -496,8 +485,6 @@ def _text_in(path: Path, *, missing: str, secret: bool = False) -> str:
 
 Role = Literal["owner", "curator", "consumer", "witness"]
 PinState = Literal["pinned", "replaced", "revoked"]
-_ENDING = ".json"
-_LONGEST_REASON = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -509,181 +496,8 @@ class Pin:
     at: str  # when its state last changed (UTC)
     state: PinState = "pinned"  # only such a one counts
     by: str = ""  # the fingerprint of the card that replaced it
-    reason: str = ""  # why it was revoked
+    reason: str = ""  # why it was revoked; of a pinned card, who introduced it without a call of its own
 
-
-class _PinFile(Document):
-    likeset: Literal["pin"] = "pin"
-    version: Literal[1] = 1
-    role: Role
-    at: str
-    state: PinState
-    by: str
-    reason: str
-    card: str
-
-
-_Seen = tuple[int, int, int]  # what changes whenever a file is written anew
-
-
-class Pins:
-    """The pinned cards of a home; ``note`` is told of each change first, and may raise to prevent it."""
-
-    def __init__(self, folder: Path, *, note: Callable[[Pin], None] | None = None) -> None:
-        self.folder = folder
-        self._note = note
-        self._known: dict[str, tuple[_Seen, Pin]] = {}  # by the file's name
-
-    def pin(self, card: Card, role: Role, *, fingerprint: str | None, now: datetime | None = None) -> Pin:
-        """Pin a card; ``fingerprint`` as the party read it out, None where a person has looked at it already."""
-        if fingerprint is not None:
-            check_fingerprint(fingerprint, card)
-        return self.check_pin(card, role) or self._write(Pin(card, role, _time(now)))
-
-    def check_pin(self, card: Card, role: Role) -> Pin | None:
-        """Raise unless a card may be pinned, before anybody is asked to compare it; its pin if it is pinned already."""
-        one_of("role", role, get_args(Role))
-        known = self.by_fingerprint(card.fingerprint)
-        if known is not None:
-            return _pinned_again(known, role)
-        holder = self.get(card.name)
-        if holder is not None:
-            reason = (
-                f"is the name of a pinned {holder.role}'s card {holder.card.fingerprint}; if this card follows it, "
-                "replace it, and if it is another party, let it choose another name"
-            )
-            raise InvalidArgument("card", card.name, reason)
-        return None
-
-    def get(self, name: str) -> Pin | None:
-        pinned = (pin for pin in self._each() if pin.state == "pinned" and pin.card.name == name)
-        return min(pinned, key=_age, default=None)  # there is one, unless somebody put an old file back
-
-    def by_fingerprint(self, fingerprint: str) -> Pin | None:
-        """The card of a fingerprint, whatever became of it; None if it was never pinned."""
-        path = self._path(typed(fingerprint))
-        try:
-            seen = _seen(path.stat())
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            raise BadDocument(str(path), f"cannot be read: {error.strerror}") from error
-        return self._known_as(path.name, seen) or self._read(path)
-
-    def all(self) -> tuple[Pin, ...]:
-        """Every card that was ever pinned, by name and then by when its state changed."""
-        return tuple(sorted(self._each(), key=lambda pin: (pin.card.name, *_age(pin))))
-
-    def replace(self, card: Card, *, fingerprint: str | None = None, now: datetime | None = None) -> Pin:
-        """Pin a party's new card in place of its old one, for the same role; the old one stays, marked."""
-        if fingerprint is not None:
-            check_fingerprint(fingerprint, card)
-        before = self.check_replacement(card)
-        if before.card == card:
-            return before
-        if before.state == "pinned":
-            self._write(Pin(before.card, before.role, _time(now), "replaced", by=card.fingerprint))
-        return self._write(Pin(card, before.role, _time(now)))
-
-    def check_replacement(self, card: Card) -> Pin:
-        """The pin that a party's new card would follow, before anybody is asked to compare; its own if it has one."""
-        known = self.by_fingerprint(card.fingerprint)
-        if known is not None:
-            return _pinned_again(known, known.role)
-        return self.get(card.name) or self._left_by(card)
-
-    def revoke(self, name_or_fingerprint: str, reason: str, *, now: datetime | None = None) -> Pin:
-        """Mark a pinned card of a name, or any card of a fingerprint, as one that never counts again."""
-        if not reason.strip() or len(reason) > _LONGEST_REASON:
-            raise InvalidArgument("reason", f"{len(reason)} letters", f"must have 1 to {_LONGEST_REASON}")
-        pin = self.get(name_or_fingerprint) or self._by_typed_fingerprint(name_or_fingerprint)
-        if pin is None:
-            names = {pin.card.name for pin in self.all() if pin.state == "pinned"}
-            hint = near_miss(name_or_fingerprint, names)
-            raise InvalidArgument("card", name_or_fingerprint, f"no card of that name or fingerprint is pinned{hint}")
-        return self._write(Pin(pin.card, pin.role, _time(now), "revoked", by=pin.by, reason=reason))
-
-    def _left_by(self, card: Card) -> Pin:
-        """The old card of a replacement that was interrupted between its two files."""
-        for pin in self.all():
-            if pin.state == "replaced" and pin.by == card.fingerprint:
-                return pin
-        raise InvalidArgument("card", card.name, "no card of that name is pinned; pin this one as a new one")
-
-    def _by_typed_fingerprint(self, text: str) -> Pin | None:
-        try:
-            return self.by_fingerprint(text)
-        except InvalidArgument:
-            return None
-
-    def _each(self) -> list[Pin]:
-        if not self.folder.is_dir():
-            return []
-        try:
-            with os.scandir(self.folder) as entries:
-                seen = {entry.name: _seen(entry.stat()) for entry in entries if entry.name.endswith(_ENDING)}
-        except OSError as error:
-            raise BadDocument(error.filename or str(self.folder), f"cannot be read: {error.strerror}") from error
-        # One that is known is not opened: a home may know a thousand cards, and looks them up often.
-        return [self._known_as(name, stamp) or self._read(self.folder / name) for name, stamp in seen.items()]
-
-    def _known_as(self, name: str, seen: _Seen) -> Pin | None:
-        """The pin in a file, if it was read before and not written since."""
-        stamp, pin = self._known.get(name, (None, None))
-        return pin if stamp == seen else None
-
-    def _path(self, fingerprint: str) -> Path:
-        return self.folder / f"{fingerprint}{_ENDING}"
-
-    def _write(self, pin: Pin) -> Pin:
-        if self._note is not None:
-            self._note(pin)
-        content = _PinFile(
-            role=pin.role, at=pin.at, state=pin.state, by=pin.by, reason=pin.reason, card=pin.card.to_text()
-        )
-        make_folder(self.folder)
-        write_text(self._path(pin.card.fingerprint), json.dumps(content.model_dump(), indent=1, sort_keys=True) + "\n")
-        return pin
-
-    def _read(self, path: Path) -> Pin:
-        """The pin in a file, which is remembered until the file is written anew."""
-        try:
-            with path.open("rb") as file:
-                seen, data = _seen(os.fstat(file.fileno())), file.read(_MOST_BYTES)
-            content = _PinFile.model_validate_json(data)
-        except OSError as error:
-            raise BadDocument(str(path), f"cannot be read: {error.strerror}") from error
-        except ValidationError as error:
-            raise BadDocument(str(path), "is damaged; restore it from a copy, or remove it and pin again") from error
-        card = card_in(str(path), content.card)
-        if path.name != f"{card.fingerprint}{_ENDING}":
-            raise BadDocument(str(path), "holds another card than its name says; restore it from a copy")
-        pin = Pin(card, content.role, content.at, content.state, content.by, content.reason)
-        self._known[path.name] = seen, pin
-        return pin
-
-
-def _age(pin: Pin) -> tuple[str, str]:
-    return pin.at, pin.card.fingerprint
-
-
-def _seen(status: os.stat_result) -> _Seen:
-    return status.st_ino, status.st_mtime_ns, status.st_size
-
-
-def _pinned_again(known: Pin, role: Role) -> Pin:
-    """A card that is here already: the same pin is no change; one that does not count any more never comes back."""
-    name = known.card.name
-    if known.state == "replaced":
-        reason = f"was replaced by {known.by} on {known.at}; ask {name} for its new card"
-    elif known.state == "revoked":
-        reason = f"was revoked on {known.at} and never counts again; ask {name} to make a new card"
-    elif known.role != role:
-        reason = f"is pinned as {known.role}; a card has one role here: let {name} make another card for {role}"
-    else:
-        return known
-    raise InvalidArgument("card", known.card.fingerprint, reason)
-
-
-def _time(now: datetime | None) -> str:
-    return (now or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="seconds")
+    @property
+    def introduced_by(self) -> str:
+        return self.reason if self.state == "pinned" else ""

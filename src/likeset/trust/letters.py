@@ -6,6 +6,7 @@ import hashlib
 import secrets
 import struct
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import Final, Literal, Self, cast, get_args
 
@@ -20,6 +21,7 @@ from likeset.privacy.guarantee import checked_name
 from likeset.trust.cards import (
     ACCEPTANCE_CONTEXT,
     LETTER_CONTEXT,
+    RECEIPT_CONTEXT,
     SEAL_BYTES,
     SIGNATURE_BYTES,
     TERMS_CONTEXT,
@@ -155,14 +157,8 @@ class Stub(Signed):
 
 @dataclass(frozen=True, slots=True)
 class LetterContent:
-    random: bytes = field(repr=False)  # 32 bytes without which the commitment says nothing
     message: bytes = field(repr=False)
     enclosures: tuple[bytes, ...] = field(repr=False)
-    padding: int = field(repr=False)  # how many zeros were after them
-
-    @property
-    def body(self) -> bytes:
-        return b"".join(_body(self.message, self.enclosures, self.padding))
 
 
 @dataclass(frozen=True)
@@ -173,7 +169,6 @@ class Letter:
     ciphertext: bytes | memoryview = field(repr=False)  # where the letter was read, it lies in ``data``
     signature: bytes = field(repr=False)
     data: bytes = field(repr=False)  # all its bytes, to be kept and sent again as they are
-    content: LetterContent | None = field(default=None, repr=False, compare=False)  # where this process wrote it
 
     @functools.cached_property
     def digest(self) -> bytes:
@@ -204,9 +199,8 @@ def write_letter(
     Its number is used for one letter only. The body is filled up to a multiple of ``padding_step`` bytes: where its
     length depends on rows or on what was sold, take one that hides it.
     """
-    content = padded(secrets.token_bytes(_RANDOM_BYTES), message, enclosures, step=padding_step)
-    # Put together at once: each copy of a large message costs as much as half its encryption.
-    plaintext = b"".join((content.random, *_body(message, content.enclosures, content.padding)))
+    # Joined at once: each copy of a large message costs as much as half its encryption.
+    plaintext = b"".join((secrets.token_bytes(_RANDOM_BYTES), *body(message, enclosures, step=padding_step)))
     header = Header(
         run_id=run_id,
         terms=terms,
@@ -219,13 +213,14 @@ def write_letter(
     )
     ciphertext = seal(recipient_key, plaintext, info=_info(header))
     signature = secret.sign(LETTER_CONTEXT, header.to_bytes(), hashlib.sha256(ciphertext).digest())
-    return Letter(header, ciphertext, signature, fields(_TAG, header.to_bytes(), ciphertext, signature), content)
+    return Letter(header, ciphertext, signature, fields(_TAG, header.to_bytes(), ciphertext, signature))
 
 
-def padded(random: bytes, message: bytes, enclosures: tuple[bytes, ...] = (), *, step: int) -> LetterContent:
-    """What is sealed in a letter whose body is filled up to a multiple of ``step`` bytes."""
-    filled = _LENGTH_BYTES * (2 + len(enclosures)) + len(message) + sum(map(len, enclosures))
-    return LetterContent(random, message, enclosures, -filled % count("padding_step", step))
+def body(message: bytes, enclosures: tuple[bytes, ...] = (), *, step: int) -> tuple[bytes, ...]:
+    """The pieces of a body: the length of what is not padding, each part after its length, and zeros."""
+    pieces = [piece for part in (message, *enclosures) for piece in (_length(len(part)), part)]
+    filled = sum(map(len, pieces))
+    return _length(filled), *pieces, bytes(-(_LENGTH_BYTES + filled) % count("padding_step", step))
 
 
 def letter_in(data: bytes, *, most_bytes: int) -> Letter:
@@ -268,12 +263,6 @@ def _info(header: Header) -> bytes:
     return signed(LETTER_CONTEXT, header.to_bytes())
 
 
-def _body(message: bytes, enclosures: tuple[bytes, ...], padding: int) -> tuple[bytes, ...]:
-    """The pieces of a body: the length of what is not padding, each part after its length, and zeros."""
-    pieces = [piece for part in (message, *enclosures) for piece in (_length(len(part)), part)]
-    return _length(sum(map(len, pieces))), *pieces, bytes(padding)
-
-
 def _length(count_: int) -> bytes:
     return count_.to_bytes(_LENGTH_BYTES, "big")
 
@@ -288,7 +277,7 @@ def _opened(plaintext: bytes) -> LetterContent:
         message, *enclosures = read_fields(memoryview(plaintext)[start:end], None, what="body")
     except ValueError:  # BadDocument is one, and so is a body without a message
         raise LetterRefused(Refusal.BODY) from None
-    return LetterContent(plaintext[:_RANDOM_BYTES], message, tuple(enclosures), len(plaintext) - end)
+    return LetterContent(message, tuple(enclosures))
 
 
 AcceptingRole = Literal["owner", "curator", "witness"]
@@ -392,18 +381,71 @@ def accept(
     return accepted
 
 
-is_stub, is_signed_terms, is_acceptance = Stub.is_in, SignedTerms.is_in, Acceptance.is_in
+MOST_RECEIPT_BYTES = 1 << 24
+
+
+@dataclass(frozen=True)
+class Receipt(Signed):
+    """The reader of an owner's offers acknowledges letters, by digest, and the number of rows in them."""
+
+    tag = b"likeset receipt"
+    context = RECEIPT_CONTEXT
+    run_id: bytes
+    terms: bytes  # their digest
+    owner: str  # its name in the terms
+    rows: int
+    letters: tuple[bytes, ...] = field(repr=False)  # digests, in the order in which they came
+    at: str  # when it was signed (UTC)
+    card: Card
+    signature: bytes = field(repr=False)
+
+    @property
+    def parts(self) -> tuple[bytes, ...]:
+        numbers = self.rows.to_bytes(8, "big"), b"".join(self.letters), self.at.encode("ascii")
+        return self.run_id, self.terms, self.owner.encode("ascii"), *numbers, self.card.to_bytes()
+
+    @property
+    def signer(self) -> str:
+        return self.card.fingerprint
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        run_id, terms, owner, rows, letters, at, card, signature = cls.read(data, 7, most_bytes=MOST_RECEIPT_BYTES)
+        lengths = len(run_id), len(terms), len(rows), len(letters) % DIGEST_BYTES
+        if lengths != (RUN_ID_BYTES, DIGEST_BYTES, 8, 0):
+            raise BadDocument("receipt", "names no run, no terms or no letters")
+        digests = tuple(letters[place : place + DIGEST_BYTES] for place in range(0, len(letters), DIGEST_BYTES))
+        try:
+            words = checked_name("owner", owner.decode("ascii")), int.from_bytes(rows, "big")
+            moment = datetime.fromisoformat(at.decode("ascii"))
+        except (UnicodeDecodeError, ValueError):
+            raise BadDocument("receipt", "names no owner or no time") from None
+        if moment.tzinfo is None or words[1] > _MOST_COUNTED:
+            raise BadDocument("receipt", "has a time without a zone, or too many rows")
+        receipt = cls(run_id, terms, *words, digests, at.decode("ascii"), Card.from_bytes(card), signature)
+        receipt.check_signed_by(receipt.card)
+        return receipt
+
+
+def sign_receipt(
+    secret: CardSecret, *, run_id: bytes, terms: bytes, owner: str, rows: int, letters: tuple[bytes, ...], at: str
+) -> Receipt:
+    unsigned = Receipt(run_id, terms, owner, rows, letters, at, secret.card, b"")
+    return replace(unsigned, signature=secret.sign(RECEIPT_CONTEXT, *unsigned.parts))
+
+
+is_signed_terms, is_acceptance = SignedTerms.is_in, Acceptance.is_in
 
 PostKind = Literal["terms", "standing", "acceptance", "letter", "progress", "ending"]
-"""What a document is: terms that a consumer signed; a word on whether somebody takes part; an acceptance; a letter, a
-stub or an acceptance that goes back to its writer; whom a curator waits for; how a run ended at the curator."""
+"""What a document is: terms that a consumer signed; a word on whether somebody takes part; an acceptance; a letter;
+whom a curator waits for; how a run ended at the curator."""
 
 POST_STEP: Final = 4096
 """Of what is wrapped, in bytes: it is filled up to a multiple of it."""
 
 _PAIR: Final = b"likeset mailbox pair 1"
 _CONTEXT: Final = b"likeset/post/1"
-_FOLDER_BYTES, _KEY_BYTES, _TAG_BYTES, _POST_LENGTH_BYTES = 20, 64, 16, 8
+_FOLDER_BYTES, _KEY_BYTES, _TAG_BYTES = 20, 64, 16
 _PARTS: Final = 4
 _REMEMBERED = 4096  # pairs of one process
 
@@ -423,11 +465,44 @@ class Post:
             raise BadDocument("post", f"names terms by {DIGEST_BYTES} bytes", field="terms")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class _Way:
+    """From one writer to one reader: a folder, and the key of what lies in it."""
+
     folder: str
     cipher: AESSIV = field(repr=False)
     associated: list[bytes] = field(repr=False)
+
+    @classmethod
+    def derived(cls, shared: bytes, writer: Card, reader: Card) -> Self:
+        ends = fingerprint_bytes(writer.fingerprint), fingerprint_bytes(reader.fingerprint)
+        info = fields(_PAIR, *ends)
+        derived = HKDF(hashes.SHA256(), _FOLDER_BYTES + _KEY_BYTES, salt=None, info=info).derive(shared)
+        folder = base64.b32encode(derived[:_FOLDER_BYTES]).decode("ascii").lower()
+        return cls(folder, AESSIV(derived[_FOLDER_BYTES:]), [_CONTEXT, *ends])
+
+    def wrap(self, post: Post) -> bytes:
+        kind = post.kind.encode("ascii")
+        filled = _PARTS * _LENGTH_BYTES + len(kind) + len(post.terms) + len(post.document)
+        return self.cipher.encrypt(fields(kind, post.terms, post.document, bytes(-filled % POST_STEP)), self.associated)
+
+    def unwrap(self, data: bytes) -> Post:
+        if not is_post_size(len(data)):
+            raise BadDocument("post", "has a length that no post has")
+        try:
+            plaintext = self.cipher.decrypt(data, self.associated)
+        except InvalidTag:
+            raise BadDocument("post", "was not written by the other of the two, or changed since") from None
+        kind, terms, document, padding = read_fields(plaintext, _PARTS, what="post")
+        if len(padding) >= POST_STEP or any(padding):
+            raise BadDocument("post", "is filled up with something else than zeros")
+        return Post(cast(PostKind, kind.decode("ascii", "replace")), terms, document)
+
+
+@functools.lru_cache(_REMEMBERED)
+def _ways(own: CardSecret, other: Card) -> tuple[_Way, _Way]:
+    shared = own.sealing.exchange_with(other.sealing)
+    return _Way.derived(shared, own.card, other), _Way.derived(shared, other, own.card)
 
 
 @dataclass(frozen=True, eq=False)
@@ -453,15 +528,15 @@ class PairKeys:
         return self._incoming.folder
 
     def wrap(self, post: Post) -> bytes:
-        return _wrap(self._outgoing, post)
+        return self._outgoing.wrap(post)
 
     def unwrap(self, data: bytes) -> Post:
-        """A post that the other one left; where it is none, nobody can tell who wrote it instead."""
-        return _unwrap(self._incoming, data)
+        """A post that the other party left; if it is none, nothing shows who wrote it instead."""
+        return self._incoming.unwrap(data)
 
     def unwrap_own(self, data: bytes) -> Post:
-        """A post that this home left for the other one, or the other one in its name: they have the same key."""
-        return _unwrap(self._outgoing, data)
+        """A post that this home left for the other party, or the other in its name: they have the same key."""
+        return self._outgoing.unwrap(data)
 
 
 def file_name(data: bytes) -> str:
@@ -471,46 +546,9 @@ def file_name(data: bytes) -> str:
 def size_of_post(document_bytes: int) -> int:
     """How long the file of a document of so many bytes is at most."""
     longest = max(map(len, get_args(PostKind)))
-    filled = _PARTS * _POST_LENGTH_BYTES + longest + DIGEST_BYTES + document_bytes
+    filled = _PARTS * _LENGTH_BYTES + longest + DIGEST_BYTES + document_bytes
     return filled + -filled % POST_STEP + _TAG_BYTES
 
 
 def is_post_size(size: int) -> bool:
     return size > _TAG_BYTES and (size - _TAG_BYTES) % POST_STEP == 0
-
-
-@functools.lru_cache(_REMEMBERED)
-def _ways(own: CardSecret, other: Card) -> tuple[_Way, _Way]:
-    shared = own.sealing.exchange_with(other.sealing)
-    mine, theirs = fingerprint_bytes(own.card.fingerprint), fingerprint_bytes(other.fingerprint)
-    return _way(shared, mine, theirs), _way(shared, theirs, mine)
-
-
-def _way(shared: bytes, writer: bytes, reader: bytes) -> _Way:
-    info = fields(_PAIR, writer, reader)
-    derived = HKDF(hashes.SHA256(), _FOLDER_BYTES + _KEY_BYTES, salt=None, info=info).derive(shared)
-    folder = base64.b32encode(derived[:_FOLDER_BYTES]).decode("ascii").lower()
-    return _Way(folder, AESSIV(derived[_FOLDER_BYTES:]), [_CONTEXT, writer, reader])
-
-
-def _wrap(way: _Way, post: Post) -> bytes:
-    kind = post.kind.encode("ascii")
-    filled = _PARTS * _POST_LENGTH_BYTES + len(kind) + len(post.terms) + len(post.document)
-    return way.cipher.encrypt(fields(kind, post.terms, post.document, bytes(-filled % POST_STEP)), way.associated)
-
-
-def _unwrap(way: _Way, data: bytes) -> Post:
-    if not is_post_size(len(data)):
-        raise BadDocument("post", "has a length that no post has")
-    try:
-        plaintext = way.cipher.decrypt(data, way.associated)
-    except InvalidTag:
-        raise BadDocument("post", "was not written by the other of the two, or changed since") from None
-    kind, terms, document, padding = view_fields(plaintext, _PARTS, what="post")
-    if len(padding) >= POST_STEP or any(padding):
-        raise BadDocument("post", "is filled up with something else than zeros")
-    try:
-        word = bytes(kind).decode("ascii")
-    except UnicodeDecodeError:
-        raise BadDocument("post", "is of a kind that is not known here") from None
-    return Post(cast(PostKind, word), bytes(terms), bytes(document))

@@ -3,10 +3,10 @@
 import functools
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -50,43 +50,6 @@ Words = NDArray[np.uint64]
 _ON_THE_WIRE = np.dtype(">u8")
 
 
-@dataclass(frozen=True, slots=True)
-class SlotLayout:
-    """Which word of a slot means what: row, one-hot label, valid, random."""
-
-    columns: int  # how many numbers a row has
-    classes: int  # how many classes a label may be of; 0 where labels are no categories, or none are used
-
-    def __post_init__(self) -> None:
-        if self.columns < 1 or self.classes < 0:
-            raise InvalidArgument("layout", (self.columns, self.classes), "needs a column, and no fewer than 0 classes")
-
-    @property
-    def width(self) -> int:
-        return self.columns + self.classes + 1 + RANDOM_WORDS
-
-    @property
-    def row(self) -> slice:
-        return slice(0, self.columns)
-
-    @property
-    def label(self) -> slice:
-        return slice(self.columns, self.columns + self.classes)
-
-    @property
-    def valid(self) -> int:
-        return self.columns + self.classes
-
-    @property
-    def checked(self) -> slice:
-        """What a checksum is over: everything that selection reads, and not the random words."""
-        return slice(0, self.width - RANDOM_WORDS)
-
-    @property
-    def random(self) -> slice:
-        return slice(self.width - RANDOM_WORDS, self.width)
-
-
 def fixed_point(rows: Rows) -> Words:
     """Numbers as words: the nearest multiple of 2^-16, ties to even."""
     numbers = np.asarray(rows, dtype=np.float64)
@@ -104,27 +67,6 @@ def are_shareable(rows: Rows) -> NDArray[np.bool_]:
 def _within(numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
     with np.errstate(invalid="ignore"):  # what is no number is not below any
         return np.asarray(np.abs(numbers) <= LARGEST_ENTRY)
-
-
-def slot_words(layout: SlotLayout, rows: Rows, classes: NDArray[np.int64], *, slots: int) -> Words:
-    """Rows and labels as words, with the random words still zero; slots after the last row are empty, all of them 0.
-
-    ``classes`` are those of the rows' labels, from 0; empty where the layout has no classes.
-    """
-    numbers = np.asarray(rows)
-    if numbers.ndim != 2 or numbers.shape[1] != layout.columns or len(numbers) > slots:
-        reason = f"must have {layout.columns} columns and at most {slots} rows"
-        raise InvalidArgument("rows", f"array of shape {numbers.shape}", reason)
-    if len(classes) != (len(numbers) if layout.classes else 0):
-        raise InvalidArgument("classes", f"array of {len(classes)}", "there must be one for each row, or no classes")
-    if len(classes) and not (classes.min() >= 0 and classes.max() < layout.classes):
-        raise InvalidArgument("classes", f"array of {len(classes)}", f"must lie in 0 to {layout.classes - 1}")
-    words = np.zeros((slots, layout.width), dtype=np.uint64)
-    words[: len(numbers), layout.row] = fixed_point(numbers)
-    if layout.classes:
-        words[np.arange(len(numbers)), layout.columns + np.asarray(classes, dtype=np.int64)] = 1
-    words[: len(numbers), layout.valid] = 1
-    return words
 
 
 def split_words(words: Words) -> tuple[Words, ...]:
@@ -149,19 +91,6 @@ def joined_shares(shares: Sequence[Words]) -> Words:
 def secret_order(count: int) -> NDArray[np.int64]:
     """A permutation that nobody can guess: the order of random words of 64 bits."""
     return np.argsort(np.frombuffer(os.urandom(WORD_BYTES * count), dtype=np.uint64), kind="stable").astype(np.int64)
-
-
-def checksums(layout: SlotLayout, words: Words, coefficients: Words) -> Words:
-    """For each slot one linear combination, modulo 2^64, of all words but the random ones.
-
-    Two rows that differ have the same one with probability 2^(t - 64) over uniform coefficients, where 2^t is the
-    largest power of two that divides every difference; no row with large words counts in the program, so t is small.
-    The coefficients, one for each word that is checked, are drawn jointly after inputs were fixed.
-    """
-    checked = words[:, layout.checked]
-    if coefficients.shape != (checked.shape[1],) or coefficients.dtype != np.uint64:
-        raise InvalidArgument("coefficients", f"array of shape {coefficients.shape}", "need one word for each checked")
-    return np.asarray(checked @ coefficients, dtype=np.uint64)
 
 
 def word_bytes(words: Words) -> bytes:
@@ -289,55 +218,31 @@ class OfferFault(StrEnum):
     REPEATED = "it repeats what must be drawn anew for each slot"
 
 
-@dataclass(frozen=True, slots=True)
-class SlotDigests:
-    """What a leaf is made of: commitments to the share of each compute party, SHA-256 of r and of the envelope."""
-
-    SIZE: ClassVar = DIGEST_BYTES * (len(COMPUTE_ROLES) + 2)
-    commitments: tuple[bytes, ...]
-    random: bytes
-    envelope: bytes
-
-    def to_bytes(self) -> bytes:
-        return b"".join((*self.commitments, self.random, self.envelope))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        if len(data) != cls.SIZE:
-            raise BadDocument("digests of a slot", f"must have {cls.SIZE} bytes")
-        digests = [data[start : start + DIGEST_BYTES] for start in range(0, len(data), DIGEST_BYTES)]
-        return cls(tuple(digests[:-2]), digests[-2], digests[-1])
-
-    def leaf(self, context: OfferContext, slot: int) -> bytes:
-        parts = (context.digest, index_bytes(slot), *self.commitments, self.random, self.envelope)
-        return hashlib.sha256(fields(_SLOT_TAG, *parts)).digest()
+SLOT_DIGESTS = len(COMPUTE_ROLES) + 2
+"""What a leaf is made of: commitments to the shares of all compute parties, SHA-256 of r and of the envelope."""
 
 
-class ShareCommitments:
-    """Commitments to one party's shares of an offer: digests of tag, offer, slot, role, salt and share, as fields."""
+def pieces(data: bytes, size: int) -> list[bytes]:
+    return [data[start : start + size] for start in range(0, len(data), size)]
 
-    def __init__(self, context: OfferContext, role: ComputeRole) -> None:
-        self._begun = hashlib.sha256(fields(_SHARE_TAG, context.digest))
-        self._role = fields(role.encode("ascii"))
 
-    def of(self, slot: int, *, salt: bytes, share: bytes | memoryview) -> bytes:
-        """To the share of a slot, as it travels; the salt goes to that party only."""
-        hashed = self._begun.copy()
-        hashed.update(fields(index_bytes(slot)) + self._role + fields(salt) + len(share).to_bytes(8, "big"))
-        hashed.update(share)  # as of fields, without a copy of it
-        return hashed.digest()
+def _leaves(context: OfferContext, digests: bytes) -> bytes:
+    slots = enumerate(pieces(digests, SLOT_DIGESTS * DIGEST_BYTES))
+    named = (fields(_SLOT_TAG, context.digest, index_bytes(slot), *pieces(each, DIGEST_BYTES)) for slot, each in slots)
+    return b"".join(hashlib.sha256(data).digest() for data in named)
 
-    def of_all(self, salts: bytes, shares: bytes) -> list[bytes]:
-        slots = len(salts) // SALT_BYTES
-        size, view = len(shares) // slots, memoryview(shares)
-        return [
-            self.of(
-                slot,
-                salt=salts[SALT_BYTES * slot : SALT_BYTES * (slot + 1)],
-                share=view[size * slot : size * (slot + 1)],
-            )
-            for slot in range(slots)
-        ]
+
+def _commitments(context: OfferContext, role: ComputeRole, salts: bytes, shares: bytes) -> list[bytes]:
+    """To one party's shares of all slots, as they travel; the salts go to that party only."""
+    begun, named = hashlib.sha256(fields(_SHARE_TAG, context.digest)), fields(role.encode("ascii"))
+    slots = len(salts) // SALT_BYTES
+    size, view, made = len(shares) // slots, memoryview(shares), []
+    for slot, salt in enumerate(pieces(salts, SALT_BYTES)):
+        hashed = begun.copy()
+        hashed.update(fields(index_bytes(slot)) + named + fields(salt) + size.to_bytes(8, "big"))
+        hashed.update(view[size * slot : size * (slot + 1)])  # as of fields, without a copy of it
+        made.append(hashed.digest())
+    return made
 
 
 @dataclass(frozen=True)
@@ -393,8 +298,7 @@ def sign_list(secret: CardSecret, offer: OfferContext, *, key: bytes, leaves: by
 
 
 def _fingerprints_in(data: bytes) -> tuple[str, ...]:
-    pieces = range(0, len(data), FINGERPRINT_BYTES)
-    return tuple(fingerprint_text(data[start : start + FINGERPRINT_BYTES]) for start in pieces)
+    return tuple(map(fingerprint_text, pieces(data, FINGERPRINT_BYTES)))
 
 
 _PART_TAG = b"likeset part"
@@ -402,15 +306,22 @@ _PART_TAG = b"likeset part"
 
 @dataclass(frozen=True, slots=True)
 class OfferShape:
-    """How large an offer is, by the terms: the same for every owner, whatever its rows."""
+    """How large an offer is, by the terms: the same for every owner, whatever its rows.
 
-    layout: SlotLayout
+    The words of a slot are those of its row, 1 if it is filled, and its r.
+    """
+
+    columns: int
     slots: int
     record_bytes: int
 
     @property
+    def width(self) -> int:
+        return self.columns + 1 + RANDOM_WORDS
+
+    @property
     def share_bytes(self) -> int:
-        return WORD_BYTES * self.layout.width
+        return WORD_BYTES * self.width
 
     @property
     def envelope_bytes(self) -> int:
@@ -423,7 +334,7 @@ class OfferPart:
 
     role: ComputeRole
     offer_list: OfferList
-    digests: bytes = field(repr=False)  # of all slots, as ``SlotDigests`` has them
+    digests: bytes = field(repr=False)  # of all slots, ``SLOT_DIGESTS`` each
     salts: bytes = field(repr=False)  # of the commitments to this party's shares
     share: bytes = field(repr=False)  # this party's words of all slots, as they travel
     key: bytes = field(repr=False)  # K, for the consumer; empty for others
@@ -442,47 +353,23 @@ class OfferPart:
         except BadDocument:
             raise OfferRefused(OfferFault.FORM) from None
 
-    def words(self, layout: SlotLayout) -> Words:
-        """This party's share, one line for each slot: what goes into the computation, as it is."""
-        return words_in(self.share, width=layout.width)
-
-    def digests_of(self, slot: int) -> SlotDigests:
-        size = SlotDigests.SIZE
-        return SlotDigests.from_bytes(self.digests[size * slot : size * (slot + 1)])
+    def digests_of(self, slot: int) -> list[bytes]:
+        size = SLOT_DIGESTS * DIGEST_BYTES
+        return pieces(self.digests[size * slot : size * (slot + 1)], DIGEST_BYTES)
 
     def envelope_of(self, slot: int) -> bytes:
-        return _piece(self.envelopes, slot, self.offer_list.slots)
-
-
-@dataclass(frozen=True)
-class SharedOffer:
-    """Everything that an owner stores, in one transaction, before a byte of it leaves.
-
-    All else follows from the parts: r of a slot is the sum of the last words of all shares, K is in the consumer's
-    part, envelopes are in the curator's. In which slot each row lies is secret, and only its owner needs it.
-    """
-
-    parts: Mapping[ComputeRole, OfferPart] = field(repr=False)
-    slot_of_row: NDArray[np.int64] = field(repr=False)
-
-    @property
-    def offer_list(self) -> OfferList:
-        return next(iter(self.parts.values())).offer_list
+        size = len(self.envelopes) // self.offer_list.slots
+        return self.envelopes[size * slot : size * (slot + 1)]
 
 
 def share_offer(
-    secret: CardSecret,
-    *,
-    context: OfferContext,
-    shape: OfferShape,
-    rows: Rows,
-    classes: NDArray[np.int64],
-    records: Sequence[bytes],
-) -> SharedOffer:
-    """An owner's offer: shares for every compute party, envelopes, the signed list.
+    secret: CardSecret, *, context: OfferContext, shape: OfferShape, rows: Rows, records: Sequence[bytes]
+) -> dict[ComputeRole, OfferPart]:
+    """An owner's offer, which it stores in one transaction before a byte of it leaves: a part for each compute party.
 
-    The given rows lie in a secret order among as many slots as the terms say; the others are empty. Records have the
-    owner's handles inside.
+    The given rows lie in a secret order among as many slots as the terms say; the others are empty, all of their words
+    but r are 0. Records have the owner's handles inside. The owner finds all else in the parts: r of a slot is the sum
+    of the last words of all shares, K is in the consumer's part, envelopes are in the curator's.
 
     Privacy contract:
         Protects:  every row, label, record and how many slots are empty.
@@ -494,71 +381,43 @@ def share_offer(
         Assumes:   ``os.urandom`` is uniform; SHA-256, HKDF and ChaCha20-Poly1305 are what they are taken for.
         Basis:     proven under these assumptions, docs/proofs/envelopes.md
     """
-    if len(records) != len(rows) or not all(records):
+    numbers, slots = np.asarray(rows), shape.slots
+    if len(records) != len(numbers) or not all(records):
         raise InvalidArgument("records", f"{len(records)} records", "there must be one for each row, and none empty")
-    words = slot_words(shape.layout, rows, classes, slots=shape.slots)
-    order = secret_order(shape.slots)
+    if numbers.ndim != 2 or numbers.shape[1] != shape.columns or len(numbers) > slots:
+        reason = f"must have {shape.columns} columns and at most {slots} rows"
+        raise InvalidArgument("rows", f"array of shape {numbers.shape}", reason)
+    key, randoms = os.urandom(KEY_BYTES), os.urandom(RANDOM_BYTES * slots)
+    order = secret_order(slots)
+    words = np.zeros((slots, shape.width), dtype=np.uint64)
+    words[: len(numbers), : shape.columns] = fixed_point(numbers)
+    words[: len(numbers), shape.columns] = 1
     words = words[order]
-    key, randoms = os.urandom(KEY_BYTES), os.urandom(RANDOM_BYTES * shape.slots)
-    words[:, shape.layout.random] = words_in(randoms, width=RANDOM_WORDS)
+    words[:, -RANDOM_WORDS:] = words_in(randoms, width=RANDOM_WORDS)
     in_slots = [records[row] if row < len(records) else b"" for row in order.tolist()]
     envelopes = [
-        seal_record(
-            record,
-            context=context,
-            slot=slot,
-            key=key,
-            random=_piece(randoms, slot, shape.slots),
-            record_bytes=shape.record_bytes,
-        )
-        for slot, record in enumerate(in_slots)
+        seal_record(record, context=context, slot=slot, key=key, random=random, record_bytes=shape.record_bytes)
+        for slot, (record, random) in enumerate(zip(in_slots, pieces(randoms, RANDOM_BYTES), strict=True))
     ]
     shares = [word_bytes(share) for share in split_words(words)]
-    parts = _parts(secret, context, shape, key=key, randoms=randoms, envelopes=envelopes, shares=shares)
-    return SharedOffer(parts, np.argsort(order)[: len(records)])
-
-
-def _parts(
-    secret: CardSecret,
-    context: OfferContext,
-    shape: OfferShape,
-    *,
-    key: bytes,
-    randoms: bytes,
-    envelopes: Sequence[bytes],
-    shares: Sequence[bytes],
-) -> dict[ComputeRole, OfferPart]:
-    salts = [os.urandom(SALT_BYTES * shape.slots) for _ in COMPUTE_ROLES]
-    commitments = [
-        ShareCommitments(context, role).of_all(salt, share)
-        for role, salt, share in zip(COMPUTE_ROLES, salts, shares, strict=True)
-    ]
-    digests = [
-        SlotDigests(
-            of_slot,
-            hashlib.sha256(_piece(randoms, slot, shape.slots)).digest(),
-            hashlib.sha256(envelopes[slot]).digest(),
-        )
-        for slot, of_slot in enumerate(zip(*commitments, strict=True))
-    ]
+    salts = [os.urandom(SALT_BYTES * slots) for _ in COMPUTE_ROLES]
+    secrets = list(zip(COMPUTE_ROLES, salts, shares, strict=True))
+    columns = [_commitments(context, role, salt, share) for role, salt, share in secrets]
+    columns += [[hashlib.sha256(each).digest() for each in many] for many in (pieces(randoms, RANDOM_BYTES), envelopes)]
+    digests = b"".join(digest for of_slot in zip(*columns, strict=True) for digest in of_slot)
     offer_list = sign_list(secret, context, key=key, leaves=_leaves(context, digests))
-    everything = b"".join(slot_digests.to_bytes() for slot_digests in digests)
     return {
         role: OfferPart(
             role,
             offer_list,
-            everything,
+            digests,
             salt,
             share,
             key if role == "consumer" else b"",
             b"".join(envelopes) if role == "curator" else b"",
         )
-        for role, salt, share in zip(COMPUTE_ROLES, salts, shares, strict=True)
+        for role, salt, share in secrets
     }
-
-
-def _leaves(context: OfferContext, digests: Sequence[SlotDigests]) -> bytes:
-    return b"".join(slot_digests.leaf(context, slot) for slot, slot_digests in enumerate(digests))
 
 
 def check_part(part: OfferPart, *, context: OfferContext, role: ComputeRole, owner: Card, shape: OfferShape) -> None:
@@ -575,7 +434,7 @@ def check_part(part: OfferPart, *, context: OfferContext, role: ComputeRole, own
         raise OfferRefused(OfferFault.ROLE)
     expected = (
         slots,
-        slots * SlotDigests.SIZE,
+        slots * SLOT_DIGESTS * DIGEST_BYTES,
         slots * SALT_BYTES,
         slots * shape.share_bytes,
         KEY_BYTES if role == "consumer" else 0,
@@ -583,25 +442,19 @@ def check_part(part: OfferPart, *, context: OfferContext, role: ComputeRole, own
     )
     if expected != (listed.slots, *map(len, (part.digests, part.salts, part.share, part.key, part.envelopes))):
         raise OfferRefused(OfferFault.SIZE)
-    digests = [part.digests_of(slot) for slot in range(slots)]
-    if _leaves(context, digests) != listed.leaves:
+    if _leaves(context, part.digests) != listed.leaves:
         raise OfferRefused(OfferFault.LEAVES)
-    _check_secrets(part, digests)
-    randoms = {slot_digests.random for slot_digests in digests}
-    if len(randoms) != slots or len(_random_shares(part, shape)) != slots:
-        raise OfferRefused(OfferFault.REPEATED)
-
-
-def _check_secrets(part: OfferPart, digests: Sequence[SlotDigests]) -> None:
-    context, role = part.offer_list.offer, part.role
-    place = COMPUTE_ROLES.index(role)
-    if ShareCommitments(context, role).of_all(part.salts, part.share) != [one.commitments[place] for one in digests]:
+    *commitments, randoms, envelopes = zip(*map(part.digests_of, range(slots)), strict=True)
+    if tuple(_commitments(context, role, part.salts, part.share)) != commitments[COMPUTE_ROLES.index(role)]:
         raise OfferRefused(OfferFault.SHARE)
-    for slot, slot_digests in enumerate(digests):
-        if role == "curator" and hashlib.sha256(part.envelope_of(slot)).digest() != slot_digests.envelope:
-            raise OfferRefused(OfferFault.ENVELOPES)
-    if role == "consumer" and hashlib.sha256(part.key).digest() != part.offer_list.key_digest:
+    if role == "curator" and envelopes != tuple(
+        hashlib.sha256(envelope).digest() for envelope in pieces(part.envelopes, shape.envelope_bytes)
+    ):
+        raise OfferRefused(OfferFault.ENVELOPES)
+    if role == "consumer" and hashlib.sha256(part.key).digest() != listed.key_digest:
         raise OfferRefused(OfferFault.KEY)
+    if len(set(randoms)) != slots or len(_random_shares(part, shape)) != slots:
+        raise OfferRefused(OfferFault.REPEATED)
 
 
 def repeated_between(parts: Mapping[str, OfferPart], shape: OfferShape) -> tuple[tuple[str, str], ...]:
@@ -613,7 +466,7 @@ def repeated_between(parts: Mapping[str, OfferPart], shape: OfferShape) -> tuple
     seen: dict[bytes, str] = {}
     pairs: set[tuple[str, str]] = set()
     for owner, part in parts.items():
-        randoms = (part.digests_of(slot).random for slot in range(shape.slots))
+        randoms = (part.digests_of(slot)[-2] for slot in range(shape.slots))
         for drawn in {*_random_shares(part, shape), *randoms}:
             first = seen.setdefault(drawn, owner)
             if first != owner:
@@ -623,13 +476,7 @@ def repeated_between(parts: Mapping[str, OfferPart], shape: OfferShape) -> tuple
 
 def _random_shares(part: OfferPart, shape: OfferShape) -> set[bytes]:
     """The distinct shares of r among all slots: 32 uniform bytes each, if the owner follows the protocol."""
-    size = shape.share_bytes
-    return {part.share[end - RANDOM_BYTES : end] for end in range(size, len(part.share) + 1, size)}
-
-
-def _piece(data: bytes, slot: int, slots: int) -> bytes:
-    size = len(data) // slots
-    return data[size * slot : size * (slot + 1)]
+    return {share[-RANDOM_BYTES:] for share in pieces(part.share, shape.share_bytes)}
 
 
 _ENTRY_BYTES = FINGERPRINT_BYTES + DIGEST_BYTES
@@ -646,88 +493,59 @@ def list_entries(lists: Lists) -> bytes:
 def lists_in(entries: bytes) -> Lists:
     if len(entries) % _ENTRY_BYTES:
         raise BadDocument("roster", "has entries of another length")
-    lines = [entries[start : start + _ENTRY_BYTES] for start in range(0, len(entries), _ENTRY_BYTES)]
+    lines = pieces(entries, _ENTRY_BYTES)
     lists = {fingerprint_text(line[:FINGERPRINT_BYTES]): line[FINGERPRINT_BYTES:] for line in lines}
     if list_entries(lists) != entries:
         raise BadDocument("roster", "names an owner twice, or owners out of order")
     return lists
 
 
-@dataclass(frozen=True)
-class Roster:
-    """Whose offers a run computes on, and who computes (fingerprints, in the order of roles)."""
+def common_lists(held: Sequence[Lists]) -> Lists:
+    """Of the owners whose parts all compute parties have, by one and the same list."""
+    first, *others = held
+    return {owner: digest for owner, digest in first.items() if all(lists.get(owner) == digest for lists in others)}
 
+
+@dataclass(frozen=True)
+class Roster(Signed):
+    """Whose offers a run computes on, and who computes (fingerprints), as the compute party of a role signed it."""
+
+    tag = b"likeset roster"
+    context = ROSTER_CONTEXT
     terms: bytes
     parties: tuple[str, ...]
     lists: Lists
+    role: ComputeRole
+    signature: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
         if len(self.terms) != DIGEST_BYTES or len(self.parties) != len(COMPUTE_ROLES):
             raise BadDocument("roster", "names no terms, or not three compute parties")
-        if not all(len(digest) == DIGEST_BYTES for digest in self.lists.values()):
-            raise BadDocument("roster", "has a digest of another length")
-        for fingerprint in (*self.parties, *self.lists):
-            fingerprint_bytes(fingerprint)
-
-    @functools.cached_property
-    def digest(self) -> bytes:
-        return hashlib.sha256(signed(ROSTER_CONTEXT, *self.parts())).digest()
-
-    def parts(self) -> tuple[bytes, ...]:
-        return self.terms, b"".join(map(fingerprint_bytes, self.parties)), list_entries(self.lists)
-
-
-@dataclass(frozen=True)
-class SignedRoster(Signed):
-    """A roster, as the compute party of a role signed it."""
-
-    tag = b"likeset roster"
-    context = ROSTER_CONTEXT
-    roster: Roster
-    role: ComputeRole
-    signature: bytes = field(repr=False)
 
     @property
     def parts(self) -> tuple[bytes, ...]:
-        return *self.roster.parts(), self.role.encode("ascii")
+        parties = b"".join(map(fingerprint_bytes, self.parties))
+        return self.terms, parties, list_entries(self.lists), self.role.encode("ascii")
 
     @property
     def signer(self) -> str:
-        return self.roster.parties[COMPUTE_ROLES.index(self.role)]
+        return self.parties[COMPUTE_ROLES.index(self.role)]
+
+    @functools.cached_property
+    def digest(self) -> bytes:
+        """Of what all compute parties sign alike."""
+        return hashlib.sha256(signed(ROSTER_CONTEXT, *self.parts[:-1])).digest()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         terms, parties, entries, word, signature = cls.read(data, 4)
-        return cls(Roster(terms, _fingerprints_in(parties), lists_in(entries)), _role_in(word), signature)
+        return cls(terms, _fingerprints_in(parties), lists_in(entries), _role_in(word), signature)
 
 
-def roster_of(held: Sequence[Lists], *, terms: bytes, parties: tuple[str, ...]) -> Roster:
-    first, *others = held
-    agreed = {owner: digest for owner, digest in first.items() if all(lists.get(owner) == digest for lists in others)}
-    return Roster(terms, parties, agreed)
-
-
-def sign_roster(secret: CardSecret, roster: Roster, role: ComputeRole) -> SignedRoster:
-    """A compute party's signature under the roster that follows from what all of them have."""
-    unsigned = SignedRoster(roster, role, b"")
-    if unsigned.signer != secret.card.fingerprint:
-        raise InvalidArgument("secret", secret.card.name, f"is not the card of the roster's {role}")
-    return replace(unsigned, signature=secret.sign(ROSTER_CONTEXT, *unsigned.parts))
-
-
-def agreed_roster(rosters: Iterable[SignedRoster], cards: Mapping[ComputeRole, Card]) -> Roster:
-    """The one roster that all compute parties signed: before that nobody computes."""
-    by_role = {signed_roster.role: signed_roster for signed_roster in rosters}
-    for role, card in cards.items():
-        if role not in by_role or not by_role[role].is_signed_by(card):
-            raise BadDocument("roster", f"the {role} did not sign it")
-    digests = {by_role[role].roster.digest for role in cards}
-    if len(digests) != 1:
-        raise BadDocument("roster", "the compute parties signed different ones")
-    roster = next(iter(by_role.values())).roster
-    if roster.parties != tuple(cards[role].fingerprint for role in COMPUTE_ROLES if role in cards):
-        raise BadDocument("roster", "is of other compute parties")
-    return roster
+def sign_roster(secret: CardSecret, roster: Roster) -> Roster:
+    if roster.signer != secret.card.fingerprint:
+        raise InvalidArgument("secret", secret.card.name, f"is not the card of the roster's {roster.role}")
+    return replace(roster, signature=secret.sign(ROSTER_CONTEXT, *roster.parts))
 
 
 def _role_in(word: bytes) -> ComputeRole:
@@ -745,10 +563,6 @@ class ReadRecords(Protocol):
 
     @property
     def rows(self) -> Rows: ...
-
-    @property
-    def classes(self) -> NDArray[np.int64]:
-        """The class of each one's label; empty where labels are no categories."""
 
     @property
     def handles(self) -> NDArray[np.uint64]: ...
@@ -776,38 +590,11 @@ class PickFault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PickedSlot:
-    """What the computation opens to the consumer: r, and the linear combination of the slot's words."""
+    """What the computation opens to the consumer: r, and the linear combination of the words of the slot's row."""
 
     slot: int
     random: bytes = field(repr=False)
     checksum: int = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedPick:
-    """What came of a pick: a record, or a fault."""
-
-    slot: int
-    record: bytes = field(repr=False)
-    fault: PickFault | None
-
-
-def _record_words(
-    reader: RecordReader, layout: SlotLayout, records: Sequence[bytes]
-) -> tuple[NDArray[np.bool_], Words, NDArray[np.uint64]]:
-    """Which records are sound, the words that an honest owner shares for them, and its handles of their rows.
-
-    Entries of those that are not sound mean nothing.
-    """
-    read = reader.read(records)
-    if read.rows.shape != (len(records), layout.columns):
-        raise InvalidArgument("reader", f"rows of shape {read.rows.shape}", f"must make {layout.columns} columns")
-    sound = read.sound & are_shareable(read.rows)
-    words = np.zeros((len(records), layout.width), dtype=np.uint64)
-    classes = read.classes[sound] if layout.classes else np.empty(0, dtype=np.int64)
-    if sound.any():
-        words[sound] = slot_words(layout, read.rows[sound], classes, slots=int(sound.sum()))
-    return sound, words, read.handles
 
 
 def open_picks(
@@ -815,47 +602,49 @@ def open_picks(
     picks: Sequence[PickedSlot],
     *,
     envelopes: Mapping[int, bytes],
-    layout: SlotLayout,
-    coefficients: Words,
+    factors: Words,
     reader: RecordReader,
-) -> tuple[OpenedPick, ...]:
-    """What the consumer bought of one owner, by its own part and the curator's envelopes of the picked slots."""
+) -> list[bytes | PickFault]:
+    """What the consumer bought of one owner, by its own part and the curator's envelopes: for each pick its record.
+
+    The checksum of a record is the sum, modulo 2^64, of the words of its row times these factors. Two rows that differ
+    have the same one with probability 2^(t - 64), where 2^t is the largest power of two that divides every difference;
+    no row with large words counts in the program, so t is small. Factors were drawn after inputs were fixed.
+    """
     opened = [_record_of(part, pick, envelopes) for pick in picks]
-    whole = [number for number, pick in enumerate(opened) if pick.fault is None]
-    sound, words, handles = _record_words(reader, layout, [opened[number].record for number in whole])
-    sums = checksums(layout, words, coefficients)
+    read = reader.read([record if isinstance(record, bytes) else b"" for record in opened])
+    if read.rows.shape != (len(picks), len(factors)):
+        raise InvalidArgument("reader", f"rows of shape {read.rows.shape}", f"must make {len(factors)} columns")
+    sound = read.sound & are_shareable(read.rows)
+    sums = fixed_point(np.where(sound[:, None], read.rows, 0)) @ factors
     seen: set[int] = set()
-    for place, number in enumerate(whole):
-        fault: PickFault | None = None
-        handle = int(handles[place])
+    for place, (record, pick) in enumerate(zip(opened, picks, strict=True)):
+        handle = int(read.handles[place])
+        if isinstance(record, PickFault):
+            continue
         if not sound[place]:
-            fault = PickFault.RECORD
-        elif int(sums[place]) != picks[number].checksum:
-            fault = PickFault.CHECKSUM
+            opened[place] = PickFault.RECORD
+        elif int(sums[place]) != pick.checksum:
+            opened[place] = PickFault.CHECKSUM
         elif handle in seen:
-            fault = PickFault.SOLD_TWICE
+            opened[place] = PickFault.SOLD_TWICE
         else:
             seen.add(handle)
-        opened[number] = OpenedPick(opened[number].slot, opened[number].record, fault)
-    return tuple(opened)
+    return opened
 
 
-def _record_of(part: OfferPart, pick: PickedSlot, envelopes: Mapping[int, bytes]) -> OpenedPick:
-    listed = part.offer_list
-
-    def failed(fault: PickFault) -> OpenedPick:
-        return OpenedPick(pick.slot, b"", fault)
-
-    if not 0 <= pick.slot < listed.slots:
-        return failed(PickFault.SLOT)
-    digests = part.digests_of(pick.slot)
-    if len(pick.random) != RANDOM_BYTES or hashlib.sha256(pick.random).digest() != digests.random:
-        return failed(PickFault.RANDOM)
+def _record_of(part: OfferPart, pick: PickedSlot, envelopes: Mapping[int, bytes]) -> bytes | PickFault:
+    if not 0 <= pick.slot < part.offer_list.slots:
+        return PickFault.SLOT
+    *_, random, sealed = part.digests_of(pick.slot)
+    if len(pick.random) != RANDOM_BYTES or hashlib.sha256(pick.random).digest() != random:
+        return PickFault.RANDOM
     envelope = envelopes.get(pick.slot)
-    if envelope is None or hashlib.sha256(envelope).digest() != digests.envelope:
-        return failed(PickFault.ENVELOPE)
+    if envelope is None or hashlib.sha256(envelope).digest() != sealed:
+        return PickFault.ENVELOPE
+    context = part.offer_list.offer
     try:
-        record = open_envelope(envelope, context=listed.offer, slot=pick.slot, key=part.key, random=pick.random)
+        record = open_envelope(envelope, context=context, slot=pick.slot, key=part.key, random=pick.random)
     except BadDocument:
-        return failed(PickFault.SEAL)
-    return OpenedPick(pick.slot, record, None) if record else failed(PickFault.EMPTY)
+        return PickFault.SEAL
+    return record or PickFault.EMPTY

@@ -35,15 +35,29 @@ COMMANDS = {
     ),
     "card": ("card:card", "Cards: who this home is, and which other parties a person here knows."),
     "courier": ("courier:courier", "Let NVFlare carry letters: settle the start-up kits of its sites."),
-    "curator": ("party:curator", "The curator's own side: schemas, letters."),
+    "check": (
+        "home:check",
+        "Check a home before its first run: card, pinned cards, mailboxes, clock, disk, policy, data.",
+    ),
+    "curator": ("home:curator", "The curator's own side: the schemas and public rows that it knows."),
+    "init": (
+        "home:init",
+        "Make a home: the directory of a party, with its settings, its card, its database and its keys.",
+    ),
+    "invite": (
+        "join:invite",
+        "Invite an organisation: write NAME.invite, wait for the reply, compare words on a call, pin its card.",
+    ),
+    "join": ("join:join", "Join a market by invitation: make a home, reply, and pin the inviter's cards after a call."),
     "ledger": ("ledger:ledger", "Budgets over all runs: what each view may learn, and has learned."),
     "owner": ("owner:owner", "An owner's own side: policy, approvals, what left, budgets."),
     "run": ("run:run", "Runs between organisations, from the consumer's side."),
     "schema": ("schema:schema", "Declared columns: draft a schema, look at it, check files against it."),
-    "split": ("party:split", "The split curator's workers: their environment."),
-    "witness": (
-        "party:witness",
-        "A witness's own side: a third organisation that computes on secret shares.",
+    "split": ("home:split", "The split curator's workers: their environment."),
+    "sync": ("home:sync", "Check the mailboxes of a home once: receive letters and send those that are due."),
+    "up": (
+        "home:up",
+        "Run a home: check its mailboxes, compute its split runs, and serve its console, until it is stopped.",
     ),
 }
 
@@ -60,6 +74,9 @@ class _LazyGroup(TyperGroup):
         self.load(args[0])
         return super().resolve_command(ctx, args)
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _with_plain_flags(super().get_params(ctx))
+
     def load(self, name: str) -> None:
         """Put the command in the place of what only has its name and help."""
         if name not in self._to_import:
@@ -73,7 +90,21 @@ class _LazyGroup(TyperGroup):
             alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
             alone.command(name)(command)
             self.commands[name] = typer.main.get_command(alone)
+        _make_flags_plain(self.commands[name])
         self._to_import.discard(name)
+
+
+def _make_flags_plain(command: Any) -> None:
+    _with_plain_flags(command.get_params(typer.Context(command)))
+    for part in getattr(command, "commands", {}).values():
+        _make_flags_plain(part)
+
+
+def _with_plain_flags(parameters: list[Any]) -> list[Any]:
+    """Without the ``<bool>`` that help shows beside a flag."""
+    for option in parameters:
+        option.metavar = "" if getattr(option, "is_flag", False) else option.metavar
+    return parameters
 
 
 app = typer.Typer(

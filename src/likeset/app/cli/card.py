@@ -2,11 +2,11 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
+from typing import Annotated, Any, cast, get_args
 
 import typer
 
-from likeset.app.cli.party import HERE, NOUN, at_home, home_option, login, show_fingerprint
+from likeset.app.cli.home import HERE, NOUN, HomePath, at_home, login, show_fingerprint
 from likeset.app.lazy import lazy_imports
 from likeset.display import JsonFlag, complain, emit, literal, stdout
 from likeset.documents import write_text
@@ -14,23 +14,17 @@ from likeset.errors import InvalidArgument
 
 with lazy_imports():
     from likeset import arguments
-    from likeset.homes import pinning
+    from likeset.homes import home as homes
     from likeset.trust import cards
-
-if TYPE_CHECKING:
-    from likeset.homes.home import PartyHome
 
 card = typer.Typer(name="card", **NOUN)
 
-HomePath = Annotated[Path, home_option("The directory of an owner, a consumer, a curator or a witness", or_node=True)]
 CardFile = Annotated[Path, typer.Argument(metavar="FILE", help="The party's card.", show_default=False)]
 Fingerprint = Annotated[
     str | None,
     typer.Option(help="Its fingerprint, as its party read it out; without it you are asked, at a terminal only."),
 ]
-By = Annotated[
-    str | None, typer.Option("--by", help="Who says so, for an owner's audit log; by default the name of the login.")
-]
+By = Annotated[str | None, typer.Option("--by", help="Who says so, for the log; by default the name of the login.")]
 _STOLEN = (
     "everybody who pinned the old card must replace it (likeset card replace) before they hear this home again: give "
     "them the new one, and read its fingerprint out by telephone",
@@ -57,10 +51,10 @@ def make(
 
     Example: `likeset card make --home st-mary`
     """
-    own = pinning.home_in(home)
-    made = pinning.make_own_card(own, by=by or login(), name=name, new=new)
-    document = {**_document(made.card), "file": str(own.card_file), "before": list(map(str, made.before))}
-    emit({**document, "notes": list(_STOLEN) if made.before else []}, as_json=as_json)
+    with homes.Home(home) as own:
+        made, before = own.make_card(by=by or login(), name=name, new=new)
+    document = {**_document(made), "file": str(own.card_file), "before": list(map(str, before))}
+    emit({**document, "notes": list(_STOLEN) if before else []}, as_json=as_json)
 
 
 @card.command()
@@ -77,14 +71,13 @@ def show(
 
     Example: `likeset card show --home st-mary --export st-mary.card`
     """
-    if file is None:
-        own = pinning.home_in(home)
-        shown, place, pin = own.card(), own.card_file, None
+    pin = None
+    if file is not None and home == HERE and not (home / homes.SETTINGS_FILE).exists():
+        shown, place = cards.read_card(file), file  # anybody may look at a card, without a home
     else:
-        shown, place = cards.read_card(file), file
-        # Anybody may look at a card, also where there is no home.
-        known = home != HERE or _is_home(home)
-        pin = pinning.home_in(home).pins().by_fingerprint(shown.fingerprint) if known else None
+        with homes.Home(home) as own:
+            shown, place = (own.card, own.card_file) if file is None else (cards.read_card(file), file)
+            pin = None if file is None else own.pins.by_fingerprint(shown.fingerprint)
     if export is not None:
         if export.exists():
             raise InvalidArgument("--export", export, "is there already, and nothing is overwritten; name a new file")
@@ -113,14 +106,12 @@ def pin(
     Example: `likeset card pin clinic.card --as consumer --home st-mary`
     """
     wanted = cast("cards.Role", arguments.one_of("--as", role, get_args(cards.Role)))
-    own, shown = pinning.home_in(home), cards.read_card(file)
-    pinning.check_not_own(own, shown)
-    known = own.pins().check_pin(shown, wanted)
-    if known is None and fingerprint is None:
-        fingerprint = _compared(shown, as_json=as_json)
-    with pinning.pins_to_change(own, by=by or login()) as pins:
-        pinned = pins.pin(shown, wanted, fingerprint=fingerprint)
-    _emit_pin(pinned, own, as_json=as_json)
+    with homes.Home(home) as own:
+        shown = cards.read_card(file)
+        if own.pins.check_pin(shown, wanted) is None and fingerprint is None:
+            fingerprint = _compared(shown, as_json=as_json)
+        pinned = own.pins.pin(shown, wanted, fingerprint=fingerprint, by=by or login())
+    _emit_pin(pinned, home, as_json=as_json)
 
 
 @card.command(name="list")
@@ -129,7 +120,8 @@ def list_cards(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
 
     Example: `likeset card list --home st-mary`
     """
-    pins = pinning.home_in(home).pins().all()
+    with homes.Home(home) as own:
+        pins = own.pins.all()
     hint = () if pins else at_home(home, "likeset", "card", "pin", "FILE", "--as", "ROLE")
     document = {"home": str(home), "cards": [_pin_document(pin) for pin in pins]}
     emit(document, as_json=as_json, next_step=hint)
@@ -151,13 +143,12 @@ def replace(
 
     Example: `likeset card replace clinic-2027.card --home st-mary`
     """
-    own, shown = pinning.home_in(home), cards.read_card(file)
-    pinning.check_not_own(own, shown)
-    if own.pins().check_replacement(shown).card != shown and fingerprint is None:
-        fingerprint = _compared(shown, as_json=as_json)
-    with pinning.pins_to_change(own, by=by or login()) as pins:
-        pinned = pins.replace(shown, fingerprint=fingerprint)
-    _emit_pin(pinned, own, as_json=as_json)
+    with homes.Home(home) as own:
+        shown = cards.read_card(file)
+        if own.pins.check_replacement(shown).card != shown and fingerprint is None:
+            fingerprint = _compared(shown, as_json=as_json)
+        pinned = own.pins.replace(shown, fingerprint=fingerprint, by=by or login())
+    _emit_pin(pinned, home, as_json=as_json)
 
 
 @card.command()
@@ -175,10 +166,9 @@ def revoke(
 
     Example: `likeset card revoke clinic --reason "keys stolen" --home st-mary`
     """
-    own = pinning.home_in(home)
-    with pinning.pins_to_change(own, by=by or login()) as pins:
-        revoked = pins.revoke(which, reason)
-    _emit_pin(revoked, own, as_json=as_json)
+    with homes.Home(home) as own:
+        revoked = own.pins.revoke(which, reason, by=by or login())
+    _emit_pin(revoked, home, as_json=as_json)
 
 
 def _at_terminal() -> bool:
@@ -209,14 +199,6 @@ def _compared(shown: "cards.Card", *, as_json: bool) -> str | None:
             return str(answer)
 
 
-def _is_home(folder: Path) -> bool:
-    try:
-        pinning.home_in(folder)
-    except InvalidArgument:
-        return False
-    return True
-
-
 def _document(shown: "cards.Card") -> dict[str, Any]:
     return {"name": shown.name, "fingerprint": shown.fingerprint}
 
@@ -226,5 +208,5 @@ def _pin_document(pin: "cards.Pin") -> dict[str, Any]:
     return {**_document(pin.card), **state}
 
 
-def _emit_pin(pin: "cards.Pin", home: "PartyHome", *, as_json: bool) -> None:
-    emit({"home": str(home.folder), **_pin_document(pin)}, as_json=as_json)
+def _emit_pin(pin: "cards.Pin", home: Path, *, as_json: bool) -> None:
+    emit({"home": str(home), **_pin_document(pin)}, as_json=as_json)

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from likeset.display import JsonFlag, emit, literal, stdout
+from likeset.display import JsonFlag, emit, literal, show_table, stdout
 from likeset.errors import InvalidArgument
 from likeset.ledger.budget import Account
 from likeset.ledger.ledger import Entry, Head, Ledger, Problem
@@ -48,9 +47,9 @@ def show(
     def view() -> None:
         stdout.print(f"[bold]Ledger[/] {literal(str(path))}  [dim]{len(entries)} entries[/]", soft_wrap=True)
         stdout.print(f"[dim]head {head}[/]\n", soft_wrap=True)
-        stdout.print(_accounts_table(accounts))
+        _show_accounts(accounts)
         shown = history[-last:] if last else history
-        stdout.print(_history_table(shown, hidden=len(history) - len(shown)))
+        _show_history(shown, hidden=len(history) - len(shown))
 
     documents = [_account_document(account) for account in accounts]
     document = {"path": str(path), "head": str(head), "accounts": documents, "history": history}
@@ -96,7 +95,7 @@ def limit(
         opened.set_limits(changes)
         accounts = tuple(account for account in opened.accounts() if account.view in changes)
     document = {"path": str(path), "accounts": [_account_document(account) for account in accounts]}
-    emit(document, as_json=as_json, view=lambda: stdout.print(_accounts_table(accounts)))
+    emit(document, as_json=as_json, view=lambda: _show_accounts(accounts))
 
 
 @ledger.command()
@@ -106,12 +105,9 @@ def verify(
     head: Annotated[
         str | None, typer.Option(help="A head kept elsewhere, NUMBER:HASH; shows roll-back and rewriting.")
     ] = None,
-    messages: Annotated[
-        bool, typer.Option("--messages", help="Also compare the stored messages with what was recorded of them.")
-    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Check every entry, link and sum. Exit code 1 if anything was altered, removed, reordered or overspent.
+    """Check every entry, link, sum and stored message. Exit code 1 if anything was altered, removed or overspent.
 
     The chain has no key: who can write the file can cut off its end, put back an old copy, or write everything
     anew. Keep the head that this prints where he cannot write, and give it back with `--head`.
@@ -119,7 +115,7 @@ def verify(
     Example: `likeset ledger verify ledger.sqlite --head "$(cat /mnt/elsewhere/head)"`
     """
     with Ledger(path, read_only=True) as opened:
-        verification = opened.verify(head=head, messages=messages)
+        verification = opened.verify(head=head)
     emit_verification(verification.ok, verification.head, verification.problems, as_json=as_json)
 
 
@@ -154,32 +150,24 @@ def purge(
     emit({"removed": removed}, as_json=as_json)
 
 
-def _accounts_table(accounts: tuple[Account, ...]) -> Table:
-    caption = "Sums over several runs hold if no terms were chosen because of rows."
-    table = Table(title="Accounts", title_style="bold", title_justify="left", caption=caption, caption_justify="left")
-    table.add_column("who sees what", overflow="fold")
-    table.add_column("budget")
-    table.add_column("spent", no_wrap=True)
-    table.add_column("of limit", justify="right")
-    table.add_column("basis", overflow="fold")
+def _show_accounts(accounts: tuple[Account, ...]) -> None:
+    rows: list[tuple[str | Text, ...]] = []
     for account in accounts:
-        name, limit = literal(str(account.view)), account.limit
-        basis = str(account.basis)
-        if account.unproven and account.epsilon is not None:
-            basis += ": " + literal(", ".join(account.unproven))
+        name, limit = str(account.view), account.limit
+        unproven = ", ".join(account.unproven) if account.epsilon is not None else ""
+        basis = f"{account.basis}: {unproven}" if unproven else str(account.basis)
         if account.epsilon is not None and limit.epsilon is not None:
+            unit = "" if account.unit is None else f" of one {account.unit}"
+            budget = [f"ε at δ={account.delta:g}", harmless(f"{limit.relation}{unit}")]
+            budget += [f"δ is the sum of {len(account.deltas)} limits"] if len(account.deltas) > 1 else []
             spent = f"{account.epsilon:.3g} / {limit.epsilon:.3g}"
-            budget = f"ε at δ={account.delta:g}\n{limit.relation}"
-            if account.unit is not None:
-                budget += literal(f" of one {account.unit}")
-            if len(account.deltas) > 1:
-                budget += f"\nδ is the sum of {len(account.deltas)} limits"
-            table.add_row(name, budget, _bar(account.epsilon, limit.epsilon), spent, basis)
+            rows.append((name, Text("\n".join(budget)), _bar(account.epsilon, limit.epsilon), spent, basis))
             name = ""
         if limit.rows or account.rows or account.epsilon is None:
             spent = f"{account.rows:,} / {limit.rows:,}"
-            table.add_row(name, "rows disclosed", _bar(account.rows, limit.rows), spent, "counted")
-    return table
+            rows.append((name, "rows disclosed", _bar(account.rows, limit.rows), spent, "counted"))
+    caption = "Sums over several runs hold if no terms were chosen because of rows."
+    show_table("Accounts", ("who sees what", "budget", "spent", "of limit", "basis"), rows, caption=caption)
 
 
 def _bar(spent: float, limit: float) -> Text:
@@ -192,22 +180,21 @@ def _bar(spent: float, limit: float) -> Text:
     return Text.assemble((full * length, color), (empty * (whole - length), "dim"))
 
 
-def _history_table(history: list[dict[str, Any]], *, hidden: int) -> Table:
-    caption = f"{hidden} earlier ones not shown: --last 0" if hidden else None
-    table = Table(title="Entries", title_style="bold", title_justify="left", caption=caption, caption_style="dim")
-    table.add_column("#", justify="right")
-    table.add_column("when (UTC)")
-    table.add_column("what", overflow="fold")
-    table.add_column("for", overflow="fold")
-    table.add_column("rows", justify="right")
-    table.add_column("state")
+def _show_history(history: list[dict[str, Any]], *, hidden: int) -> None:
     colors = {"answered": "green", "unanswered": "yellow"}
-    for line in history:
-        state = Text(line["state"], style=colors.get(line["state"], "dim"))
-        when = line["at"][:16].replace("T", " ")
-        rows = str(line["rows"]) if line["rows"] else ""
-        table.add_row(str(line["entry"]), when, Text(harmless(line["what"])), Text(harmless(line["for"])), rows, state)
-    return table
+    rows = [
+        (
+            line["what"],
+            line["for"],
+            line["at"][:16].replace("T", " "),
+            str(line["rows"] or ""),
+            Text(line["state"], style=colors.get(line["state"], "dim")),
+            str(line["entry"]),
+        )
+        for line in history
+    ]
+    caption = f"{hidden} earlier ones not shown: --last 0" if hidden else None
+    show_table("Entries", ("what", "for", "when (UTC)", "rows", "state", "#"), rows, caption=caption)
 
 
 def _history(entries: tuple[Entry, ...], run: str | None) -> list[dict[str, Any]]:

@@ -13,24 +13,22 @@ from rich.text import Text
 
 from likeset import documents
 from likeset.app.lazy import lazy_imports
-from likeset.app.report import render, render_for_owner
+from likeset.app.report import Cell, models_view, render, render_for_owner
 from likeset.display import (
     JsonFlag,
     VerboseFlag,
     Waiting,
     emit,
     literal,
-    show_document,
+    make_directory,
     show_next,
     show_notes,
     show_table,
     stdout,
 )
 from likeset.errors import InvalidArgument
-from likeset.files import make_private_folder
-from likeset.protocol.run_settings import Setting, settings
+from likeset.protocol.terms import Setting, settings
 from likeset.run.words import (
-    GAINS,
     MEASURES,
     SHARE,
     distance_notes,
@@ -43,19 +41,15 @@ from likeset.run.words import (
     not_private,
     number,
     or_bound,
-    score_in_words,
-    test_in_words,
 )
 from likeset.text import harmless
 
 with lazy_imports():
-    from likeset.app.demo import network as network_demo
-    from likeset.app.demo import showcase
+    from likeset.app import demo as demos
     from likeset.run import evaluate as evaluation
     from likeset.run import job as jobs
     from likeset.run import plan as plans
     from likeset.run import runs
-    from likeset.split import host
     from likeset.tables import scan as scans
     from likeset.tables import schema as schemas
 
@@ -264,13 +258,6 @@ def match(
     scan: Annotated[
         str, typer.Option(help="How owners pass over their rows: local, ray, or ray:ADDRESS of a cluster.")
     ] = "local",
-    compare: Annotated[
-        bool,
-        typer.Option(
-            "--compare",
-            help="Add what uniform sampling would have given; it looks at all rows: only if they are yours.",
-        ),
-    ] = False,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Workers of an owner's pass.  \\[default: all cores]")
     ] = None,
@@ -289,7 +276,7 @@ def match(
         Waiting(quiet=json) as waiting,
         scans.scan_factory(scan, workers=workers, progress=waiting.rows) as open_scan,
     ):
-        done = runs.run_job(job, render=render, resume=resume, progress=waiting.step, scan=open_scan, compare=compare)
+        done = runs.run_job(job, render=render, resume=resume, progress=waiting.step, scan=open_scan)
 
     def view() -> None:
         show_result(done.result, all_notes=verbose)
@@ -319,10 +306,10 @@ def plan(
     south=south.parquet --size 100 --epsilon 1`
     """
     planned = plans.plan_job(job)
-    emit(planned.document(), as_json=json, view=lambda: _tell(planned, all_notes=verbose))
+    emit(planned.document(), as_json=json, view=lambda: _tell(planned, job, all_notes=verbose))
 
 
-def _tell(planned: "plans.Plan", *, all_notes: bool) -> None:
+def _tell(planned: "plans.Plan", job: "jobs.Job", *, all_notes: bool) -> None:
     terms, document, traffic = planned.terms, planned.document(), planned.traffic
     owners = "owner" if len(terms.owners) == 1 else "owners"
     target, sent = planned.inputs.target, traffic.sent_bytes
@@ -347,15 +334,14 @@ def _tell(planned: "plans.Plan", *, all_notes: bool) -> None:
     show_guarantees(document["guarantees"], owners=terms.owners, title="What it will cost")
     if not document["private"]:
         show_not_private(planned.wishes.noise)
-    if planned.accounts:
-        _tell_accounts(planned.accounts)
-    if document["budget"]["in_words"]:
-        stdout.print(literal(document["budget"]["in_words"]), soft_wrap=True)
+    show_budget(document["budget"])
     mark = "[green]" if planned.advice.pays else "[yellow]"
     stdout.print(f"\n{mark}{literal(planned.advice.text)}[/]\n", soft_wrap=True)
     told = (note for note in planned.notes if note.kind != "uniform-offers")  # which the advice tells
     show_notes((note.text for note in (*told, *planned.warnings)), all_of_them=all_notes)
-    stdout.print("[dim]Next: [/][bold]likeset match[/][dim] with the same arguments[/]", soft_wrap=True)
+    changed = "".join(f" and another --{name}" for name in jobs.options_to_change(job))
+    changed = " and --resume" if jobs.unfinished(Path(job.out)).is_dir() else changed
+    stdout.print(f"[dim]Next: [/][bold]likeset match[/][dim] with the same arguments{changed}[/]", soft_wrap=True)
 
 
 def _offered_rows(planned: "plans.Plan") -> list[tuple[str, str]]:
@@ -372,18 +358,28 @@ def _offered_rows(planned: "plans.Plan") -> list[tuple[str, str]]:
     ]
 
 
-def _tell_accounts(accounts: "tuple[plans.AccountOutlook, ...]") -> None:
+def show_budget(budget: Mapping[str, Any]) -> None:
+    """Say what a ledger leaves; without one, that nothing else is counted."""
+    if budget["accounts"]:
+        _show_accounts(budget["accounts"])
+    if budget["in_words"]:
+        stdout.print(literal(budget["in_words"]), soft_wrap=True)
+
+
+def _show_accounts(accounts: Sequence[Mapping[str, Any]]) -> None:
     def amount(value: float | None, unit: str) -> str:
         if value is None:
             return "no bound"
         return f"{value:,.0f}" if unit == "rows" else f"{value:.3g}"
 
     rows = [
-        (f"{account.unit}, about {account.about}", *(amount(value, account.unit) for value in values))
+        (
+            f"{account['unit']}, about {account['about']}",
+            *(amount(account[name], account["unit"]) for name in ("limit", "spent", "after", "left")),
+        )
         for account in accounts
-        for values in [(account.limit, account.spent, account.after, account.left)]
     ]
-    short = [account.about for account in accounts if (account.after or 0.0) > (account.limit or float("inf"))]
+    short = [one["about"] for one in accounts if (one["after"] or 0.0) > (one["limit"] or float("inf"))]
     caption = f"Too few rows are left of {', '.join(short)}: such an owner does not take part." if short else None
     heads = ("what is counted", "limit", "spent", "with this run", "left then")
     show_table("What the ledger leaves", heads, rows, caption=caption)
@@ -435,42 +431,25 @@ def evaluate(
     emit(document, as_json=json, view=view)
 
 
-def _on_two_lines(score: Mapping[str, Any]) -> Text:
-    """A score and below it its interval: side by side, three of them do not fit into a row of 80 letters."""
-    value, _, interval = score_in_words(score).partition(" (")
-    return Text(f"{value}\n{interval.removesuffix(')')}")
-
-
 def _show(document: Mapping[str, Any]) -> None:
-    lines = document["models"]
-    measures = list(lines[0]["scores"])
-    for title, kind, caption in (
-        ("What models learn", "scores", test_in_words(document)),
-        (GAINS, "summary_gains", None),
+    models = models_view(document)
+    for table, caption in (
+        (models["scores"], models["lead"]),
+        (models["gains"], None),
+        (models["owners"], models["losses"]),
     ):
-        rows = [
-            (
-                Text(f"{harmless(line['training_set'])}\n{line['rows']:,} rows"),
-                line["model"],
-                *(_on_two_lines(line[kind][measure]) for measure in measures),
-            )
-            for line in lines
-            if line[kind]
-        ]
-        if rows:
-            heads = ("trained on", "model", *(MEASURES[measure] for measure in measures))
-            show_table(title, heads, rows, caption=caption)
-    if document["owners"]:
-        show_table(
-            f"What models lose in {MEASURES[measures[0]]} without an owner's rows",
-            ("without", "rows", "model", "loss"),
-            [
-                (line["owner"], f"{line['rows']:,}", line["model"], score_in_words(line["loss"]))
-                for line in document["owners"]
-            ],
-            caption="Below 0, the model is better without.",
-        )
-    show_notes(document["notes"])
+        if table.rows:
+            rows = [list(map(_on_two_lines, row)) for row in table.rows]
+            show_table(table.caption, table.heads, rows, caption=caption)
+    show_notes(models["notes"])
+
+
+def _on_two_lines(cell: str | Cell) -> Text:
+    """A score and below it its interval: side by side, three of them do not fit into a row of 80 letters."""
+    if isinstance(cell, Cell):
+        return Text(f"{harmless(cell.text)}\n{cell.below}")
+    value, _, interval = cell.partition(" (")
+    return Text(f"{value}\n{interval.removesuffix(')')}".strip())
 
 
 def report(
@@ -500,42 +479,29 @@ _MARK = ".likeset-demo"
 def demo(
     out: Annotated[Path, typer.Option(help="Directory for the files and the report.")] = Path("demo"),
     *,
-    network: Annotated[bool, typer.Option("--network", help="Seven processes that write letters.")] = False,
-    split: Annotated[
-        bool,
-        typer.Option("--split", help="With --network: nobody reads a row but its buyer; needs likeset split setup."),
-    ] = False,
     json: JsonFlag = False,
 ) -> None:
     """Run the whole market on one machine: five owners, a consumer, secret noise, a real ledger, a report.
 
-    The files of the market stay in OUT/data, so that you can go on with likeset plan and likeset match. With --network
-    owners, curator and consumer are processes of their own; one owner denies, one is killed and comes back. Their
-    letters lie in OUT/mailbox. With --split a witness takes part, and owners' rows are shared among it, the curator and
-    the consumer, so that nobody reads one but who buys it.
+    The files of the market stay in OUT/data, so that you can go on with likeset plan and likeset match.
 
     Example: `likeset demo --out demo`
     """
-    if split and not network:
-        raise InvalidArgument("--split", "given", "goes with --network")
-    if split:
-        host.split_python()  # before anything is removed
-    _clear(out)
-    _make(out)
-    if network:
-        _network(out, split=split, json=json)
-        return
+    if out.exists():
+        if not (out / _MARK).is_file():  # only what an earlier demo made is removed
+            raise InvalidArgument("--out", out, "is there already; nothing is overwritten: name another directory")
+        shutil.rmtree(out)
+    make_directory(out)
+    (out / _MARK).write_text("Made by likeset demo, which may replace this directory.\n", encoding="utf-8")
     with Waiting(quiet=json) as waiting:
-        done = showcase.run_showcase(
-            out, render=render, progress=waiting.step, tell=lambda name: waiting.step(name, 1, 1)
-        )
+        done = demos.run_demo(out, render=render, progress=waiting.step, tell=lambda name: waiting.step(name, 1, 1))
 
     def view() -> None:
         stdout.print(
             "\nFive owners hold handwritten digits, two digits each. A consumer has "
             f"{done.result['target']['rows']} images, 3s and 4s only,\n"
-            f"and wants [bold]{showcase.SIZE} rows[/] to train on that look like them. "
-            f"Owners may learn epsilon = {showcase.EPSILON:g} about any of them.",
+            f"and wants [bold]{demos.SIZE} rows[/] to train on that look like them. "
+            f"Owners may learn epsilon = {demos.EPSILON:g} about any of them.",
             soft_wrap=True,
         )
         show_result(done.result)
@@ -546,39 +512,3 @@ def demo(
         )
 
     emit({**done.result, "report": str(done.out / "report.html")}, as_json=json, view=view)
-
-
-def _network(out: Path, *, split: bool, json: bool) -> None:
-    """The demo among processes; exit code 1 if a check fails afterwards."""
-
-    def tell(who: str, what: str) -> None:
-        if not json:
-            stdout.print(f"[bold]{literal(who)}[/] {literal(what)}", soft_wrap=True)
-
-    done = network_demo.run_network_demo(out, render=render, tell=tell, split=split)
-    checks, page = dict(done.checks), str(done.out / "report.html")
-
-    def view() -> None:
-        show_result(done.result)
-        show_document({"checks": checks, "run seconds": done.seconds, "report": page, "homes": str(out)})
-
-    document = {**done.result, "report": page, "run_seconds": done.seconds, "checks": checks}
-    outbox = ("likeset", "owner", "outbox", "--node", str(out / "owners" / "digits-3-4"))
-    emit(document, as_json=json, view=view, next_step=outbox, ok=all(checks.values()))
-
-
-def _make(out: Path) -> None:
-    try:
-        make_private_folder(out)
-        (out / _MARK).write_text("Made by likeset demo, which may replace this directory.\n", encoding="utf-8")
-    except OSError as error:
-        raise InvalidArgument("--out", out, f"cannot be used as a directory: {error.strerror}") from error
-
-
-def _clear(out: Path) -> None:
-    """Make room; only what an earlier demo made is removed."""
-    if not out.exists():
-        return
-    if not (out / _MARK).is_file():
-        raise InvalidArgument("--out", out, "is there already; nothing is overwritten: name another directory")
-    shutil.rmtree(out)

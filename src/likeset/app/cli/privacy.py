@@ -2,20 +2,17 @@
 
 import json
 import math
-import sys
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from likeset.arguments import count
-from likeset.audit.broken import broken_trials
-from likeset.audit.sound import sound_trials
-from likeset.audit.trials import Trial, TrialVerdict, run_trial
-from likeset.display import JsonFlag, emit, show_document, stderr
+from likeset.audit.broken_trials import broken_trials
+from likeset.audit.harness import TrialVerdict, run_trial
+from likeset.audit.sound_trials import sound_trials
+from likeset.display import JsonFlag, Waiting, emit, show_document
 from likeset.errors import InvalidArgument, UnknownEvent
 from likeset.privacy.accounting import Filter, guarantee
 from likeset.privacy.events import VERSION, Composition, Event, Relation, as_json, from_json, relation_of
@@ -154,9 +151,7 @@ def audit(
         int | None,
         typer.Option(help=f"Observations under each input, at least {_FEWEST}. Default: each mechanism's own."),
     ] = None,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", help="Also say which event showed most and what was not looked at.")
-    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Also say which event showed most.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Bound every mechanism's epsilon from below by observation, and compare it with the claim.
@@ -172,14 +167,19 @@ def audit(
     if samples is not None:
         count("samples", samples, least=_FEWEST)
 
-    verdicts = _run_all(broken_trials() if use_broken else sound_trials(), samples)
+    trials = broken_trials() if use_broken else sound_trials()
+    verdicts: list[TrialVerdict] = []
+    with Waiting(quiet=as_json) as waiting:
+        for number, trial in enumerate(trials):
+            waiting.step("trials run", number, len(trials))
+            verdicts += run_trial(trial, samples=samples)
     rows = [_row(verdict, use_broken) for verdict in verdicts]
     failed = sum(row["verdict"] in ("VIOLATED", "MISSED") for row in rows)
     closing = f"{len(rows) - failed} of {len(rows)} claims not refuted. That is no proof; docs/proofs has the proofs."
     if use_broken:
         closing = f"{len(rows) - failed} of {len(rows)} broken mechanisms caught."
     columns = ["mechanism", "pair", "claimed", "delta", "lower_bound", "found_from_epsilon", "verdict"]
-    columns += ["found_from_leak", "channel", "event", "unseen"] if verbose else []
+    columns += ["found_from_leak", "event"] if verbose else []
 
     def view() -> None:
         title = "Deliberately broken mechanisms" if use_broken else "Mechanisms and their claims"
@@ -193,22 +193,6 @@ def audit(
     emit(rows, as_json=as_json, view=view, notes=notes, ok=not failed)
 
 
-def _run_all(trials: Sequence[Trial], samples: int | None) -> Iterator[TrialVerdict]:
-    """Progress goes to standard error: a moving bar on a terminal, one plain line per mechanism elsewhere."""
-    if not stderr.is_terminal:
-        for number, trial in enumerate(trials, start=1):
-            sys.stderr.write(f"[{number}/{len(trials)}] {trial.mechanism}: {trial.pair}\n")
-            yield from run_trial(trial, samples=samples)
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=stderr, transient=True) as progress:
-        task = progress.add_task("audit", total=len(trials))
-        for trial in trials:
-            progress.update(task, description=trial.mechanism)
-            yield from run_trial(trial, samples=samples)
-            progress.advance(task)
-
-
 def _row(verdict: TrialVerdict, use_broken: bool) -> dict[str, Any]:
     trial, claim, bound, power = verdict.trial, verdict.claim, verdict.bound, verdict.power
     unrefuted, refuted = ("MISSED", "caught") if use_broken else ("holds", "VIOLATED")
@@ -216,7 +200,6 @@ def _row(verdict: TrialVerdict, use_broken: bool) -> dict[str, Any]:
         "mechanism": trial.mechanism,
         "pair": trial.pair,
         "relation": str(trial.relation),
-        "channel": str(trial.channel),
         "noise": trial.noise,
         "claimed": claim.epsilon,
         "delta": claim.delta,
@@ -226,8 +209,6 @@ def _row(verdict: TrialVerdict, use_broken: bool) -> dict[str, Any]:
         "error": bound.error,
         "found_from_epsilon": _finite(power.epsilon),
         "found_from_leak": _finite(power.leak),
-        "unseen": trial.unseen,
-        "seconds": round(verdict.seconds, 3),
         "verdict": refuted if verdict.violated else unrefuted,
     }
 

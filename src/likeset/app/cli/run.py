@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from datetime import timedelta
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,23 +10,13 @@ import typer
 from rich.live import Live
 from rich.table import Table
 
-from likeset.app.cli.party import (
+from likeset.app.cli.home import (
     HERE,
     NOUN,
-    LinkFlag,
-    ListenOption,
-    MailboxOption,
-    NewFolder,
-    OpenFlag,
-    PortOption,
-    ReachOption,
+    HomePath,
     at_home,
-    home_option,
     look_document,
-    needing_console,
-    serve_console,
     stopping_by_signals,
-    sync_and_show,
 )
 from likeset.app.lazy import lazy_imports
 from likeset.app.report import render
@@ -36,71 +25,61 @@ from likeset.errors import BudgetExceeded, InvalidArgument, LikesetError
 
 with lazy_imports():
     from likeset.app.cli import match as screens
-    from likeset.homes import compute, consumer_home
+    from likeset.homes import consumer as consumers
+    from likeset.homes import curator as curators
+    from likeset.homes import home as homes
+    from likeset.homes import mail as letters
     from likeset.protocol import notices
     from likeset.run import job as jobs
     from likeset.run import plan as plans
     from likeset.run import runs, words
-    from likeset.transports import desks, stores
+    from likeset.transports import stores
     from likeset.transports import sync as mailboxes
 
 if TYPE_CHECKING:
-    from likeset.transports.posts import Desk, Look
+    from likeset.transports.sync import Look
 
 run = typer.Typer(name="run", **NOUN)
 
-HomePath = Annotated[Path, home_option("The consumer's directory")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run, as the job names it.", show_default=False)]
 JobPath = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job.", show_default=False)]
-Days = Annotated[int, typer.Option(min=1, max=3650, help="For how many days owners may take part.")]
+Days = Annotated[int, typer.Option(min=1, max=3650, help="For how many days the terms last.")]
+DecideWithin = Annotated[
+    float | None,
+    typer.Option(min=0, metavar="DAYS", help="How long owners have to answer.  \\[default: half of the terms' life]"),
+]
 
 _LONGEST_PAUSE = 10.0  # somebody looks at the screen
 
 
-@run.command()
-def init(
-    folder: NewFolder,
-    *,
-    name: Annotated[str, typer.Option(help="The consumer's name, as it stands in terms.", show_default=False)],
-    mailbox: MailboxOption = None,
-    listen: ListenOption = "",
-    reach_at: ReachOption = "",
-    as_json: JsonFlag = False,
-) -> None:
-    """Make the directory in which a consumer keeps its runs and its ledger.
-
-    Example: `likeset run init clinic --name new-clinic --mailbox file:///mnt/share`
-    """
-    home = consumer_home.make_consumer_home(
-        folder, name=name, mailboxes=mailbox or (), listen=listen, reach_at=reach_at
-    )
-    document = {"home": str(home.folder), "name": name, "card": home.card().fingerprint}
-    emit(document, as_json=as_json, notes=[f"give others its card, {home.card_file}, to pin"])
+@contextmanager
+def opened_consumer(folder: Path) -> "Iterator[consumers.Consumer]":
+    with homes.Home(folder) as home:
+        yield consumers.Consumer(letters.Mail(home))
 
 
-def opened_home(folder: Path) -> "consumer_home.ConsumerHome":
-    home = consumer_home.ConsumerHome(folder)
-    _ = home.connection
-    return home
-
-
-def invited(job: Path, days: int, home: "consumer_home.ConsumerHome") -> "consumer_home.KeptRun":
+def invited(job: Path, days: int, answer_within: float | None, consumer: "consumers.Consumer") -> "letters.Run":
     loaded = jobs.Job.load(job)
     try:
-        return runs.invite(home, loaded, expires=runs.expiry(days))
+        return runs.invite(consumer, loaded, **runs.times_of_terms(days, answer_within))
     except BudgetExceeded as error:
-        error.add_note(f"look at it with: likeset ledger show {home.ledger}")
+        error.add_note(f"look at it with: likeset ledger show {consumer.home.database_file}")
         error.add_note("the first run sets the limit for all; likeset ledger limit --help says how to change it")
         raise
 
 
 @run.command()
-def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
-    """Say what a job would do and cost, as `likeset plan` does; writes nothing and asks nobody.
+def plan(job: JobPath, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """Say what a job would do, cost and leave of the budget in the home; writes nothing and asks nobody.
 
-    Example: `likeset run plan job.yaml`
+    Without a home the budget counts this run alone.
+
+    Example: `likeset run plan job.yaml --home clinic`
     """
     wanted = jobs.Job.load(job)
+    if home != HERE or (HERE / homes.SETTINGS_FILE).is_file():
+        with opened_consumer(home) as consumer:
+            wanted = wanted.model_copy(update={"ledger": str(consumer.home.database_file)})
     plans.check_owners_files(wanted)
     planned = runs.plan_between(wanted)
     notes = [*runs.check_carried(wanted), *runs.notes_on_size(planned.traffic)]
@@ -123,6 +102,7 @@ def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
             ]
         show_table("What will travel", ("what", "how much"), facts, caption="Nobody was asked, and nothing was spent.")
         screens.show_guarantees(document["guarantees"], owners=terms.owners, title="What it will cost")
+        screens.show_budget(document["budget"])
         stdout.print(f"\n{literal(planned.advice.text)}\n", soft_wrap=True)
 
     texts = [notice.text for notice in (*planned.warnings, *notes)]
@@ -130,7 +110,14 @@ def plan(job: JobPath, *, as_json: JsonFlag = False) -> None:
 
 
 @run.command()
-def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+def invite(
+    job: JobPath,
+    *,
+    days: Days = 30,
+    decide_within: DecideWithin = None,
+    home: HomePath = HERE,
+    as_json: JsonFlag = False,
+) -> None:
     """Sign the terms of a job, for owners to look at before it is submitted; they name all parties by their cards.
 
     The cards of all owners and of the curator must be pinned here (`likeset card pin`). Where the release's
@@ -138,13 +125,15 @@ def invite(job: JobPath, *, days: Days = 30, home: HomePath = HERE, as_json: Jso
 
     Example: `likeset run invite job.yaml --home clinic`
     """
-    consumer = opened_home(home)
-    kept_run = invited(job, days, consumer)
-    terms, path, notes = kept_run.terms, kept_run.invitation_path, runs.notes_on(consumer, kept_run)
+    with opened_consumer(home) as consumer:
+        signed = invited(job, days, decide_within, consumer)
+        path, notes = consumer.folder(signed.name).invitation_path, runs.notes_on(consumer, signed)
+    terms = signed.terms
     document = {
-        "run": kept_run.name,
+        "run": signed.name,
         "invitation": str(path),
         "digest": terms.digest,
+        "answer_by": signed.deadline.isoformat(),
         "expires": terms.expires,
         "cards": dict(terms.cards),
         "notes": notices.notice_documents(notes),
@@ -165,35 +154,33 @@ def start(
         typer.Option(
             metavar="ADDRESS",
             help="Where its letters come and go: file:///FOLDER, sftp://USER@HOST/FOLDER or s3://BUCKET/FOLDER.  "
-            "\\[default: the only one in consumer.yaml]",
+            "\\[default: the only one in home.yaml]",
         ),
     ] = None,
     days: Days = 30,
-    decide_within: Annotated[
-        float | None,
-        typer.Option(
-            min=0, metavar="DAYS", help="Then it begins with those who accepted.  \\[default: half of the terms' life]"
-        ),
-    ] = None,
+    decide_within: DecideWithin = None,
     home: HomePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
     """Sign the terms of a job, and leave them in a mailbox for owners and curator. They decide by themselves.
 
-    It begins when all have answered, or after --decide-within with those who accepted, if they are enough. Follow it
-    with `likeset run watch`, or let cron call `likeset run sync`. Called again, it does the same.
+    It begins when all have answered, or after --decide-within with those who accepted, if they are enough; the signed
+    terms tell owners that time. Follow it with `likeset run watch`, or let cron call `likeset sync`. Called again, it
+    does the same.
 
     Example: `likeset run start job.yaml --mailbox sftp://clinic@post.example.org/likeset --home clinic`
     """
-    consumer = opened_home(home)
-    # An address that cannot be used is refused before anything is signed.
-    store = stores.open_store(runs.mailbox_for(consumer, mailbox))
-    kept_run = invited(job, days, consumer)
-    runs.start(kept_run, store.address, decide_within=None if decide_within is None else timedelta(days=decide_within))
-    with consumer_desks(consumer, store.address) as opened:
-        look, troubles = mailboxes.look_once(opened)
-    progress = desks.whereabouts(consumer, kept_run)
-    warnings = runs.notes_on(consumer, kept_run)
+    with opened_consumer(home) as consumer:
+        # An address that cannot be used is refused before anything is signed.
+        store = stores.open_store(runs.mailbox_for(consumer.home, mailbox))
+        signed = invited(job, days, decide_within, consumer)
+        if consumer.home.own_curator is not None:
+            with homes.Home(consumer.home.own_curator) as curating:
+                curators.Curator(letters.Mail(curating)).add_schema(consumer.folder(signed.name).schema_path)
+        consumer.start_run(signed, store.address)
+        with mailboxes.opened_syncs(home, [store.address]) as opened:
+            look, troubles = mailboxes.look_once(opened)
+        progress, warnings = consumer.progress(signed), runs.notes_on(consumer, signed)
 
     def view() -> None:
         _print_status(_Status.of_mail(progress))
@@ -202,13 +189,13 @@ def start(
 
     document = {
         **progress.document(),
-        "digest": kept_run.terms.digest,
+        "digest": signed.terms.digest,
         "mailbox": store.address,
         "warnings": notices.notice_documents(warnings),
         **look_document(look, troubles),
     }
     texts = [*(warning.text for warning in warnings), *look.notes]
-    hint = at_home(home, "likeset", "run", "watch", kept_run.name)
+    hint = at_home(home, "likeset", "run", "watch", signed.name)
     emit(document, as_json=as_json, view=view, notes=texts, next_step=hint, ok=not troubles)
 
 
@@ -222,20 +209,20 @@ def watch(
 ) -> None:
     """Follow a run: who has the terms, who answered, what is waited for, until when. Exit code 1 if it failed.
 
-    A run by mailbox goes on only while somebody looks: this command does, or `likeset run sync` now and then.
+    A run by mailbox goes on only while somebody looks: this command does, or `likeset sync` now and then.
     Ctrl-C ends the watching, not the run.
 
     Example: `likeset run watch sepsis-2026-07 --home clinic`
     """
-    consumer = opened_home(home)
-    _watch_mail(consumer, _started(consumer, name)[0], home, once=once, as_json=as_json)
+    with opened_consumer(home) as consumer:
+        _watch(consumer, _started(consumer, name), home, once=once, as_json=as_json)
 
 
-def _started(home: "consumer_home.ConsumerHome", name: str) -> "tuple[consumer_home.KeptRun, str]":
-    kept_run = home.known(name)
-    if kept_run.travel is None:
+def _started(consumer: "consumers.Consumer", name: str) -> "letters.Run":
+    found = consumer.run(name)
+    if not found.mailbox:
         raise InvalidArgument("RUN", name, "was not started yet; do so with `likeset run start`")
-    return kept_run, kept_run.travel.mailbox
+    return found
 
 
 @dataclass(frozen=True)
@@ -248,7 +235,7 @@ class _Status:
     outlook: str = ""
 
     @classmethod
-    def of_mail(cls, progress: "desks.RunProgress") -> "_Status":
+    def of_mail(cls, progress: "consumers.RunProgress") -> "_Status":
         parties = {name: progress.stands(name) for name in progress.parties}
         return cls(progress.run, progress.headline, parties, progress.outlook)
 
@@ -296,16 +283,14 @@ def _table(status: _Status) -> Table:
     return table
 
 
-def _watch_mail(
-    consumer: "consumer_home.ConsumerHome", kept: "consumer_home.KeptRun", home: Path, *, once: bool, as_json: bool
-) -> None:
+def _watch(consumer: "consumers.Consumer", followed: "letters.Run", home: Path, *, once: bool, as_json: bool) -> None:
     """Exit code 1 if the run ended without a summary, or if the one look met a mailbox in trouble."""
-    progress = desks.whereabouts(consumer, kept)
-    troubles = list[str]()
-    if kept.travel is not None and progress.ended is None and not kept.cancelled:
+    progress, troubles = consumer.progress(followed), list[str]()
+    was_over = progress.ended is not None
+    if not was_over:
         first, live = _Status.of_mail(progress), stdout.is_terminal and not once
         with (
-            consumer_desks(consumer, kept.travel.mailbox, stays=not once) as opened,
+            mailboxes.opened_syncs(home, [followed.mailbox], stays=not once) as opened,
             stopping_by_signals() as stop,
             _screen(first, live=live, quiet=as_json) as show,
         ):
@@ -313,7 +298,7 @@ def _watch_mail(
 
             def looked(_: "Look") -> None:
                 nonlocal progress
-                before, progress = progress, desks.whereabouts(consumer, kept)
+                before, progress = progress, consumer.progress(followed)
                 if progress != before:
                     show(_Status.of_mail(progress))
                 if once or progress.ended is not None:
@@ -325,48 +310,20 @@ def _watch_mail(
             mailboxes.serve(
                 opened, stop=stop, tell=tell, looked=looked, troubled=troubles.append, longest=_LONGEST_PAUSE
             )
-    failed = kept.cancelled or (progress.ended is not None and not progress.done)
-    document = {**progress.document(), "cancelled": kept.cancelled, "troubles": troubles if once else []}
-    why = "was cancelled here; give the job another name to ask again" if kept.cancelled else progress.headline
+    failed = progress.ended is not None and not progress.done
+    cancelled = consumer.run(followed.name).state == "cancelled"
+    document = {**progress.document(), "cancelled": cancelled, "troubles": troubles if once else []}
+    why = "was cancelled here; give the job another name to ask again" if cancelled else progress.headline
     verb = "report" if progress.done else "watch"
-    _emit_watched(document, home, verb, f"run {kept.name}: {why}" if failed else "", as_json=as_json)
 
-
-def _emit_watched(document: dict[str, Any], home: Path, verb: str, complaint: str, *, as_json: bool) -> None:
     def view() -> None:
-        if complaint:
-            complain(complaint)
+        if failed:
+            complain(f"run {followed.name}: {why}")
+        elif was_over:
+            _print_status(_Status.of_mail(progress))
 
-    hint = () if complaint else at_home(home, "likeset", "run", verb, document["run"])
-    emit(document, as_json=as_json, view=view, next_step=hint, ok=not (complaint or document.get("troubles")))
-
-
-@contextmanager
-def consumer_desks(home: "consumer_home.ConsumerHome", *addresses: str, stays: bool = False) -> "Iterator[list[Desk]]":
-    """A consumer's desks at mailboxes; who stays computes split runs beside the looks."""
-    room = compute.compute_room(home) if stays else None
-    with mailboxes.desks_at(addresses, lambda store: desks.consumer_desk(home.folder, store, room=room)) as opened:
-        yield opened
-
-
-@run.command()
-def sync(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """Check the mailboxes of all runs once: receive letters and send those that are due. Exit code 1 if one fails.
-
-    Example: `likeset run sync --home clinic`
-    """
-    consumer = opened_home(home)
-
-    def progress() -> "list[desks.RunProgress]":
-        return [desks.whereabouts(consumer, kept_run) for kept_run in runs.open_runs(consumer)]
-
-    def show() -> None:
-        for one in progress():
-            _print_status(_Status.of_mail(one))
-
-    with consumer_desks(consumer, *runs.mailboxes_in_use(consumer)) as opened:
-        more = lambda: {"runs": [one.document() for one in progress()]}  # noqa: E731 - asked after the look
-        sync_and_show(opened, as_json=as_json, more=more, shown_after=show)
+    hint = () if failed else at_home(home, "likeset", "run", verb, followed.name)
+    emit(document, as_json=as_json, view=view, next_step=hint, ok=not (failed or document["troubles"]))
 
 
 @run.command()
@@ -375,18 +332,18 @@ def collect(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) 
 
     Example: `likeset run collect sepsis-2026-07 --home clinic`
     """
-    consumer = opened_home(home)
-    kept_run, mailbox = _started(consumer, name)
-    troubles: list[LikesetError] = []
-    if not kept_run.summary_path.exists() and not kept_run.cancelled:
-        with consumer_desks(consumer, mailbox) as opened:
-            _, troubles = mailboxes.look_once(opened)
-    progress = desks.whereabouts(consumer, kept_run)
-    if kept_run.summary_path.exists():
-        result, page = _result_of(consumer, kept_run)
-        document = {**progress.document(), "result": result, "report": page}
-        emit(document, as_json=as_json, view=lambda: _show_result(result, kept_run))
-        return
+    with opened_consumer(home) as consumer:
+        followed, folder = _started(consumer, name), consumer.folder(name)
+        troubles: list[LikesetError] = []
+        if not folder.summary_path.exists() and not followed.is_over:
+            with mailboxes.opened_syncs(home, [followed.mailbox]) as opened:
+                _, troubles = mailboxes.look_once(opened)
+        progress = consumer.progress(followed)
+        if folder.summary_path.exists():
+            result, page = _result_of(consumer, followed)
+            document = {**progress.document(), "result": result, "report": page}
+            emit(document, as_json=as_json, view=lambda: _show_result(result, folder))
+            return
 
     def view() -> None:
         _print_status(_Status.of_mail(progress))
@@ -401,30 +358,33 @@ def collect(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) 
 def cancel(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     """Stop a run for good. What was drawn is kept and stays charged.
 
-    What nobody has read is taken back, and nothing more is posted. Owners who have the terms keep them until they end.
+    What nobody has read is taken back, and nothing more is posted. Owners that have offered no rows close it.
 
     Example: `likeset run cancel sepsis-2026-07 --home clinic`
     """
-    consumer = opened_home(home)
-    kept_run, mailbox = _started(consumer, name)
-    runs.cancel(kept_run)
-    with consumer_desks(consumer, mailbox) as opened:
-        _, troubles = mailboxes.look_once(opened)  # takes back what nobody has read
-    notes = [f"nobody is told; for owners who have the terms it ends with them, on {kept_run.terms.expires}"]
+    with opened_consumer(home) as consumer:
+        followed = _started(consumer, name)
+        consumer.cancel(followed)
+        with mailboxes.opened_syncs(home, [followed.mailbox]) as opened:
+            _, troubles = mailboxes.look_once(opened)  # takes back what nobody has read
+    notes = ["owners that have offered no rows are told; for the others it ends with their receipt, or with the terms"]
     if troubles:
-        notes.append(f"take the rest back later with: {' '.join(at_home(home, 'likeset run sync'))}")
+        notes.append(f"tell them later, and take the rest back, with: {' '.join(at_home(home, 'likeset sync'))}")
     document = {"run": name, "cancelled": True, "troubles": [str(trouble) for trouble in troubles]}
     emit(document, as_json=as_json, notes=notes)
 
 
-def _result_of(consumer: "consumer_home.ConsumerHome", kept_run: "consumer_home.KeptRun") -> tuple[dict[str, Any], str]:
+def _result_of(consumer: "consumers.Consumer", finished: "letters.Run") -> tuple[dict[str, Any], str]:
     """The result of a run whose summary has come, published when it is first asked for; and the report's path."""
-    return runs.published(consumer, kept_run, render=render), str(kept_run.result / "report.html")
+    folder = consumer.folder(finished.name)
+    return runs.published(consumer, finished, render=render), str(folder.result / "report.html")
 
 
-def _show_result(result: Mapping[str, Any], kept_run: "consumer_home.KeptRun") -> None:
+def _show_result(result: Mapping[str, Any], folder: "consumers.RunFolder") -> None:
     screens.show_result(result)
-    stdout.print(f"\nEverything is in [bold]{literal(str(kept_run.result))}[/].", soft_wrap=True)
+    if owed := words.owed_in_words(result):
+        stdout.print(f"\n{literal(owed)}", soft_wrap=True)
+    stdout.print(f"\nEverything is in [bold]{literal(str(folder.result))}[/].", soft_wrap=True)
 
 
 @run.command()
@@ -433,10 +393,10 @@ def report(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
 
     Example: `likeset run report sepsis-2026-07 --home clinic`
     """
-    consumer = opened_home(home)
-    kept_run = consumer.known(name)
-    result, page = _result_of(consumer, kept_run)
-    emit({**result, "report": page}, as_json=as_json, view=lambda: _show_result(result, kept_run))
+    with opened_consumer(home) as consumer:
+        result, page = _result_of(consumer, consumer.run(name))
+        folder = consumer.folder(name)
+    emit({**result, "report": page}, as_json=as_json, view=lambda: _show_result(result, folder))
 
 
 @run.command()
@@ -447,11 +407,13 @@ def shares(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
 
     Example: `likeset run shares sepsis-2026-07 --home clinic`
     """
-    consumer = opened_home(home)
-    result, _ = _result_of(consumer, consumer.known(name))
+    with opened_consumer(home) as consumer:
+        result, _ = _result_of(consumer, consumer.run(name))
     told = ("name", "selected", "share", "payment", "payment_at_most")
     owners = [{field: owner[field] for field in told} for owner in result["owners"]]
-    emit({"run": name, "owners": owners}, as_json=as_json, notes=[words.SHARE, "the payment is by rows disclosed"])
+    owed, currency = words.owed_in_words(result), result["terms"]["summary"].get("currency", "")
+    document = {"run": name, "currency": currency, "owners": owners, "owed": owed}
+    emit(document, as_json=as_json, notes=[words.SHARE, "the payment is by rows disclosed"])
 
 
 @run.command(name="list")
@@ -460,26 +422,24 @@ def list_runs(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
 
     Example: `likeset run list --home clinic`
     """
-    emit({"runs": [asdict(runs.listed_run(one)) for one in opened_home(home).runs()]}, as_json=as_json)
+    with opened_consumer(home) as consumer:
+        emit({"runs": [runs.listed_run(consumer, one) for one in consumer.runs()]}, as_json=as_json)
 
 
-@run.command(name="console")
-def of_consumer(
+@run.command()
+def export(
+    name: RunName,
     *,
-    port: PortOption = 0,
-    link: LinkFlag = False,
-    open_it: OpenFlag = False,
+    out: Annotated[Path, typer.Option(help="A new directory for the files.", show_default=False)],
     home: HomePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """The runs of this consumer in a browser: who has answered, and plan, report and evaluation of each.
+    """Write the signed terms, acceptances and receipts of a run as files that a third party can verify.
 
-    Example: `likeset run console --home clinic`
+    They are described in docs/wire.md. No row, target or key is in them. Works in any home.
+
+    Example: `likeset run export sepsis-2026-07 --out sepsis-evidence --home clinic`
     """
-    with needing_console():
-        from likeset.app.console import consumer, server
-    if link:
-        emit({"link": server.new_link(home)}, as_json=as_json)
-        return
-    where = server.Listen(port=port)
-    serve_console(consumer.consumer_console(opened_home(home), where), open_it=open_it, as_json=as_json)
+    with homes.Home(home) as opened:
+        written = letters.export(letters.Mail(opened), name, out)
+    emit({"run": name, "files": [str(path) for path in written]}, as_json=as_json)

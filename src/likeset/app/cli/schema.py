@@ -30,7 +30,7 @@ with lazy_imports():
     from likeset.tables import schema as schemas
 
 if TYPE_CHECKING:
-    from likeset.tables.profile import DraftColumn, Inspection, SchemaDraft
+    from likeset.tables.profile import Inspection, SchemaDraft
     from likeset.tables.schema import Schema
     from likeset.tables.sources import Source
 
@@ -102,50 +102,31 @@ def _blocks(bars: Sequence[int]) -> str:
 
 
 def _show_profile(made: "SchemaDraft", files: Sequence[str], *, beside: bool) -> None:
-    """What was seen, what each column would be, and why.
-
-    Args:
-        made: the draft.
-        files: as they were given.
-        beside: whether it goes to standard error, since something else goes to standard output.
-    """
+    """What was seen, what each column would be, and why; to standard error ``beside`` a schema on standard output."""
     screen = stderr if beside else stdout
-    rows = max((column.rows for column in made.profile), default=0)
-    shown = ", ".join(files)
-    table = Table(title=f"{literal(shown)}: {rows:,} rows", title_style="bold", title_justify="left")
+    rows = max((column["rows"] for column in made.profile), default=0)
+    table = Table(title=f"{literal(', '.join(files))}: {rows:,} rows", title_style="bold", title_justify="left")
     table.add_column("column", overflow="fold", min_width=8, max_width=_NAME_WIDTH)
     table.add_column("rows", no_wrap=True)
     table.add_column("missing", justify="right")
     table.add_column("would be", overflow="fold", max_width=_KIND_WIDTH)
     table.add_column("why", overflow="fold", ratio=1)
     for column in made.profile:
-        table.add_row(
-            literal(column.name),
-            _blocks(column.bars),
-            f"{column.missing:,}" if column.missing else "",
-            _proposed_kind(column),
-            literal(column.why) + (f"; [yellow]{literal(column.caution)}[/]" if column.caution else ""),
-        )
+        kind = {"column": column["kind"], "label": f"label: {column['kind']}"}.get(column["role"], column["role"])
+        caution = f"; [yellow]{literal(column['caution'])}[/]" if column["caution"] else ""
+        missing = f"{column['missing']:,}" if column["missing"] else ""
+        bars = _blocks(column["bars"])
+        table.add_row(literal(column["name"]), bars, missing, kind, literal(column["why"]) + caution)
     screen.print(table)
-    if made.absent:
-        words = ", ".join(f"{name} (not in {file})" for name, file in made.absent.items())
-        screen.print(f"[yellow]note:[/] left out, because not all files have them: {literal(words)}", soft_wrap=True)
-    for note in filter(None, (made.comma_remedy, made.wide_note)):
+    absent = ", ".join(f"{name} (not in {file})" for name, file in made.absent.items())
+    whose = made.id_hint
+    hint = f"if {whose!r} says whose row it is, add --id {whose}: privacy then protects people, not rows"
+    notes = [f"left out, because not all files have them: {absent}" if absent else "", made.comma_remedy]
+    for note in filter(None, (*notes, made.wide_note, hint if whose else "")):
         screen.print(f"[yellow]note:[/] {literal(note)}", soft_wrap=True)
     screen.print("[dim]This profile shows your own rows: keep it at home. A schema is public.[/]", soft_wrap=True)
     if made.left_out:
         screen.print("[dim]To declare a column that was left out: --include COLUMN[/]", soft_wrap=True)
-    if made.id_hint:
-        words = (
-            f"if {made.id_hint!r} says whose row it is, add --id {made.id_hint}: privacy then protects people, not rows"
-        )
-        screen.print(f"[yellow]note:[/] {literal(words)}", soft_wrap=True)
-
-
-def _proposed_kind(column: "DraftColumn") -> str:
-    if column.role == "left out":
-        return "[dim]left out[/]"
-    return "id" if column.role == "id" else f"label: {column.kind}" if column.role == "label" else column.kind
 
 
 def _draft_document(made: "SchemaDraft", loaded: "Schema") -> dict[str, Any]:
@@ -158,7 +139,7 @@ def _draft_document(made: "SchemaDraft", loaded: "Schema") -> dict[str, Any]:
         "absent": dict(made.absent),
         "comma_remedy": made.comma_remedy,
         "wide_note": made.wide_note,
-        "profile": [column.document() for column in made.profile],
+        "profile": list(made.profile),
     }
 
 
@@ -308,8 +289,6 @@ def _show_inspection(name: str, inspection: "Inspection") -> None:
             complaints.setdefault(f"{trouble}: {complaint}", []).append(column.name)
     for complaint, columns in complaints.items():
         stdout.print(f"[red]{literal(', '.join(columns))}[/] {literal(complaint)}", soft_wrap=True)
-    for column_name, complaint in inspection.numbers_as_words().items():
-        stdout.print(f"[red]{literal(column_name)}[/] {literal(complaint)}", soft_wrap=True)
     if remedy := inspection.comma_remedy():
         stdout.print(f"[red]{literal(remedy)}[/]", soft_wrap=True)
     ids = inspection.id_summary()
@@ -341,19 +320,8 @@ def _inspection_document(name: str, inspection: "Inspection") -> dict[str, Any]:
         "taking_part": inspection.taking_part(),
         "suspected_identifiers": profile.documents_of(inspection.suspicions()),
         "dead_columns": profile.documents_of(inspection.dead_columns()),
-        "numbers_as_words": inspection.numbers_as_words(),
         "comma_remedy": inspection.comma_remedy(),
-        "columns": [
-            {
-                "name": column.name,
-                "kind": column.kind,
-                "ok": column.ok,
-                "counts": {str(trouble): count for trouble, count in column.counts.items()},
-                "first": {str(trouble): positions for trouble, positions in column.first.items()},
-                "complaints": {str(trouble): text for trouble, text in column.complaints.items()},
-            }
-            for column in inspection.columns
-        ],
+        "columns": [{**vars(column), "ok": column.ok} for column in inspection.columns],
     }
 
 

@@ -30,8 +30,12 @@ def budget_bar(what: str, before: float, after: float, limit: float) -> Markup:
     left = max(0, limit - after)
     words = f"{what}: {_number(before)} spent, {_number(after - before)} by this run, {_number(limit)} in all"
     words = words if after != before else f"{what}: {_number(before)} of {_number(limit)} spent, {_number(left)} left"
-    if most <= _NOTHING:  # none is allowed: an empty bar would look like room
-        return _figure(words, 26, f'<rect class="unknown" x="1" y="4" width="{_WIDTH - 2}" height="18"/>')
+    if most <= _NOTHING:  # an empty bar would look like room
+        return _figure(
+            f"{what}: the rules allow none, and none is spent",
+            26,
+            f'<rect class="unknown" x="1" y="4" width="{_WIDTH - 2}" height="18"/>',
+        )
     over = ' class="over"' if after > limit else ' class="added"'
     return _figure(
         words,

@@ -12,14 +12,16 @@ import socket
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 import uvicorn
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -40,6 +42,7 @@ from likeset.display import complain
 from likeset.errors import DecidedMeanwhile, InvalidArgument, LikesetError
 from likeset.files import keep_private_bytes, make_private_folder
 from likeset.text import harmless
+from likeset.transports.sync import Look
 
 FOLDER = "console"  # in the home: unused links, the address, uploads while they are read
 UPLOAD = "upload-"  # prefix of the upload folders
@@ -50,8 +53,10 @@ MOST_FORM = 2 << 20  # bytes, files included
 MOST_CONNECTIONS = 100
 _MOST_FIELDS, _MOST_FILES, _MOST_NAME, _MOST_SHOWN = 100, 4, 128, 2000
 _PAGE_LENGTH = 15
+_LONGEST_CHECK = 900.0  # seconds
 _FILES = {"console.css": "text/css", "icon.svg": "image/svg+xml"}
-_WITHOUT_SESSION = ("/enter", *(f"/static/{name}" for name in _FILES))
+OPEN_PATHS = ("/healthz", "/metrics")
+_WITHOUT_SESSION = ("/enter", *OPEN_PATHS, *(f"/static/{name}" for name in _FILES))
 _HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'",
@@ -88,7 +93,9 @@ def environment() -> Environment:
     )
     made.filters.update(
         lines=_lines,
+        brief=lambda text: re.sub(r"\b([0-9a-f]{12})[0-9a-f]{28,}\b", r"\1…", text),
         when=lambda moment: moment[:16].replace("T", " "),
+        clock=lambda seconds: f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}",
         groups=lambda fingerprint: fingerprint.split("-"),
         count=lambda number: f"{number:,}" if isinstance(number, int) else f"{number:,.4g}",
     )
@@ -193,9 +200,9 @@ class Visit:
         """The name of the person who decides, from the form; the next form of this browser contains it."""
         name = self.text("by", most=_MOST_NAME)
         if not name:
-            raise InvalidArgument("Your name", "nothing", "must stand in the form: the log says who decided")
+            raise InvalidArgument("Your name", "nothing", "is required: the log records who decided")
         if not name.isprintable():
-            raise InvalidArgument("Your name", "this one", "has letters that cannot be shown, or several lines")
+            raise InvalidArgument("Your name", "this one", "contains line breaks or characters that cannot be shown")
         self.session.person = name
         return name
 
@@ -223,11 +230,18 @@ class Visit:
             "here": next(below, addresses[0]),
             "house": self.site.name,
             "stopped": self.site.stopped(),
+            "loop_state": self.site.loop,
             "is_form": bool(self.fields),
             "person": self.session.person,
             "notices": told,
         }
         return HTMLResponse(environment().get_template(template).render(**shared, **words), status)
+
+    def confirm(self, question: str, *points: str, yes: str, back: str, **words: Any) -> Response:
+        """Show a decision once more; its button sends the same form with ``sure``."""
+        sent = {name: value for name, value in self.fields.items() if name != "sure"}
+        words = {"review": None, **words, "points": points, "yes": yes, "back": back, "sent": sent}
+        return self.render("confirm.html", question=question, action=self.path, **words)
 
     def redirect(self, address: str, *notices: str) -> Response:
         """Go to another page, which shows the notices."""
@@ -236,6 +250,36 @@ class Visit:
 
 
 Page = Callable[[Visit], Response]
+
+
+@dataclass
+class LoopState:
+    """What the loop of ``likeset up`` did so far; the console's thread reads it.
+
+    Attributes:
+        mailboxes: how many it checks.
+        pause: the longest pause between two checks, in seconds.
+        checks: how many there were.
+        letters: how many came ("in"), went ("out") or were refused.
+        troubles: why a mailbox could not be used at the last check, by its address.
+        last_check: when it ended, in seconds since 1970; before the first one, when the loop began.
+    """
+
+    mailboxes: int = 0
+    pause: float = 0.0
+    checks: int = 0
+    letters: Counter[str] = field(default_factory=Counter)
+    troubles: Mapping[str, str] = field(default_factory=dict)
+    last_check: float = field(default_factory=time.time)
+
+    def add(self, look: Look) -> None:
+        self.letters.update({"in": look.taken, "out": look.sent, "refused": look.refused})
+        self.checks, self.troubles, self.last_check = self.checks + 1, look.troubles, time.time()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the last check is recent; one may read many rows, so a quarter of an hour is."""
+        return time.time() - self.last_check <= self.pause + _LONGEST_CHECK
 
 
 @dataclass(frozen=True)
@@ -249,6 +293,8 @@ class Site:
         pages: answer GET, by path, and write nothing.
         actions: answer POST, by path.
         stopped: why the home answers nobody any more, or "".
+        open_pages: answer GET without sign-in, by path of ``OPEN_PATHS``, except under the public address.
+        loop: what checks the mailboxes.
     """
 
     folder: Path
@@ -257,6 +303,8 @@ class Site:
     pages: Mapping[str, Page]
     actions: Mapping[str, Page]
     stopped: Callable[[], str] = lambda: ""
+    open_pages: Mapping[str, Callable[[], Response]] = field(default_factory=dict)
+    loop: LoopState = field(default_factory=LoopState)
 
 
 def application(site: Site, *addresses: str) -> ASGIApp:
@@ -297,6 +345,14 @@ def application(site: Site, *addresses: str) -> ASGIApp:
             return HTMLResponse(environment().get_template("entered.html").render())
         return RedirectResponse("/", 303)
 
+    public = urlsplit(addresses[-1]).hostname if addresses[-1].startswith("https://") else None
+
+    def monitor(page: Callable[[], Response]) -> Callable[[Request], Any]:
+        async def endpoint(request: Request) -> Response:
+            return Response(status_code=404) if request.url.hostname == public else await run_in_threadpool(page)
+
+        return endpoint
+
     async def leave(request: Request) -> Response:
         sessions.end(request.session)
         return RedirectResponse("/", 303)
@@ -304,6 +360,7 @@ def application(site: Site, *addresses: str) -> ASGIApp:
     routes = [
         *(Route(path, show(page), methods=["GET"]) for path, page in site.pages.items()),
         *(Route(path, show(page), methods=["POST"]) for path, page in site.actions.items()),
+        *(Route(path, monitor(page), methods=["GET"]) for path, page in site.open_pages.items()),
         Route("/enter", enter, methods=["GET"]),
         Route("/leave", leave, methods=["POST"]),
         *(Route(f"/static/{name}", _static(name, kind), methods=["GET"]) for name, kind in _FILES.items()),

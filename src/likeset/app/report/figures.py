@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from likeset.display import drawing
-from likeset.run.words import MEASURES, is_number, measure_in_words, number, quantity, score_in_words
+from likeset.run.words import MEASURES, measure_in_words, number, quantity, score_in_words
 from likeset.text import harmless
 
 # Okabe and Ito's colours: distinguishable with common kinds of colour blindness, and in grey by their lightness.
@@ -52,7 +52,6 @@ _WIDTH, _HEIGHT = 5.2, 3.5
 _MOST_POINTS = 1200
 _MOST_MARKS = 150
 _MOST_PICKS = 400
-_MOST_VALUES = 5
 _LONGEST_VALUE = 14
 _LONG_TICK = 6  # characters; of longer labels fewer fit
 _YEAR = 366.0  # days
@@ -83,13 +82,11 @@ def _image(figure: Figure, alt: str) -> Image:
 
 def draw_picks(comparison: Mapping[str, Any]) -> Image | None:
     """MMD² against the number of rows picked, with a line for each alternative."""
-    values = [float(level) for level in comparison.get("curve") or () if is_number(level)]
-    lines = [line for line in comparison.get("lines") or () if is_number(line.get("squared_mmd"))]
-    if len(values) < 2 or not lines:
+    values, lines = comparison["curve"], comparison["lines"][: 1 + len(PALETTE)]  # the table has the others
+    if len(values) < 2:
         return None
-    lines = lines[: 1 + len(PALETTE)]  # the table has the others
-    levels = [float(line["squared_mmd"]) for line in lines]
-    names = [f"{_shortened(line.get('name', ''), 40)}: {number(float(line['squared_mmd']))}" for line in lines]
+    levels = [line["squared_mmd"] for line in lines]
+    names = [f"{_shortened(line['name'], 40)}: {number(line['squared_mmd'])}" for line in lines]
     kept = np.unique(np.linspace(0, len(values) - 1, min(len(values), _MOST_PICKS)).round().astype(int))
     with _drawing():
         figure = Figure(figsize=(_WIDTH, _HEIGHT - 0.3 + 0.17 * len(lines)), layout="constrained")
@@ -129,11 +126,9 @@ def _scale(axes: Axes, values: Sequence[float]) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(float(value), 1 if value < 1 else 2)))
 
 
-def draw_projection(projection: Mapping[str, Any]) -> Image | None:
+def draw_projection(projection: Mapping[str, Any]) -> Image:
     """Target, summary and offered rows in the two directions with the largest variance."""
-    target, summary, pool = (_points(projection.get(name)) for name in ("target", "summary", "pool"))
-    if not len(target) or not len(summary):
-        return None
+    target, summary, pool = (np.asarray(projection[name] or np.empty((0, 2))) for name in ("target", "summary", "pool"))
     with _drawing():
         figure = Figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
         axes = figure.add_subplot(xticks=[], yticks=[])
@@ -141,52 +136,40 @@ def draw_projection(projection: Mapping[str, Any]) -> Image | None:
         # Circles are larger than crosses, so both are visible where they coincide.
         axes.scatter(*_coordinates(target, _MOST_MARKS), s=46, facecolors="none", edgecolors=TARGET, linewidths=1.3)
         axes.scatter(*_coordinates(summary, _MOST_MARKS), s=16, marker="x", color=SUMMARY, linewidths=1.2)
-        explained = [share for share in projection.get("explained") or () if is_number(share)]
-        axes.set_xlabel(_direction("first", explained[:1]))
-        axes.set_ylabel(_direction("second", explained[1:2]))
+        first, second = (f"({100 * share:.0f}% of the variance)" for share in projection["explained"])
+        axes.set_xlabel(f"first direction {first}")
+        axes.set_ylabel(f"second direction {second}")
         shown = f"{quantity(len(target), 'target row')} (circles), {quantity(len(summary), 'summary row')} (crosses)"
         return _image(figure, f"{shown} and {quantity(len(pool), 'offered row')} (dots) in two directions.")
 
 
-def draw_marginal(marginal: Mapping[str, Any]) -> Image | None:
-    """The distribution of one column in target, summary and offers."""
-    parts = {name: _frequencies(marginal.get(name)) for name in ("pool", "target", "summary")}
-    size = len(parts["target"])
-    edges, values = marginal.get("edges"), marginal.get("values")
-    if not size or len(parts["summary"]) != size:
-        return None
+def draw_marginal(marginal: Mapping[str, Any]) -> Image:
+    """The distribution of one column in target and summary."""
     with _drawing():
         figure = Figure(figsize=(2.75, 1.95))
-        if edges is not None and len(edges) == size + 1:
-            _draw_histogram(figure, [float(edge) for edge in edges], parts, _tick_form(marginal, edges))
-        elif values is not None and len(values) == size:
-            _draw_values(figure, *_value_lines([str(value) for value in values], parts, marginal))
-        else:
-            return None
-        return _image(figure, f"Distribution of {marginal.get('column', '')} in target, summary and offers.")
+        (_draw_values if marginal["edges"] is None else _draw_histogram)(figure, marginal)
+        return _image(figure, f"Distribution of {marginal['column']} in target and summary.")
 
 
-def _tick_form(marginal: Mapping[str, Any], edges: Sequence[float]) -> Callable[[float], str]:
+def _tick_form(marginal: Mapping[str, Any]) -> Callable[[float], str]:
     """Days since 1970 as dates; years without a thousands separator."""
-    if marginal.get("kind") == "date":
+    edges = marginal["edges"]
+    if marginal["kind"] == "date":
         span = edges[-1] - edges[0]
         form = "%Y" if span > 4 * _YEAR else "%Y-%m" if span > _YEAR / 4 else "%m-%d"
         return lambda day: (date(1970, 1, 1) + timedelta(days=round(day))).strftime(form)
-    if "year" in str(marginal.get("column", "")).lower() and edges[0] > 1000.0 and edges[-1] < 3000.0:
+    if "year" in marginal["column"].lower() and edges[0] > 1000.0 and edges[-1] < 3000.0:
         return lambda value: f"{value:.0f}"
     return lambda value: number(value, 3)
 
 
-def _draw_histogram(
-    figure: Figure, edges: list[float], parts: Mapping[str, list[float]], form: Callable[[float], str]
-) -> None:
+def _draw_histogram(figure: Figure, marginal: Mapping[str, Any]) -> None:
+    edges, form = marginal["edges"], _tick_form(marginal)
     axes = figure.add_axes((0.03, 0.15, 0.94, 0.82))
-    if len(parts["pool"]) == len(edges) - 1:
-        axes.stairs(parts["pool"], edges, fill=True, color=POOL, alpha=0.45, linewidth=0)
     # An area for the target and a dashed line for the summary: both are visible where they coincide.
-    axes.stairs(parts["target"], edges, fill=True, color=TARGET, alpha=0.22, linewidth=0)
-    axes.stairs(parts["target"], edges, color=TARGET, linewidth=1.6)
-    axes.stairs(parts["summary"], edges, color=SUMMARY, linewidth=2.0, linestyle=(0, (3, 1.8)))
+    axes.stairs(marginal["target"], edges, fill=True, color=TARGET, alpha=0.22, linewidth=0)
+    axes.stairs(marginal["target"], edges, color=TARGET, linewidth=1.6)
+    axes.stairs(marginal["summary"], edges, color=SUMMARY, linewidth=2.0, linestyle=(0, (3, 1.8)))
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.set_xlim(edges[0], edges[-1])
@@ -198,79 +181,53 @@ def _draw_histogram(
     last.set_horizontalalignment("right")
 
 
-def _value_lines(
-    values: list[str], parts: Mapping[str, list[float]], marginal: Mapping[str, Any]
-) -> tuple[list[str], dict[str, list[float]], int]:
-    """Names and shares to draw, and how many of them are values; "others" and "missing" come last."""
-    places = range(len(values))
-    most = sorted(places, key=lambda at: -max(part[at] for part in parts.values() if len(part) > at))
-    kept = sorted(most[: _MOST_VALUES if len(values) > _MOST_VALUES + 1 else len(values)])
-    names = [_shortened(values[at], _LONGEST_VALUE) for at in kept]
-    shares = {name: [part[at] for at in kept] for name, part in parts.items() if len(part) == len(values)}
-    others, missing = marginal.get("others") or {}, marginal.get("missing") or {}
-    left_out = len(values) - len(kept) + int(others.get("count") or 0)
-    if left_out:
-        names.append(f"{left_out:,} others")
-        for name, share in shares.items():
-            rest = sum(parts[name][at] for at in places if at not in kept)
-            share.append(rest + float(others.get(name) or 0.0))
-    if missing:
-        names.append("missing")
-        for name, share in shares.items():
-            share.append(float(missing.get(name) or 0.0))
-    return names, shares, len(kept)
-
-
 def _shortened(value: object, most: int) -> str:
     """Without the middle of a long text: values often differ in their last characters only."""
     text = harmless(str(value))
     return text if len(text) <= most else f"{text[: most - 5].rstrip()}…{text[-4:]}"
 
 
-def _draw_values(figure: Figure, names: list[str], parts: Mapping[str, list[float]], values: int) -> None:
-    """For each value a bar for the offers, a circle for the target, and a cross for the summary below it."""
+def _draw_values(figure: Figure, marginal: Mapping[str, Any]) -> None:
+    """For each value a circle for the target, and a cross for the summary below it."""
+    names = [_shortened(value, _LONGEST_VALUE) for value in marginal["values"]]
+    parts = {name: list(marginal[name]) for name in ("target", "summary")}
+    others, missing = marginal["others"], marginal["missing"]
+    for name, shares in ((f"{others['count']:,} others", others if others["count"] else None), ("missing", missing)):
+        if shares:
+            names.append(name)
+            for part, values in parts.items():
+                values.append(shares[part])
     axes = figure.add_axes((0.36, 0.15, 0.61, 0.82))
     lines = np.arange(len(names))[::-1]
-    if "pool" in parts:
-        axes.barh(lines, parts["pool"], height=0.55, color=POOL, alpha=0.45)
     axes.hlines(lines, 0, 1, color=RULE, linewidth=0.6, zorder=1, transform=axes.get_yaxis_transform())
     axes.scatter(parts["target"], lines + 0.17, s=30, facecolors="none", edgecolors=TARGET, linewidths=1.6, zorder=3)
     axes.scatter(parts["summary"], lines - 0.17, s=22, marker="x", color=SUMMARY, linewidths=1.6, zorder=4)
     axes.set_yticks(lines, names)
-    for label in axes.get_yticklabels()[values:]:
+    for label in axes.get_yticklabels()[len(marginal["values"]) :]:
         label.set_fontstyle("italic")
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_color(RULE)
     axes.set_ylim(-0.6, len(names) - 0.4)
-    axes.set_xlim(0, 1.1 * max(max(parts["target"]), max(parts["summary"]), max(parts.get("pool") or [0.0]), 0.01))
+    axes.set_xlim(0, 1.1 * max(*parts["target"], *parts["summary"], 0.01))
     axes.xaxis.set_major_locator(MaxNLocator(3))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * float(value):.0f}%"))
 
 
-def draw_images(images: Mapping[str, Any], *, shown: int = 20) -> Image | None:
+def draw_images(images: Mapping[str, Any], *, shown: int = 20) -> Image:
     """Rows that are square images: some of the target above, some of the summary below."""
-    side = int(images.get("side") or 0)
-    strips = [_strip(images.get(name), side, shown) for name in ("target", "summary")]
-    if any(strip is None for strip in strips):
-        return None
     with _drawing():
         figure = Figure(figsize=(_WIDTH, 2.75))
-        named = zip(strips, ("target", "summary"), (TARGET, SUMMARY), strict=True)
-        for index, (strip, name, colour) in enumerate(named):
+        for index, (name, colour) in enumerate((("target", TARGET), ("summary", SUMMARY))):
             axes = figure.add_axes((0.01, 0.51 - 0.5 * index, 0.98, 0.41))
+            strip = _strip(np.asarray(images[name], dtype=float), images["side"], shown)
             axes.imshow(strip, cmap="gray_r", interpolation="none", aspect="auto")
             axes.set_axis_off()
             axes.set_title(name, loc="left", fontsize=10, color=colour, fontweight="bold", pad=3)
         return _image(figure, "Rows of the target and of the summary as images.")
 
 
-def _strip(rows: object, side: int, shown: int) -> Any:
+def _strip(images: Any, side: int, shown: int) -> Any:
     """Images at even steps, in two lines of one array."""
-    if not side or not isinstance(rows, Sequence) or not rows:
-        return None
-    images = np.asarray(rows, dtype=float)
-    if images.ndim != 2 or images.shape[1] != side * side:
-        return None
     chosen = images[np.linspace(0, len(images) - 1, min(shown, len(images))).round().astype(int)]
     across = math.ceil(len(chosen) / 2)
     sheet = np.zeros((2 * (side + 1), (shown + 1) // 2 * (side + 1)))
@@ -280,11 +237,9 @@ def _strip(rows: object, side: int, shown: int) -> Any:
     return sheet
 
 
-def draw_label_numbers(labels: Mapping[str, Any]) -> Image | None:
+def draw_label_numbers(labels: Mapping[str, Any]) -> Image:
     """How many rows of the summary have a label in each range."""
-    edges, rows = [float(edge) for edge in labels["edges"]], _frequencies(labels.get("rows"))
-    if len(edges) != len(rows) + 1:
-        return None
+    edges, rows = labels["edges"], labels["rows"]
     with _drawing():
         figure = Figure(figsize=(_WIDTH, 2.2), layout="constrained")
         axes = figure.add_subplot()
@@ -296,8 +251,9 @@ def draw_label_numbers(labels: Mapping[str, Any]) -> Image | None:
         return _image(figure, f"Labels from {number(edges[0], 3)} to {number(edges[-1], 3)}.")
 
 
-def draw_scores(lines: Sequence[Mapping[str, Any]], measure: str) -> Image | None:
-    shown = [line for line in lines if line["scores"][measure].get("value") is not None]
+def draw_scores(lines: Sequence[Mapping[str, Any]]) -> Image | None:
+    measure = next(iter(lines[0]["scores"]))
+    shown = [line for line in lines if line["scores"][measure]["value"] is not None]
     if not shown:
         return None
     sets = list(dict.fromkeys(line["training_set"] for line in lines))
@@ -314,25 +270,12 @@ def draw_scores(lines: Sequence[Mapping[str, Any]], measure: str) -> Image | Non
         axes.set_yticks(places, names)
         axes.tick_params(axis="y", length=0)
         axes.set_ylim(-0.6, len(shown) - 0.4)
-        axes.set_xlabel(MEASURES.get(measure, measure))
+        axes.set_xlabel(MEASURES[measure])
         axes.grid(axis="x")
         scores = (f"{name} {score_in_words(line['scores'][measure])}" for name, line in zip(names, shown, strict=True))
-        return _image(figure, f"{MEASURES.get(measure, measure)}: {'; '.join(scores)}.")
-
-
-def _direction(which: str, explained: Sequence[float]) -> str:
-    return f"{which} direction" + (f" ({100 * explained[0]:.0f}% of the variance)" if explained else "")
-
-
-def _points(given: object) -> Any:
-    points = np.asarray(given if isinstance(given, Sequence) else [], dtype=float)
-    return points[np.isfinite(points).all(axis=1)] if points.ndim == 2 and points.shape[1] == 2 else np.empty((0, 2))
+        return _image(figure, f"{MEASURES[measure]}: {'; '.join(scores)}.")
 
 
 def _coordinates(points: Any, most: int) -> tuple[Any, Any]:
     kept = points[:: max(1, math.ceil(len(points) / most))]
     return kept[:, 0], kept[:, 1]
-
-
-def _frequencies(given: object) -> list[float]:
-    return [float(value) if is_number(value) else 0.0 for value in given] if isinstance(given, Sequence) else []

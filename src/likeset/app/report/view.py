@@ -1,9 +1,12 @@
-"""``result.json``, ``pictures.json`` and ``evaluation.json`` as what the pages say: plain data for templates."""
+"""The pages: ``result.json``, ``pictures.json`` and ``evaluation.json`` as plain data, and templates that show it.
+
+Each page is one HTML file without scripts that loads nothing.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from likeset.app.lazy import lazy_imports
 from likeset.errors import InvalidArgument
@@ -17,17 +20,17 @@ from likeset.run.words import (
     amount,
     bytes_in_words,
     distance_notes,
+    environment,
     epsilon_of,
     guarantee_lines,
     guess,
     headline,
-    is_number,
     labels_in_words,
     learned,
     measure_in_words,
     number,
-    observer_of,
     or_bound,
+    owed_in_words,
     percent,
     quantity,
     score_in_words,
@@ -40,6 +43,9 @@ from likeset.text import harmless
 
 with lazy_imports():  # matplotlib takes a third of a second
     from likeset.app.report import figures
+
+if TYPE_CHECKING:
+    from likeset.tables.profile import SchemaDraft
 
 _MOST_OWNERS = 40
 _MOST_COLUMNS = 60
@@ -98,6 +104,25 @@ class Card:
     below: str
 
 
+def render(result: Mapping[str, Any], pictures: Mapping[str, Any], evaluation: Mapping[str, Any] | None = None) -> str:
+    """The consumer's report, from ``result.json``, ``pictures.json`` and, if there is one, ``evaluation.json``."""
+    return _page("report.html", report_view(result, pictures, evaluation))
+
+
+def render_for_owner(result: Mapping[str, Any], owner: str) -> str:
+    return _page("owner.html", owner_view(result, owner))
+
+
+def draft_page(draft: "SchemaDraft", files: Sequence[str]) -> str:
+    """The profile of a table's columns, for the holder of the rows only."""
+    rows = max((column["rows"] for column in draft.profile), default=0)
+    return _page("draft.html", {"draft": draft, "files": ", ".join(files), "rows": rows})
+
+
+def _page(template: str, view: Mapping[str, Any]) -> str:
+    return environment("likeset.app.report").get_template(template).render(view)
+
+
 def report_view(result: Result, pictures: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> dict[str, Any]:
     owners = sorted(result["owners"], key=lambda owner: -float(owner["share"]))
     return {
@@ -118,16 +143,18 @@ def report_view(result: Result, pictures: Mapping[str, Any], evaluation: Mapping
         "comparison": _comparison_table(result["comparison"]),
         "measure": measure_in_words(result["comparison"])[1],
         "meanings": [(line["name"], line["meaning"]) for line in result["comparison"]["lines"] if line["meaning"]],
-        "models": _models(evaluation),
+        "models": None if evaluation is None else models_view(evaluation),
+        "scores": None if evaluation is None else figures.draw_scores(evaluation["models"]),
         "looks": _looks(pictures, columns=len(result["schema"]["columns"])),
         "labels": _labels(pictures.get("labels")),
         "share_meaning": SHARE,
         "contributions": _contributions(owners[:_MOST_OWNERS]),
+        "owed": owed_in_words(result),
         "owners_left_out": max(0, len(owners) - _MOST_OWNERS),
         "guarantees": _guarantee_table(
             guarantee_lines(result["guarantees"], owners=_names(result), unit=_unit(result))
         ),
-        "budget": (result.get("budget") or {}).get("in_words", ""),
+        "budget": result["budget"]["in_words"],
         "sent": _sent(result["owners"][:_MOST_OWNERS]),
         "owners_learn_nothing": _owners_learn_nothing(result),
         "terms": [(title_of(key), setting(value)) for key, value in result["terms"]["summary"].items()],
@@ -179,7 +206,7 @@ def protection(result: Result) -> str:
     if result["noise"] == "simulated":
         return "The noise was simulated: this run was not private."
     names, most, parts, meaning = set(_names(result)), _rows_per_person(result), [], ""
-    heard = [one for one in result["guarantees"] if observer_of(one) == "owners"]
+    heard = [one for one in result["guarantees"] if one["observer"] == "owners"]
     about_target = [one for one in heard if one["protects"] not in names]
     about_owners = [one for one in heard if one["protects"] in names]
     who = "any row of" if most is None else "any person in"
@@ -198,8 +225,8 @@ def _names(result: Result) -> list[str]:
 
 
 def _rows_per_person(result: Result) -> int | None:
-    most = result["terms"]["summary"].get("rows_per_unit")
-    return most if result["schema"].get("id") and isinstance(most, int) else None
+    most: int = result["terms"]["summary"]["rows_per_unit"]
+    return most if result["schema"]["id"] else None
 
 
 def _unit(result: Result) -> str:
@@ -223,7 +250,7 @@ def _verdict(result: Result) -> str:
     distance, parts = result["distance"], []
     comparison = result["comparison"]
     same_measure = comparison["measure"] == ("estimate" if distance else "in-sample")
-    known = {line["kind"]: line["squared_mmd"] for line in comparison["lines"] if is_number(line["squared_mmd"])}
+    known = {line["kind"]: line["squared_mmd"] for line in comparison["lines"]}
     fresh, chance = (known.get(kind) if same_measure else None for kind in ("fresh", "random"))
     if distance and fresh is not None:
         rows = f"{number(result['rows_selected'])} fresh rows of the target's kind"
@@ -244,7 +271,7 @@ def _cards(result: Result) -> list[Card]:
         cards.append(Card("MMD² to rows like your target", number(value), f"{below}; smaller is closer"))
     else:
         cards.append(Card("MMD² to your target", number(result["in_sample_squared_mmd"]), "in-sample"))
-    scores = result["comparison"]["lines"][0]["scores"] if result["comparison"]["lines"] else None
+    scores = result["comparison"]["lines"][0]["scores"]
     if scores:
         below = f"balanced {percent(scores['balanced_accuracy'])}, AUC {scores['auc']:.3f}; on held-out target rows"
         cards.append(Card("accuracy of a model", percent(scores["accuracy"]), below))
@@ -258,8 +285,7 @@ def _cards(result: Result) -> list[Card]:
     held = sum(owner["rows"] or 0 for owner in owners)
     of_all = f"of {quantity(held, 'row')} that owners hold" if held else ""
     cards.append(Card("rows the curator saw", number(result["rows_seen"]), of_all))
-    if (total := (result["seconds"] or {}).get("total")) is not None:
-        cards.append(Card("time", f"{number(total)}\u00a0s", "from files to result"))
+    cards.append(Card("time", f"{number(result['seconds']['total'])}\u00a0s", "from files to result"))
     return cards
 
 
@@ -281,8 +307,8 @@ def _request(result: Result) -> list[tuple[str, str, str]]:
 
 def _comparison_table(comparison: Mapping[str, Any]) -> Table:
     lines = comparison["lines"]
-    scores = list(lines[0]["scores"]) if lines else []
-    heads = [measure_in_words(comparison)[0], *(MEASURES.get(score, score) for score in scores)]
+    scores = list(lines[0]["scores"])
+    heads = [measure_in_words(comparison)[0], *(MEASURES[score] for score in scores)]
     rows: list[Row] = [
         [
             Cell(line["name"], kind="mine" if line is lines[0] else ""),
@@ -294,12 +320,11 @@ def _comparison_table(comparison: Mapping[str, Any]) -> Table:
     return Table("MMD² of this summary and of its alternatives", ["rows", *heads], rows, frozenset(heads))
 
 
-def _models(evaluation: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    if not evaluation or not evaluation["models"]:
-        return None
+def models_view(evaluation: Mapping[str, Any]) -> dict[str, Any]:
+    """``evaluation.json`` as tables, for the page and the terminal."""
     lines = evaluation["models"]
     measures = list(lines[0]["scores"])
-    heads = [MEASURES.get(measure, measure) for measure in measures]
+    heads = [MEASURES[measure] for measure in measures]
 
     def scores(kind: str, caption: str) -> Table:
         rows: list[Row] = [
@@ -315,12 +340,11 @@ def _models(evaluation: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
     return {
         "lead": test_in_words(evaluation),
-        "image": figures.draw_scores(lines, measures[0]),
         "scores": scores("scores", "Models by their training set"),
         "gains": scores("summary_gains", GAINS),
         "notes": evaluation["notes"],
-        "owners": _losses(evaluation["owners"] or ()),
-        "measure": heads[0],
+        "owners": _losses(evaluation["owners"]),
+        "losses": f"In {heads[0]}. Below 0, a model is better without the owner.",
     }
 
 
@@ -341,60 +365,56 @@ def _losses(lines: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _looks(pictures: Mapping[str, Any], *, columns: int) -> dict[str, Any] | None:
-    projection, images = pictures.get("projection") or {}, pictures.get("images") or {}
-    marginals = [marginal for marginal in pictures.get("marginals") or () if marginal["target"]]
-    marginals.sort(key=lambda marginal: -float(marginal["difference_before"] or 0.0))
+    if not pictures:
+        return None
+    projection, images = pictures["projection"], pictures["images"]
     large = [
         {
             "title": "All columns together",
             "image": figures.draw_projection(projection),
             "caption": "The two directions with the largest variance. Crosses should lie where the circles lie."
-            + (" Rows that were offered and not bought are shown as well." if projection.get("pool") else ""),
-        },
-        {"title": "Rows as images", "image": figures.draw_images(images), "caption": "At even steps over the rows."},
+            + (" Rows that were offered and not bought are shown as well." if projection["pool"] else ""),
+        }
     ]
-    large = [figure for figure in large if figure["image"]]
-    shown = marginals[: _AROUND if len(large) == 1 else _MOST_MARGINALS]
+    if images:
+        image = figures.draw_images(images)
+        large.append({"title": "Rows as images", "image": image, "caption": "At even steps over the rows."})
     small = [
         {
             "title": marginal["column"],
-            "image": image,
+            "image": figures.draw_marginal(marginal),
             "before": None if marginal["difference_before"] is None else number(marginal["difference_before"]),
-            "after": None if marginal["difference_after"] is None else number(marginal["difference_after"]),
+            "after": number(marginal["difference_after"]),
             "missing": _missing(marginal),
         }
-        for marginal in shown
-        if (image := figures.draw_marginal(marginal))
+        for marginal in pictures["marginals"][: _MOST_MARGINALS if images else _AROUND]
     ]
-    if not large and not small:
-        return None
     return {
         "large": large,
         "small": small,
-        "around": len(large) == 1,
-        "pool": bool(projection.get("pool")) or any(marginal.get("pool") for marginal in shown),
+        "around": not images,
+        "pool": bool(projection["pool"]),
         "columns": columns,
         "before": any(figure["before"] for figure in small),
     }
 
 
 def _missing(marginal: Mapping[str, Any]) -> str:
-    missing = marginal.get("missing")
+    missing = marginal["missing"]
     if not missing or marginal["edges"] is None:
         return ""
     return f"missing: {percent(missing['target'])} of the target, {percent(missing['summary'])} of the summary"
 
 
 def _labels(labels: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    rows = list((labels or {}).get("rows") or ())
-    others = (labels or {}).get("others") or {"count": 0, "rows": 0}
-    total = sum(rows) + others["rows"]
-    if labels is None or not total:
+    if labels is None:
         return None
+    others = labels.get("others") or {"count": 0, "rows": 0}
+    total = sum(labels["rows"]) + others["rows"]
     known: dict[str, Any] = {"column": labels["column"], "rows": quantity(total, "selected row")}
-    if labels.get("edges") is not None:
+    if "edges" in labels:
         return known | {"image": figures.draw_label_numbers(labels), "table": None}
-    lines = list(zip(labels["values"], rows, strict=True))
+    lines = list(zip(labels["values"], labels["rows"], strict=True))
     if others["count"]:
         lines.append((quantity(others["count"], "other label"), others["rows"]))
     cells = [[value, Cell(percent(count / total), bar=count / total), number(count)] for value, count in lines]
@@ -457,7 +477,7 @@ def _sent(owners: Iterable[Mapping[str, Any]]) -> Table:
 def _owners_learn_nothing(result: Result) -> bool:
     """Whether no message to an owner depends on another owner's rows."""
     names = set(_names(result))
-    about = [one for one in result["guarantees"] if observer_of(one) == "owners" and one["protects"] in names]
+    about = [one for one in result["guarantees"] if one["observer"] == "owners" and one["protects"] in names]
     return bool(about) and all(epsilon_of(one) == 0 for one in about)
 
 
@@ -489,15 +509,15 @@ def _owner_cards(own: Mapping[str, Any], terms: Mapping[str, Any]) -> list[Card]
         Card("sent", bytes_in_words(own["sent_bytes"]), "encrypted for the curator"),
         Card("received", bytes_in_words(own["heard_bytes"]), "from the curator"),
     ]
-    price = terms.get("price_per_row")
-    if isinstance(price, int | float) and price > 0:
+    price = terms["price_per_row"]
+    if price > 0:
         # Never the payment in the result: that might depend on the value of the rows.
-        payment = _rows_left(own, lambda rows: amount(price * rows) if isinstance(rows, int) else DASH)
+        payment = _rows_left(own, lambda rows: amount(price * rows))
         cards.append(Card("payment", payment, f"price {TIMES} rows sent"))
     return cards
 
 
-def _rows_left(own: Mapping[str, Any], form: Callable[[object], str] = number) -> str:
+def _rows_left(own: Mapping[str, Any], form: Callable[[Any], str] = number) -> str:
     return or_bound(own["disclosed"], own["disclosed_at_most"], form)
 
 
@@ -505,7 +525,7 @@ def _messages(result: Result, own: Mapping[str, Any]) -> list[tuple[str, str, st
     received, sent = bytes_in_words(own["heard_bytes"]), bytes_in_words(own["sent_bytes"])
     if result["protocol"] == "interactive":
         request = "The release of the target, and in each round whether a row was requested"
-    elif result["terms"]["summary"].get("offers") == "uniform":
+    elif result["terms"]["summary"]["offers"] == "uniform":
         request = "The request for random rows; nothing about the target was released"
     else:
         request = "One release: a noisy mean of the target's features"
@@ -521,7 +541,7 @@ def _owner_terms(terms: Mapping[str, Any], others: Sequence[str]) -> list[tuple[
     shown = []
     for key, value in terms.items():
         if key == "owners":
-            shown.append(("owners invited", number(len(value) if isinstance(value, list | tuple) else value)))
+            shown.append(("owners invited", number(value)))
         elif key in _PUBLIC_TERMS:
             named = isinstance(value, str)  # a number is no name, even if an owner is called like one
             shown.append((title_of(key), _unless_named(setting(value), others) if named else setting(value)))

@@ -1,17 +1,19 @@
-"""Facts that compute parties agree on: settings, schedule, ranges, runtime; and the frames that they exchange."""
+"""What a party's own process and its worker share, and what compute parties agree on. It needs no jax."""
 
 import dataclasses
 import hashlib
+import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, Protocol, Self
+from typing import IO, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+Words = NDArray[np.int64]
+
 _MAGIC = b"LSF1"
-_HEAD_BYTES = len(_MAGIC) + 1 + 4
 _MOST_PARTS = 1 << 16
 MOST_BYTES = 1 << 33
 """Of a frame from the party's own other process; what comes from elsewhere has a limit of its own."""
@@ -23,83 +25,51 @@ class BadFrame(ValueError):
 
 @dataclass(frozen=True)
 class Frame:
-    """What one side tells another.
-
-    Attributes:
-        kind: what it is.
-        parts: what belongs to it.
-    """
+    """What one side tells another."""
 
     kind: str
     parts: tuple[bytes, ...]
 
 
 def pack(kind: str, *parts: bytes) -> bytes:
-    name = kind.encode("ascii")
-    if not 0 < len(name) < 256 or len(parts) > _MOST_PARTS:
-        raise BadFrame("a kind has 1 to 255 letters, and a frame at most 65536 parts")
-    head = _MAGIC + bytes([len(name)]) + len(parts).to_bytes(4, "big")
-    return b"".join([head, *(len(part).to_bytes(8, "big") for part in parts), name, *parts])
+    head = _MAGIC + bytes([len(kind)]) + len(parts).to_bytes(4, "big")
+    return b"".join([head, *(len(part).to_bytes(8, "big") for part in parts), kind.encode("ascii"), *parts])
 
 
 def read_frame(stream: IO[bytes], *, most: int = MOST_BYTES) -> Frame | None:
-    """The next frame of a stream; None at its end.
-
-    Raises:
-        BadFrame: what comes is none, is cut off, or has more than ``most`` bytes.
-    """
-    first = stream.read(1)
-    return _read(lambda count: _exactly(stream, count), first, most) if first else None
-
-
-def unpack(data: bytes, *, most: int = MOST_BYTES) -> Frame:
-    """The frame that the bytes are, with nothing after it.
-
-    Raises:
-        BadFrame: they are none.
-    """
-    position = 1
+    """The next frame of a stream, of at most so many bytes; None at its end."""
 
     def take(count: int) -> bytes:
-        nonlocal position
-        position += count
-        if position > len(data):
+        data = stream.read(count)
+        if len(data) != count:
             raise BadFrame("a frame is cut off")
-        return data[position - count : position]
+        return data
 
-    frame = _read(take, data[:1], most)
-    if position != len(data):
-        raise BadFrame("there is something after a frame")
-    return frame
-
-
-def _read(take: Callable[[int], bytes], first: bytes, most: int) -> Frame:
-    head = first + take(_HEAD_BYTES - 1)
-    if head[: len(_MAGIC)] != _MAGIC:
-        raise BadFrame("there is something else where a frame should begin")
-    count = int.from_bytes(head[-4:], "big")
-    if count > _MOST_PARTS or not head[len(_MAGIC)]:
-        raise BadFrame("a frame has too many parts, or no kind")
+    first = stream.read(1)
+    if not first:
+        return None
+    head = first + take(len(_MAGIC) + 4)
+    letters, count = head[len(_MAGIC)], int.from_bytes(head[-4:], "big")
+    if not head.startswith(_MAGIC) or count > _MOST_PARTS or not letters:
+        raise BadFrame("there is something else where a frame should begin, or it has too many parts")
     sizes = take(8 * count)
-    lengths = [int.from_bytes(sizes[8 * number : 8 * number + 8], "big") for number in range(count)]
+    lengths = [int.from_bytes(sizes[place : place + 8], "big") for place in range(0, 8 * count, 8)]
     if sum(lengths) > most:
         raise BadFrame("a frame is larger than it may be")
     try:
-        kind = take(head[len(_MAGIC)]).decode("ascii")
+        kind = take(letters).decode("ascii")
     except UnicodeDecodeError:
         raise BadFrame("the kind of a frame is no ASCII") from None
-    return Frame(kind, tuple(take(length) for length in lengths))
+    return Frame(kind, tuple(map(take, lengths)))
 
 
-def _exactly(stream: IO[bytes], count: int) -> bytes:
-    pieces = []
-    while count:
-        piece = stream.read(count)
-        if not piece:
-            raise BadFrame("a frame is cut off")
-        pieces.append(piece)
-        count -= len(piece)
-    return b"".join(pieces)
+def unpack(data: bytes, *, most: int = MOST_BYTES) -> Frame:
+    """The frame that the bytes are, with nothing after it."""
+    stream = io.BytesIO(data)
+    frame = read_frame(stream, most=most)
+    if frame is None or stream.read(1):
+        raise BadFrame("there is no frame, or something after a frame")
+    return frame
 
 
 WORD_BITS = 16
@@ -116,7 +86,6 @@ FEWEST_SQUARES = 3
 """So many times at least is the series of an exponential squared; exponents are counted in TAYLOR times 2 to that."""
 MOST_COLUMNS = 1 << 13
 """The rounding of a norm grows with columns; up to so many it is below a hundredth (docs/proofs/split.md, Lemma 2)."""
-_MOST_BYTES = 1 << 22
 _WIDEST = 1 << 24  # half of a range, in words: 256.0
 _FARTHEST = 1 << 11  # gamma times the largest squared distance from the middle of all ranges
 
@@ -136,8 +105,6 @@ class ProgramSettings:
         gamma: width of the kernel ``exp(-gamma * ||x - y||²)``.
         lows: for each column the smallest word that its declared range has.
         highs: the largest.
-        classes: how many classes the label has; 0 matches rows without labels.
-        label_weight: lambda of ``k(x, x') * ((1 - lambda) + lambda [y = y'])``.
     """
 
     offers: int
@@ -146,8 +113,6 @@ class ProgramSettings:
     gamma: float
     lows: tuple[int, ...]
     highs: tuple[int, ...]
-    classes: int = 0
-    label_weight: float = 0.0
 
     def __post_init__(self) -> None:
         # One over the number of target rows has 24 bits: with more of them it would be off by more than a thousandth.
@@ -167,8 +132,6 @@ class ProgramSettings:
             raise BadSettings("gamma must lie between 1e-6 and 1e6")
         if self.gamma * sum((half / 2 / (1 << WORD_BITS)) ** 2 for half in halves) > _FARTHEST:
             raise BadSettings("rows can be too far apart for 64 bits: scale the columns down, or take a smaller gamma")
-        if self.classes < 0 or not 0.0 <= self.label_weight <= 1.0 or bool(self.label_weight) > self.classes:
-            raise BadSettings("label_weight must lie between 0 and 1, and be 0 without classes")
 
     @property
     def columns(self) -> int:
@@ -182,37 +145,11 @@ class ProgramSettings:
 
     @property
     def offer_words(self) -> int:
-        """Words that are shared of a slot: its row, its label, whether it is filled, its secret."""
-        return self.columns + self.classes + 1 + SECRET_WORDS
-
-    @property
-    def target_words(self) -> int:
-        return self.columns + self.classes
-
-    def to_bytes(self) -> bytes:
-        return json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":")).encode("ascii")
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """What ``to_bytes`` wrote.
-
-        Raises:
-            BadSettings: it is something else.
-        """
-        try:
-            named = dict(json.loads(data)) if len(data) <= _MOST_BYTES else {}
-            settings = cls(**{**named, "lows": tuple(named["lows"]), "highs": tuple(named["highs"])})
-            if settings.to_bytes() == data:
-                return settings
-        except BadSettings:
-            raise
-        except (ValueError, TypeError, KeyError):
-            pass
-        raise BadSettings("these bytes are no settings of the program in their one form")
+        """Words that are shared of a slot: its row, whether it is filled, its secret."""
+        return self.columns + 1 + SECRET_WORDS
 
     def digest(self) -> str:
-        """SHA-256 of ``to_bytes``, in hexadecimal letters."""
-        return hashlib.sha256(self.to_bytes()).hexdigest()
+        return hashlib.sha256(json.dumps(dataclasses.asdict(self), sort_keys=True).encode("ascii")).hexdigest()
 
 
 ROUND_STEPS = 25
@@ -223,8 +160,6 @@ _STRIP = 8  # positions of a strip, at most; fewer where there are few picks, so
 _FEWEST_STRIPS = 16
 _PASSES = 5  # over all strips, at most; what more of them gain is small
 _MORE_PASSES = 2  # beyond one for each position of a strip, at most
-
-Words = NDArray[np.int64]
 
 
 def slot_order(offers: int) -> Words:
@@ -380,11 +315,7 @@ class BadRuntime(ValueError):
 
 
 def check_runtime(fields: Mapping[str, Any]) -> None:
-    """These are all fields of a configuration, and each is what the program's digest says.
-
-    Raises:
-        BadRuntime: one differs, is missing, or is not known here.
-    """
+    """Raise unless these are all fields of a configuration, and each is what the program's digest says."""
     for name in sorted(fields.keys() - RUNTIME_FIELDS.keys() - _OBJECTS):
         raise BadRuntime(f"the engine has a field {name} that the program does not know")
     for name, value in RUNTIME_FIELDS.items():
@@ -403,32 +334,20 @@ class Disagreement(ValueError):
 
 @dataclass(frozen=True)
 class Offer:
-    """What a compute party says first.
+    """What a compute party says first."""
 
-    Attributes:
-        program: digest of the program, its runtime configuration and the engine.
-        settings: digest of the settings.
-        inputs: digest of what all parties took for the list of inputs.
-        commitment: SHA-256 of the number that it will tell.
-        keeps: whether it keeps its share of picks that were opened before.
-    """
-
-    program: str
-    settings: str
-    inputs: str
-    commitment: str
-    keeps: bool
+    program: str  # digest of the program's files and of the lock file
+    settings: str  # digest
+    inputs: str  # digest of the roster and of the commitments to the target
+    commitment: str  # SHA-256 of the number that it will tell
+    keeps: bool  # whether it stores its share of picks that were opened before
 
     def to_text(self) -> str:
         return json.dumps([self.program, self.settings, self.inputs, self.commitment, self.keeps])
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """What ``to_text`` wrote.
-
-        Raises:
-            Disagreement: it is something else.
-        """
+        """What ``to_text`` wrote, and nothing else: it comes from another party."""
         try:
             if len(text) > _MOST_LETTERS:
                 raise ValueError
@@ -442,11 +361,9 @@ class Offer:
 
 
 def keepers(offers: Sequence[Offer]) -> list[int]:
-    """The ranks that keep their share of picks that were opened before; nobody if the computation is to begin.
+    """The ranks that store their share of picks that were opened before; nobody if the computation is to begin.
 
-    Raises:
-        Disagreement: they run different programs, settings or inputs; or picks were opened, and too few shares of them
-            are left.
+    A ``Disagreement``: they run different programs, settings or inputs; or picks were opened, and one share is left.
     """
     for name in ("program", "settings", "inputs"):
         if len({getattr(offer, name) for offer in offers}) != 1:
@@ -463,11 +380,7 @@ def commitment(nonce: bytes) -> str:
 
 
 def joint_seed(offers: Sequence[Offer], nonces: Sequence[str]) -> bytes:
-    """From the numbers that all parties told: 32 bytes.
-
-    Raises:
-        Disagreement: a party told another number than it had bound itself to, or one that is not random.
-    """
+    """32 bytes from the numbers that all parties told, each as it had bound itself to it, and none twice."""
     numbers = []
     for offer, nonce in zip(offers, nonces, strict=True):
         number = bytes.fromhex(nonce) if set(nonce) <= set("0123456789abcdef") and len(nonce) % 2 == 0 else b""
@@ -479,8 +392,8 @@ def joint_seed(offers: Sequence[Offer], nonces: Sequence[str]) -> bytes:
     return hashlib.sha256(b"likeset split seed" + b"".join(numbers)).digest()
 
 
-def checksum_factors(seed: bytes, words: int) -> NDArray[np.int64]:
-    """One factor of 64 bits for each word of a row and its label."""
+def checksum_factors(seed: bytes, words: int) -> Words:
+    """One factor of 64 bits for each word of a row."""
     stream = hashlib.shake_256(b"likeset split checksum" + seed).digest(8 * words)
     return np.frombuffer(stream, dtype="<i8").astype(np.int64)
 
@@ -491,57 +404,24 @@ AGAIN = "sending again what was opened"
 
 @dataclass(frozen=True)
 class Task:
-    """What a party's own process asks of its worker.
-
-    Attributes:
-        settings: of the program.
-        rank: of this party.
-        program: digest of the program.
-        inputs: digest of what was agreed about inputs.
-        attempt: names the links of this attempt, alike at all parties.
-        addresses: for each rank where to reach it: ``unix:`` and a path.
-        timeout: seconds after which silence is a failure.
-    """
+    """What a party's own process asks of its worker."""
 
     settings: ProgramSettings
     rank: int
-    program: str
-    inputs: str
-    attempt: str
-    addresses: tuple[str, ...]
-    timeout: int
+    program: str  # digest
+    inputs: str  # digest
+    attempt: str  # names the links of this attempt, alike at all parties, and never again
+    addresses: tuple[str, ...]  # for each rank where to reach it: ``unix:`` and a path
+    timeout: int  # seconds after which silence is a failure
 
     def to_bytes(self) -> bytes:
-        plain = [self.rank, self.program, self.inputs, self.attempt, list(self.addresses), self.timeout]
-        return json.dumps([self.settings.to_bytes().decode("ascii"), *plain]).encode("ascii")
+        return json.dumps(dataclasses.asdict(self)).encode("ascii")
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """What ``to_bytes`` wrote.
-
-        Raises:
-            ValueError: it is something else, or an address is none of a socket in the file system.
-        """
-        settings, rank, program, inputs, attempt, addresses, timeout = json.loads(data)
-        if not all(address.startswith("unix:/") for address in addresses):
+        said = json.loads(data)
+        if not all(address.startswith("unix:/") for address in said["addresses"]):
             raise ValueError("the engine is reached by sockets in the file system only")
-        wanted = ProgramSettings.from_bytes(settings.encode("ascii"))
-        return cls(wanted, rank, program, inputs, attempt, tuple(addresses), timeout)
-
-
-class Keeper(Protocol):
-    """The party's own process, as its worker sees it."""
-
-    def inputs(self) -> tuple[Words, Words]:
-        """The party's additive shares of all offers and of the target."""
-
-    def kept(self) -> bytes:
-        """The party's share of picks that were opened before; empty if none were."""
-
-    def keep(self, share: bytes) -> None:
-        """Return when the party's share of the picks is on disk: only then may it leave."""
-
-    def give(self, seed: bytes, payloads: Words) -> None:
-        """Return when what was opened is on disk; the consumer's only."""
-
-    def tell(self, stage: str, done: int, of: int) -> None: ...
+        told = said["settings"]
+        settings = ProgramSettings(**{**told, "lows": tuple(told["lows"]), "highs": tuple(told["highs"])})
+        return cls(**{**said, "settings": settings, "addresses": tuple(said["addresses"])})

@@ -142,16 +142,12 @@ def block_rows(settings: ProgramSettings) -> int:
 
 
 def row_words(settings: ProgramSettings) -> int:
-    """Of a prepared row: its columns, its squared norm, what tells it from a pick that was not possible, classes."""
-    return settings.columns + 2 + settings.classes
+    """Of a prepared row: its columns, its squared norm, what tells it from a pick that was not possible."""
+    return settings.columns + 2
 
 
 class Program:
-    """The steps of the program for given settings; each takes and returns shares.
-
-    Args:
-        settings: everything public.
-    """
+    """The steps of the program for given public settings; each takes and returns shares."""
 
     def __init__(self, settings: ProgramSettings) -> None:
         self._settings = settings
@@ -172,53 +168,40 @@ class Program:
         ends = ends * (self._scale * (1 + 2 * _ROUNDING) + _ROUNDING) + _ROUNDING
         self._largest_norm = float(np.sum(ends * ends + _ROUNDING) + _ROUNDING) * (1 + 2 * _ROUNDING)
 
-    def target(self, words: Array) -> tuple[Array, Array, Array]:
-        """The target's rows, their squared norms, the chances of their classes.
-
-        Chances are words of 16 bits; rows in which they sum to more than 1 only harm the consumer itself.
-        """
-        columns = self._settings.columns
-        rows = self._rows(_within(words[:, :columns], self._lows, self._highs))
-        chances = _within(words[:, columns:], 0, 1 << WORD_BITS)
-        return rows, jnp.sum(rows * rows, axis=1), chances.astype(jnp.float32) * 2.0**-WORD_BITS
+    def target(self, words: Array) -> tuple[Array, Array]:
+        """The target's rows and their squared norms."""
+        rows = self._rows(_within(words, self._lows, self._highs))
+        return rows, jnp.sum(rows * rows, axis=1)
 
     def block(
-        self, words: Array, bits: Array, target: Array, norms: Array, chances: Array, factors: Array, tests: Array
+        self, words: Array, bits: Array, target: Array, norms: Array, factors: Array, tests: Array
     ) -> tuple[Array, ...]:
-        """Some slots: rows with norms and classes, whether each is valid, mean kernel to the target, checksum.
+        """Some slots: rows with norms, whether each is valid, mean kernel to the target, checksum.
 
         Args:
-            words: for each slot its row and its label.
+            words: for each slot its row.
             bits: whether it is valid.
-            target: as ``target`` returned it, like the next two.
+            target: as ``target`` returned it, like ``norms``.
             norms: squared, of the target's rows.
-            chances: of the target's classes.
             factors: of the checksum; public.
             tests: sums of a row's words that are looked at; public.
         """
-        settings = self._settings
-        columns = settings.columns
-        labels = _within(words[:, columns:], 0, 1)
-        valid = bits == 1  # an exact bit, whatever was shared
-        if settings.classes:
-            valid = jnp.logical_and(valid, jnp.sum(labels, axis=1) == 1)
-        shared = self._rows(words[:, :columns])
+        columns = self._settings.columns
+        shared = self._rows(words)
         shared = jnp.concatenate([shared, jnp.sum(shared * shared, axis=1)[:, None]], axis=1)
-        valid = jnp.logical_and(valid, self._near(words[:, :columns], shared[:, columns], tests))
+        # An exact bit, whatever was shared.
+        valid = jnp.logical_and(bits == 1, self._near(words, shared[:, columns], tests))
         # A difference is shared as numbers are; a bit would become a number once for each column.
         valid = 1 - jnp.logical_not(valid).astype(jnp.int64)
         kept = shared * valid.astype(jnp.float32)[:, None]
-        classes, own = labels.astype(jnp.float32), kept[:, columns:]
+        own = kept[:, columns:]
         nothing, none = own - own, norms[:, None] - norms[:, None]
         # The product of (x, |x|², 1) and (2y, -1, -|y|²): minus the squared distance, without a sum over all pairs.
         left = jnp.concatenate([kept, nothing + 1.0], axis=1)
         right = jnp.concatenate([target + target, none - 1.0, -norms[:, None]], axis=1)
-        kernel = self._agreeing(self._kernel(left @ right.T), classes, chances.T)
-        attraction = jnp.sum(kernel, axis=1) * (1.0 / settings.target_rows)
+        attraction = jnp.sum(self._kernel(left @ right.T), axis=1) * (1.0 / self._settings.target_rows)
         absent = nothing - _ABSENT_EXPONENT / self._unit
-        joined = jnp.concatenate([kept, absent, classes], axis=1)
-        checks = words[:, :columns] @ factors[:columns] + labels @ factors[columns:]
-        return joined, valid, attraction, checks
+        return jnp.concatenate([kept, absent], axis=1), valid, attraction, words @ factors
 
     def _near(self, words: Array, norms: Array, tests: Array) -> Array:
         """Whether rows are no farther from the middle than the ends of all ranges.
@@ -241,7 +224,7 @@ class Program:
         """Some steps, each of which makes several picks: of each strip of slots the best, scored as the middle pick is.
 
         Args:
-            rows: all of them, with their norms and classes.
+            rows: all of them, with their norms.
             attraction: mean kernels to the target.
             score: of all slots.
             free: 1 for slots that are valid and not picked.
@@ -353,15 +336,13 @@ class Program:
     def _columns(self, rows: Array, chosen: Array) -> Array:
         """For each one-hot row a column: the kernel between its slot and all slots; next to nothing where it has none.
 
-        The product of (x, |x|², ...) and (2y, -1, 0, ...), less |y|², is minus the squared distance. All picks share
+        The product of (x, |x|², ...) and (2y, -1, 0), less |y|², is minus the squared distance. All picks share
         the messages of one product; the other way round, with columns as rows, it takes six times as long.
         """
         columns, own = self._settings.columns, chosen.astype(jnp.float32) @ rows
         nothing, absent = own[:, :1] - own[:, :1], -_ABSENT_EXPONENT / self._unit
-        zeros = jnp.broadcast_to(nothing, (len(own), 1 + self._settings.classes))
-        factors = jnp.concatenate([own[:, :columns] + own[:, :columns], nothing - 1.0, zeros], axis=1)
-        kernel = self._kernel(rows @ factors.T - (own[:, columns] - own[:, columns + 1] + absent))
-        return self._agreeing(kernel, rows[:, columns + 2 :], own[:, columns + 2 :].T)
+        factors = jnp.concatenate([own[:, :columns] + own[:, :columns], nothing - 1.0, nothing], axis=1)
+        return self._kernel(rows @ factors.T - (own[:, columns] - own[:, columns + 1] + absent))
 
     def _rows(self, words: Array) -> Array:
         """Around the middle of the ranges, and in units in which ``_kernel`` takes distances."""
@@ -384,10 +365,6 @@ class Program:
         for _ in range(self._squares):
             power = power * power
         return power
-
-    def _agreeing(self, kernel: Array, classes: Array, others: Array) -> Array:
-        weight = self._settings.label_weight
-        return kernel * ((1.0 - weight) + weight * (classes @ others)) if weight else kernel
 
 
 def _within(words: Array, low: Any, high: Any) -> Array:

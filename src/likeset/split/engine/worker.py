@@ -29,7 +29,6 @@ from .agreement import (
     BadSettings,
     Disagreement,
     Frame,
-    Keeper,
     Offer,
     Task,
     Words,
@@ -57,21 +56,12 @@ _STORED_AS = "aby3.AShr<FM64>"
 
 
 def secret_words(own: NDArray[np.int64], following: NDArray[np.int64]) -> engine.Share:
-    """A party's side of shared words.
-
-    Args:
-        own: the additive share that it was given.
-        following: the next party's.
-    """
+    """A party's side of shared words: the additive share that it was given, and the next party's."""
     return _share(_meta(own.shape), np.ascontiguousarray(np.stack([own, following], axis=-1)).tobytes())
 
 
 def content_of(share: engine.Share) -> bytes:
-    """Of a share of integers: for each word the party's own share and the next party's.
-
-    Raises:
-        BadFrame: the engine shares the value in another way.
-    """
+    """Of a share of integers: for each word the party's own share and the next party's."""
     meta = _read_meta(share)
     if meta.storage_type != _STORED_AS or meta.data_type != engine.DataType.DT_I64:
         raise BadFrame("the engine shares picks in another way than this version of it does")
@@ -79,15 +69,7 @@ def content_of(share: engine.Share) -> bytes:
 
 
 def added_up(contents: Mapping[int, bytes], shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """The words that the contents of two or three parties stand for.
-
-    Args:
-        contents: by rank.
-        shape: of the words.
-
-    Raises:
-        Disagreement: a content has another length, or two parties do not have the same third.
-    """
+    """The words that the contents of two or three parties, by rank, stand for."""
     thirds: dict[int, NDArray[np.int64]] = {}
     for rank, content in contents.items():
         if len(content) != 16 * int(np.prod(shape)):
@@ -170,11 +152,7 @@ _ENUMERATIONS = {
 
 
 class Machine:
-    """Connected to all other compute parties when it exists.
-
-    Args:
-        task: says with whom.
-    """
+    """The engine, connected to all other compute parties when it exists."""
 
     def __init__(self, task: Task) -> None:
         self.rank = task.rank
@@ -185,10 +163,10 @@ class Machine:
         self._compiled: dict[tuple[Any, ...], engine.Executable] = {}
 
     def run(self, step: Callable[..., Any], inputs: Mapping[str, NDArray[Any]], outputs: Sequence[str]) -> None:
-        """Run a step of the program on variables.
+        """Run a step of the program, traced by JAX, on variables.
 
         Args:
-            step: traced by JAX.
+            step: of the program.
             inputs: for each variable in turn any array of its shape and type; ``public_`` begins the name of a
                 variable that all parties know.
             outputs: variables that get what it returns.
@@ -203,20 +181,14 @@ class Machine:
         self.variables.run(self._compiled[key])
 
     def set_words(self, name: str, own: Words, following: Words) -> None:
-        """Make a variable of additive shares."""
         self.variables.set_var(name, secret_words(own, following))
 
     def forget(self, *names: str) -> None:
-        """Delete variables that nothing needs any more."""
         for name in names:
             self.variables.del_var(name)
 
     def following(self, own: Sequence[Words]) -> list[Words]:
-        """The next party's additive shares of the same words, which ABY3 wants beside ours; ours go to the one before.
-
-        Raises:
-            BadFrame: they are not as many as ours.
-        """
+        """The next party's additive shares, which ABY3 wants beside ours; ours go to the party before."""
         self.link.send_async(
             (self.rank - 1) % PARTIES, pack("words", *(array.astype(_WORD).tobytes() for array in own))
         )
@@ -291,37 +263,33 @@ _ADDING = ("score", "free", "spots")
 _SWAPPING = (*_ADDING, "out")
 
 
-def compute(task: Task, keeper: Keeper) -> None:
+def compute(task: Task, party: "Party") -> None:
     """Until what was picked is opened to the consumer.
 
     Picks are opened once. A party's share of them is on disk before it leaves. From then on nothing is computed any
-    more: whoever keeps its share sends the same bytes again.
-
-    Args:
-        task: what to compute, and with whom.
-        keeper: the party's own process.
+    more: a party that stores its share sends the same bytes again.
     """
     machine = Machine(task)
     nonce = os.urandom(32)
-    share = keeper.kept()
+    share = party.stored_share()
     said = Offer(task.program, task.settings.digest(), task.inputs, commitment(nonce), bool(share))
     offers = [Offer.from_text(text) for text in machine.link.all_gather(said.to_text())]
     senders = keepers(offers)
     if not senders:
-        attempt = _Attempt(task, keeper, machine)
+        attempt = _Attempt(task, party, machine)
         attempt.take_inputs()
         # Inputs are fixed from here on: only now may anybody learn what they are checked with.
         seed = joint_seed(offers, machine.link.all_gather(nonce.hex()))
         attempt.prepare(seed)
         attempt.select()
         share = pack("picks", seed, attempt.share_of_picks())
-        keeper.keep(share)
+        party.store_share(share)
         senders = list(range(PARTIES))
     elif share:
-        keeper.tell(AGAIN, 1, 1)
+        party.tell(AGAIN, 1, 1)
     sent = machine.sent_to(CONSUMER, share, senders)
     if sent:
-        keeper.give(*_opened(sent, (task.settings.size, PAYLOAD_WORDS)))
+        party.give(*_opened(sent, (task.settings.size, PAYLOAD_WORDS)))
     machine.part(CONSUMER)
 
 
@@ -339,8 +307,8 @@ def _opened(sent: dict[int, bytes], shape: tuple[int, ...]) -> tuple[bytes, Word
 
 
 class _Attempt:
-    def __init__(self, task: Task, keeper: Keeper, machine: Machine) -> None:
-        self._settings, self._keeper, self._machine = task.settings, keeper, machine
+    def __init__(self, task: Task, party: "Party", machine: Machine) -> None:
+        self._settings, self._party, self._machine = task.settings, party, machine
         self._program = Program(task.settings)
         offers, size = task.settings.offers, task.settings.size
         self._adding, self._swapping = adding_steps(size), swapping_steps(size)
@@ -349,7 +317,7 @@ class _Attempt:
         self._numbers[:offers] = slot_order(offers) + 1
 
     def take_inputs(self) -> None:
-        own = self._keeper.inputs()
+        own = self._party.inputs()
         next_offers, next_target = self._machine.following(own)
         self._offers, self._target = (self._ordered(own[0]), self._ordered(next_offers)), (own[1], next_target)
 
@@ -361,25 +329,25 @@ class _Attempt:
 
     def prepare(self, seed: bytes) -> None:
         """Everything before the first pick."""
-        settings, machine, plain = self._settings, self._machine, self._settings.target_words
+        settings, machine, columns = self._settings, self._machine, self._settings.columns
         machine.set_words("target_words", *self._target)
-        machine.run(self._program.target, {"target_words": self._target[0]}, ("target", "target_norms", "chances"))
-        drawn = {"public_factors": checksum_factors(seed, plain), "public_tests": range_tests(seed, settings)}
+        machine.run(self._program.target, {"target_words": self._target[0]}, ("target", "target_norms"))
+        drawn = {"public_factors": checksum_factors(seed, columns), "public_tests": range_tests(seed, settings)}
         for name, value in drawn.items():
             self._set_public(name, value)
         parts, step = [], block_rows(settings)
         for first in range(0, self._slots, step):
             last = min(first + step, self._slots)
             parts.append(self._prepare_block(slice(first, last), drawn))
-            self._keeper.tell("preparing", min(last, settings.offers), settings.offers)
+            self._party.tell("preparing", min(last, settings.offers), settings.offers)
         for name, blocks_of_it in zip(_BLOCK, zip(*parts, strict=True), strict=True):
             machine.variables.set_var(name, joined(blocks_of_it))
-        self._set_offers("secrets", slice(None), slice(plain + 1, None))
+        self._set_offers("secrets", slice(None), slice(columns + 1, None))
         self._set_public("public_numbers", self._numbers)
         secrets = np.zeros((self._slots, SECRET_WORDS), dtype=np.int64)
         inputs = {"secrets": secrets, "checks": secrets[:, 0], "public_numbers": self._numbers}
         machine.run(self._program.begin, inputs, ("payload",))
-        machine.forget("target_words", "target", "target_norms", "chances", "checks", "secrets")
+        machine.forget("target_words", "target", "target_norms", "checks", "secrets")
         del self._offers, self._target
         machine.variables.set_var("score", machine.variables.get_var("attraction"))
         self._set_zeros("spots")
@@ -390,14 +358,12 @@ class _Attempt:
         return own[block, words]
 
     def _prepare_block(self, block: slice, drawn: dict[str, Words]) -> list[object]:
-        settings, machine, plain = self._settings, self._machine, self._settings.target_words
-        rows, classes = (settings.target_rows, settings.columns), (settings.target_rows, settings.classes)
+        machine, rows, columns = self._machine, self._settings.target_rows, self._settings.columns
         inputs: dict[str, Array] = {
-            "words": self._set_offers("words", block, slice(plain)),
-            "bits": self._set_offers("bits", block, plain),
-            "target": np.zeros(rows, dtype=np.float32),
-            "target_norms": np.zeros(rows[0], dtype=np.float32),
-            "chances": np.zeros(classes, dtype=np.float32),
+            "words": self._set_offers("words", block, slice(columns)),
+            "bits": self._set_offers("bits", block, columns),
+            "target": np.zeros((rows, columns), dtype=np.float32),
+            "target_norms": np.zeros(rows, dtype=np.float32),
             **drawn,
         }
         outputs = [f"block_{name}" for name in _BLOCK]
@@ -414,10 +380,10 @@ class _Attempt:
         """All rounds: picks, then swaps."""
         for first in range(0, self._adding, ROUND_STEPS):
             self._add(first)
-            self._keeper.tell("picking", min(first + ROUND_STEPS, self._adding), self._adding)
+            self._party.tell("picking", min(first + ROUND_STEPS, self._adding), self._adding)
         for first in range(0, self._swapping + 1 if self._swapping else 0, ROUND_STEPS):
             self._swap(first)
-            self._keeper.tell("improving", min(first + ROUND_STEPS, self._swapping), self._swapping)
+            self._party.tell("improving", min(first + ROUND_STEPS, self._swapping), self._swapping)
 
     def _add(self, first: int) -> None:
         steps = range(first, min(first + ROUND_STEPS, self._adding))
@@ -474,8 +440,8 @@ class _Attempt:
 _VERSIONS = ("jax", "jaxlib", "numpy", "spu")
 
 
-class _Pipe:
-    """The other end of the pipe, as the computation sees it."""
+class Party:
+    """The party's own process, at the other end of the pipe."""
 
     def __init__(self, given: BinaryIO, told: BinaryIO) -> None:
         self._told = told
@@ -500,22 +466,26 @@ class _Pipe:
         return frame.parts
 
     def inputs(self) -> tuple[Words, Words]:
+        """The party's additive shares of all offers and of the target."""
         self.say("inputs wanted")
         shapes, offers, target = self.answer("inputs", 3)
         first, second = (tuple(shape) for shape in json.loads(shapes))
-        return np.frombuffer(offers, dtype="<i8").reshape(first), np.frombuffer(target, dtype="<i8").reshape(second)
+        return np.frombuffer(offers, dtype=_WORD).reshape(first), np.frombuffer(target, dtype=_WORD).reshape(second)
 
-    def kept(self) -> bytes:
-        self.say("kept wanted")
+    def stored_share(self) -> bytes:
+        """The party's share of picks that were opened before; empty if none were."""
+        self.say("share wanted")
         return self.answer("share", 1)[0]
 
-    def keep(self, share: bytes) -> None:
-        self.say("keep", share)
-        self.answer("kept", 0)
+    def store_share(self, share: bytes) -> None:
+        """Return when the party's share of the picks is on disk: only then may it leave."""
+        self.say("store", share)
+        self.answer("stored", 0)
 
     def give(self, seed: bytes, payloads: Words) -> None:
-        self.say("opened", seed, payloads.astype("<i8").tobytes())
-        self.answer("kept", 0)
+        """Return when the consumer's process has what was opened to it."""
+        self.say("opened", seed, payloads.astype(_WORD).tobytes())
+        self.answer("taken", 0)
 
     def tell(self, stage: str, done: int, of: int) -> None:
         self.say("progress", stage.encode("ascii"), b"%d" % done, b"%d" % of)
@@ -523,19 +493,19 @@ class _Pipe:
 
 def serve(given: BinaryIO, told: BinaryIO) -> None:
     """Compute what the first frame asks for."""
-    pipe = _Pipe(given, told)
+    party = Party(given, told)
     versions = {"python": "{}.{}".format(*sys.version_info), **{name: metadata.version(name) for name in _VERSIONS}}
-    pipe.say("hello", json.dumps(versions, sort_keys=True).encode("ascii"))
+    party.say("hello", json.dumps(versions, sort_keys=True).encode("ascii"))
     try:
-        compute(Task.from_bytes(pipe.answer("task", 1)[0]), pipe)
-        pipe.say("done")
+        compute(Task.from_bytes(party.answer("task", 1)[0]), party)
+        party.say("done")
     except (Disagreement, BadSettings, BadRuntime) as error:
-        pipe.say("refused", str(error).encode("ascii", "replace"))
+        party.say("refused", str(error).encode("ascii", "replace"))
     except BadFrame as error:
-        pipe.say("failed", str(error).encode("ascii", "replace"))
+        party.say("failed", str(error).encode("ascii", "replace"))
     except Exception as error:  # in words that are not ours to show
         sys.stderr.write(f"{type(error).__name__} {error}\n")
         # The engine's links end in a RuntimeError; everything else would happen again.
         kind = "failed" if isinstance(error, RuntimeError) else "refused"
-        pipe.say(kind, f"the engine stopped with {type(error).__name__}".encode("ascii", "replace"))
+        party.say(kind, f"the engine stopped with {type(error).__name__}".encode("ascii", "replace"))
     os._exit(0)  # threads of the engine may wait for parties that are gone

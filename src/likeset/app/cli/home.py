@@ -1,0 +1,417 @@
+"""Commands for any home: ``likeset init``, ``up``, ``sync`` and ``check``; ``likeset curator`` and ``split``."""
+
+import getpass
+import json
+import os
+import select
+import signal
+import sys
+import webbrowser
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+import typer
+
+from likeset.app.lazy import lazy_imports
+from likeset.display import JsonFlag, complain, emit, literal, show_notes, stdout
+from likeset.errors import InvalidArgument, LikesetError
+
+with lazy_imports():
+    from likeset.app.console import home as console_pages
+    from likeset.app.console import server
+    from likeset.homes import compute, policy, review
+    from likeset.homes import curator as curators
+    from likeset.homes import home as homes
+    from likeset.homes import mail as letters
+    from likeset.homes import owner as owners
+    from likeset.split import host
+    from likeset.tables import profile
+    from likeset.tables import schema as schemas
+    from likeset.transports import sync as mailboxes
+
+if TYPE_CHECKING:
+    from likeset.trust.cards import Role
+
+HERE = Path()
+NOUN: dict[str, Any] = {"no_args_is_help": True, "rich_markup_mode": "markdown"}
+_PLACES = "file:///FOLDER, sftp://USER@HOST/FOLDER or s3://BUCKET/FOLDER"
+
+NewFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.", show_default=False)]
+MailboxOption = Annotated[
+    list[str] | None,
+    typer.Option("--mailbox", metavar="ADDRESS", help=f"Where letters come and go: {_PLACES}; repeatable."),
+]
+ListenOption = Annotated[
+    str, typer.Option("--listen", metavar="HOST:PORT", help="In split runs: where its tunnels listen.")
+]
+ReachOption = Annotated[
+    str, typer.Option("--reach-at", metavar="HOST:PORT", help="Where others reach them, if elsewhere.")
+]
+LogFormat = Literal["text", "json"]
+
+
+def at_home(home: Path, *command: str) -> tuple[str, ...]:
+    """A command for people to type, with --home if that is not the current directory."""
+    return command if home == HERE else (*command, "--home", str(home))
+
+
+def login() -> str:
+    """Who is at the keyboard, as far as the system knows."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # a container without a list of users
+        return "unknown"
+
+
+def addresses_to_use(given: Sequence[str] | None, home: "homes.Home", *, needed: bool = True) -> tuple[str, ...]:
+    """The mailboxes that were given, or else those of home.yaml and of the consumer's runs."""
+    in_use = [run.mailbox for run in letters.Mail(home).runs() if run.mailbox and not run.is_over]
+    addresses = homes.checked_addresses(given or [*home.settings.mailboxes, *in_use])
+    if needed and not addresses:
+        raise InvalidArgument("--mailbox", "none", f"no mailbox is named: give {_PLACES}, or mailboxes: in home.yaml")
+    return addresses
+
+
+def show_fingerprint(fingerprint: str) -> None:
+    """Two lines of four numbered groups, so that two people can find their way in it."""
+    groups = fingerprint.split("-")
+    half = len(groups) // 2
+    for start in (0, half):
+        line = "   ".join(
+            f"[dim]{number}[/] [bold]{group}[/]" for number, group in enumerate(groups[start:][:half], start + 1)
+        )
+        stdout.print(f"  {line}", soft_wrap=True)
+
+
+class SignalStop:
+    """Set by a signal, and waited for without a lock: a handler may run at any moment."""
+
+    def __init__(self) -> None:
+        self._set = False
+        self._reader, self._writer = os.pipe()
+
+    def set(self, *_: object) -> None:
+        """Stop; as a handler of signals, a second one ends the program at once."""
+        if not self._set:
+            self._set = True
+            os.write(self._writer, b".")
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.default_int_handler)
+
+    def is_set(self) -> bool:
+        return self._set
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is set, or so many seconds."""
+        select.select([self._reader], [], [], timeout)
+        return self._set
+
+    def close(self) -> None:
+        os.close(self._reader)
+        os.close(self._writer)
+
+
+@contextmanager
+def stopping_by_signals() -> Iterator[SignalStop]:
+    """SIGTERM and Ctrl-C set what this gives, and end nothing else; a second one does. Only in the main thread."""
+    stop = SignalStop()
+    before = {number: signal.signal(number, stop.set) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        stop.close()
+
+
+def checks_document(checks: "Sequence[homes.Check]") -> list[dict[str, Any]]:
+    return [{"check": one.check, "ok": one.ok, "detail": one.detail} for one in checks]
+
+
+HomePath = Annotated[
+    Path, typer.Option("--home", envvar="LIKESET_HOME", help="The home; by default the current directory.")
+]
+
+
+def _no_pins(home: "homes.Home", folder: Path) -> list[str]:
+    if home.pins.pinned():
+        return []
+    command = " ".join(at_home(folder, "likeset card pin FILE --as ROLE"))
+    return [f"no card is pinned here, so no letter can come; compare cards by telephone, then: {command}"]
+
+
+def look_document(look: "mailboxes.Look", troubles: Sequence[LikesetError] = ()) -> dict[str, Any]:
+    deadline = None if look.next_deadline is None else look.next_deadline.isoformat()
+    return {**asdict(look), "next_deadline": deadline, "troubles": [str(trouble) for trouble in troubles]}
+
+
+@contextmanager
+def syncs_of(
+    folder: Path, given: Sequence[str] | None, *, stays: bool = False, needed: bool = True
+) -> "Iterator[list[mailboxes.Sync]]":
+    with homes.Home(folder) as home:
+        addresses = addresses_to_use(given, home, needed=needed)
+    with mailboxes.opened_syncs(folder, addresses, stays=stays) as opened:
+        yield opened
+
+
+def init(
+    folder: NewFolder,
+    *,
+    name: Annotated[str, typer.Option(help="The party's name, on its card and in terms.", show_default=False)],
+    role: Annotated[
+        list[str], typer.Option("--role", help="owner, consumer, curator or witness; repeatable.", show_default=False)
+    ],
+    mailbox: MailboxOption = None,
+    schema: Annotated[list[Path] | None, typer.Option(help="For a curator: a schema that runs may use.")] = None,
+    listen: ListenOption = "",
+    reach_at: ReachOption = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a home: the directory of a party, with its settings, its card, its database and its keys.
+
+    An owner's home allows nothing until owner.yaml is filled in. Back the directory up, and let nobody else read it.
+    A consumer that curates its own runs names both roles; the curator then lies in DIR/curator, with a card of its own.
+
+    Example: `likeset init st-mary --name st-mary --role owner --mailbox file:///mnt/share`
+    """
+    for path in schema or []:
+        schemas.Schema.load(path)  # before anything is made
+    roles = cast("list[Role]", role)
+    text = policy.starting_text() if "owner" in roles else ""
+    names: dict[str, Any] = {"mailboxes": mailbox or (), "listen": listen, "reach_at": reach_at, "by": login()}
+    with ExitStack() as stack:
+        home = stack.enter_context(homes.make_party(folder, name=name, roles=roles, policy=text, **names))
+        if "owner" in roles:
+            owners.Owner(letters.Mail(home)).put_policy_in_force(by=login())
+        digests = []
+        if "curator" in roles:
+            curating = home if home.own_curator is None else stack.enter_context(homes.Home(home.own_curator))
+            part = curators.Curator(letters.Mail(curating))
+            digests = [part.add_schema(path).digest for path in schema or []]
+        document: dict[str, Any] = {"home": str(folder), "name": name, "roles": role, "card": home.card.fingerprint}
+        notes = [f"give others its card, {home.card_file}; they compare its fingerprint by telephone and pin it"]
+        if "consumer" in roles:
+            notes = ["invite owners: " + " ".join(at_home(folder, "likeset", "invite", "NAME"))]
+    if "owner" in roles:
+        document["policy"] = str(home.policy_file)
+        notes.append(f"fill in {home.policy_file}: it allows nothing yet")
+    if "curator" in roles:
+        document["schemas"] = digests
+    if "witness" in roles:
+        document["promises"] = list(compute.PROMISES)
+    emit(document, as_json=as_json, notes=notes)
+
+
+def sync(*, mailbox: MailboxOption = None, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """Check the mailboxes of a home once: receive letters and send those that are due.
+
+    Exit code 1 if one is not reachable. Without --mailbox, the mailboxes in home.yaml. Suitable for cron. Split runs
+    need `likeset up`.
+
+    Example: `likeset sync --home st-mary`
+    """
+    with syncs_of(home, mailbox) as opened:
+        look, troubles = mailboxes.look_once(opened)
+        look.notes[:0] = _no_pins(opened[0].home, home) if opened else []
+
+    def view() -> None:
+        if look.words != mailboxes.NOTHING_NEW or not troubles:
+            stdout.print(literal(look.words), soft_wrap=True)
+        show_notes(look.notes)
+        for trouble in troubles:
+            complain(str(trouble))
+
+    emit(look_document(look, troubles), as_json=as_json, view=view, ok=not troubles)
+
+
+def up(
+    home: Annotated[
+        Path,
+        typer.Argument(
+            metavar="[HOME]",
+            envvar="LIKESET_HOME",
+            help="The home; by default the current directory.",
+            show_default=False,
+        ),
+    ] = HERE,
+    *,
+    mailbox: MailboxOption = None,
+    every: Annotated[
+        float,
+        typer.Option("--every", min=0.1, metavar="SECONDS", help="The longest pause between two checks of a mailbox."),
+    ] = 60.0,
+    console: Annotated[
+        bool, typer.Option("--console/--no-console", help="Open the console in a browser's reach.")
+    ] = True,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The console's port; 0 takes one that is free.")] = 0,
+    listen: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Where the console listens; others than loopback need --public.")
+    ] = "127.0.0.1",
+    public: Annotated[
+        str, typer.Option(metavar="URL", help="The address that people type, of a proxy before the console.")
+    ] = "",
+    open_it: Annotated[bool, typer.Option("--open", help="Open the console in this machine's browser.")] = False,
+    link: Annotated[
+        bool, typer.Option("--link", help="Only make a new link into the console that runs already.")
+    ] = False,
+    log: Annotated[LogFormat, typer.Option(help="Write lines for people, or as JSON with run and party.")] = "text",
+) -> None:
+    """Run a home: check its mailboxes, compute its split runs, and serve its console, until it is stopped.
+
+    The console listens on this machine alone; the link that is printed signs in once. Pauses grow while nothing
+    arrives. An unreachable mailbox is tried again. SIGTERM and Ctrl-C end it between two letters, with exit code 0.
+
+    Example: `likeset up st-mary`
+    """
+    if link:
+        emit({"link": server.new_link(home)}, as_json=log == "json")
+        return
+    where = server.Listen(listen, port, public.rstrip("/"))
+    with ExitStack() as stack:
+        opened = stack.enter_context(homes.Home(home))
+        syncs = stack.enter_context(syncs_of(home, mailbox, stays=True, needed=not console))
+        stop = stack.enter_context(stopping_by_signals())
+        tell = Log(opened.name, as_json=log == "json")
+        loop = server.LoopState(len(syncs), every)
+        if console:
+            running = stack.enter_context(console_pages.home_console(home, where, loop))
+            tell(f"the console: {running.link} (signs in once, within a quarter of an hour)", link=running.link)
+            if open_it:
+                webbrowser.open(running.page_to_open())
+        mailboxes_named = f"checking {len(syncs)} mailbox{'' if len(syncs) == 1 else 'es'}"
+        tell(f"{mailboxes_named if syncs else 'home.yaml names no mailbox: nothing comes or goes'}; Ctrl-C ends it")
+        for note in _no_pins(opened, home):
+            tell(note)
+
+        def looked(look: "mailboxes.Look") -> None:
+            loop.add(look)
+            if look.something_happened:
+                tell(look.words, run=", ".join(look.runs))
+
+        shortest = min(mailboxes.SHORTEST, every)
+        mailboxes.serve(syncs, stop=stop, tell=tell, looked=looked, shortest=shortest, longest=every)
+        tell("stopped between two letters; the next look continues")
+
+
+class Log:
+    """Lines of a process that stays: for people, or as JSON documents with the party and the run."""
+
+    def __init__(self, party: str, *, as_json: bool) -> None:
+        self._party, self._as_json = party, as_json
+
+    def __call__(self, line: str, *, run: str = "", **more: str) -> None:
+        at = homes.utc_now()
+        if self._as_json:
+            about = {"party": self._party, "run": run or getattr(line, "run", "")}
+            stdout.file.write(json.dumps({"at": homes.stamp(at), **about, "message": line, **more}) + "\n")
+        else:
+            stdout.print(f"[dim]{at:%Y-%m-%d %H:%M:%S}Z[/]  {literal(line)}", soft_wrap=True)
+        stdout.file.flush()
+
+
+def check(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """Check a home before its first run: card, pinned cards, mailboxes, clock, disk, policy, data.
+
+    Exit code 1 unless ready. The state is `ready`, `not set up yet` if nothing is wrong but something is still to be
+    done, or `not ready`.
+
+    Example: `likeset check --home st-mary`
+    """
+    with homes.Home(home) as opened:
+        checks = [*review.checkup(opened), *mailboxes.check_clock(home, opened.settings.mailboxes, clock=opened.clock)]
+        if opened.own_curator is not None:
+            with homes.Home(opened.own_curator) as part:
+                checks += [replace(one, check=f"curator: {one.check}") for one in review.checkup(part)]
+    faults = [one for one in checks if not one.ok]
+    state = "ready" if not faults else "not set up yet" if all(fault.to_do for fault in faults) else "not ready"
+    document = {
+        "ok": not faults,
+        "state": state,
+        "checks": checks_document(checks),
+        "suspected_identifiers": profile.documents_of(one.suspicion for one in checks if one.suspicion is not None),
+        "dead_columns": profile.documents_of(one.dead for one in checks if one.dead is not None),
+    }
+    add_data = at_home(home, "likeset", "owner", "data", "add", "NAME", "FILE", "--schema", "SCHEMA.yaml")
+    missing = {fault.check for fault in faults if fault.to_do}
+    emit(document, as_json=as_json, next_step=add_data if "data sets" in missing else (), ok=not faults)
+
+
+curator = typer.Typer(name="curator", **NOUN)
+
+
+@curator.callback()
+def _curator() -> None: ...
+
+
+@curator.command("schema")
+def curator_schema(
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[SCHEMA.yaml]...", help="Schemas that runs may use from now on.")
+    ] = None,
+    *,
+    seed_rows: Annotated[
+        list[Path] | None, typer.Option(help="Public rows that runs may start from, on those schemas; repeatable.")
+    ] = None,
+    home: HomePath = HERE,
+    as_json: JsonFlag = False,
+) -> None:
+    """Know schemas, and list all that are known. A run on another one ends before anybody is asked for rows.
+
+    Example: `likeset curator schema schema.yaml --home curator`
+    """
+    with homes.Home(home) as outer, homes.Home(outer.own_curator or home) as opened:
+        part = curators.Curator(letters.Mail(opened))
+        for path in files or []:
+            part.add_schema(path)
+        digests = [digest for path in seed_rows or [] for digest in part.add_seed_rows(str(path))]
+        known = part.schemas_known()
+    documents = [{"schema": declared.digest, "columns": list(declared.record_columns)} for declared in known]
+    emit({"schemas": documents, "seed_rows_added": digests}, as_json=as_json)
+
+
+split = typer.Typer(name="split", **NOUN)
+AtOption = Annotated[
+    Path | None, typer.Option("--at", metavar="DIR", help="Where it is; by default the place that likeset looks at.")
+]
+
+
+@split.command("setup")
+def split_setup(
+    *,
+    at: AtOption = None,
+    python: Annotated[
+        str, typer.Option(metavar="PATH", help="A Python 3.10 or 3.11; by default the one that runs likeset.")
+    ] = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Make the environment of workers from the lock file, every package checked by its hash.
+
+    It lies apart from likeset's own, and takes about 1 GB. What an interrupted call left is made anew; what is whole
+    stays as it is. With `--at` other than the usual place, LIKESET_SPLIT_PYTHON must name its interpreter.
+
+    Example: `likeset split setup`
+    """
+    folder = host.environment_folder() if at is None else at
+    made = False
+    try:
+        path = host.worker_python(folder)
+    except InvalidArgument:
+        path = host.make_environment(folder, python=python or sys.executable)
+        made = True
+    emit({"environment": str(folder), "python": str(path), "made": made}, as_json=as_json)
+
+
+@split.command("check")
+def split_check(*, at: AtOption = None, as_json: JsonFlag = False) -> None:
+    """Start a worker and see that it is made of what the lock file says; show the program that terms name.
+
+    Example: `likeset split check`
+    """
+    folder = host.environment_folder() if at is None else at
+    versions = host.try_worker(host.worker_python(folder))
+    program = host.program_digest()
+    emit({"environment": str(folder), "versions": versions, "program": program}, as_json=as_json)

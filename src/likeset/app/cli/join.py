@@ -1,0 +1,425 @@
+"""``likeset invite`` and ``likeset join``: two organisations get to know each other with one file and one call."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from likeset import documents
+from likeset.app.cli.home import HERE, HomePath, ListenOption, ReachOption, at_home, login, stopping_by_signals
+from likeset.app.lazy import lazy_imports
+from likeset.display import JsonFlag, complain, emit, literal, show_notes, show_table, stdout
+from likeset.errors import InvalidArgument, MailboxTrouble
+from likeset.files import keep_private_bytes
+
+with lazy_imports():
+    from likeset.homes import compute, joining, policy
+    from likeset.homes import curator as curators
+    from likeset.homes import home as homes
+    from likeset.homes import mail as letters
+    from likeset.homes import owner as owners
+    from likeset.run import runs
+    from likeset.tables import schema as schemas
+    from likeset.transports import stores
+    from likeset.trust import letters as post
+
+_SECONDS = 2.0
+_MOST_BYTES = 1 << 20
+WordsOption = Annotated[
+    str | None, typer.Option("--words", help="The words of the call, typed by a person.", show_default=False)
+]
+
+
+def _at_terminal(*, as_json: bool) -> bool:
+    return not as_json and sys.stdin.isatty() and stdout.is_terminal
+
+
+def invite(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="Who is invited; without it, a list of invitations and replies.", show_default=False
+        ),
+    ] = None,
+    *,
+    role: Annotated[str, typer.Option("--as", help="As what: owner, curator or witness.")] = "owner",
+    schema: Annotated[Path | None, typer.Option(help="The columns.  \\[default: the only schema of this home]")] = None,
+    rules: Annotated[Path | None, typer.Option(help="An owner.yaml to propose; the owner sees each line.")] = None,
+    days: Annotated[float, typer.Option(min=0.01, max=90, help="How long it can be answered.")] = 14,
+    mailbox: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="The mailbox.  \\[default: the only one in home.yaml]")
+    ] = None,
+    curator: Annotated[str | None, typer.Option(help="The curator to introduce, if several are pinned.")] = None,
+    witness: Annotated[str | None, typer.Option(help="The witness to introduce, likewise.")] = None,
+    new: Annotated[bool, typer.Option("--new", help="Also if one is open, which no longer counts.")] = False,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait for the reply.")] = False,
+    confirm: Annotated[bool, typer.Option("--confirm", help="Finish: type the words, after the call.")] = False,
+    words: WordsOption = None,
+    reply: Annotated[Path | None, typer.Option(help="A reply that came as a file instead of by mailbox.")] = None,
+    home: HomePath = HERE,
+    as_json: JsonFlag = False,
+) -> None:
+    """Invite an organisation: write NAME.invite, wait for the reply, compare words on a call, pin its card.
+
+    Send the file by any way. At a terminal this command waits; Ctrl-C ends the waiting, and calling it again continues.
+    Elsewhere it ends at once, and `--confirm NAME --words "..."` finishes.
+
+    Example: `likeset invite st-mary --rules rules.yaml --home clinic`
+    """
+    with homes.Home(home) as own:
+        own.check_role("consumer")
+        if name is None:
+            _list(own, as_json=as_json)
+            return
+        if confirm:
+            _confirm(own, joining.invitation_of(own, name), words, reply, as_json=as_json)
+            return
+        invitation = None if new else _open_invitation(own, name)
+        notes = (
+            []
+            if invitation is None
+            else [f"the invitation of {invitation.proposal.issued} counts; --new signs another"]
+        )
+        if invitation is None:
+            settings: dict[str, Any] = {"role": role, "days": days, "curator": curator, "witness": witness}
+            invitation = joining.invite(
+                own,
+                name,
+                mailbox=runs.mailbox_for(own, mailbox),
+                schema=_schema_text(own, schema),
+                rules=_rules(own, rules, schema) if role == "owner" else None,
+                **settings,
+            )
+        path = Path(f"{name}.invite")
+        if path.exists() and not joining.Invitation.is_in(path.read_bytes()):
+            raise InvalidArgument("NAME", path, "is there already and is no invitation; nothing is overwritten")
+        keep_private_bytes(path, invitation.to_bytes())
+        document = {"name": name, "file": str(path), "invitation": invitation.digest.hex()}
+        document |= {"mailbox": invitation.proposal.mailbox, "expires": invitation.proposal.expires}
+        waits = _at_terminal(as_json=as_json) and not no_wait
+        how = at_home(home, "likeset", "invite", "--confirm", name, "--words", "WORDS")
+        notes.append(f"send {path} to {name}; there: likeset join {path}")
+        emit(document, as_json=as_json, notes=notes, next_step=() if waits else how)
+        if waits:
+            _wait(own, invitation)
+
+
+def _open_invitation(own: "homes.Home", name: str) -> "joining.Invitation | None":
+    """The invitation of that name that can still be answered and was not."""
+    known = next((one for one in joining.invitations(own) if one.proposal.name == name), None)
+    return None if known is None or own.clock() > known.expires else known
+
+
+def _schema_text(own: "homes.Home", path: Path | None) -> str:
+    if path is not None:
+        schemas.Schema.load(path)
+        return path.read_text(encoding="utf-8-sig")
+    folder = own.own_curator or own.folder
+    known = sorted((folder / "schemas").glob("*.yaml"))
+    if len(known) != 1:
+        raise InvalidArgument("--schema", "none", f"this home knows {len(known)} schemas; name the file of one")
+    return known[0].read_text(encoding="utf-8-sig")
+
+
+def _rules(own: "homes.Home", path: Path | None, schema: Path | None) -> "policy.Policy":
+    if path is not None:
+        proposed = policy.Policy.load(path)
+        joining.check_rules(proposed, own.name)
+        return proposed
+    declared = schemas.Schema.from_text(_schema_text(own, schema))
+    columns = tuple(declared.record_columns)
+    return policy.Policy(likeset="owner", version=1, consumers=(own.name,), columns=columns)
+
+
+def _replies(own: "homes.Home", invitation: "joining.Invitation") -> "list[joining.Reply]":
+    store = stores.open_store(invitation.proposal.mailbox)
+    try:
+        return joining.replies(own, invitation, store)
+    finally:
+        store.close()
+
+
+def _wait(own: "homes.Home", invitation: "joining.Invitation") -> None:
+    """Wait for the reply, then let a person compare the words."""
+    name, found, said = invitation.proposal.name, list["joining.Reply"](), ""
+    store = stores.open_store(invitation.proposal.mailbox)
+    with stopping_by_signals() as stop, stdout.status(f"waiting for the reply of {literal(name)}; Ctrl-C ends it"):
+        while not found and not stop.is_set():
+            try:
+                found, said = joining.replies(own, invitation, store), ""
+            except MailboxTrouble as error:
+                if said != str(error):
+                    said = str(error)
+                    complain(f"{said}; trying again")
+            if not found:
+                stop.wait(_SECONDS)
+    store.close()
+    if not found:
+        stdout.print(f"not answered yet; the invitation counts until {invitation.proposal.expires}", soft_wrap=True)
+        return
+    _show_words(invitation, found)
+    while True:
+        typed = typer.prompt("type the words when they agree; Enter alone pins nothing", default="", show_default=False)
+        if not typed.strip():
+            stdout.print("nothing was pinned")
+            raise typer.Exit(1)
+        try:
+            pin = joining.confirm(own, invitation, found, typed, by=login())
+        except InvalidArgument as error:
+            complain(str(error))
+        else:
+            _emit_pinned(_pinned(invitation, [pin]), as_json=False)
+            return
+
+
+def _show_words(invitation: "joining.Invitation", found: "Sequence[joining.Reply]") -> None:
+    name = literal(invitation.proposal.name)
+    stdout.print(f"Call {name} by a number that you know, and read these words out:", soft_wrap=True)
+    for reply in found:
+        stdout.print(f"  [bold]{' '.join(invitation.words(reply.card))}[/]", soft_wrap=True)
+    if len(found) > 1:
+        complain(
+            f"{len(found)} different replies came, and one at most is of {name}: let them say which words they see"
+        )
+
+
+def _confirm(
+    own: "homes.Home", invitation: "joining.Invitation", words: str | None, file: Path | None, *, as_json: bool
+) -> None:
+    if file is None:
+        found = _replies(own, invitation)
+    else:
+        data = documents.bytes_in(file, most=_MOST_BYTES)
+        found = [joining.Reply.opened(invitation, own.secret, data)]
+    if words is None:
+        if not _at_terminal(as_json=as_json):
+            raise InvalidArgument("--words", "none", "nobody is here to type the words of the call; give --words")
+        _show_words(invitation, found)
+        words = typer.prompt("type the words when they agree", default="", show_default=False)
+    pin = joining.confirm(own, invitation, found, words, by=login())
+    _emit_pinned(_pinned(invitation, [pin]), as_json=as_json)
+
+
+def _pinned(invitation: "joining.Invitation", pins: "Sequence[Any]") -> dict[str, Any]:
+    rows = [
+        {
+            "name": pin.card.name,
+            "role": pin.role,
+            "fingerprint": pin.card.fingerprint,
+            "introduced_by": pin.introduced_by,
+        }
+        for pin in pins
+    ]
+    return {"state": "joined", "invitation": invitation.digest.hex(), "pinned": rows}
+
+
+def _list(own: "homes.Home", *, as_json: bool) -> None:
+    rows, now = [], own.clock()
+    done = joining.invitations(own, joined=True)
+    for invitation in [*done, *joining.invitations(own)]:
+        proposal = invitation.proposal
+        state, words = "joined" if invitation in done else "waiting", list[str]()
+        if state == "waiting" and now > invitation.expires:
+            state = "expired"
+        elif state == "waiting":
+            try:
+                words = [" ".join(invitation.words(reply.card)) for reply in _replies(own, invitation)]
+                state = "replied" if words else state
+            except MailboxTrouble as error:
+                state = f"unknown: {error}"
+        about = {"name": proposal.name, "role": proposal.role, "expires": proposal.expires}
+        rows.append({**about, "state": state, "words": words})
+    emit({"home": str(own.folder), "invitations": rows}, as_json=as_json)
+
+
+def join(
+    file: Annotated[Path, typer.Argument(metavar="NAME.invite", help="The invitation.", show_default=False)],
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="[HOME]", help="The home, new or not.  \\[default: NAME]", show_default=False),
+    ] = None,
+    *,
+    mailbox: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="The mailbox as this organisation reaches it; this approves its use."),
+    ] = None,
+    words: WordsOption = None,
+    listen: ListenOption = "",
+    reach_at: ReachOption = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Join a market by invitation: make a home, reply, and pin the inviter's cards after a call.
+
+    Shows who asks, for what and under which rules. Nothing is pinned before the words that the inviter reads out were
+    typed here. Called again, it continues. Exit code 1 while words are missing.
+
+    Example: `likeset join st-mary.invite`
+    """
+    invitation = joining.Invitation.from_bytes(documents.bytes_in(file, most=_MOST_BYTES), name=str(file))
+    invitation.check_time(homes.utc_now())
+    place = folder or Path(invitation.proposal.name)
+    asks = _at_terminal(as_json=as_json)
+    if not as_json:
+        _show_invitation(invitation)
+    if asks and mailbox is None and not (place / homes.SETTINGS_FILE).exists():
+        mailbox = _approved(invitation.proposal.mailbox)
+    if mailbox is not None:
+        (mailbox,) = homes.checked_addresses([mailbox])
+    with joining.opened_home(invitation, place, listen=listen, reach_at=reach_at, by=login()) as home:
+        document: dict[str, Any] = {"home": str(place), **_asked(invitation)}
+        if joining.is_joined(home, invitation):
+            emit({**document, "state": "joined"}, as_json=as_json)
+            return
+        usable = home.settings.mailboxes[:1] if mailbox is None else (mailbox,)
+        document["reply"] = _deliver(home, invitation, next(iter(usable), None), file.with_suffix(".reply"))
+        if words is None and asks:
+            words = _heard(invitation, home)
+        if words is None:
+            again = ["likeset", "join", str(file), *([] if folder is None else [str(folder)]), "--words", "WORDS"]
+            told = [f"reply: {document['reply']}", "the inviter reads the words out on a call"]
+            state = {**document, "state": "waiting for words"}
+            emit(state, as_json=as_json, view=lambda: None, notes=told, next_step=again, ok=False)
+            return
+        pins = joining.join(home, invitation, words, by=login())
+        notes = _settle(home, invitation, mailbox)
+    _emit_pinned({**document, **_pinned(invitation, pins)}, as_json=as_json, notes=notes, then=_next(invitation, place))
+
+
+def _emit_pinned(
+    document: dict[str, Any], *, as_json: bool, notes: Sequence[str] = (), then: Sequence[str] = ()
+) -> None:
+    def view() -> None:
+        names = ", ".join(f"{one['name']} as {one['role']}" for one in document["pinned"])
+        stdout.print(f"[bold green]joined[/]  pinned {literal(names)}", soft_wrap=True)
+
+    emit(document, as_json=as_json, view=view, notes=notes, next_step=then)
+
+
+def _next(invitation: "joining.Invitation", place: Path) -> tuple[str, ...]:
+    if invitation.proposal.role != "owner":
+        return ("likeset", "up", str(place))
+    add = ("likeset", "owner", "data", "add", "NAME", "FILE", "--schema", str(place / joining.SCHEMA_FILE))
+    return (*add, "--home", str(place))
+
+
+def _asked(invitation: "joining.Invitation") -> dict[str, Any]:
+    proposal = invitation.proposal
+    return {
+        "name": proposal.name,
+        "role": proposal.role,
+        "inviter": invitation.card.name,
+        "cards": {role: card.fingerprint for role, card in invitation.cards.items()},
+        "introduced": {role: card.name for role, card in invitation.introduced.items()},
+        "mailbox": proposal.mailbox,
+        "expires": proposal.expires,
+        "rules": invitation.rules_changed(),
+    }
+
+
+def _show_invitation(invitation: "joining.Invitation") -> None:
+    asked = _asked(invitation)
+    facts = [
+        ("who asks", f"{asked['inviter']}, if the words agree"),
+        ("you would be", f"{asked['name']}, as {asked['role']}"),
+        *((f"the {role}", f"{card.name}") for role, card in invitation.cards.items() if role != "consumer"),
+        ("mailbox", literal(asked["mailbox"])),
+        ("until", asked["expires"]),
+    ]
+    if invitation.proposal.columns:
+        declared = schemas.Schema.from_text(invitation.proposal.columns)
+        facts.append(("columns", literal(", ".join(declared.record_columns), most=400)))
+    show_table("An invitation", ("what", ""), facts)
+    if asked["rules"]:
+        rows = [[rule["rule"], rule["default"], literal(rule["proposed"], most=400)] for rule in asked["rules"]]
+        caption = "You approve each run by hand, and can change every rule later (owner.yaml)."
+        show_table("Rules that it proposes", ("rule", "by default", "proposed"), rows, caption=caption)
+    show_notes(_second_calls(invitation))
+
+
+def _second_calls(invitation: "joining.Invitation") -> list[str]:
+    return [
+        f"{invitation.card.name} introduces {card.name} as {role}, and only {card.name} can confirm its card: call it, "
+        f"too, then: likeset card pin {card.name}.card --as {role}"
+        for role, card in invitation.introduced.items()
+    ]
+
+
+def _approved(address: str) -> str | None:
+    """The mailbox that a person approved by typing its host or folder, or another address; None for no contact."""
+    parts = urlsplit(address)
+    expected = parts.hostname or parts.path
+    stdout.print(f"The reply goes to the mailbox {literal(address)}; nothing there was contacted yet.", soft_wrap=True)
+    question = f"type {literal(expected)} to approve, or your own address of it; Enter alone writes a file instead"
+    while True:
+        typed = typer.prompt(question, default="", show_default=False).strip()
+        if not typed:
+            return None
+        if typed.rstrip("/") == expected.rstrip("/"):
+            return address
+        if "://" in typed:
+            return str(typed)
+        complain(f"that is neither {expected} nor an address such as sftp://user@host/folder")
+
+
+def _deliver(home: "homes.Home", invitation: "joining.Invitation", address: str | None, path: Path) -> str:
+    """Where the reply is: in the mailbox, or in a file to be sent."""
+    data = joining.Reply.sealed(invitation, home.secret)
+    if address is not None:
+        try:
+            store = stores.open_store(address, ambient=False)
+            try:
+                store.write(invitation.proposal.reply_to, post.file_name(data), data)
+            finally:
+                store.close()
+        except (MailboxTrouble, InvalidArgument) as error:
+            complain(f"{error}; the reply is written to a file")
+        else:
+            return "sent by mailbox"
+    keep_private_bytes(path, data)
+    return f"send {path} to {invitation.card.name}"
+
+
+def _heard(invitation: "joining.Invitation", home: "homes.Home") -> str | None:
+    name, expected = invitation.card.name, invitation.words(home.card)
+    stdout.print(
+        f"{literal(name)} calls you, or call a number that you know. Type the {len(expected)} words that you hear."
+    )
+    while True:
+        typed = typer.prompt("words; Enter alone ends, and the same command continues", default="", show_default=False)
+        if not typed.strip():
+            return None
+        try:
+            joining.check_words(typed, expected)
+        except InvalidArgument as error:
+            complain(str(error))
+        else:
+            return str(typed)
+
+
+def _settle(home: "homes.Home", invitation: "joining.Invitation", mailbox: str | None) -> list[str]:
+    """Give a home what the invitation brings; what was there already stays."""
+    proposal, notes = invitation.proposal, _second_calls(invitation)
+    address = mailbox or proposal.mailbox
+    if not home.settings.mailboxes:
+        home.set_mailboxes([address])
+    elif address not in home.settings.mailboxes:
+        notes.append(f"add {address} to mailboxes: in {home.folder / homes.SETTINGS_FILE}")
+    for card in invitation.introduced.values():
+        documents.write_text(home.folder / f"{card.name}.card", card.to_text())
+    path = home.folder / joining.SCHEMA_FILE
+    if proposal.columns:
+        documents.write_text(path, proposal.columns)
+    if proposal.role == "curator" and proposal.columns:
+        curators.Curator(letters.Mail(home)).add_schema(path)
+    if proposal.role == "witness":
+        notes += compute.PROMISES
+    if proposal.rules is not None:
+        if policy.Policy.load(home.policy_file) == policy.Policy(likeset="owner", version=1):
+            documents.write_text(home.policy_file, policy.policy_text(proposal.rules))
+            owners.Owner(letters.Mail(home)).put_policy_in_force(by=login())
+        else:
+            notes.append(f"{home.policy_file} stays as it is; let it allow {invitation.card.name} if you want")
+    return notes

@@ -1,1 +1,0 @@
-"""The demo: a market of handwritten digits on this machine, in one process or among seven."""

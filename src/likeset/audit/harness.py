@@ -1,0 +1,343 @@
+"""What a trial is made of: a claim, a pair of neighbouring inputs, and a way to observe both.
+
+Trials themselves are in ``sound_trials`` and ``broken_trials``.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from likeset.arguments import count
+from likeset.audit.auditor import LowerBound, Power, Score, lower_bounds, power
+from likeset.privacy import width_choice
+from likeset.privacy.accounting import guarantee
+from likeset.privacy.auction import Bids
+from likeset.privacy.events import Event, Relation, relation_of
+from likeset.privacy.noise import Integers, Noise
+
+Rows = NDArray[np.float64]
+Data = TypeVar("Data")
+Array = TypeVar("Array", Rows, Integers)
+
+_TOP, _BOTTOM = 1e6, -1e6
+
+
+@dataclass(frozen=True)
+class Neighbours(Generic[Data]):
+    """Two inputs that differ in one unit's rows, or in one owner's bid; ``words`` say how."""
+
+    words: str
+    first: Data
+    second: Data
+
+    def __getitem__(self, side: int) -> Data:
+        return (self.first, self.second)[side]
+
+
+def negated(rows: Array, changed: int = 1, what: str = "row") -> Neighbours[Array]:
+    """The first rows change their sign: the sum moves by twice a row for each of them."""
+    second = rows.copy()
+    second[:changed] *= -1
+    return Neighbours(f"{_counted(changed, what)} negated", rows, second)
+
+
+def removed(rows: Array, changed: int = 1, what: str = "row") -> Neighbours[Array]:
+    """The first rows are missing: the sum moves by a row for each of them."""
+    return Neighbours(f"{_counted(changed, what)} removed", rows, rows[changed:])
+
+
+def signs(rows: int) -> Integers:
+    """Rows of one number each; additive noise knows only how far their sum moves."""
+    return np.ones(rows, dtype=np.int64)
+
+
+def unit_rows(rows: int, dimension: int, axis: int | None = None) -> Rows:
+    """Equal rows of length 1, along one axis or along the diagonal; Gaussian noise is alike in all directions."""
+    direction = np.full(dimension, 1 / math.sqrt(dimension)) if axis is None else np.eye(dimension)[axis]
+    return np.tile(direction, (rows, 1))
+
+
+def opposite_corners(dimension: int, bound: float, changed: int = 1) -> Neighbours[Rows]:
+    """Rows with coordinates in [-bound, bound]: one coordinate of the sum rises while all others fall.
+
+    A choice by the size of a coordinate folds signs, so a row that is merely negated does not move it. On
+    top of as many other rows in a corner, the replaced rows move every coordinate's sum from 0 to 2 * bound (for each
+    of them) or back: the scores of the choice move as far as they can, one against all others, and so does the sum
+    that is measured.
+    """
+    first = np.full((2 * changed, dimension), bound)
+    second = first.copy()
+    first[:changed, 0] = -bound
+    second[:changed, 1:] = -bound
+    return Neighbours(f"{_counted(changed, 'row')} moved to the opposite corner", first, second)
+
+
+def opposite_scores(candidates: int, sensitivity: int) -> Neighbours[Integers]:
+    """Scores that all move as far as they may, one of them against all others.
+
+    The loss at that one is log(k / (1 + (k-1) e^(-2 rate sensitivity))) for k candidates, which tends to the
+    supremum, 2 * rate * sensitivity, as k grows.
+    """
+    first = np.zeros(candidates, dtype=np.int64)
+    second = np.full(candidates, -sensitivity, dtype=np.int64)
+    second[0] = sensitivity
+    return Neighbours("one score rises, all others fall", first, second)
+
+
+def owner_is_overtaken(owners: int, rank: int) -> Neighbours[Bids]:
+    """Owner 0 has this rank, until the last owner's bid jumps from the bottom to the top.
+
+    At the rank of the threshold's offset, being asked is exactly randomised response with the claimed
+    epsilon.
+    """
+    middle = tuple(float(rank - owner) for owner in range(1, owners - 1))
+    # Owner 0 bids 0.5; exactly rank - 1 of the others bid 1 or more.
+    return _bids("a rival's bid jumps to the top", (0.5, *middle, _BOTTOM), (0.5, *middle, _TOP))
+
+
+def coalition_is_split(owners: int, rank: int) -> Neighbours[Bids]:
+    """Owners 0 and 1 hold this rank and the next, until the last owner's bid comes between them.
+
+    Asked the one and not the other means one value of the threshold, or two: below the offset the
+    probabilities are in the ratio 1 to 1 + e^epsilon, the claim for coalitions.
+    """
+    above = tuple(_TOP + step for step in range(rank - 1))
+    below = tuple(_BOTTOM - step for step in range(owners - rank - 2))
+    coalition = (3.0, 1.0)
+    return _bids(
+        "a rival's bid comes between two allies",
+        (*coalition, *above, *below, 2 * _BOTTOM),
+        (*coalition, *above, *below, 2.0),
+    )
+
+
+def tie_is_lost(owners: int, rank: int) -> Neighbours[Bids]:
+    """The last owner has this rank until owner 0, which a public rule prefers, raises its bid to a tie."""
+    others = tuple(float(rank - owner) for owner in range(1, owners - 1))
+    return _bids("a rival draws level, and ties go to it", (_BOTTOM, *others, 0.5), (0.5, *others, 0.5))
+
+
+def absent_owner_appears(owners: int, rank: int) -> Neighbours[Bids]:
+    """Owner 0 has this rank among those present until an absent owner appears with the highest bid."""
+    pair = owner_is_overtaken(owners, rank)
+    absent = (*pair.first.values[:-1], None)
+    return _bids("an absent rival appears at the top", absent, pair.second.values)
+
+
+def distance_collapses(candidates: int, changed: int = 1) -> Neighbours[Rows]:
+    """Pairs of rows in one column; a row moves onto its partner, and one distance falls from large to zero.
+
+    With one changed row there are four pairs. The other distances are zero, just above the first ``candidates`` of the
+    grid, and large. So the count of distances rises by 1 at every candidate: from 1 to 2 of 4 at the first ones, whose
+    score rises by 2, from 2 to 3 at all others, whose score falls by 2. That a rising one is chosen tells the more, the
+    fewer they are: up to all of ``2 * rate * 2``. With more changed rows there are as many times more of everything.
+    """
+    grid = width_choice.grid(1)
+    between = math.sqrt((grid[candidates - 1] + grid[candidates]) / 2)
+    far = 10 * math.sqrt(grid[-1])
+    first = np.zeros((8 * changed, 1))
+    first[1::2, 0] = np.repeat([far, 0.0, between, far], changed)
+    second = first.copy()
+    second[1 : 2 * changed : 2, 0] = 0.0
+    return Neighbours(f"{_counted(changed, 'row')} moved onto a partner", first, second)
+
+
+def _counted(changed: int, row: str) -> str:
+    return f"a {row} is" if changed == 1 else f"{changed} {row}s are"
+
+
+def _bids(words: str, first: tuple[float | None, ...], second: tuple[float | None, ...]) -> Neighbours[Bids]:
+    """Nobody has waited: the patience of the paper's auction is not what is tried here."""
+    waited = (1,) * len(first)
+    return Neighbours(words, Bids(first, waited), Bids(second, waited))
+
+
+SMALL_DELTA = 1e-5
+"""Every claim is also audited at this delta: what is sent rarely, or depends on rows in a bit, shows there."""
+
+
+Observe = Callable[[int, int], ArrayLike]
+"""(which of the two inputs: 0 or 1, how many) -> that many independent observations, one per row."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What is claimed: (epsilon, delta)-differential privacy."""
+
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Claims about one mechanism and how to observe it.
+
+    Attributes:
+        mechanism: what is audited.
+        pair: the two neighbouring inputs, in words.
+        relation: by which relation they are neighbours.
+        noise: which noise was drawn, "secret" or "simulated".
+        claims: what is claimed; all are put to the same observations.
+        observe: draws observations.
+        samples: how many observations under each input, unless told otherwise.
+        score: where more is known about the likelihood ratio, a function that sorts observations by it.
+    """
+
+    mechanism: str
+    pair: str
+    relation: Relation
+    noise: str
+    claims: tuple[Claim, ...]
+    observe: Observe
+    samples: int
+    score: Score | None = None
+
+
+@dataclass(frozen=True)
+class TrialVerdict:
+    """What a trial showed about one of its claims."""
+
+    trial: Trial
+    claim: Claim
+    bound: LowerBound
+    power: Power
+
+    @property
+    def violated(self) -> bool:
+        """Whether the claim is refuted (wrongly so with probability at most ``bound.error``)."""
+        return self.bound.epsilon > self.claim.epsilon
+
+
+def run_trial(trial: Trial, *, samples: int | None = None) -> tuple[TrialVerdict, ...]:
+    """Observe both inputs and bound epsilon from below: one verdict for each claim, from the same observations."""
+    size = trial.samples if samples is None else count("samples", samples, least=4)
+    first, second = trial.observe(0, size), trial.observe(1, size)
+    bounds = lower_bounds(first, second, deltas=[claim.delta for claim in trial.claims], score=trial.score)
+    return tuple(
+        TrialVerdict(trial, claim, bound, power(claim.epsilon, delta=claim.delta, samples=size))
+        for claim, bound in zip(trial.claims, bounds, strict=True)
+    )
+
+
+def trial_of(
+    mechanism: str,
+    pair: Neighbours[Any],
+    observe: Observe,
+    claimed: Event | tuple[Claim, ...],
+    noise: Noise,
+    *,
+    samples: int,
+    deltas: Iterable[float] = (0.0, SMALL_DELTA),
+    score: Score | None = None,
+) -> Trial:
+    """A trial of a pair. Of an event, what the accountant says under its own relation is claimed, at each delta."""
+    relation = Relation.REPLACE_ONE
+    if not isinstance(claimed, tuple):
+        relation = relation_of(claimed) or relation
+        prices = (guarantee(claimed, relation=relation, delta=delta) for delta in dict.fromkeys(deltas))
+        claimed = tuple(Claim(price.epsilon, price.delta) for price in prices)
+    kind = "secret" if noise.private else "simulated"
+    return Trial(mechanism, pair.words, relation, kind, claimed, observe, samples, score)
+
+
+def draws(draw: Callable[[int], ArrayLike]) -> Observe:
+    """From a function that runs the mechanism once on input 0 or 1, run as often as needed."""
+    return lambda side, size: [_numbers(draw(side)) for _ in range(size)]
+
+
+def _numbers(answer: ArrayLike) -> list[float]:
+    numbers: list[float] = np.asarray(answer, dtype=np.float64).ravel().tolist()
+    return numbers
+
+
+class WrappedNoise:
+    """Noise of another source; subclasses do something to it."""
+
+    def __init__(self, source: Noise) -> None:
+        self.source = source
+
+    @property
+    def private(self) -> bool:
+        return self.source.private
+
+    def discrete_laplace(self, scale: float, size: int) -> Integers:
+        return self.source.discrete_laplace(scale, size)
+
+    def discrete_gaussian(self, sigma: float, size: int) -> Integers:
+        return self.source.discrete_gaussian(sigma, size)
+
+    def exponential_choice(self, scores: Integers, rate: float) -> int:
+        return self.source.exponential_choice(scores, rate)
+
+    def bernoulli(self, probabilities: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return self.source.bernoulli(probabilities)
+
+    def rounding(self, fractions: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return self.source.rounding(fractions)
+
+
+# Many runs of a mechanism in one call, where its arithmetic is the same for one row of noise and for many.
+#
+# A mechanism that adds noise to a sum does so by numpy's broadcasting: handed the noise of ``runs`` runs, one row each,
+# it returns one row per run. It is the mechanism's own code that is observed, a hundred times faster. What cannot show
+# that way is a mechanism that remembers one run in the next.
+
+
+class RunsAtOnce(WrappedNoise):
+    """The same laws as ``source``; additive noise comes with one row for each of ``runs`` runs."""
+
+    def __init__(self, source: Noise, runs: int) -> None:
+        super().__init__(source)
+        self._runs = runs
+
+    def discrete_laplace(self, scale: float, size: int) -> Integers:
+        return self.source.discrete_laplace(scale, self._runs * size).reshape(self._runs, size)
+
+    def discrete_gaussian(self, sigma: float, size: int) -> Integers:
+        return self.source.discrete_gaussian(sigma, self._runs * size).reshape(self._runs, size)
+
+
+def batched_draws(release: Callable[[int, Noise], ArrayLike], noise: Noise) -> Observe:
+    """From a function that runs the mechanism on input 0 or 1 with some noise: all observations from one call."""
+
+    def observe(side: int, size: int) -> ArrayLike:
+        rows = np.asarray(release(side, RunsAtOnce(noise, size)), dtype=np.float64)
+        if rows.shape[0] != size or rows.ndim != 2:
+            raise AssertionError("the mechanism does not keep runs apart")
+        return rows
+
+    return observe
+
+
+# Secret noise drawn in blocks, so that a mechanism can be run tens of thousands of times in a few seconds.
+#
+# Calling OpenDP costs about 0.3 ms, a value within a call about 0.02 ms. The auditor therefore hands mechanisms
+# a noise that fetches a block and serves it value by value. The law is the same and no value is served twice.
+# It is for auditing only: values wait in memory before they are used.
+
+_PREFETCHED = 4096
+
+
+class PrefetchedNoise(WrappedNoise):
+    """The same laws as ``source``; Laplace and Gaussian values come from blocks."""
+
+    def __init__(self, source: Noise) -> None:
+        super().__init__(source)
+        self._waiting: dict[tuple[str, float], Integers] = {}
+
+    def discrete_laplace(self, scale: float, size: int) -> Integers:
+        return self._serve(("laplace", scale), size, lambda block: self.source.discrete_laplace(scale, block))
+
+    def discrete_gaussian(self, sigma: float, size: int) -> Integers:
+        return self._serve(("gaussian", sigma), size, lambda block: self.source.discrete_gaussian(sigma, block))
+
+    def _serve(self, law: tuple[str, float], size: int, fetch: Callable[[int], Integers]) -> Integers:
+        waiting = self._waiting.get(law, np.empty(0, dtype=np.int64))
+        if len(waiting) < size:
+            waiting = np.concatenate([waiting, fetch(max(_PREFETCHED, size))])
+        self._waiting[law] = waiting[size:]
+        return waiting[:size].copy()

@@ -1,0 +1,522 @@
+"""A consumer in runs: the folder of each run, when it begins, and the summary that it gets."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from likeset import documents
+from likeset.arguments import Rows
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, QuorumMissed, UnfinishedRequest
+from likeset.files import keep_private, keep_private_bytes, make_private_folder
+from likeset.geometry.selection import Selection
+from likeset.homes.compute import Computing
+from likeset.homes.home import Home
+from likeset.homes.mail import (
+    Ending,
+    Heard,
+    Mail,
+    Part,
+    Run,
+    State,
+    StoredLetter,
+    ending_document,
+    read_ending,
+    read_progress,
+)
+from likeset.ledger.ledger import Transaction
+from likeset.privacy.noise import SecretNoise
+from likeset.protocol.party import CURATOR, Party, Step
+from likeset.protocol.sealed import Consumer as ConsumerParty
+from likeset.protocol.terms import WITNESS, Terms
+from likeset.protocol.wire import Message, Summary, decode
+from likeset.tables.records import DeclaredRecords
+from likeset.tables.schema import Schema
+from likeset.text import near_miss
+from likeset.trust.cards import CARD_FILE, Card, Pin, Role, read_card
+from likeset.trust.letters import PostKind
+
+_HOW = "invite it (likeset invite NAME --as ROLE), or pin its card after a call: likeset card pin FILE --as"
+_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def named_cards(
+    home: Home, *, owners: Iterable[str], curator: str | None = None, witness: str | None = None
+) -> dict[str, str]:
+    """The fingerprints of all parties of a run, by their names in the terms.
+
+    Args:
+        home: the consumer's.
+        owners: the names on their pinned cards.
+        curator: the name on a pinned curator's card; None for the only one.
+        witness: the name on a pinned witness's card; None for a run without one.
+
+    Raises:
+        InvalidArgument: a party's card is not pinned here in that role.
+    """
+    pinned = home.pins.pinned()
+    by_name = {pin.card.name: pin for pin in pinned}
+    cards = {home.name: home.card.fingerprint}
+    if home.card.name != home.name:
+        reason = f"is not the name on this home's card, which is {home.card.name}; see `likeset card make --new --name`"
+        raise InvalidArgument("consumer", home.name, reason)
+    cards |= {owner: _pinned(by_name, "owner", owner, field="owners") for owner in owners}
+    cards[CURATOR] = _only_curator(pinned) if curator is None else _pinned(by_name, "curator", curator)
+    if witness is not None:
+        if witness == home.name:
+            reason = "is the consumer's own name; a witness is a third organisation, with a card of its own"
+            raise InvalidArgument("witness", witness, reason)
+        if home.own_curator is not None and read_card(home.own_curator / CARD_FILE).fingerprint == cards[CURATOR]:
+            reason = "a split curator needs a curator of another organisation; name its card in curator_card"
+            raise InvalidArgument("witness", witness, reason)
+        cards[WITNESS] = _pinned(by_name, "witness", witness, field="witness")
+    return cards
+
+
+def _pinned(pins: Mapping[str, Pin], role: Role, name: str, *, field: str = "curator_card") -> str:
+    pin = pins.get(name)
+    if pin is None:
+        hint = near_miss(name, {other for other, pin in pins.items() if pin.role == role})
+        raise InvalidArgument(field, name, f"no card of that name is pinned here{hint}; {_HOW} {role}")
+    if pin.role != role:
+        third = "; a witness is a third organisation, which has no other part in the run" if role == "witness" else ""
+        raise InvalidArgument(field, name, f"its card is pinned here with the role {pin.role}, not {role}{third}")
+    return pin.card.fingerprint
+
+
+def _only_curator(pins: Iterable[Pin]) -> str:
+    curators = [pin for pin in pins if pin.role == "curator"]
+    if not curators:
+        raise InvalidArgument("curator_card", "none", f"no curator's card is pinned here; {_HOW} curator")
+    if len(curators) > 1:
+        names = ", ".join(pin.card.name for pin in curators)
+        reason = f"several curators' cards are pinned here; name one of them in the job (curator_card:): {names}"
+        raise InvalidArgument("curator_card", "none", reason)
+    return curators[0].card.fingerprint
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The files of one run of a consumer.
+
+    Args:
+        folder: the directory.
+        ledger_path: the home's database.
+    """
+
+    folder: Path
+    ledger_path: Path
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def job_path(self) -> Path:
+        return self.folder / "job.yaml"
+
+    @property
+    def schema_path(self) -> Path:
+        return self.folder / "schema.yaml"
+
+    @property
+    def invitation_path(self) -> Path:
+        """A copy of the signed terms, for owners."""
+        return self.folder / f"{self.name}.invitation"
+
+    @property
+    def summary_path(self) -> Path:
+        return self.folder / "summary.bin"
+
+    @property
+    def result(self) -> Path:
+        return self.folder / "result"
+
+    def schema(self, terms: Terms) -> Schema:
+        schema = Schema.load(self.schema_path)
+        if schema.digest != terms.schema_digest:
+            reason = f"changed since the terms of run {self.name} were signed; restore it from a copy"
+            raise BadDocument(str(self.schema_path), reason)
+        return schema
+
+    @property
+    def target(self) -> Rows:
+        rows: Rows = np.load(self.folder / "target.npy", allow_pickle=False)
+        return rows
+
+    @property
+    def selection(self) -> Selection:
+        path = self.folder / "selection.json"
+        try:
+            return Selection(**json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise BadDocument(str(path), "cannot be read; restore it from a copy") from error
+
+    def summary(self, terms: Terms) -> Summary:
+        """The summary that came; raises ``InvalidArgument`` before."""
+        if not self.summary_path.exists():
+            raise InvalidArgument("RUN", self.name, "has no summary yet; follow it with `likeset run watch`")
+        message = decode(self.summary_path.read_bytes())
+        if not isinstance(message.body, Summary) or message.terms != terms.digest:
+            raise BadDocument(str(self.summary_path), "is not the summary of this run")
+        return message.body
+
+    def keep(self, *, job: Mapping[str, Any], schema: Path, target: Rows, selection: Selection) -> None:
+        """Write what a run needs beside its terms, before they are signed."""
+        make_private_folder(self.folder)
+        documents.write(self.job_path, job)
+        documents.write_text(self.schema_path, schema.read_text(encoding="utf-8-sig"))
+        keep_private(self.folder / "target.npy", lambda path: _save(path, target))
+        wishes = {name: value for name, value in asdict(selection).items() if name != "swaps"}
+        documents.write_text(self.folder / "selection.json", json.dumps(wishes) + "\n")
+
+
+def _save(path: Path, rows: Rows) -> None:
+    with path.open("wb") as file:  # given a path, numpy would write to another one, which ends in .npy
+        np.save(file, rows)
+
+
+class PartyState(StrEnum):
+    """Where a party stands in a run, as the consumer sees it."""
+
+    UNHEARD = "has not got the terms"
+    DECIDES = "decides"
+    TAKES_PART = "takes part"
+    ABSTAINS = "does not take part"
+    NO_ROWS = "accepted, and sent no rows"
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """Where a run is, as its consumer knows it.
+
+    Attributes:
+        run: its name.
+        parties: where each party stands.
+        answer_by: when the run begins without those who have not answered, if a quorum accepted.
+        terms_end: when the terms end.
+        began: whether the first letters were written; nothing is charged before that.
+        waited_for: owners that the curator, or in a split run the consumer, waits for.
+        until: when it stops waiting.
+        computing: in a split run, how far the computation is.
+        split: whether the curator is split.
+        ended: how the run ended; None if it has not.
+        detail: more about the end, or what the curator lacks.
+    """
+
+    run: str
+    parties: Mapping[str, PartyState]
+    answer_by: datetime
+    terms_end: datetime
+    began: bool = False
+    waited_for: tuple[str, ...] = ()
+    until: datetime | None = None
+    ended: Ending | None = None
+    detail: str = ""
+    computing: str = ""
+    split: bool = False
+
+    @property
+    def done(self) -> bool:
+        return self.ended is Ending.DONE
+
+    @property
+    def headline(self) -> str:
+        if self.ended is not None:
+            return f"{self.ended}: {self.detail}" if self.detail else str(self.ended)
+        return "running" if self.began else "waiting for answers"
+
+    @property
+    def outlook(self) -> str:
+        end = f"the terms end on {_moment(self.terms_end)}"
+        if self.ended is not None:
+            return ""
+        if not self.began:
+            return f"begins when all have answered, or at {_moment(self.answer_by)} with those who accepted; {end}"
+        if self.waited_for and self.until is not None:
+            who = "shares of" if self.split else "the curator waits for"
+            waits = "are waited for " if self.split else ""
+            return f"{who} {', '.join(self.waited_for)} {waits}until {_moment(self.until)}; {end}"
+        if self.split:
+            return f"{self.computing or 'waiting for the other compute parties'}; {end}"
+        return f"waiting for the curator; {end}"
+
+    def stands(self, name: str) -> str:
+        state = self.parties[name]
+        if self.waited_for and state is PartyState.TAKES_PART and name not in (CURATOR, WITNESS):
+            waits = "its shares are waited for" if self.split else "the curator waits for it"
+            return waits if name in self.waited_for else "has answered"
+        return state.value
+
+    @property
+    def unanswered(self) -> dict[str, str]:
+        """Owners whose rows are not in the summary, as far as the consumer knows, and why."""
+        why = {PartyState.ABSTAINS: "abstains", PartyState.NO_ROWS: PartyState.NO_ROWS.value}
+        silent = {
+            name: why.get(state, "no answer")
+            for name, state in self.parties.items()
+            if name not in (CURATOR, WITNESS) and state is not PartyState.TAKES_PART
+        }
+        return silent | dict.fromkeys(self.waited_for, "no answer")
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "run": self.run,
+            "parties": {party: state.value for party, state in self.parties.items()},
+            "answer_by": self.answer_by.isoformat(),
+            "terms_end": self.terms_end.isoformat(),
+            "began": self.began,
+            "waited_for": list(self.waited_for),
+            "until": None if self.until is None else self.until.isoformat(),
+            "ended": None if self.ended is None else self.ended.value,
+            "detail": self.detail,
+            "computing": self.computing,
+            "split": self.split,
+        }
+
+
+def _moment(when: datetime) -> str:
+    return f"{when:%Y-%m-%d %H:%M} UTC"
+
+
+class Consumer(Part):
+    """A consumer's part in runs."""
+
+    role: ClassVar[Role] = "consumer"
+
+    def __init__(self, mail: Mail, *, computing: Computing | None = None) -> None:
+        super().__init__(mail)
+        self.home.check_role("consumer")
+        self.computing = computing or Computing(mail)
+
+    # Runs by name.
+
+    def folder(self, name: str) -> RunFolder:
+        if _FOLDER.fullmatch(name) is None:
+            raise InvalidArgument("run", name, "must be letters, digits, . _ and -: it names a folder")
+        return RunFolder(self.home.folder / "runs" / name, self.home.database_file)
+
+    def runs(self) -> list[Run]:
+        return self.mail.runs(role="consumer")
+
+    def run(self, name: str) -> Run:
+        found = self.mail.runs(name=name, role="consumer")
+        if not found:
+            raise InvalidArgument("RUN", name, "is not known here; see `likeset run list`")
+        return found[-1]
+
+    def find(self, name: str) -> Run | None:
+        return next(iter(self.mail.runs(name=name, role="consumer")), None)
+
+    def sign(self, terms: Terms) -> Run:
+        """Sign terms and record the run; asked again, the same bytes."""
+        with self.home.deciding() as t:  # two processes never make two keys
+            self.home.make_run_key(bytes.fromhex(terms.digest), terms.consumer)
+            run = self.mail.sign(t, terms, mailbox="")
+        keep_private_bytes(self.folder(run.name).invitation_path, run.signed)
+        return run
+
+    def start_run(self, run: Run, mailbox: str) -> Run:
+        """Let a signed run travel by a mailbox; asked again, as it was."""
+        if run.state == "cancelled":
+            raise InvalidArgument("run", run.name, "was cancelled; give the job another name, and start that")
+        if run.mailbox:
+            if run.mailbox != mailbox:
+                reason = f"run {run.name} travels by another mailbox already: {run.mailbox}"
+                raise InvalidArgument("--mailbox", mailbox, reason)
+            return run
+        with self.home.deciding() as t:
+            return self.mail.change(t, self.mail.again(run), mailbox=mailbox)
+
+    def cancel(self, run: Run) -> None:
+        """Stop a run: nothing more is posted in it but this; owners that have offered nothing close it."""
+        if self.folder(run.name).summary_path.exists() or run.state == "closed":
+            raise InvalidArgument("RUN", run.name, "has its summary; there is nothing to cancel: `likeset run report`")
+        if run.is_over:
+            return
+        with self.home.deciding() as t:
+            run = self.mail.again(run)
+            self.mail.withhold(t, run)
+            self.mail.unsay(t, run, "terms", "letter")
+            for owner in self.answers(run).keys() & set(run.terms.owners):  # the others do not have the terms
+                self.mail.say(t, run, owner, "ending", ending_document(Ending.CANCELLED))
+            if run.is_split and run.state == "begun":
+                self.computing.end(t, run, Ending.CANCELLED, tell=True)
+            else:
+                self.mail.end_in(t, run, "cancelled", Ending.CANCELLED)
+
+    # Who takes part.
+
+    def answers(self, run: Run) -> dict[str, tuple[str, bytes]]:
+        """What each party said last about taking part: ready, waiting or abstains, with the document."""
+        found: dict[str, tuple[str, bytes]] = {}
+        begun = False
+        for row in self.mail.letters(run):
+            begun |= row.way == "own"
+            if row.way != "in" or row.state != "heard" or row.post not in ("acceptance", "standing", "ending"):
+                continue
+            data = self.mail.data_of(row)
+            if data is None:
+                continue  # the terms ended
+            is_ready = found.get(row.peer, ("", b""))[0] == "ready"
+            if row.post == "acceptance":
+                found.setdefault(row.peer, ("ready", data))
+                if not is_ready:
+                    found[row.peer] = "ready", data
+            elif row.post == "standing":
+                word = data.decode("ascii", "replace")
+                if not is_ready or (word == "abstains" and begun and run.is_split):
+                    found[row.peer] = word, b""
+            elif (ending := read_ending(data)) is not None and ending[0] is Ending.NOT_CURATED and not is_ready:
+                found[row.peer] = "abstains", ending[1].encode()
+        return found
+
+    def consider(self, run: Run) -> tuple[State, str]:
+        raise IllegalMessage(f"run {run.name}: a consumer accepts nothing")
+
+    def told(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
+        terms = run.terms
+        if post == "acceptance":
+            accepted = self.mail.accepted(run, document)
+            if accepted is None or accepted.party != peer or self._has_begun(run) or self.mail.peer(run, peer):
+                return False
+            self.mail.unsay(t, run, "terms", peer=peer)
+            return True
+        if post == "standing":
+            return document in (b"waiting", b"abstains")
+        if post == "progress" and peer == CURATOR:
+            words = read_progress(document)
+            return words is not None and set(words[0]) <= set(terms.owners)
+        ending = read_ending(document) if post == "ending" and peer in (CURATOR, WITNESS) else None
+        if ending is None:
+            return False
+        if ending[0] is not Ending.NOT_CURATED:
+            if run.is_split:
+                return self.computing.told_ending(t, run, peer, *ending)
+            if ending[0] is not Ending.DONE:  # then the summary is on its way
+                self.mail.end_in(t, run, "failed", *ending)
+        return True
+
+    def _has_begun(self, run: Run) -> bool:
+        return self.mail.version(run) > 0
+
+    # The party.
+
+    def make(self, run: Run, cards: Mapping[str, Card]) -> tuple[Party, ExitStack]:
+        folder, terms = self.folder(run.name), run.terms
+        if run.is_split:
+            return self.computing.make_consumer(run, cards, folder.target, folder.selection, folder.schema(terms))
+        party = ConsumerParty(
+            terms,
+            target=folder.target,
+            noise=SecretNoise(),
+            selection=folder.selection,
+            declared=DeclaredRecords(folder.schema(terms)),
+        )
+        return party, ExitStack()
+
+    def repeat(self, party: Party, row: StoredLetter) -> Step:
+        if row.kind == "start":
+            return party.start()  # type: ignore[attr-defined,no-any-return]
+        return self.computing.repeat(party, row)
+
+    def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: ARG002
+        if run.state == "invited":
+            run = self.mail.change(t, run, state="begun", due=None)
+            t.append("began", run.name, {"digest": run.digest.hex()})
+            self.mail.unsay(t, run, "terms")
+        if run.is_split:
+            self.computing.after(t, run, party)
+        elif heard is not None and heard.message is not None and isinstance(heard.message.body, Summary):
+            keep_private_bytes(self.folder(run.name).summary_path, heard.message.data)
+            self.mail.end_in(t, run, "closed", Ending.DONE)
+
+    def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:  # noqa: ARG002
+        if run.is_split:
+            self.computing.refuse(t, run, error)
+
+    # What is due.
+
+    def due(self, run: Run) -> None:
+        if run.state == "begun":
+            if run.is_split:
+                self.computing.due(run)
+            return
+        if not run.mailbox:
+            return
+        terms, answers = run.terms, self.answers(run)
+        computing = {CURATOR, WITNESS} & terms.cards.keys()
+        asked = computing | set(terms.owners)
+        accepted = {party for party in asked if answers.get(party, ("",))[0] == "ready"}
+        decided = all(answers.get(party, ("waiting",))[0] != "waiting" for party in asked)
+        if computing <= accepted and (decided or self.mail.passed(run.deadline)):
+            if len(accepted - computing) >= terms.quorum:
+                self._begin(run, accepted)
+            else:
+                self.mail.end(run, "failed", Ending.QUORUM_MISSED)
+        else:
+            with self.home.deciding() as t:
+                for party in sorted(asked - accepted):
+                    self.mail.say(t, run, party, "terms", run.signed)
+
+    def _begin(self, run: Run, accepted: set[str]) -> None:
+        """Write the first letters. Owners hear who computes; those who compute hear of all that take part."""
+        terms = run.terms
+        signed = {name: self.mail.last_document(run, "in", "acceptance", name) or b"" for name in accepted}
+        computing = [name for name in (CURATOR, WITNESS) if name in terms.cards]
+        owners = [name for name in terms.owners if name in accepted]
+        enclosed = {
+            name: tuple(signed[other] for other in (*computing, *owners) if other != name) for name in computing
+        }
+        enclosed |= dict.fromkeys(owners, tuple(signed[name] for name in computing))
+        try:
+            self.mail.decide(run, "start", lambda party: party.start(), enclosures=enclosed)  # type: ignore[attr-defined]
+        except QuorumMissed:
+            self.mail.end(run, "failed", Ending.QUORUM_MISSED)
+        except UnfinishedRequest as error:
+            self.mail.end(run, "failed", Ending.UNFINISHED, str(error))
+
+    # Progress.
+
+    def progress(self, run: Run) -> RunProgress:
+        """Where a run is, by what this home has recorded; nobody is asked."""
+        run, terms, answers = self.mail.again(run), run.terms, self.answers(run)
+        states = {"ready": PartyState.TAKES_PART, "waiting": PartyState.DECIDES, "abstains": PartyState.ABSTAINS}
+        said = None
+        if run.is_split:
+            said = self.computing.waiting(run)
+        elif (document := self.mail.last_document(run, "in", "progress", CURATOR)) is not None:
+            said = read_progress(document)
+        ended, detail = run.ending or (None, "")
+        if ended is None and self.home.clock() >= run.end:
+            ended = Ending.TERMS_EXPIRED
+        told = [answers[party] for party in (CURATOR, WITNESS) if party in answers]
+        lacks = [detail.decode("utf-8", "replace") for word, detail in told if word == "abstains"]
+        parties = {
+            party: states[answers[party][0]] if party in answers else PartyState.UNHEARD
+            for party in (CURATOR, *((WITNESS,) if WITNESS in terms.cards else ()), *terms.owners)
+        }
+        if self.folder(run.name).summary_path.exists():
+            for owner in (terms.owners[place] for place in self.folder(run.name).summary(terms).absent):
+                if parties[owner] is PartyState.TAKES_PART:
+                    parties[owner] = PartyState.NO_ROWS
+        return RunProgress(
+            run=run.name,
+            parties=parties,
+            answer_by=run.deadline,
+            terms_end=run.end,
+            began=self._has_begun(run),
+            waited_for=said[0] if said is not None and ended is None else (),
+            until=said[1] if said is not None and ended is None else None,
+            ended=ended,
+            detail=detail or "; ".join(filter(None, lacks if ended is None else [])),
+            computing=self.computing.words(run) if run.is_split and ended is None else "",
+            split=run.is_split,
+        )

@@ -1,0 +1,354 @@
+"""A curator in runs: the schemas and public rows that it knows, whom it waits for, and its receipts."""
+
+import hmac
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from likeset.arguments import Rows
+from likeset.errors import (
+    BadDocument,
+    BadMessage,
+    BadTable,
+    IllegalMessage,
+    InvalidArgument,
+    LetterRefused,
+    NotCurated,
+    QuorumMissed,
+    UnfinishedRequest,
+)
+from likeset.files import PRIVATE_FOLDER, keep_private, keep_private_bytes, make_private_folder
+from likeset.homes.charges import charge_of, owner_limits
+from likeset.homes.compute import Computing
+from likeset.homes.mail import (
+    RECEIPT,
+    Ending,
+    Heard,
+    Later,
+    Mail,
+    Part,
+    Run,
+    State,
+    StoredLetter,
+    ending_document,
+    last_time,
+    progress_document,
+)
+from likeset.ledger.budget import Charge
+from likeset.ledger.ledger import Transaction
+from likeset.privacy.guarantee import View
+from likeset.privacy.noise import SecretNoise
+from likeset.protocol.party import ChargeWanted, Party, Step
+from likeset.protocol.sealed import Curator as CuratorParty
+from likeset.protocol.split import make_curator
+from likeset.protocol.terms import WITNESS, Terms, digest_of_rows, is_digest
+from likeset.protocol.wire import Message
+from likeset.tables.records import DeclaredRecords
+from likeset.tables.scan import SourceScan
+from likeset.tables.schema import Schema
+from likeset.tables.sources import open_source
+from likeset.trust.cards import Card, Role
+from likeset.trust.letters import PostKind
+
+AS_IF_NOT_COME = (BadMessage, IllegalMessage, LetterRefused)
+"""Errors of a curator at a letter after which the run goes on as if the letter had not come."""
+
+_MOST_ROWS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class PublicRows:
+    """A folder of public rows.
+
+    Args:
+        folder: where it is, or will be.
+    """
+
+    folder: Path
+
+    def add(self, place: str, schemas: Iterable[Schema]) -> tuple[str, ...]:
+        """Know the rows of a table, as each of these schemas that fits maps them; returns their digests.
+
+        Raises:
+            InvalidArgument: none of the schemas fits.
+        """
+        digests, reason = [], "there is no schema"
+        for schema in schemas:
+            try:
+                rows = _mapped(place, schema)
+            except BadTable as error:
+                reason = str(error)
+                continue
+            digests.append(self._keep(rows))
+        if not digests:
+            raise InvalidArgument("--seed-rows", place, f"fits none of the schemas that are known here: {reason}")
+        return tuple(digests)
+
+    def get(self, digest: str) -> Rows:
+        """The rows of this digest.
+
+        Raises:
+            NotCurated: they are not here, or not what they were.
+        """
+        path = self.folder / f"{digest}.npy"
+        try:
+            rows: Rows = np.load(path, allow_pickle=False)
+        except FileNotFoundError:
+            raise NotCurated(
+                f"the curator does not have the public seed rows {digest[:12]} that the terms name"
+            ) from None
+        except (OSError, ValueError):
+            raise NotCurated(f"the curator cannot read the public seed rows {digest[:12]}") from None
+        if rows.ndim != 2 or digest_of_rows(rows) != digest:
+            raise NotCurated(f"the curator's public seed rows {digest[:12]} are not what they were")
+        return rows
+
+    def _keep(self, rows: Rows) -> str:
+        digest = digest_of_rows(rows)
+        self.folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+
+        def write(path: Path) -> None:
+            with path.open("wb") as file:
+                np.save(file, rows)
+
+        keep_private(self.folder / f"{digest}.npy", write)
+        return digest
+
+
+def _mapped(place: str, schema: Schema) -> Rows:
+    with open_source(place) as source:
+        if not 0 < source.row_count <= _MOST_ROWS:
+            raise BadTable(source.name, f"must have from 1 to {_MOST_ROWS:,} rows")
+        return np.concatenate([block.rows for _, block in SourceScan(source, schema, labelled=False).blocks()])
+
+
+class Curator(Part):
+    """A curator's part in runs. In a split run it reads nothing, and needs no schema."""
+
+    role: ClassVar[Role] = "curator"
+
+    def __init__(self, mail: Mail, *, computing: Computing | None = None) -> None:
+        super().__init__(mail)
+        self.home.check_role("curator")
+        self.computing = computing or Computing(mail)
+
+    # What it knows.
+
+    @property
+    def schemas(self) -> Path:
+        return self.home.folder / "schemas"
+
+    def schemas_known(self) -> list[Schema]:
+        return [Schema.load(path) for path in sorted(self.schemas.glob("*.yaml"))]
+
+    def add_schema(self, path: Path) -> Schema:
+        """Know a schema; a run on another one ends before anybody is asked for rows."""
+        schema = Schema.load(path)
+        make_private_folder(self.schemas)
+        keep_private_bytes(self.schemas / f"{schema.digest}.yaml", path.read_bytes())
+        return schema
+
+    def schema(self, digest: str) -> Schema:
+        if not is_digest(digest):
+            raise NotCurated("the terms name no schema by its digest, and a curator needs one")
+        path = self.schemas / f"{digest}.yaml"
+        if not path.exists():
+            raise NotCurated(f"the curator does not know the schema {digest[:12]} that the terms name")
+        schema = Schema.load(path)
+        if schema.digest != digest:
+            raise BadDocument(str(path), "is not the schema that its name says")
+        return schema
+
+    @property
+    def public_rows(self) -> PublicRows:
+        return PublicRows(self.home.folder / "seed-rows")
+
+    def add_seed_rows(self, place: str) -> tuple[str, ...]:
+        """Know public rows, as the known schemas map them; returns their digests."""
+        return self.public_rows.add(place, self.schemas_known())
+
+    # Taking part.
+
+    def consider(self, run: Run) -> tuple[State, str]:
+        try:
+            if run.is_split:
+                self.computing.check(run, "curator")
+            else:
+                self._public_parts(run.terms)
+        except NotCurated as error:
+            return "invited", str(error)
+        return "accepted", ""
+
+    def _public_parts(self, terms: Terms) -> tuple[DeclaredRecords, Rows | None]:
+        declared = DeclaredRecords(self.schema(terms.schema_digest))
+        return declared, self.public_rows.get(terms.seed_digest) if terms.seed_rows else None
+
+    def make(self, run: Run, cards: Mapping[str, Card]) -> tuple[Party, ExitStack]:
+        terms = run.terms
+        if run.is_split:
+            return self.computing.make(run, "curator", cards)
+        declared, seed_rows = self._public_parts(terms)
+        if terms.protocol == "interactive" or terms.auction != "everyone":  # otherwise it draws nothing
+            limits = owner_limits(terms, simulated=False)
+            self.home.database.set_limits(
+                {_of_run(view, terms): limit for view, limit in limits.items() if view.observer == "owners"}
+            )
+        # Not noise: it follows from the card's secret, so that a rebuilt curator writes the same summary.
+        secret = self.home.secret.sealing.to_bytes()
+        folds = hmac.digest(secret, b"likeset/folds/1" + run.digest, "sha256")
+        fold_key = int.from_bytes(folds, "big")
+        party = make_curator(terms, noise=SecretNoise(), fold_key=fold_key, declared=declared, seed_rows=seed_rows)
+        return party, ExitStack()
+
+    def charge(self, run: Run, wanted: ChargeWanted) -> Charge:
+        """Accounts of this run alone: over all runs, owners keep their own budgets."""
+        charge = charge_of(wanted)
+        return replace(charge, costs=tuple((_of_run(view, run.terms), event) for view, event in charge.costs))
+
+    def repeat(self, party: Party, row: StoredLetter) -> Step:
+        if isinstance(party, CuratorParty):
+            return party.give_up(row.peer)
+        return self.computing.repeat(party, row)
+
+    # What follows.
+
+    def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: ARG002
+        if run.state == "accepted":
+            run = self.mail.change(t, run, state="begun")
+            self.mail.unsay(t, run, "acceptance")
+        if not isinstance(party, CuratorParty):
+            self.computing.after(t, run, party)
+            return
+        if party.finished:
+            self.mail.change(t, run, state="answered", detail=str(Ending.DONE))
+            self._say_end(t, run, Ending.DONE)
+
+    def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:  # noqa: ARG002
+        if run.is_split:
+            self.computing.refuse(t, run, error)
+        elif isinstance(error, QuorumMissed):
+            self._fail(t, run, Ending.QUORUM_MISSED)
+        elif isinstance(error, UnfinishedRequest):
+            self._fail(t, run, Ending.UNFINISHED)
+        elif not isinstance(error, AS_IF_NOT_COME):
+            self._fail(t, run, Ending.FAILED, type(error).__name__)
+
+    def _fail(self, t: Transaction, run: Run, ending: Ending, detail: str = "") -> None:
+        """End a run that produces no summary; owners whose rows came get their receipts all the same."""
+        if run.state not in ("answered", "closed"):
+            words = f"{ending}: {detail}" if detail else str(ending)
+            state = "answered" if run.state == "begun" else "failed"
+            run = self.mail.change(t, run, state=state, detail=words, due=None)
+            self._say_end(t, run, ending, detail)
+
+    def _say_end(self, t: Transaction, run: Run, ending: Ending, detail: str = "") -> None:
+        self.mail.say(t, run, run.terms.consumer, "ending", ending_document(ending, detail))
+        self.mail.unsay(t, run, "progress")
+
+    def told(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
+        if post == "standing" and peer in run.terms.owners:
+            return document == b"abstains"
+        if post == "ending" and run.is_split and peer in (run.terms.consumer, WITNESS):
+            return self.computing.read_ending(t, run, peer, document)
+        return False
+
+    # What is due.
+
+    def due(self, run: Run) -> None:
+        if run.state in ("invited", "waiting", "refused"):
+            self.mail.consider(run)
+        elif run.is_split:
+            self.computing.due(run)
+        else:
+            if run.state == "begun":
+                self._give_up_late(run)
+                run = self.mail.again(run)
+            if run.state == "answered":
+                self._send_receipts(run)
+
+    def _give_up_late(self, run: Run) -> None:
+        """Stop waiting for owners who abstain or whose time is over, and tell the consumer who is waited for."""
+        while True:
+            try:
+                party = self.mail.party(run)
+            except Later:
+                began = self._began(run)
+                if began is not None and self.mail.passed(last_time(run.end, began)):
+                    with self.home.deciding() as t:
+                        lost = "a letter was removed from the mailbox and not put back"
+                        self._fail(t, self.mail.again(run), Ending.FAILED, lost)
+                raise
+            if not isinstance(party, CuratorParty) or run.state != "begun":
+                return
+            deadlines, gone = self._deadlines(run, party), self._gone(run, party)
+            late = {owner for owner, time in deadlines.items() if self.mail.passed(time)}
+            if not gone and not late:
+                break
+            owner = sorted(gone | late)[0]
+            try:
+                self.mail.decide(run, "give-up", lambda party, owner=owner: party.give_up(owner), peer=owner)  # type: ignore[misc]
+            except (QuorumMissed, UnfinishedRequest) as error:
+                with self.home.deciding() as t:
+                    ending = Ending.QUORUM_MISSED if isinstance(error, QuorumMissed) else Ending.UNFINISHED
+                    self._fail(t, self.mail.again(run), ending)
+            run = self.mail.again(run)
+        until = min(deadlines.values(), default=None)
+        due = None if until is None else until.timestamp()
+        document = progress_document(party.waiting_for, until)
+        if due != run.due or document != self.mail.last_document(run, "out", "progress", run.terms.consumer):
+            with self.home.deciding() as t:
+                run = self.mail.change(t, self.mail.again(run), due=due)
+                if party.waiting_for:
+                    self.mail.say(t, run, run.terms.consumer, "progress", document)
+
+    def _gone(self, run: Run, party: CuratorParty) -> set[str]:
+        """Owners that will not answer: not introduced, abstaining, given up before, or with a refused letter."""
+        rows, present = self.mail.letters(run), self.mail.introduced(run)
+        gone = {row.peer for row in rows if row.way == "in" and row.post == "standing" and row.state == "heard"}
+        gone |= {row.peer for row in rows if row.way == "in" and row.post == "letter" and row.state == "refused"}
+        gone |= {row.peer for row in rows if row.way == "own"}
+        return {owner for owner in party.waiting_for if owner in gone or owner not in present}
+
+    def _deadlines(self, run: Run, party: CuratorParty) -> dict[str, datetime]:
+        """When each owner that is waited for is given up: so long after the last letter to it."""
+        began = self._began(run)
+        if began is None:
+            return {}
+        asked = {row.peer: row.time for row in self.mail.letters(run) if row.way == "out" and row.post == "letter"}
+        last, patience = last_time(run.end, began), self.home.settings.patience
+        return {owner: min(asked.get(owner, began) + patience, last) for owner in party.waiting_for}
+
+    def _began(self, run: Run) -> datetime | None:
+        """When the consumer's first letter came."""
+        rows = self.mail.letters(run)
+        times = (row.time for row in rows if (row.way, row.peer) == ("in", run.terms.consumer) and row.post == "letter")
+        return next(times, None)
+
+    def _send_receipts(self, run: Run) -> None:
+        """Sign receipts when the run has ended; after an auction at a time that does not depend on who was asked."""
+        rows, began = self.mail.letters(run), self._began(run)
+        if run.terms.auction != "everyone" and began is not None:
+            told = [
+                row.time for row in rows if row.way == "out" and row.peer in run.terms.owners and row.kind != RECEIPT
+            ]
+            when = min(max(told, default=began) + self.home.settings.after_auction, last_time(run.end, began))
+            if not self.mail.passed(when):
+                if run.due != when.timestamp():
+                    with self.home.deciding() as t:
+                        self.mail.change(t, self.mail.again(run), due=when.timestamp())
+                return
+        with self.home.deciding() as t:
+            run = self.mail.again(run)
+            present = self.mail.introduced(run)
+            self.mail.write_receipts(t, run, (owner for owner in run.terms.owners if owner in present))
+            self.mail.change(t, run, state="closed", due=None)
+            t.append("closed", run.name, {"digest": run.digest.hex(), "detail": run.detail})
+
+
+def _of_run(view: View, terms: Terms) -> View:
+    return replace(view, protected=f"{view.protected[:90]}@{terms.digest[:32]}")

@@ -1,0 +1,867 @@
+"""An owner in runs: its budgets, what its steward decides, and how it answers within an approval."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+from weakref import WeakKeyDictionary
+
+from likeset import documents
+from likeset.errors import (
+    BadDocument,
+    DecidedMeanwhile,
+    IllegalMessage,
+    InvalidArgument,
+    LikesetError,
+    OtherRelation,
+    OtherUnit,
+)
+from likeset.homes.data import DataSet, Registry
+from likeset.homes.home import POLICY_FILE, SETTINGS_FILE, Home, Pins, make_home, stamp
+from likeset.homes.mail import (
+    CLOSED,
+    DECIDABLE,
+    Ending,
+    Heard,
+    Invitation,
+    Later,
+    Mail,
+    Part,
+    Run,
+    State,
+    acknowledging_party,
+    clock_words,
+    must_know,
+    read_ending,
+    rows_in,
+)
+from likeset.homes.policy import (
+    Accounts,
+    History,
+    Policy,
+    Verdict,
+    about_month,
+    plainly_against,
+    starting_text,
+    verdict,
+)
+from likeset.ledger.budget import Account, Charge, Limit, Tally
+from likeset.ledger.ledger import Charged, Ledger, LedgerState, Request, Transaction
+from likeset.privacy.events import Event, NoRelease
+from likeset.privacy.guarantee import View
+from likeset.protocol.party import Party, last_call
+from likeset.protocol.prices import PlannedView, views_of_owners
+from likeset.protocol.split import make_owner
+from likeset.protocol.terms import Terms
+from likeset.protocol.wire import Message
+from likeset.trust.cards import Card, PinState, Role
+from likeset.trust.letters import PostKind
+
+# Budgets over all runs.
+
+BEGIN = "owner/begin"
+"""The kind of the charge that opens a run at this owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """One charge.
+
+    Attributes:
+        run: that it was for.
+        at: when (UTC).
+        toward: ``others`` or ``curator``.
+        rows: disclosed at most.
+        answered: whether an answer was stored for it.
+    """
+
+    run: str
+    at: str
+    toward: str
+    rows: int
+    answered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SpentSoFar:
+    """Both budgets after a charge.
+
+    Attributes:
+        at: when (UTC).
+        epsilon: that other owners may have learned by then, at the policy's delta.
+        rows: that had left, at most.
+        readable: of them that one party may read.
+    """
+
+    at: str
+    epsilon: float
+    rows: int
+    readable: int
+
+
+def accounts_under(ledger: Ledger, name: str, policy: Policy, *, path: Path) -> tuple[Account, ...]:
+    """What is spent of the policy's totals, whether or not the ledger knows them yet.
+
+    Raises:
+        BadDocument: the policy, which stands in ``path``, has another relation than runs were charged under.
+    """
+    try:
+        return ledger.accounts(limits=_limits(name, policy))
+    except OtherRelation as error:
+        reason = f"runs were charged under {error.planned}; restore that value, or make another home"
+        raise BadDocument(str(path), reason, field="total.relation") from error
+
+
+def _limits(name: str, policy: Policy) -> dict[View, Limit]:
+    return {
+        View.owners(name): policy.limit_toward_others(),
+        View.curator(name): policy.limit_of_rows(),
+    }
+
+
+@lru_cache(maxsize=1024)
+def costs_of(terms: Terms, name: str) -> tuple[PlannedView, PlannedView, PlannedView]:
+    """What a run lets the other owners, the curator and the consumer see of this owner's rows."""
+    if name not in terms.owners:
+        raise InvalidArgument("terms", terms.run, f"{name} is not among the owners that they invite")
+    others, curator, consumer = views_of_owners(terms, owners=(name,))
+    return others, curator, consumer
+
+
+def accounts_for(ledger: Ledger, name: str, terms: Terms, policy: Policy) -> Accounts:
+    """Both budgets of a policy before and after a run; one that was charged already is not counted twice."""
+    others, curator, _ = costs_of(terms, name)
+    charged = _charges(ledger).toward.get(terms.run, set())
+    limits = _limits(name, policy)
+    toward_before, toward_after, other_unit = _toward_others(ledger, others, limits, free="others" in charged)
+    rows, readable = (0, 0) if "curator" in charged else (curator.rows, curator.readable)
+    before, after = _quoted(ledger, curator, limits, rows=rows, readable=readable)
+    return Accounts(
+        epsilon_spent=toward_before.epsilon or 0.0,
+        epsilon_after=toward_after.epsilon or 0.0,
+        delta=toward_before.delta or 0.0,
+        epsilon_of_run=others.guarantee.epsilon,
+        rows_spent=before.rows,
+        rows_after=after.rows,
+        rows_of_run=curator.rows,
+        read_spent=before.readable,
+        read_after=after.readable,
+        read_of_run=curator.readable,
+        charged=terms.run in began(ledger),
+        other_unit=other_unit,
+    )
+
+
+def _toward_others(
+    ledger: Ledger, planned: PlannedView, limits: Mapping[View, Limit], *, free: bool
+) -> tuple[Account, Account, str | None]:
+    """The account before and after, and the unit of earlier runs where this run has another one."""
+    event, other_unit = NoRelease() if free else planned.event, None
+    try:
+        before, after = _quoted(ledger, planned, limits, event=event)
+    except OtherRelation as error:  # it cannot be charged here, and the policy says why
+        other_unit = error.account if isinstance(error, OtherUnit) else None
+        before, after = _quoted(ledger, planned, limits, event=NoRelease())
+    return before, after, other_unit
+
+
+def _quoted(
+    ledger: Ledger,
+    planned: PlannedView,
+    limits: Mapping[View, Limit],
+    *,
+    event: Event | None = None,
+    rows: int = 0,
+    readable: int | None = None,
+) -> tuple[Account, Account]:
+    due = event if event is not None else planned.event
+    quotes = ledger.quote(Charge(((planned.view, due),), rows, readable), limits=limits)
+    return next(pair for pair in quotes if pair[0].view == planned.view)
+
+
+def began(ledger: Ledger) -> dict[str, datetime]:
+    return dict(_charges(ledger).began)
+
+
+def spent_by_run(ledger: Ledger) -> list[Spent]:
+    """Every charge that cost something, oldest first."""
+    return _charges(ledger).spent()
+
+
+def course_of(ledger: Ledger, name: str, policy: Policy) -> list[SpentSoFar]:
+    """Both budgets after each charge that cost something, oldest first; the last is what is spent now."""
+    return _charges(ledger).course(_limits(name, policy))
+
+
+class _Charges:
+    """What the charges of a ledger were for; each is looked at once, for there may be very many."""
+
+    def __init__(self, state: LedgerState) -> None:
+        self.state = state
+        self.began: dict[str, datetime] = {}
+        self.toward: dict[str, set[str]] = {}
+        self._spent: list[tuple[Charged, Spent]] = []
+        self._taken = 0
+        self._course = _Course({})
+
+    def take_in(self) -> None:
+        for charged in self.state.charges[self._taken :]:
+            if BEGIN in charged.key or not charged.charge.free:
+                self._take(charged)
+            self._taken += 1
+
+    def _take(self, charged: Charged) -> None:
+        run, _, kind = json.loads(charged.key)
+        if kind == BEGIN:
+            self.began.setdefault(run, datetime.fromisoformat(charged.at))
+        rows = charged.charge.rows
+        for view, event in charged.charge.costs:
+            if rows or not isinstance(event, NoRelease):
+                toward = "others" if view.observer == "owners" else "curator"
+                self.toward.setdefault(run, set()).add(toward)
+                self._spent.append((charged, Spent(run, charged.at, toward, rows, answered=False)))
+
+    def spent(self) -> list[Spent]:
+        """Every charge that cost something, oldest first."""
+        return [replace(spent, answered=self._is_answered(charged)) for charged, spent in self._spent]
+
+    def course(self, limits: Mapping[View, Limit]) -> list[SpentSoFar]:
+        """Both budgets after each of them; added up once while limits stay the same."""
+        if self._course.limits != limits:
+            self._course = _Course(limits)
+        return self._course.with_charges(self.state.charges)
+
+    def _is_answered(self, charged: Charged) -> bool:
+        return self.state.requests[charged.key].digest is not None
+
+
+class _Course:
+    """Sums of charges, each of them kept."""
+
+    def __init__(self, limits: Mapping[View, Limit]) -> None:
+        self.limits = limits
+        self._tallies = [Tally(view, limit) for view, limit in limits.items()]
+        self._views = list(limits)
+        self._points: list[SpentSoFar] = []
+        self._taken = 0
+
+    def with_charges(self, charges: Sequence[Charged]) -> list[SpentSoFar]:
+        for charged in charges[self._taken :]:
+            if not charged.charge.free:
+                self._add(charged)
+        self._taken = len(charges)
+        return list(self._points)
+
+    def _add(self, charged: Charged) -> None:
+        for view, tally in zip(self._views, self._tallies, strict=True):
+            if charged.charge.reaches(view):
+                tally.add(charged.charge)
+        accounts = [tally.account() for tally in self._tallies]
+        epsilon = sum(account.epsilon or 0.0 for account in accounts)
+        rows, readable = sum(account.rows for account in accounts), sum(account.readable for account in accounts)
+        self._points.append(SpentSoFar(charged.at, epsilon, rows, readable))
+
+
+_READ: WeakKeyDictionary[Ledger, _Charges] = WeakKeyDictionary()
+
+
+def _charges(ledger: Ledger) -> _Charges:
+    with ledger.reading() as state:  # one thread at a time, also within a decision
+        charges = _READ.get(ledger)
+        if charges is None or charges.state is not state:  # the first look, or a write was undone
+            charges = _READ[ledger] = _Charges(state)
+        charges.take_in()
+        return charges
+
+
+# Cards of a run.
+
+_PLURALS: dict[Role, str] = {"curator": "curators", "witness": "witnesses"}  # consumers' names are in the terms
+
+
+@dataclass(frozen=True, slots=True)
+class AskingCard:
+    """A party of a run whose card must be known here.
+
+    Attributes:
+        role: what it is in the run.
+        name: on its card; for one that was never pinned, as the terms say, and they give a curator no name.
+        fingerprint: of its card.
+        state: what became of its card here.
+        since: when (UTC); empty if it was never pinned.
+        fault: why the run may not go on with it, and what to do; empty if it may.
+    """
+
+    role: Role
+    name: str
+    fingerprint: str
+    state: PinState | Literal["not pinned"]
+    since: str
+    fault: str
+    introduced_by: str = ""
+
+    def document(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def in_words(self) -> str:
+        if self.state == "not pinned":
+            return f"card {self.fingerprint}, NOT PINNED: {self.fault}"
+        known = f"card {self.fingerprint}, {self.state} since {self.since[:10]}"
+        if self.introduced_by:
+            known += f", introduced by {self.introduced_by} and NOT CONFIRMED by a call of its own (likeset card pin)"
+        return f"{known}: {self.fault}" if self.fault else known
+
+
+def asking_cards(policy: Policy, name: str, terms: Terms, pins: Pins) -> tuple[AskingCard, ...]:
+    """The cards of the parties that an owner must know: consumer, curator and, if there is one, witness."""
+    names = must_know(terms, name)
+    return tuple(_asking_card(policy, role, party, terms.cards[party], pins) for role, party in names.items())
+
+
+def _asking_card(policy: Policy, role: Role, name: str, fingerprint: str, pins: Pins) -> AskingCard:
+    pin = pins.by_fingerprint(fingerprint)
+    fault = pins.fault(role, fingerprint)
+    if pin is None:
+        return AskingCard(role, name if role == "consumer" else "", fingerprint, "not pinned", "", fault)
+    if not fault and role in _PLURALS:
+        allowed: tuple[str, ...] = getattr(policy, _PLURALS[role])
+        if not any(fnmatchcase(pin.card.name, pattern) for pattern in allowed):
+            fault = f"{role} {pin.card.name} is not among the {_PLURALS[role]} that owner.yaml allows"
+    return AskingCard(role, pin.card.name, fingerprint, pin.state, pin.at, fault, pin.introduced_by)
+
+
+_BY_POLICY = POLICY_FILE
+_MOST_WAITING = 200  # runs that wait for a decision
+_MOST_WAITING_OF_ONE = 20  # of one consumer
+_MOST_VERSIONS = 20  # of the terms of one run
+
+
+class Owner(Part):
+    """An owner's part in runs, and what its steward decides.
+
+    Privacy contract:
+        Protects:  the owner's rows, within the limits of ``owner.yaml``.
+        Reveals:   to the curator: replies of the protocol in approved runs, and whether it takes part, waits or
+                   abstains; to those who read the directory: everything.
+        Costs:     the cost that the terms announce, charged to the home's ledger with the first answer of a run.
+        Assumes:   the directory and its clock are the owner's own; nothing else answers in its name.
+        Basis:     proven, docs/proofs/ledger.md
+    """
+
+    role: ClassVar[Role] = "owner"
+
+    def __init__(self, mail: Mail) -> None:
+        super().__init__(mail)
+        self.home.check_role("owner")
+        self.name = self.home.name
+        self.ledger = self.home.database
+        self.registry = Registry(self.home.folder / "data")
+        self._read: tuple[bytes, Policy] | None = None
+        self._opened: dict[bytes, tuple[str, str, Policy]] = {}  # by terms: fingerprint and name of the data set
+        _ = self.policy  # an unreadable policy is reported when the home is opened
+
+    def close(self) -> None:
+        self.mail.close()
+        self.home.close()
+
+    def __enter__(self) -> "Owner":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def now(self) -> datetime:
+        return self.home.clock()
+
+    # The policy.
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in owner.yaml; raises ``BadDocument`` if it cannot be read or does not fit this home's past."""
+        return self.fitting(self._as_written())
+
+    def fitting(self, policy: Policy) -> Policy:
+        """A policy that this home may have: budgets are kept by name and relation, so these stay."""
+        known = self.home.policy_in_log
+        if known is not None and known[1] != self.name:
+            reason = f"was {known[1]}, and a home keeps its name; restore it, or make another home"
+            raise BadDocument(str(self.home.folder / SETTINGS_FILE), reason, field="name")
+        accounts_under(self.ledger, self.name, policy, path=self.home.policy_file)
+        return policy
+
+    def _as_written(self) -> Policy:
+        try:
+            text = self.home.policy_file.read_bytes()
+        except OSError:
+            return Policy.load(self.home.policy_file)  # says why it cannot be read
+        if self._read is None or self._read[0] != text:  # lists judge many runs
+            self._read = text, Policy.load(self.home.policy_file)
+        return self._read[1]
+
+    def put_policy_in_force(self, *, by: str = "") -> Policy:
+        """The policy; a change is in the log, and its totals in the ledger, before this returns."""
+        policy = self.policy
+        digest = hashlib.sha256(policy.model_dump_json().encode()).hexdigest()
+        if self.home.policy_in_log != (digest, self.name):
+            words = {"digest": digest, "name": self.name, "policy": policy.model_dump(mode="json")}
+            self.home.note("policy", "", **words, **({"by": by} if by else {}))
+        self.ledger.set_limits(_limits(self.name, policy))
+        return policy
+
+    # Verdicts.
+
+    def judge(self, terms: Terms, *, data: str = "", policy: Policy | None = None) -> Verdict:
+        """Whether the policy allows a run, with every reason against it; nothing is written.
+
+        Args:
+            terms: of the run.
+            data: the data set to use; the one that fits if empty.
+            policy: as it is, or as it is in force.
+        """
+        policy = policy or self.policy
+        if self.name not in terms.owners:
+            return Verdict.of([f"{self.name} is not among the owners that the terms invite"])
+        try:
+            accounts = accounts_for(self.ledger, self.name, terms, policy)
+        except (LikesetError, ArithmeticError, ValueError) as error:  # a stranger's numbers may be odd together
+            return Verdict.of([f"its cost cannot be computed ({type(error).__name__})"])
+        history = History(began(self.ledger), self.now())
+        reasons = [*self._about_cards(policy, terms), *self._about_data(terms, data)]
+        return Verdict.of([*reasons, *verdict(policy, terms, accounts, history).reasons])
+
+    def asking(self, terms: Terms) -> tuple[AskingCard, ...]:
+        return asking_cards(self.policy, self.name, terms, self.home.pins)
+
+    def _about_cards(self, policy: Policy, terms: Terms) -> list[str]:
+        own = []
+        try:
+            if not terms.cards:
+                own = ["the terms name no cards, so nothing proves who asks; ask the consumer for a signed invitation"]
+            elif terms.cards.get(self.name) != self.home.card.fingerprint:
+                own = [f"the terms name another card than this home's, {self.home.card.fingerprint}; ask for new terms"]
+        except BadDocument as error:  # its keys are lost, or others can read them
+            own = [str(error)]
+        return own + [card.fault for card in asking_cards(policy, self.name, terms, self.home.pins) if card.fault]
+
+    def data_for(self, terms: Terms, *, data: str = "") -> DataSet:
+        """The data set that a run uses; raises ``InvalidArgument`` if none fits or the choice is not clear."""
+        problems = self._about_data(terms, data)
+        if problems:
+            raise InvalidArgument("data set", data or "none", problems[0])
+        return self.registry.get(data) if data else self.registry.for_terms(terms)[0]
+
+    def _about_data(self, terms: Terms, name: str) -> list[str]:
+        fitting = [data for data in self.registry.for_terms(terms) if name in ("", data.name)]
+        if not fitting:
+            which = f"data set {name} does not have" if name else "no registered data set has"
+            return [f"{which} the schema of the terms"]
+        if len(fitting) > 1:
+            names = ", ".join(data.name for data in fitting)
+            return [f"several data sets have the schema of the terms ({names}): name one with --data"]
+        return fitting[0].misfits(terms)
+
+    # Runs by name: their terms may have several versions, of which one can begin.
+
+    def versions(self, name: str) -> list[Run]:
+        """All terms of a run of this name, oldest first; raises ``InvalidArgument`` if there are none."""
+        found = self.mail.runs(name=name, role="owner")
+        if not found:
+            raise InvalidArgument("RUN", name, "is not known here; see `likeset owner inbox --all`")
+        return found
+
+    def latest(self, name: str) -> Run:
+        return self.versions(name)[-1]
+
+    def decided_run(self, name: str) -> Run | None:
+        """The terms of a run that were approved last."""
+        return next((run for run in reversed(self.versions(name)) if run.decided == "approved"), None)
+
+    def has_begun(self, name: str) -> bool:
+        return name in began(self.ledger)
+
+    def mark(self, name: str) -> str:
+        """Stands for the terms of a run and all decisions about it: a person may say what they saw."""
+        # No other states: the process at the mailbox changes them without a person.
+        words = [[run.digest.hex(), run.decided, run.decided_at, run.is_withdrawn] for run in self.versions(name)]
+        return hashlib.sha256(json.dumps(words).encode()).hexdigest()[:16]
+
+    def waiting(self) -> list[Run]:
+        """The latest terms of runs that can still be decided: undecided, not over, and in time."""
+        latest = {run.name: run for run in self.mail.runs(role="owner")}
+        return [run for run in latest.values() if not run.decided and not self.closed_because(run)]
+
+    def closed_because(self, run: Run) -> str:
+        """Why a run is closed to a decision of this owner, in words that tell nothing about others; empty if not."""
+        if run.ending is not None:
+            return CLOSED.get(run.ending[0], f"it is {run.state}")
+        is_late = run.state in DECIDABLE and run.state != "accepted" and self.now() >= run.deadline
+        return CLOSED[Ending.TERMS_EXPIRED if self.now() >= run.end else Ending.DEADLINE_PASSED] if is_late else ""
+
+    # Letting terms in.
+
+    def admit(self, invitation: Invitation, *, by_steward: bool) -> None:
+        """Raise unless new terms may be stored; called in the transaction that stores them."""
+        terms, now = invitation.terms, self.now()
+        name = f"run {terms.run}, terms {terms.digest}"
+        if self.name not in terms.owners:
+            raise IllegalMessage(f"{name}: they do not invite {self.name}")
+        if self.has_begun(terms.run):
+            raise IllegalMessage(f"{name}: the run has begun under other terms")
+        if by_steward:
+            return
+        against = plainly_against(self.policy, terms, now)
+        if against:
+            raise IllegalMessage(f"{name}: {'; '.join(against)}")
+        known = [run for run in self.mail.runs(role="owner") if not run.by_steward]
+        mine = [run for run in known if run.readable is not None and run.terms.consumer == terms.consumer]
+        if sum(run.name == terms.run for run in mine) >= _MOST_VERSIONS:
+            raise IllegalMessage(f"{name}: the terms changed too often")
+        waiting = {run.name for run in known if run.state in ("invited", "waiting") and run.ends > now.timestamp()}
+        of_one = {run.name for run in mine} & waiting
+        if terms.run not in waiting and (len(waiting) >= _MOST_WAITING or len(of_one) >= _MOST_WAITING_OF_ONE):
+            raise IllegalMessage(f"{name}: the inbox is full")
+
+    def consider(self, run: Run) -> tuple[State, str]:
+        if run.decided == "denied":
+            return "refused", "denied"
+        if run.decided == "approved" and self.has_begun(run.name):
+            return "accepted", ""
+        policy = self.put_policy_in_force()
+        judged = self.judge(run.terms, data=run.data, policy=policy)
+        if not judged.accepted:
+            self._log_verdict(run, judged)
+            return "invited", "; ".join(judged.reasons)[:400]
+        if not run.decided:
+            if policy.manual_approval:
+                return "waiting", ""
+            if not self._may_replace(run):
+                return "invited", "other terms of a run of this name are approved or newer"
+            self.approve(run.name, run.terms.digest, by=_BY_POLICY)
+        return "accepted", ""
+
+    def _may_replace(self, run: Run) -> bool:
+        """Whether owner.yaml alone may approve: only newer terms of the same consumer replace approved ones.
+
+        Otherwise two versions would replace each other for ever, or one consumer would end the run of another.
+        """
+        versions = [other for other in self.versions(run.name) if other.readable is not None]
+        mine = [other for other in versions if _same_consumer(other, run)]
+        is_taken = any(other.decided == "approved" for other in versions if not _same_consumer(other, run))
+        return mine[-1].digest == run.digest and not is_taken
+
+    def _log_verdict(self, run: Run, judged: Verdict) -> None:
+        words = "; ".join(judged.reasons)
+        if run.detail != words[:400]:
+            self.home.refused(run.name, words)
+
+    # Decisions.
+
+    def approve(self, name: str, digest: str, *, by: str, data: str = "", seen: str | None = None) -> Verdict:
+        """Approve these very terms, if the policy allows them; other terms of the same run are approved no longer.
+
+        Args:
+            name: of the run.
+            digest: of the terms.
+            by: who approves.
+            data: the data set that may be used; the one that fits if empty.
+            seen: ``mark`` of the run as the person saw it.
+
+        Raises:
+            DecidedMeanwhile: another person decided since.
+        """
+        self.home.check_running()
+        run = self._version(name, digest)
+        self._check_decidable(run, seen)
+        judged = self.judge(run.terms, data=data, policy=self.put_policy_in_force())
+        if judged.accepted:
+            chosen = data or self.registry.for_terms(run.terms)[0].name
+            with self.home.deciding() as t:
+                run = self._version(name, digest)
+                self._check_decidable(run, seen)
+                for other in self.versions(name):
+                    if other.digest != run.digest and other.decided == "approved":
+                        self.mail.change(t, other, state="refused", decided="", detail="other terms were approved")
+                t.append("approved", name, {"digest": digest, "by": by, "data": chosen})
+                state = "waiting" if run.state == "refused" else run.state
+                changes = {"decided": "approved", "decided_by": by, "decided_at": stamp(self.now()), "data": chosen}
+                self.mail.change(t, run, state=state, detail="", **changes)
+        return judged
+
+    def deny(self, name: str, *, by: str, reason: str, seen: str | None = None) -> None:
+        """Deny the latest terms of a run; the other side hears only that this owner abstains."""
+        self.home.make_room()
+        self.home.check_running()
+        with self.home.deciding() as t:
+            run = self.latest(name)
+            self._check_decidable(run, seen)
+            t.append("denied", name, {"digest": run.digest.hex(), "by": by, "reason": reason})
+            changes = {"decided": "denied", "decided_by": by, "decided_at": stamp(self.now()), "reason": reason}
+            self.mail.change(t, run, state="refused", detail="denied", **changes)
+
+    def withdraw(self, name: str, *, by: str, seen: str | None = None) -> None:
+        """Answer no further letter of a run, and post no letter that was not posted; charges stay."""
+        self.home.make_room()
+        self.home.check_running()
+        with self.home.deciding() as t:
+            self._check_seen(name, seen)
+            if any(run.is_withdrawn for run in self.versions(name)):
+                return
+            if all(run.is_over for run in self.versions(name)):
+                reason = f"is closed: {self.closed_because(self.latest(name))}; there is nothing to withdraw from"
+                raise InvalidArgument("RUN", name, reason)
+            t.append("withdrawn", name, {"by": by})
+            for run in self.versions(name):
+                if not run.is_over:
+                    self.mail.withhold(t, run)
+                    words = f"{Ending.WITHDRAWN}: by {by}"
+                    self.mail.change(t, run, state="cancelled", detail=words, decided_at=stamp(self.now()))
+                    if run.readable is not None:
+                        self.mail.say(t, run, acknowledging_party(run.terms), "standing", b"abstains")
+                        self.mail.say(t, run, run.terms.consumer, "standing", b"abstains")
+
+    def note_review(self, run: Run, *, by: str) -> None:
+        with self.home.deciding() as t:
+            t.append("reviewed", run.name, {"digest": run.digest.hex(), "by": by})
+            for other in self.versions(run.name):
+                self.mail.change(t, other, reviewed=int(other.digest == run.digest))
+
+    def _version(self, name: str, digest: str) -> Run:
+        for run in self.versions(name):
+            if run.digest.hex() == digest:
+                return run
+        raise IllegalMessage(f"run {name}: these terms never came here")
+
+    def _check_decidable(self, run: Run, seen: str | None) -> None:
+        self._check_seen(run.name, seen)
+        withdrawn = next((other for other in self.versions(run.name) if other.is_withdrawn), run)
+        if reason := self.closed_because(withdrawn):
+            by_clock = f", {run.deadline:%Y-%m-%d %H:%M} UTC; this machine's clock says {clock_words(self.now())}"
+            raise InvalidArgument("RUN", run.name, f"is closed: {reason}{'' if withdrawn.is_over else by_clock}")
+        if self.has_begun(run.name):
+            raise InvalidArgument("RUN", run.name, "has begun; end it with `likeset owner withdraw`")
+
+    def _check_seen(self, name: str, seen: str | None) -> None:
+        if seen is not None and seen != self.mark(name):
+            last = max(self.versions(name), key=lambda run: run.decided_at)
+            raise DecidedMeanwhile(name, f"{last.decided or last.state} by {last.decided_by} at {last.decided_at}")
+
+    # Answering.
+
+    def check(self, run: Run) -> None:
+        if run.decided != "approved":
+            raise IllegalMessage(f"run {run.name}: nobody has approved these terms")
+        if not self.has_begun(run.name):
+            judged = self.judge(run.terms, data=run.data)
+            if not judged.accepted:
+                raise IllegalMessage("; ".join(judged.reasons))
+
+    def make(self, run: Run, cards: Mapping[str, Card]) -> tuple[Party, ExitStack]:  # noqa: ARG002 - it knows its peers
+        policy = self.put_policy_in_force()
+        with ExitStack() as stack:
+            data, key = self.registry.get(run.data), self.home.sampling_key()
+            source = stack.enter_context(data.open_source())
+            smallest = run.smallest_group or policy.smallest_group
+            opened = data.guarded(source, run.terms, smallest_group=smallest, key=key)
+            before = self.fingerprint_of(run.name)
+            if before not in (None, opened.fingerprint):
+                raise IllegalMessage(
+                    f"run {run.name}: data set {data.name} changed since the run began: its rows, its schema or "
+                    "smallest_group"
+                )
+            self._opened[run.digest] = opened.fingerprint, data.name, policy
+            party = make_owner(
+                run.terms,
+                self.name,
+                scan=opened.scan,
+                key=key,
+                declared=opened.declared,
+                secret=None if run.terms.split is None else self.home.secret,
+            )
+            return party, stack.pop_all()
+
+    def fingerprint_of(self, name: str) -> str | None:
+        """The fingerprint of the data set when a run began; None before, and after a purge."""
+        stored = [message for message in self.ledger.messages(run=name) if message.kind == BEGIN]
+        return stored[-1].message.decode("ascii") if stored else None
+
+    def start(self, t: Transaction, run: Run) -> None:
+        """Charge what others may learn in the run as a whole, with the data set it is bound to."""
+        fingerprint, data, policy = self._opened[run.digest]
+        if run.data != data:
+            raise Later(f"run {run.name}: another data set was approved while rows were read")
+        reasons = about_month(policy, run.name, History(began(self.ledger), self.now()))
+        if reasons:
+            raise IllegalMessage("; ".join(reasons))
+        others, _, _ = costs_of(run.terms, self.name)
+        request = Request(run.name, 0, BEGIN, content=run.digest)
+        # Nothing is drawn here: the charge is for the draws of the curator.
+        t.answer(Charge(((others.view, others.event),)), fingerprint.encode("ascii"), None, request=request)
+        words = {"digest": run.digest.hex(), "data": run.data, "smallest_group": policy.smallest_group}
+        t.append("began", run.name, words)
+        self.mail.change(t, run, state="begun", smallest_group=policy.smallest_group)
+
+    def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: ARG002
+        rows = rows_in(replies)
+        if rows + self._rows_sent(run, replies) > run.terms.rows_per_owner:
+            raise IllegalMessage(
+                f"run {run.name}: more rows would leave than the {run.terms.rows_per_owner} of the terms"
+            )
+        if heard is None or heard.message is None:
+            return
+        if replies:
+            words = {"heard": heard.kind, "round": heard.message.round, "rows": rows}
+            t.append("sent", run.name, {**words, "replies": [reply.body.kind for reply in replies]})
+        self.mail.unsay(t, run, "acceptance")  # the writer of this letter has it
+        if (heard.message.round, heard.kind) == last_call(run.terms):
+            self.mail.change(t, self.mail.again(run), state="answered")
+
+    def _rows_sent(self, run: Run, replies: Sequence[Message]) -> int:
+        """Rows in letters of earlier answers; parts of one offer are the same rows."""
+        now = {hashlib.sha256(reply.data).digest() for reply in replies}
+        earlier = [row for row in self.mail.letters(run) if row.way == "out" and row.content not in now]
+        if run.is_split:
+            return max((row.rows for row in earlier), default=0)
+        return sum(row.rows for row in earlier)
+
+    def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:  # noqa: ARG002
+        if not run.is_over and heard.message is not None:
+            self.mail.say(t, run, acknowledging_party(run.terms), "standing", b"abstains")
+
+    def told(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
+        ending = read_ending(document) if (post, peer) == ("ending", run.terms.consumer) else None
+        if ending is None or ending[0] is not Ending.CANCELLED:
+            return False
+        if not any((row.way, row.post) == ("out", "letter") for row in self.mail.letters(run)):
+            self.mail.end_in(t, run, "cancelled", Ending.CANCELLED)
+        return True
+
+    def due(self, run: Run) -> None:
+        if run.state in ("invited", "waiting", "refused"):
+            if self.mail.passed(run.deadline):
+                self.mail.end(run, "expired", Ending.DEADLINE_PASSED)
+            else:
+                self.mail.consider(run)
+
+
+def _same_consumer(one: Run, other: Run) -> bool:
+    return one.terms.cards[one.terms.consumer] == other.terms.cards[other.terms.consumer]
+
+
+def open_owner(folder: Path, **options: Any) -> Owner:
+    """The owner in a home, for a person or a program that decides."""
+    home = Home(folder, **options)
+    home.make_room()
+    return Owner(Mail(home))
+
+
+def make_owner_home(folder: Path, *, name: str, **options: Any) -> Home:
+    """A new home of an owner; its policy allows nothing until somebody fills it in."""
+    return make_home(folder, name=name, roles=("owner",), policy=starting_text(), **options)
+
+
+# Changes of the policy.
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenPolicy:
+    """What stands in ``owner.yaml`` now.
+
+    Attributes:
+        text: the file.
+        policy: what it says.
+        mark: stands for the text: who changes it may say what it was that he saw.
+    """
+
+    text: str
+    policy: Policy
+    mark: str
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyDraft:
+    """A text that may become ``owner.yaml``.
+
+    Attributes:
+        text: the text.
+        policy: what it says.
+        changes: what differs from the policy now: field, before, after.
+    """
+
+    text: str
+    policy: Policy
+    changes: tuple[tuple[str, str, str], ...]
+
+
+def written_policy(owner: Owner) -> WrittenPolicy:
+    """The policy as it stands in its file; nothing is written.
+
+    Raises:
+        BadDocument: it cannot be read, or does not fit what this home was before.
+    """
+    policy = owner.policy
+    text = owner.home.policy_file.read_text(encoding="utf-8-sig")
+    return WrittenPolicy(text, policy, _mark(text))
+
+
+def draft_of(owner: Owner, text: str) -> PolicyDraft:
+    """Check a text that may become the policy; nothing is written.
+
+    Raises:
+        BadDocument: with line, field and reason.
+    """
+    policy = documents.read_text(text, Policy, name=POLICY_FILE)
+    owner.fitting(policy)
+    before, after = _flat(owner.policy), _flat(policy)
+    changes = tuple((name, before[name], after[name]) for name in after if before[name] != after[name])
+    return PolicyDraft(text, policy, changes)
+
+
+def put(owner: Owner, text: str, *, by: str, seen: str | None = None) -> PolicyDraft:
+    """Make a text the policy; it counts when this returns.
+
+    Args:
+        owner: whose policy.
+        text: the new ``owner.yaml``.
+        by: who changes it.
+        seen: ``mark`` of the text as they saw it; whatever it is now if None.
+
+    Raises:
+        BadDocument: it cannot be the policy; nothing was written.
+        DecidedMeanwhile: somebody else changed it since; nothing was written.
+    """
+    owner.home.check_running()
+    draft = draft_of(owner, text)
+    with owner.home.deciding():  # nobody else changes it meanwhile
+        if seen is not None and written_policy(owner).mark != seen:
+            raise DecidedMeanwhile(POLICY_FILE, "changed by somebody else")
+        documents.write_text(owner.home.policy_file, text)
+    owner.put_policy_in_force(by=by)
+    return draft
+
+
+def _mark(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _flat(policy: Policy) -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for name, value in policy.model_dump(mode="json").items():
+        if isinstance(value, dict):
+            flat |= {f"{name}.{inner}": _shown(part) for inner, part in value.items()}
+        else:
+            flat[name] = _shown(value)
+    return flat
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "nothing"
+    return f"{value:g}" if isinstance(value, float) else str(value)

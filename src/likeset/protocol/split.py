@@ -1,0 +1,976 @@
+"""A run whose curator is split: owners share their offers, and three parties select on shares. Pure."""
+
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from likeset.arguments import Rows
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, OfferRefused, PartyFailed
+from likeset.geometry.selection import Selection
+from likeset.geometry.weights import weights
+from likeset.privacy.events import Relation, Unbounded
+from likeset.privacy.guarantee import View
+from likeset.privacy.noise import Noise
+from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
+from likeset.protocol.party import (
+    CURATOR,
+    RELEASE_ROUND,
+    ChargeWanted,
+    ComputeState,
+    Party,
+    PricedDraw,
+    Sender,
+    Step,
+    Work,
+    compute_rules,
+    title_of_message,
+)
+from likeset.protocol.prices import size_event
+from likeset.protocol.sealed import (
+    Curator,
+    Flag,
+    Owner,
+    Scan,
+    SealedCurator,
+    SealedOwner,
+    Weighing,
+    draw_offer,
+    released_mean,
+    target_rows,
+)
+from likeset.protocol.terms import MOST_SPLIT_TARGET, WITNESS, PlannedTerms, Terms
+from likeset.protocol.wire import (
+    ENVELOPES_ROUND,
+    OFFER_ROUND,
+    OPENED_ROUND,
+    RECEIPTS_ROUND,
+    ROSTER_ROUND,
+    TARGET_ROUND,
+    Body,
+    Envelopes,
+    Message,
+    OfferShare,
+    PicksOpened,
+    RosterVote,
+    ShareReceipts,
+    Summary,
+    TargetRelease,
+    TargetShare,
+    blob,
+)
+from likeset.tables.records import DeclaredRecords, EnvelopeRecords, most_envelope_bytes
+from likeset.tables.scan import FetchedRows
+from likeset.trust.cards import Card, CardSecret, fields, read_tagged
+from likeset.trust.letters import DIGEST_BYTES
+from likeset.trust.shares import (
+    COMPUTE_ROLES,
+    FRACTION_BITS,
+    RANDOM_WORDS,
+    SALT_BYTES,
+    SLOT_DIGESTS,
+    WORD_BYTES,
+    ComputeRole,
+    Lists,
+    OfferContext,
+    OfferPart,
+    OfferShape,
+    PickedSlot,
+    PickFault,
+    ReadRecords,
+    Roster,
+    check_part,
+    common_lists,
+    fixed_point,
+    joined_shares,
+    list_entries,
+    lists_in,
+    new_salts,
+    open_envelope,
+    open_picks,
+    repeated_between,
+    share_offer,
+    sign_roster,
+    split_words,
+    word_bytes,
+    words_in,
+)
+
+LABEL_BYTES = 256
+"""How long the text of a label may be, in UTF-8, where no schema declares its values."""
+
+_VERSION = 2
+_HEAD_BYTES = 9  # version and handle
+_ROW = np.dtype(">f4")
+_MOST_LABEL = LABEL_BYTES + 2  # as JSON, a text in its quotes
+
+Label = int | float | bool | str | None
+
+
+def bare_record_bytes(columns: int) -> int:
+    return _HEAD_BYTES + _ROW.itemsize * columns + _MOST_LABEL
+
+
+@dataclass(frozen=True, eq=False)
+class BoughtRecords:
+    """Sound records that the consumer bought: their rows, labels (or none at all), handles, and declared columns."""
+
+    rows: Rows = field(repr=False)
+    labels: NDArray[Any] = field(repr=False)
+    handles: NDArray[np.uint64]
+    packed: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class DecodedBareRecords:
+    """What records say. Arrays have an entry for each record, also for those that are none."""
+
+    sound: NDArray[np.bool_]
+    rows: Rows
+    handles: NDArray[np.uint64]
+    labels: tuple[Label, ...]
+
+
+class BareRecords:
+    """Writes and reads records of bare arrays."""
+
+    def __init__(self, columns: int) -> None:
+        self._columns = columns
+        self._fixed = _HEAD_BYTES + _ROW.itemsize * columns
+
+    def encode(self, leaving: FetchedRows, handles: NDArray[np.uint64]) -> list[bytes]:
+        numbers, labels = np.asarray(leaving.rows, dtype=np.float32), leaving.labels
+        if numbers.shape != (len(handles), self._columns) or len(labels) not in (0, len(handles)):
+            reason = f"must have {self._columns} columns, and each row a handle and a label, or no row one"
+            raise InvalidArgument("rows", f"array of shape {numbers.shape}", reason)
+        if len(labels) and labels.dtype.kind not in "iufbU":
+            raise InvalidArgument("labels", f"array of {labels.dtype}", "must be numbers, truth values or texts")
+        tails = list(map(_label_bytes, labels.tolist())) or [_label_bytes(None)] * len(handles)
+        if max(map(len, tails), default=0) > _MOST_LABEL:
+            reason = f"a text must have at most {LABEL_BYTES} bytes where the curator is split; shorten it"
+            raise InvalidArgument("labels", f"array of {len(labels)}", reason)
+        heads = (bytes([_VERSION]) + int(handle).to_bytes(8, "big") for handle in handles)
+        lines = numbers.astype(_ROW)
+        return [head + line.tobytes() + tail for head, line, tail in zip(heads, lines, tails, strict=True)]
+
+    def read(self, records: Sequence[bytes]) -> DecodedBareRecords:
+        """What records from another party say; whatever is none is not sound, and says nothing."""
+        count = len(records)
+        sound, rows = np.zeros(count, dtype=np.bool_), np.zeros((count, self._columns), dtype=np.float32)
+        handles, labels = np.zeros(count, dtype=np.uint64), [None] * count
+        for place, record in enumerate(records):
+            read = self._decoded(record)
+            if read is not None:
+                sound[place] = True
+                handles[place], rows[place], labels[place] = read
+        return DecodedBareRecords(sound, rows, handles, tuple(labels))
+
+    def label_kinds(self, records: Sequence[bytes]) -> list[str]:
+        labels = self.read(records).labels
+        return ["none" if label is None else "text" if isinstance(label, str) else "numbers" for label in labels]
+
+    def bought(self, records: Sequence[bytes]) -> BoughtRecords:
+        """Sound records whose labels are of one kind, as a summary has them."""
+        decoded = self.read(records)
+        labels = decoded.labels if any(label is not None for label in decoded.labels) else ()
+        return BoughtRecords(decoded.rows, np.array(labels), decoded.handles, b"")
+
+    def _decoded(self, record: bytes) -> Any:
+        if not self._fixed <= len(record) <= self._fixed + _MOST_LABEL or record[0] != _VERSION:
+            return None
+        row = np.frombuffer(record, dtype=_ROW, count=self._columns, offset=_HEAD_BYTES).astype(np.float32)
+        try:
+            label = json.loads(record[self._fixed :])
+            is_label = isinstance(label, Label) and _label_bytes(label) == record[self._fixed :]
+        except (ValueError, RecursionError):
+            return None
+        is_large = isinstance(label, int | float) and not abs(label) < (math.inf if isinstance(label, float) else 2**63)
+        if not is_label or is_large or not np.isfinite(row).all():
+            return None
+        return int.from_bytes(record[1:9], "big"), row, label
+
+
+def _label_bytes(label: Label) -> bytes:
+    return json.dumps(label, ensure_ascii=False).encode("utf-8")
+
+
+_AROUND_PART = 1 << 10  # names, lengths, K and a signature
+_TARGET_TAG, _INPUTS_TAG = b"likeset target share", b"likeset split inputs"
+
+
+def party_name(terms: Terms, role: ComputeRole) -> str:
+    return {"curator": CURATOR, "consumer": terms.consumer, "witness": WITNESS}[role]
+
+
+def role_of(terms: Terms, name: str) -> ComputeRole | None:
+    return next((role for role in COMPUTE_ROLES if party_name(terms, role) == name), None)
+
+
+def offer_context(terms: Terms, owner: str) -> OfferContext:
+    """To what everything about an owner's offer is bound."""
+    parties = tuple(terms.cards[party_name(terms, role)] for role in COMPUTE_ROLES)
+    return OfferContext(bytes.fromhex(terms.digest), terms.cards[owner], parties)
+
+
+def most_part_bytes(terms: PlannedTerms) -> tuple[int, ...]:
+    """How many bytes each compute party gets of an offer, at most, in the order of their ranks."""
+    shape = offer_shape(terms)
+    each = DIGEST_BYTES * (1 + SLOT_DIGESTS) + SALT_BYTES + shape.share_bytes
+    return tuple(
+        _AROUND_PART + shape.slots * (each + (shape.envelope_bytes if role == "curator" else 0))
+        for role in COMPUTE_ROLES
+    )
+
+
+def offer_shape(terms: PlannedTerms) -> OfferShape:
+    """How large every offer is: labels are in records, and no class is shared."""
+    columns = terms.kernel.columns
+    record_bytes = most_envelope_bytes(terms.record_bytes) if terms.schema_digest else bare_record_bytes(columns)
+    return OfferShape(columns, slots=terms.rows_per_owner, record_bytes=record_bytes)
+
+
+def largest_word(terms: Terms) -> int:
+    """Every word of an honest row lies between this and its negative; rows far beyond do not count."""
+    return math.ceil(terms.kernel.largest * 2.0**FRACTION_BITS)
+
+
+def target_commitment(terms: Terms, role: ComputeRole, *, salt: bytes, share: bytes) -> bytes:
+    """To a compute party's share of the target; the salt goes to that party only."""
+    parts = (bytes.fromhex(terms.digest), role.encode("ascii"), salt, share)
+    return hashlib.sha256(fields(_TARGET_TAG, *parts)).digest()
+
+
+def inputs_digest(roster: bytes, commitments: Sequence[bytes]) -> str:
+    """By which compute parties see that they put in the same: the roster's digest, and what the target is."""
+    return hashlib.sha256(fields(_INPUTS_TAG, roster, *commitments)).hexdigest()
+
+
+@dataclass(frozen=True)
+class DeclaredSlotRecords:
+    """Writes and reads records by a schema."""
+
+    records: EnvelopeRecords
+    declared: DeclaredRecords
+
+    def encode(self, leaving: FetchedRows, handles: NDArray[np.uint64]) -> list[bytes]:
+        assert leaving.table is not None  # noqa: S101 - rows of a declared source have records
+        return self.records.encode(leaving.table, leaving.labels, handles)
+
+    def read(self, records: Sequence[bytes]) -> ReadRecords:
+        return self.records.read(records)
+
+    def label_kinds(self, records: Sequence[bytes]) -> list[str]:
+        return ["declared"] * len(records)
+
+    def bought(self, records: Sequence[bytes]) -> BoughtRecords:
+        decoded = self.records.read(records)
+        return BoughtRecords(decoded.rows, decoded.labels, decoded.handles, self.declared.pack(decoded.table))
+
+
+SlotRecords = BareRecords | DeclaredSlotRecords
+"""Writes and reads what lies in envelopes; never raises for what a stranger wrote."""
+
+
+def records_of_run(terms: Terms, declared: DeclaredRecords | None) -> SlotRecords:
+    if declared is None:
+        return BareRecords(terms.kernel.columns)
+    labelled = declared.label_column in terms.columns
+    return DeclaredSlotRecords(EnvelopeRecords(declared.schema, labelled=labelled), declared)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldTarget:
+    """A compute party's share of the target."""
+
+    share: bytes = field(repr=False)
+    commitments: tuple[bytes, ...]
+
+
+def checked_target(terms: Terms, role: ComputeRole, body: TargetShare) -> HeldTarget:
+    """A party's share of the target, as the consumer committed to it."""
+    share, commitments, parties = body.share.tobytes(), body.commitments.tobytes(), COMPUTE_ROLES
+    rows, rest = divmod(len(share), WORD_BYTES * terms.kernel.columns)
+    declared = terms.target_size if terms.relation is Relation.REPLACE_ONE else rows
+    if rest or rows != declared or not 1 <= rows <= MOST_SPLIT_TARGET or len(body.salt) != SALT_BYTES:
+        raise BadDocument("target", "does not have the shape of the terms")
+    if len(commitments) != DIGEST_BYTES * len(parties):
+        raise BadDocument("target", "has not one commitment for each compute party")
+    each = tuple(commitments[start : start + DIGEST_BYTES] for start in range(0, len(commitments), DIGEST_BYTES))
+    own = target_commitment(terms, role, salt=body.salt.tobytes(), share=share)
+    if own != each[parties.index(role)]:
+        raise BadDocument("target", "is not the share that the consumer committed to")
+    return HeldTarget(share, each)
+
+
+def checked_receipts(terms: Terms, body: ShareReceipts) -> Lists:
+    """Of whose offers a compute party says that it has its part, and by which lists."""
+    lists = lists_in(body.receipts.tobytes())
+    if not lists.keys() <= {terms.cards[owner] for owner in terms.owners}:
+        raise BadDocument("share receipts", "name somebody who is no owner of this run")
+    return lists
+
+
+@dataclass(frozen=True, eq=False)
+class ComputeInputs:
+    """Everything that one party's computation needs. All but rank and arrays is public, and alike at all parties."""
+
+    rank: int  # 0 the curator, 1 the consumer, 2 the witness
+    offers: int  # slots of all owners of the roster, empty ones included
+    target_rows: int
+    size: int  # picks
+    gamma: float  # of the kernel
+    lows: tuple[int, ...]  # for each column the smallest word that a row may have
+    highs: tuple[int, ...]  # the largest
+    program: str  # digest of the public program, by the terms
+    digest: str  # of what is put in: the roster, and commitments to all shares of the target
+    offer_words: NDArray[np.int64] = field(repr=False)  # this party's shares of all slots, owner after owner
+    target_words: NDArray[np.int64] = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedSlots:
+    """What the computation opens, to the consumer only: for each pick, in order."""
+
+    numbers: NDArray[np.int64]  # of the slots among all, from 0; -1 where no valid slot was left
+    secrets: NDArray[np.int64] = field(repr=False)  # the four words of r of each
+    checksums: NDArray[np.int64] = field(repr=False)  # of each one's row
+    factors: NDArray[np.int64] = field(repr=False)  # of the checksums, one for each column
+
+
+_ODD_LABEL = "its label is of another kind than those of most rows"
+
+
+@dataclass(frozen=True, eq=False)
+class Bought:
+    owners: NDArray[np.int64]  # of each record that holds, its owner's place among those computed on
+    records: tuple[bytes, ...]
+    faults: Mapping[int, Mapping[str, int]]  # by place: how many picks were left out for which reason
+    lost: int  # picks that name no slot at all: no owner's fault
+
+
+def buy(
+    parts: Sequence[OfferPart],
+    opened: OpenedSlots,
+    *,
+    envelopes: Sequence[Mapping[int, bytes]],
+    shape: OfferShape,
+    records: SlotRecords,
+) -> Bought:
+    """What the picks are. Where labels are of different kinds, records with one of the usual kind hold."""
+    places, slots = np.divmod(opened.numbers, shape.slots)
+    sums, factors = opened.checksums.view(np.uint64), opened.factors.view(np.uint64)
+    found: dict[int, bytes | PickFault] = {}
+    for place, part in enumerate(parts):
+        mine = np.flatnonzero(places == place).tolist()
+        picks = [
+            PickedSlot(int(slots[pick]), word_bytes(opened.secrets[pick].view(np.uint64)), int(sums[pick]))
+            for pick in mine
+        ]
+        made = open_picks(part, picks, envelopes=envelopes[place], factors=factors, reader=records)
+        found |= dict(zip(mine, made, strict=True))
+    whole = {pick: record for pick, record in sorted(found.items()) if isinstance(record, bytes)}
+    kinds = dict(zip(whole, records.label_kinds(list(whole.values())), strict=True))
+    usual = Counter(kinds.values()).most_common(1)[0][0] if kinds else ""
+    held = [pick for pick in whole if kinds[pick] == usual]
+    faults: dict[int, Counter[str]] = {}
+    for pick in sorted(found.keys() - set(held)):
+        fault = found[pick]
+        reason = fault.value if isinstance(fault, PickFault) else _ODD_LABEL
+        faults.setdefault(int(places[pick]), Counter())[reason] += 1
+    lost = int((opened.numbers != -1).sum()) - len(found)
+    return Bought(places[held], tuple(whole[pick] for pick in held), faults, lost)
+
+
+_TAG = b"likeset shared offer"
+
+
+def is_kept_offer(kept: bytes) -> bool:
+    return kept.startswith(fields(_TAG))
+
+
+def shared_replies(heard: Message, kept: bytes) -> tuple[Message, ...]:
+    names = {"curator": CURATOR, "consumer": heard.sender, "witness": WITNESS}
+    return tuple(
+        Message(
+            run=heard.run,
+            terms=heard.terms,
+            sender=heard.receiver,
+            receiver=names[role],
+            round=OFFER_ROUND,
+            body=OfferShare(part=blob(part)),
+        )
+        for role, part in zip(COMPUTE_ROLES, read_tagged(_TAG, kept, len(COMPUTE_ROLES)), strict=True)
+    )
+
+
+def records_in(bodies: Sequence[OfferShare]) -> list[bytes]:
+    """The records in an offer, for its owner, who has all parts of it: without empty slots, in the order of slots."""
+    parts = {part.role: part for part in (OfferPart.from_bytes(body.part.tobytes()) for body in bodies)}
+    listed = next((part.offer_list for part in parts.values()), None)
+    if listed is None or set(parts) != set(COMPUTE_ROLES) or len(parts) != len(bodies):
+        raise BadDocument("shared offer", "is not whole")
+    width = len(parts["curator"].share) // (WORD_BYTES * listed.slots)
+    words = joined_shares([words_in(part.share, width=width) for part in parts.values()])
+    opened = (
+        open_envelope(
+            parts["curator"].envelope_of(slot),
+            context=listed.offer,
+            slot=slot,
+            key=parts["consumer"].key,
+            random=word_bytes(words[slot : slot + 1, -RANDOM_WORDS:]),
+        )
+        for slot in range(listed.slots)
+    )
+    return [record for record in opened if record]
+
+
+def slots_in(body: OfferShare) -> int:
+    """How many rows are offered in a part; 0 in what is none."""
+    try:
+        return OfferPart.from_bytes(body.part.tobytes()).offer_list.slots
+    except OfferRefused:
+        return 0
+
+
+MOST_REACH = 1 << 14
+"""Bytes that say how a compute party is reached."""
+_CALLED_ABSENT = "sent a part that is not used"
+
+
+class ComputeParty(Party):
+    """Curator or witness of a split run; ``SplitConsumer`` is the third.
+
+    ``reach`` says how the others reach this party's worker; its home keeps it, for a party made anew must say the same.
+    """
+
+    def __init__(
+        self, terms: Terms, role: ComputeRole, *, secret: CardSecret, cards: Mapping[str, Card], reach: bytes = b""
+    ) -> None:
+        super().__init__(terms, party_name(terms, role), compute_rules(role))
+        if terms.split is None:
+            raise IllegalMessage(f"run {terms.run} has a trusted curator, and nothing of it is shared")
+        self._split = terms.split
+        for name, card in {**cards, self.name: secret.card}.items():
+            if terms.cards.get(name) != card.fingerprint:
+                raise InvalidArgument("cards", card.name, f"is not the card that the terms name for {name}")
+        if len(reach) > MOST_REACH:
+            raise InvalidArgument("reach", f"{len(reach)} bytes", f"must have at most {MOST_REACH}")
+        self.role: ComputeRole = role
+        self.absent: set[str] = set()
+        self.faults: list[Flag] = []
+        self.late = 0  # parts that came after their time and were not looked at
+        self.reaches: dict[ComputeRole, bytes] = {}
+        self._secret, self._cards, self._reach = secret, {**cards, self.name: secret.card}, reach
+        self._shape = offer_shape(terms)
+        self._peers = tuple(other for other in COMPUTE_ROLES if other != role)
+        self._waiting = set(terms.owners)
+        self._target: HeldTarget | None = None
+        self._parts: dict[str, OfferPart] = {}
+        self._receipts: dict[ComputeRole, Lists] = {}
+        self._votes: dict[ComputeRole, Roster] = {}
+        self._roster: Roster | None = None
+        self._content: Any = None  # of the message that is being heard, checked
+
+    @property
+    def waiting_for(self) -> frozenset[str]:
+        """The owners whose part it still waits for; nobody once it told which parts it has."""
+        return frozenset(self._waiting) if self.position.state is ComputeState.COLLECTING else frozenset()
+
+    @property
+    def is_ready(self) -> bool:
+        return self.position.state is ComputeState.READY
+
+    @property
+    def finished(self) -> bool:
+        """Whether picks were opened to the consumer, and it knows: shares may be forgotten."""
+        return self.position.state is ComputeState.SETTLED
+
+    @property
+    def rostered(self) -> tuple[str, ...]:
+        """The owners that are computed on, in the order of the terms; nobody before there is a roster."""
+        lists = {} if self._roster is None else self._roster.lists
+        return tuple(name for name in self.terms.owners if self.terms.cards[name] in lists)
+
+    def give_up(self, owner: str) -> Step:
+        """Wait for this owner's part no longer: a late one is not used."""
+        return self._begin_step(self._without(owner))
+
+    def inputs(self) -> ComputeInputs:
+        if not self.is_ready or self._roster is None or self._target is None:
+            raise IllegalMessage(f"{self.name} may not compute now: {self.position.state.value}")
+        split, columns = self._split, self._shape.columns
+        words = words_in(b"".join(self._parts[owner].share for owner in self.rostered), width=self._shape.width)
+        target = words_in(self._target.share, width=columns)
+        most = largest_word(self.terms)
+        return ComputeInputs(
+            rank=COMPUTE_ROLES.index(self.role),
+            offers=len(words),
+            target_rows=len(target),
+            size=self._picks,
+            gamma=split.gamma,
+            lows=(-most,) * columns,
+            highs=(most,) * columns,
+            program=split.program,
+            digest=inputs_digest(self._roster.digest, self._target.commitments),
+            offer_words=words.view(np.int64),
+            target_words=target.view(np.int64),
+        )
+
+    def forget(self) -> None:
+        """Drop all shares, when the run is over and nobody can ask for them any more."""
+        self._parts.clear()
+        self._target = None
+
+    def _sender(self, message: Message) -> Sender:
+        name, body = message.sender, message.body
+        if name in self.terms.owners:
+            return Sender.AWAITED if name in self.waiting_for else Sender.LATE
+        if isinstance(body, TargetShare | PicksOpened) and name == self.terms.consumer:
+            return Sender.CONSUMER
+        if isinstance(body, Envelopes) and role_of(self.terms, name) == "curator":
+            return Sender.CURATOR
+        return Sender.PEER if role_of(self.terms, name) in self._peers else Sender.STRANGER
+
+    def _check_content(self, message: Message) -> None:
+        try:
+            self._content = self._checked(message)
+        except BadDocument as error:
+            raise IllegalMessage(f"{title_of_message(message)}: {error}") from None
+
+    def _checked(self, message: Message) -> Any:
+        body, role = message.body, role_of(self.terms, message.sender)
+        if isinstance(body, TargetShare):
+            return checked_target(self.terms, self.role, body)
+        if isinstance(body, ShareReceipts) and role is not None:
+            return checked_receipts(self.terms, body)
+        if isinstance(body, RosterVote) and role is not None:
+            return self._checked_vote(body, role)
+        if isinstance(body, PicksOpened) and body.openings != self._picks:
+            raise BadDocument("end", "names another number of openings than the terms allow")
+        return None
+
+    def _handle(self, message: Message) -> Work:
+        body, role = message.body, role_of(self.terms, message.sender)
+        if isinstance(body, OfferShare):
+            self._take_part(message.sender, body.part.tobytes())
+        elif isinstance(body, TargetShare):
+            self._target = self._content
+        elif isinstance(body, ShareReceipts) and role is not None:
+            self._receipts[role] = self._content
+            if role == "consumer":
+                self._abandon_others(self._receipts[role])
+        elif isinstance(body, RosterVote) and role is not None:
+            self._votes[role] = self._content
+            self.reaches[role] = body.reach.tobytes()
+        yield from ()  # to collect shares costs nothing
+        return self._go_on()
+
+    def _without(self, owner: str) -> Work:
+        if owner not in self.waiting_for:
+            return ()
+        self._waiting.discard(owner)
+        self.absent.add(owner)
+        yield from ()
+        return self._go_on()
+
+    def _abandon_others(self, named: Lists) -> None:
+        """Owners of whom the consumer has no part are in no roster: nobody waits for them."""
+        for owner in sorted(self._waiting):
+            if self.terms.cards[owner] not in named:
+                self._waiting.discard(owner)
+                self.absent.add(owner)
+
+    def _take_part(self, owner: str, data: bytes) -> None:
+        """An owner's part; one that is refused is as if it had not come, but for the log."""
+        if owner not in self.waiting_for:
+            self.late += 1
+            return
+        self._waiting.discard(owner)
+        try:
+            part = OfferPart.from_bytes(data)
+            context = offer_context(self.terms, owner)
+            if owner not in self._cards:
+                raise BadDocument("card", "the owner did not accept these terms")
+            card = self._cards[owner]
+            check_part(part, context=context, role=self.role, owner=card, shape=self._shape)
+        except (OfferRefused, BadDocument) as error:
+            self._refuse(owner, str(error))
+            return
+        self._parts[owner] = part
+
+    def _refuse(self, owner: str, reason: str) -> None:
+        self.faults.append(Flag(owner, f"{_CALLED_ABSENT}: {reason}"))
+        self._parts.pop(owner, None)
+
+    def _has_collected(self) -> bool:
+        if self.role != "consumer" and "consumer" not in self._receipts:
+            return False
+        return self._target is not None and not self._waiting
+
+    def _go_on(self) -> list[Message]:
+        replies: list[Message] = []
+        if self.position.state is ComputeState.COLLECTING and self._has_collected():
+            replies += self._tell_receipts()
+        if self.position.state is ComputeState.COUNTED and len(self._receipts) == 1 + len(self._peers):
+            replies += self._vote()
+        if self.position.state is ComputeState.VOTED and len(self._votes) == 1 + len(self._peers):
+            replies += self._agree()
+        return replies
+
+    def _tell_receipts(self) -> list[Message]:
+        for pair in repeated_between(self._parts, self._shape):
+            for owner in pair:
+                self._refuse(owner, "it repeats what another owner drew, or another owner repeats it")
+        lists = {self.terms.cards[owner]: part.offer_list.digest for owner, part in self._parts.items()}
+        self._receipts[self.role] = lists
+        self._move(ComputeState.COUNTED)
+        told = blob(list_entries(lists))
+        return self._to_peers(RECEIPTS_ROUND, ShareReceipts(receipts=told))
+
+    def _vote(self) -> list[Message]:
+        lists = common_lists(tuple(self._receipts.values()))
+        self._check_quorum(len(lists))
+        parties = tuple(self.terms.cards[party_name(self.terms, role)] for role in COMPUTE_ROLES)
+        roster = sign_roster(self._secret, Roster(bytes.fromhex(self.terms.digest), parties, lists, self.role))
+        self._log_left_out(roster)
+        self._roster = self._votes[self.role] = roster
+        self._move(ComputeState.VOTED)
+        return self._to_peers(ROSTER_ROUND, RosterVote(roster=blob(roster.to_bytes()), reach=blob(self._reach)))
+
+    def _log_left_out(self, roster: Roster) -> None:
+        """Who acknowledged an offer that is not computed on, and who did not: nobody is left out in silence."""
+        for owner in self.terms.owners:
+            card = self.terms.cards[owner]
+            missing = [role for role in COMPUTE_ROLES if card not in self._receipts[role]]
+            unheard = len(missing) == len(COMPUTE_ROLES)
+            if unheard or card in roster.lists or owner in {fault.owner for fault in self.faults}:
+                continue
+            reason = f"{' and '.join(missing)} acknowledged no part of it" if missing else "it signed different lists"
+            self.faults.append(Flag(owner, f"its offer is not computed on: {reason}"))
+
+    def _agree(self) -> list[Message]:
+        """All signed: the same, or somebody told different parties different things, and nobody computes."""
+        if len({vote.digest for vote in self._votes.values()}) != 1:
+            reason = "the compute parties signed different rosters; nothing is computed"
+            raise PartyFailed(f"run {self.terms.run}: {reason}")
+        self._move(ComputeState.READY)
+        if self.role != "curator":
+            return []
+        envelopes = b"".join(self._parts[owner].envelopes for owner in self.rostered)
+        body = Envelopes(envelopes=blob(envelopes))
+        return [self._message(self.terms.consumer, ENVELOPES_ROUND, body)]
+
+    def _checked_vote(self, body: RosterVote, role: ComputeRole) -> Roster:
+        vote, card = Roster.from_bytes(body.roster.tobytes()), self._cards.get(party_name(self.terms, role))
+        if len(body.reach) > MOST_REACH:
+            raise BadDocument("roster", "says at too great length how its signer is reached")
+        if vote.role != role or card is None or not vote.is_signed_by(card):
+            raise BadDocument("roster", f"the {role} did not sign it")
+        if self._roster is not None and vote.digest != self._roster.digest:
+            raise BadDocument("roster", "is not the one that follows from the receipts")
+        return vote
+
+    @property
+    def _picks(self) -> int:
+        """How many slots will be opened: as many as the terms allow, or all that there are."""
+        return min(self._split.openings, self._shape.slots * len(self.rostered))
+
+    def _to_peers(self, round_number: int, body: Body) -> list[Message]:
+        return [self._message(party_name(self.terms, role), round_number, body) for role in self._peers]
+
+
+NOTHING_HELD = "none of the rows that were picked opened to a record"
+"""Why there is no summary although picks were opened."""
+_KEPT_TAG = b"likeset shared target"
+
+
+class SplitConsumer(ComputeParty):
+    """Holds the target; shares it once, for good; receives index and r of each pick, and with them its rows."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        *,
+        target: ArrayLike,
+        noise: Noise,
+        secret: CardSecret,
+        cards: Mapping[str, Card],
+        selection: Selection | None = None,
+        declared: DeclaredRecords | None = None,
+        reach: bytes = b"",
+    ) -> None:
+        super().__init__(terms, "consumer", secret=secret, cards=cards, reach=reach)
+        self._rows = target_rows(terms, target)
+        if float(np.abs(self._rows).max()) > terms.kernel.largest:
+            reason = f"has numbers beyond the {terms.kernel.largest:g} that the terms allow; scale it down"
+            raise InvalidArgument("target", f"array of shape {self._rows.shape}", reason)
+        self._noise = noise
+        self._weighted = selection is not None and selection.weighted
+        self._records = records_of_run(terms, declared)
+        self._envelopes: dict[str, dict[int, bytes]] | None = None
+        self.summary: Summary | None = None
+        self.lost_picks = 0
+        self.unopened_picks: dict[str, int] = {}
+
+    def start(self) -> Step:
+        """The target's shares, for the other compute parties, and then its release, for each owner.
+
+        Asked again, the same bytes.
+        """
+        return self._begin_step(self._send_target())
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it may compute: all signed one roster, and every envelope of it is there and as owners signed."""
+        return super().is_ready and self._envelopes is not None
+
+    def opened(self, picks: OpenedSlots) -> Step:
+        """What the computation opened: makes the summary, and tells the others that it is over.
+
+        Where no pick gave a record there is no summary, and the others are told the same: it would tell a curator with
+        owners who lie that every pick fell on them.
+        """
+        if not self.is_ready:
+            raise IllegalMessage(f"{self.name} may not open anything now: {self.position.state.value}")
+        return self._begin_step(self._buy(picks))
+
+    def _send_target(self) -> Work:
+        # Noise first: it is stored before the transaction in which the shares are drawn and their letters are recorded.
+        release = yield from released_mean(self.terms, self._rows, self._noise)
+        shares = yield from self._shared_target()
+        told = TargetRelease(release=release)
+        number = RELEASE_ROUND[self.terms.protocol]
+        return (
+            *(self._message(party_name(self.terms, role), TARGET_ROUND, shares[role]) for role in self._peers),
+            *(self._message(owner, number, told) for owner in self.terms.owners),
+        )
+
+    def _shared_target(self) -> PricedDraw[dict[str, TargetShare]]:
+        """Shares of the target, drawn once: whatever happens later, the run is about this target."""
+        words, roles = fixed_point(self._rows), COMPUTE_ROLES
+
+        def draw() -> tuple[bytes, None]:
+            shares = [word_bytes(share) for share in split_words(words)]
+            return fields(_KEPT_TAG, *shares, *new_salts(len(roles))), None
+
+        kept = yield ChargeWanted(
+            costs=((View.owners(self.name), size_event(self.terms.relation)),),
+            draw=draw,
+            run=self.terms.run,
+            round=TARGET_ROUND,
+            kind=f"{self.name}/target-shares",
+            content=self._digest.encode(),
+            repeatable=True,  # nothing left before it was kept
+        )
+        parts = read_tagged(_KEPT_TAG, kept, 2 * len(roles))
+        shares, salts = parts[: len(roles)], parts[len(roles) :]
+        if not np.array_equal(joined_shares([words_in(share, width=words.shape[1]) for share in shares]), words):
+            reason = "is another one than this run began with; go on with that one, or begin a new run"
+            raise InvalidArgument("target", f"array of shape {words.shape}", reason)
+        each = [
+            target_commitment(self.terms, role, salt=salt, share=share)
+            for role, salt, share in zip(roles, salts, shares, strict=True)
+        ]
+        self._target = HeldTarget(shares[roles.index(self.role)], tuple(each))
+        commitments = blob(b"".join(each))
+        return {
+            role: TargetShare(
+                share=blob(share),
+                salt=blob(salt),
+                commitments=commitments,
+            )
+            for role, salt, share in zip(roles, salts, shares, strict=True)
+        }
+
+    def _checked(self, message: Message) -> Any:
+        body = message.body
+        return self._checked_envelopes(body) if isinstance(body, Envelopes) else super()._checked(message)
+
+    def _handle(self, message: Message) -> Work:
+        if isinstance(message.body, Envelopes):
+            self._envelopes = self._content
+        return (yield from super()._handle(message))
+
+    def _checked_envelopes(self, body: Envelopes) -> dict[str, dict[int, bytes]]:
+        """By owner and slot; every one of them is that of the owner's list, for which the curator signed."""
+        size, slots, data = self._shape.envelope_bytes, self._shape.slots, body.envelopes.tobytes()
+        if len(data) != size * slots * len(self.rostered):
+            raise BadDocument("envelopes", "are not as many as the roster's owners have slots")
+        whole: dict[str, dict[int, bytes]] = {}
+        for place, owner in enumerate(self.rostered):
+            start = size * slots * place
+            mine = {slot: data[start + size * slot : start + size * (slot + 1)] for slot in range(slots)}
+            for slot, envelope in mine.items():
+                if hashlib.sha256(envelope).digest() != self._parts[owner].digests_of(slot)[-1]:
+                    raise BadDocument("envelopes", f"one of {owner} is not that of the owner's list")
+            whole[owner] = mine
+        return whole
+
+    def _buy(self, picks: OpenedSlots) -> Work:
+        owners = self.rostered
+        bought = buy(
+            [self._parts[owner] for owner in owners],
+            picks,
+            envelopes=[(self._envelopes or {})[owner] for owner in owners],
+            shape=self._shape,
+            records=self._records,
+        )
+        self.lost_picks = bought.lost
+        self.unopened_picks = {owners[place]: sum(faults.values()) for place, faults in sorted(bought.faults.items())}
+        self.summary = self._summary(bought) if bought.records else None
+        self._move(ComputeState.SETTLED)
+        yield from ()  # the rows were charged by their owners
+        return self._to_peers(OPENED_ROUND, PicksOpened(openings=self._picks))
+
+    def _summary(self, bought: Bought) -> Summary:
+        """As a trusted curator would have sent it; the distance to new rows stays unknown: that needs all offers."""
+        held = self._records.bought(bought.records)
+        selection = Selection(gamma=self._split.gamma)
+        judged, rows = selection.judge(held.rows, self._rows), np.asarray(held.rows, dtype=np.float32)
+        places = {name: number for number, name in enumerate(self.terms.owners)}
+        owners = self.rostered
+        reasons = {places[fault.owner]: fault.reason for fault in self.faults if fault.owner in places}
+        reasons |= {places[owners[place]]: _in_words(faults) for place, faults in bought.faults.items()}
+        absent = {places[name] for name in self.terms.owners if name not in owners} - set(reasons)
+        return Summary(
+            rows=rows,
+            labels=held.labels,
+            owners=np.array([places[owners[place]] for place in bought.owners], dtype=np.int64),
+            handles=held.handles,
+            weights=weights(rows, self._rows, gamma=self._split.gamma) if self._weighted else judged.weights,
+            gains=judged.gains,
+            squared_mmds=judged.squared_mmds,
+            rows_seen=self._shape.slots * len(owners),
+            absent=np.array(sorted(absent), dtype=np.int64),
+            flagged=np.array(sorted(reasons), dtype=np.int64),
+            reasons=np.array([reasons[place] for place in sorted(reasons)], dtype=np.str_),
+            records=blob(held.packed),
+        )
+
+
+def _in_words(faults: Mapping[str, int]) -> str:
+    return "; ".join(f"{count} rows that were picked were left out: {reason}" for reason, count in faults.items())
+
+
+class SplitOwner(SealedOwner):
+    """Offers rows that look like the target, one part to each compute party; only the buyer will read any of them.
+
+    Privacy contract:
+        Protects:  every row, label and record that is not opened to the consumer, and how many slots are empty.
+        Reveals:   to curator and witness, each with any owners: nothing but the terms; to the consumer: the records
+                   of at most ``openings`` slots, and what ``docs/proofs/split.md`` says follows from them.
+        Costs:     ``rows_per_owner`` rows offered, charged before a share is drawn.
+        Assumes:   no two compute parties work together, and all follow the protocol.
+        Basis:     cryptographic, docs/proofs/split.md
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        name: str,
+        *,
+        scan: Scan,
+        key: int,
+        secret: CardSecret,
+        declared: DeclaredRecords | None = None,
+    ) -> None:
+        super().__init__(terms, name, scan=scan, key=key, declared=declared)
+        if terms.cards.get(name) != secret.card.fingerprint:
+            raise InvalidArgument("secret", secret.card.name, f"is not the card that the terms name for {name}")
+        self._secret = secret
+        self._records = records_of_run(terms, declared)
+
+    def _sealed_offer(self, message: Message, weighing: Weighing) -> Work:
+        """One part to each compute party, charged before it is drawn and kept so that it can be sent again.
+
+        Which rows are offered follows from the owner's key, so they are drawn and written as records before the
+        charge: what cannot be offered costs nothing. Shares are drawn after it, with coins. Nothing leaves before the
+        ledger keeps all of them; so where a crash came in between, drawing others for the same charge tells nothing.
+        """
+        handles, leaving = self._leaving(draw_offer(self.terms, self._scan, weighing, key=self._key))
+        records = self._records.encode(leaving, handles)
+        read = self._records.read(records)
+        if not read.sound.all():
+            raise IllegalMessage("a row of this owner makes no record that its buyer could read")
+        if np.abs(fixed_point(read.rows).view(np.int64)).max(initial=0) > largest_word(self.terms):
+            raise IllegalMessage("a row of this owner is beyond the range of the terms, so that it would not count")
+
+        def draw() -> tuple[bytes, None]:
+            shared = share_offer(
+                self._secret,
+                context=offer_context(self.terms, self.name),
+                shape=offer_shape(self.terms),
+                rows=read.rows,
+                records=records,
+            )
+            return fields(_TAG, *(part.to_bytes() for part in shared.values())), None
+
+        kept = yield ChargeWanted(
+            costs=(
+                (View.curator(self.name), Unbounded("rows are offered in shares; the consumer reads those bought")),
+            ),
+            draw=draw,
+            run=self.terms.run,
+            round=message.round,
+            kind=f"{self.name}/shared-offer",
+            content=message.data,
+            rows=self.terms.rows_per_owner,
+            readable=self.terms.rows_readable,
+            repeatable=True,
+        )
+        self.rows_disclosed = len(records)
+        return shared_replies(message, kept)
+
+
+def make_owner(
+    terms: Terms,
+    name: str,
+    *,
+    scan: Scan,
+    key: int,
+    declared: DeclaredRecords | None = None,
+    secret: CardSecret | None = None,
+) -> Owner:
+    """An owner of the run; what it takes is said by ``Owner``, and for a split run by ``SplitOwner``."""
+    if terms.split is not None:
+        if secret is None:
+            raise IllegalMessage(f"run {terms.run} has a split curator: an owner signs its offer with its card")
+        return SplitOwner(terms, name, scan=scan, key=key, secret=secret, declared=declared)
+    kind = SealedOwner if terms.protocol == "sealed" else InteractiveOwner
+    return kind(terms, name, scan=scan, key=key, declared=declared)
+
+
+def make_curator(
+    terms: Terms,
+    *,
+    noise: Noise,
+    fold_key: int | None,
+    declared: DeclaredRecords | None = None,
+    seed_rows: ArrayLike | None = None,
+) -> Curator:
+    """The curator of the run; ``SealedCurator`` needs the fold key, ``InteractiveCurator`` the terms' seed rows."""
+    if terms.split is not None:
+        raise IllegalMessage(f"run {terms.run} has a split curator, which sees no rows")
+    if terms.protocol == "sealed":
+        return SealedCurator(terms, noise=noise, fold_key=fold_key, declared=declared)
+    return InteractiveCurator(terms, noise=noise, declared=declared, seed_rows=seed_rows)
+
+
+def make_compute_party(
+    terms: Terms,
+    role: ComputeRole,
+    *,
+    secret: CardSecret,
+    cards: Mapping[str, Card],
+    reach: bytes = b"",
+) -> ComputeParty:
+    """The curator or the witness of a split run; what it takes is said by ``ComputeParty``."""
+    if role == "consumer":
+        raise IllegalMessage("the consumer of a split run is made with its target")
+    return ComputeParty(terms, role, secret=secret, cards=cards, reach=reach)

@@ -1,0 +1,185 @@
+"""Warnings about columns, on every screen: columns that may identify people, and columns that hardly count."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from home_world import give_card, signed_terms, terms, write_policy
+from typer.testing import CliRunner, Result
+
+from job_world import World, arguments
+from likeset.app import cli
+from likeset.protocol.terms import Kernel
+from likeset.tables.records import DeclaredRecords
+from likeset.tables.schema import Schema
+
+OWNERS = {"north": 11, "south": 12}
+LEFT_OUT = {"": "nameless", "encounter_id": "name", "referral": "own-text", "slip": "numbered"}
+
+
+def hospital(rows: int, *, seed: int) -> pa.Table:
+    """Encounters as a data frame writes them, its index first: at most two of each patient."""
+    coins = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "": np.arange(rows),
+            "encounter_id": coins.choice(400_000_000, rows, replace=False) + 12_522,
+            "patient_nbr": seed * 1_000_000 + np.arange(rows) // 2,
+            "gender": coins.choice(["Female", "Male"], rows),
+            "age": coins.choice(["[50-60)", "[60-70)", "[70-80)"], rows),
+            "admission_type_id": coins.integers(1, 9, rows),
+            "discharge_disposition_id": coins.zipf(1.5, rows).clip(1, 28),
+            "time_in_hospital": coins.integers(1, 15, rows),
+            "num_lab_procedures": coins.integers(1, 120, rows),
+            "number_inpatient": coins.poisson(0.6, rows),
+            "diag_1": [f"{code:.0f}.{code % 3:.0f}x" for code in coins.zipf(1.3, rows).clip(1, 700)],
+            "referral": [f"letter {number} of ward {number % 5}" for number in coins.permutation(rows)],
+            "slip": coins.permutation(4 * rows)[:rows],
+            "readmitted": coins.choice(["NO", "<30", ">30"], rows),
+        }
+    )
+
+
+def run(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(cli.app, list(map(str, arguments)), env={"COLUMNS": "200"})
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def document(*arguments: object, code: int = 0) -> Any:
+    return json.loads(run(*arguments, "--json", code=code).stdout)
+
+
+def columns(suspicions: list[dict[str, str]]) -> dict[str, str]:
+    return {one["column"]: one["reason"] for one in suspicions}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Path:
+    for name, rows, seed in (("target", 160, 10), *((name, 200, seed) for name, seed in OWNERS.items())):
+        pa_csv.write_csv(hospital(rows, seed=seed), tmp_path / f"{name}.csv")
+    return tmp_path
+
+
+def suspected(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The notices of a plan or a result that are about columns that may identify people."""
+    return [notice for notice in document["warnings"] if notice["kind"] == "suspected-identifier"]
+
+
+def dead(document: dict[str, Any]) -> list[str]:
+    """The columns that hardly count, by the notices of a plan or a result."""
+    return [notice["column"] for notice in document["warnings"] if notice["kind"] == "column-hardly-counts"]
+
+
+def drafted(world: Path, *more: object) -> Any:
+    """A draft from all files, into ``schema.yaml``: at most two rows of a patient, as they show."""
+    files = [world / f"{name}.csv" for name in ("target", *OWNERS)]
+    schema = world / "schema.yaml"
+    told = document("schema", "draft", *files, "--label", "readmitted", "--id", "patient_nbr", "--out", schema, *more)
+    assert "rows_per_id: 2" in schema.read_text(encoding="utf-8")
+    return told
+
+
+def job(world: Path) -> list[object]:
+    owners = [word for name in OWNERS for word in ("--owner", f"{name}={world / name}.csv")]
+    places = ["--schema", world / "schema.yaml", "--target", world / "target.csv"]
+    return [*places, *owners, "--size", 20, "--epsilon", 8, "--noise", "simulated", "--seed", 3]
+
+
+def test_no_identifier_of_a_hospital_reaches_the_summary(world: Path) -> None:
+    told = drafted(world)
+    assert columns(told["left_out"]) == LEFT_OUT
+    assert told["suspected_identifiers"] == []
+    kept = {"admission_type_id", "discharge_disposition_id", "diag_1", "num_lab_procedures", "number_inpatient"}
+    assert kept <= set(told["columns"])
+    assert not {*LEFT_OUT, "patient_nbr"} & set(told["columns"])
+    result = document("match", *job(world), "--out", world / "out")
+    assert (suspected(result), dead(result)) == ([], [])
+    summary = pq.read_table(world / "out" / "summary.parquet")
+    assert not {*LEFT_OUT, "patient_nbr"} & set(summary.column_names)
+    assert summary.num_rows == 20
+
+
+def test_what_is_included_by_name_or_hardly_counts_is_warned_of_at_every_step(world: Path) -> None:
+    told = drafted(world, "--include", "encounter_id", "--include", "slip")
+    wanted = {"encounter_id": "name", "slip": "numbered"}
+    assert columns(told["suspected_identifiers"]) == wanted
+    assert wanted.keys() <= set(told["columns"])
+    path = world / "schema.yaml"
+    declared = yaml.safe_load(path.read_text(encoding="utf-8"))
+    declared["columns"]["time_in_hospital"]["bounds"] = [0, 10_000]
+    path.write_text(yaml.safe_dump(declared, sort_keys=False), encoding="utf-8")
+    by_name = {"encounter_id": "name"}
+    assert columns(document("schema", "show", path)["suspected_identifiers"]) == by_name
+    (checked,) = document("schema", "check", "--schema", path, world / "north.csv")["files"]
+    assert columns(checked["suspected_identifiers"]) == wanted
+    assert [column["column"] for column in checked["dead_columns"]] == ["time_in_hospital"]
+    for result in (document("plan", *job(world)), document("match", *job(world), "--out", world / "out")):
+        assert columns(suspected(result)) == wanted
+        assert dead(result) == ["time_in_hospital"]
+    shown = run("plan", *job(world), "--verbose").stdout
+    assert "note: column 'encounter_id' may identify people" in shown
+    assert "in the target, column 'time_in_hospital' hardly counts" in shown
+    check_at_an_owner(world, Schema.load(path), wanted)
+
+
+def test_persons_with_several_rows_are_warned_of_where_no_id_is_declared(world: Path) -> None:
+    drafted(world)
+    path = world / "schema.yaml"
+    declared = yaml.safe_load(path.read_text(encoding="utf-8"))
+    del declared["id"]
+    path.write_text(yaml.safe_dump(declared, sort_keys=False), encoding="utf-8")
+    result = document("match", *job(world), "--out", world / "out")
+    (warned,) = [notice for notice in result["warnings"] if notice["kind"] == "repeated-persons"]
+    assert warned["column"] == "patient_nbr"
+    node = world / "st-mary"
+    run("init", node, "--name", "a", "--role", "owner")
+    write_policy(node, columns=list(Schema.load(path).record_columns))
+    run("owner", "data", "add", "visits", world / "north.csv", "--schema", path, "--home", node)
+    found = [one["detail"] for one in document("check", "--home", node, code=1)["checks"]]
+    assert any("values of column 'patient_nbr' repeat, but the schema declares no id" in one for one in found)
+
+
+def check_at_an_owner(world: Path, schema: Schema, wanted: dict[str, str]) -> None:
+    """It is warned when it registers, checks and reviews: by values too, as they looked at registration."""
+    node = world / "st-mary"
+    run("init", node, "--name", "a", "--role", "owner")
+    give_card(node, "a")
+    write_policy(node, columns=list(schema.record_columns))
+    at = ("--home", node)
+    added = document("owner", "data", "add", "visits", world / "north.csv", "--schema", world / "schema.yaml", *at)
+    assert columns(added["suspected_identifiers"]) == wanted
+    assert [column["column"] for column in added["dead_columns"]] == ["time_in_hospital"]
+    asked = terms(
+        schema_digest=schema.digest,
+        columns=schema.record_columns,
+        record_bytes=DeclaredRecords(schema).record_bytes,
+        kernel=Kernel(columns=schema.width, dimension=16, gamma=0.4, seed=7),
+        rows_per_unit=2,
+        id_column=schema.id_column or "",
+        expires="2099-01-01",
+    )
+    (world / "run-1.invitation").write_bytes(signed_terms(asked))
+    run("owner", "inbox", "--add", world / "run-1.invitation", *at)
+    assert columns(document("owner", "review", "run-1", *at)["suspected_identifiers"]) == wanted
+    assert "note: column 'slip' may identify people" in run("owner", "review", "run-1", *at).stdout
+    checked = document("check", *at, code=1)  # bounds came from data
+    assert columns(checked["suspected_identifiers"]) == wanted
+    warned = [one for one in checked["checks"] if re.search("may identify people|hardly counts", one["detail"])]
+    assert [one["ok"] for one in warned] == [True] * 3, "warnings: what may leave is the owner's to say"
+
+
+def test_owners_rows_alone_tell_a_consumer_nothing(tmp_path: Path) -> None:
+    """A target that uses its bounds, and owners that do not: no word of it reaches the consumer."""
+    world = World.make(tmp_path)
+    schema = tmp_path / "schema.yaml"
+    schema.write_text(schema.read_text(encoding="utf-8").replace("[0, 100]", "[0, 10000]"), encoding="utf-8")
+    world.replace("target.csv", age=[100.0 * row for row in range(60)])
+    assert "hardly counts" not in run(*arguments("match", world.options())).stdout

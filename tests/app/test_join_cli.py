@@ -1,0 +1,126 @@
+"""``likeset invite`` and ``likeset join`` as people type them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from likeset.app.cli import app
+from likeset.homes.home import Home
+from likeset.homes.policy import Policy
+
+SCHEMA = """\
+likeset: schema
+version: 1
+columns:
+  age: {kind: numeric, bounds: [0, 120]}
+label: {column: sick, kind: category, values: ["no", "yes"]}
+"""
+RULES = """\
+likeset: owner
+version: 1
+consumers: [clinic]
+purposes: [care]
+columns: [age, sick]
+per_run: {rows: 20}
+total: {rows: 50}
+"""
+
+
+def run(*arguments: str, code: int = 0) -> Any:
+    result = CliRunner().invoke(app, [*arguments, "--json"])
+    assert result.exit_code == code, (result.output, result.exception)
+    return json.loads(result.stdout) if code in (0, 1) else result.exception
+
+
+@pytest.fixture
+def clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("mailbox").mkdir()
+    Path("schema.yaml").write_text(SCHEMA)
+    Path("rules.yaml").write_text(RULES)
+    mailbox = f"file://{tmp_path}/mailbox"
+    roles = ("--role", "consumer", "--role", "curator")
+    run("init", "clinic", "--name", "clinic", *roles, "--schema", "schema.yaml", "--mailbox", mailbox)
+    return mailbox
+
+
+def test_an_organisation_joins_with_one_file_and_one_call(clinic: str) -> None:
+    invited = run("invite", "st-mary", "--rules", "rules.yaml", "--home", "clinic")
+    assert invited["file"] == "st-mary.invite"
+    assert run("invite", "st-mary", "--home", "clinic")["invitation"] == invited["invitation"]  # continues
+    waiting = run("join", "st-mary.invite", "--mailbox", clinic, code=1)
+    assert waiting["state"] == "waiting for words"
+    assert waiting["reply"] == "sent by mailbox"
+    (listed,) = run("invite", "--home", "clinic")["invitations"]
+    assert listed["state"] == "replied"
+    (words,) = listed["words"]
+    joined = run("join", "st-mary.invite", "--mailbox", clinic, "--words", words)
+    assert [(pin["name"], pin["role"]) for pin in joined["pinned"]] == [
+        ("clinic", "consumer"),
+        ("clinic-curator", "curator"),
+    ]
+    run("invite", "--confirm", "st-mary", "--words", words, "--home", "clinic")
+    assert run("invite", "--home", "clinic")["invitations"][0]["state"] == "joined"
+    assert run("join", "st-mary.invite")["state"] == "joined"  # again: nothing to do
+    with Home(Path("st-mary")) as home:
+        assert home.settings.mailboxes == (clinic,)
+        policy = Policy.load(home.policy_file)
+        assert (policy.per_run.rows, policy.manual_approval) == (20, True)
+        assert (home.folder / "schema.yaml").read_text() == SCHEMA
+
+
+def test_without_an_approved_mailbox_nothing_is_contacted_and_the_reply_is_a_file(clinic: str) -> None:
+    assert clinic
+    run("invite", "st-mary", "--rules", "rules.yaml", "--home", "clinic")
+    waiting = run("join", "st-mary.invite", code=1)
+    assert waiting["reply"] == "send st-mary.reply to clinic"
+    assert not any(Path("mailbox").iterdir())
+    assert Path("st-mary.reply").stat().st_mode & 0o077 == 0
+    wrong = " ".join(["abandon"] * 8)
+    for command in (["join", "st-mary.invite"], ["invite", "--confirm", "st-mary", "--reply", "st-mary.reply"]):
+        at = ["--home", "clinic"] if command[0] == "invite" else []
+        result = CliRunner().invoke(app, [*command, "--words", wrong, *at])
+        assert "nothing was pinned" in str(result.exception)
+    with Home(Path("st-mary")) as home:
+        assert not home.pins.all()
+
+
+def test_an_open_home_keeps_its_policy_and_mailboxes(clinic: str) -> None:
+    run("init", "st-mary", "--name", "st-mary", "--role", "owner", "--mailbox", "file:///elsewhere")
+    Path("own.yaml").write_text(RULES.replace("clinic", "other"))
+    run("owner", "policy", "put", "own.yaml", "--home", "st-mary")
+    run("invite", "st-mary", "--rules", "rules.yaml", "--home", "clinic")
+    run("join", "st-mary.invite", "--mailbox", clinic, code=1)
+    (words,) = run("invite", "--home", "clinic")["invitations"][0]["words"]
+    result = CliRunner().invoke(app, ["join", "st-mary.invite", "--mailbox", clinic, "--words", words])
+    assert "stays as it is" in result.output
+    assert "to mailboxes: in" in result.output
+    with Home(Path("st-mary")) as home:
+        assert home.settings.mailboxes == ("file:///elsewhere",)
+        assert Policy.load(home.policy_file).consumers == ("other",)
+
+
+@pytest.mark.parametrize(
+    ("rules", "told"),
+    [("manual_approval: false", "automatic approval"), ("consumers: ['*']", "must name the inviter alone")],
+)
+def test_rules_that_decide_for_the_owner_are_not_proposed(clinic: str, rules: str, told: str) -> None:
+    assert clinic
+    text = RULES.replace("consumers: [clinic]\n", "") if rules.startswith("consumers") else RULES
+    Path("rules.yaml").write_text(f"{text}{rules}\n")
+    result = CliRunner().invoke(app, ["invite", "st-mary", "--rules", "rules.yaml", "--home", "clinic"])
+    assert told in str(result.exception)
+    assert not Path("st-mary.invite").exists()
+
+
+def test_a_file_that_is_no_invitation_is_named(clinic: str) -> None:
+    assert clinic
+    Path("x.invite").write_bytes(b"something")
+    result = CliRunner().invoke(app, ["join", "x.invite"])
+    assert "x.invite" in str(result.exception)
+    Path("st-mary.invite").write_bytes(b"mine")
+    result = CliRunner().invoke(app, ["invite", "st-mary", "--rules", "rules.yaml", "--home", "clinic"])
+    assert "nothing is overwritten" in str(result.exception)

@@ -1,0 +1,279 @@
+"""``likeset match`` and ``plan`` as a user calls them: what they refuse, leave out, warn about, write and print."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+import job_world
+from job_world import OWNERS, World, arguments, write
+from likeset.app import cli
+from likeset.errors import LikesetError
+
+FILES = {"target.csv": "TGT", "north.csv": "NOR", "south.csv": "SOU", "west.parquet": "WES"}
+MARK = re.compile(rb"(?:ID|NOTE|SECRET)(?:TGT|NOR|SOU|WES)\d{4}")
+RELEASED: dict[str, Any] = {
+    "protocol": "interactive", "summary_release": "gaussian", "owner_epsilon": 2, "release_gamma": 1
+}  # fmt: skip
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World.make(tmp_path)
+
+
+def run(command: str, options: dict[str, Any], *more: object) -> Result:
+    result = CliRunner().invoke(cli.app, arguments(command, options, *more), env={"COLUMNS": "200"})
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result
+
+
+def refused(command: str, options: dict[str, Any]) -> str:
+    """What is printed, and the words of the error that ``main`` prints."""
+    result = CliRunner().invoke(cli.app, arguments(command, options), env={"COLUMNS": "200"})
+    assert isinstance(result.exception, LikesetError), result.output
+    return f"{result.output}{result.exception}{getattr(result.exception, '__notes__', '')}"
+
+
+def result_of(world: World) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((world.out / "result.json").read_text(encoding="utf-8"))
+    return found
+
+
+def declare(world: World, old: str, new: str) -> None:
+    schema = world.folder / "schema.yaml"
+    schema.write_text(schema.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
+
+
+# Options and places
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (["--size", "1.5"], ["'--size'", "integer"]),
+        (["--epsilon", "much"], ["'--epsilon'", "number"]),
+        (["--workers", "0"], ["'--workers'"]),
+        (["--sizes", "3"], ["--sizes", "--size"]),
+    ],
+)
+def test_options_that_cannot_be_read_end_in_a_word_about_usage(
+    typed: list[str], words: list[str], world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = job_world.call("match", world.options(), *typed)
+    printed = capsys.readouterr()
+    assert (code, printed.out) == (2, "")
+    assert "likeset match --help" in printed.err
+    assert "Traceback" not in printed.err
+    assert all(word in printed.err for word in words)
+    assert not world.out.exists()
+
+
+def test_what_is_there_stays(world: World) -> None:
+    """Neither a finished job nor one that was interrupted is overwritten; the message says what to do."""
+    world.out.mkdir()
+    (world.out / "mine").write_text("precious", encoding="utf-8")
+    assert "is there already; nothing is overwritten: name another directory" in refused("match", world.options())
+    world.out.rename(world.partial)
+    assert "go on with --resume, or remove it" in refused("match", world.options())
+    assert "nothing had begun" in refused("match", world.options(resume=True))
+    assert (world.partial / "mine").read_text(encoding="utf-8") == "precious"
+
+
+@pytest.mark.usefixtures("without_figures")
+def test_a_plan_of_a_finished_job_is_of_a_new_run_and_says_what_to_change(world: World) -> None:
+    """Its rows were charged before: what it recommends must not fail for want of them."""
+    ledger = world.folder / "budgets.sqlite"
+    run("match", world.options(ledger=ledger, offers="uniform"))
+    finished = world.out / "job.yaml"
+    assert job_world.call("plan", {}, finished) == 2
+    for name in OWNERS:
+        run("ledger", {}, "limit", ledger, "--of", name, "--rows", "1000")
+    assert "with the same arguments and another --out and another --run" in run("plan", {}, finished).output
+    run("match", {}, finished, "--out", world.folder / "again", "--run", "again")
+
+
+@pytest.mark.usefixtures("without_figures")
+def test_files_of_the_same_name_in_different_folders_are_different_files(world: World) -> None:
+    """The same rows come out as with different names: nothing that owners leave or show clashes."""
+    same_names = []
+    for name in OWNERS:
+        place = world.folder / name / f"rows{world.place(name).suffix}"
+        place.parent.mkdir()
+        shutil.copy(world.place(name), place)
+        same_names.append(f"{name}={place}")
+    outs = world.folder / "different", world.folder / "same"
+    for out, changed in zip(outs, ({}, {"owner": same_names}), strict=True):
+        run("match", world.options(out=out, noise="simulated", seed=5, workers=2) | changed)
+    different, same = (pq.read_table(out / "summary.parquet") for out in outs)
+    assert same.equals(different)
+
+
+@pytest.mark.parametrize("way", ["twice", "linked", "copied"])
+def test_two_owners_cannot_bring_the_same_rows(way: str, world: World) -> None:
+    north, again = world.place("north"), world.folder / "again.csv"
+    if way == "linked":
+        again.symlink_to(north)
+    elif way == "copied":
+        shutil.copy(north, again)
+    owners = [f"north={north}", f"twin={north if way == 'twice' else again}", f"south={world.place('south')}"]
+    said = refused("match", world.options(owner=owners))
+    assert "owner twin has the same" in said
+    assert "as owner north; each must bring its own rows" in said
+    assert not world.partial.exists()
+
+
+# Rows that take no part
+
+
+def with_long_texts(world: World, every: int) -> World:
+    """South's rows are those that are wanted; some have a text of 21 bytes where 20 are declared."""
+    declare(world, "values: [chest, arm, leg]", "values: [chest, arm, leg], unknown: other")
+    declare(world, "label:", "text_bytes: 20\nlabel:")
+    world.replace("south.csv", site=["chest" if row % every else "x" * 21 for row in range(50)])
+    return world
+
+
+@pytest.mark.usefixtures("without_figures")
+@pytest.mark.parametrize("options", [{}, {"offers": "uniform"}, RELEASED], ids=["tilted", "uniform", "interactive"])
+def test_rows_with_too_long_texts_are_left_out_and_counted(options: dict[str, Any], world: World) -> None:
+    run("match", with_long_texts(world, 2).options(**options, noise="simulated", seed=1))
+    texts = [notice["text"] for notice in result_of(world)["warnings"] if notice["kind"] != "simulated-noise"]
+    told = "owner south: rows with a text of more than 20 bytes (text_bytes of the schema) take no part: 25"
+    assert texts.count(told) == 1
+    assert not any("not believed" in text for text in texts)
+    summary = pq.read_table(world.out / "summary.parquet")
+    assert summary.num_rows == job_world.SIZE
+    assert max(len(word) for word in summary["site"].to_pylist()) <= 20
+    assert "south" in summary["owner"].to_pylist(), "its other rows are as good as before"
+
+
+def test_an_owner_with_too_long_texts_only_is_told_so_before_anything_is_spent(world: World) -> None:
+    said = refused("match", with_long_texts(world, 1).options())
+    assert "south.csv: every row has a text of more than 20 bytes; raise text_bytes in the schema" in said
+    assert not world.out.exists()
+    assert not world.partial.exists()
+
+
+def test_a_check_counts_rows_with_too_long_texts(world: World) -> None:
+    with_long_texts(world, 2)
+    schema = ("check", "--schema", world.folder / "schema.yaml")
+    assert "25 rows have a text that is longer than" in " ".join(
+        run("schema", {}, *schema, world.place("south")).output.split()
+    )
+    told = json.loads(run("schema", {}, *schema, world.place("north"), "--json").stdout)
+    assert [file["too_long"] for file in told["files"]] == [0]
+
+
+# What is written and printed
+
+
+@pytest.fixture
+def marked(world: World) -> World:
+    """Each row has an id, a text that is declared and a column that is not, all unmistakable."""
+    declare(world, "label:", "  note: {kind: text, width: 16}\nlabel:")
+    for name, short in FILES.items():
+        path = world.folder / name
+        table = pq.read_table(path) if path.suffix == ".parquet" else pa.csv.read_csv(path)
+        table = table.drop_columns("patient")
+        for column, mark in (("patient", "ID"), ("note", "NOTE"), ("secret", "SECRET")):
+            cells = [f"{mark}{short}{place:04d}" for place in range(table.num_rows)]
+            table = table.append_column(column, pa.array(cells))
+        write(path, table)
+    return world
+
+
+def marks(data: bytes) -> set[str]:
+    return {found.decode() for found in MARK.findall(data)}
+
+
+def page_for(world: World, owner: str) -> str:
+    run("report", {"for_owner": owner}, world.out)
+    return (world.out / f"report-for-{owner}.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("options", [{}, {"protocol": "interactive"}, {"offers": "uniform"}])
+def test_no_cell_of_a_row_that_was_not_bought_is_anywhere(marked: World, options: dict[str, Any]) -> None:
+    said = run("match", marked.options(**options)).output
+    pages = {owner: page_for(marked, owner) for owner in OWNERS}
+    bought = pq.read_table(marked.out / "summary.parquet")
+    assert not {"patient", "secret"} & set(bought.column_names)
+    notes = set(bought["note"].to_pylist())
+    assert len(notes) == bought.num_rows
+    assert not {one for one in notes if one.startswith("NOTETGT")}
+    assert marks(said.encode()) == set()
+    files = [path for path in marked.folder.rglob("*") if path.is_file() and path.parent != marked.folder]
+    assert {path.name for path in files} >= {"result.json", "pictures.json", "report.html", "ledger.sqlite"}
+    for path in files:
+        assert marks(path.read_bytes()) <= (notes if path.name == "summary.parquet" else set()), path.name
+    result, body = result_of(marked), pages["north"][pages["north"].index("<body") :]
+    told = ("south", "west", "target.csv", f"{result['in_sample_squared_mmd']:.5g}", f"{result['gamma']:.5g}")
+    assert not [word for word in told if word in body], "only the consumer may see them"
+    assert result["created"][:16] not in body.replace(" ", "T")
+
+
+@pytest.mark.usefixtures("without_figures")
+def test_a_shared_ledger_is_private_and_holds_no_cells_after_a_purge(marked: World) -> None:
+    """Offers lie in it until then."""
+    ledger = marked.folder / "book.sqlite"
+    run("match", marked.options(ledger=ledger))
+    assert ledger.stat().st_mode & 0o077 == 0
+    assert marks(ledger.read_bytes())
+    run("ledger", {}, "purge", ledger, "--before", "2100-01-01")
+    assert marks(ledger.read_bytes()) == set()
+
+
+def test_an_error_about_a_row_names_its_place_and_no_cell(marked: World) -> None:
+    marked.replace("south.csv", note=[None] * 50)
+    said = refused("match", marked.options())
+    assert "line 2" in said
+    assert marks(said.encode()) == set()
+    assert not marked.out.exists()
+
+
+@pytest.mark.usefixtures("without_figures")
+@pytest.mark.parametrize(
+    ("options", "screen", "banner"),
+    [
+        ({"noise": "simulated", "seed": 3}, "simulated, not private", "Simulated, not private"),
+        (
+            {"protocol": "interactive", "auction": "paper", "accept_unproven": "paper-auction"},
+            "not private: at least one part has no proof",
+            "Not private",
+        ),
+    ],
+    ids=["simulated", "unproven"],
+)
+def test_what_is_not_private_says_so_everywhere(
+    world: World, options: dict[str, Any], screen: str, banner: str
+) -> None:
+    if "accept_unproven" in options:
+        assert "paper-auction" in refused("match", world.options(**options | {"accept_unproven": None}))
+        assert not world.out.exists()
+    given = world.options(**options)
+    assert screen in run("plan", given).output
+    assert json.loads(run("plan", given, "--json").stdout)["private"] is False
+    assert screen in run("match", given).output
+    assert result_of(world)["private"] is False
+    assert all(one["epsilon"] in (0.0, None) for one in result_of(world)["guarantees"]) or "seed" not in options
+    assert banner in (world.out / "report.html").read_text(encoding="utf-8")
+    page = page_for(world, "north")
+    assert banner in page
+    assert "seed 3" not in page
+
+
+@pytest.mark.usefixtures("without_figures")
+def test_it_is_said_over_which_runs_a_budget_counts(world: World) -> None:
+    alone = "The budget counts this run alone"
+    assert alone in run("plan", world.options()).output
+    assert alone in run("match", world.options()).output
+    assert alone in (world.out / "report.html").read_text(encoding="utf-8")
+    shared = run("match", world.options(ledger=world.folder / "book.sqlite", out=world.folder / "out2")).output
+    assert alone not in shared
+    assert "All runs in this ledger together spent epsilon = 8 of 8" in shared

@@ -1,0 +1,238 @@
+"""The pairs are as hard as their docstrings say (exact laws, no sampling), and noise for many runs is as for one."""
+
+import math
+
+import numpy as np
+import pytest
+from exact_laws import pure_epsilon
+from numpy.typing import NDArray
+
+from likeset.audit import harness
+from likeset.audit.harness import (
+    Neighbours,
+    PrefetchedNoise,
+    RunsAtOnce,
+    batched_draws,
+    negated,
+    removed,
+    signs,
+    unit_rows,
+)
+from likeset.privacy import gaussian_mean, width_choice
+from likeset.privacy.accounting import guarantee
+from likeset.privacy.auction import Bids, ThresholdPlan, plan_threshold, ranks
+from likeset.privacy.events import ROW, Observer, PrivacyUnit, Relation
+from likeset.privacy.noise import Integers, SecretNoise, SimulatedNoise
+
+OWNERS = 12
+
+
+def plan(epsilon: float) -> ThresholdPlan:
+    return plan_threshold(OWNERS, epsilon=epsilon, observer=Observer.COALITION, rounds=1, summary_released=False)
+
+
+def heard(threshold: ThresholdPlan, bids: Bids, hears: list[int]) -> dict[tuple[bool, ...], float]:
+    """The law of what these owners hear: each value of N has probability p(N >= n) - p(N >= n + 1)."""
+    law: dict[tuple[bool, ...], float] = {}
+    order = ranks(bids.values)[hears]
+    for value in range(OWNERS + 1):  # below 1 nobody is asked, from OWNERS on everybody
+        above = threshold.probability(value + 1) if value < OWNERS else 0.0
+        at_least = threshold.probability(value) if value > 0 else 1.0
+        pattern = tuple((order <= value).tolist())
+        law[pattern] = law.get(pattern, 0.0) + at_least - above
+    return law
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize(
+    ("build", "observer"),
+    [
+        (harness.owner_is_overtaken, 0),
+        (harness.tie_is_lost, OWNERS - 1),
+        (harness.absent_owner_appears, 0),
+    ],
+)
+def test_one_owner_at_the_offset_loses_the_whole_claim(build: object, observer: int, epsilon: float) -> None:
+    """At rank = offset the bit is randomised response: asked with e^epsilon/(1 + e^epsilon), or not."""
+    threshold = plan(epsilon)
+    pair = build(OWNERS, rank=threshold.offset) if callable(build) else None
+    assert isinstance(pair, Neighbours)
+    laws = [heard(threshold, pair[side], [observer]) for side in (0, 1)]
+    assert pure_epsilon(*laws) == pytest.approx(epsilon)
+    assert sorted(laws[0].values()) == pytest.approx([1 / (1 + math.exp(epsilon)), 1 / (1 + math.exp(-epsilon))])
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
+def test_a_coalition_split_below_the_offset_loses_the_whole_claim(epsilon: float) -> None:
+    threshold = plan(epsilon)
+    pair = harness.coalition_is_split(OWNERS, rank=threshold.offset - 1)
+    laws = [heard(threshold, pair[side], [0, 1]) for side in (0, 1)]
+    assert pure_epsilon(*laws) == pytest.approx(math.log1p(math.exp(epsilon)))
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        harness.owner_is_overtaken(OWNERS, rank=4),
+        harness.tie_is_lost(OWNERS, rank=4),
+        harness.absent_owner_appears(OWNERS, rank=4),
+        harness.coalition_is_split(OWNERS, rank=4),
+    ],
+    ids=lambda pair: pair.words,
+)
+def test_exactly_one_bid_differs(pair: Neighbours[Bids]) -> None:
+    differing = [one != two for one, two in zip(pair.first.values, pair.second.values, strict=True)]
+    assert sum(differing) == 1
+
+
+@pytest.mark.parametrize(
+    ("pair", "changed", "moved"),
+    [
+        (negated(signs(8)), 1, 2.0),
+        (negated(signs(8), 3), 3, 6.0),
+        (removed(signs(8)), 1, 1.0),
+        (removed(signs(8), 3), 3, 3.0),
+        (negated(unit_rows(4, 6)), 1, 2.0),
+        (negated(unit_rows(4, 6), 3), 3, 6.0),
+        (negated(unit_rows(4, 6, axis=5)), 1, 2.0),
+        (removed(unit_rows(4, 6), 3), 3, 3.0),
+        (harness.opposite_corners(4, 0.7), 1, 2 * 0.7 * 2),  # every one of 4 coordinates by 1.4
+        (harness.opposite_corners(4, 0.5, 3), 3, 3.0 * 2),
+        (removed(harness.opposite_corners(4, 0.5, 3).first, 3), 3, 1.5 * 2),
+    ],
+    ids=lambda value: getattr(value, "words", ""),
+)
+def test_the_rows_of_one_unit_differ_and_move_the_sum_as_far_as_they_can(
+    pair: Neighbours[NDArray[np.float64]] | Neighbours[Integers], changed: int, moved: float
+) -> None:
+    assert np.linalg.norm(pair.first.sum(axis=0) - pair.second.sum(axis=0)) == pytest.approx(moved)
+    if len(pair.first) != len(pair.second):
+        assert pair.first[changed:].tolist() == pair.second.tolist()
+    else:
+        assert np.atleast_2d(pair.first.T != pair.second.T).any(axis=0).sum() == changed
+
+
+@pytest.mark.parametrize("candidates", [2, 8, 32])
+def test_scores_lose_what_the_docstring_says(candidates: int) -> None:
+    rate, sensitivity = 0.25, 2
+    pair = harness.opposite_scores(candidates, sensitivity)
+    laws = []
+    for side in (0, 1):
+        weights = np.exp(rate * pair[side])
+        laws.append(dict(enumerate((weights / weights.sum()).tolist())))
+    width = 2 * rate * sensitivity
+    expected = math.log(candidates / (1 + (candidates - 1) * math.exp(-width)))
+    other = math.log((math.exp(width) + candidates - 1) / candidates)
+    assert pure_epsilon(*laws) == pytest.approx(max(expected, other))
+    assert pure_epsilon(*laws) <= width
+
+
+def test_corners_move_the_folded_sums_one_against_all_others() -> None:
+    """MWEM scores are absolute values of sums (before anything was learned): 0 -> 2 in one, 2 -> 0 in others."""
+    pair = harness.opposite_corners(4, 1.0)
+    assert np.abs(pair.first.sum(axis=0)).tolist() == [0, 2, 2, 2]
+    assert np.abs(pair.second.sum(axis=0)).tolist() == [2, 0, 0, 0]
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("rising", [1, 3, 13])
+def test_a_distance_that_collapses_moves_few_scores_up_and_all_others_down(rising: int, rows: int) -> None:
+    pair = harness.distance_collapses(rising, rows)
+    assert (pair.first != pair.second).any(axis=1).sum() == rows
+    plan = width_choice.WidthPlan(
+        size=8 * rows, unit=PrivacyUnit(rows, ""), rate=0.5 / rows, relation=Relation.REPLACE_ONE
+    )
+    scores = [_scores_of(plan, pair[side]) for side in (0, 1)]
+    assert (scores[1] - scores[0]).tolist() == [2 * rows] * rising + [-2 * rows] * (len(scores[0]) - rising)
+    laws = [np.exp(plan.rate * one) / np.exp(plan.rate * one).sum() for one in scores]
+    lost = float(np.log(laws[1][0] / laws[0][0]))
+    claim = guarantee(plan.event, relation=Relation.REPLACE_ONE, delta=0.0).epsilon
+    assert lost < claim
+    if rising == 1:
+        assert lost > 0.9 * claim
+
+
+def _scores_of(plan: width_choice.WidthPlan, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    """What the mechanism hands to the choice."""
+
+    class Spy(SimulatedNoise):
+        seen: NDArray[np.int64]
+
+        def exponential_choice(self, scores: NDArray[np.int64], rate: float) -> int:
+            self.seen = scores
+            return super().exponential_choice(scores, rate)
+
+    spy = Spy(1)
+    width_choice.run(plan, rows, spy)
+    return spy.seen
+
+
+PAIR = negated(unit_rows(4, 3))
+PLAN = gaussian_mean.GaussianPlan(
+    quantity=gaussian_mean.unit_rows(ROW, Relation.REPLACE_ONE), size=4, dimension=3, sigma=2.0
+)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_block_is_the_runs_one_by_one(side: int) -> None:
+    """Served from the same block of noise, value by value."""
+    at_once = batched_draws(
+        lambda number, drawn: gaussian_mean.run(PLAN, PAIR[number], drawn).value, PrefetchedNoise(SimulatedNoise(5))
+    )
+    one_by_one = PrefetchedNoise(SimulatedNoise(5))
+    rows = np.asarray(at_once(side, 50))
+    assert rows.shape == (50, 3)
+    assert rows.tolist() == [gaussian_mean.run(PLAN, PAIR[side], one_by_one).value.tolist() for _ in range(50)]
+
+
+def test_it_is_as_private_as_its_source() -> None:
+    for noise in (SecretNoise(), SimulatedNoise(1)):
+        assert RunsAtOnce(noise, 2).private == PrefetchedNoise(noise).private == noise.private
+
+
+def test_a_mechanism_that_mixes_runs_is_not_observed() -> None:
+    mixing = batched_draws(lambda _, drawn: drawn.discrete_laplace(1.0, 3).sum(axis=0), SimulatedNoise(1))
+    with pytest.raises(AssertionError, match="keep runs apart"):
+        mixing(0, 10)
+
+
+class Counting(SimulatedNoise):
+    """Serves 0, 1, 2, ... so that a value served twice shows."""
+
+    __slots__ = ("next",)
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self.next = 0
+
+    def discrete_laplace(self, scale: float, size: int) -> Integers:  # noqa: ARG002 - the interface has a scale
+        self.next += size
+        return np.arange(self.next - size, self.next, dtype=np.int64)
+
+    def discrete_gaussian(self, sigma: float, size: int) -> Integers:
+        return self.discrete_laplace(sigma, size)
+
+
+def test_no_value_is_served_twice_whatever_the_sizes() -> None:
+    noise = PrefetchedNoise(Counting())
+    sizes = [1, 7, 4096, 3, 9000, 1, 1]
+    served = np.concatenate([noise.discrete_laplace(1.0, size) for size in sizes])
+    assert served.tolist() == list(range(sum(sizes)))
+
+
+def test_laws_and_scales_do_not_share_a_block() -> None:
+    noise = PrefetchedNoise(Counting())
+    blocks = [
+        noise.discrete_laplace(1.0, 10),
+        noise.discrete_laplace(2.0, 10),
+        noise.discrete_gaussian(1.0, 10),
+    ]
+    assert len(set(np.concatenate(blocks).tolist())) == 30
+
+
+def test_choices_and_coins_pass_through() -> None:
+    noise, source = PrefetchedNoise(SimulatedNoise(1)), SimulatedNoise(1)
+    scores, half = np.array([0, 3, 1], dtype=np.int64), np.full(20, 0.5)
+    assert noise.exponential_choice(scores, 0.3) == source.exponential_choice(scores, 0.3)
+    assert noise.bernoulli(half).tolist() == source.bernoulli(half).tolist()
+    assert noise.rounding(half).tolist() == source.rounding(half).tolist()

@@ -1,0 +1,134 @@
+"""Tests of class weights from a released mean, and of the uniform baseline."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from chance import public_coins
+from likeset.errors import InvalidArgument
+from likeset.geometry.features import FourierFeatures
+from likeset.geometry.offers import fit_strata, uniform
+
+
+def _classes(coins: np.random.Generator, counts: list[int]) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
+    """Rows of classes a, b, c, ... at corners of a simplex, five apart."""
+    labels = np.repeat(np.array([chr(97 + place) for place in range(len(counts))]), counts)
+    centres = 5.0 * np.eye(len(counts), 6)
+    return np.repeat(centres, counts, axis=0) + coins.normal(size=(sum(counts), 6)), labels
+
+
+def test_the_mix_of_the_target_is_found() -> None:
+    """A target of 70% a and 30% c, an owner with a, b, c, d at 10/40/10/40: weights 7, 0, 3, 0, less what is kept."""
+    coins = public_coins(0)
+    rows, labels = _classes(coins, [400, 1600, 400, 1600])
+    target, _ = _classes(coins, [700, 0, 300, 0])
+    features = FourierFeatures(6, 200, 0.05, seed=1)
+    strata = fit_strata(features(rows), labels, features.mean(target), noise=0.0)
+    assert strata is not None
+    weights = np.exp(strata.score(np.array(["a", "b", "c", "d", "z"])))
+    np.testing.assert_allclose(weights, [0.9 * 7 + 0.1, 0.1, 0.9 * 3 + 0.1, 0.1, 0.1], atol=0.35)
+
+
+def test_labels_that_say_nothing_are_not_used() -> None:
+    coins = public_coins(1)
+    rows, labels = _classes(coins, [500, 500, 500])
+    target, _ = _classes(coins, [300, 0, 0])
+    features = FourierFeatures(6, 200, 0.05, seed=1)
+    released = features.mean(target)
+    hashed = features(rows)
+    assert fit_strata(hashed, labels, released, noise=0.0) is not None
+    assert fit_strata(hashed, coins.permutation(labels), released, noise=0.0) is None
+
+
+@pytest.mark.parametrize("aside", [0.0, 0.7])
+def test_labels_that_are_weakly_related_to_rows_are_not_used(aside: float) -> None:
+    """4,000 rows surely show that class 1 is rarer where the target lies, and a mix of classes would come closer."""
+    coins = public_coins(4)
+    rows = coins.normal(size=(4000, 6))
+    labels = (coins.random(4000) < 1.0 / (1.0 + np.exp(-0.6 * rows[:, 0]))).astype(np.int64)
+    target = coins.normal(size=(2000, 6)) + np.array([-0.7, aside, 0.0, 0.0, 0.0, 0.0])
+    features = FourierFeatures(6, 200, 0.05, seed=1)
+    assert fit_strata(features(rows), labels, features.mean(target), noise=1e-4) is None
+
+
+def test_noise_beyond_the_signal_leaves_the_weights_alone() -> None:
+    coins = public_coins(2)
+    rows, labels = _classes(coins, [500, 500, 500])
+    features = FourierFeatures(6, 200, 0.05, seed=1)
+    released = features.mean(rows) + coins.normal(scale=1.0, size=200)
+    assert fit_strata(features(rows), labels, released, noise=1.0) is None
+
+
+@pytest.mark.parametrize("labels", [np.zeros(60, dtype=np.int64), np.arange(60), np.repeat([0.5, 1.5], 30)])
+def test_one_class_or_as_many_as_rows_or_numbers_are_no_classes(labels: NDArray[np.generic]) -> None:
+    coins = public_coins(3)
+    rows = coins.normal(size=(60, 6)) + 5.0 * (np.arange(60) >= 30)[:, None]
+    features = FourierFeatures(6, 20, 0.05, seed=1)
+    assert fit_strata(features(rows), labels, features.mean(rows[:5]), noise=0.0) is None
+
+
+@pytest.mark.parametrize(
+    ("owner_sizes", "size", "quota"),
+    [
+        ([10, 10, 10], 9, [3, 3, 3]),
+        ([10, 10, 10], 11, [4, 4, 3]),  # what does not divide evenly goes to the first
+        ([2, 10, 10], 12, [2, 5, 5]),  # the first lacks two: one more from each other
+        ([2, 10, 10], 13, [2, 6, 5]),
+        ([0, 3, 0, 9], 10, [0, 3, 0, 7]),
+        ([1, 2, 3, 100], 50, [1, 2, 3, 44]),
+        ([5], 5, [5]),
+        ([4, 4], 1, [1, 0]),
+        ([3, 1, 4, 1, 5], 14, [3, 1, 4, 1, 5]),
+    ],
+)
+def test_uniform_takes_as_many_from_each_owner_as_it_can(owner_sizes: list[int], size: int, quota: list[int]) -> None:
+    chosen = uniform(owner_sizes, size, coins=public_coins(0))
+    assert [len(rows) for rows in chosen] == quota
+    for rows, available in zip(chosen, owner_sizes, strict=True):
+        assert rows.tolist() == sorted(set(rows.tolist()))
+        assert set(rows.tolist()) <= set(range(available))
+
+
+@given(owner_sizes=st.lists(st.integers(0, 40), min_size=1, max_size=8), share=st.floats(0, 1), seed=st.integers(0, 99))
+def test_no_owner_gives_two_more_than_another_that_still_has_rows(
+    owner_sizes: list[int], share: float, seed: int
+) -> None:
+    size = int(share * sum(owner_sizes))
+    if not size:
+        return
+    quota = [len(rows) for rows in uniform(owner_sizes, size, coins=public_coins(seed))]
+    assert sum(quota) == size
+    open_quota = [given for given, available in zip(quota, owner_sizes, strict=True) if given < available]
+    assert not open_quota or max(quota) <= min(open_quota) + 1
+
+
+def test_uniform_draws_every_row_equally_often() -> None:
+    """4 of 10 rows, 5000 times: each row 2000 ± sqrt(5000·0.4·0.6) = 35 times; 6.5 deviations for ten rows."""
+    coins = public_coins(1)
+    counts = np.zeros(10)
+    for _ in range(5000):
+        counts[uniform([10, 3], 7, coins=coins)[0]] += 1
+    assert np.abs(counts - 2000).max() < 6.5 * 35
+
+
+@pytest.mark.parametrize(
+    ("owner_sizes", "size", "argument", "shown"),
+    [
+        ([3, 4], 8, "size", "8"),
+        ([3, 4], 0, "size", "0"),
+        ([], 1, "size", "1"),
+        ([3, -1], 1, "owner_sizes[1]", "-1"),
+        ([3, 2.5], 1, "owner_sizes[1]", "2.5"),
+        ([3, True], 1, "owner_sizes[1]", "True"),
+        ("ab", 1, "owner_sizes[0]", "'a'"),
+    ],
+)
+def test_impossible_quotas_are_refused(owner_sizes: Any, size: int, argument: str, shown: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        uniform(owner_sizes, size, coins=public_coins(0))
+    assert caught.value.argument == argument
+    assert shown in str(caught.value)

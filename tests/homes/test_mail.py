@@ -1,0 +1,602 @@
+"""Letters to an owner: one entry point, one transaction, the same bytes for the same letter."""
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from home_world import (
+    CONSUMER,
+    NOON,
+    Clock,
+    Outside,
+    answer,
+    answered,
+    approve,
+    cards_of,
+    charged,
+    invite,
+    logged,
+    make_owner,
+    opened,
+    post,
+    release_to,
+    run_key_of,
+    secret_of,
+    signed_terms,
+    terms,
+    write_policy,
+)
+
+from likeset.errors import (
+    HomeRestored,
+    IllegalMessage,
+    InvalidArgument,
+    LedgerUnavailable,
+    LetterRefused,
+    LikesetError,
+    TermsExpired,
+)
+from likeset.homes.mail import MOVES, Later, rows_in
+from likeset.homes.owner import Owner
+from likeset.ledger.ledger import Ledger
+from likeset.protocol.party import CURATOR
+from likeset.protocol.wire import Asked, Message, Offer, TargetRelease
+from likeset.trust.letters import accept, letter_in, sign_receipt
+
+
+def rows_left(owner: Owner) -> int:
+    (account,) = [account for account in owner.ledger.accounts() if account.view.observer == "curator"]
+    return account.rows
+
+
+class TestAnswering:
+    def test_an_approved_run_is_answered_once_and_charged_once(self, tmp_path: Path) -> None:
+        agreed = terms()
+        with opened(make_owner(tmp_path)) as owner:
+            outside, (letter,) = answered(owner, agreed)
+            offer = outside.read(letter)
+            assert isinstance(offer.body, Offer)
+            assert len(offer.body.rows) == agreed.rows_per_owner
+            assert rows_left(owner) == agreed.rows_per_owner
+            assert [entry["rows"] for entry in logged(owner.home, "sent")] == [agreed.rows_per_owner]
+            assert outside.run.state == "answered"
+
+    def test_a_repeated_letter_gets_the_same_bytes_and_writes_nothing(self, tmp_path: Path) -> None:
+        folder, agreed = make_owner(tmp_path), terms()
+        with opened(folder) as owner:
+            approve(owner, agreed)
+            outside = Outside(owner, agreed)
+            letter = outside.release()
+            first, before = owner.mail.hear(letter), owner.ledger.head()
+            assert owner.mail.hear(letter) == first
+            assert owner.ledger.head() == before
+        with opened(folder) as again:
+            assert again.mail.hear(letter) == first
+            assert again.ledger.head() == before
+
+    def test_a_run_in_rounds_is_continued_by_a_new_process_after_each_letter(self, tmp_path: Path) -> None:
+        agreed = terms(protocol="interactive", size=3, target_size=30, summary_release="none")
+        folders = [make_owner(tmp_path / name, accept_unproven=["unbounded"]) for name in ("one", "many")]
+        said: list[list[bytes]] = []
+        for place, folder in enumerate(folders):
+            with opened(folder) as owner:
+                approve(owner, agreed)
+                outside = Outside(owner, agreed)
+                script = list(outside.script())
+                replies = [outside.read(reply).data for reply in owner.mail.hear(script[0])]
+                if place == 0:
+                    replies += [outside.read(data).data for letter in script[1:] for data in owner.mail.hear(letter)]
+            for letter in script[1:] if place else ():
+                with opened(folder) as owner:
+                    replies += [Outside(owner, agreed).read(data).data for data in owner.mail.hear(letter)]
+            said.append(replies)
+        assert said[0] == said[1]
+        assert len(said[0]) == 2 * agreed.size
+
+    def test_no_row_leaves_without_an_approval(self, tmp_path: Path) -> None:
+        agreed = terms()
+        with opened(make_owner(tmp_path)) as owner:
+            run = invite(owner, agreed)
+            assert (run.state, run.acceptance) == ("waiting", b"")
+            assert owner.home.run_key(run.digest, "a") is None  # nobody can seal a letter to this home
+
+    def test_terms_that_changed_after_the_approval_need_one_of_their_own(self, tmp_path: Path) -> None:
+        agreed, changed = terms(), terms(size=5)
+        with opened(make_owner(tmp_path)) as owner:
+            approve(owner, agreed)
+            assert invite(owner, changed).state == "waiting"
+            assert owner.approve("run-1", changed.digest, by="Ada").accepted
+            with pytest.raises(IllegalMessage, match="is refused here"):
+                owner.mail.hear(Outside(owner, agreed).release())
+            answer(owner, changed)
+
+    def test_a_run_begins_under_one_version_of_its_terms(self, tmp_path: Path) -> None:
+        agreed, changed = terms(), terms(size=5)
+        with opened(make_owner(tmp_path)) as owner:
+            answered(owner, agreed)
+            with pytest.raises(IllegalMessage, match="begun under other terms"):
+                invite(owner, changed)
+
+    def test_more_rows_than_the_terms_say_never_leave(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        agreed = terms()
+        with opened(make_owner(tmp_path)) as owner:
+            approve(owner, agreed)
+            monkeypatch.setattr("likeset.homes.owner.rows_in", lambda replies: 1 + rows_in(replies))
+            with pytest.raises(IllegalMessage, match="more rows would leave"):
+                owner.mail.hear(Outside(owner, agreed).release())
+            assert rows_left(owner) == 0
+
+    def test_a_run_does_not_continue_with_other_data(self, tmp_path: Path) -> None:
+        agreed = terms(protocol="interactive", size=3)
+        folder = make_owner(tmp_path, accept_unproven=["unbounded"])
+        with opened(folder) as owner:
+            approve(owner, agreed)
+            script = list(Outside(owner, agreed).script())
+            owner.mail.hear(script[0])
+        source = tmp_path / "a.csv"
+        source.write_text(source.read_text().replace("300.4242", "301.4242"))
+        with opened(folder) as owner, pytest.raises(IllegalMessage, match="changed since the run began"):
+            owner.mail.hear(script[1])
+
+    def test_a_repeated_letter_gets_the_same_bytes_after_the_run_closed(self, tmp_path: Path) -> None:
+        agreed = terms()
+        with opened(make_owner(tmp_path)) as owner:
+            approve(owner, agreed)
+            outside = Outside(owner, agreed)
+            letter = outside.release()
+            answers = owner.mail.hear(letter)
+            owner.mail.hear(outside.receipt(answers, agreed.rows_per_owner))
+            assert outside.run.state == "closed"
+            assert owner.mail.hear(letter) == answers
+
+    def test_a_party_whose_step_is_not_on_record_is_rebuilt(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        agreed = terms()
+        with opened(make_owner(tmp_path)) as owner:
+            approve(owner, agreed)
+            letter = Outside(owner, agreed).release()
+
+            def full(*_: object) -> None:
+                raise LedgerUnavailable("the disk is full")
+
+            monkeypatch.setattr(owner, "after", full)
+            with pytest.raises(LedgerUnavailable):
+                owner.mail.hear(letter)
+            monkeypatch.undo()
+            assert rows_left(owner) == 0
+            assert len(owner.mail.hear(letter)) == 1
+            assert rows_left(owner) == agreed.rows_per_owner
+
+    def test_a_replay_that_says_something_else_is_refused(self, tmp_path: Path) -> None:
+        agreed = terms(protocol="interactive", size=3)
+        folder = make_owner(tmp_path, accept_unproven=["unbounded"])
+        with opened(folder) as owner:
+            approve(owner, agreed)
+            script = list(Outside(owner, agreed).script())
+            for letter in script[:3]:
+                owner.mail.hear(letter)
+            with owner.home.deciding() as t:
+                t.connection.execute("UPDATE letters SET content = zeroblob(32) WHERE way = 'out' AND kind = 'bid'")
+        with opened(folder) as owner, pytest.raises(IllegalMessage, match="different bytes"):
+            owner.mail.hear(script[3])
+
+    def test_a_purged_answer_is_not_drawn_again(self, tmp_path: Path) -> None:
+        agreed = terms(protocol="interactive", size=3)
+        folder = make_owner(tmp_path, accept_unproven=["unbounded"])
+        with opened(folder) as owner:
+            approve(owner, agreed)
+            script = list(Outside(owner, agreed).script())
+            for letter in script[:3]:
+                owner.mail.hear(letter)
+            owner.ledger.purge(run="run-1")
+        with opened(folder) as owner, pytest.raises(IllegalMessage, match="purged"):
+            owner.mail.hear(script[3])
+
+
+class TestRefusing:
+    """What is refused costs nothing, is in the log with its reason, and stays refused."""
+
+    @pytest.fixture
+    def owner(self, tmp_path: Path) -> Owner:  # type: ignore[misc]
+        with opened(make_owner(tmp_path)) as owner:
+            approve(owner, terms())
+            yield owner
+
+    @pytest.fixture
+    def outside(self, owner: Owner) -> Outside:
+        return Outside(owner, terms())
+
+    def refused(self, owner: Owner, letter: bytes) -> str:
+        before = charged(owner)
+        with pytest.raises(LikesetError) as caught:
+            owner.mail.hear(letter)
+        assert charged(owner) == before
+        return str(caught.value)
+
+    def test_a_letter_that_another_card_signed(self, owner: Owner, outside: Outside) -> None:
+        forged = outside.letter(release_to(terms()), writer="b", enclosures=(outside.acceptance(CURATOR),))
+        with pytest.raises(Later):  # b was never introduced
+            owner.mail.hear(forged)
+
+    def test_a_release_of_the_curator(self, owner: Owner, outside: Outside) -> None:
+        owner.mail.hear(outside.release())
+        message = replace(release_to(terms()), sender=CURATOR)
+        assert "expected" in self.refused(owner, outside.letter(message)) or logged(owner.home, "refused")
+        assert len(logged(owner.home, "refused")) == 1
+
+    def test_a_curator_whom_the_consumer_did_not_introduce_is_not_heard(self, owner: Owner, outside: Outside) -> None:
+        with pytest.raises(Later, match="not introduced"):
+            owner.mail.hear(outside.ask(2))
+        assert not logged(owner.home, "refused")
+
+    def test_a_message_that_its_letter_does_not_name(self, owner: Owner, outside: Outside) -> None:
+        for change in ({"receiver": "b"}, {"run": "run-2"}, {"terms": "0" * 64}, {"sender": CURATOR}):
+            message = replace(release_to(terms()), **change)  # type: ignore[arg-type]
+            letter = Outside(owner, terms()).letter(message, writer=CONSUMER, enclosures=(outside.acceptance(CURATOR),))
+            assert "is not the one that its letter names" in self.refused(owner, letter)
+
+    def test_a_letter_of_another_run_or_recipient(self, owner: Owner, outside: Outside) -> None:
+        other = outside.letter(release_to(terms()), terms=bytes(32))
+        with pytest.raises(Later):
+            owner.mail.hear(other)
+        run_id = Outside(owner, terms()).letter(release_to(terms()), run_id=bytes(16))
+        assert "another run" in self.refused(owner, run_id)
+        for_b = Outside(owner, terms()).letter(release_to(terms()), recipient=secret_of("b").card)
+        with pytest.raises(LetterRefused):
+            owner.mail.hear(for_b)
+
+    def test_a_changed_byte(self, owner: Owner, outside: Outside) -> None:
+        letter = bytearray(outside.release())
+        letter[-1] ^= 1
+        with pytest.raises(LetterRefused):
+            owner.mail.hear(bytes(letter))
+        letter[-1] ^= 1
+        assert owner.mail.hear(bytes(letter))
+
+    def test_an_acceptance_that_does_not_hold(self, owner: Owner, outside: Outside) -> None:
+        other = Outside(owner, terms(size=5)).acceptance(CURATOR)
+        letter = outside.letter(release_to(terms()), enclosures=(other,))
+        assert "an enclosed acceptance does not hold" in self.refused(owner, letter)
+
+    def test_an_acceptance_by_another_card(self, owner: Owner, outside: Outside) -> None:
+        """The owner would seal its rows to the key of the card that signed."""
+        names = {"run_id": bytes.fromhex(terms().run_id), "terms": bytes.fromhex(terms().digest)}
+        key = run_key_of("c", terms().run_id).public
+        forged = accept(secret_of("c"), **names, role="curator", party=CURATOR, run_key=key).to_bytes()
+        letter = outside.letter(release_to(terms()), enclosures=(forged,))
+        assert "an enclosed acceptance does not hold" in self.refused(owner, letter)
+
+    def test_only_the_consumer_introduces(self, owner: Owner, outside: Outside) -> None:
+        owner.mail.hear(outside.release())
+        message = Message("run-1", terms().digest, CURATOR, "a", 2, Asked(asked=True))
+        letter = outside.letter(message, enclosures=(outside.acceptance("b"),))
+        assert "with enclosures" in self.refused(owner, letter)
+
+    def test_another_letter_under_the_number_of_one_that_was_heard(self, owner: Owner, outside: Outside) -> None:
+        first = outside.release()
+        answers = owner.mail.hear(first)
+        again = Outside(owner, terms()).release(release_to(terms(), values=np.zeros(16)))
+        assert "another letter" in self.refused(owner, again)
+        assert owner.mail.hear(first) == answers
+
+    def test_the_same_words_under_another_number(self, owner: Owner, outside: Outside) -> None:
+        owner.mail.hear(outside.release())
+        assert "repeats" in self.refused(owner, outside.release())
+
+    def test_a_second_release(self, owner: Owner, outside: Outside) -> None:
+        owner.mail.hear(outside.release())
+        other = outside.letter(release_to(terms(), values=np.zeros(16)))
+        self.refused(owner, other)
+        assert rows_left(owner) == terms().rows_per_owner
+
+    def test_a_letter_whose_number_skips_one_waits(self, owner: Owner, outside: Outside) -> None:
+        first, second = outside.release(), outside.letter(release_to(terms(), values=np.zeros(16)))
+        with pytest.raises(Later):
+            owner.mail.hear(second)
+        assert owner.mail.hear(first)
+
+    def test_a_release_of_another_shape(self, owner: Owner, outside: Outside) -> None:
+        letter = outside.release(replace(release_to(terms()), body=TargetRelease(release=np.zeros(3))))
+        assert "shape" in self.refused(owner, letter)
+
+    def test_a_message_that_may_not_come_first(self, owner: Owner, outside: Outside) -> None:
+        message = Message("run-1", terms().digest, CONSUMER, "a", 2, Asked(asked=True))
+        self.refused(owner, outside.letter(message, enclosures=(outside.acceptance(CURATOR),)))
+        assert not logged(owner.home, "began")
+
+    def test_a_refusal_stays_although_the_limit_is_raised(self, tmp_path: Path) -> None:
+        folder, agreed = make_owner(tmp_path), terms()
+        with opened(folder) as owner:
+            approve(owner, agreed)
+            write_policy(folder, per_run={"epsilon": 0, "delta": 1e-5, "rows": 3})
+            letter = Outside(owner, agreed).release()
+            assert "rows in one run" in self.refused(owner, letter)
+            write_policy(folder)
+            assert "refused before" in self.refused(owner, letter)
+        with opened(folder) as owner:
+            assert "refused before" in self.refused(owner, letter)
+            assert rows_left(owner) == 0
+
+    def test_limits_are_checked_before_a_row_is_read(self, tmp_path: Path) -> None:
+        folder, agreed = make_owner(tmp_path), terms()
+        with opened(folder) as owner:
+            approve(owner, agreed)
+            write_policy(folder, total={"epsilon": 0, "delta": 1e-5, "rows": 3})
+            (tmp_path / "a.csv").unlink()
+            assert "rows over all runs" in self.refused(owner, Outside(owner, agreed).release())
+
+    def test_the_consumer_hears_no_reason(self, tmp_path: Path) -> None:
+        folder, agreed = make_owner(tmp_path), terms()
+        with opened(folder) as owner:
+            approve(owner, agreed)
+            write_policy(folder, per_run={"epsilon": 0, "delta": 1e-5, "rows": 3})
+            outside = Outside(owner, agreed)
+            self.refused(owner, outside.release())
+            said = [owner.mail.data_of(row) for row in owner.mail.claim(outside.run) if row.post == "standing"]
+            assert said == [b"abstains"]
+
+
+class TestDeciding:
+    def test_a_withdrawal_keeps_an_answer_that_was_not_posted_from_leaving(self, tmp_path: Path) -> None:
+        agreed = terms()
+        with opened(make_owner(tmp_path)) as owner:
+            approve(owner, agreed)
+            outside = Outside(owner, agreed)
+            letter = outside.release()
+            owner.mail.hear(letter)
+            owner.withdraw("run-1", by="Ada")
+            assert [row.state for row in owner.mail.letters(outside.run) if row.kind == "offer"] == ["withheld"]
+            claimed = owner.mail.claim(outside.run)
+            assert not [row for row in claimed if row.post == "letter"]
+            (kept,) = [row for row in owner.mail.letters(outside.run) if row.kind == "offer"]
+            assert kept.state == "withheld"
+            assert rows_left(owner) == agreed.rows_per_owner  # charged all the same
+
+    def test_a_letter_that_was_claimed_and_not_posted_is_withheld_after_a_withdrawal(self, tmp_path: Path) -> None:
+        agreed = terms()
+        with opened(make_owner(tmp_path)) as owner:
+            approve(owner, agreed)
+            outside = Outside(owner, agreed)
+            owner.mail.hear(outside.release())
+            assert "offer" in [row.kind for row in owner.mail.claim(outside.run)]  # and the process dies
+            owner.withdraw("run-1", by="Ada")
+            assert "offer" not in [row.kind for row in owner.mail.claim(outside.run)]
+
+    def test_an_approval_withdrawn_while_the_reply_is_made(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder, agreed = make_owner(tmp_path), terms()
+        with opened(folder) as owner, opened(folder) as steward:
+            approve(owner, agreed)
+            letter, drawn = Outside(owner, agreed).release(), owner.mail._drawn
+
+            def draw(*arguments: object) -> object:
+                step = drawn(*arguments)  # type: ignore[arg-type]
+                steward.withdraw("run-1", by="Ada")
+                return step
+
+            monkeypatch.setattr(owner.mail, "_drawn", draw)
+            with pytest.raises(IllegalMessage, match="cancelled"):
+                owner.mail.hear(letter)
+            assert rows_left(owner) == 0
+            assert not logged(owner.home, "sent")
+
+    def test_after_a_withdrawal_nothing_is_answered_and_a_claimed_letter_is_withheld(self, tmp_path: Path) -> None:
+        agreed = terms()
+        with opened(make_owner(tmp_path)) as owner:
+            outside, _ = answered(owner, agreed)
+            owner.withdraw("run-1", by="Ada")
+            with pytest.raises(InvalidArgument, match="you withdrew"):
+                owner.approve("run-1", agreed.digest, by="Ada")
+            letter = outside.letter(release_to(agreed, values=np.zeros(16)))
+            with pytest.raises(IllegalMessage, match="cancelled"):
+                owner.mail.hear(letter)
+
+    def test_a_denied_run_abstains_and_only_the_log_knows_why(self, tmp_path: Path) -> None:
+        agreed = terms()
+        with opened(make_owner(tmp_path)) as owner:
+            run = invite(owner, agreed)
+            owner.deny("run-1", by="Ada", reason="no contract")
+            run = owner.mail.consider(owner.mail.again(run))
+            assert run.state == "refused"
+            assert owner.mail.last_document(run, "out", "standing", CONSUMER) == b"abstains"
+            assert [entry["reason"] for entry in logged(owner.home, "denied")] == ["no contract"]
+
+    @pytest.mark.parametrize("revoked", [CURATOR, CONSUMER])
+    def test_a_revoked_card_ends_a_run_under_way(self, tmp_path: Path, revoked: str) -> None:
+        """The next letter is the curator's: the card of the consumer counts although it did not write."""
+        agreed = terms(protocol="interactive", size=3)
+        with opened(make_owner(tmp_path, accept_unproven=["unbounded"])) as owner:
+            approve(owner, agreed)
+            script = list(Outside(owner, agreed).script())
+            owner.mail.hear(script[0])
+            owner.home.pins.revoke(revoked, "keys stolen")
+            with pytest.raises(IllegalMessage, match="revoked"):
+                owner.mail.hear(script[1])
+
+    def test_every_state_is_reached_by_the_table_only(self, tmp_path: Path) -> None:
+        with opened(make_owner(tmp_path)) as owner:
+            run = invite(owner, terms())
+            for state in MOVES:
+                if state not in MOVES["waiting"] and state != "waiting":
+                    with pytest.raises(IllegalMessage, match="cannot become"), owner.home.deciding() as t:
+                        owner.mail.change(t, run, state=state)
+            assert owner.mail.again(run).state == "waiting"
+
+
+class TestTheEnd:
+    def test_terms_that_ended_are_not_taken_and_a_wrong_clock_is_named(self, tmp_path: Path) -> None:
+        clock = Clock(NOON + timedelta(days=900))
+        with opened(make_owner(tmp_path), clock=clock) as owner, pytest.raises(TermsExpired, match="clock says 2031"):
+            invite(owner, terms())
+
+    def test_keys_and_sealed_bytes_are_deleted_when_the_terms_end(self, tmp_path: Path) -> None:
+        clock, agreed = Clock(), terms()
+        folder = make_owner(tmp_path)
+        with opened(folder, clock=clock) as owner:
+            outside, (letter,) = answered(owner, agreed)
+            owner.mail.hear(outside.receipt([letter], agreed.rows_per_owner))
+            clock.now = NOON + timedelta(days=900)
+            owner.mail.tick()
+            assert owner.home.run_key(outside.run.digest, "a") is None
+            rows = owner.mail.letters(outside.run)
+            left = {row.kind for row in rows if owner.mail.data_of(row) is not None}
+            assert left == {"receipt"}
+            assert all(row.letter for row in rows if row.way == "out" and row.post == "letter")  # digests stay
+            assert owner.mail.receipt(outside.run) is not None
+            sealed = letter_in(letter, most_bytes=len(letter)).ciphertext
+            for path in folder.glob("home.sqlite*"):  # the write-ahead log, too
+                assert bytes(sealed)[:64] not in path.read_bytes()
+
+    def test_a_letter_that_comes_after_the_end_is_not_answered(self, tmp_path: Path) -> None:
+        clock = Clock()
+        with opened(make_owner(tmp_path), clock=clock) as owner:
+            approve(owner, terms())
+            letter = Outside(owner, terms()).release()
+            clock.now = NOON + timedelta(days=900)
+            with pytest.raises(TermsExpired):
+                owner.mail.hear(letter)
+            assert rows_left(owner) == 0
+
+    def test_a_run_that_did_not_end_expires(self, tmp_path: Path) -> None:
+        clock = Clock()
+        with opened(make_owner(tmp_path), clock=clock) as owner:
+            run = approve(owner, terms())
+            clock.now = NOON + timedelta(days=900)
+            owner.mail.tick()
+            assert owner.mail.again(run).state == "expired"
+
+
+class TestReceipts:
+    def test_a_receipt_is_kept_and_closes_the_run(self, tmp_path: Path) -> None:
+        agreed = terms()
+        with opened(make_owner(tmp_path)) as owner:
+            outside, (letter,) = answered(owner, agreed)
+            receipt = outside.receipt([letter], agreed.rows_per_owner)
+            assert owner.mail.hear(receipt) == ()
+            kept = owner.mail.receipt(outside.run)
+            assert kept is not None
+            assert (kept.rows, kept.letters) == (agreed.rows_per_owner, (letter_in(letter, most_bytes=1 << 28).digest,))
+            assert outside.run.state == "closed"
+            assert owner.mail.hear(receipt) == ()
+            assert len(logged(owner.home, "acknowledged")) == 1
+
+    def test_a_receipt_comes_after_a_withdrawal_too(self, tmp_path: Path) -> None:
+        agreed = terms()
+        with opened(make_owner(tmp_path)) as owner:
+            outside, (letter,) = answered(owner, agreed)
+            owner.withdraw("run-1", by="Ada")
+            owner.mail.hear(outside.receipt([letter], agreed.rows_per_owner))
+            assert owner.mail.receipt(outside.run) is not None
+
+    @pytest.mark.parametrize(
+        ("change", "reason"),
+        [
+            ({"owner": "b"}, "another run or owner"),
+            ({"terms": bytes(32)}, "another run or owner"),
+            ({"foreign": True}, "did not write"),
+            ({"rows": 3}, "another number of rows"),
+            ({"signer": CONSUMER}, "without a receipt"),
+        ],
+    )
+    def test_a_receipt_that_does_not_hold_is_refused(
+        self, tmp_path: Path, change: dict[str, object], reason: str
+    ) -> None:
+        agreed = terms()
+        with opened(make_owner(tmp_path)) as owner:
+            outside, (letter,) = answered(owner, agreed)
+            words = {"rows": agreed.rows_per_owner, **change}
+            letters = [outside.release() if words.pop("foreign", False) else letter]
+            with pytest.raises(IllegalMessage, match=reason):
+                owner.mail.hear(outside.receipt(letters, **words))  # type: ignore[arg-type]
+            assert owner.mail.receipt(outside.run) is None
+
+    @pytest.mark.parametrize(("change", "reason"), [("signer", "another card"), ("rows", "cannot be read")])
+    def test_a_receipt_that_was_changed_or_signed_by_another_card_is_refused(
+        self, tmp_path: Path, change: str, reason: str
+    ) -> None:
+        agreed = terms()
+        with opened(make_owner(tmp_path)) as owner:
+            outside, (letter,) = answered(owner, agreed)
+            receipt = sign_receipt(
+                secret_of("b" if change == "signer" else CURATOR),
+                run_id=bytes.fromhex(agreed.run_id),
+                terms=bytes.fromhex(agreed.digest),
+                owner="a",
+                rows=agreed.rows_per_owner - (change == "rows"),
+                letters=(letter_in(letter, most_bytes=len(letter)).digest,),
+                at="2029-03-05T13:00:00+00:00",
+            )
+            receipt = replace(receipt, rows=agreed.rows_per_owner)
+            with pytest.raises(IllegalMessage, match=reason):
+                owner.mail.hear(outside.letter(None, enclosures=(receipt.to_bytes(),)))
+            assert owner.mail.receipt(outside.run) is None
+
+    def test_a_letter_without_a_message_and_a_receipt_is_refused(self, tmp_path: Path) -> None:
+        with opened(make_owner(tmp_path)) as owner:
+            outside, _ = answered(owner, terms())
+            with pytest.raises(IllegalMessage, match="without a receipt"):
+                owner.mail.hear(outside.letter(None))
+
+
+class TestHomes:
+    def test_a_restored_home_answers_nothing(self, tmp_path: Path) -> None:
+        agreed = terms()
+        with opened(make_owner(tmp_path)) as owner:
+            approve(owner, agreed)
+            with pytest.raises(HomeRestored):
+                owner.home.stop("an unknown letter of this home")
+            with pytest.raises(HomeRestored):
+                owner.mail.hear(Outside(owner, agreed).release())
+            with pytest.raises(HomeRestored):
+                owner.approve("run-1", agreed.digest, by="Ada")
+
+    def test_terms_for_another_card_or_home_are_refused(self, tmp_path: Path) -> None:
+        with opened(make_owner(tmp_path)) as owner:
+            cards = {**cards_of(CONSUMER, CURATOR, "b"), "a": secret_of("c").card.fingerprint}
+            with pytest.raises(IllegalMessage, match="do not name this home's card"):
+                invite(owner, terms(cards=cards))
+
+    def test_terms_without_an_end_are_not_taken(self, tmp_path: Path) -> None:
+        """The key of their run would never be deleted."""
+        with opened(make_owner(tmp_path)) as owner:
+            with pytest.raises(LikesetError, match="must end"):
+                invite(owner, terms(expires=""), by_steward=True)
+            assert owner.mail.runs() == []
+
+    def test_of_a_stranger_only_the_fingerprint_is_logged(self, tmp_path: Path) -> None:
+        with opened(make_owner(tmp_path)) as owner:
+            with pytest.raises(IllegalMessage, match="not pinned") as caught:
+                owner.mail.invited(signed_terms(terms()))
+            assert secret_of(CONSUMER).card.fingerprint in str(caught.value)
+            assert owner.mail.runs() == []
+
+    def test_a_run_key_is_made_while_no_other_process_can_write(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder, agreed = make_owner(tmp_path), terms()
+        with opened(folder) as owner, Ledger(folder / "home.sqlite", patience=0.0) as other:
+            make, excluded = owner.home.make_run_key, []
+
+            def made(*words: Any) -> Any:
+                with pytest.raises(LedgerUnavailable):  # two keys would replace one another
+                    other.append("reviewed", "", {})
+                excluded.append(True)
+                return make(*words)
+
+            monkeypatch.setattr(owner.home, "make_run_key", made)
+            approve(owner, agreed)
+            assert excluded
+
+    def test_a_run_key_is_made_once(self, tmp_path: Path) -> None:
+        folder = make_owner(tmp_path)
+        with opened(folder) as owner:
+            first = approve(owner, terms()).acceptance
+        with opened(folder) as owner:
+            run = owner.mail.consider(owner.mail.runs()[0])
+            assert run.acceptance == first
+            post(owner)

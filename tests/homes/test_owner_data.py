@@ -1,0 +1,283 @@
+"""Data sets of an owner: registered, mapped by SQL, and without small groups; what a dry run shows is what leaves."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from home_world import (
+    CANARY,
+    SCHEMA,
+    SCHEMA_OF_ALL,
+    Outside,
+    answered,
+    approve,
+    introduce,
+    invite,
+    make_owner,
+    opened,
+    post,
+    release_to,
+    rows_text,
+    terms,
+    write_policy,
+)
+from numpy.typing import NDArray
+
+from likeset.errors import BadDocument, BadTable, InvalidArgument
+from likeset.geometry.offers import Drawing
+from likeset.homes import review
+from likeset.homes.data import Mapping, Registry, SmallGroups
+from likeset.homes.owner import Owner
+from likeset.homes.review import read_release, rehearse
+from likeset.protocol.terms import Kernel
+from likeset.protocol.wire import Message, TargetRelease
+from likeset.tables.scan import BLOCK_ROWS, OfferedScan, SourceScan
+from likeset.tables.schema import Schema
+from likeset.tables.sources import open_source
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Registry:
+    (tmp_path / "schema.yaml").write_text(SCHEMA)
+    (tmp_path / "rows.csv").write_text(rows_text(1))
+    return Registry(tmp_path / "data")
+
+
+def test_what_is_registered_is_what_is_used_whatever_becomes_of_the_files(registry: Registry, tmp_path: Path) -> None:
+    added = registry.add("patients", str(tmp_path / "rows.csv"), schema=tmp_path / "schema.yaml")
+    (tmp_path / "schema.yaml").write_text("something else")
+    found = registry.get("patients")
+    assert found.schema.digest == added.schema.digest == SCHEMA_OF_ALL.digest
+    assert found.open_source().row_count == 60
+    assert [one.name for one in registry.for_terms(terms())] == ["patients"]
+    assert registry.for_terms(terms(schema_digest="0" * 64)) == []
+
+
+def test_own_columns_become_declared_ones_by_sql(registry: Registry, tmp_path: Path) -> None:
+    """Text stays text until the mapping says otherwise: 007 is no number."""
+    (tmp_path / "own.csv").write_text("born,mg,geschlecht,code\n1980,5.5,W,007\n1950,7,M,008\n1990,1,W,test\n")
+    (tmp_path / "mapping.yaml").write_text(
+        "likeset: mapping\nversion: 1\ncolumns:\n"
+        '  age: "2026 - TRY_CAST(born AS INTEGER)"\n'
+        '  dose: "mg"\n'
+        "  sex: \"CASE geschlecht WHEN 'W' THEN 'f' ELSE 'm' END\"\n"
+        "  ill: \"CASE code WHEN '007' THEN 'yes' ELSE 'no' END\"\n"
+        "where: \"code <> 'test'\"\n"
+    )
+    added = registry.add(
+        "own", str(tmp_path / "own.csv"), schema=tmp_path / "schema.yaml", mapping=tmp_path / "mapping.yaml"
+    )
+    found = registry.get("own")
+    assert found.mapping == added.mapping
+    with found.open_source() as source:
+        table = source.fetch([0, 1], ["age", "sex", "ill"]).to_pylist()
+        assert source.row_count == 2
+    assert table == [{"age": 46, "sex": "f", "ill": "yes"}, {"age": 76, "sex": "m", "ill": "no"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("likeset: mapping\nversion: 1\ncolumns: {}\n", "columns"),
+        ("likeset: mapping\nversion: 1\ncolumns: {age: 3}\n", "must be text"),
+        ("likeset: mapping\nversion: 1\nwhere: x\n", "columns: is missing"),
+    ],
+)
+def test_a_bad_mapping_names_the_field(registry: Registry, tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "mapping.yaml").write_text(text)
+    with pytest.raises(BadDocument, match=said):
+        registry.add(
+            "own", str(tmp_path / "rows.csv"), schema=tmp_path / "schema.yaml", mapping=tmp_path / "mapping.yaml"
+        )
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("nosuch + 1", "the query is refused"),
+        ("(SELECT max(x) FROM 'https://example.org/x.parquet')", "no network address"),
+        ("CAST(dose AS DATE)", "use TRY_CAST"),
+    ],
+)
+def test_a_mapping_can_only_read_its_source_and_errors_quote_no_value(
+    registry: Registry, tmp_path: Path, expression: str, said: str
+) -> None:
+    mapping = Mapping(likeset="mapping", version=1, columns={"age": expression})
+    with pytest.raises(BadTable, match=said) as caught, open_source("sql:" + mapping.query(str(tmp_path / "rows.csv"))):
+        pass
+    assert ".4242" not in str(caught.value)
+    assert not registry.names()
+
+
+def test_a_mapping_needs_a_source_that_sql_can_read() -> None:
+    mapping = Mapping(likeset="mapping", version=1, columns={"age": "x"})
+    with pytest.raises(BadTable, match="put the SQL into the source"):
+        mapping.query("sqlite:rows.db?table=x")
+    assert "FROM (\nSELECT 1 AS x\n)" in mapping.query("sql:SELECT 1 AS x")
+
+
+def test_data_sets_that_cannot_be_used_are_not_registered(registry: Registry, tmp_path: Path) -> None:
+    schema = tmp_path / "schema.yaml"
+    (tmp_path / "short.csv").write_text("age,dose\n1,2\n")
+    (tmp_path / "empty.csv").write_text("age,dose,sex,ill\n")
+    with pytest.raises(BadTable, match=r"'sex'.*is missing"):
+        registry.add("short", str(tmp_path / "short.csv"), schema=schema)
+    with pytest.raises(BadTable, match="no rows"):
+        registry.add("empty", str(tmp_path / "empty.csv"), schema=schema)
+    with pytest.raises(BadTable, match="no such file"):
+        registry.add("gone", str(tmp_path / "gone.csv"), schema=schema)
+    with pytest.raises(InvalidArgument, match="must not contain /"):
+        registry.add("a/../b", str(tmp_path / "rows.csv"), schema=schema)
+    assert registry.names() == []
+    registry.add("patients", str(tmp_path / "rows.csv"), schema=schema)
+    with pytest.raises(InvalidArgument, match="registered already"):
+        registry.add("patients", str(tmp_path / "rows.csv"), schema=schema)
+    with pytest.raises(InvalidArgument, match="did you mean patients"):
+        registry.get("patient")
+
+
+GROUPED = Schema.from_text("""\
+likeset: schema
+version: 1
+columns:
+  place: {kind: category, values: [x, y], unknown: other, missing: indicator}
+  grade: {kind: ordinal, values: [1, 2, 3]}
+  born: {kind: numeric, bounds: [0, 100000]}
+label: {column: ill}
+""")
+
+
+def grouped(rows: int = 40) -> pa.Table:
+    """Row 0 is alone with its place, 1 and 2 share a grade, 3 its label; row 4 has no place at all."""
+    places = ["z", "x", "y", "x", None, *("xy"[row % 2] for row in range(5, rows))]
+    grades = [3, 1, 1, 3, 2, *(2 + row % 2 for row in range(5, rows))]
+    labels = ["b", "b", "b", "c", "b", *("ba"[row % 2] for row in range(5, rows))]
+    return pa.table({"place": places, "grade": grades, "born": list(range(rows)), "ill": labels})
+
+
+@pytest.mark.parametrize(
+    ("smallest", "labelled", "withheld"),
+    [(1, True, []), (2, True, [0, 3]), (3, True, [0, 1, 2, 3]), (3, False, [0, 1, 2])],
+)
+def test_rows_with_a_rare_value_are_found(smallest: int, labelled: bool, withheld: list[int]) -> None:
+    groups = SmallGroups(GROUPED, smallest=smallest, labelled=labelled)
+    for block in open_source(grouped()).blocks(grouped().column_names):
+        groups.add(block)
+    assert groups.rows().tolist() == withheld
+
+
+def test_a_scan_without_some_rows_is_the_scan_of_a_table_without_them() -> None:
+    """A twin: the same rows removed from the file give the same numbers, draws and records."""
+    rows = BLOCK_ROWS + 50
+    table, withheld = grouped(rows), np.array([0, 3, 7, BLOCK_ROWS - 1, BLOCK_ROWS, rows - 1])
+    stay = np.delete(np.arange(rows), withheld)
+    twin = SourceScan(open_source(table.take(pa.array(stay))), GROUPED)
+    guarded = OfferedScan(SourceScan(open_source(table), GROUPED), excluded=withheld)
+    assert guarded.row_count == twin.row_count == rows - 6
+    for one, other in zip(
+        guarded.draw(Drawing(30, 5), Drawing(7, 6)), twin.draw(Drawing(30, 5), Drawing(7, 6)), strict=True
+    ):
+        assert one.row_numbers.tolist() == other.row_numbers.tolist()
+        assert one.records.table is not None
+        assert one.records.table.equals(other.records.table)
+    numbers = np.array([0, 1, 2, 3, 5, BLOCK_ROWS - 5, rows - 7])
+    assert guarded.numbers_in_source(numbers).tolist() == stay[numbers].tolist()
+    fetched, expected = guarded.fetch(numbers), twin.fetch(numbers)
+    assert fetched.table is not None
+    assert fetched.table.equals(expected.table)
+    joined = np.concatenate([block.rows for _, block in guarded.blocks()])
+    assert [first for first, _ in guarded.blocks()] == [0, BLOCK_ROWS - 4]
+    assert np.array_equal(joined, np.concatenate([block.rows for _, block in twin.blocks()]))
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> Iterator[Owner]:
+    with opened(make_owner(tmp_path, rare=4, smallest_group=5)) as found:
+        yield found
+
+
+def test_rows_of_small_groups_never_leave(owner: Owner) -> None:
+    """All 56 other rows are asked for, and the four with a value of their own are not among them."""
+    run = terms(offers="uniform", offer_factor=30.0, size=6)
+    wide = {"per_run": {"rows": 99}, "total": {"rows": 99}}
+    write_policy(owner.home.folder, smallest_group=5, **wide)
+    answered(owner, run)
+    left = review.rows_that_left(owner, "run-1")
+    assert left.table is not None
+    assert left.count == 56
+    assert CANARY not in left.table["sex"].to_pylist()
+
+
+@pytest.mark.parametrize("protocol", ["sealed", "interactive"])
+def test_a_dry_run_shows_exactly_what_leaves_for_a_release(owner: Owner, protocol: str) -> None:
+    run = terms(protocol=protocol, size=3)
+    approve(owner, run)
+    message = release_to(run)
+    trial = rehearse(owner, run, release=_release_of(message))
+    assert trial.exact
+    assert (trial.row_count, trial.withheld) == (60, 4)
+    assert owner.ledger.accounts()[1].rows == 0
+    assert not review.letters_out(owner, run.run)
+    if protocol == "sealed":
+        outside = Outside(owner, run)
+        letters = owner.mail.hear(outside.release(message))
+        assert [outside.read(letter).data for letter in letters] == list(trial.messages)
+        post(owner)
+        left = review.rows_that_left(owner, "run-1")
+        assert left.table is not None
+        assert left.table.equals(trial.rows.table)
+        after = rehearse(owner, run)
+        assert after.basis == "the release that was heard"
+        assert after.messages == trial.messages
+    assert trial.rows.count == (6 if protocol == "sealed" else 3)
+
+
+def test_before_the_release_is_known_a_dry_run_says_that_it_is_an_example(owner: Owner) -> None:
+    run = terms()
+    invite(owner, run)
+    trial = rehearse(owner, run)
+    assert not trial.exact
+    assert trial.basis == "an example"
+    assert trial.rows.count == 12
+    uniform = rehearse(owner, terms(offers="uniform"))
+    assert uniform.exact
+    assert uniform.rows.table is not None
+    assert uniform.rows.table.equals(trial.rows.table), "the same key and run: all rows weigh the same"
+
+
+def test_a_release_from_a_file_must_fit_the_terms(tmp_path: Path) -> None:
+    np.save(tmp_path / "good.npy", np.linspace(0, 1, 16))
+    np.savetxt(tmp_path / "good.txt", np.linspace(0, 1, 16))
+    assert np.allclose(read_release(tmp_path / "good.npy", terms()), read_release(tmp_path / "good.txt", terms()))
+    np.save(tmp_path / "short.npy", np.zeros(3))
+    (tmp_path / "words.txt").write_text("three words here")
+    np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
+    for name in ("short.npy", "words.txt", "objects.npy", "gone.npy"):
+        with pytest.raises(BadDocument, match=name):
+            read_release(tmp_path / name, terms())
+
+
+def test_terms_that_understate_what_leaves_or_are_for_other_rows_are_refused(owner: Owner) -> None:
+    introduce(owner.home, terms())
+    assert "fewer columns than leave" in owner.judge(terms(columns=("age", "dose"))).reasons[0]
+    narrow = terms(kernel=Kernel(columns=4, dimension=16, gamma=0.4, seed=7))
+    assert "count 4 features in a row, the schema 5" in owner.judge(narrow).reasons[0]
+    assert owner.judge(terms(schema_digest="0" * 64)).reasons[0] == "no registered data set has the schema of the terms"
+
+
+def test_where_several_data_sets_fit_somebody_must_say_which(owner: Owner, tmp_path: Path) -> None:
+    owner.registry.add("newer", str(tmp_path / "a.csv"), schema=tmp_path / "schema.yaml")
+    run = terms()
+    introduce(owner.home, run)
+    assert "name one with --data" in owner.judge(run).reasons[0]
+    assert invite(owner, run).state == "invited"
+    assert owner.approve("run-1", run.digest, by="Ada", data="newer").accepted
+    assert owner.mail.consider(owner.latest("run-1")).state == "accepted"
+    assert "does not have" in owner.judge(run, data="nosuch").reasons[0]
+
+
+def _release_of(message: Message) -> NDArray[np.float64]:
+    assert isinstance(message.body, TargetRelease)
+    return message.body.release

@@ -1,0 +1,304 @@
+"""What a steward decides: approvals of one version of the terms, denials, withdrawals, and limits over all runs."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from home_world import (
+    Clock,
+    Outside,
+    answer,
+    answered,
+    approve,
+    give_card,
+    introduce,
+    invite,
+    logged,
+    make_owner,
+    opened,
+    rows_text,
+    secret_of,
+    signed_terms,
+    terms,
+    write_policy,
+)
+
+from likeset.errors import BadDocument, DecidedMeanwhile, IllegalMessage, InvalidArgument, LikesetError
+from likeset.homes import review
+from likeset.homes.data import DataSet
+from likeset.homes.mail import Later
+from likeset.homes.owner import Owner, open_owner
+from likeset.homes.owner import put as put_policy
+from likeset.homes.review import rows_left
+from likeset.privacy.guarantee import View
+from likeset.protocol.wire import SummaryRelease
+
+OTHER = terms(size=5)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def owner(tmp_path: Path, clock: Clock) -> Iterator[Owner]:
+    with opened(make_owner(tmp_path), clock=clock) as found:
+        yield found
+
+
+def rows_spent(owner: Owner) -> int:
+    return sum(account.rows for account in owner.ledger.accounts() if account.view == View.curator("a"))
+
+
+def status(owner: Owner, run: str = "run-1") -> str:
+    return review.status_of(owner, owner.latest(run))
+
+
+def test_an_approval_is_for_one_version_of_the_terms(owner: Owner) -> None:
+    approve(owner, terms())
+    assert status(owner) == "approved"
+    assert invite(owner, OTHER).state == "waiting"
+    assert status(owner) == "changed after a decision, waiting"
+    assert owner.approve("run-1", OTHER.digest, by="Bob").accepted
+    with pytest.raises(LikesetError):
+        owner.mail.hear(Outside(owner, terms()).release())
+    answer(owner, OTHER)
+    assert (status(owner), rows_spent(owner)) == ("rows left", 10)
+    with pytest.raises(InvalidArgument, match="has begun"):
+        owner.approve("run-1", terms().digest, by="Ada")
+    with pytest.raises(IllegalMessage, match="never came here"):
+        owner.approve("run-1", "0" * 64, by="Ada")
+    with pytest.raises(IllegalMessage, match="has begun under other terms"):
+        invite(owner, terms(size=4), by_steward=True)
+
+
+def test_a_denial_can_be_taken_back_until_the_run_begins(owner: Owner) -> None:
+    invite(owner, terms())
+    owner.deny("run-1", by="Ada", reason="no contract yet")
+    assert (status(owner), review.open_decisions(owner, owner.latest("run-1"))) == ("denied", ("approve",))
+    assert review.last_word(owner, "run-1").startswith("denied by Ada")
+    assert owner.mail.consider(owner.latest("run-1")).state == "refused"
+    assert owner.approve("run-1", terms().digest, by="Bob").accepted
+    answer(owner, terms())
+    with pytest.raises(InvalidArgument, match="has begun"):
+        owner.deny("run-1", by="Ada", reason="too late")
+    assert review.open_decisions(owner, owner.latest("run-1")) == ("withdraw",)
+
+
+def test_a_withdrawal_is_final_and_what_left_stays_charged(owner: Owner) -> None:
+    outside, _ = answered(owner, terms())
+    owner.withdraw("run-1", by="Ada")
+    owner.withdraw("run-1", by="Bob")  # no change
+    assert [entry["by"] for entry in logged(owner.home, "withdrawn")] == ["Ada"]
+    assert (status(owner), rows_spent(owner)) == ("closed: you withdrew", 12)
+    assert review.last_word(owner, "run-1").startswith("withdrawn by Ada at 2029-03-05")
+    with pytest.raises(LikesetError):
+        owner.mail.hear(outside.ask(2))
+    with pytest.raises(InvalidArgument, match="is closed: you withdrew"):
+        owner.approve("run-1", terms().digest, by="Ada")
+    assert review.open_decisions(owner, owner.latest("run-1")) == ()
+
+
+def test_a_run_that_is_done_cannot_be_withdrawn_from(owner: Owner) -> None:
+    outside, letters = answered(owner, terms())
+    owner.mail.hear(outside.receipt(letters, 12))
+    (left,) = [review.left_run(owner, name) for name in review.runs_that_left(owner)]
+    assert (left["rows"], left["receipt"]) == (12, "yes")
+    assert "Yes: 12 rows" in dict(review.review(owner, "run-1").lines)["Did the curator acknowledge what left?"]
+    with pytest.raises(InvalidArgument, match="nothing to withdraw from"):
+        owner.withdraw("run-1", by="Ada")
+    assert review.open_decisions(owner, owner.latest("run-1")) == ()
+
+
+def test_a_run_begins_with_the_data_set_that_was_approved_last(
+    owner: Owner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another data set is approved while the rows of the first one are read: nothing of the first one leaves."""
+    (tmp_path / "newer.csv").write_text(rows_text(9))
+    owner.registry.add("newer", str(tmp_path / "newer.csv"), schema=tmp_path / "schema.yaml")
+    approve(owner, terms(), data="patients")
+    letter, guarded = Outside(owner, terms()).release(), DataSet.guarded
+
+    def meanwhile(data: DataSet, *words: Any, **options: Any) -> Any:
+        if data.name == "patients":
+            with opened(owner.home.folder) as other:
+                assert other.approve("run-1", terms().digest, by="Bob", data="newer").accepted
+        return guarded(data, *words, **options)
+
+    monkeypatch.setattr(DataSet, "guarded", meanwhile)
+    with pytest.raises(Later):
+        owner.mail.hear(letter)
+    assert (rows_spent(owner), owner.has_begun("run-1")) == (0, False)
+    assert owner.mail.hear(letter)
+    assert logged(owner.home, "began")[0]["data"] == "newer"
+    with pytest.raises(InvalidArgument, match="has begun"):
+        owner.approve("run-1", terms().digest, by="Ada", data="patients")
+
+
+def test_in_each_round_that_the_terms_foresee_one_row_leaves_and_no_other(owner: Owner) -> None:
+    agreed = terms(protocol="interactive", size=2)
+    outside, letters = answered(owner, agreed)
+    assert rows_left(review.out_rows(owner, "run-1")) == 2
+    nothing = SummaryRelease(coordinates=np.empty(0, dtype=np.int64), values=np.empty(0))
+    with pytest.raises(LikesetError):
+        owner.mail.hear(outside.ask(3, nothing))
+    assert rows_left(review.out_rows(owner, "run-1")) == 2
+    assert len(letters) == 4, "a bid and a row in each round"
+
+
+def test_of_two_who_decide_one_wins(owner: Owner) -> None:
+    invite(owner, terms())
+    seen = owner.mark("run-1")
+    owner.mail.consider(owner.latest("run-1"))
+    assert owner.mark("run-1") == seen, "what a sync does is no decision"
+    owner.approve("run-1", terms().digest, by="Ada", seen=seen)
+    for decide in (
+        lambda: owner.approve("run-1", terms().digest, by="Bob", seen=seen),
+        lambda: owner.deny("run-1", by="Bob", reason="no", seen=seen),
+        lambda: owner.withdraw("run-1", by="Bob", seen=seen),
+    ):
+        with pytest.raises(DecidedMeanwhile, match="approved by Ada"):
+            decide()
+    seen = owner.mark("run-1")
+    assert owner.mail.consider(owner.latest("run-1")).state == "accepted"
+    owner.withdraw("run-1", by="Bob", seen=seen)
+    assert owner.mark("run-1") != seen
+
+
+def test_the_total_over_runs_is_reached_and_the_next_run_is_refused_everywhere(owner: Owner) -> None:
+    runs = [terms(run=f"run-{number}") for number in (1, 2, 3, 4)]
+    for agreed in runs:
+        approve(owner, agreed)
+    for agreed in runs[:3]:
+        answer(owner, agreed)
+    reason = "rows over all runs: 36 of 36 are disclosed already, and this run may disclose 12"
+    assert owner.judge(runs[3]).reasons == (reason,)
+    assert review.review(owner, "run-4").verdict.reasons == (reason,)
+    with pytest.raises(IllegalMessage, match="36 of 36"):
+        owner.mail.hear(Outside(owner, runs[3]).release())
+    assert (rows_spent(owner), owner.has_begun("run-4")) == (36, False)
+
+
+def test_epsilon_toward_others_adds_up_over_runs(tmp_path: Path) -> None:
+    """A run with an auction of epsilon 1 costs more than half of 2; the second one is refused with the same numbers."""
+    auction: dict[str, Any] = {"auction": "threshold", "auction_epsilon": 1.0, "auction_offset": 5}
+    limits = {"epsilon": 2, "delta": 1e-5, "rows": 99}
+    first, second = (terms(run=run, owners=("a", "b", "c"), size=2, **auction) for run in ("run-1", "run-2"))
+    with opened(make_owner(tmp_path, per_run=dict(limits), total=limits)) as owner:
+        answered(owner, first)
+        overview = review.budget_overview(owner)
+        assert 1.0 < overview.epsilon.spent < 2.0
+        invite(owner, second)
+        (reason,) = owner.judge(second).reasons
+        assert f"{overview.epsilon.spent:.4g} of 2 is spent already" in reason
+        assert owner.approve("run-2", second.digest, by="Ada").reasons == (reason,)
+
+
+def test_so_many_runs_begin_in_a_month(tmp_path: Path, clock: Clock) -> None:
+    with opened(make_owner(tmp_path, runs_per_month=1), clock=clock) as owner:
+        for run in ("run-1", "run-2"):
+            approve(owner, terms(run=run))
+        outside = Outside(owner, terms(run="run-2"))
+        letter = outside.release()
+        answer(owner, terms())
+        assert owner.judge(terms(run="run-3")).reasons == ("runs this month: 1 began already, 1 are allowed",)
+        with pytest.raises(IllegalMessage, match="runs this month"):
+            owner.mail.hear(letter)
+        clock.now += timedelta(days=31)
+        assert owner.judge(terms(run="run-3")).accepted
+
+
+def test_runs_within_the_policy_are_approved_by_themselves_only_if_it_says_so(tmp_path: Path) -> None:
+    with opened(make_owner(tmp_path, manual_approval=False)) as owner:
+        assert invite(owner, terms()).state == "accepted"
+        assert owner.latest("run-1").decided_by == "owner.yaml"
+        assert invite(owner, terms(run="run-2", consumer="nobody"), by_steward=True).state == "invited"
+
+
+def test_a_change_of_the_policy_is_logged_and_counts_for_runs_that_have_not_begun(owner: Owner) -> None:
+    approve(owner, terms())
+    write_policy(owner.home.folder, purposes=["billing"])
+    with pytest.raises(IllegalMessage, match="the purpose is not among"):
+        owner.mail.hear(Outside(owner, terms()).release())
+    text = owner.home.policy_file.read_text().replace("billing", "res*")
+    draft = put_policy(owner, text, by="Ada")
+    assert draft.changes == (("purposes", "billing", "res*"),)
+    assert logged(owner.home, "policy")[-1]["by"] == "Ada"
+    answered(owner, terms(run="run-2"))
+    write_policy(owner.home.folder, purposes=["billing"])
+    assert owner.judge(terms(run="run-2")).reasons
+
+
+def test_a_home_keeps_its_name_since_budgets_are_kept_by_it(owner: Owner) -> None:
+    owner.put_policy_in_force()
+    settings = owner.home.folder / "home.yaml"
+    settings.write_text(settings.read_text().replace("name: a", "name: b"))
+    with pytest.raises(BadDocument, match="a home keeps its name"):
+        open_owner(owner.home.folder)
+
+
+def test_a_sampling_key_that_others_may_read_or_that_is_damaged_is_refused(owner: Owner) -> None:
+    approve(owner, terms())
+    key = owner.home.folder / "key"
+    whole = key.read_text()
+    for mode, text in ((0o644, whole), (0o600, "x")):
+        key.write_text(text)
+        key.chmod(mode)
+        with pytest.raises(LikesetError):
+            review.rehearse(owner, terms())
+    with pytest.raises(LikesetError):
+        owner.mail.hear(Outside(owner, terms()).release())
+    assert rows_spent(owner) == 0
+
+
+def test_what_a_steward_adds_is_shown_also_if_nobody_is_pinned_and_cannot_be_approved(owner: Owner) -> None:
+    run = owner.mail.consider(owner.mail.invited(signed_terms(terms()), by_steward=True))
+    assert status(owner) == "the consumer's card is not pinned"
+    judged = owner.approve("run-1", terms().digest, by="Ada")
+    assert [reason.partition(" is not")[0] for reason in judged.reasons] == [
+        "the card of the consumer",
+        "the card of the curator",
+    ]
+    introduce(owner.home, terms())
+    assert owner.approve("run-1", terms().digest, by="Ada").accepted
+    assert owner.mail.consider(owner.mail.again(run)).state == "accepted"
+
+
+@pytest.mark.parametrize("given_up", ["new-clinic", "curator", "own"])
+def test_runs_under_a_card_that_was_given_up_end(owner: Owner, given_up: str) -> None:
+    approve(owner, terms())
+    letter = Outside(owner, terms()).release()
+    if given_up == "own":
+        owner.home.make_card(by="Ada", new=True)
+    else:
+        owner.home.pins.revoke(secret_of(given_up).card.fingerprint, "stolen", by="Ada")
+    with pytest.raises(LikesetError):
+        owner.mail.hear(letter)
+    assert not owner.judge(terms()).accepted
+    assert rows_spent(owner) == 0
+    give_card(owner.home.folder, "a")
+
+
+def test_a_curator_that_is_pinned_and_not_allowed_is_refused(tmp_path: Path) -> None:
+    with opened(make_owner(tmp_path, curators=["hub"])) as owner:
+        assert invite(owner, terms()).state == "invited"
+        assert owner.judge(terms()).reasons == ("curator curator is not among the curators that owner.yaml allows",)
+        assert status(owner) == "the curator's card is not allowed by owner.yaml, or pinned for another role"
+
+
+def test_terms_that_cannot_be_priced_are_refused_and_spoil_no_list(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    invite(owner, terms())
+
+    def overflowing(*_: object, **__: object) -> None:
+        raise OverflowError("cannot convert float infinity to integer")
+
+    monkeypatch.setattr("likeset.homes.owner.accounts_for", overflowing)
+    assert owner.judge(terms()).reasons == ("its cost cannot be computed (OverflowError)",)
+    (listed,) = [review.inbox_run(owner, run) for run in review.inbox(owner)]
+    assert listed["status"] == "owner.yaml refuses it"

@@ -1,0 +1,371 @@
+"""Floods at an owner's home: nobody fills its log, hides what matters in it, or keeps others out of the inbox."""
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from home_world import (
+    CONSUMER,
+    Clock,
+    Network,
+    answer,
+    answered,
+    approve,
+    cards_of,
+    invite,
+    logged,
+    make_owner,
+    opened,
+    pin,
+    signed_terms,
+    signed_text,
+    terms,
+    write_policy,
+)
+
+from likeset.errors import BadMessage, InvalidArgument, LikesetError
+from likeset.homes.mail import Invitation
+from likeset.homes.owner import Owner
+from likeset.homes.review import status_of
+from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import MOST_TEXT, Kernel, Terms, check_meant, read_foreign_canonical
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def owner(tmp_path: Path, clock: Clock) -> Iterator[Owner]:
+    with opened(make_owner(tmp_path, consumers=[CONSUMER, "other-clinic"]), clock=clock) as found:
+        yield found
+
+
+def let_in(owner: Owner, agreed: Terms) -> str:
+    """The state of a run whose consumer asks; empty if its terms are not stored."""
+    try:
+        return invite(owner, agreed).state
+    except LikesetError:
+        return ""
+
+
+def names(owner: Owner) -> list[str]:
+    return [run.name for run in owner.waiting()]
+
+
+# Refusals in the log.
+
+
+def test_refusals_about_one_run_are_logged_a_hundred_times_a_day_and_hide_nothing_else(
+    owner: Owner, clock: Clock
+) -> None:
+    for place in range(150):
+        owner.home.refused("first", f"reason {place}")
+    assert len(logged(owner.home, "refused")) == 100
+    assert "not logged" in logged(owner.home, "refused")[-1]["more"]
+    owner.home.refused("second", "another reason")
+    assert logged(owner.home, "refused")[-1]["reason"] == "another reason"
+    clock.now += timedelta(days=1)
+    owner.home.refused("first", "on another day")
+    assert len(logged(owner.home, "refused")) == 102
+
+
+def test_a_full_disk_is_no_other_answer(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(owner.ledger, "append", full)
+    owner.home.refused("run-1", "whatever it is")
+
+
+def test_refused_terms_are_logged_with_the_reason_and_not_stored(tmp_path: Path) -> None:
+    with Network(tmp_path, policies={"a": {"purposes": ["billing"]}}) as network:
+        network.ask(terms())
+        network.look(CONSUMER)
+        assert network.look("a").refused == 1
+        assert "the purpose is not among" in logged(network.owner().home, "refused")[-1]["reason"]
+        assert network.owner().mail.runs() == []
+        assert network.look("a").taken == 0, "the same file is not read again"
+
+
+# The inbox.
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"consumer": "nobody"}, "consumer nobody is not among"),
+        ({"purpose": "Billing"}, "the purpose is not among"),
+        ({"expires": "2020-01-01"}, "ended at 2020-01-01"),
+        ({"columns": ("age", "name")}, "columns that may not leave by owner.yaml: 'name'"),
+        ({"offer_factor": 400.0}, "rows in one run: 1,200 are asked for, 36 are allowed"),
+        ({"owners": ("b", "c")}, "do not name this home's card"),
+    ],
+)
+def test_forbidden_terms_are_not_stored_and_nothing_is_computed(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], reason: str
+) -> None:
+    monkeypatch.delattr("likeset.homes.owner.costs_of")
+    agreed = terms(**changes)
+    for name in {CONSUMER, agreed.consumer}:
+        pin(owner.home, name, "consumer")
+    with pytest.raises(LikesetError, match=reason):
+        owner.mail.invited(signed_terms(agreed))
+    assert (owner.mail.runs(), logged(owner.home, "invited")) == ([], [])
+
+
+def test_terms_that_the_steward_adds_are_stored_to_be_looked_at(owner: Owner, clock: Clock) -> None:
+    run = invite(owner, terms(consumer="nobody"), by_steward=True)
+    assert (run.state, status_of(owner, run)) == ("invited", "owner.yaml refuses it")
+    assert names(owner) == ["run-1"]
+    clock.now += timedelta(days=400)
+    assert names(owner) == []
+
+
+def test_forbidden_and_expired_terms_take_nobodys_place(
+    owner: Owner, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("likeset.homes.owner._MOST_WAITING", 3)
+    monkeypatch.setattr("likeset.homes.owner._MOST_VERSIONS", 3)
+    for place in range(4):
+        let_in(owner, terms(run=f"j{place}", consumer="nobody"))
+        let_in(owner, terms(run="sepsis-2026", purpose=f"Nothing {place}", consumer="nobody"))
+        let_in(owner, terms(run=f"soon-over-{place}", expires="2029-03-06"))
+    assert let_in(owner, terms(run="sepsis-2026")) == "", "three that are allowed do wait"
+    clock.now += timedelta(days=2)
+    assert let_in(owner, terms(run="sepsis-2026")) == "waiting"
+    write_policy(owner.home.folder, consumers=["other-clinic"])
+    assert let_in(owner, terms(run="o1", consumer="other-clinic")) == "waiting"
+
+
+def test_one_consumer_does_not_crowd_out_another(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("likeset.homes.owner._MOST_WAITING_OF_ONE", 3)
+    monkeypatch.setattr("likeset.homes.owner._MOST_VERSIONS", 3)
+    for place in range(5):
+        let_in(owner, terms(run=f"many-{place}"))
+        let_in(owner, terms(run="many-0", purpose=f"Research {place}"))
+    assert len(names(owner)) == 3
+    assert len(owner.versions("many-0")) == 3
+    assert let_in(owner, terms(run="many-0", consumer="other-clinic")) == "waiting"
+    assert let_in(owner, terms(run="of-other", consumer="other-clinic")) == "waiting"
+
+
+def test_terms_that_end_soon_do_not_grow_the_log_without_bound(
+    owner: Owner, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("likeset.homes.mail._MOST_A_DAY_OF_ONE", 5)
+    for place in range(10):
+        let_in(owner, terms(run=f"short-{place}", expires=(clock.now + timedelta(minutes=1)).isoformat()))
+        clock.now += timedelta(minutes=2)
+    assert len(logged(owner.home, "invited")) == 5
+    with pytest.raises(LikesetError, match="too many terms came today"):
+        invite(owner, terms(run="one-more"))
+    assert let_in(owner, terms(run="of-other", consumer="other-clinic")) == "waiting"
+    clock.now += timedelta(days=1)
+    assert let_in(owner, terms(run="another-day")) == "waiting"
+
+
+def test_a_flood_does_not_shut_out_the_steward_who_takes_nobodys_place(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("owner._MOST_WAITING_OF_ONE", "owner._MOST_VERSIONS", "mail._MOST_A_DAY_OF_ONE"):
+        monkeypatch.setattr(f"likeset.homes.{name}", 3)
+    for place in range(5):
+        invite(owner, terms(run="mine-0", purpose=f"Research {place}"), by_steward=True)
+        invite(owner, terms(run=f"mine-{place + 1}"), by_steward=True)
+    assert len(logged(owner.home, "invited")) == 10
+    assert let_in(owner, terms(run="mine-0")) == "waiting", "what the steward added does not count"
+    for place in range(5):
+        let_in(owner, terms(run=f"flood-{place}"))
+    assert len(logged(owner.home, "invited")) == 13
+    for _ in range(2):
+        assert invite(owner, terms(run="true"), by_steward=True).state == "waiting"
+    assert len(logged(owner.home, "invited")) == 14, "asked again, it is known"
+
+
+# Terms in the database that this version refuses to read.
+
+
+def let_in_before(owner: Owner) -> str:
+    """A run whose stored terms nobody can read any more; returns its name."""
+    signed = signed_text(_changed(run="old", protocol="interactive", size=12_000))
+    with pytest.raises(InvalidArgument):
+        Invitation.read(signed)
+    run = invite(owner, terms(run="old"))
+    with owner.home.deciding() as t:
+        t.connection.execute("UPDATE runs SET signed = ? WHERE digest = ?", (signed, run.digest))
+    return run.name
+
+
+@pytest.mark.parametrize("withdrawn", [False, True])
+def test_an_approved_run_that_cannot_be_read_keeps_no_other_from_being_answered(
+    owner: Owner, clock: Clock, withdrawn: bool
+) -> None:
+    approve(owner, terms(run="old"))
+    let_in_before(owner)
+    if withdrawn:
+        owner.withdraw("old", by="Ada")
+    approve(owner, terms())
+    answer(owner, terms())
+    assert status_of(owner, owner.latest("old")) == ("closed: you withdrew" if withdrawn else "cannot be read here")
+    clock.now += timedelta(days=400)
+    owner.mail.tick()
+    assert owner.latest("old").state == ("cancelled" if withdrawn else "expired")
+
+
+def test_a_waiting_run_that_cannot_be_read_keeps_no_other_out_and_can_be_denied(owner: Owner) -> None:
+    let_in_before(owner)
+    assert let_in(owner, terms()) == "waiting"
+    assert names(owner) == ["old", "run-1"]
+    owner.deny("old", by="Ada", reason="nobody can read it")
+    assert names(owner) == ["run-1"]
+    assert status_of(owner, owner.latest("old")) == "denied"
+
+
+def test_terms_that_are_not_in_their_one_form_are_not_let_in_by_a_steward_either(owner: Owner) -> None:
+    text = json.dumps(json.loads(terms(purpose="é" * 400).to_json()), ensure_ascii=False)
+    with pytest.raises(LikesetError, match="canonical form"):
+        owner.mail.invited(signed_text(text), by_steward=True)
+    assert names(owner) == []
+
+
+# What is read of terms.
+
+
+def _changed(part: str | None = None, **changes: Any) -> str:
+    document = json.loads(terms().to_json())
+    (document[part] if part else document).update(changes)
+    document["cards"] = cards_of(document["consumer"], CURATOR, *document["owners"])
+    return json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+UNMEANT = {
+    "owners": _changed(owners=[f"o{place}" for place in range(1025)]),
+    "rounds": _changed(protocol="interactive", size=10_001),
+    "auctions": _changed(
+        owners=list("abcdefghij"),
+        protocol="interactive",
+        size=1_001,
+        auction="threshold",
+        auction_epsilon=1.0,
+        auction_offset=5,
+    ),
+    "feature map": _changed("kernel", columns=1 << 14, dimension=1 << 14),
+}
+
+
+@pytest.mark.parametrize(("name", "number"), [("offer_factor", 1e9), ("size", 1_000_001)])
+def test_numbers_out_of_range_are_refused_by_homes_and_terms_of_ones_own(name: str, number: float) -> None:
+    change: dict[str, Any] = {name: number}
+    text = _changed(**change)
+    signed = signed_text(text)
+    for read in (
+        lambda: Invitation.read(signed),
+        lambda: Terms.from_json(text),
+        lambda: terms(**change),
+    ):
+        with pytest.raises(InvalidArgument, match=f"{name} = 1.*must be at most 1"):
+            read()
+
+
+@pytest.mark.parametrize("text", UNMEANT.values(), ids=UNMEANT)
+def test_what_nobody_can_mean_is_refused_by_readers_and_writers(text: str) -> None:
+    signed = signed_text(text)
+    for work in (lambda: Invitation.read(signed), lambda: check_meant(Terms.from_json(text))):
+        with pytest.raises(InvalidArgument, match=r"more than anybody can mean|too large a feature map"):
+            work()
+
+
+def test_terms_that_are_too_long_are_refused_by_readers_and_writers() -> None:
+    long = terms(columns=tuple(f"{number:0400}" for number in range(MOST_TEXT // 400)))
+    with pytest.raises(BadMessage, match="too long"):
+        read_foreign_canonical(long.to_json())
+    with pytest.raises(BadMessage, match="too long"):
+        Invitation.read(signed_terms(long))
+    with pytest.raises(InvalidArgument, match="at most 131,072"):
+        check_meant(long)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("purpose", "research, " + " " * 500 + "and to train anything"),  # the end of which nobody would be shown
+        ("purpose", "half \ud83d"),
+        ("columns", ["age", "\ud800"]),
+        ("columns", ["x" * 501]),
+        ("expires", "2029-06-01\x1b12:00"),
+        ("expires", "2029-06-01\u202e12:00"),
+    ],
+)
+def test_words_that_a_steward_would_not_see_as_they_are_are_refused(owner: Owner, field: str, value: Any) -> None:
+    signed = signed_text(_changed(**{field: value}))
+    with pytest.raises(InvalidArgument) as refused:
+        owner.mail.invited(signed, by_steward=True)
+    assert refused.value.argument == field
+    assert owner.waiting() == []
+
+
+def test_no_feature_map_is_built_before_a_run_begins(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """2^26 numbers took two minutes and more than a gigabyte, at every look into the inbox."""
+    wide = terms(kernel=Kernel(columns=1 << 10, dimension=1 << 16, gamma=0.4, seed=7))
+    monkeypatch.delattr("likeset.geometry.features.FourierFeatures._draw")
+    assert invite(owner, wide).state == "invited", "no data set has so many columns"
+    assert approve(owner, terms(run="small")).state == "accepted"
+
+
+@pytest.mark.parametrize(("dimension", "seed", "name"), [(15, 7, "dimension"), (16, 1 << 256, "seed")])
+def test_what_a_feature_map_would_refuse_is_refused_with_the_terms(dimension: int, seed: int, name: str) -> None:
+    with pytest.raises(InvalidArgument, match=name):
+        Kernel(columns=5, dimension=dimension, gamma=0.4, seed=seed)
+
+
+def test_an_owner_that_is_named_twice_is_found_among_many() -> None:
+    """By a few comparisons of each name; with each other one it would be 180,000."""
+    compared = 0
+
+    class Counted(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+    names = [f"o{place}" for place in range(600)]
+    with pytest.raises(InvalidArgument, match="o77"):
+        terms(owners=tuple(map(Counted, [*names, "o77"])))
+    assert compared < 10 * len(names)
+
+
+def test_a_consumer_cannot_replace_the_run_of_another_by_its_name(tmp_path: Path) -> None:
+    policy: dict[str, Any] = {"consumers": [CONSUMER, "other-clinic"], "manual_approval": False}
+    with opened(make_owner(tmp_path, **policy)) as owner:
+        run = invite(owner, terms())
+        assert run.state == "accepted"
+        assert let_in(owner, terms(consumer="other-clinic")) == "invited"
+        assert owner.mail.again(run).state == "accepted"
+
+
+def test_two_versions_of_a_run_do_not_replace_each_other_for_ever(tmp_path: Path) -> None:
+    with opened(make_owner(tmp_path, manual_approval=False)) as owner:
+        older, newer = invite(owner, terms()), invite(owner, terms(size=5))
+        for _ in range(3):
+            for run in (older, newer):
+                owner.due(owner.mail.again(run))
+        assert (owner.mail.again(older).state, owner.mail.again(newer).state) == ("invited", "accepted")
+        assert len(logged(owner.home, "approved")) == 2
+
+
+def test_after_many_refused_letters_no_further_one_is_stored(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("likeset.homes.mail._MOST_REFUSED_LETTERS", 2)
+    outside, _ = answered(owner, terms())
+    for number in range(5):
+        with pytest.raises(LikesetError):
+            owner.mail.hear(outside.ask(7 + number))
+        outside._numbers[CURATOR] = min(number + 1, 2)
+    assert sum(row.state == "refused" for row in owner.mail.letters(outside.run)) == 2

@@ -1,0 +1,176 @@
+"""The log of an owner's home: intact, or it is noticed; it agrees with what left, and contains no value of a row."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from home_world import (
+    CANARY,
+    NOON,
+    Network,
+    Outside,
+    answered,
+    approve,
+    logged,
+    make_owner,
+    opened,
+    rows_text,
+    terms,
+)
+
+from likeset.errors import ChargeRefused, LedgerTampered
+from likeset.homes import review
+from likeset.homes.owner import Owner, open_owner
+from likeset.ledger.ledger import Ledger
+
+DATABASE = "home.sqlite"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A home with one run in which everything was said."""
+    folder = make_owner(tmp_path)
+    with opened(folder) as owner:
+        answered(owner, terms())
+    return folder
+
+
+def problems(folder: Path) -> list[str]:
+    with opened(folder) as owner:
+        return [str(problem) for problem in review.verify(owner)[0]]
+
+
+def altered(folder: Path, *statements: str) -> None:
+    connection = sqlite3.connect(folder / DATABASE)
+    for statement in ("DROP TRIGGER IF EXISTS log_keeps", "DROP TRIGGER IF EXISTS log_stays", *statements):
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+def test_an_untouched_home_is_intact(folder: Path) -> None:
+    assert problems(folder) == []
+
+
+def test_a_home_whose_log_was_altered_does_nothing_any_more(folder: Path) -> None:
+    altered(folder, "UPDATE log SET body = replace(body, 'Ada', 'Eve') WHERE kind = 'approved'")
+    with pytest.raises(LedgerTampered, match="was altered"):
+        open_owner(folder)
+
+
+def test_an_entry_of_no_known_kind_is_not_written(folder: Path) -> None:
+    with opened(folder) as owner:
+        with pytest.raises(ChargeRefused, match="no known kind"):
+            owner.home.note("waved through", "run-1", by="Eve")
+        assert logged(owner.home, "waved through") == []
+    assert problems(folder) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE drawn SET message = zeroblob(9) WHERE run = 'run-1' AND key LIKE '%offer%'",
+        "DELETE FROM drawn WHERE run = 'run-1'",
+        "UPDATE letters SET rows = 13 WHERE way = 'out'",  # one row more than was charged
+        "UPDATE letters SET letter = zeroblob(32) WHERE way = 'out'",  # the receipt is for another letter
+    ],
+)
+def test_messages_or_letters_that_were_altered_are_found(tmp_path: Path, statement: str) -> None:
+    folder = make_owner(tmp_path)
+    with opened(folder) as owner:
+        outside, letters = answered(owner, terms())
+        owner.mail.hear(outside.receipt(letters, 12))
+        assert review.verify(owner)[0] == []
+    connection = sqlite3.connect(folder / DATABASE)
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+    assert problems(folder)
+
+
+def test_a_saved_head_shows_that_the_end_was_cut_off(folder: Path) -> None:
+    with opened(folder) as owner:
+        head = owner.ledger.head()
+    altered(folder, f"DELETE FROM log WHERE number = {head.number}")  # noqa: S608 - a test
+    with Ledger(folder / DATABASE, read_only=True) as ledger:
+        assert any("is gone" in problem.what for problem in ledger.verify(head=head).problems)
+
+
+def test_two_processes_share_one_log(folder: Path) -> None:
+    with opened(folder) as one, opened(folder) as other:
+        for number in range(5):
+            one.home.note("data", "", number=number)
+            other.home.note("data", "", number=number)
+        assert len(logged(one.home, "data")) == 10
+    assert problems(folder) == []
+
+
+def test_a_purge_is_no_problem_and_rows_are_shown_no_longer(folder: Path) -> None:
+    with opened(folder) as owner:
+        assert review.rows_that_left(owner, "run-1").table is not None
+        owner.ledger.purge(run="run-1")
+        left = review.rows_that_left(owner, "run-1")
+        assert (left.table, left.count) == (None, 12)
+        assert review.verify(owner)[0] == []
+
+
+def test_rows_that_were_held_back_are_told_and_are_no_problem(tmp_path: Path) -> None:
+    with opened(make_owner(tmp_path)) as owner:
+        approve(owner, terms())
+        outside = Outside(owner, terms())
+        assert owner.mail.hear(outside.release())
+        owner.withdraw("run-1", by="Ada")
+        found, remarks = review.verify(owner)
+        assert (found, remarks) == ([], ["12 rows of run run-1 were charged and held back"])
+        left = review.rows_that_left(owner, "run-1")
+        assert (left.count, left.held_back) == (0, 12)
+        assert "12 rows" in dict(review.review(owner, "run-1").lines)["What was held back?"]
+        assert review.runs_that_left(owner) == []
+
+
+def texts(owner: Owner) -> str:
+    return "\n".join(entry.body for entry in owner.ledger.entries())
+
+
+@pytest.mark.parametrize("protocol", ["sealed", "interactive"])
+def test_no_value_of_a_row_is_in_the_log_of_a_whole_run(tmp_path: Path, protocol: str) -> None:
+    """Owner b cannot answer: a value that its schema does not know came after everything was checked."""
+    agreed = terms(protocol=protocol, size=3)
+    with Network(tmp_path) as network:
+        network.ask(agreed)
+        network.look()
+        for name in "ab":
+            assert network.owner(name).approve("run-1", agreed.digest, by="Ada").accepted
+        (tmp_path / "b.csv").write_text(rows_text(2) + f"30,777.4242,{CANARY}-secret,no\n")
+        network.settle(most=40)
+        assert review.runs_that_left(network.owner("a")) == ["run-1"]
+        assert review.runs_that_left(network.owner("b")) == []
+        assert logged(network.owner("b").home, "refused")
+        for name in "ab":
+            assert not [word for word in ("777.4242", CANARY) if word in texts(network.owner(name))]
+
+
+def test_an_error_that_is_not_ours_is_logged_without_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("a row: 4711")
+
+    with opened(make_owner(tmp_path)) as owner:
+        approve(owner, terms())
+        letter = Outside(owner, terms()).release()
+        monkeypatch.setattr("likeset.homes.data.DataSet.guarded", broken)
+        with pytest.raises(RuntimeError):
+            owner.mail.hear(letter)
+        assert [entry["reason"] for entry in logged(owner.home, "refused")] == ["RuntimeError"]
+
+
+def test_the_log_page_names_runs_and_rows_and_goes_back_page_by_page(folder: Path) -> None:
+    with opened(folder) as owner:
+        first = review.log_page(owner, count=3)
+        rest = review.log_page(owner, before=first["older"], count=100)
+        numbers = [entry["entry"] for entry in (*first["entries"], *rest["entries"])]
+        assert numbers == list(range(first["newest"], 0, -1))
+        about = review.log_page(owner, about="run-1")
+        kinds = {entry["kind"] for entry in about["entries"]}
+        assert {"invited", "approved", "began", "reserve", "commit", "sent"} <= kinds
+        assert sum(entry["words"].get("rows", 0) for entry in about["entries"] if entry["kind"] == "reserve") == 12
+        assert all(entry["at"].startswith(f"{NOON:%Y-%m-%d}") for entry in about["entries"])

@@ -1,0 +1,158 @@
+"""The one function that decides, reason by reason, and the file that it reads."""
+
+import math
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from home_world import NOON, POLICY, terms
+
+from likeset.errors import BadDocument
+from likeset.homes.policy import Accounts, History, Policy, starting_text, verdict
+from likeset.privacy.events import Relation
+from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Kernel, Terms
+
+FREE = Accounts(0.0, 0.0, 0.0, rows_spent=0, rows_after=12, rows_of_run=12)
+
+
+def policy(**changes: Any) -> Policy:
+    return Policy.model_validate({"likeset": "owner", "version": 1, **POLICY, **changes}, strict=False)
+
+
+def reasons(given: Policy, run: Terms, accounts: Accounts = FREE, history: History | None = None) -> tuple[str, ...]:
+    found = verdict(given, run, accounts, history or History({}, NOON))
+    assert found.accepted == (not found.reasons)
+    return found.reasons
+
+
+def test_a_run_within_everything_is_accepted() -> None:
+    assert reasons(policy(), terms()) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "run", "said"),
+    [
+        ({"consumers": ["other"]}, {}, "consumer new-clinic is not among the consumers"),
+        ({"consumers": []}, {}, "consumer new-clinic"),
+        ({"purposes": ["billing"]}, {}, "the purpose is not among"),
+        ({"columns": ["age", "dose", "sex"]}, {}, "may not leave by owner.yaml: 'ill'"),
+        ({"per_run": {"rows": 11}}, {}, "rows in one run: 12 are asked for, 11 are allowed"),
+        ({"total": {"rows": 11}}, {}, "0 of 11 are disclosed already, and this run may disclose 12"),
+        ({"runs_per_month": 0}, {}, "runs this month: 0 began already, 0 are allowed"),
+        ({"price_at_least": 1.5}, {}, "1 is offered, at least 1.5 is asked"),
+        ({}, {"expires": "2029-03-05T11:59"}, "the terms ended on 2029-03-05T11:59"),
+        ({}, {"schema_digest": ""}, "only runs on declared columns"),
+        (
+            {},
+            {"relation": Relation.ADD_OR_REMOVE},
+            "relation: the terms count under add-or-remove, and the totals of owner.yaml under replace-one",
+        ),
+        (
+            {"total": {"rows": 100, "relation": "add-or-remove"}},
+            {},
+            "relation: the terms count under replace-one, and the totals of owner.yaml under add-or-remove",
+        ),
+    ],
+)
+def test_every_limit_can_refuse(changes: dict[str, Any], run: dict[str, Any], said: str) -> None:
+    (reason,) = reasons(policy(**changes), terms(**run))
+    assert said in reason
+
+
+def test_all_reasons_are_told_at_once() -> None:
+    found = reasons(policy(consumers=[], purposes=[], columns=[]), terms(expires="2029-01-01"))
+    assert len(found) == 4
+
+
+def test_words_are_compared_without_regard_to_capitals_and_with_stars() -> None:
+    assert reasons(policy(consumers=["new-*"], purposes=["*SEPSIS"]), terms()) == ()
+
+
+@pytest.mark.parametrize("name", ["NEW-CLINIC", "New-clinic"])
+def test_a_consumers_name_is_another_one_in_other_letters(name: str) -> None:
+    for allowed in ("new-clinic", "new-*"):
+        (reason,) = reasons(policy(consumers=[allowed]), terms(consumer=name))
+        assert reason == f"consumer {name} is not among the consumers that owner.yaml allows"
+
+
+def test_epsilon_of_a_run_and_of_all_runs() -> None:
+    """Spent 1.5 of 2; the run costs 0.5 at its own delta and brings the total to 2.25."""
+    accounts = Accounts(1.5, 2.25, 0.5, rows_spent=0, rows_after=12, rows_of_run=12)
+    run = terms(owner_budget=Budget(0.5, 1e-4))
+    given = policy(
+        per_run={"epsilon": 0.4, "delta": 1e-5, "rows": 20}, total={"epsilon": 2.0, "delta": 1e-5, "rows": 20}
+    )
+    one, delta, total = reasons(given, run, accounts)
+    assert "0.5 is asked for, 0.4 is allowed" in one
+    assert "delta toward other owners in one run: 0.0001 is asked for, 1e-05 is allowed" in delta
+    assert "1.5 of 2 is spent already, and with this run it would be 2.25" in total
+
+
+def test_a_run_that_is_paid_is_not_counted_against_the_totals_again() -> None:
+    accounts = Accounts(0.0, 0.0, 0.0, rows_spent=36, rows_after=36, rows_of_run=12, charged=True)
+    history = History({"run-1": NOON}, NOON)
+    assert reasons(policy(runs_per_month=1), terms(), accounts, history) == ()
+
+
+def test_months_are_counted_by_the_calendar_and_other_runs_only() -> None:
+    began = {
+        "run-1": NOON,
+        "run-2": datetime(2029, 3, 1, tzinfo=UTC),
+        "run-3": datetime(2029, 2, 28, 23, tzinfo=UTC),
+    }
+    assert History(began, NOON).this_month(other_than="run-1") == 1
+
+
+def test_parts_without_a_proof_must_be_accepted_by_name() -> None:
+    paper = terms(
+        owners=("a", "b", "c"),
+        protocol="interactive",
+        kernel=Kernel(columns=5, dimension=16, gamma=0.2, seed=7, kind="paper"),
+        auction="paper",
+        auction_epsilon=0.3,
+        auction_patience=3,
+        summary_release="mwem",
+        schedule="experiment",
+        accept_unproven=("paper-auction", SUMMARY_RELEASE),
+    )
+    accounts = Accounts(0.0, 0.0, math.inf, rows_spent=0, rows_after=6, rows_of_run=6)
+    found = reasons(policy(), paper, accounts)
+    assert any("paper-auction is not proven private" in reason for reason in found)
+    assert any("no bound is known" in reason for reason in found)
+    assert reasons(policy(accept_unproven=["paper-auction", SUMMARY_RELEASE]), paper, accounts) == ()
+
+
+def test_a_smallest_group_does_not_go_with_releases_that_are_priced_for_one_row() -> None:
+    run = terms(
+        protocol="interactive", summary_release="gaussian", owner_budget=Budget(1.0, 1e-5), expires="2030-01-01"
+    )
+    (reason,) = reasons(policy(smallest_group=5), run)
+    assert "priced for one row" in reason
+    assert reasons(policy(smallest_group=1), run) == ()
+
+
+def test_the_policy_of_a_new_home_can_be_read_and_allows_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "owner.yaml"
+    path.write_text(starting_text())
+    found = Policy.load(path)
+    assert found.manual_approval
+    assert len(reasons(found, terms())) == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("likeset: owner\nversion: 1\nname: a\n", "line 3: name"),
+        ("likeset: owner\nversion: 1\ncolums: []\n", "did you mean columns?"),
+        ("likeset: owner\nversion: 1\nsmallest_group: 0\n", "line 3: smallest_group"),
+        ("likeset: owner\nversion: 1\nper_run: {rows: -1}\n", "per_run.rows"),
+        ("likeset: owner\nversion: 1\ntotal: {delta: 1}\n", "total.delta"),
+    ],
+)
+def test_a_bad_policy_names_line_and_field(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "owner.yaml"
+    path.write_text(text)
+    with pytest.raises(BadDocument, match=r"owner\.yaml") as caught:
+        Policy.load(path)
+    assert said in str(caught.value)

@@ -1,0 +1,203 @@
+"""Until when owners answer, why a run is closed to one of them, and clocks that are wrong."""
+
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent.parent / "homes"))
+
+from home_world import CONSUMER, NOON, Network, logged, terms
+
+from likeset.errors import InvalidArgument
+from likeset.homes import review
+from likeset.homes.mail import Run
+from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import Terms
+from likeset.transports.sync import check_clock
+
+ANSWER_BY = NOON + timedelta(days=10)
+AGREED = terms(answer_by=ANSWER_BY.isoformat())
+FAR = timedelta(days=40)
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Iterator[Network]:
+    with Network(tmp_path) as made:
+        yield made
+
+
+def asked(network: Network, agreed: Terms = AGREED, *, approved: str = "ab") -> Run:
+    run = network.ask(agreed)
+    network.settle()
+    for name in approved:
+        assert network.owner(name).approve(agreed.run, agreed.digest, by="Ada").accepted
+    return run
+
+
+def set_clock(network: Network, name: str, *, ahead: timedelta = timedelta()) -> None:
+    """Move the clock of one home; those of the mailbox and of the others stay."""
+    network.sync(name).home.clock = lambda: network.clock() + ahead
+
+
+def in_inbox(network: Network, name: str) -> tuple[list[str], str]:
+    """The runs that wait for a decision, and the status of the only run there is."""
+    owner = network.owner(name)
+    waiting = [run.name for run in review.inbox(owner)]
+    (document,) = (review.inbox_run(owner, run) for run in review.inbox(owner, every=True))
+    return waiting, document["status"]
+
+
+class TestClosed:
+    def test_the_deadline_is_in_the_terms_and_a_late_approval_is_refused(self, network: Network) -> None:
+        run = asked(network, approved="a")
+        network.settle()
+        owner = network.owner("b")
+        assert in_inbox(network, "b") == (["run-1"], "waiting")
+        assert review.inbox_run(owner, owner.latest("run-1"))["answer_by"] == ANSWER_BY.isoformat()
+        told = dict(review.review(owner, "run-1").lines)
+        assert told["Answer by when?"] == "2029-03-15 12:00 UTC. The run then begins without you."
+        assert network.consumer.progress(run).answer_by == ANSWER_BY
+        network.clock.now = ANSWER_BY
+        with pytest.raises(InvalidArgument, match="is closed: your deadline passed, 2029-03-15 12:00 UTC; this"):
+            owner.approve("run-1", AGREED.digest, by="Ada")
+        assert in_inbox(network, "b") == ([], "closed: your deadline passed")
+        network.settle()
+        assert network.consumer.progress(run).done
+        assert owner.latest("run-1").state == "expired"
+        with pytest.raises(InvalidArgument, match=r"is closed: your deadline passed$"):
+            owner.approve("run-1", AGREED.digest, by="Ada")
+        assert (
+            "This run is closed: your deadline passed." in dict(review.review(owner, "run-1").lines)["Answer by when?"]
+        )
+        assert review.open_decisions(owner, owner.latest("run-1")) == ()
+        assert network.consumer.progress(run).unanswered == {"b": "no answer"}
+
+    def test_an_approval_in_time_whose_letter_is_late_closes_the_run(self, network: Network) -> None:
+        """Nothing is signed after the deadline: the run may have begun without this owner."""
+        asked(network)
+        network.clock.now = ANSWER_BY
+        network.look("b")
+        assert network.owner("b").latest("run-1").acceptance == b""
+        assert in_inbox(network, "b") == ([], "closed: your deadline passed")
+
+    def test_at_the_deadline_too_few_owners_end_the_run(self, network: Network) -> None:
+        run = asked(network, terms(answer_by=ANSWER_BY.isoformat(), quorum=2), approved="a")
+        network.settle()
+        network.clock.now = ANSWER_BY
+        network.look(CONSUMER)
+        assert network.consumer.progress(run).ended == "quorum missed"
+
+    def test_a_consumer_that_cancels_before_any_offer(self, network: Network) -> None:
+        run = asked(network, approved="a")
+        network.settle()
+        network.consumer.cancel(run)
+        network.settle()
+        for name in network.owners:
+            assert in_inbox(network, name) == ([], "closed: the consumer cancelled before any offer")
+            with pytest.raises(InvalidArgument, match="the consumer cancelled before any offer"):
+                network.owner(name).approve("run-1", AGREED.digest, by="Ada")
+
+    def test_a_cancelled_run_stays_open_for_the_receipt_of_rows_that_left(self, network: Network) -> None:
+        run = asked(network)
+        network.look("a", "b", CURATOR, CONSUMER, "a")
+        network.consumer.cancel(network.consumer.run(run.name))
+        network.look(CONSUMER, "a", "b")
+        assert in_inbox(network, "a") == ([], "rows left")
+        assert network.owner("a").latest("run-1").state == "answered"
+        assert in_inbox(network, "b") == ([], "closed: the consumer cancelled before any offer")
+
+    def test_terms_that_ended_and_a_withdrawal(self, network: Network) -> None:
+        asked(network, terms(quorum=2), approved="a")
+        network.settle()
+        network.owner("b").withdraw("run-1", by="Ada")
+        assert in_inbox(network, "b") == ([], "closed: you withdrew")
+        network.clock.now = NOON + timedelta(days=900)
+        network.settle()
+        assert in_inbox(network, "a") == ([], "closed: the terms ended")
+        assert in_inbox(network, "b") == ([], "closed: you withdrew")
+
+
+class TestClocks:
+    @pytest.mark.parametrize(("ahead", "way"), [(1, "40 days ahead of"), (-1, "40 days behind")])
+    def test_check_compares_the_clock_with_the_mailbox(self, tmp_path: Path, ahead: int, way: str) -> None:
+        with Network(tmp_path):
+            pass
+        folder, address = tmp_path / "a", f"file://{tmp_path / 'mailbox'}"
+        (agrees,) = check_clock(folder, [address])
+        (wrong,) = check_clock(folder, [address], clock=lambda: datetime.now(UTC) + ahead * (FAR + timedelta(hours=2)))
+        (gone,) = check_clock(folder, [f"file://{tmp_path / 'gone'}"])
+        assert (agrees.ok, wrong.ok, gone.ok) == (True, False, False)
+        assert f"the clock is {way} the mailbox" in wrong.detail
+
+    def test_a_consumer_whose_clock_is_ahead_waits_for_owners(self, network: Network) -> None:
+        run = asked(network, approved="a")
+        network.settle()
+        set_clock(network, CONSUMER, ahead=FAR)
+        notes = network.look(CONSUMER).notes
+        assert any("the clock is 40 days ahead of all letters" in note for note in notes)
+        assert not network.consumer.progress(run).began
+        set_clock(network, CONSUMER)
+        network.owner("b").approve("run-1", AGREED.digest, by="Ada")
+        network.settle()
+        assert network.consumer.progress(run).done
+        assert network.consumer.folder("run-1").summary(AGREED).absent.tolist() == []
+
+    def test_a_curator_whose_clock_is_ahead_gives_up_nobody(self, network: Network) -> None:
+        run = asked(network)
+        network.look("a", "b", CONSUMER, CURATOR, "a", CURATOR)
+        set_clock(network, CURATOR, ahead=FAR)
+        assert any("40 days ahead" in note for note in network.look(CURATOR).notes)
+        set_clock(network, CURATOR)
+        network.settle()
+        assert network.consumer.progress(run).done
+        assert network.consumer.folder("run-1").summary(AGREED).absent.tolist() == []
+
+    def test_an_owner_whose_clock_is_ahead_keeps_its_run_its_key_and_its_letters(self, network: Network) -> None:
+        run = asked(network)
+        network.look("a", "b", CURATOR, CONSUMER)  # the release is in the mailbox
+        set_clock(network, "a", ahead=timedelta(days=900))
+        look = network.look("a")
+        assert (look.refused, look.left) == (0, 1)
+        owner = network.owner("a")
+        assert owner.home.run_key(run.digest, "a") is not None
+        assert [logged(owner.home, kind) for kind in ("expired", "refused", "withheld")] == [[], [], []]
+        set_clock(network, "a")
+        network.settle()
+        assert network.consumer.progress(run).done
+        assert network.consumer.folder("run-1").summary(AGREED).absent.tolist() == []
+
+    def test_keys_are_deleted_when_both_clocks_say_that_the_terms_ended(self, network: Network) -> None:
+        run = asked(network)
+        network.settle()
+        set_clock(network, "a", ahead=timedelta(days=900))
+        network.look("a")
+        assert network.owner("a").home.run_key(run.digest, "a") is not None
+        set_clock(network, "a")
+        network.clock.now += timedelta(days=900)
+        network.look("a")
+        assert network.owner("a").home.run_key(run.digest, "a") is None
+
+    def test_terms_that_come_while_the_clock_is_ahead_are_read_later(self, network: Network) -> None:
+        set_clock(network, "a", ahead=timedelta(days=900))
+        network.ask(AGREED)
+        network.look(CONSUMER, "a")
+        assert network.owner("a").mail.runs() == []
+        set_clock(network, "a")
+        network.look("a")
+        assert in_inbox(network, "a") == (["run-1"], "waiting")
+
+    def test_a_curator_whose_clock_was_behind_gives_up_nobody_when_it_is_set(self, network: Network) -> None:
+        """It counts its patience from when its letters were posted, by the mailbox."""
+        run = asked(network)
+        network.look("a", "b", CURATOR)
+        set_clock(network, CURATOR, ahead=-FAR)
+        notes = network.look(CONSUMER, CURATOR, CURATOR).notes
+        assert any("the clock is 40 days behind the mailbox" in note for note in notes)
+        set_clock(network, CURATOR)
+        network.look(CURATOR)
+        network.settle()
+        assert network.consumer.progress(run).done
+        assert network.consumer.folder("run-1").summary(AGREED).absent.tolist() == []

@@ -1,0 +1,177 @@
+"""Split runs by mailbox with real workers behind TLS links; parties and workers are killed. Skipped without workers."""
+
+import os
+import random
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from between_world import OWNERS
+from home_world import CONSUMER
+from shared_run_world import clear_misfit, clear_picks
+from split_homes import COMPUTING, SplitHomes
+from split_processes import RUN, Processes, run_of
+from split_world import PYTHON, needs_engine
+
+from chance import SEED
+from likeset.homes.compute import Computation, ComputeJob, Computing, WorkerComputation
+from likeset.homes.consumer import Consumer
+from likeset.homes.home import Home
+from likeset.homes.mail import Ending, Mail
+from likeset.homes.owner import open_owner, spent_by_run
+from likeset.homes.review import verify
+from likeset.protocol.party import CURATOR
+from likeset.protocol.split import ComputeInputs, OpenedSlots
+from likeset.protocol.terms import WITNESS
+from likeset.split.host import PYTHON_VARIABLE
+from likeset.trust.shares import COMPUTE_ROLES, ComputeRole
+
+pytestmark = [pytest.mark.soak, needs_engine]
+
+KILLS = int(os.environ.get("LIKESET_SPLIT_KILLS", "5"))
+_KILLS_IN_A_RUN = 10
+_LONGEST_PAUSE = 6.0
+
+
+@dataclass
+class Watched:
+    """Computations with workers: the inputs of each party, and what was opened."""
+
+    inputs: dict[ComputeRole, ComputeInputs] = field(default_factory=dict)
+    opened: list[OpenedSlots] = field(default_factory=list)
+
+    def begin(self, job: ComputeJob) -> Computation:
+        self.inputs[COMPUTE_ROLES[job.inputs.rank]] = job.inputs
+        return _WatchedComputation(WorkerComputation(job), self)
+
+
+@dataclass
+class _WatchedComputation:
+    computation: WorkerComputation
+    watched: Watched
+
+    def run(self) -> OpenedSlots | None:
+        slots = self.computation.run()
+        self.watched.opened += [slots] if slots is not None else []
+        return slots
+
+    def stop(self) -> None:
+        self.computation.stop()
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+@pytest.fixture
+def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watched: Watched) -> Iterator[SplitHomes]:
+    monkeypatch.setenv(PYTHON_VARIABLE, str(PYTHON))
+    with SplitHomes(tmp_path) as made:
+        made.begin = watched.begin
+        made.drop()
+        yield made
+        made.drop()
+
+
+def test_workers_open_what_the_program_in_the_clear_picks_up_to_rounding(homes: SplitHomes, watched: Watched) -> None:
+    homes.finish()
+    assert homes.ended is Ending.DONE
+    assert len(homes.summary.rows) == 6
+    (opened,) = watched.opened
+    assert len(set(opened.numbers.tolist())) == 6
+    # The engine rounds by chance: of similar rows it may pick others, and the summary is as good.
+    assert clear_misfit(watched.inputs, opened) <= 1.05 * clear_misfit(watched.inputs, clear_picks(watched.inputs))
+
+
+@pytest.mark.parametrize("killed", COMPUTING)
+def test_a_computation_that_stops_before_its_opening_restarts_and_opens_once(
+    homes: SplitHomes, watched: Watched, killed: str
+) -> None:
+    """The process of one party ends with its worker and its links, and another one takes its place."""
+    homes.until(lambda: "picking" in homes.progress_now.computing or homes.over)
+    homes.drop(killed)
+    homes.finish()
+    assert homes.ended is Ending.DONE
+    assert len(homes.summary.rows) == 6
+    assert len(watched.opened) == 1
+
+
+def test_a_consumer_that_lost_what_was_opened_gets_it_again_and_the_others_say_so(
+    homes: SplitHomes, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(Computing, "_open", lambda *_: None)
+        homes.until(lambda: bool(watched.opened))
+    homes.drop()
+    homes.files(CONSUMER).opening.record.unlink()
+    homes.finish()
+    first, second = watched.opened
+    assert np.array_equal(first.numbers, second.numbers)
+    assert np.array_equal(first.secrets, second.secrets)
+    assert any("asked again for its picks" in note for note in homes.notes)
+    assert homes.ended is Ending.DONE
+    assert len(homes.summary.rows) == 6
+
+
+def receipts_came(place: Path) -> bool:
+    for name in OWNERS:
+        with open_owner(place / name) as owner:
+            (run,) = owner.mail.runs()
+            if owner.mail.receipt(run) is None:
+                return False
+    return True
+
+
+def only_records_are_left(place: Path, party: str) -> bool:
+    files = [path for path in (place / party / "split").rglob("*") if path.is_file()]
+    return [(path.name, path.stat().st_size) for path in files] == [("opening.share", 0)]
+
+
+def check_run(processes: Processes) -> Ending:
+    """Everything that must hold when a run is over, however it ended."""
+    place = processes.place
+    with Home(place / CONSUMER) as home:
+        consumer = Consumer(Mail(home))
+        run = consumer.run(RUN)
+        ended = consumer.progress(run).ended
+        assert ended in (Ending.DONE, Ending.UNFINISHED), (consumer.progress(run), processes.killed)
+        assert home.database.verify().ok
+        if ended is not Ending.DONE:
+            return Ending.UNFINISHED
+        summary, terms = consumer.folder(RUN).summary(run.terms), run.terms
+    processes.wait(lambda: receipts_came(place), "receipts do not come")
+    for party in (CURATOR, WITNESS):
+        processes.wait(lambda party=party: only_records_are_left(place, party), f"{party} keeps its share")  # type: ignore[misc]
+    assert len(summary.rows) == terms.size
+    assert len(set(zip(summary.owners.tolist(), summary.handles.tolist(), strict=True))) == terms.size
+    assert len(summary.absent) == len(summary.flagged) == 0
+    for name in OWNERS:
+        with open_owner(place / name) as owner:
+            assert verify(owner)[0] == []
+            assert sum(charge.rows for charge in spent_by_run(owner.ledger)) == terms.rows_per_owner
+    return ended
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc to find a party's worker")
+def test_a_run_survives_kills_of_parties_and_workers_at_random_moments(tmp_path: Path) -> None:
+    """``LIKESET_SPLIT_KILLS`` asks for more kills. Victims and pauses follow from the seed."""
+    coins, killed, number, ends = random.Random(SEED), 0, 0, list[Ending]()  # noqa: S311 - moments of kills
+    victims = [*COMPUTING, *OWNERS, *(f"worker of {name}" for name in COMPUTING)]
+    while killed < KILLS:
+        with run_of(tmp_path / f"run-{number}") as processes:
+            for _ in range(3 * _KILLS_IN_A_RUN):
+                if processes.running[CONSUMER].poll() is not None or len(processes.killed) >= _KILLS_IN_A_RUN:
+                    break
+                time.sleep(coins.uniform(0.0, _LONGEST_PAUSE))
+                processes.kill(coins.choice(victims))
+            processes.wait(lambda: processes.running[CONSUMER].poll() is not None, "the consumer does not end")
+            ends.append(check_run(processes))
+            killed += len(processes.killed)
+        number += 1
+    sys.stdout.write(f"{killed} kills in {number} runs, seed {SEED}: {', '.join(ends)}\n")
+    assert Ending.DONE in ends

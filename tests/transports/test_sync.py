@@ -1,0 +1,743 @@
+"""Homes at a mailbox: whole runs, deadlines, files that are lost, forged, repeated or in the wrong place."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent.parent / "homes"))
+
+from home_world import CONSUMER, NOON, Network, logged, secret_of, signed_terms, terms
+
+from likeset.errors import HomeRestored, LikesetError, MailboxTrouble, PostTrouble
+from likeset.homes.home import Home
+from likeset.homes.mail import Run
+from likeset.protocol.party import CURATOR
+from likeset.protocol.terms import Budget, Terms
+from likeset.transports import sync
+from likeset.transports.sync import Look, Sync, look_once, serve
+from likeset.trust.letters import PairKeys, Post, file_name
+
+_UNPROVEN = {"accept_unproven": ["unbounded"], "total": {"epsilon": 99, "delta": 1e-4, "rows": 999}}
+_UNPROVEN |= {"per_run": {"epsilon": 99, "delta": 1e-4, "rows": 999}}
+_POLICIES = {"a": _UNPROVEN, "b": _UNPROVEN}
+AUCTION: dict[str, Any] = {
+    "auction": "threshold",
+    "auction_epsilon": 1.0,
+    "owner_budget": Budget(9.0, 1e-5),
+    "auction_offset": 5,
+}
+ROUNDS: dict[str, Any] = {"protocol": "interactive", "size": 3}
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Iterator[Network]:
+    with Network(tmp_path) as made:
+        yield made
+
+
+def approve(network: Network, agreed: Terms, *names: str) -> None:
+    for name in names or network.owners:
+        judged = network.owner(name).approve(agreed.run, agreed.digest, by="Ada")
+        assert judged.accepted, judged.reasons
+
+
+def held(network: Network, agreed: Terms) -> Run:
+    """Ask, approve, and let all look until nothing happens."""
+    network.ask(agreed)
+    network.settle()
+    approve(network, agreed)
+    network.settle()
+    return network.consumer.run(agreed.run)
+
+
+def box(network: Network) -> list[Path]:
+    return sorted(path for path in (network.place / "mailbox").rglob("*") if path.is_file())
+
+
+def outgoing(network: Network, writer: str, reader: str) -> Path:
+    pair = PairKeys.between(secret_of(writer), secret_of(reader).card)
+    return network.place / "mailbox" / pair.outgoing_folder
+
+
+def leave(network: Network, writer: str, reader: str, post: Post) -> None:
+    """Leave a file that the writer's own program would not write."""
+    data, folder = (
+        PairKeys.between(secret_of(writer), secret_of(reader).card).wrap(post),
+        outgoing(network, writer, reader),
+    )
+    folder.mkdir(exist_ok=True)
+    (folder / file_name(data)).write_bytes(data)
+
+
+def states(network: Network) -> dict[str, str]:
+    return {name: network.sync(name).mail.runs()[-1].state for name in (CONSUMER, CURATOR, *network.owners)}
+
+
+class TestWholeRuns:
+    @pytest.mark.parametrize("changes", [{}, AUCTION, ROUNDS], ids=["sealed", "auction", "interactive"])
+    def test_a_run_ends_with_a_summary_and_receipts(self, tmp_path: Path, changes: dict[str, Any]) -> None:
+        with Network(tmp_path, policies=_POLICIES) as network:
+            agreed = terms(**changes)
+            run = held(network, agreed)
+            if changes is AUCTION:
+                network.clock.now += timedelta(hours=100)
+                network.settle()
+            assert (run.state, run.detail) == ("closed", "done"), network.consumer.progress(run)
+            summary = network.consumer.folder("run-1").summary(agreed)
+            assert 0 < len(summary.rows) <= agreed.size
+            for name in network.owners:
+                owner = network.owner(name)
+                (mine,) = owner.mail.runs()
+                sent = sum(row.rows for row in owner.mail.letters(mine) if row.way == "out")
+                receipt = owner.mail.receipt(mine)
+                assert receipt is not None
+                assert receipt.rows == sent
+                assert owner.ledger.verify().ok
+
+    def test_every_process_is_new_at_every_look_and_the_rows_are_the_same(self, tmp_path: Path) -> None:
+        summaries = []
+        for place, is_new in ((tmp_path / "one", False), (tmp_path / "new", True)):
+            with Network(place, policies=_POLICIES) as network:
+                agreed = terms(**ROUNDS)
+                network.ask(agreed)
+                network.settle()
+                approve(network, agreed)
+                for _ in range(40):
+                    happened = network.look().something_happened
+                    if is_new:
+                        network.__exit__()
+                        network._syncs.clear()
+                    if not happened:
+                        break
+                assert network.consumer.run("run-1").state == "closed"
+                summary = network.consumer.folder("run-1").summary(agreed)
+                summaries.append((summary.rows.tolist(), summary.handles.tolist()))
+        # The release of the target is drawn with noise, seeded by the test's name: both runs draw the same.
+        assert [len(rows) for rows, _ in summaries] == [3, 3]
+
+    def test_a_run_by_mailbox_gives_the_rows_of_a_run_in_one_process(self, network: Network) -> None:
+        agreed = terms(offers="uniform", target_budget=Budget(0.0, 1e-5))
+        held(network, agreed)
+        summary = network.consumer.folder("run-1").summary(agreed)
+        again = Network(network.place.parent / "again")
+        with again:
+            held(again, agreed)
+            other = again.consumer.folder("run-1").summary(agreed)
+        assert summary.rows.shape == other.rows.shape
+
+    def test_nothing_is_left_in_the_mailbox_after_the_terms_end(self, network: Network) -> None:
+        held(network, terms())
+        assert box(network)
+        network.clock.now = NOON + timedelta(days=900)
+        network.look()
+        assert box(network) == []
+        assert not list(network.place.glob("*/keys/*"))
+
+    def test_a_quiet_look_lists_each_folder_and_writes_nothing(
+        self, network: Network, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        held(network, terms())
+        network.settle()
+        home = network.sync("a").home
+        before, writes = home.database.head(), []
+        monkeypatch.setattr(type(network.sync("a").store), "write", lambda *_a, **_k: writes.append(1))
+        look = network.sync("a").look()
+        assert (look.taken, look.sent, writes) == (0, 0, [])
+        assert home.database.head() == before
+
+
+class TestDeciding:
+    def test_terms_wait_for_a_decision_and_the_consumer_sees_who_decides(self, network: Network) -> None:
+        agreed = terms()
+        run = network.ask(agreed)
+        network.settle()
+        stands = network.consumer.progress(run).parties
+        assert {name: str(state) for name, state in stands.items()} == {
+            "curator": "takes part",
+            "a": "decides",
+            "b": "decides",
+        }
+        assert "waiting for answers" in network.consumer.progress(run).headline
+
+    def test_a_denial_is_told_and_not_waited_for(self, network: Network) -> None:
+        agreed = terms()
+        run = network.ask(agreed)
+        network.settle()
+        network.owner("b").deny("run-1", by="Ada", reason="no contract")
+        approve(network, agreed, "a")
+        network.settle()
+        progress = network.consumer.progress(run)
+        assert progress.done
+        assert progress.unanswered == {"b": "abstains"}
+        assert not any(b"no contract" in path.read_bytes() for path in box(network))
+
+    def test_too_few_owners_end_a_run_before_anything_is_charged(self, network: Network) -> None:
+        agreed = terms(quorum=2)
+        run = network.ask(agreed)
+        network.settle()
+        network.owner("b").deny("run-1", by="Ada", reason="no")
+        approve(network, agreed, "a")
+        network.settle()
+        assert network.consumer.progress(run).ended == "quorum missed"
+        assert not any(entry.kind == "reserve" for entry in network.consumer.home.database.entries())
+
+    def test_the_curator_says_what_it_lacks_and_can_make_it_good(self, network: Network) -> None:
+        schemas = network.place / CURATOR / "schemas"
+        shutil.move(schemas, network.place / "aside")
+        agreed = terms()
+        run = network.ask(agreed)
+        network.settle()
+        progress = network.consumer.progress(run)
+        assert "does not know the schema" in progress.detail
+        shutil.move(network.place / "aside", schemas)
+        approve(network, agreed)
+        network.settle()
+        assert network.consumer.progress(run).done
+
+    def test_a_cancelled_run_takes_its_terms_back(self, network: Network) -> None:
+        run = network.ask(terms())
+        network.look(CONSUMER)
+        assert box(network)
+        network.consumer.cancel(run)
+        network.look(CONSUMER)
+        assert box(network) == []
+        assert network.consumer.progress(run).ended == "cancelled"
+
+
+class TestDeadlines:
+    def test_a_silent_owner_is_given_up_after_the_curators_patience(self, network: Network) -> None:
+        agreed = terms()
+        run = network.ask(agreed)
+        network.settle()
+        approve(network, agreed)
+        network.look("a", "b", CONSUMER, CURATOR, "a", CURATOR)
+        network.look(CONSUMER)
+        progress = network.consumer.progress(run)
+        assert progress.waited_for == ("b",)
+        assert progress.until is not None
+        network.clock.now = progress.until + timedelta(minutes=1)
+        network.look(CURATOR, CONSUMER)
+        assert network.consumer.progress(run).done
+        network.look("b", CURATOR)  # its late answer is not used
+        assert len(network.consumer.folder("run-1").summary(agreed).absent) == 1
+
+    def test_terms_that_end_before_the_run_begins_cost_nothing(self, network: Network) -> None:
+        run = network.ask(terms())
+        network.settle()
+        network.clock.now = NOON + timedelta(days=900)
+        network.look()
+        assert network.consumer.progress(run).ended == "terms expired"
+        assert set(states(network).values()) == {"expired"}
+        assert box(network) == []
+
+    def test_on_the_last_day_the_curator_waits_for_nobody(self, network: Network) -> None:
+        agreed = terms()
+        network.ask(agreed)
+        network.settle()
+        approve(network, agreed)
+        network.look("a", "b", CONSUMER, CURATOR, "a", CURATOR)
+        network.clock.now = datetime(2029, 12, 31, 12, tzinfo=UTC)
+        network.look(CURATOR, CONSUMER, "a")
+        assert network.consumer.run("run-1").state == "closed"
+        assert network.owner("a").mail.receipt(network.owner("a").mail.runs()[0]) is not None
+
+    def test_after_an_auction_receipts_wait(self, tmp_path: Path) -> None:
+        with Network(tmp_path, policies=_POLICIES) as network:
+            held(network, terms(**AUCTION))
+            assert network.sync(CURATOR).mail.runs()[0].state == "answered"
+            assert network.owner("a").mail.receipt(network.owner("a").mail.runs()[0]) is None
+            network.clock.now += timedelta(hours=73)
+            network.settle()
+            assert network.owner("a").mail.receipt(network.owner("a").mail.runs()[0]) is not None
+
+    def test_an_owner_that_abstains_in_the_middle_is_not_waited_for(self, network: Network) -> None:
+        agreed = terms()
+        network.ask(agreed)
+        network.settle()
+        approve(network, agreed)
+        network.look("a", "b", CONSUMER)
+        network.owner("b").withdraw("run-1", by="Ada")
+        network.settle()
+        assert network.consumer.run("run-1").state == "closed"
+        assert len(network.consumer.folder("run-1").summary(agreed).absent) == 1
+
+
+class TestFiles:
+    def test_a_removed_file_is_put_back_and_named(self, network: Network) -> None:
+        run = network.ask(terms())
+        network.look(CONSUMER)
+        for path in box(network):
+            path.unlink()
+        look = network.look(CONSUMER)
+        assert look.put_back == 3
+        assert any("put back" in note for note in look.notes)
+        network.settle()
+        approve(network, terms())
+        network.settle()
+        assert network.consumer.progress(run).done
+
+    def test_a_file_that_is_removed_again_and_again_is_not_put_back_for_ever(self, network: Network) -> None:
+        network.ask(terms())
+        network.look(CONSUMER)
+        for _ in range(5):
+            for path in box(network):
+                path.unlink()
+            look = network.look(CONSUMER)
+        assert look.put_back == 0
+
+    def test_an_offer_that_somebody_removed_does_not_leave_again_after_a_withdrawal(self, network: Network) -> None:
+        agreed = terms()
+        network.ask(agreed)
+        network.settle()
+        approve(network, agreed)
+        for name in ("a", "b", CURATOR, CONSUMER, "a"):
+            network.look(name)
+        folder = outgoing(network, "a", CURATOR)
+        (offer,) = folder.iterdir()
+        offer.unlink()  # before the curator has seen it
+        network.owner("a").withdraw(agreed.run, by="Ada")
+        assert network.look("a").put_back == 0
+        assert not offer.exists()
+
+    def test_a_folder_where_nothing_can_be_put_back_keeps_no_other_from_its_letters(
+        self, network: Network, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        network.ask(terms())
+        network.look(CONSUMER)
+        for path in box(network):
+            path.unlink()
+        store, full = network.sync(CONSUMER).store, outgoing(network, CONSUMER, "a").name
+        write = store.write
+
+        def refuse(folder: str, name: str, data: bytes) -> None:
+            if folder == full:
+                raise PostTrouble(store.address, "is full")
+            write(folder, name, data)
+
+        monkeypatch.setattr(store, "write", refuse)
+        assert network.look(CONSUMER).put_back == 2
+
+    def test_a_document_that_is_taken_back_while_its_file_is_written_is_removed(self, network: Network) -> None:
+        run = network.ask(terms())
+        mail, store = network.sync(CONSUMER).mail, network.sync(CONSUMER).store
+        write, taken_back = store.write, list[bool]()
+
+        def cancel_first(folder: str, name: str, data: bytes) -> None:
+            if not taken_back:
+                taken_back.append(True)
+                network.consumer.cancel(mail.again(run))
+            write(folder, name, data)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(store, "write", cancel_first)
+            network.look(CONSUMER)
+        network.look(CONSUMER)
+        assert box(network) == []
+
+    def test_documents_in_a_run_that_is_over_leave_no_rows(self, network: Network) -> None:
+        run = held(network, terms())
+        mail = network.sync("a").mail
+        before = mail.letters(mail.runs()[0])
+        for number in range(3):
+            leave(network, CONSUMER, "a", Post("ending", run.digest, b"junk %d" % number))
+        assert network.look("a").taken == 3
+        shutil.rmtree(outgoing(network, CONSUMER, "a"))
+        leave(network, CONSUMER, "a", Post("standing", run.digest, b"abstains"))
+        network.look("a")
+        assert mail.letters(mail.runs()[0]) == before
+        assert list(mail.files(outgoing(network, CONSUMER, "a").name).values()).count("refused") == 1
+
+    def test_a_letter_that_cannot_be_opened_is_in_the_log(self, network: Network) -> None:
+        run = held(network, terms())
+        leave(network, CONSUMER, "a", Post("letter", run.digest, b"no letter"))
+        assert network.look("a").refused == 1
+        assert len(logged(network.sync("a").home, "refused")) == 1
+
+    def test_a_consumer_cannot_fill_a_curators_disk_with_terms(self, network: Network) -> None:
+        for number in range(60):
+            agreed = terms(run=f"run-{number}")
+            leave(network, CONSUMER, CURATOR, Post("terms", bytes.fromhex(agreed.digest), signed_terms(agreed)))
+        network.look(CURATOR)
+        assert len(network.sync(CURATOR).mail.runs()) == 50
+
+    def test_a_file_that_was_taken_back_and_appears_again_is_removed_again(self, network: Network) -> None:
+        run = network.ask(terms())
+        network.look(CONSUMER)
+        kept = {path: path.read_bytes() for path in box(network)}
+        network.consumer.cancel(run)
+        network.look(CONSUMER)
+        for path, data in kept.items():
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(data)
+        network._syncs.clear()
+        network.look(CONSUMER)
+        assert box(network) == []
+
+    def test_an_incomplete_file_is_read_when_it_is_whole(self, network: Network) -> None:
+        network.ask(terms())
+        network.look(CONSUMER)
+        (path,) = outgoing(network, CONSUMER, "a").iterdir()
+        whole = path.read_bytes()
+        path.write_bytes(whole[: len(whole) // 2] + bytes(len(whole) - len(whole) // 2))
+        assert (look := network.look("a")).left == 1
+        assert any("incomplete" in note for note in look.notes)
+        path.write_bytes(whole)
+        os.utime(path, (1, 2_000_000_000))
+        assert network.look("a").taken == 1
+
+    def test_files_of_strangers_are_counted_and_left_alone(self, network: Network) -> None:
+        folder = outgoing(network, CONSUMER, "a")
+        folder.mkdir()
+        data = os.urandom(4096 + 16)
+        (folder / file_name(data)).write_bytes(data)
+        for _ in range(2):
+            look = network.look("a")
+            assert (look.strangers, look.taken) == (1, 0)
+        assert (folder / file_name(data)).exists()
+
+    def test_a_file_in_another_pairs_folder_opens_nowhere(self, network: Network) -> None:
+        network.ask(terms())
+        network.look(CONSUMER)
+        (path,) = outgoing(network, CONSUMER, "a").iterdir()
+        other = outgoing(network, CONSUMER, "b")
+        shutil.copy(path, other / path.name)
+        look = network.look("b")
+        assert (look.taken, look.strangers) == (1, 1)
+
+    def test_a_file_that_is_too_large_or_too_old_is_not_opened(self, network: Network) -> None:
+        folder = outgoing(network, CONSUMER, "a")
+        folder.mkdir()
+        (folder / ("0" * 64)).write_bytes(bytes((1 << 21) + 16))
+        (folder / ("1" * 64)).write_bytes(bytes(4096 + 16))
+        os.utime(folder / ("1" * 64), (0, 0))
+        look = network.look("a")
+        assert (look.left, look.strangers) == (2, 0)
+
+    def test_letters_that_come_before_their_terms_wait(self, network: Network) -> None:
+        agreed = terms()
+        network.ask(agreed)
+        network.settle()
+        approve(network, agreed)
+        network.look("a", "b", CONSUMER)
+        fresh = Network(network.place.parent / "fresh")
+        with fresh:
+            letters = outgoing(network, CONSUMER, "a")
+            shutil.copytree(letters, outgoing(fresh, CONSUMER, "a"))
+            look = fresh.look("a")
+            assert look.taken == 0
+            assert look.left >= 1
+
+    def test_terms_that_another_party_signed_are_refused(self, network: Network) -> None:
+        agreed = terms()
+        pair = PairKeys.between(secret_of(CURATOR), secret_of("a").card)
+        data = pair.wrap(Post("terms", bytes.fromhex(agreed.digest), signed_terms(agreed)))
+        network.ask(terms(run="run-2"))
+        network.look(CONSUMER, "a")  # now the curator's folder is read, too
+        folder = network.place / "mailbox" / pair.outgoing_folder
+        folder.mkdir()
+        (folder / file_name(data)).write_bytes(data)
+        assert network.look("a").refused == 1
+        assert [run.name for run in network.owner("a").mail.runs()] == ["run-2"]
+
+    def test_a_sender_with_a_bad_folder_keeps_no_other_from_being_heard(
+        self, network: Network, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        network.ask(terms())
+        network.look(CONSUMER)
+        store, listed = network.sync("a").store, network.sync("a").store.list
+        bad = outgoing(network, CURATOR, "a").name
+
+        def list_files(folder: str) -> Any:
+            if folder == bad:
+                raise PostTrouble(store.address, "it is broken")
+            return listed(folder)
+
+        monkeypatch.setattr(store, "list", list_files)
+        assert network.look("a").taken == 1
+
+    def test_a_home_that_meets_its_own_unknown_letter_stops(self, network: Network, tmp_path: Path) -> None:
+        agreed = terms()
+        network.ask(agreed)
+        network.settle()
+        shutil.copytree(network.place / "a", tmp_path / "backup")
+        approve(network, agreed)
+        network.settle()
+        network.__exit__()
+        network._syncs.clear()
+        shutil.rmtree(network.place / "a")
+        shutil.copytree(tmp_path / "backup", network.place / "a")
+        with pytest.raises(HomeRestored):
+            network.settle()
+        with pytest.raises(HomeRestored):
+            network.look("a")
+
+    def test_a_trusted_curator_stores_neither_offers_nor_the_target(self, network: Network) -> None:
+        """They would be beside the key that opens them."""
+        held(network, terms())
+        mail = network.sync(CURATOR).mail
+        came = [row for row in mail.letters(mail.runs()[0]) if row.way == "in" and row.post == "letter"]
+        assert sorted(row.kind for row in came) == ["offer", "offer", "target"]
+        assert all(mail.data_of(row) is None and row.name for row in came)
+
+    def test_a_curator_that_begins_anew_waits_for_an_offer_that_was_removed(self, network: Network) -> None:
+        agreed = terms()
+        network.ask(agreed)
+        network.settle()
+        approve(network, agreed)
+        network.look("a", "b", CONSUMER, CURATOR, "a", CURATOR)
+        (path,) = outgoing(network, "a", CURATOR).iterdir()
+        kept = path.read_bytes()
+        path.unlink()
+        network.sync(CURATOR).mail.close()  # as a new process
+        network.look("b")
+        assert any("was removed" in note for note in network.look(CURATOR).notes)
+        path.write_bytes(kept)
+        network.settle()
+        assert network.consumer.run("run-1").state == "closed"
+
+    def test_a_run_goes_on_when_the_mailbox_is_back(self, network: Network) -> None:
+        agreed = terms()
+        network.ask(agreed)
+        network.settle()
+        approve(network, agreed)
+        aside = network.place / "aside"
+        (network.place / "mailbox").rename(aside)
+        look, troubles = look_once([network.sync("a")])
+        assert len(troubles) == 1
+        assert isinstance(troubles[0], MailboxTrouble)
+        aside.rename(network.place / "mailbox")
+        network.settle()
+        assert network.consumer.run("run-1").state == "closed"
+        assert look.taken == 0
+
+
+def _until_offers(network: Network, agreed: Terms) -> dict[str, bytes]:
+    """A run in which the curator has heard the consumer, and the answers of the owners are in the mailbox."""
+    network.ask(agreed)
+    network.settle()
+    approve(network, agreed)
+    network.look("a", "b", CONSUMER, CURATOR, "a", "b")
+    answers = {}
+    for name in network.owners:
+        mail = network.owner(name).mail
+        (row,) = [row for row in mail.letters(mail.runs()[0]) if row.way == "out" and row.post == "letter"]
+        answers[name] = mail.data_of(row) or b""
+    return answers
+
+
+def _inputs(network: Network, name: str = CURATOR) -> list[int]:
+    mail = network.sync(name).mail
+    return [row.input for row in mail.letters(mail.runs()[0]) if row.input is not None]
+
+
+class TestCurator:
+    def test_folds_are_drawn_with_a_secret_that_a_new_process_has_again(self, network: Network) -> None:
+        agreed = terms()
+        network.ask(agreed)
+        network.settle()
+        keys = []
+        for _ in range(2):
+            mail = network.sync(CURATOR).mail
+            keys.append(mail.party(mail.runs()[0])._fold_key)  # type: ignore[attr-defined]
+            network.__exit__()
+            network._syncs.clear()
+        assert keys[0] == keys[1] > 1 << 128
+
+    def test_an_owner_whose_card_was_revoked_here_is_not_heard(self, network: Network) -> None:
+        """A curator needs no pin of an owner, but may have one."""
+        answers, curator = _until_offers(network, terms()), network.sync(CURATOR)
+        curator.home.pins.pin(secret_of("a").card, "owner", by="Ada")
+        curator.home.pins.revoke("a", "keys stolen")
+        with pytest.raises(LikesetError, match="revoked here"):
+            curator.mail.hear(answers["a"])
+        assert _inputs(network) == [1]
+
+    def test_the_letter_with_which_a_run_fails_is_acknowledged_and_leaves_no_bytes(
+        self, network: Network, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        agreed = terms()
+        answers, mail = _until_offers(network, agreed), network.sync(CURATOR).mail
+        mail.hear(answers["a"])
+
+        def fail(*_: object) -> None:
+            raise ArithmeticError
+
+        monkeypatch.setattr(mail, "_drawn", fail)
+        with pytest.raises(ArithmeticError):
+            mail.hear(answers["b"])
+        (refused,) = [row for row in mail.letters(mail.runs()[0]) if row.state == "refused"]
+        assert mail.data_of(refused) is None
+        network.settle()
+        for name in network.owners:
+            receipt = network.owner(name).mail.receipt(network.owner(name).mail.runs()[0])
+            assert receipt is not None
+            assert receipt.rows == agreed.rows_per_owner
+
+
+class TestTwoProcesses:
+    def test_two_letters_that_come_at_once_are_heard_one_after_the_other(
+        self, network: Network, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The step of the first is computed again from both."""
+        agreed = terms()
+        answers, curator = _until_offers(network, agreed), network.sync(CURATOR)
+        drawn, busy = curator.mail._drawn, iter([True])
+        with Home(network.place / CURATOR, clock=network.clock) as home, Sync(home, curator.store) as other:
+
+            def draw(*arguments: Any) -> Any:
+                step = drawn(*arguments)
+                if next(busy, False):
+                    other.mail.hear(answers["b"])
+                return step
+
+            monkeypatch.setattr(curator.mail, "_drawn", draw)
+            fetch = curator._fetch
+
+            def again(run: Run, peer: str, folder: str, name: str) -> bytes | None:
+                return answers[peer] if peer in answers else fetch(run, peer, folder, name)
+
+            curator.mail.fetch = other.mail.fetch = again
+            curator.mail.hear(answers["a"])
+        assert _inputs(network) == [1, 2, 3]
+        network.settle()
+        assert network.consumer.run("run-1").state == "closed"
+        assert not network.consumer.folder("run-1").summary(agreed).absent.size
+
+    def test_a_draw_that_a_crash_left_is_not_used_after_other_inputs(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The auction was drawn with the bid of b, and b is given up: the draw must not say who is asked."""
+        with Network(tmp_path, policies=_POLICIES) as network:
+            answers, mail = _until_offers(network, terms(**AUCTION)), network.sync(CURATOR).mail
+            (file,) = outgoing(network, "a", CURATOR).iterdir()
+            mail.hear(answers["a"], place=(file.parent.name, file.name))
+            drawn = mail._drawn
+
+            def die(*arguments: Any) -> Any:
+                drawn(*arguments)
+                raise KeyboardInterrupt
+
+            monkeypatch.setattr(mail, "_drawn", die)
+            with pytest.raises(KeyboardInterrupt):
+                mail.hear(answers["b"])
+            monkeypatch.undo()
+            network.clock.now += timedelta(days=30)
+            for path in outgoing(network, "b", CURATOR).iterdir():
+                path.unlink()
+            network.sync(CURATOR).look()
+            (run,) = mail.runs()
+            assert not [row for row in mail.letters(run) if row.way == "out" and row.kind == "asked"]
+
+    def test_nothing_is_charged_for_a_run_that_was_cancelled_meanwhile(
+        self, network: Network, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        agreed = terms()
+        run = network.ask(agreed)
+        network.settle()
+        approve(network, agreed)
+        network.look("a", "b")
+        consumer = network.consumer
+        make = consumer.make
+
+        def slow(*arguments: Any) -> Any:
+            consumer.cancel(consumer.mail.again(run))
+            return make(*arguments)
+
+        monkeypatch.setattr(consumer, "make", slow)
+        network.look(CONSUMER)
+        assert consumer.run("run-1").state == "cancelled"
+        assert not any(entry.kind == "reserve" for entry in consumer.home.database.entries())
+
+
+class _Stop:
+    def __init__(self, looks: int) -> None:
+        self.left, self.waited = looks, list[float]()
+
+    def is_set(self) -> bool:
+        return self.left <= 0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.left -= 1
+        self.waited.append(timeout or 0.0)
+        return self.is_set()
+
+
+class _Scripted:
+    """In place of a home at a mailbox: what each look gives, or raises."""
+
+    def __init__(self, *looks: Look | Exception, live: bool = False) -> None:
+        self.looks, self.is_live, self.store = list(looks), live, SimpleNamespace(address="file:///x")
+
+    def look(self) -> Look:
+        one = self.looks.pop(0) if self.looks else Look()
+        if isinstance(one, Exception):
+            raise one
+        return one
+
+
+def served(*syncs: _Scripted, looks: int, **options: Any) -> tuple[list[float], list[str]]:
+    stop, told = _Stop(looks), list[str]()
+    serve(syncs, stop=stop, tell=told.append, clock=lambda: NOON, **options)  # type: ignore[arg-type]
+    return stop.waited, told
+
+
+class TestServing:
+    def test_pauses_grow_while_nothing_comes_and_start_anew_when_something_does(self) -> None:
+        waited, _ = served(_Scripted(Look(), Look(), Look(taken=1), Look()), looks=4)
+        assert waited == [1.5, 2.25, 1.0, 1.5]
+
+    def test_a_deadline_ends_a_pause_and_a_past_one_makes_nobody_busy(self) -> None:
+        looks = [Look(next_deadline=NOON + timedelta(seconds=1.2)), Look(next_deadline=NOON - timedelta(days=1))]
+        assert served(_Scripted(*looks), looks=2)[0] == [1.2, 1.0]
+
+    def test_a_live_mailbox_is_looked_at_often(self) -> None:
+        assert max(served(_Scripted(live=True), looks=20)[0]) == sync.LIVE_LONGEST
+
+    def test_trouble_is_told_once_and_once_more_when_it_is_over(self) -> None:
+        trouble = MailboxTrouble("file:///x", "it is gone")
+        _, told = served(_Scripted(trouble, trouble, Look()), looks=3)
+        assert len(told) == 2
+        assert "trying again" in told[0]
+        assert "can be used again" in told[1]
+
+    def test_an_error_of_our_own_does_not_end_it_and_its_text_is_not_shown(self) -> None:
+        _, told = served(_Scripted(RuntimeError("secret row"), Look()), looks=2)
+        assert "RuntimeError" in told[0]
+        assert "secret" not in told[0]
+
+    def test_a_restored_home_ends_it(self) -> None:
+        with pytest.raises(HomeRestored):
+            served(_Scripted(HomeRestored("2029-01-01")), looks=3)
+
+    def test_one_look_reports_troubles_and_continues_with_the_next_mailbox(self) -> None:
+        syncs: Any = [_Scripted(MailboxTrouble("file:///x", "it is gone")), _Scripted(Look(taken=2))]
+        look, troubles = look_once(syncs)
+        assert look.taken == 2
+        assert [type(trouble) for trouble in troubles] == [MailboxTrouble]
+        assert all(isinstance(trouble, LikesetError) for trouble in troubles)
+
+    def test_a_failure_in_one_run_keeps_no_other_from_its_turn(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with Network(tmp_path) as network:
+            network.ask(terms())
+            network.ask(terms(run="run-2"))
+            part, due = network.consumer, network.consumer.due
+
+            def fail_once(run: Run) -> None:
+                if run.name == "run-1":
+                    raise RuntimeError("secret row")
+                due(run)
+
+            monkeypatch.setattr(part, "due", fail_once)
+            look = network.look(CONSUMER)
+            assert look.sent == 3
+            assert look.notes == ["run run-1 waits (RuntimeError)"]
+            assert isinstance(network.sync(CONSUMER), Sync)
