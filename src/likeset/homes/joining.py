@@ -1,7 +1,7 @@
 """Joining: an invitation, a reply, and words that two people compare on a call before cards are pinned.
 
 The words are a stretched digest of the invitation and of the new party's card, so one comparison covers both ways
-(docs/threat-model.md#joining). Nothing here opens a mailbox: callers pass a store.
+(docs/limits.md#joining). Nothing here opens a mailbox: callers pass a store.
 """
 
 import base64
