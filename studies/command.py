@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from likeset.display import JsonFlag, complain, literal, make_directory, run_program, show_json, show_table, stdout
+from likeset.display import JsonFlag, complain, literal, run_program, show_json, show_table, stdout
 from likeset.errors import InvalidArgument
+from likeset.files import make_directory
 
 if TYPE_CHECKING:
     from studies.contract import Presentation, RecordLine

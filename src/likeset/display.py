@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -18,12 +17,10 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from likeset.errors import InvalidArgument, LikesetError
-from likeset.files import make_private_folder
+from likeset.errors import LikesetError
 from likeset.text import harmless, without_secrets
 
 if TYPE_CHECKING:
-    from likeset.tables.profile import Suspicion
     from likeset.tables.scan import Passed
 
 MOST_IN_A_CELL = 400
@@ -188,19 +185,6 @@ def show_next(words: str, *command: str) -> None:
     """The command to give next, as a shell takes it; ``words`` say what to do before or with it."""
     shown = without_secrets(shlex.join(command))
     stdout.print(f"[dim]Next: {literal(words)}{' ' if words else ''}[/][bold]{literal(shown)}[/]", soft_wrap=True)
-
-
-def show_suspicions(suspicions: "Iterable[Suspicion]") -> None:
-    """A line for each column that may identify people."""
-    show_notes(suspicion.warning for suspicion in suspicions)
-
-
-def make_directory(path: Path) -> None:
-    """Create a directory for output, if it is not there, that nobody else may look into."""
-    try:
-        make_private_folder(path)
-    except OSError as error:
-        raise InvalidArgument("--out", path, f"cannot be used as a directory: {error.strerror}") from error
 
 
 class Waiting:

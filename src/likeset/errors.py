@@ -274,18 +274,6 @@ class OfferRefused(ProtocolError, ValueError):
         self.reason = reason
 
 
-class LetterContradicts(ProtocolError):
-    """A signed letter under a number of which another one came before; it is kept as evidence against its writer.
-
-    Attributes:
-        earlier: the stub of the one that came before, to be shown to its writer.
-    """
-
-    def __init__(self, run: str, writer: str, number: int, earlier: bytes) -> None:
-        super().__init__(f"run {run}: {writer} wrote two different letters under the number {number}; both are kept")
-        self.earlier = earlier
-
-
 class HomeRestored(ProtocolError):
     """This home signed something that it does not remember; nothing is answered or charged any more."""
 

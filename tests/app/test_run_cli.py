@@ -99,7 +99,7 @@ def test_a_run_from_invitation_to_shares(world: World) -> None:
     told = world.say("watch", "run-1")
     assert (told["ended"], told["parties"]["a"], told["parties"]["b"]) == ("done", "takes part", "takes part")
     assert world.say("report", "run-1")["rows_selected"] == 6
-    shares = world.say("shares", "run-1")["owners"]
+    shares = world.say("report", "run-1")["owners"]
     assert sum(one["share"] for one in shares) == pytest.approx(1.0)
     assert sum(one["selected"] for one in shares) == 6
     (listed,) = world.say("list")["runs"]
@@ -134,8 +134,7 @@ def test_every_screen_shows_one_price_and_one_share(world: World) -> None:
         assert f"at most {percent}% of the time (epsilon 8, delta 1e-05)" in " ".join(text.split())
     assert f"at most {percent}% of the time" in page
     assert "epsilon = 8" in page
-    shares = {one["name"]: one["share"] for one in world.say("shares", "run-1")["owners"]}
-    assert shares == result["shares"] == {one["name"]: one["share"] for one in result["owners"]}
+    assert result["shares"] == {one["name"]: one["share"] for one in result["owners"]}
 
 
 def test_of_an_owner_that_withdrew_every_screen_says_that_it_sent_nothing_and_is_owed_nothing(world: World) -> None:
@@ -146,14 +145,14 @@ def test_of_an_owner_that_withdrew_every_screen_says_that_it_sent_nothing_and_is
     world.market.hold(world.market.consumer.run("run-1"))
     assert world.say("watch", "run-1")["parties"]["b"] == "accepted, and sent no rows"
     assert "done  curator: takes part, a: takes part, b: accepted, and sent no rows" in world.shown("watch", "run-1")
-    shares = world.say("shares", "run-1")
-    paid = {one["name"]: (one["payment"], one["payment_at_most"]) for one in shares["owners"]}
-    assert paid == {"a": (None, 30.0), "b": (0.0, 0.0)}
-    assert shares["owed"] == "You owe 30.00 EUR in all: 2.5 EUR for each of 12 rows offered."
     result = world.say("report", "run-1")
+    paid = {one["name"]: (one["payment"], one["payment_at_most"]) for one in result["owners"]}
+    assert paid == {"a": (None, 30.0), "b": (0.0, 0.0)}
+    owed = "You owe 30.00 EUR in all: 2.5 EUR for each of 12 rows offered."
+    assert owed in world.shown("report", "run-1")
     assert {one["name"]: one["disclosed"] for one in result["owners"]} == {"a": None, "b": 0}
     assert any("b did not take part (accepted, and sent no rows)" in one["text"] for one in result["warnings"])
-    assert shares["owed"] in Path(result["report"]).read_text()
+    assert owed in Path(result["report"]).read_text()
 
 
 def test_a_done_run_is_listed_as_done_before_anybody_asks_for_its_result(world: World) -> None:
@@ -266,7 +265,7 @@ def test_offers_that_a_curator_would_not_take_are_said_by_the_plan(
     assert "lower size or offer_factor" in " ".join(world.shown("plan", job).split())
 
 
-@pytest.mark.parametrize("command", ["watch", "cancel", "report", "shares"])
+@pytest.mark.parametrize("command", ["watch", "cancel", "report"])
 def test_a_run_that_nobody_knows_is_named(world: World, command: str) -> None:
     with pytest.raises(InvalidArgument, match="is not known here"):
         world.say(command, "other")
@@ -290,15 +289,15 @@ def test_a_run_goes_from_the_terms_to_the_result_by_looks_alone(world: World) ->
     progress = world.say("watch", "run-1", "--once")
     assert progress["parties"] == dict.fromkeys(("curator", "a", "b"), "takes part")
     assert progress["began"]
-    assert world.say("collect", "run-1", code=1)["result"] is None
+    with pytest.raises(InvalidArgument, match="has no summary yet"):
+        world.say("report", "run-1")
     for _ in range(2):
         world.all_look()
     world.sync("curator")
     done = world.say("watch", "run-1")
     assert (done["ended"], done["cancelled"]) == ("done", False)
-    collected = world.say("collect", "run-1")
-    assert collected["result"]["rows_selected"] == 6
-    assert collected["result"]["warnings"] == []
+    result = world.say("report", "run-1")
+    assert (result["rows_selected"], result["warnings"]) == (6, [])
     (listed,) = world.say("list")["runs"]
     assert (listed["mailbox"], listed["result"], listed["state"]) == (world.mailbox.as_uri(), True, "done")
     with pytest.raises(InvalidArgument, match="there is nothing to cancel"):

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from likeset.app import cli
-from likeset.errors import BadDocument, BadTable
+from likeset.errors import BadTable
 from likeset.tables.schema import Schema
 
 TEXT = """\
@@ -72,14 +72,12 @@ def test_check_says_yes_and_warns_about_what_came_from_data(schema: Path, tmp_pa
     assert document("check", "--schema", schema, tmp_path / "rows.csv")["ok"] is True
 
 
-def test_show_and_check_take_the_schema_in_the_same_ways(
+def test_check_takes_the_schema_by_its_option_or_first(
     schema: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = file(tmp_path, GOOD)
-    assert document("show", schema) == document("show", "--schema", schema)
     assert document("check", schema, rows) == document("check", "--schema", schema, rows)
     assert "--schema" in refused(monkeypatch, capsys, "check", rows)
-    assert "--schema" in refused(monkeypatch, capsys, "show")
     assert "name one of them" in refused(monkeypatch, capsys, "check", schema, rows, "--schema", schema)
     assert "name the files to check" in refused(monkeypatch, capsys, "check", schema)
 
@@ -132,22 +130,13 @@ def test_draft_prints_or_writes_a_schema_that_fits(tmp_path: Path) -> None:
 
 
 def test_draft_shows_a_profile_first_and_asks_for_nothing(tmp_path: Path) -> None:
-    """On standard error where the schema goes to standard output; a page for the holder alone; JSON for machines."""
-    rows, page = (
-        file(tmp_path, "age,site,ill\n" + "30,north,0\n40,south,1\n50.5,north,1\n" * 20),
-        tmp_path / "draft.html",
-    )
-    told = run("draft", rows, "--label", "ill", "--html", page)
+    """On standard error where the schema goes to standard output; JSON for machines."""
+    rows = file(tmp_path, "age,site,ill\n" + "30,north,0\n40,south,1\n50.5,north,1\n" * 20)
+    told = run("draft", rows, "--label", "ill")
     for words in ("█", "numbers with decimals", "words: 2 different values", "keep it at home"):
         assert words in told.stderr
         assert words not in told.stdout
     assert "█" in run("draft", rows, "--out", tmp_path / "draft.yaml").stdout
-    html = page.read_text(encoding="utf-8")
-    assert page.stat().st_mode & 0o077 == 0
-    for words in ("Keep this page private.", "numbers with decimals", "<rect", "label: category"):
-        assert words in html
-    with pytest.raises(BadDocument, match="is there already"):
-        CliRunner().invoke(cli.app, ["schema", "draft", str(rows), "--html", str(page)], catch_exceptions=False)
     age, site, ill = document("draft", rows, "--label", "ill")["profile"]
     assert (age["kind"], age["low"], age["high"], sum(age["bars"])) == ("numeric", 30.0, 50.5, 60)
     assert (site["different"], site["bars"], ill["role"]) == (2, [40, 20], "label")

@@ -5,12 +5,12 @@ Exit codes: 0 done; 1 done, and the answer is no (a check failed); 2 the input o
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from likeset import __version__
 from likeset.display import run_program
 
 __all__ = ["COMMANDS", "app", "main", "whole_program"]
@@ -119,7 +119,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"likeset {version('likeset')}")
+        typer.echo(f"likeset {__version__}")
         raise typer.Exit
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from likeset.display import JsonFlag, literal, show_json, show_table, stdout
+from likeset.display import JsonFlag, emit
 from likeset.errors import InvalidArgument, missing_extra
 
 courier = typer.Typer(name="courier", no_args_is_help=True, rich_markup_mode="markdown")
@@ -58,13 +58,9 @@ def settle(
         with _as_owner_of(kit):
             nvflare.settle(kit, place)
         address = place.as_uri().replace("file:", "courier:", 1)
-    if as_json:
-        show_json({"kit": str(kit), "mailbox": address})
-        return
-    stdout.print(f"[bold green]settled[/]  {literal(str(kit))}; start it with startup/start.sh", soft_wrap=True)
-    if address is not None:
-        stdout.print(f"The party's mailbox: {literal(address)}", soft_wrap=True)
-        stdout.print(f"Look at it with: likeset courier check {literal(str(kit))} --home {literal(str(home))}")
+    hint = () if address is None else ("likeset", "courier", "check", str(kit), "--home", str(home))
+    notes = ["start it with startup/start.sh"]
+    emit({"kit": str(kit), "mailbox": address}, as_json=as_json, notes=notes, next_step=hint)
 
 
 @contextmanager
@@ -110,10 +106,5 @@ def check(kit: KitPath, *, home: HomePath, as_json: JsonFlag = False) -> None:
         ("in: owner", incoming.stat().st_uid == nvflare_uid, "in/ belongs to NVFlare's user"),
         ("in: reader", rights(home_uid, incoming) & 0o5 == 0o5, "the home's user can read there"),
     ]
-    if as_json:
-        show_json([{"check": name, "ok": bool(ok), "detail": detail} for name, ok, detail in checks])
-    else:
-        rows = [[name, "ok" if ok else "NOT OK", detail] for name, ok, detail in checks]
-        show_table("NVFlare's user and the home's", ["check", "", "must hold"], rows)
-    if not all(ok for _, ok, _ in checks):
-        raise typer.Exit(1)
+    document = [{"check": name, "ok": bool(ok), "detail": detail} for name, ok, detail in checks]
+    emit(document, as_json=as_json, ok=all(one["ok"] for one in document))

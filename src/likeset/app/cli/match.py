@@ -20,13 +20,13 @@ from likeset.display import (
     Waiting,
     emit,
     literal,
-    make_directory,
     show_next,
     show_notes,
     show_table,
     stdout,
 )
 from likeset.errors import InvalidArgument
+from likeset.files import make_directory
 from likeset.protocol.terms import Setting, settings
 from likeset.run.words import (
     MEASURES,
@@ -306,10 +306,20 @@ def plan(
     south=south.parquet --size 100 --epsilon 1`
     """
     planned = plans.plan_job(job)
-    emit(planned.document(), as_json=json, view=lambda: _tell(planned, job, all_notes=verbose))
+
+    def view() -> None:
+        show_plan(planned, "No row of any owner was read, and nothing was spent.")
+        told = (note for note in planned.notes if note.kind != "uniform-offers")  # which the advice tells
+        show_notes((note.text for note in (*told, *planned.warnings)), all_of_them=verbose)
+        changed = "".join(f" and another --{name}" for name in jobs.options_to_change(job))
+        changed = " and --resume" if jobs.unfinished(Path(job.out)).is_dir() else changed
+        stdout.print(f"[dim]Next: [/][bold]likeset match[/][dim] with the same arguments{changed}[/]", soft_wrap=True)
+
+    emit(planned.document(), as_json=json, view=view)
 
 
-def _tell(planned: "plans.Plan", job: "jobs.Job", *, all_notes: bool) -> None:
+def show_plan(planned: "plans.Plan", caption: str) -> None:
+    """What will travel, what it will cost, what the ledger leaves, and whether it pays."""
     terms, document, traffic = planned.terms, planned.document(), planned.traffic
     owners = "owner" if len(terms.owners) == 1 else "owners"
     target, sent = planned.inputs.target, traffic.sent_bytes
@@ -329,7 +339,7 @@ def _tell(planned: "plans.Plan", job: "jobs.Job", *, all_notes: bool) -> None:
             ("an owner sends, at most", "not bounded" if sent is None else f"{sent:,} bytes"),
             ("numbers released about the target", f"{document['released_coordinates']:,}"),
         ],
-        caption="No row of any owner was read, and nothing was spent.",
+        caption=caption,
     )
     show_guarantees(document["guarantees"], owners=terms.owners, title="What it will cost")
     if not document["private"]:
@@ -337,11 +347,6 @@ def _tell(planned: "plans.Plan", job: "jobs.Job", *, all_notes: bool) -> None:
     show_budget(document["budget"])
     mark = "[green]" if planned.advice.pays else "[yellow]"
     stdout.print(f"\n{mark}{literal(planned.advice.text)}[/]\n", soft_wrap=True)
-    told = (note for note in planned.notes if note.kind != "uniform-offers")  # which the advice tells
-    show_notes((note.text for note in (*told, *planned.warnings)), all_of_them=all_notes)
-    changed = "".join(f" and another --{name}" for name in jobs.options_to_change(job))
-    changed = " and --resume" if jobs.unfinished(Path(job.out)).is_dir() else changed
-    stdout.print(f"[dim]Next: [/][bold]likeset match[/][dim] with the same arguments{changed}[/]", soft_wrap=True)
 
 
 def _offered_rows(planned: "plans.Plan") -> list[tuple[str, str]]:
@@ -354,7 +359,8 @@ def _offered_rows(planned: "plans.Plan") -> list[tuple[str, str]]:
     return [
         ("rows that each owner offers, in shares that tell nothing", f"{terms.rows_per_owner:,}"),
         ("rows that are computed on and that nobody reads, at most", f"{planned.rows_seen:,}"),
-        ("rows that you read: those that you buy, at most", f"{terms.size:,}"),
+        ("rows that you read, at most", f"{terms.split.openings:,}"),
+        ("of these rows of one owner, at most", f"{terms.rows_readable:,}"),
     ]
 
 

@@ -16,10 +16,10 @@ from likeset.app.cli.home import (
     login,
 )
 from likeset.app.lazy import lazy_imports
-from likeset.display import JsonFlag, complain, emit, literal, make_directory, show_document, show_suspicions, stdout
+from likeset.display import JsonFlag, complain, emit, literal, show_document, show_notes, stdout
 from likeset.errors import HomeRestored, InvalidArgument, LikesetError
-from likeset.files import keep_private, keep_private_bytes
-from likeset.text import harmless, without_secrets
+from likeset.files import keep_private, keep_private_bytes, make_directory
+from likeset.text import without_secrets
 
 with lazy_imports():
     from likeset.app.cli import ledger as ledger_commands
@@ -119,18 +119,6 @@ def remove(name: DataSet, *, by: By = None, home: HomePath = HERE, as_json: Json
     with opened_owner(home) as opened:
         review.remove(opened, name, by=by or login())
     emit({"data": name, "removed": True}, as_json=as_json)
-
-
-@policy_noun.command()
-def show(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """Print owner.yaml as it is now.
-
-    Example: `likeset owner policy show --home st-mary`
-    """
-    with opened_owner(home) as opened:
-        written = owners.written_policy(opened)
-    document = {"policy": written.policy.model_dump(mode="json"), "text": written.text, "mark": written.mark}
-    emit(document, as_json=as_json, view=lambda: typer.echo("\n".join(map(harmless, written.text.splitlines()))))
 
 
 @policy_noun.command()
@@ -256,7 +244,7 @@ def review_run(run: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False
         for question, answer in answers.lines:
             stdout.print(f"[bold]{literal(question)}[/] {literal(answer)}")
         stdout.print()
-        show_suspicions(answers.suspicions)
+        show_notes(one.warning for one in answers.suspicions)
         accepted = answers.verdict.accepted
         stdout.print("[bold green]owner.yaml allows it[/]" if accepted else "[bold red]owner.yaml refuses it[/]")
         for reason in answers.verdict.reasons:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,8 +19,8 @@ from likeset.app.cli.home import (
 )
 from likeset.app.lazy import lazy_imports
 from likeset.app.report import render
-from likeset.display import JsonFlag, complain, emit, literal, show_notes, show_table, stderr, stdout
-from likeset.errors import BudgetExceeded, InvalidArgument, LikesetError
+from likeset.display import JsonFlag, complain, emit, literal, show_notes, stderr, stdout
+from likeset.errors import BudgetExceeded, InvalidArgument
 
 with lazy_imports():
     from likeset.app.cli import match as screens
@@ -84,29 +83,13 @@ def plan(job: JobPath, *, home: HomePath = HERE, as_json: JsonFlag = False) -> N
     planned = runs.plan_between(wanted)
     notes = [*runs.check_carried(wanted), *runs.notes_on_size(planned.traffic)]
     document = {**planned.document(), "between_organisations": notices.notice_documents(notes)}
-    terms = planned.terms
-
-    def view() -> None:
-        facts = [
-            ("rows that each owner discloses to the curator, at most", f"{terms.rows_per_owner:,}"),
-            ("rows that the curator sees, at most", f"{planned.rows_seen:,}"),
-            ("messages between curator and owners, at most", f"{planned.messages:,}"),
-            ("numbers released about the target", f"{document['released_coordinates']:,}"),
-        ]
-        if terms.split is not None:
-            facts[:3] = [
-                ("rows that each owner offers, in shares", f"{terms.rows_per_owner:,}"),
-                ("rows that three parties compute on, in shares", f"{planned.rows_seen:,}"),
-                ("rows that anybody reads: you, in all", f"{terms.split.openings:,}"),
-                ("of these rows of one owner, at most", f"{terms.rows_readable:,}"),
-            ]
-        show_table("What will travel", ("what", "how much"), facts, caption="Nobody was asked, and nothing was spent.")
-        screens.show_guarantees(document["guarantees"], owners=terms.owners, title="What it will cost")
-        screens.show_budget(document["budget"])
-        stdout.print(f"\n{literal(planned.advice.text)}\n", soft_wrap=True)
-
     texts = [notice.text for notice in (*planned.warnings, *notes)]
-    emit(document, as_json=as_json, view=view, notes=texts)
+    emit(
+        document,
+        as_json=as_json,
+        view=lambda: screens.show_plan(planned, "Nobody was asked, and nothing was spent."),
+        notes=texts,
+    )
 
 
 @run.command()
@@ -183,7 +166,7 @@ def start(
         progress, warnings = consumer.progress(signed), runs.notes_on(consumer, signed)
 
     def view() -> None:
-        _print_status(_Status.of_mail(progress))
+        _print_status(progress)
         for trouble in troubles:
             complain(f"{trouble}; the terms are signed and kept, and the next look posts them")
 
@@ -225,21 +208,6 @@ def _started(consumer: "consumers.Consumer", name: str) -> "letters.Run":
     return found
 
 
-@dataclass(frozen=True)
-class _Status:
-    """What the watch screen shows of a run."""
-
-    run: str
-    headline: str
-    parties: Mapping[str, str]
-    outlook: str = ""
-
-    @classmethod
-    def of_mail(cls, progress: "consumers.RunProgress") -> "_Status":
-        parties = {name: progress.stands(name) for name in progress.parties}
-        return cls(progress.run, progress.headline, parties, progress.outlook)
-
-
 _MARKS = {
     "has not got the terms": "[dim]○[/]",
     "decides": "[yellow]●[/]",
@@ -250,7 +218,9 @@ _MARKS = {
 
 
 @contextmanager
-def _screen(first: _Status, *, live: bool, quiet: bool) -> Iterator[Callable[[_Status], None]]:
+def _screen(
+    first: "consumers.RunProgress", *, live: bool, quiet: bool
+) -> Iterator[Callable[["consumers.RunProgress"], None]]:
     """Shows each new status: a table that changes on a terminal, a line elsewhere."""
     if quiet:
         yield lambda _: None
@@ -260,25 +230,26 @@ def _screen(first: _Status, *, live: bool, quiet: bool) -> Iterator[Callable[[_S
         shown = [first]
         with Live(get_renderable=lambda: _table(shown[0]), console=stdout, refresh_per_second=2) as screen:
 
-            def show(status: _Status) -> None:
+            def show(status: "consumers.RunProgress") -> None:
                 shown[0] = status
                 screen.refresh()
 
             yield show
 
 
-def _print_status(status: _Status) -> None:
-    parties = ", ".join(f"{literal(name)}: {literal(state)}" for name, state in status.parties.items())
-    more = f"; {literal(status.outlook)}" if status.outlook else ""
-    stdout.print(f"[bold]{literal(status.headline)}[/]  {parties}{more}", soft_wrap=True)
+def _print_status(progress: "consumers.RunProgress") -> None:
+    parties = ", ".join(f"{literal(name)}: {literal(progress.stands(name))}" for name in progress.parties)
+    more = f"; {literal(progress.outlook)}" if progress.outlook else ""
+    stdout.print(f"[bold]{literal(progress.headline)}[/]  {parties}{more}", soft_wrap=True)
     stdout.file.flush()
 
 
-def _table(status: _Status) -> Table:
-    title = f"Run {literal(status.run)}: {literal(status.headline)}"
+def _table(progress: "consumers.RunProgress") -> Table:
+    title = f"Run {literal(progress.run)}: {literal(progress.headline)}"
     table = Table("who", "where it stands", title=title, title_style="bold", title_justify="left", min_width=60)
-    table.caption, table.caption_style, table.caption_justify = literal(status.outlook), "dim", "left"
-    for name, state in status.parties.items():
+    table.caption, table.caption_style, table.caption_justify = literal(progress.outlook), "dim", "left"
+    for name in progress.parties:
+        state = progress.stands(name)
         table.add_row(literal(name), f"{_MARKS.get(state, '[cyan]●[/]')} {literal(state)}")
     return table
 
@@ -288,19 +259,19 @@ def _watch(consumer: "consumers.Consumer", followed: "letters.Run", home: Path, 
     progress, troubles = consumer.progress(followed), list[str]()
     was_over = progress.ended is not None
     if not was_over:
-        first, live = _Status.of_mail(progress), stdout.is_terminal and not once
+        live = stdout.is_terminal and not once
         with (
             mailboxes.opened_syncs(home, [followed.mailbox], stays=not once) as opened,
             stopping_by_signals() as stop,
-            _screen(first, live=live, quiet=as_json) as show,
+            _screen(progress, live=live, quiet=as_json) as show,
         ):
-            show(first)
+            show(progress)
 
             def looked(_: "Look") -> None:
                 nonlocal progress
                 before, progress = progress, consumer.progress(followed)
                 if progress != before:
-                    show(_Status.of_mail(progress))
+                    show(progress)
                 if once or progress.ended is not None:
                     stop.set()
 
@@ -320,38 +291,10 @@ def _watch(consumer: "consumers.Consumer", followed: "letters.Run", home: Path, 
         if failed:
             complain(f"run {followed.name}: {why}")
         elif was_over:
-            _print_status(_Status.of_mail(progress))
+            _print_status(progress)
 
     hint = () if failed else at_home(home, "likeset", "run", verb, followed.name)
     emit(document, as_json=as_json, view=view, next_step=hint, ok=not (failed or document["troubles"]))
-
-
-@run.command()
-def collect(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """Look once into the mailbox of a run, and show its result if it is there. Exit code 1 if it is not.
-
-    Example: `likeset run collect sepsis-2026-07 --home clinic`
-    """
-    with opened_consumer(home) as consumer:
-        followed, folder = _started(consumer, name), consumer.folder(name)
-        troubles: list[LikesetError] = []
-        if not folder.summary_path.exists() and not followed.is_over:
-            with mailboxes.opened_syncs(home, [followed.mailbox]) as opened:
-                _, troubles = mailboxes.look_once(opened)
-        progress = consumer.progress(followed)
-        if folder.summary_path.exists():
-            result, page = _result_of(consumer, followed)
-            document = {**progress.document(), "result": result, "report": page}
-            emit(document, as_json=as_json, view=lambda: _show_result(result, folder))
-            return
-
-    def view() -> None:
-        _print_status(_Status.of_mail(progress))
-        for trouble in troubles:
-            complain(str(trouble))
-
-    texts = [str(trouble) for trouble in troubles]
-    emit({**progress.document(), "result": None, "troubles": texts}, as_json=as_json, view=view, ok=False)
 
 
 @run.command()
@@ -397,23 +340,6 @@ def report(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
         result, page = _result_of(consumer, consumer.run(name))
         folder = consumer.folder(name)
     emit({**result, "report": page}, as_json=as_json, view=lambda: _show_result(result, folder))
-
-
-@run.command()
-def shares(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """What each owner's rows were worth, and what it is paid at most: by the rows that left it, which it knows itself.
-
-    Telling an owner its share tells it something about the others and your rows: nobody priced that.
-
-    Example: `likeset run shares sepsis-2026-07 --home clinic`
-    """
-    with opened_consumer(home) as consumer:
-        result, _ = _result_of(consumer, consumer.run(name))
-    told = ("name", "selected", "share", "payment", "payment_at_most")
-    owners = [{field: owner[field] for field in told} for owner in result["owners"]]
-    owed, currency = words.owed_in_words(result), result["terms"]["summary"].get("currency", "")
-    document = {"run": name, "currency": currency, "owners": owners, "owed": owed}
-    emit(document, as_json=as_json, notes=[words.SHARE, "the payment is by rows disclosed"])
 
 
 @run.command(name="list")

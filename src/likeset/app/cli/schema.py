@@ -9,7 +9,6 @@ from rich.table import Table
 
 from likeset import documents
 from likeset.app.lazy import lazy_imports
-from likeset.app.report import draft_page
 from likeset.display import (
     JsonFlag,
     emit,
@@ -17,12 +16,10 @@ from likeset.display import (
     show_document,
     show_next,
     show_notes,
-    show_suspicions,
     stderr,
     stdout,
 )
 from likeset.errors import BadDocument, BadTable, InvalidArgument
-from likeset.files import keep_private_bytes
 from likeset.text import without_secrets
 
 with lazy_imports():
@@ -56,7 +53,6 @@ def draft(
         list[str] | None,
         typer.Option(metavar="COLUMN", help="A column to declare although it may identify people; repeatable."),
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write the profile there as a page, for you alone.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Show a profile of files, column by column, and propose a schema.
@@ -69,15 +65,12 @@ def draft(
 
     Example: `likeset schema draft hospital.csv --label disease --out schema.yaml`
     """
-    for path in (out, html):
-        if path is not None and path.exists():
-            raise BadDocument(str(path), "is there already; name another file or remove it")
+    if out is not None and out.exists():
+        raise BadDocument(str(out), "is there already; name another file or remove it")
     made = profile.draft([sources.open_source(file) for file in files], label=label, ids=ids, include=include or ())
     loaded, shown = schemas.Schema.from_text(made.text, name="draft"), [without_secrets(file) for file in files]
     if out is not None:
         documents.write_text(out, made.text)
-    if html is not None:
-        keep_private_bytes(html, draft_page(made, shown).encode())
 
     def view() -> None:
         _show_profile(made, shown, beside=out is None)
@@ -86,7 +79,7 @@ def draft(
             return
         count = f"{len(loaded.columns)} column{'' if len(loaded.columns) == 1 else 's'}"
         stdout.print(f"{count} written to [bold]{literal(str(out))}[/]", soft_wrap=True)
-        show_suspicions(made.included)
+        show_notes(one.warning for one in made.included)
         show_notes(_data_notes(loaded))
         show_next(f"edit {out}, then", "likeset", "schema", "check", "--schema", str(out), *files)
 
@@ -145,18 +138,14 @@ def _draft_document(made: "SchemaDraft", loaded: "Schema") -> dict[str, Any]:
 
 @schema.command()
 def show(
-    path: Annotated[
-        Path | None, typer.Argument(metavar="[SCHEMA]", help="The schema file.", show_default=False)
-    ] = None,
+    path: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema file.", show_default=False)],
     *,
-    named: Annotated[Path | None, typer.Option("--schema", help="The same.", show_default=False)] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Show what a schema makes of a row: what one unit of each column is, features, digest.
 
     Example: `likeset schema show schema.yaml`
     """
-    path = _one_schema(path, named)
     loaded = schemas.Schema.load(path)
     document = {
         "path": str(path),
@@ -305,8 +294,7 @@ def _show_inspection(name: str, inspection: "Inspection") -> None:
     if inspection.too_long:
         words = "rows have a text that is longer than text_bytes of the schema: as an owner's they take no part"
         show_notes([f"{inspection.too_long:,} {words}"])
-    show_suspicions(inspection.suspicions())
-    show_notes(column.warning for column in inspection.dead_columns())
+    show_notes(one.warning for one in (*inspection.suspicions(), *inspection.dead_columns()))
 
 
 def _inspection_document(name: str, inspection: "Inspection") -> dict[str, Any]:

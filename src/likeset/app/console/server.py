@@ -618,11 +618,6 @@ class RunningConsole:
     address: str
     link: str
     links: Links
-    thread: threading.Thread
-
-    @property
-    def is_running(self) -> bool:
-        return self.thread.is_alive()
 
     def page_to_open(self) -> str:
         return self.links.page_for(self.link).resolve().as_uri()
@@ -658,7 +653,7 @@ def serving(site: Site, listen: Listen) -> Iterator[RunningConsole]:
             while not server.started and thread.is_alive():
                 time.sleep(0.01)
             with links.valid_at(address):
-                yield RunningConsole(address, f"{address}/enter?token={links.make()}", links, thread)
+                yield RunningConsole(address, f"{address}/enter?token={links.make()}", links)
         finally:
             server.should_exit = True
             thread.join()

@@ -6,7 +6,7 @@ Each page is one HTML file without scripts that loads nothing.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from likeset.app.lazy import lazy_imports
 from likeset.errors import InvalidArgument
@@ -43,9 +43,6 @@ from likeset.text import harmless
 
 with lazy_imports():  # matplotlib takes a third of a second
     from likeset.app.report import figures
-
-if TYPE_CHECKING:
-    from likeset.tables.profile import SchemaDraft
 
 _MOST_OWNERS = 40
 _MOST_COLUMNS = 60
@@ -111,12 +108,6 @@ def render(result: Mapping[str, Any], pictures: Mapping[str, Any], evaluation: M
 
 def render_for_owner(result: Mapping[str, Any], owner: str) -> str:
     return _page("owner.html", owner_view(result, owner))
-
-
-def draft_page(draft: "SchemaDraft", files: Sequence[str]) -> str:
-    """The profile of a table's columns, for the holder of the rows only."""
-    rows = max((column["rows"] for column in draft.profile), default=0)
-    return _page("draft.html", {"draft": draft, "files": ", ".join(files), "rows": rows})
 
 
 def _page(template: str, view: Mapping[str, Any]) -> str:
