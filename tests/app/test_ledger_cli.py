@@ -192,8 +192,9 @@ def test_bad_input_is_one_line_and_exit_code_2(
 ) -> None:
     text = tmp_path / "table.csv"
     text.write_text("a,b\n")
+    text.chmod(0o600)
     options = {"purge": ["--run", "x"], "limit": ["--of", "north", "--rows", "3"]}.get(command, [])
-    for path, said in ((tmp_path / "missing.sqlite", "no such ledger"), (text, "not a SQLite file")):
+    for path, said in ((tmp_path / "missing.sqlite", "no such ledger"), (text, "not a ledger")):
         monkeypatch.setattr(sys, "argv", ["likeset", "ledger", command, str(path), *options])
         with pytest.raises(SystemExit) as ended:
             cli.main()

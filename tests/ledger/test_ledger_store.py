@@ -45,7 +45,7 @@ class TestUnusableFiles:
     def test_text_is_no_ledger_and_stays_as_it_is(self, path: Path) -> None:
         path.write_text("name,age\n")
         path.chmod(0o600)
-        with pytest.raises(LedgerUnreadable, match="not a SQLite file"):
+        with pytest.raises(LedgerUnreadable, match="not a ledger"):
             Ledger(path)
         assert path.read_text() == "name,age\n"
 

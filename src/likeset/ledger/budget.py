@@ -309,14 +309,6 @@ class Tally:
     def _most_readable(self) -> int:
         return self._limit.rows if self._limit.readable is None else self._limit.readable
 
-    def within_limit(self) -> bool:
-        if self._rows > self._limit.rows or self._readable > self._most_readable:
-            return False
-        if self._limit.epsilon is None or self._filter is None:
-            return True
-        accepted = self._unproven <= set(self._limit.accept_unproven)
-        return accepted and self._filter.epsilon <= self._limit.epsilon * (1 + _ROUNDING)
-
     def check(self, charge: Charge) -> None:
         """Raise if the limit does not allow the charge; nothing is counted."""
         if self._rows + charge.rows > self._limit.rows:

@@ -6,7 +6,6 @@ import sqlite3
 import stat
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,7 +16,6 @@ from urllib.parse import quote
 from likeset.errors import InvalidArgument, LedgerError, LedgerUnavailable, LedgerUnreadable
 from likeset.files import sync_folder
 
-_MAGIC = b"SQLite format 3\x00"
 _UNREADABLE = ("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_FORMAT")
 _PRIVATE = 0o600
 _RETRY_SECONDS = 0.02
@@ -31,12 +29,6 @@ _PRAGMAS = (
     # bug"). By itself it does that without the write lock; empty_log takes the lock.
     "wal_autocheckpoint=0",
 )
-
-_Mark = tuple[int, int]  # device and number of a file
-_OPENING = threading.RLock()  # a store may be collected, and so closed, while another one opens
-_OPEN_HERE: Counter[_Mark | None] = Counter()
-"""Files that this process has open through SQLite. Whoever closes such a file beside SQLite drops the locks of the
-whole process on it, and another process may then take the log away under its connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +63,9 @@ class SqliteFile:
         self._process = os.getpid()
         # Threads share one connection; SQLite would serialise calls, but not whole transactions.
         self._lock = threading.RLock()
-        self._mark: _Mark | None = None
         with self._plain_words():
-            with _OPENING:
-                _check_file(path, layout, must_exist=read_only)
-                self._connection = self._opened_read_only() if read_only else self._opened_to_write()
-                self._mark = _mark(path)
-                _OPEN_HERE[self._mark] += 1
+            _check_file(path, layout, must_exist=read_only)
+            self._connection = self._opened_read_only() if read_only else self._opened_to_write()
             try:
                 self._prepare(read_only=read_only, fill=fill)
             except BaseException:
@@ -116,9 +104,6 @@ class SqliteFile:
         with self._lock:
             if self._process == os.getpid():
                 self._connection.close()
-                with _OPENING:
-                    _OPEN_HERE[self._mark] -= self._mark is not None
-                    self._mark = None
 
     def __enter__(self) -> Self:
         return self
@@ -294,14 +279,6 @@ def _check_file(path: Path, layout: Layout, *, must_exist: bool) -> None:
         if not path.parent.is_dir():
             raise InvalidArgument("path", str(path), "its directory does not exist")
         return
-    if not _OPEN_HERE[_mark(path)]:  # otherwise SQLite knows it already
-        try:
-            with path.open("rb") as file:
-                start = file.read(len(_MAGIC))
-        except OSError as error:
-            raise LedgerUnavailable(f"{layout.what} {path}: cannot be read: {error.strerror}") from error
-        if start and start != _MAGIC:
-            raise LedgerUnreadable(f"{layout.what} {path}: is not a SQLite file, so not a {layout.what}")
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         raise LedgerUnavailable(f"{layout.what} {path}: other users can read it (mode {mode:04o}); chmod 600 it")
@@ -328,14 +305,6 @@ def one_at_a_time(lock: Path, *, patience: float) -> Iterator[None]:
     finally:
         fcntl.flock(descriptor, fcntl.LOCK_UN)  # also where a child that was forked meanwhile has it open
         os.close(descriptor)
-
-
-def _mark(path: Path) -> _Mark | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 def _code(error: sqlite3.Error) -> str:

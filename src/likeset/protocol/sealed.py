@@ -31,16 +31,13 @@ from likeset.protocol.party import (
     CuratorState,
     Draw,
     Party,
-    Position,
     PricedDraw,
     Sender,
     Step,
     Work,
-    check_envelope,
     consumer_rules,
     curator_rules,
     owner_rules,
-    speaker,
     title_of_message,
 )
 from likeset.protocol.prices import auction_plan, target_plan
@@ -207,14 +204,6 @@ class Owner(Party):
         self._admission = Admission(terms, declared)
         self._rows_by_handle: dict[int, int] = {}
         self.rows_disclosed = 0
-
-    @classmethod
-    def check_opening(cls, terms: Terms, name: str, message: Message) -> None:
-        """Raise unless a run can begin with this message; no row is read for that, and nothing charged."""
-        check_envelope(terms, name, message)
-        rules = owner_rules(terms)
-        rules.after(Position(rules.start), message, speaker(terms, message))
-        cls._check_release(terms, message)
 
     def row_of(self, handle: int) -> int:
         """The number of the row that was sent under this handle; only its owner can tell."""
