@@ -116,6 +116,23 @@ def test_every_command_has_an_example_with_real_options() -> None:
             assert set(re.findall(r"--[a-z-]+", one)) <= options, path
 
 
+def test_commands_that_pages_name_exist_with_their_options() -> None:
+    program = whole_program()
+    groups = "|".join(name for name, command in program.commands.items() if hasattr(command, "commands"))
+    for page in (page for page in PAGES if page.name != "wire.md"):  # its documents begin with such words
+        lines = "\n".join(line for block in blocks(page) for line in block.lines).replace("\\\n", " ")
+        typed = re.findall(r"^(?:\$ )?(?:\.venv/bin/)?likeset ([a-z].*)", lines, flags=re.MULTILINE)
+        typed += re.findall(r"`likeset ([a-z][^`\n]*)`", prose(page))
+        typed += re.findall(rf"`((?:{groups}) [a-z][^`\n]*)`", prose(page))
+        for words in (re.sub(r"[#|&>].*", "", one).split() for one in typed):
+            command = program
+            while words and (inner := getattr(command, "commands", None)):
+                assert words[0] in inner, f"{page.name}: likeset ... {' '.join(words)}"
+                command = inner[words.pop(0)]
+            known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+            assert {word for word in words if re.fullmatch(r"--[a-z-]+", word)} <= {*known, "--help"}, page.name
+
+
 def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every command without subcommands, with the words that lead to it."""
     inner = getattr(command, "commands", None)
