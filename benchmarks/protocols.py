@@ -43,7 +43,7 @@ from likeset.protocol.terms import Budget, Kernel, Terms, digest_of_rows
 from likeset.protocol.wire import Asked, Body, Message, SummaryRelease, TargetRelease
 from likeset.tables.scan import MemoryScan
 from likeset.transports import local
-from likeset.transports.local import Shell
+from likeset.transports.local import ChargedParty
 
 _HERE = Path(__file__).parent
 _PACKAGE = str(Path(likeset.__file__).parent)
@@ -111,7 +111,7 @@ def _measure_rounds(rows: int) -> Iterator[str]:
     """One owner's round: a release of few coordinates, one of all, and a plain product of all features."""
     terms = _interactive_terms(rounds := 60)
     with _ledger(terms) as ledger:
-        owner = Shell(InteractiveOwner(terms, _NAMES[0], scan=MemoryScan(_table(rows)), key=1), ledger)
+        owner = ChargedParty(InteractiveOwner(terms, _NAMES[0], scan=MemoryScan(_table(rows)), key=1), ledger)
         owner.take(_to(owner, 0, TargetRelease(release=_direction(0))))
         spent: dict[str, list[float]] = {"few": [], "all": [], "product": []}
         features = np.ascontiguousarray(terms.kernel.features()(_table(rows)))
@@ -148,7 +148,7 @@ def _measure_sealed(rows: int) -> Iterator[str]:
     whole, once = [], []
     for turn in range(3):
         with _ledger(terms) as ledger:
-            owner = Shell(SealedOwner(terms, _NAMES[0], scan=scan, key=turn), ledger)
+            owner = ChargedParty(SealedOwner(terms, _NAMES[0], scan=scan, key=turn), ledger)
             whole.append(_seconds(lambda: owner.take(_to(owner, 1, TargetRelease(release=release)))))  # noqa: B023
         once.append(_seconds(lambda: _hash_all(scan, features)))
     ratio = min(whole) / min(once)
@@ -230,16 +230,16 @@ def _run(terms: Terms, rows: int, profile: cProfile.Profile | None) -> tuple[loc
     noise = SimulatedNoise(0)
     with _ledger(terms) as ledger:
         owners = {
-            name: Shell(
+            name: ChargedParty(
                 InteractiveOwner(terms, name, scan=MemoryScan(_table(rows, shift=0.2 * number)), key=number), ledger
             )
             for number, name in enumerate(_NAMES)
         }
         seeds = _table(terms.seed_rows)
-        curator = Shell(InteractiveCurator(terms, noise=noise, seed_rows=seeds), ledger)
-        consumer = Shell(Consumer(terms, target=_table(_TARGET, shift=0.5), noise=noise), ledger)
+        curator = ChargedParty(InteractiveCurator(terms, noise=noise, seed_rows=seeds), ledger)
+        consumer = ChargedParty(Consumer(terms, target=_table(_TARGET, shift=0.5), noise=noise), ledger)
         with profile or nullcontext():
-            result = local.LocalEngine().run(curator, owners, consumer)
+            result = local.run_local(curator, owners, consumer)
         return result, ledger
 
 
@@ -312,7 +312,7 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.process_time() - started
 
 
-def _to(owner: Shell[Any], number: int, body: Body) -> Message:
+def _to(owner: ChargedParty[Any], number: int, body: Body) -> Message:
     terms = owner.terms
     sender = terms.consumer if isinstance(body, TargetRelease) else CURATOR
     return Message(terms.run, terms.digest, sender, owner.name, number, body)

@@ -40,7 +40,7 @@ from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan import FetchedRows, MemoryScan, OfferedScan, SourceScan, scan_factory
 from likeset.tables.schema import Schema
 from likeset.tables.sources import open_source
-from likeset.transports.local import Shell
+from likeset.transports.local import ChargedParty
 from likeset.trust.cards import CardSecret, SealingSecret
 from likeset.trust.letters import write_letter
 from likeset.trust.shares import OfferContext, OfferShape, share_offer
@@ -162,7 +162,7 @@ def owner(given: Given) -> Callable[[], object]:
     def work() -> None:
         seen = scan.first_pass(sample=foreseen_sample(terms.run, _OWNERS_KEY))
         rows = OfferedScan(scan, sample=seen.sample)
-        party = Shell(SealedOwner(terms, terms.owners[0], scan=rows, key=_OWNERS_KEY), ledger)
+        party = ChargedParty(SealedOwner(terms, terms.owners[0], scan=rows, key=_OWNERS_KEY), ledger)
         (reply,) = party.take(message)
         _share_and_seal(terms, decode(reply.data).body)
 

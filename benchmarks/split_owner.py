@@ -37,17 +37,17 @@ class OwnersClock:
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        take = mail.Shell.take
+        take = mail.ChargedParty.take
 
         def timed(owner: Any, message: Any) -> Any:
             begun = time.thread_time()  # owners answer side by side: the process's time would count each of them twice
             try:
                 return take(owner, message)
             finally:
-                if type(owner) is mail.Shell:
+                if type(owner) is mail.ChargedParty:
                     self.seconds += time.thread_time() - begun
 
-        mail.Shell.take = timed  # type: ignore[method-assign]
+        mail.ChargedParty.take = timed  # type: ignore[method-assign]
         together = local.take_together
 
         def timed_together(*arguments: Any, **named: Any) -> Any:

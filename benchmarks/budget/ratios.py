@@ -27,7 +27,7 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import SealedOwner
 from likeset.protocol.wire import Delivery, Message, TargetRelease, decode, encode
 from likeset.tables.scan import MemoryScan
-from likeset.transports.local import Shell
+from likeset.transports.local import ChargedParty
 
 _COLUMNS, _GAMMA = 50, 0.01
 _POOL, _TARGET, _PICKED = 40_000, 400, 150
@@ -56,7 +56,7 @@ def _owner() -> Iterator[Sides]:
 
     def answer() -> None:
         with protocols._ledger(terms) as ledger:
-            owner = Shell(SealedOwner(terms, terms.owners[0], scan=scan, key=next(turns)), ledger)
+            owner = ChargedParty(SealedOwner(terms, terms.owners[0], scan=scan, key=next(turns)), ledger)
             owner.take(protocols._to(owner, 1, TargetRelease(release=release)))
 
     yield answer, lambda: protocols._hash_all(scan, features)

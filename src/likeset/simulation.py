@@ -28,7 +28,7 @@ from likeset.protocol.sealed import Consumer, Curator
 from likeset.protocol.split import make_curator, make_owner
 from likeset.protocol.terms import PRESETS, RELEASE_SCALE, RunSettings, Terms
 from likeset.tables.scan import MemoryScan
-from likeset.transports.local import LocalEngine, Shell
+from likeset.transports.local import ChargedParty, run_local
 
 DIGIT_GROUPS = ((0, 1), (3, 4), (5, 6), (7, 8), (9, 2))
 """The paper's five owners: each holds the images of two digits."""
@@ -240,10 +240,11 @@ def run_protocol(task: Task, *, curator_of: CuratorOf | None = None, **wishes: A
     else:
         curator = curator_of(terms, noise, shared_seed)
     consumer = Consumer(terms, target=task.market.target, noise=noise, selection=selection)
-    result = LocalEngine(workers=1).run(
-        Shell(curator, charges),
-        {name: Shell(owner, charges) for name, owner in owners.items()},
-        Shell(consumer, charges),
+    result = run_local(
+        ChargedParty(curator, charges),
+        {name: ChargedParty(owner, charges) for name, owner in owners.items()},
+        ChargedParty(consumer, charges),
+        workers=1,
     )
     starts = np.cumsum([0, *(len(rows) for rows in task.market.owners.values())])
     summary = result.summary

@@ -14,7 +14,7 @@ from likeset.ledger.ledger import Ledger, Transaction
 from likeset.privacy.events import Event, NoRelease, Unbounded
 from likeset.privacy.guarantee import View
 from likeset.protocol.party import ChargeWanted, Draw, Step
-from likeset.transports.local import LocalEngine, Shell, take_together
+from likeset.transports.local import ChargedParty, run_local, take_together
 
 ROUNDS = 4
 
@@ -37,7 +37,7 @@ def _interactive(folder: Path, **options: Any) -> tuple[int, Any]:
         open_accounts(ledger, agreed)
         made = world(agreed, ledger)
         before = ledger.writes
-        result = LocalEngine().run(made.curator(), made.owners(), made.consumer())
+        result = run_local(made.curator(), made.owners(), made.consumer())
         assert ledger.verify().ok
         return ledger.writes - before, result
 
@@ -80,7 +80,7 @@ def test_one_who_is_refused_takes_nobody_along(tmp_path: Path) -> None:
 _MESSAGE: Any = None
 
 
-def _asking(name: str, ledger: Ledger, draw: Draw, *, rows: int = 0) -> Shell[Any]:
+def _asking(name: str, ledger: Ledger, draw: Draw, *, rows: int = 0) -> ChargedParty[Any]:
     """A party that wants one draw charged and says nothing."""
     event: Event = Unbounded("rows are shown") if rows else NoRelease()
     wanted = ChargeWanted(
@@ -94,4 +94,4 @@ def _asking(name: str, ledger: Ledger, draw: Draw, *, rows: int = 0) -> Shell[An
         repeatable=True,
     )
     party: Any = SimpleNamespace(receive=lambda _: Step(wanted, _go_on=lambda *_: Step()))
-    return Shell(party, ledger)
+    return ChargedParty(party, ledger)

@@ -28,7 +28,7 @@ from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Kernel, Terms, diges
 from likeset.protocol.wire import Message, Summary, decode, encode
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan import MemoryScan
-from likeset.transports.local import Shell
+from likeset.transports.local import ChargedParty
 
 CONSUMER = "hospital"
 PAPER_PARTS = ("paper-auction", SUMMARY_RELEASE)
@@ -196,7 +196,7 @@ class World:
     declared: DeclaredRecords | None = None
     tables: Mapping[str, pa.Table] = field(default_factory=dict)
 
-    def consumer(self) -> Shell[Any]:
+    def consumer(self) -> ChargedParty[Any]:
         party = Consumer(
             self.terms,
             target=self.target,
@@ -204,16 +204,16 @@ class World:
             selection=self.selection,
             declared=self.declared,
         )
-        return Shell(party, self.ledger)
+        return ChargedParty(party, self.ledger)
 
-    def curator(self) -> Shell[Any]:
+    def curator(self) -> ChargedParty[Any]:
         seeds = rows(99, self.terms.seed_rows) if self.terms.seed_rows else None
         party = make_curator(
             self.terms, noise=self.noise, fold_key=self.fold_key, declared=self.declared, seed_rows=seeds
         )
-        return Shell(party, self.ledger)
+        return ChargedParty(party, self.ledger)
 
-    def owner(self, name: str) -> Shell[Owner]:
+    def owner(self, name: str) -> ChargedParty[Owner]:
         party = make_owner(
             self.terms,
             name,
@@ -221,14 +221,14 @@ class World:
             key=1000 + self.terms.owners.index(name),
             declared=self.declared,
         )
-        return Shell(party, self.ledger)
+        return ChargedParty(party, self.ledger)
 
-    def first_words(self, curator: Shell[Any]) -> tuple[Message, ...]:
+    def first_words(self, curator: ChargedParty[Any]) -> tuple[Message, ...]:
         """What owners hear first: the consumer's release, and then what the curator says to the target."""
         target, *releases = self.consumer().start()
         return (*releases, *curator.take(target))
 
-    def owners(self) -> dict[str, Shell[Owner]]:
+    def owners(self) -> dict[str, ChargedParty[Owner]]:
         return {name: self.owner(name) for name in self.terms.owners if name in self.data}
 
 
@@ -259,7 +259,7 @@ class Outcome:
     summary: Summary
     heard: dict[str, list[bytes]]
     refused: list[tuple[str, str]]
-    curator: Shell[Any]
+    curator: ChargedParty[Any]
 
 
 def carry(
@@ -267,7 +267,7 @@ def carry(
     *,
     tamper: Tamper = lambda message: [message],
     replies_of: Mapping[str, Callable[[Message, tuple[Message, ...]], Iterable[Message]]] | None = None,
-    parties: Mapping[str, Shell[Any]] | None = None,
+    parties: Mapping[str, ChargedParty[Any]] | None = None,
 ) -> Outcome:
     """Deliver messages in order until the summary is there; owners who say nothing are given up.
 
@@ -277,7 +277,7 @@ def carry(
         replies_of: for owners who lie: what they say in place of their honest replies.
         parties: in place of new ones.
     """
-    everybody: dict[str, Shell[Any]] = dict(parties or {})
+    everybody: dict[str, ChargedParty[Any]] = dict(parties or {})
     if not everybody:
         everybody = {"curator": world.curator(), CONSUMER: world.consumer(), **world.owners()}
     curator, consumer = everybody["curator"], everybody[CONSUMER]

@@ -20,7 +20,7 @@ from likeset.protocol.split import ComputeInputs, OpenedSlots, SplitConsumer, ma
 from likeset.protocol.terms import Kernel, SplitTerms, Terms
 from likeset.protocol.wire import Message, decode, encode
 from likeset.tables.scan import MemoryScan
-from likeset.transports.local import Shell
+from likeset.transports.local import ChargedParty
 from likeset.trust.cards import Card, CardSecret
 from likeset.trust.shares import ComputeRole
 
@@ -110,7 +110,7 @@ class SharedRun:
     def cards(self) -> dict[str, Card]:
         return {name: secret_of(name).card for name in self.terms.cards}
 
-    def consumer(self) -> Shell[Any]:
+    def consumer(self) -> ChargedParty[Any]:
         party = SplitConsumer(
             self.terms,
             target=self.target,
@@ -121,14 +121,14 @@ class SharedRun:
             declared=self.declared,
             reach=b"consumer's worker",
         )
-        return Shell(party, self.ledger)
+        return ChargedParty(party, self.ledger)
 
-    def compute(self, role: ComputeRole) -> Shell[Any]:
+    def compute(self, role: ComputeRole) -> ChargedParty[Any]:
         secret = secret_of(role)
         party = make_compute_party(self.terms, role, secret=secret, cards=self.cards, reach=f"{role}'s worker".encode())
-        return Shell(party, self.ledger)
+        return ChargedParty(party, self.ledger)
 
-    def owner(self, name: str) -> Shell[Owner]:
+    def owner(self, name: str) -> ChargedParty[Owner]:
         party = make_owner(
             self.terms,
             name,
@@ -137,7 +137,7 @@ class SharedRun:
             declared=self.declared,
             secret=secret_of(name),
         )
-        return Shell(party, self.ledger)
+        return ChargedParty(party, self.ledger)
 
     def parties(self) -> dict[str, Any]:
         """All of them, by name."""
@@ -166,8 +166,8 @@ class Told:
     refused: list[tuple[str, str]]
 
     @property
-    def consumer(self) -> Shell[Any]:
-        shell: Shell[Any] = self.parties[CONSUMER]
+    def consumer(self) -> ChargedParty[Any]:
+        shell: ChargedParty[Any] = self.parties[CONSUMER]
         return shell
 
     def faults(self, name: str) -> dict[str, str]:

@@ -24,7 +24,7 @@ from likeset.protocol.wire import Message, Summary
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan import FetchedRows
 from likeset.tables.schema import Schema
-from likeset.transports.local import Shell
+from likeset.transports.local import ChargedParty
 
 # Everything that a schema can allow is allowed: whatever a cell is, it is a row wherever that can be declared.
 EVERY_KIND = Schema.from_text("""
@@ -206,10 +206,10 @@ ROUNDS = 12
 class DeclaringWorld(World):
     """The curator releases nothing but zeros, whatever the summary is: what owners hear is the same in all worlds."""
 
-    def curator(self) -> Shell[Any]:
+    def curator(self) -> ChargedParty[Any]:
         made = ScriptedCurator(self.terms, noise=self.noise, declared=self.declared)
         made.script = np.zeros((ROUNDS, self.terms.kernel.dimension))
-        return Shell(made, self.ledger)
+        return ChargedParty(made, self.ledger)
 
 
 def _table(seed: int, shift: float, count: int = 20) -> pa.Table:

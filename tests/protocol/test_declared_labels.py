@@ -18,7 +18,7 @@ from likeset.protocol.sealed import SealedCurator
 from likeset.protocol.wire import Body, Delivery, Message, Offer, Target, decode, encode
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
-from likeset.transports.local import LocalEngine, Shell
+from likeset.transports.local import ChargedParty, run_local
 
 CANARY = "canary-81724"
 SECRET = (1 << 255) + 99
@@ -160,7 +160,7 @@ def test_one_long_label_costs_the_curator_no_room_for_all_others() -> None:
     count = 25_000
     agreed = terms(owners=("a", "b"), size=2, offer_factor=float(count))
     made = world(agreed)
-    curator = Shell(SealedCurator(agreed, noise=made.noise, fold_key=11), QuickLedger())
+    curator = ChargedParty(SealedCurator(agreed, noise=made.noise, fold_key=11), QuickLedger())
     target = made.consumer().start()[0].body
     assert isinstance(target, Target)
     curator.take(decode(_sent(agreed, CONSUMER, target, 0)))
@@ -213,6 +213,6 @@ def test_declared_values_may_be_long_whatever_the_size(monkeypatch: pytest.Monke
 
 def test_engines_pass_what_is_declared_by_every_owner() -> None:
     made = _declared_world({}, LABEL, ["no", "yes"])
-    result = LocalEngine().run(made.curator(), made.owners(), made.consumer())
+    result = run_local(made.curator(), made.owners(), made.consumer())
     assert result.failures == {}
     assert set(result.summary.labels.tolist()) <= {"no", "yes"}

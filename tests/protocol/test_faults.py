@@ -30,7 +30,7 @@ from likeset.errors import BadMessage, DifferentRequest, IllegalMessage, Likeset
 from likeset.privacy.noise import Integers
 from likeset.protocol.terms import Budget, Terms
 from likeset.protocol.wire import Delivery, Message, Offer, Summary, decode, encode
-from likeset.transports.local import Shell
+from likeset.transports.local import ChargedParty
 
 INTERACTIVE: dict[str, Any] = {"protocol": "interactive", "size": 2, "owners": ("a", "b")}
 CONFIGURATIONS: dict[str, dict[str, Any]] = {
@@ -55,7 +55,7 @@ class Network:
     """
 
     world: World
-    parties: dict[str, Shell[Any]] = field(init=False)
+    parties: dict[str, ChargedParty[Any]] = field(init=False)
     bag: list[bytes] = field(default_factory=list)
     log: dict[str, list[bytes]] = field(default_factory=dict)
     places: dict[tuple[str, str, int, str], set[bytes]] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class Network:
                 with suppress(LikesetError):  # what came late to a curator who waits again, comes again
                     self.parties[name].take(decode(data))
 
-    def new(self, name: str) -> Shell[Any]:
+    def new(self, name: str) -> ChargedParty[Any]:
         """A party that has heard nothing."""
         made = self.world
         if name == CONSUMER:

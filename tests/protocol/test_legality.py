@@ -44,7 +44,7 @@ from likeset.protocol.wire import (
     TargetRelease,
     TargetShare,
 )
-from likeset.transports.local import Shell
+from likeset.transports.local import ChargedParty
 
 SEALED, AUCTIONED = terms(), terms(**THRESHOLD)
 ROUNDS = terms(protocol="interactive", size=2)
@@ -212,7 +212,7 @@ def test_all_kinds_of_messages_are_tried() -> None:
 # At the parties themselves: all that is wrong is refused wherever a run stands, and changes nothing.
 
 
-def _snapshots(agreed: Terms) -> Iterator[dict[str, Shell[Any]]]:
+def _snapshots(agreed: Terms) -> Iterator[dict[str, ChargedParty[Any]]]:
     """The parties of an honest run, before it begins and after each message."""
     made = world(agreed)
     parties: dict[str, Any] = {"curator": made.curator(), CONSUMER: made.consumer(), **made.owners()}

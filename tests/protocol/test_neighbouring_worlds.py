@@ -26,7 +26,7 @@ from likeset.protocol.party import PricedDraw, Work
 from likeset.protocol.prices import planned_views, summary_plan
 from likeset.protocol.terms import Budget, Terms
 from likeset.protocol.wire import Asked, SummaryRelease, decode
-from likeset.transports.local import Shell
+from likeset.transports.local import ChargedParty
 
 SIZE = 6
 RELEASED: dict[str, Any] = {
@@ -90,10 +90,10 @@ class ScriptedWorld(World):
     script: NDArray[np.float64] = field(default_factory=lambda: np.zeros((SIZE, KERNEL.dimension)))
     keeps_pool: bool = True
 
-    def curator(self) -> Shell[Any]:
+    def curator(self) -> ChargedParty[Any]:
         curator = ScriptedCurator(self.terms, noise=self.noise)
         curator.script, curator.keeps_pool = self.script, self.keeps_pool
-        return Shell(curator, self.ledger)
+        return ChargedParty(curator, self.ledger)
 
 
 def _selected(

@@ -19,7 +19,7 @@ from likeset.ledger.ledger import Ledger
 from likeset.privacy.guarantee import View
 from likeset.protocol.terms import Budget
 from likeset.protocol.wire import Delivery, Offer, Summary, decode
-from likeset.transports.local import Shell
+from likeset.transports.local import ChargedParty
 
 INTERACTIVE: dict[str, Any] = {"protocol": "interactive", "size": 2}
 KINDS: dict[str, tuple[dict[str, Any], int]] = {
@@ -53,7 +53,7 @@ class Machine(RuleBasedStateMachine):
         self.first_summary: Summary | None = None
 
     @property
-    def curator(self) -> Shell[Any]:
+    def curator(self) -> ChargedParty[Any]:
         return self.network.parties["curator"]
 
     def _safely(self, action: Callable[[], object]) -> None:

@@ -14,7 +14,7 @@ from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Integers
 from likeset.protocol.terms import Budget
 from likeset.protocol.wire import Message, Offer, encode
-from likeset.transports.local import Shell
+from likeset.transports.local import ChargedParty
 
 GAUSSIAN: dict[str, Any] = {
     "protocol": "interactive",
@@ -235,7 +235,7 @@ def test_a_party_made_anew_hears_what_it_heard_and_says_what_it_said(
     assert fails.failures == charges
 
 
-class _FailsAtEachCharge(Shell[Any]):
+class _FailsAtEachCharge(ChargedParty[Any]):
     """Its first try at each charge fails; it is made anew from what it took."""
 
     def __init__(self, made: World, name: str) -> None:

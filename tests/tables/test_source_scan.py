@@ -23,7 +23,7 @@ from likeset.protocol.wire import Message, TargetRelease
 from likeset.tables.ray_scan import units_of
 from likeset.tables.scan import Passed, SourceScan
 from likeset.tables.sources import open_source
-from likeset.transports.local import Shell
+from likeset.transports.local import ChargedParty
 
 _ROWS = table(9_000)
 _EXPECTED = in_memory(_ROWS).draw(*drawings(300))
@@ -174,7 +174,7 @@ def test_a_category_that_appears_in_file_73_only_ends_it_before_anything_is_sent
         scan = SourceScan(open_source(place), SCHEMA, workers=2)
         owner = SealedOwner(agreed, "a", scan=scan, key=5)
         with pytest.raises(BadTable) as caught:
-            Shell(owner, ledger).take(_call(agreed))
+            ChargedParty(owner, ledger).take(_call(agreed))
         assert caught.value.place == "part-073.parquet, row group 0, row 42"
         assert ledger.head() == head
         assert owner.traffic.sent_messages == 0

@@ -1,6 +1,5 @@
 """All parties in one process: the run goes on without those who cannot or will not, and can be resumed."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -14,19 +13,19 @@ from protocol_world import (
     World,
     carry,
     ledger_on_disk,
-    rows,
     same_summary,
     terms,
     world,
 )
 
-from likeset.errors import InvalidArgument, QuorumMissed, RunCancelled, TermsExpired
+from likeset.errors import InvalidArgument, QuorumMissed, TermsExpired
 from likeset.ledger.budget import Limit
 from likeset.privacy.guarantee import View
-from likeset.protocol.sealed import Owner, SealedOwner
-from likeset.protocol.wire import Asked, Bid, Body, Message, Misfit, Offer
+from likeset.protocol.party import Step
+from likeset.protocol.sealed import SealedOwner
+from likeset.protocol.wire import Asked, Bid, Body, Message, Misfit
 from likeset.tables.scan import MemoryScan
-from likeset.transports.local import LocalEngine, RunResult, Shell
+from likeset.transports.local import ChargedParty, RunResult, run_local
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "sealed": {},
@@ -37,8 +36,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
 each_option = pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 
 
-def _run(made: World, engine: LocalEngine | None = None, **owners: Shell[Any]) -> RunResult:
-    return (engine or LocalEngine()).run(made.curator(), {**made.owners(), **owners}, made.consumer())
+def _run(made: World, **options: Any) -> RunResult:
+    return run_local(made.curator(), made.owners(), made.consumer(), **options)
 
 
 @each_option
@@ -46,7 +45,7 @@ def _run(made: World, engine: LocalEngine | None = None, **owners: Shell[Any]) -
 def test_the_engine_comes_to_what_the_protocol_comes_to(options: dict[str, Any], workers: int) -> None:
     agreed = terms(**options)
     outcome = carry(world(agreed))
-    result = _run(world(agreed), LocalEngine(workers=workers))
+    result = _run(world(agreed), workers=workers)
     assert same_summary(result.summary, outcome.summary)
     assert result.messages == sum(len(heard) for heard in outcome.heard.values())
     assert result.bytes_sent == sum(len(data) for heard in outcome.heard.values() for data in heard)
@@ -54,17 +53,16 @@ def test_the_engine_comes_to_what_the_protocol_comes_to(options: dict[str, Any],
 
 
 @each_option
-def test_a_run_cancelled_at_any_point_is_resumed_without_a_new_draw(options: dict[str, Any]) -> None:
+def test_a_run_interrupted_at_any_point_is_resumed_without_a_new_draw(options: dict[str, Any]) -> None:
     agreed = terms(**options)
     expected = carry(world(agreed)).summary
     for patience in (0, 1, 2, 3):
         with ledger_on_disk(agreed, rows=agreed.rows_per_owner) as ledger:
             made = world(agreed, ledger)
-            asked = iter(range(10_000))
-            with pytest.raises(RunCancelled):
-                _run(made, LocalEngine(cancelled=lambda asked=asked, most=patience: next(asked) >= most))  # type: ignore[misc]
-            result = _run(made)
-            assert same_summary(result.summary, expected)
+            steps = iter([None] * patience)
+            with pytest.raises(StopIteration):
+                _run(made, progress=lambda *_, steps=steps: next(steps))
+            assert same_summary(_run(made).summary, expected)
             draws, charged = made.noise.calls, ledger.accounts()
             assert same_summary(_run(made).summary, expected)
             assert made.noise.calls == draws
@@ -73,7 +71,7 @@ def test_a_run_cancelled_at_any_point_is_resumed_without_a_new_draw(options: dic
 
 def test_progress_is_told_and_ends_with_all_owners() -> None:
     told: list[tuple[str, int, int]] = []
-    _run(world(terms()), LocalEngine(progress=lambda *step: told.append(step)))
+    _run(world(terms()), progress=lambda *step: told.append(step))
     assert told[0] == ("owners", 0, 3)
     assert told[-1] == ("owners", 3, 3)
     assert all(0 <= done <= total == 3 for _, done, total in told)
@@ -104,60 +102,40 @@ def test_an_owner_who_cannot_answer_abstains_and_the_first_reason_is_kept(option
     assert len(result.summary.rows) > 0
 
 
-class _Liar(Shell[Owner]):
-    """Says something else."""
+def _run_with_liar(made: World, body: Body) -> RunResult:
+    """The run when the first owner's offer says something else."""
 
-    says: Callable[[Message], Sequence[Message]]
+    def lied(step: Step) -> Step:
+        if step.charge is not None:
+            return replace(step, _go_on=lambda _, data: lied(step.go_on(data)))
+        return replace(step, replies=tuple(replace(honest, body=body) for honest in step.replies))
 
-    def take(self, message: Message) -> tuple[Message, ...]:
-        return tuple(reply for honest in super().take(message) for reply in self.says(honest))
+    class Liar(SealedOwner):
+        def receive(self, message: Message) -> Step:
+            return lied(super().receive(message))
+
+    liar = Liar(made.terms, "a", scan=MemoryScan(made.data["a"]), key=1000)
+    owners = {**made.owners(), "a": ChargedParty(liar, made.ledger)}
+    return run_local(made.curator(), owners, made.consumer())
 
 
-def _liar(made: World, says: Callable[[Message], Sequence[Message]]) -> Shell[Any]:
-    liar = _Liar(SealedOwner(made.terms, "a", scan=MemoryScan(made.data["a"]), key=1000), made.ledger)
-    liar.says = says
-    return liar
-
-
-OFFER = Offer(rows=rows(1, 1), labels=np.empty(0), handles=np.zeros(1, dtype=np.uint64))
-STRANGE: list[Body] = [
-    Bid(gain=1.0, handle=1),
-    Misfit(misfit=1.0),
-    Asked(asked=True),
-    Offer(rows=np.ones(3, dtype=np.float32), labels=np.empty(0), handles=np.empty(0, dtype=np.uint64)),
-    Offer(rows=OFFER.rows, labels=np.array([object()]), handles=OFFER.handles),
-]
+STRANGE: list[Body] = [Bid(gain=1.0, handle=1), Misfit(misfit=1.0), Asked(asked=True)]
 
 
 @pytest.mark.parametrize("body", STRANGE)
 def test_an_owner_who_says_what_nobody_expects_does_not_stop_the_run(body: Body) -> None:
     made = world(terms())
-    result = _run(made, a=_liar(made, lambda honest: [replace(honest, body=body)]))
+    result = _run_with_liar(made, body)
     assert 0 in result.summary.absent
     assert "a" in result.failures
     assert set(result.summary.owners.tolist()) <= {1, 2}
     assert len(result.summary.rows) == 4
 
 
-def test_an_owner_who_says_two_things_has_said_nothing() -> None:
-    made = world(terms())
-    result = _run(made, a=_liar(made, lambda honest: [honest, replace(honest, body=OFFER)]))
-    assert "2 messages" in result.failures["a"]
-    assert result.summary.absent.tolist() == [0]
-
-
-@pytest.mark.parametrize("name", ["b", "curator", "hospital"])
-def test_an_owner_who_speaks_in_anothers_name_is_not_heard(name: str) -> None:
-    made = world(terms())
-    result = _run(made, a=_liar(made, lambda honest: [replace(honest, sender=name)]))
-    assert "another party's name" in result.failures["a"]
-    assert result.summary.absent.tolist() == [0]
-
-
 def test_failures_hold_no_data() -> None:
     made = world(terms())
     made.data["a"] = np.full((5, 3), 123456.789, dtype=np.float32)
-    result = _run(made, a=_liar(made, lambda honest: [replace(honest, body=Misfit(misfit=123456.789))]))
+    result = _run_with_liar(made, Misfit(misfit=123456.789))
     assert "123456" not in result.failures["a"]
     assert not any("123456" in str(reason) for reason in result.summary.reasons)
 
@@ -177,14 +155,12 @@ def test_noise_is_drawn_once_however_often_a_run_is_repeated() -> None:
 @pytest.mark.parametrize(("now", "over"), [("2098-12-31T23:59:59", False), ("2099-01-01T00:00:01", True)])
 def test_terms_that_have_ended_release_nothing(now: str, over: bool) -> None:
     """The terms of these tests end with the year 2098, UTC."""
-    place = world(terms())
-    engine = LocalEngine(clock=lambda: datetime.fromisoformat(now).replace(tzinfo=UTC))
-    parties = place.curator(), place.owners(), place.consumer()
+    place, clock = world(terms()), lambda: datetime.fromisoformat(now).replace(tzinfo=UTC)
     if not over:
-        assert len(engine.run(*parties).summary.rows)
+        assert len(_run(place, clock=clock).summary.rows)
         return
     with pytest.raises(TermsExpired, match="2099-01-01"):
-        engine.run(*parties)
+        _run(place, clock=clock)
     assert place.noise.calls == 0
 
 

@@ -51,10 +51,10 @@ from likeset.split.host import compute_here, split_python
 from likeset.tables.profile import suspicions_in
 from likeset.tables.scan import SourceScan
 from likeset.transports.local import (
-    LocalEngine,
+    ChargedParty,
     Progress,
     RunResult,
-    Shell,
+    run_local,
     run_split,
 )
 from likeset.trust.shares import COMPUTE_ROLES
@@ -241,10 +241,10 @@ def run_here(
         )
         for name, scan in scans.items()
     }
-    shells = {name: Shell(owner, ledger) for name, owner in owners.items()}
+    charged = {name: ChargedParty(owner, ledger) for name, owner in owners.items()}
     offered, held_out = None, None
     if split:
-        ended = _run_split(plan, terms, draws, shells, ledger=ledger, progress=progress)
+        ended = _run_split(plan, terms, draws, charged, ledger=ledger, progress=progress)
     else:
         curator = make_curator(terms, noise=draws.noises[1], fold_key=None, declared=declared, seed_rows=plan.seed_rows)
         consumer = Consumer(
@@ -254,7 +254,7 @@ def run_here(
             selection=plan.selection,
             declared=declared,
         )
-        ended = LocalEngine(progress=progress).run(Shell(curator, ledger), shells, Shell(consumer, ledger))
+        ended = run_local(ChargedParty(curator, ledger), charged, ChargedParty(consumer, ledger), progress=progress)
         offered, held_out = curator.offered_rows, curator.held_out
     summary = ended.summary
     handles = zip(summary.owners, summary.handles, strict=True)
@@ -279,7 +279,7 @@ def _run_split(
     plan: Plan,
     terms: Terms,
     draws: RunDraws,
-    owners: Mapping[str, Shell[Owner]],
+    owners: Mapping[str, ChargedParty[Owner]],
     *,
     ledger: Ledger,
     progress: Progress | None,
@@ -300,8 +300,8 @@ def _run_split(
         if role != "consumer"
     }
     return run_split(
-        Shell(consumer, ledger),
-        {role: Shell(party, ledger) for role, party in others.items()},
+        ChargedParty(consumer, ledger),
+        {role: ChargedParty(party, ledger) for role, party in others.items()},
         owners,
         compute=lambda inputs: compute_here(inputs, progress=progress),
         progress=progress,
