@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np  # noqa: F401 - its threads are looked at
 import threadpoolctl  # type: ignore[import-untyped]  # it has no types
 
-import likeset
-
 SLOW = ("numpy", "scipy", "pyarrow", "sklearn", "matplotlib", "cryptography", "paramiko", "duckdb", "dp_accounting")
 """Libraries that take from a tenth of a second to more than one."""
 
@@ -35,13 +33,6 @@ def test_importing_likeset_loads_its_errors_and_nothing_slow() -> None:
     assert len(_loaded("import likeset", without="import typing, re, urllib.parse, unicodedata")) <= 10
 
 
-def test_what_is_loaded_late_is_shown_all_the_same() -> None:
-    shown = subprocess.run(
-        [sys.executable, "-c", "import likeset; print(*dir(likeset))"], capture_output=True, text=True, check=True
-    )
-    assert shown.stdout.split() == sorted([*likeset.__all__, "__version__"])
-
-
 def test_the_command_line_starts_without_libraries_that_only_some_commands_need() -> None:
     """A command that looks once, from cron, must not wait for them; nor Ctrl-C end in the midst of their import."""
     assert not set(SLOW) & set(_loaded("import likeset.app.cli"))
@@ -65,15 +56,6 @@ def test_judging_what_waits_loads_no_library_that_only_a_release_is_priced_with(
     modules = _loaded(_JUDGED)
     assert "likeset.homes.owner" in modules
     assert not {"scipy", "sklearn", "duckdb", "dp_accounting", "opendp", "matplotlib"} & set(modules)
-
-
-def test_a_schema_loads_no_pandas_where_there_is_one() -> None:
-    """Arrow does, for the first list that it is given."""
-    kinds = ("category, values: [x, y], missing_values: [z]", "boolean", "ordinal, values: [1, 2]")
-    columns = ", ".join(f"{name}: {{kind: {kind}}}" for name, kind in zip("abc", kinds, strict=True))
-    text = f"likeset: schema\\nversion: 1\\ncolumns: {{{columns}}}\\n"
-    script = f"from likeset.tables.schema import Schema; assert Schema.from_text('{text}').width == 4"
-    assert "pandas" not in _loaded(script)
 
 
 _JUDGED = f"""

@@ -105,12 +105,13 @@ def test_names_that_benchmarks_import_exist() -> None:
                 assert found, f"{script.name}: from {module} import {name}"
 
 
-def test_every_command_has_an_example_with_real_options() -> None:
+def test_every_command_has_an_example_with_real_options_and_a_form_for_machines() -> None:
     for path, command in leaves(whole_program()):
         example = (command.help or "").partition("Example:")[2]
         options = {name for parameter in command.params for name in parameter.opts}
         typed = re.findall(r"`(.*?)`", example, flags=re.DOTALL)
         assert typed, path
+        assert ("--log" if path == ("up",) else "--json") in options, path
         for one in typed:
             assert one.split()[: 1 + len(path)] == ["likeset", *path]
             assert set(re.findall(r"--[a-z-]+", one)) <= options, path

@@ -1,7 +1,6 @@
 """The look of drawings: the same whatever the user has set, and the user's settings are back afterwards."""
 
 import matplotlib as mpl
-import pytest
 
 from likeset.display import drawing
 
@@ -15,18 +14,3 @@ def test_the_users_settings_neither_reach_a_drawing_nor_are_lost() -> None:
             assert mpl.rcParams["axes.titlesize"] == 7.0
         assert mpl.rcParams["font.size"] == 31.0
         assert mpl.rcParams["axes.grid"]
-
-
-def test_a_look_may_change_what_drawings_share_and_is_gone_after_an_error() -> None:
-    before = mpl.rcParams["font.size"]
-    sizes = []
-
-    def fail() -> None:
-        with drawing({"font.size": 13.0}):
-            sizes.append(mpl.rcParams["font.size"])
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert sizes == [13.0]
-    assert mpl.rcParams["font.size"] == before

@@ -118,16 +118,6 @@ def test_without_a_schema_no_value_of_a_row_that_stays_leaves_in_a_dictionary(ki
     assert as_table.schema.types == [pa.float64(), pa.int64()]
 
 
-def test_every_kind_of_frame_gives_the_same_rows() -> None:
-    assert fitted(KINDS["pandas"]).indices_ == fitted(KINDS["polars"]).indices_ == fitted(KINDS["pyarrow"]).indices_
-
-
-def test_the_rows_look_like_the_target() -> None:
-    """The target is between 60 and 90 years old, the owners' rows are not."""
-    ages = fitted().summary_.age
-    assert abs(ages.mean() - TARGET.age.mean()) < 5.0 < abs(OWNERS["north"].age.mean() - TARGET.age.mean())
-
-
 def test_a_schema_may_be_the_path_of_its_file(tmp_path: Path) -> None:
     path = tmp_path / "schema.yaml"
     path.write_text(SCHEMA.to_yaml(), encoding="utf-8")
@@ -141,12 +131,6 @@ def test_rows_with_a_text_that_is_too_long_take_no_part_and_numbers_stay_those_o
         matched = Summarizer(3, schema=Schema.from_text(NOTES), offers="uniform").fit(target, {"north": owner})
     assert sorted(matched.indices_) == [("north", 1), ("north", 2), ("north", 4)]
     assert sorted(matched.summary_.note) == ["ab", "cd", "ef"]
-
-
-def test_an_owner_all_of_whose_rows_are_too_long_is_told_so() -> None:
-    owner = pd.DataFrame({"note": ["much too long", "as long as that"]})
-    with pytest.raises(BadTable, match="raise text_bytes"):
-        Summarizer(1, schema=Schema.from_text(NOTES)).fit(pd.DataFrame({"note": ["ab", "cd"]}), {"north": owner})
 
 
 @pytest.mark.parametrize(
@@ -180,10 +164,6 @@ def test_more_rows_of_one_person_than_declared_are_refused() -> None:
         Summarizer(5, schema=SCHEMA).fit(TARGET, {"north": crowded})
 
 
-def test_the_unit_of_privacy_is_that_of_the_schema() -> None:
-    assert fitted().terms_.rows_per_unit == 2
-
-
 ONE_EACH = Schema.from_text(DECLARED.replace("rows_per_id: 2", "keep: 1"))
 
 
@@ -207,11 +187,6 @@ def test_which_rows_of_a_person_take_part_is_drawn_anew_for_a_run_and_kept_withi
     assert picks(random_state=5) != picks(random_state=6)
 
 
-def test_a_target_of_one_person_is_too_small() -> None:
-    with pytest.raises(BadTable, match="one row that takes part"):
-        Summarizer(5, schema=ONE_EACH).fit(TARGET.assign(who=7), OWNERS)
-
-
 def test_a_bad_cell_is_named_by_owner_row_and_column() -> None:
     bad = OWNERS["north"].assign(sex=["f"] * 7 + ["x"] * 113)
     with pytest.raises(BadTable) as caught:
@@ -229,16 +204,6 @@ def test_without_a_schema_text_columns_are_named_and_the_way_to_a_schema_too(kin
     assert "'age'" not in str(caught.value)
 
 
-def test_arrow_tables_of_numbers_need_no_schema() -> None:
-    table = pa.table({"x": np.linspace(0.0, 1.0, 40), "y": np.linspace(1.0, 0.0, 40)})
-    matched = Summarizer(5, offers="uniform").fit(table.slice(0, 20), {"north": table})
-    assert isinstance(matched.summary_, pa.Table)
-    assert matched.summary_.column_names == ["x", "y"]
-    assert [row["x"] for row in matched.summary_.to_pylist()] == [
-        table["x"][row].as_py() for _, row in matched.indices_
-    ]
-
-
 def test_a_resumed_run_with_other_cells_is_refused(tmp_path: Path) -> None:
     """The same name in the same ledger goes on with the same frames, or not at all."""
     path = tmp_path / "ledger.sqlite"
@@ -251,13 +216,6 @@ def test_a_resumed_run_with_other_cells_is_refused(tmp_path: Path) -> None:
 
 
 class TestWarnings:
-    def test_a_target_that_repeats_persons_without_a_declared_id_is_asked_about(self) -> None:
-        schema = Schema.from_text(DECLARED.replace("id: {column: who, rows_per_id: 2}\n", ""))
-        target = TARGET.rename(columns={"who": "patient"})
-        matched = Summarizer(20, schema=schema, epsilon=40.0).fit(target, OWNERS)
-        (told,) = [notice for notice in matched.warnings_ if notice.kind == "repeated-persons"]
-        assert "'patient'" in told.text
-
     def test_each_is_told_as_a_warning_of_its_own_class(self) -> None:
         with pytest.warns(LikesetWarning) as told:
             matched = fitted(allow_fewer=True, offer_factor=0.5)
@@ -282,11 +240,6 @@ class TestNotebook:
             assert all(word in page for word in ("south clinic", "MMD²", "Labels: ", "any owners about the target"))
             assert "simulated, not private" in page
 
-    def test_one_that_is_not_fitted_is_drawn_by_scikit_learn(self) -> None:
-        page = Summarizer(5)._repr_html_()
-        assert "sk-" in page
-        assert "MMD²" not in page
-
     def test_names_and_labels_are_text_and_no_markup(self) -> None:
         owner = pd.DataFrame({"x": [0.1, 0.2, 0.3, 0.4]})
         labels = {"<script>": ["<b>"] * 4}
@@ -304,11 +257,6 @@ class TestNotebook:
         pages, steps = notebook(monkeypatch, kernel=object()), []
         fitted(progress=lambda *step: steps.append(step))
         assert steps
-        assert pages == []
-
-    def test_a_shell_in_a_terminal_has_no_bar(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        pages = notebook(monkeypatch, kernel=None)
-        fitted()
         assert pages == []
 
 

@@ -113,10 +113,6 @@ class TestLedger:
         with pytest.raises(DifferentRequest):
             Summarizer(5, release_gamma=0.1, ledger=path).fit(TARGET, OWNERS, LABELS)
 
-    def test_without_a_file_every_run_is_its_own(self) -> None:
-        for _ in range(2):
-            Summarizer(4, release_gamma=0.1).fit(TARGET, OWNERS)
-
 
 class TestRelation:
     REMOVED: Mapping[str, Any] = {"relation": "add-or-remove", "declared_size": 190, "release_gamma": 0.1}
@@ -169,28 +165,8 @@ class TestRelation:
         with Ledger(path, read_only=True) as ledger:
             assert ledger.head() == head
 
-    def test_an_owners_account_is_asked_before_the_target_is_charged(self, tmp_path: Path) -> None:
-        """Releases about the summary are charged to owners in the second round, after the target's release."""
-        path = tmp_path / "ledger.sqlite"
-        with Ledger(path) as ledger:
-            ledger.set_limit(View.owners("owner-0"), Limit(60.0, 1e-5, Relation.ADD_OR_REMOVE))
-            head = ledger.head()
-        rounds = Interactive(summary_release="gaussian", owner_epsilon=5.0)
-        with pytest.raises(OtherRelation, match="owner-0"):
-            Summarizer(4, ledger=path, release_gamma=0.1, protocol=rounds).fit(
-                TARGET, {f"owner-{place}": table for place, table in enumerate(OWNERS.values())}
-            )
-        with Ledger(path, read_only=True) as ledger:
-            assert ledger.head() == head
-
 
 class TestReleaseWidth:
-    def test_a_given_width_is_used_as_it_is(self, tmp_path: Path) -> None:
-        path = tmp_path / "ledger.sqlite"
-        found = Summarizer(4, release_gamma=0.123, ledger=path).fit(TARGET, OWNERS)
-        assert found.terms_.kernel.gamma == 0.123
-        self.check_guarantee(found, path)
-
     def test_public_rows_give_it_for_nothing(self, tmp_path: Path) -> None:
         path = tmp_path / "ledger.sqlite"
         public = rows(20, 100)
@@ -247,12 +223,6 @@ class TestReleaseWidth:
         with pytest.raises(InvalidArgument, match="goes with add-or-remove"):
             Summarizer(4, declared_size=25).fit(TARGET, OWNERS)
 
-    def test_with_a_schedule_it_must_be_given(self) -> None:
-        with pytest.raises(InvalidArgument, match="release_gamma"):
-            simulated(4, **PAPER | {"schedule": "proof"}, accept_unproven=PAPER_PARTS, release_gamma=None).fit(
-                TARGET, OWNERS
-            )
-
 
 class TestOtherProtocols:
     def test_interactive_is_proven_by_default(self) -> None:
@@ -263,12 +233,6 @@ class TestOtherProtocols:
         assert guarantee_of(found, View.owners("south")).epsilon == 0.0
         assert found.rows_seen_ == 15
         assert found.history_[-1].squared_mmd == pytest.approx(found.in_sample_squared_mmd_, abs=1e-6)
-
-    def test_interactive_with_a_gaussian_summary_release_needs_a_budget_of_the_owners(self) -> None:
-        settings: dict[str, Any] = {"protocol": "interactive", "summary_release": "gaussian"}
-        with pytest.raises(InvalidArgument, match="owner_"):
-            simulated(4, **settings).fit(TARGET, OWNERS)
-        assert len(simulated(4, **settings, owner_epsilon=1.0).fit(TARGET, OWNERS).indices_) == 4
 
     def test_the_papers_settings_are_refused_unless_accepted_by_name(self, tmp_path: Path) -> None:
         path = tmp_path / "ledger.sqlite"
@@ -287,12 +251,6 @@ class TestOtherProtocols:
         assert terms.auction_epsilon == pytest.approx(0.012, abs=5e-4)
         assert (terms.auction_patience, terms.schedule, terms.seed_rows) == (3, "experiment", 3)
         assert found.rows_seen_ > 4.5 * 4
-
-    def test_patience_is_a_setting(self) -> None:
-        hasty = Interactive(auction="paper", auction_epsilon=50.0, patience=1, accept_unproven=PAPER_PARTS)
-        found = simulated(4, protocol=hasty).fit(TARGET, OWNERS)
-        assert found.terms_.auction_patience == 1
-        assert found.rows_seen_ == 12, "whoever bids is asked at once"
 
     @pytest.mark.parametrize("schedule", ["theorem", "proof"])
     def test_a_schedule_beyond_a_limit_is_refused_before_anything_is_spent(self, schedule: str, tmp_path: Path) -> None:
@@ -347,12 +305,6 @@ class TestOtherProtocols:
         assert found.rows_seen_ == sum(one.rows_disclosed for one in asked)
         assert sum(one.payment for one in found.attribution_.owners) == found.rows_seen_
         np.testing.assert_array_equal(found.summary_, [tables[owner][row] for owner, row in found.indices_])
-
-    def test_where_owners_may_learn_nothing_of_one_another_everyone_is_asked(self) -> None:
-        tables = {f"practice {place}": rows(100 + place, 6) for place in range(60)}
-        found = simulated(3, offer_factor=5, epsilon=8.0, owner_epsilon=0.0).fit(TARGET, tables)
-        assert found.terms_.auction == "everyone"
-        assert guarantee_of(found, View.owners("practice_0")).epsilon == 0.0
 
     def test_the_auction_has_its_price_among_owners(self) -> None:
         tables = {f"practice {place}": rows(100 + place, 6) for place in range(60)}

@@ -116,7 +116,3 @@ def test_a_file_that_is_not_understood_is_refused(tmp_path: Path, text: str) -> 
     path = tmp_path / "bad.json"
     path.write_text(text)
     assert isinstance(_run("--events", str(path)).exception, InvalidArgument | UnknownEvent)
-
-
-def test_a_file_that_is_not_there_is_refused() -> None:
-    assert isinstance(_run("--events", "/no/such/file").exception, InvalidArgument)

@@ -40,30 +40,24 @@ def invoke(monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str], trials: Se
     return result.exit_code, result.stdout, result.stderr
 
 
-def test_claims_that_hold_exit_with_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    code, out, progress = invoke(monkeypatch, [], [HONEST, replace(HONEST, pair="another moves")])
-    assert code == 0
-    assert out.count("holds") == 2
-    assert "2 of 2 claims not refuted" in out
-    assert progress.splitlines() == ["trials run: 0 of 2", "trials run: 1 of 2"]
-
-
-def test_a_refuted_claim_exits_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    code, out, _ = invoke(monkeypatch, [], [HONEST, LYING])
-    assert code == 1
-    assert "VIOLATED" in out
-
-
-def test_broken_mechanisms_that_are_caught_exit_with_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    code, out, _ = invoke(monkeypatch, ["--broken"], [LYING])
-    assert code == 0
-    assert "caught" in out
-
-
-def test_a_broken_mechanism_that_is_missed_exits_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    code, out, _ = invoke(monkeypatch, ["--broken"], [LYING, HONEST])
-    assert code == 1
-    assert "MISSED" in out
+@pytest.mark.parametrize(
+    ("trials", "broken", "code", "verdicts"),
+    [
+        ([HONEST, replace(HONEST, pair="another moves")], [], 0, ["holds", "holds"]),
+        ([HONEST, LYING], [], 1, ["holds", "VIOLATED"]),
+        ([LYING], ["--broken"], 0, ["caught"]),
+        ([LYING, HONEST], ["--broken"], 1, ["caught", "MISSED"]),
+        ([replace(LYING, claims=(Claim(1.0, 0.05), Claim(30.0, 0.0)))], ["--broken"], 1, ["caught", "MISSED"]),
+    ],
+)
+def test_the_exit_code_is_one_if_a_claim_is_refuted_or_a_broken_mechanism_missed(
+    monkeypatch: pytest.MonkeyPatch, trials: list[Trial], broken: list[str], code: int, verdicts: list[str]
+) -> None:
+    ended, out, progress = invoke(monkeypatch, broken, trials)
+    assert (ended, len(progress.splitlines())) == (code, len(trials))
+    assert all(verdict in out for verdict in verdicts)
+    _, out, _ = invoke(monkeypatch, [*broken, "--json"], trials)
+    assert [row["verdict"] for row in json.loads(out)] == verdicts
 
 
 def test_json_is_one_document_with_every_figure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,20 +85,6 @@ def test_every_claim_of_a_trial_has_a_row_and_what_nothing_could_refute_has_no_f
     sharp, blunt = json.loads(out)
     assert (sharp["delta"], blunt["delta"]) == (0.05, 0.0)
     assert blunt["found_from_epsilon"] is blunt["found_from_leak"] is None
-
-
-def test_one_claim_of_several_that_is_not_refuted_counts_as_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    half_caught = replace(LYING, claims=(Claim(1.0, 0.05), Claim(30.0, 0.0)))
-    code, out, _ = invoke(monkeypatch, ["--broken"], [half_caught])
-    assert code == 1
-    assert "1 of 2 broken mechanisms caught" in out
-
-
-def test_verbose_also_names_the_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, out, _ = invoke(monkeypatch, ["--verbose"], [LYING])
-    assert "event" in out
-    _, out, _ = invoke(monkeypatch, [], [LYING])
-    assert "event" not in out
 
 
 def test_too_few_samples_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,17 @@ class Bad:
 
 
 def given(name: str, *words: str, **options: Any) -> Bad:
-    """Options that cannot be used."""
-    return Bad(name, lambda world, _: world.options(**options), words)
+    """Options that cannot be used; in words, {} stands for the folder of the market."""
+
+    def placed(world: World, value: Any) -> Any:
+        if isinstance(value, list):
+            return [placed(world, one) for one in value]
+        return value.format(world.folder) if isinstance(value, str) else value
+
+    def prepare(world: World, _: pytest.MonkeyPatch) -> Options:
+        return world.options(**{option: placed(world, value) for option, value in options.items()})
+
+    return Bad(name, prepare, words)
 
 
 def content(name: str, file: str, text: str, *words: str) -> Bad:
@@ -102,12 +111,6 @@ def spoiled_rows(file: str) -> list[Bad]:
     ]
 
 
-@prepared("all rows of the target are alike", "target", "equal", "give gamma")
-def all_alike(world: World, _: pytest.MonkeyPatch) -> Options:
-    (world.folder / "target.csv").write_text(HEAD + "a,30,60,arm,no,1\nb,30,60,arm,no,1\n", encoding="utf-8")
-    return world.options()
-
-
 @prepared("a directory instead of a file", "rows", "no .parquet file")
 def directory(world: World, _: pytest.MonkeyPatch) -> Options:
     (world.folder / "rows").mkdir()
@@ -153,73 +156,10 @@ def large_target(world: World, _: pytest.MonkeyPatch) -> Options:
     return world.options()
 
 
-@prepared("the same file twice", "north.csv", "owner south", "owner north", "its own rows")
-def same_file(world: World, _: pytest.MonkeyPatch) -> Options:
-    again = world.folder / ".." / world.folder.name / "north.csv"
-    return world.options(owner=[f"north={world.place('north')}", f"south={again}"])
-
-
 @prepared("the same content under two names", "copy.csv", "same content", "owner north")
 def same_content(world: World, _: pytest.MonkeyPatch) -> Options:
     shutil.copy(world.place("north"), world.folder / "copy.csv")
     return world.options(owner=[f"north={world.place('north')}", f"south={world.folder / 'copy.csv'}"])
-
-
-@prepared("the target is an owner too", "target.csv", "owner north", "the target")
-def own_target(world: World, _: pytest.MonkeyPatch) -> Options:
-    return world.options(owner=[f"north={world.folder / 'target.csv'}"])
-
-
-@prepared("two owners with one name", "--owner", "north", "twice")
-def one_name(world: World, _: pytest.MonkeyPatch) -> Options:
-    return world.options(owner=[f"north={world.place('north')}", f"north={world.place('south')}"])
-
-
-@prepared("a name with blanks", "owners", "'north wing'", "letters, digits")
-def blanks(world: World, _: pytest.MonkeyPatch) -> Options:
-    return world.options(owner=[f"north wing={world.place('north')}"])
-
-
-@prepared("the name of another party", "owners", "curator", "another party")
-def curator(world: World, _: pytest.MonkeyPatch) -> Options:
-    return world.options(owner=[f"curator={world.place('north')}"])
-
-
-@prepared("an owner without a name", "--owner", "NAME=PATH")
-def nameless(world: World, _: pytest.MonkeyPatch) -> Options:
-    return world.options(owner=[str(world.place("north"))])
-
-
-@prepared("a missing file of an owner", "nort.csv", "no such file", "did you mean north.csv")
-def missing_owner(world: World, _: pytest.MonkeyPatch) -> Options:
-    return world.options(owner=[f"north={world.folder / 'nort.csv'}"])
-
-
-@prepared("a missing target", "targt.csv", "no such file", "did you mean target.csv")
-def missing_target(world: World, _: pytest.MonkeyPatch) -> Options:
-    return world.options(target=world.folder / "targt.csv")
-
-
-@prepared("a missing schema", "schem.yaml", "no such file")
-def missing_schema(world: World, _: pytest.MonkeyPatch) -> Options:
-    return world.options(schema=world.folder / "schem.yaml")
-
-
-@prepared("a missing job file", "job.yml", "no such file")
-def missing_job(world: World, _: pytest.MonkeyPatch) -> Options:
-    return {"file": world.folder / "job.yml"}
-
-
-@prepared("schema: a column that no file has", "target.csv", "'height'", "is missing")
-def unknown_column(world: World, _: pytest.MonkeyPatch) -> Options:
-    text = job_world.SCHEMA.replace("  age:", "  height:")
-    (world.folder / "schema.yaml").write_text(text, encoding="utf-8")
-    return world.options()
-
-
-@prepared("the parent of the output is missing", "out = ", "no directory")
-def no_parent(world: World, _: pytest.MonkeyPatch) -> Options:
-    return world.options(out=world.folder / "none" / "out")
 
 
 @prepared("the output may not be written", "out = ", "may not be written")
@@ -264,16 +204,6 @@ def full_ledger(world: World, monkeypatch: pytest.MonkeyPatch) -> Options:
 def no_ledger(world: World, _: pytest.MonkeyPatch) -> Options:
     (world.folder / "book.sqlite").write_bytes(b"my notes" * 4096)
     return world.options(ledger=world.folder / "book.sqlite")
-
-
-@prepared("a ledger that is a directory", "ledger", "is a directory")
-def ledger_directory(world: World, _: pytest.MonkeyPatch) -> Options:
-    return world.options(ledger=world.folder)
-
-
-@prepared("a ledger in no directory", "ledger", "no directory")
-def ledger_nowhere(world: World, _: pytest.MonkeyPatch) -> Options:
-    return world.options(ledger=world.folder / "none" / "book.sqlite")
 
 
 @prepared("a ledger that was altered", "book.sqlite", "entry")
@@ -322,21 +252,32 @@ PAID: list[Path] = []
 
 BAD: list[Bad] = [
     *spoiled_rows("target.csv"),
-    *spoiled_rows("south.csv"),
+    *spoiled_rows("south.csv")[::3],
     content("target: one row", "target.csv", HEAD + "a,30,60,chest,no,1\n", "1 row", "at least 2"),
-    all_alike,
+    replace(content("alike", "target.csv", HEAD + "a,30,60,arm,no,1\nb,30,60,arm,no,1\n"), words=("target", "equal")),
     content("owner: no label", "south.csv", GOOD + "c,40,60,chest,no,\n", "line 4, column 'ill'", "no label"),
     content("owner: unknown label", "south.csv", GOOD + f"c,40,60,arm,no,{CANARY}\n", "line 4, column 'ill'", "label"),
-    directory, truncated, wrong_type, encoding, spreadsheet, unreadable, large_target, same_file, same_content,
-    own_target, one_name, blanks, curator, nameless, missing_owner, missing_target, missing_schema, missing_job,
-    no_parent, read_only, read_only_disk, full_disk, full_ledger, no_ledger, ledger_directory, ledger_nowhere,
-    altered_ledger, cut_ledger, exhausted, known_run,
+    directory, truncated, wrong_type, encoding, spreadsheet, unreadable, large_target, same_content, read_only,
+    read_only_disk, full_disk, full_ledger, no_ledger, altered_ledger, cut_ledger, exhausted, known_run,
+    given("the same file twice", "north.csv", "owner south", "owner north", "its own rows",
+          owner=["north={}/north.csv", "south={0}/../{0.name}/north.csv"]),
+    given("the target is an owner too", "target.csv", "owner north", "the target", owner=["north={}/target.csv"]),
+    given("two owners with one name", "--owner", "north", "twice", owner=["north={}/north.csv", "north={}/south.csv"]),
+    given("a name with blanks", "owners", "'north wing'", "letters, digits", owner=["north wing={}/north.csv"]),
+    given("the name of another party", "owners", "curator", "another party", owner=["curator={}/north.csv"]),
+    given("an owner without a name", "--owner", "NAME=PATH", owner=["{}/north.csv"]),
+    given("a missing file of an owner", "nort.csv", "no such file", "did you mean north", owner=["north={}/nort.csv"]),
+    given("a missing target", "targt.csv", "no such file", "did you mean target.csv", target="{}/targt.csv"),
+    given("a missing schema", "schem.yaml", "no such file", schema="{}/schem.yaml"),
+    given("a missing job file", "job.yml", "no such file", file="{}/job.yml"),
+    given("the parent of the output is missing", "out = ", "no directory", out="{}/none/out"),
+    given("a ledger that is a directory", "ledger", "is a directory", ledger="{}"),
+    given("a ledger in no directory", "ledger", "no directory", ledger="{}/none/book.sqlite"),
     given("an address in the network", "https://example.org/rows.csv", "download", target="https://example.org/rows.csv"),
     given("no schema", "--schema", "job file", schema=None),
     given("no target", "--target", "job file", target=None),
     given("no owner", "--owner", "job file", owner=None),
     given("no size", "--size", "job file", size=None),
-    unknown_column,
     in_schema("schema: of another version", "version: 1", "version: 2", "line 2", "version", "1", "not 2"),
     in_schema("schema: not YAML", "[0, 100]", "[0, 100", "line 4", "YAML"),
     in_schema("schema: unknown key", "missing: indicator", "mising: indicator", "line 5", "did you mean missing?"),
@@ -405,7 +346,7 @@ def test_one_message_no_directory_no_charge(
     world = World.make(tmp_path)
     options = bad.prepare(world, monkeypatch)
     file = options.pop("file", None)
-    ledger: Path = options.get("ledger", world.folder / "none.sqlite")
+    ledger = Path(options.get("ledger", world.folder / "none.sqlite"))
     paid = charges(ledger) if bad in (exhausted, known_run) else None
     capsys.readouterr()
     code = job_world.call("match", options, *([] if file is None else [file]))

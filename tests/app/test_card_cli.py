@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import re
 import sys
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from likeset.app import cli
 from likeset.app.cli import card as card_commands
 from likeset.homes.home import Home, make_home
 from likeset.homes.owner import make_owner_home
-from likeset.trust.cards import SECRET_FILE, CardSecret
+from likeset.trust.cards import SECRET_FILE
 
 OTHER_LETTER = {"A": "B"}
 
@@ -102,19 +101,6 @@ def groups_shown(text: str) -> str:
     return "-".join(group for _, group in found)
 
 
-def test_show_prints_what_is_read_out_by_telephone(world: World) -> None:
-    for home in (world.node, world.clinic, world.hub):
-        assert home.card.fingerprint in world.run("show", "--home", home.folder).stdout
-        assert world.document("show", "--home", home.folder) == {
-            "name": home.card.name,
-            "fingerprint": home.card.fingerprint,
-            "role": None,
-            "state": None,
-            "file": str(home.card_file),
-            "exported": None,
-        }
-
-
 def test_a_card_is_exported_pinned_listed_and_shown(world: World) -> None:
     sent, own = world.place / "clinic.card", world.clinic.card
     world.run("show", "--home", world.clinic.folder, "--export", sent)
@@ -159,33 +145,6 @@ def test_a_new_card_replaces_the_old_one_everywhere(world: World, complaint: Any
     assert r"keys \x1b[31mstolen[/]" in shown
     assert "was revoked" in complaint("pin", new, "--as", "consumer", *at_node)
     assert "was revoked" in complaint("replace", new, *at_node)
-
-
-def test_revoking_by_fingerprint_and_what_is_not_known(world: World, complaint: Any) -> None:
-    world.pin(world.hub, "curator", at=world.clinic)
-    at_clinic = ("--home", world.clinic.folder)
-    assert "did you mean hub?" in complaint("revoke", "hubb", "--reason", "x", *at_clinic)
-    assert "must have 1 to" in complaint("revoke", "hub", "--reason", " ", *at_clinic)
-    unknown = CardSecret.generate("x").card.fingerprint
-    assert "no card of that name" in complaint("revoke", unknown, "--reason", "x", *at_clinic)
-    revoked = world.document("revoke", world.hub.card.fingerprint, "--reason", "closed", *at_clinic)
-    assert (revoked["state"], revoked["reason"]) == ("revoked", "closed")
-
-
-def test_nobody_at_the_keyboard_and_no_fingerprint(world: World, complaint: Any) -> None:
-    at_node = ("--home", world.node.folder)
-    words = ("pin", world.clinic.card_file, "--as", "consumer", *at_node)
-    assert "with --fingerprint" in complaint(*words)
-    assert "with --fingerprint" in complaint(*words, "--json")
-
-
-@pytest.mark.parametrize("place", [0, 17, 39])
-def test_a_wrong_letter_is_named_by_group_and_place(world: World, complaint: Any, place: int) -> None:
-    letters = list(world.clinic.card.fingerprint.replace("-", ""))
-    letters[place] = changed(letters[place])
-    words = ("pin", world.clinic.card_file, "--as", "consumer", "--home", world.node.folder)
-    said = complaint(*words, "--fingerprint", "".join(letters))
-    assert f"letter {place % 5 + 1} of group {place // 5 + 1} differs" in said
 
 
 def test_a_person_at_a_terminal_compares(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,23 +222,6 @@ def test_what_is_no_card_is_neither_shown_nor_pinned(world: World, complaint: An
         assert "get the file again" in said or "likeset card show --export" in said
 
 
-def test_files_that_cannot_be_read(world: World, complaint: Any) -> None:
-    assert "there is no such file" in complaint("show", world.place / "none.card")
-    assert "is a directory" in complaint("show", world.place)
-    os.mkfifo(world.place / "pipe.card")  # nobody ever writes to it
-    assert "is no ordinary file" in complaint("show", world.place / "pipe.card")
-    (world.place / "picture.card").write_bytes(bytes(range(256)))
-    assert "is no text" in complaint("show", world.place / "picture.card")
-    (world.place / "\x1b[2J.card").write_text("x")
-    assert r"\x1b[2J.card" in complaint("show", world.place / "\x1b[2J.card")
-
-
-def test_a_role_that_there_is_none_of_is_told_by_the_option_that_gave_it(world: World, complaint: Any) -> None:
-    said = complaint("pin", world.clinic.card_file, "--as", "costumer", "--home", world.node.folder)
-    assert "--as" in said
-    assert "must be one of consumer, curator, owner, witness" in said
-
-
 def test_somebody_who_sent_their_keys_is_to_be_told(world: World, complaint: Any) -> None:
     secret = world.clinic.folder / SECRET_FILE
     said = complaint("pin", secret, "--as", "consumer", "--home", world.node.folder)
@@ -308,45 +250,9 @@ def test_homes_that_cannot_be_used(world: World, complaint: Any) -> None:
     assert "does not belong to card beside it" in complaint("show", "--home", world.clinic.folder)
 
 
-def test_an_older_home_gets_a_card(world: World, complaint: Any) -> None:
-    for home in (world.node, world.clinic, world.hub):
-        home.card_file.unlink()
-        (home.folder / SECRET_FILE).unlink()
-    assert "make them with 'likeset card make'" in complaint("show", "--home", world.hub.folder)
-    assert "must be 1 to 128 letters" in complaint("make", "--home", world.hub.folder, "--name", "\x1b[31mhub")
-    assert world.document("make", "--home", world.hub.folder, "--name", "hub-2")["name"] == "hub-2"
-    made = world.document("make", "--home", world.node.folder)
-    assert made == {
-        "name": "st-mary",
-        "fingerprint": world.node.card.fingerprint,
-        "file": str(world.node.card_file),
-        "before": [],
-        "notes": [],
-    }
-    made = world.document("make", "--home", world.clinic.folder)
-    assert made["fingerprint"] == world.clinic.card.fingerprint
-
-
 def test_nothing_is_overwritten_by_an_export(world: World, complaint: Any) -> None:
     for path in (world.clinic.folder / SECRET_FILE, world.clinic.card_file):
         said = complaint("show", "--home", world.clinic.folder, "--export", path)
         assert "nothing is overwritten" in said
     missing = world.place / "none" / "x.card"
     assert "cannot be written" in complaint("show", "--home", world.clinic.folder, "--export", missing)
-
-
-def test_looking_writes_nothing(world: World) -> None:
-    world.pin(world.hub, "curator", at=world.node)
-    before = files(world.place)
-    for words in (["show"], ["list"], ["show", world.hub.card_file]):
-        world.run(*words, "--home", world.node.folder)
-    assert files(world.place) == before
-
-
-def test_new_homes_say_what_their_card_is(tmp_path: Path) -> None:
-    for role in ("owner", "consumer", "curator", "witness"):
-        words = ["init", str(tmp_path / role), "--name", "a", "--role", role, "--json"]
-        made = CliRunner().invoke(cli.app, words)
-        assert made.exit_code == 0, (made.output, made.exception)
-        shown = CliRunner().invoke(cli.app, ["card", "show", "--home", str(tmp_path / role), "--json"])
-        assert json.loads(made.stdout)["card"] == json.loads(shown.stdout)["fingerprint"]

@@ -5,16 +5,13 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 import likeset
 from likeset.app import cli
-from likeset.display import emit, stdout
 from likeset.tables.schema import Schema
 
 ROOT = Path(__file__).parents[2]
@@ -68,29 +65,6 @@ def test_with_json_a_mistake_is_one_document_too(
     assert json.loads(shown.out)["error"]["message"] == told.err.removeprefix("error: ").strip()
 
 
-def test_people_see_lines_for_an_object_and_a_table_for_a_list_of_objects(capsys: pytest.CaptureFixture[str]) -> None:
-    document = {
-        "run_name": "first",
-        "rows": 1200,
-        "done": True,
-        "left": None,
-        "owners": [{"name": "[a]"}, {"name": "b"}],
-    }
-    emit(document, as_json=False)
-    shown = capsys.readouterr().out
-    assert [line.split() for line in shown.splitlines()[:3]] == [
-        ["run", "name", "first"],
-        ["rows", "1,200"],
-        ["done", "yes"],
-    ]
-    assert "[a]" in shown
-    assert "left" not in shown
-    emit(document, as_json=False, view=lambda: stdout.print("seen"))
-    assert capsys.readouterr().out == "seen\n"
-    emit(document, as_json=True, view=lambda: stdout.print("seen"))
-    assert json.loads(capsys.readouterr().out) == document
-
-
 def test_arguments_that_do_not_exist_are_bad_input(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -139,22 +113,6 @@ def test_the_list_of_commands_says_what_each_says_itself() -> None:
     for name, command in cli.whole_program().commands.items():
         words = " ".join((command.help or "").partition("\n\n")[0].split())
         assert words == cli.COMMANDS[name][1]
-
-
-def test_every_command_has_an_example_of_itself_and_a_form_for_machines() -> None:
-    def leaves(words: str, command: Any) -> Iterator[tuple[str, Any]]:
-        parts = getattr(command, "commands", {})
-        for name, part in parts.items():
-            yield from leaves(f"{words} {name}", part)
-        if not parts:
-            yield words, command
-
-    found = dict(leaves("likeset", cli.whole_program()))
-    assert len(found) > 40
-    for words, command in found.items():
-        assert f"Example: `{words}" in " ".join(command.help.split()), words
-        options = [option for parameter in command.params for option in parameter.opts]
-        assert ("--log" if words == "likeset up" else "--json") in options, words
 
 
 def test_the_program_tells_its_version_and_a_job_file_is_optional_once() -> None:

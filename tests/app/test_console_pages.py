@@ -31,7 +31,7 @@ from typer.testing import CliRunner
 from likeset.app import cli
 from likeset.app.console import owner
 from likeset.app.console.home import home_site
-from likeset.app.console.server import application
+from likeset.app.console.server import LoopState, application
 from likeset.homes import review
 from likeset.homes.home import make_home
 from likeset.homes.owner import Owner, make_owner_home, open_owner
@@ -42,6 +42,7 @@ from likeset.privacy.events import ROW, Gaussian, Norm, Relation, RowSum
 from likeset.privacy.guarantee import View
 from likeset.protocol.terms import Kernel, SplitTerms
 from likeset.protocol.wire import Offer, decode
+from likeset.transports.sync import Look
 from likeset.trust.cards import Role, card_in
 
 FAR: dict[str, Any] = {"expires": "2099-01-01"}
@@ -457,42 +458,45 @@ def test_a_row_is_found_by_its_handle(answered: Owner) -> None:
     assert head(answered) == before, "to look writes nothing"
 
 
-def test_the_inbox_and_a_run_say_what_the_command_line_says(answered: Owner) -> None:
-    ada = signed_in(answered)
-    listed, page = said(answered, "owner", "inbox", "--all")["runs"], ada.get("/?show=all").words
-    assert len(listed) == 2
-    for run in listed:
-        part = page.partition(f" {run['run']} ")[2].lstrip()
-        assert part.startswith(f"{run['status']} "), part[:40]
-        assert f"Rows, at most {run['rows']} " in part
-        assert f"Received (UTC) {shown_time(run['came'])}" in part
-    for name in ("run-1", "run-2"):
-        told, words = said(answered, "owner", "review", name), ada.get(f"/run?name={name}").words
-        for question, sentence in told["answers"].items():
-            assert question in words
-            assert " ".join(sentence.split()) in words
-        assert all(party["fingerprint"].replace("-", " ") in words for party in told["parties"])
-        assert all(f"{reader['role']} {reader['rows']} " in words for reader in told["readers"])
-        past = [(run["run"], run["what"], shown_time(run["at"]), str(run["rows"])) for run in told["history"]]
-        assert past
-        assert all(" ".join(run) in words for run in past)
+# What a monitor reads.
 
 
-def test_data_cards_check_and_log_say_what_the_command_line_says(answered: Owner) -> None:
-    ada = signed_in(answered)
-    (data,) = said(answered, "owner", "data", "list")["data"]
-    page = ada.get("/data").words
-    assert data["source"] in page
-    assert all(name in page and kind in page for name, kind in data["columns"].items())
-    page = ada.get("/cards").words
-    for card in said(answered, "card", "list")["cards"]:
-        assert f"{card['name']} {card['role']} {card['fingerprint'].replace('-', ' ')}" in page
-        assert f"{card['state']} since {shown_time(card['at'])}" in page
-    checks, page = said(answered, "check")["checks"], ada.post("/check").words
-    lasting = [check for check in checks if not check["check"].startswith(("disk", "clock"))]
-    assert len(lasting) >= 7
-    assert all(f"{check['check']} ok {check['detail']}" in page for check in lasting)
-    log = ada.get("/log")
-    entries = said(answered, "owner", "audit", "list")["entries"]
-    assert numbers_in_tables(log) == sorted(float(entry["entry"]) for entry in entries)
-    assert f'value="{said(answered, "owner", "audit", "verify")["head"]}"' in log.text
+def test_a_monitor_reads_counts_without_signing_in_and_no_names(node: Owner) -> None:
+    loop = LoopState(mailboxes=1)
+    loop.add(Look(taken=2, sent=1, troubles={"file:///away": "is away"}))
+    browser = Browser(application(home_site(node.home, loop), ADDRESS))
+    health, metrics = browser.get("/healthz"), browser.get("/metrics")
+    assert (health.status, json.loads(health.body)["unreachable_mailboxes"]) == (200, 1)
+    assert metrics.status == 200
+    assert 'likeset_letters_total{way="in"} 2.0' in metrics.text
+    assert 'likeset_runs{state="waiting"} 1.0' in metrics.text
+    for secret in ("run-1", RUN.consumer, CANARY, "away"):
+        assert secret not in metrics.text + health.text
+    loop.last_check = 0.0
+    assert browser.get("/healthz").status == 503
+    assert browser.get("/").status == 401
+
+
+def test_the_public_address_shows_a_monitor_nothing(node: Owner) -> None:
+    app = application(home_site(node.home), ADDRESS, "https://console.example.org")
+    for path in ("/healthz", "/metrics"):
+        assert Browser(app).get(path, host="console.example.org").status == 404
+        assert Browser(app).get(path).status == 200
+
+
+def test_a_home_that_was_stopped_is_not_healthy(node: Owner) -> None:
+    node.home.note("stopped", "", reason="a test")
+    answer = signed_in(node).get("/healthz")
+    assert (answer.status, json.loads(answer.body)["trouble"]) == (503, "the home was stopped")
+
+
+def test_each_page_says_whether_the_mailboxes_are_checked_and_which_cannot_be_used(node: Owner) -> None:
+    site = home_site(node.home, loop := LoopState(mailboxes=1))
+    browser = signed_in_at(application(site, ADDRESS), site)
+    loop.add(Look(troubles={"file:///shared": "is away"}))
+    assert "file:///shared: is away" in browser.get("/").words
+    loop.add(Look())
+    assert "is away" not in browser.get("/").words
+    assert "The mailboxes are not checked." not in browser.get("/").words
+    loop.last_check = 0.0
+    assert "The mailboxes are not checked." in browser.get("/").words

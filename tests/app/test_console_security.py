@@ -1,17 +1,14 @@
 """What strangers, other sites and other programs could send to a console: refused, and the home's log is unchanged."""
 
-import html
 import http.client
 import json
 import os
-import re
 import signal
 import socket
 import stat
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
@@ -19,18 +16,17 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from console_houses import PATIENCE, served
+from console_houses import PATIENCE
 from console_world import ADDRESS, COOKIE, Browser, signed_in, signed_in_at
-from home_world import SCHEMA, invite, logged, make_owner, rows_text, secret_of, terms
+from home_world import SCHEMA, invite, make_owner, rows_text, secret_of, terms
 from typer.testing import CliRunner
 
 from likeset.app import cli
 from likeset.app.console import owner, server
 from likeset.app.console.drawings import over_time
 from likeset.app.console.home import home_console, home_site
-from likeset.app.console.server import Links, Listen, application, download, new_link
+from likeset.app.console.server import Links, Listen, application, new_link
 from likeset.errors import InvalidArgument
-from likeset.homes import review
 from likeset.homes.owner import Owner, open_owner
 
 MARKUP = '"><script>alert(1)</script><img src=x onerror=alert(1)>{{7*7}}\x1b[31m\u202e'
@@ -163,28 +159,6 @@ def test_a_link_counts_once_and_for_a_quarter_of_an_hour(node: Owner, monkeypatc
     assert second.get(f"/enter?token={token}").status == 403
 
 
-def test_of_many_who_use_a_link_at_once_one_gets_in(node: Owner) -> None:
-    app, links = application(home_site(node.home), ADDRESS), Links(node.home.folder)
-    for _ in range(10):
-        link = f"/enter?token={links.make()}"
-        assert sorted(_at_once([lambda link=link: Browser(app).get(link).status] * 6)) == [303, 403, 403, 403, 403, 403]
-
-
-def _at_once(calls: list[Any]) -> list[int]:
-    ready, answers = threading.Barrier(len(calls)), list[int]()
-
-    def run(call: Any) -> None:
-        ready.wait()
-        answers.append(call())
-
-    threads = [threading.Thread(target=run, args=(call,)) for call in calls]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return answers
-
-
 def test_the_cookie_is_out_of_reach_of_scripts_other_sites_and_other_consoles(node: Owner) -> None:
     def cookie(*addresses: str, **headers: str) -> tuple[str, str]:
         link = f"/enter?token={Links(node.home.folder).make()}"
@@ -282,13 +256,6 @@ def test_an_upload_never_leaves_its_folder(ada: Browser, node: Owner, tmp_path: 
     assert {path for path in home.parent.rglob("*") if "console" not in path.parts} == before
 
 
-@pytest.mark.parametrize("name", ['a"; filename="b', "a\r\nset-cookie: x=1", "../../etc/passwd", "ä" * 300])
-def test_a_name_of_a_file_adds_nothing_to_the_answer(name: str) -> None:
-    headers = download(b"", name, kind="text/plain").headers
-    assert re.fullmatch(r'attachment; filename="[A-Za-z0-9._-]{1,100}"', headers["content-disposition"])
-    assert "set-cookie" not in headers
-
-
 def test_ten_megabytes_of_form_are_refused(ada: Browser) -> None:
     assert ada.post("/rules", {"text": "x" * (10 << 20), "how": "text", "by": "Ada"}).status == 413
     assert ada.post("/add", files={"invitation": b"x" * (10 << 20)}).status == 413
@@ -342,19 +309,6 @@ def test_an_error_tells_its_place_and_no_value(
     answer = ada.post("/check")
     assert answer.status == 500
     assert "a row: 4711" not in answer.text + "".join(capsys.readouterr())
-
-
-def test_of_many_who_decide_in_the_same_moment_exactly_one_wins(folder: Path) -> None:
-    with open_owner(folder) as node:
-        people = [signed_in(node) for _ in range(4)]
-        form = denial(people[0])
-
-        def decide(place: int) -> int:
-            return people[place].post("/decide", form | {"choice": "approve" if place % 2 else "deny"}).status
-
-        calls = [lambda place=place: decide(place) for place in range(4)]
-        assert sorted(_at_once(calls)) == [303, 409, 409, 409]
-        assert len(logged(node.home, "approved") + logged(node.home, "denied")) == 1
 
 
 @pytest.mark.parametrize(
@@ -465,72 +419,3 @@ def test_connections_are_limited_and_the_console_outlives_too_many(visitor: Visi
     while visitor.ask("GET", "/").status != 200:
         assert time.monotonic() < end
         time.sleep(0.05)
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n",
-        "Content-Length: 4\r\nContent-Length: 400\r\n",
-        "Content-Length: 4, 400\r\n",
-        "Content-Length: +4\r\n",
-        "Transfer-Encoding: xchunked\r\n",
-        "Transfer-Encoding: chunked, identity\r\n",
-        "Host: evil.example\r\nContent-Length: 4\r\n",
-        "Host : evil.example\r\nContent-Length: 4\r\n",
-        "X: y\nHost: evil.example\r\nContent-Length: 400\r\n",
-    ],
-)
-def test_what_a_proxy_could_read_as_two_requests_is_answered_as_one_refusal(visitor: Visitor, head: str) -> None:
-    """A second request is hidden behind the first, where one who reads lengths otherwise would find it."""
-    common = f"Host: {visitor.host}\r\nOrigin: {visitor.origin}\r\nCookie: {visitor.cookie}\r\n"
-    hidden = f"POST /leave HTTP/1.1\r\n{common}Content-Length: 0\r\n\r\n"
-    told = b""
-    with visitor.connected() as connection:
-        connection.sendall(f"POST /mail HTTP/1.1\r\n{common}{head}\r\n0\r\n\r\n{hidden}".encode())
-        with suppress(ConnectionResetError):
-            while part := connection.recv(4096):
-                told += part
-    assert told.count(b"HTTP/1.1 ") <= 1, told
-    assert told[:10] in (b"", b"HTTP/1.1 4", b"HTTP/1.1 5"), told
-    assert visitor.ask("GET", "/").status == 200, "the hidden request signed nobody out"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seconds", [0.0, 0.02, PATIENCE])
-def test_killing_it_loses_no_decision_and_makes_none(folder: Path, tmp_path: Path, seconds: float) -> None:
-    """Killed before, while and after a decision is made: what was answered is in the log, and the log holds."""
-    answers: list[int] = []
-
-    def decide(visitor: Visitor, fields: dict[str, str]) -> None:
-        with suppress(OSError, http.client.HTTPException):
-            answers.append(visitor.ask("POST", "/decide", **fields).status)
-
-    with served("up", folder, log=tmp_path / "log") as (process, link):
-        visitor = Visitor(link)
-        hidden = re.findall(r'name="(digest|seen)" value="([^"]*)"', visitor.ask("GET", "/run?name=run-1").text)
-        fields = {name: html.unescape(value) for name, value in hidden}
-        fields |= {"run": "run-1", "choice": "approve", "by": "Ada", "sure": "yes"}
-        thread = threading.Thread(target=decide, args=(visitor, fields))
-        if seconds:
-            thread.start()
-            thread.join(seconds)  # until it is answered, with the last
-        process.kill()
-        process.wait(PATIENCE)
-        if seconds:
-            thread.join(PATIENCE)
-    with open_owner(folder) as node:
-        approved = logged(node.home, "approved")
-        assert len(approved) <= 1
-        assert answers != [303] or len(approved) == 1, "what was answered is in the log"
-        assert seconds or not approved, "nobody decided"
-        assert seconds < PATIENCE or len(approved) == 1, "what was waited for is decided"
-        assert review.verify(node)[0] == []
-
-
-@pytest.mark.slow
-def test_signals_end_it_with_exit_code_0_and_json_tells_the_link(folder: Path, tmp_path: Path) -> None:
-    with served("up", folder, "--log", "json", log=tmp_path / "log") as (process, link):
-        assert Visitor(link).ask("GET", "/").status == 200
-        process.terminate()
-        assert process.wait(PATIENCE) == 0

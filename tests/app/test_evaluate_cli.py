@@ -33,13 +33,6 @@ def evaluated(world: World, capsys: pytest.CaptureFixture[str], **changed: Any) 
     return code, told.out, " ".join(told.err.split())
 
 
-def test_the_alternatives_of_a_summary_have_its_measure(world: World) -> None:
-    result = json.loads((world.out / "result.json").read_text(encoding="utf-8"))
-    assert (result["comparison"]["measure"], result["comparison"]["rows"]) == ("estimate", result["target"]["rows"])
-    kinds = {line["kind"]: line["squared_mmd"] for line in result["comparison"]["lines"]}
-    assert kinds["summary"] == max(0.0, result["distance"]["squared_mmd"]) < kinds["random"]
-
-
 def test_models_are_judged_beside_uniform_and_all_rows_and_by_owner(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -105,12 +98,6 @@ def test_what_cannot_be_evaluated_is_said(world: World, tmp_path: Path, capsys: 
         assert code == 2
         assert words in err
     assert len(pa_csv.read_csv(tmp_path / "gap.csv")) == 40
-
-
-def test_the_schema_is_the_one_that_the_job_names(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    named = evaluated(world, capsys, schema=None, more=("--json",))
-    assert named == evaluated(world, capsys, more=("--json",))
-    assert named[0] == 0
 
 
 def test_a_schema_that_is_gone_must_be_given(world: World, capsys: pytest.CaptureFixture[str]) -> None:

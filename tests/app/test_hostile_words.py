@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from home_world import SCHEMA, answered, make_owner, rows_text, signed_text, terms
+from home_world import SCHEMA, make_owner, rows_text, signed_text, terms
 from rich.console import Console
 from rich.text import Text
 
@@ -16,8 +16,6 @@ import likeset.app
 import studies
 from likeset import display as screen
 from likeset.app.cli import main
-from likeset.homes.owner import open_owner
-from likeset.ledger.ledger import Ledger
 
 MARKUP = "[red]evil[/red][link=http://evil]x[/link][/]"
 HOSTILE = f"\x1b[2J\x9b31m{MARKUP}\u202e\u2066\u200b\r\nerror: forged :warning: \x07"
@@ -86,16 +84,6 @@ def test_an_owner_reads_terms(
     said("ledger", "show", node / "home.sqlite", capsys=capsys, monkeypatch=monkeypatch)
 
 
-def test_the_end_of_terms_is_quoted_harmlessly(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    node = make_owner(tmp_path)
-    path = tmp_path / "terms.json"
-    path.write_text(hostile("expires"), encoding="utf-8")
-    shown = said("owner", "policy", "test", path, "--home", node, capsys=capsys, monkeypatch=monkeypatch)
-    assert "must be a date or time" in shown
-
-
 def test_an_owner_reads_its_own_odd_rows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,19 +99,6 @@ def test_an_owner_reads_its_own_odd_rows(
         ["schema", "draft", tmp_path / "rows.csv", "--out", tmp_path / "draft.yaml"],
     ):
         said(*words, capsys=capsys, monkeypatch=monkeypatch)
-
-
-def test_outboxes_and_ledgers(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    node = make_owner(tmp_path)
-    agreed = terms(expires="2099-01-01", purpose=f"Research {HOSTILE}")
-    with open_owner(node) as owner:
-        answered(owner, agreed)
-    said("owner", "outbox", "run-1", "--rows", "--home", node, capsys=capsys, monkeypatch=monkeypatch)
-    with Ledger(tmp_path / "some.ledger"):
-        pass
-    said("ledger", "show", tmp_path / "some.ledger", "--run", HOSTILE, capsys=capsys, monkeypatch=monkeypatch)
 
 
 def test_cells_and_titles_of_tables_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:

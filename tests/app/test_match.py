@@ -115,20 +115,6 @@ def test_files_of_the_same_name_in_different_folders_are_different_files(world: 
     assert same.equals(different)
 
 
-@pytest.mark.parametrize("way", ["twice", "linked", "copied"])
-def test_two_owners_cannot_bring_the_same_rows(way: str, world: World) -> None:
-    north, again = world.place("north"), world.folder / "again.csv"
-    if way == "linked":
-        again.symlink_to(north)
-    elif way == "copied":
-        shutil.copy(north, again)
-    owners = [f"north={north}", f"twin={north if way == 'twice' else again}", f"south={world.place('south')}"]
-    said = refused("match", world.options(owner=owners))
-    assert "owner twin has the same" in said
-    assert "as owner north; each must bring its own rows" in said
-    assert not world.partial.exists()
-
-
 # Rows that take no part
 
 
@@ -159,16 +145,6 @@ def test_an_owner_with_too_long_texts_only_is_told_so_before_anything_is_spent(w
     assert "south.csv: every row has a text of more than 20 bytes; raise text_bytes in the schema" in said
     assert not world.out.exists()
     assert not world.partial.exists()
-
-
-def test_a_check_counts_rows_with_too_long_texts(world: World) -> None:
-    with_long_texts(world, 2)
-    schema = ("check", "--schema", world.folder / "schema.yaml")
-    assert "25 rows have a text that is longer than" in " ".join(
-        run("schema", {}, *schema, world.place("south")).output.split()
-    )
-    told = json.loads(run("schema", {}, *schema, world.place("north"), "--json").stdout)
-    assert [file["too_long"] for file in told["files"]] == [0]
 
 
 # What is written and printed
@@ -266,14 +242,3 @@ def test_what_is_not_private_says_so_everywhere(
     page = page_for(world, "north")
     assert banner in page
     assert "seed 3" not in page
-
-
-@pytest.mark.usefixtures("without_figures")
-def test_it_is_said_over_which_runs_a_budget_counts(world: World) -> None:
-    alone = "The budget counts this run alone"
-    assert alone in run("plan", world.options()).output
-    assert alone in run("match", world.options()).output
-    assert alone in (world.out / "report.html").read_text(encoding="utf-8")
-    shared = run("match", world.options(ledger=world.folder / "book.sqlite", out=world.folder / "out2")).output
-    assert alone not in shared
-    assert "All runs in this ledger together spent epsilon = 8 of 8" in shared

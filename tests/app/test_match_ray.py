@@ -5,7 +5,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -129,16 +128,6 @@ def test_three_owners_share_a_cluster_that_is_started_for_them(
     assert list(folder.iterdir()) == []
 
 
-def test_nothing_is_left_of_a_run_that_fails(world: World, folder: Path, tmp_path: Path) -> None:
-    """More rows are wanted than there are, which shows when the owners' files are open, and the cluster runs."""
-    ended = match(options(world, tmp_path / "out", scan="ray", workers=1) | {"size": 1_000}, folder)
-    assert ended.code == 2, ended.said
-    assert "size = 1000: is more than" in ended.said
-    assert ended.left == []
-    assert list(folder.iterdir()) == []
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     "place",
     ["likeset.tables.ray_scan._processes_ended", "likeset.protocol.sealed.draw_offer"],
@@ -157,31 +146,6 @@ def test_nothing_is_left_after_ctrl_c(place: str, world: World, local: Path, fol
         ended = match(given | {"resume": True}, folder)
         assert ended.code == 0, ended.said
     check_same(out, local)
-
-
-def test_where_nobody_listens_the_error_says_so_and_nothing_is_spent(
-    world: World, folder: Path, tmp_path: Path
-) -> None:
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))  # and does not listen: nobody else can meanwhile
-        address = f"127.0.0.1:{silent.getsockname()[1]}"
-        ended = match(options(world, tmp_path / "out", scan=f"ray:{address}"), folder)
-    assert ended.code == 2
-    assert ended.said == (
-        f"error: scan = ray:{address}: no cluster can be reached there; give the address that `ray start` printed\n"
-    )
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_with_a_long_name_is_told_in_our_words(world: World, folder: Path, tmp_path: Path) -> None:
-    long = folder / ("x" * 90)
-    long.mkdir()
-    ended = match(options(world, tmp_path / "out", scan="ray"), long)
-    assert ended.code == 2
-    assert "set RAY_TMPDIR to a folder of a short name" in ended.said
-    assert ended.said.count("\n") == 1
-    assert ended.left == []
-    assert list(long.iterdir()) == []
 
 
 def test_a_cluster_that_somebody_else_started_is_used_and_left_running(

@@ -75,19 +75,6 @@ def test_who_is_not_pinned_is_shown_with_what_to_do_and_cannot_be_approved(node:
     ]
 
 
-def test_who_is_pinned_is_shown_with_the_day_and_text_and_machine_say_the_same(node: Path, tmp_path: Path) -> None:
-    know(node)
-    run(node, "inbox", "--add", invitation(tmp_path))
-    found = document(node, "review", RUN.run)
-    shown = run(node, "review", RUN.run).stdout
-    for party, question in zip(found["parties"], ("Who asks?", "Who curates?"), strict=True):
-        assert (party["state"], party["fault"]) == ("pinned", "")
-        words = f"{party['name']}, card {party['fingerprint']}, pinned since {party['since'][:10]}."
-        assert found["answers"][question] == words
-        assert f"{question} {words}" in shown
-    assert document(node, "inbox")["runs"][0]["parties"] == found["parties"]
-
-
 @pytest.mark.parametrize("name", ["terms.json", "terms.yaml", "terms.invitation"])
 def test_terms_that_nobody_signed_are_not_added_and_it_says_what_to_ask_for(
     node: Path, tmp_path: Path, name: str
@@ -108,30 +95,6 @@ def test_an_invitation_that_was_changed_is_not_added(node: Path, tmp_path: Path)
     assert "new-clinic's signature does not hold" in said
 
 
-def test_terms_are_tried_whether_signed_or_not(node: Path, tmp_path: Path) -> None:
-    know(node)
-    (tmp_path / "terms.json").write_text(RUN.to_json())
-    for path in (invitation(tmp_path), tmp_path / "terms.json"):
-        assert document(node, "policy", "test", path)["accepted"]
-        assert document(node, "budget", "--for", path)["for"]["rows"]["run"] == 12
-
-
-def test_a_run_that_does_not_invite_this_owner_has_no_price_here(node: Path, tmp_path: Path) -> None:
-    others = tmp_path / "others.invitation"
-    others.write_bytes(signed_terms(terms(owners=("b", "c"))))
-    assert "a is not among the owners that they invite" in mistake(node, "budget", "--for", others)
-
-
-def test_a_dry_run_needs_no_keys_and_approval_does(node: Path, tmp_path: Path) -> None:
-    know(node)
-    run(node, "inbox", "--add", invitation(tmp_path))
-    (node / "card.secret").unlink()
-    (node / "card").unlink()
-    assert document(node, "dry-run", RUN.run)["rows"] == 12
-    assert "card make" in document(node, "review", RUN.run)["reasons"][0]
-    assert not document(node, "approve", RUN.run, code=1)["approved"]
-
-
 @pytest.mark.parametrize("fault", ["open", "lost"])
 def test_nothing_is_approved_under_keys_that_cannot_sign(node: Path, tmp_path: Path, fault: str) -> None:
     know(node)
@@ -146,33 +109,6 @@ def test_nothing_is_approved_under_keys_that_cannot_sign(node: Path, tmp_path: P
     assert ("chmod 600 it" if fault == "open" else "restore them from a copy") in reason
     assert not document(node, "approve", RUN.run, code=1)["approved"]
     assert document(node, "inbox")["runs"], "it still waits"
-
-
-def test_an_invitation_that_was_cut_off_is_to_be_sent_again(node: Path, tmp_path: Path) -> None:
-    path = invitation(tmp_path)
-    path.write_bytes(path.read_bytes()[:-5])
-    assert "is cut off, or a length in it is wrong; ask the consumer to send" in mistake(node, "inbox", "--add", path)
-
-
-def test_where_nothing_is_to_be_listed_a_sentence_says_so(node: Path, tmp_path: Path) -> None:
-    know(node)
-    assert run(node, "inbox", "--all").stdout == "No run came yet.\n"
-    assert run(node, "outbox").stdout == "Nothing has left.\n"
-    run(node, "inbox", "--add", invitation(tmp_path))
-    came = document(node, "inbox")["runs"][0]["came"]
-    assert came[:16].replace("T", " ") in run(node, "inbox").stdout
-    run(node, "deny", RUN.run, "--reason", "no contract yet")
-    assert run(node, "inbox").stdout == "No run waits for a decision; --all shows the others.\n"
-
-
-def test_check_says_whose_cards_are_still_to_be_pinned(node: Path) -> None:
-    def pinned() -> str:
-        (check,) = (item for item in document(node, "check")["checks"] if item["check"] == "pinned cards")
-        return str(check["detail"])
-
-    assert pinned().startswith("no consumer and no curator yet, so no run can begin")
-    know(node)
-    assert pinned() == "1 as curator, 1 as consumer"
 
 
 @pytest.fixture

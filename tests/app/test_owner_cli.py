@@ -128,34 +128,6 @@ def test_from_an_empty_directory_to_rows_that_left(node: Path, sent: Path, tmp_p
         opened.mail.hear(Outside(opened, terms(**FAR)).ask(2))
 
 
-def test_a_person_reads_tables_and_sentences(node: Path, sent: Path) -> None:
-    run("inbox", "--add", sent, node=node)
-    shown = run("review", "run-1", node=node).stdout
-    for words in (
-        f"Who asks? new-clinic, card {secret_of('new-clinic').card.fingerprint}, pinned since 20",
-        f"Who curates? curator, card {secret_of('curator').card.fingerprint}, pinned since 20",
-        "Who else is asked? 1 other owner (b).",
-        "What for? Research on sepsis",
-        "12 of your rows leave, in one message.",
-        "Nothing in this run, by the protocol: whatever another owner hears in it does not depend on your rows.",
-        "Nobody on the way can read or forge a letter.",
-        "0 of 36 are spent, 24 remain after it",
-        "owner.yaml allows it",
-    ):
-        assert words in shown
-    assert not document("dry-run", "run-1", node=node)["exact"]
-    assert "approved" in run("approve", "run-1", node=node).stdout
-    assert "Nothing has left" in run("outbox", node=node).stdout
-    assert document("check", node=node)["state"] == "ready"
-
-
-def test_a_budget_of_no_epsilon_says_what_is_allowed(node: Path, sent: Path) -> None:
-    run("inbox", "--add", sent, node=node)
-    (line,) = re.findall("Budget toward other owners: (.*)", run("review", "run-1", node=node, width=300).stdout)
-    assert line.startswith("this run costs nothing: other owners learn nothing about your rows")
-    assert "only runs in which other owners learn nothing" in run("budget", node=node, width=300).output
-
-
 def test_a_steward_is_not_told_to_approve_a_closed_run(node: Path, sent: Path) -> None:
     run("inbox", "--add", sent, node=node)
     assert "likeset owner approve run-1" in run("review", "run-1", node=node).stdout
@@ -305,36 +277,6 @@ def test_bad_input_is_told_in_one_line(node: Path, tmp_path: Path) -> None:
     assert "owner.yaml, line" in mistake("inbox", node=node)
 
 
-def test_terms_may_also_come_as_the_file_that_a_job_leaves(node: Path, tmp_path: Path) -> None:
-    from likeset import documents
-
-    content = {"digest": terms(**FAR).digest, "terms": json.loads(terms(**FAR).to_json())}
-    documents.write(tmp_path / "terms.yaml", content)
-    assert document("policy", "test", tmp_path / "terms.yaml", node=node)["accepted"]
-
-
-def test_the_fourth_run_is_refused_with_the_same_words_in_every_place(node: Path, tmp_path: Path) -> None:
-    for number in (1, 2, 3, 4):
-        path = written(tmp_path / f"{number}.invitation", terms(run=f"run-{number}", **FAR))
-        run("inbox", "--add", path, node=node)
-        run("review", f"run-{number}", node=node)
-        run("approve", f"run-{number}", node=node)
-    with open_owner(node) as opened:
-        outsides = []
-        for number in (1, 2, 3, 4):
-            agreed = terms(run=f"run-{number}", **FAR)
-            assert opened.mail.consider(opened.latest(agreed.run)).state == "accepted"
-            outsides.append(Outside(opened, agreed))
-        for outside in outsides[:3]:
-            assert opened.mail.hear(outside.release())
-        with pytest.raises(IllegalMessage) as enforced:
-            opened.mail.hear(outsides[3].release())
-    tested = document("policy", "test", tmp_path / "4.invitation", node=node, code=1)["reasons"]
-    reviewed = document("review", "run-4", node=node)["reasons"]
-    assert tested == reviewed == ["rows over all runs: 36 of 36 are disclosed already, and this run may disclose 12"]
-    assert str(enforced.value) == tested[0]
-
-
 LOOKS = {
     "inbox": ("inbox", "--all"),
     "policy test": ("policy", "test", "TERMS"),
@@ -366,30 +308,6 @@ def test_whoever_only_looks_changes_neither_log_nor_ledger(node: Path, sent: Pat
     assert (budget["rows"], budget["epsilon"]["delta"]) == ({"spent": 12, "limit": 100}, 1e-6), "it is read as it is"
     run("inbox", "--add", sent, node=node)
     assert head() == before, "known terms of a run that began are decided by nothing new"
-
-
-def test_a_changed_policy_counts_when_something_is_decided_by_it(node: Path, sent: Path) -> None:
-    def policies() -> int:
-        with Ledger(node / "home.sqlite", read_only=True) as ledger:
-            return sum(entry.kind == "policy" for entry in ledger.entries())
-
-    run("inbox", "--add", sent, node=node)
-    before = policies()
-    write_policy(node, total={"epsilon": 0, "delta": 1e-5, "rows": 11, "relation": "replace-one"})
-    run("review", "run-1", node=node)
-    assert policies() == before
-    assert "rows over all runs" in document("approve", "run-1", node=node, code=1)["reasons"][0]
-    assert policies() == before + 1
-    with Ledger(node / "home.sqlite") as ledger:
-        assert {account.limit.rows for account in ledger.accounts()} == {0, 11}
-
-
-def test_a_log_that_was_cut_off_is_found_with_a_head_kept_elsewhere(node: Path) -> None:
-    head = document("audit", "verify", node=node)["head"]
-    assert document("audit", "verify", "--head", head, node=node)["ok"]
-    forged = head[:-4] + ("0000" if not head.endswith("0000") else "1111")
-    assert not document("audit", "verify", "--head", forged, node=node, code=1)["ok"]
-    assert "NUMBER:HASH" in mistake("audit", "verify", "--head", "nonsense", node=node)
 
 
 def test_a_steward_can_follow_the_page_word_by_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

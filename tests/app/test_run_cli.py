@@ -21,14 +21,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "transports" / "mailbox"))
 
 from between_world import Market
 from console_world import ADDRESS, signed_in_at
-from home_world import CONSUMER, Clock, rows_text
-from mail_servers import mail_environment, ssh_server
+from home_world import CONSUMER, Clock
 
 from likeset.app.cli import app
 from likeset.app.console.home import home_site
 from likeset.app.console.server import application
-from likeset.errors import BadDocument, BudgetExceeded, InvalidArgument
-from likeset.homes.curator import Curator
+from likeset.errors import BudgetExceeded, InvalidArgument
 from likeset.homes.mail import Invitation
 from likeset.protocol.terms import Terms
 
@@ -155,12 +153,6 @@ def test_of_an_owner_that_withdrew_every_screen_says_that_it_sent_nothing_and_is
     assert owed in Path(result["report"]).read_text()
 
 
-def test_a_done_run_is_listed_as_done_before_anybody_asks_for_its_result(world: World) -> None:
-    world.held(world.job)
-    (listed,) = world.say("list")["runs"]
-    assert (listed["state"], listed["result"]) == ("done", True)
-
-
 def test_the_plan_reads_the_ledger_that_a_start_charges(world: World) -> None:
     world.held(world.job)
     at_home = ("run", "plan", world.write_job(run="run-2"), "--home", world.home, "--json")
@@ -170,45 +162,6 @@ def test_the_plan_reads_the_ledger_that_a_start_charges(world: World) -> None:
     (account,) = [one for one in json.loads(world.call(*at_home))["budget"]["accounts"] if one["unit"] == "epsilon"]
     assert (account["about"], account["limit"]) == (CONSUMER, 20.0)
     assert account["spent"] == pytest.approx(8.0, rel=1e-5)
-
-
-def test_a_second_run_beyond_the_limit_of_the_first_says_where_that_stands(world: World) -> None:
-    world.say("invite", world.job)
-    world.held(world.job)
-    with pytest.raises(BudgetExceeded) as refused:
-        world.say("invite", world.write_job(run="run-2"))
-    look, change = refused.value.__notes__
-    assert look == f"look at it with: likeset ledger show {world.home / 'home.sqlite'}"
-    assert "likeset ledger limit" in change
-
-
-def test_people_read_tables(world: World) -> None:
-    assert "What will travel" in world.shown("plan", world.job)
-    world.held(world.job)
-    assert "likeset run report" in world.shown("watch", "run-1")
-    shown = world.shown("report", "run-1")
-    assert "unknown" in shown  # nobody told how many rows an owner has
-    assert "at most 12" in shown  # nor how many of them left
-    assert "run-1" in world.shown("list")
-
-
-def test_people_see_whom_they_invite_by_which_card(world: World) -> None:
-    told = world.shown("invite", world.job)
-    cards = world.say("invite", world.job)["cards"]
-    for name in ("a", "b", "curator"):
-        assert f"{name.ljust(len('new-clinic'))}  {cards[name]}\n" in told
-    assert f"only if they have pinned your card: {cards['new-clinic']}" in told
-    assert "likeset owner inbox --add run-1.invitation" in told
-
-
-def test_a_home_without_keys_is_told_before_anything_is_sent(world: World) -> None:
-    world.held(world.job)
-    world.say("report", "run-1")
-    (world.home / "card.secret").unlink()
-    with pytest.raises(BadDocument, match="there are no keys in this home"):
-        world.held(world.write_job(run="run-2"))
-    assert world.say("report", "run-1")["rows_selected"] == 6  # to look needs no keys
-    assert world.say("list")["runs"][0]["invitation"].endswith("run-1.invitation")
 
 
 def test_wishes_for_the_selection_are_told_to_the_consumer_and_not_in_the_terms(world: World) -> None:
@@ -222,31 +175,6 @@ def test_wishes_for_the_selection_are_told_to_the_consumer_and_not_in_the_terms(
     assert "0.625" not in _terms(invited).to_json()
     world.held(job)
     assert world.say("report", "run-1")["gamma"] == 0.625
-
-
-def test_a_curator_is_given_public_rows_and_a_run_says_which_it_needs(world: World) -> None:
-    (world.folder / "public.csv").write_text(rows_text(3, count=5))
-    job = world.write_job(protocol="interactive", seed_rows="public.csv")
-    note, _ = world.say("plan", job)["between_organisations"]
-    assert "the curator must have the same public seed rows" in note["text"]
-    terms = _terms(world.say("invite", job))
-    assert terms.seed_rows == 5
-    part = world.market.sync("curator").mail.parts["curator"]
-    assert isinstance(part, Curator)
-    part.add_seed_rows(str(world.folder / "public.csv"))
-    world.held(job)
-    assert world.say("report", "run-1")["rows_selected"] == 6
-
-
-def test_what_cannot_be_carried_is_said_by_the_plan(world: World) -> None:
-    for changes, reason in (
-        ({"noise": "simulated"}, "noise is secret"),
-        ({"purpose": "x" * 501}, "at most 500 characters"),
-        ({"protocol": "interactive", "size": 10_001}, "more than anybody can mean"),
-    ):
-        result = CliRunner().invoke(app, ["run", "plan", str(world.write_job(**changes))])
-        assert isinstance(result.exception, InvalidArgument)
-        assert reason in str(result.exception)
 
 
 def test_offers_that_a_curator_would_not_take_are_said_by_the_plan(
@@ -304,16 +232,6 @@ def test_a_run_goes_from_the_terms_to_the_result_by_looks_alone(world: World) ->
         world.say("cancel", "run-1")
 
 
-def test_people_read_who_has_the_terms_what_is_waited_for_and_until_when(world: World) -> None:
-    told = world.call("run", "start", world.job, "--home", world.home)
-    assert "a: has not got the terms" in told
-    assert "begins when all have answered, or at " in told
-    assert "the terms end on " in told
-    assert f"likeset run watch run-1 --home {world.home}" in told
-    watched = world.call("run", "watch", "run-1", "--once", "--home", world.home)
-    assert f"Next: likeset run watch run-1 --home {world.home}" in watched
-
-
 def test_a_cancelled_run_is_taken_back_and_stays_cancelled(world: World) -> None:
     world.say("start", world.job)
     assert any(path.is_file() for path in world.mailbox.rglob("*"))
@@ -343,13 +261,6 @@ def test_a_mailbox_that_is_gone_is_said_in_one_line_and_tried_again(world: World
     assert world.sync("a")["taken"] == 1
 
 
-def test_of_a_mailbox_that_is_gone_it_is_not_said_that_nothing_is_new(world: World) -> None:
-    sync = ("sync", "--home", world.folder / "a")
-    assert world.call(*sync) == "nothing new\n"
-    world.mailbox.rmdir()
-    assert world.call(*sync, code=1) == "", "the trouble is on standard error"
-
-
 def test_a_home_without_pins_says_so(tmp_path: Path) -> None:
     CliRunner().invoke(app, ["init", str(tmp_path / "x"), "--name=x", "--role=owner", f"--mailbox={tmp_path.as_uri()}"])
     told = CliRunner().invoke(app, ["sync", "--home", str(tmp_path / "x")]).stdout
@@ -363,19 +274,6 @@ def test_terms_that_could_not_be_posted_are_kept_and_posted_by_the_next_look(wor
     assert world.sync(CONSUMER)["sent"] == 3
 
 
-@pytest.mark.parametrize(
-    ("words", "match"),
-    [
-        (("--mailbox", "sftp://user:hunter2@host/x"), r"--mailbox.*contains a password"),
-        (("--mailbox", "ftp://host/x"), "ftp:// is not known"),
-    ],
-)
-def test_an_address_that_cannot_be_used_says_what_to_do(world: World, words: tuple[str, ...], match: str) -> None:
-    with pytest.raises(InvalidArgument, match=match) as refused:
-        world.call("sync", "--home", world.folder / "a", *words)
-    assert "hunter2" not in str(refused.value)
-
-
 def test_a_password_in_the_settings_is_refused_with_file_line_and_field(world: World) -> None:
     settings = world.folder / "a" / "home.yaml"
     text = re.sub("mailboxes: .*", "mailboxes: ['sftp://user:hunter2@host/x']", settings.read_text())
@@ -386,30 +284,6 @@ def test_a_password_in_the_settings_is_refused_with_file_line_and_field(world: W
     settings.write_text(re.sub("mailboxes: .*", "mailboxes: []", text), encoding="utf-8")
     with pytest.raises(InvalidArgument, match=r"no mailbox is named: .* mailboxes: in home.yaml"):
         world.call("sync", "--home", world.folder / "a")
-
-
-@pytest.mark.slow
-def test_a_file_name_that_is_not_utf8_on_a_server_ends_no_loop(world: World, tmp_path: Path) -> None:
-    """Whoever puts one into its own folder would otherwise stop every peer, at each start."""
-    (tmp_path / "ssh").mkdir()
-    with ssh_server(tmp_path / "ssh") as server, mail_environment(server):
-        world.say("start", world.job, "--mailbox", server.address)
-        for folder in server.mailbox.iterdir():
-            Path(os.fsdecode(os.fsencode(folder) + b"/\xff")).touch()
-        place = ["--mailbox", server.address]
-        script = "from likeset.app.cli import main; main()"
-        with subprocess.Popen(  # noqa: S603 (our own command)
-            [sys.executable, "-u", "-c", script, *map(str, ("up", world.folder / "a", "--no-console", *place))],
-            stdout=subprocess.PIPE,
-            text=True,
-        ) as process:
-            assert process.stdout is not None
-            told = process.stdout.readline() + process.stdout.readline()
-            process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=600)
-        assert "1 letter came, 1 letter went" in told
-        assert process.returncode == 0
-        assert world.call("sync", "--home", world.folder / "a", *place) == "nothing new\n"
 
 
 @pytest.mark.slow
@@ -443,44 +317,9 @@ def test_one_look_at_a_mailbox_in_trouble_ends_with_exit_code_1(world: World) ->
     assert world.say("watch", "run-1", "--once")["troubles"] == []
 
 
-def test_a_cancelled_run_tells_machines_of_trouble_with_its_mailbox(world: World) -> None:
-    world.say("start", world.job)
-    world.mailbox.rename(world.folder / "aside")
-    told = world.say("cancel", "run-1")
-    assert told["cancelled"]
-    assert told["troubles"][0].startswith(f"mailbox {world.mailbox.as_uri()}: ")
-
-
 def test_a_run_that_releases_nothing_whatever_its_epsilon_says_so_when_it_starts(world: World) -> None:
     """With 30 rows at epsilon = 1 a release would be noise: none is made, and a spent budget allows the run."""
     first = [warning["kind"] for warning in world.say("start", world.job)["warnings"]]
     second = [warning["kind"] for warning in world.say("start", world.write_job(run="run-2", epsilon=1.0))["warnings"]]
     assert "uniform-offers" not in first
     assert "uniform-offers" in second
-
-
-def test_a_purpose_that_stewards_would_not_be_shown_in_full_is_refused_before_anything_is_posted(
-    world: World,
-) -> None:
-    with pytest.raises(InvalidArgument, match=r"purpose = .* at most 500 characters"):
-        world.say("start", world.write_job(purpose="x" * 501))
-    assert list(world.mailbox.iterdir()) == []
-
-
-def test_a_spent_budget_refuses_a_run_that_would_release_something(world: World) -> None:
-    """Of epsilon = 8 the first run has spent a part; 7.9 more are refused before anything is signed or posted."""
-    world.say("start", world.job)
-    posted = sorted(world.mailbox.rglob("*"))
-    with pytest.raises(BudgetExceeded):
-        world.say("start", world.write_job(run="run-2", epsilon=7.9))
-    assert sorted(world.mailbox.rglob("*")) == posted
-    assert [run["run"] for run in world.say("list")["runs"]] == ["run-1"]
-
-
-def test_the_plan_of_rounds_says_that_each_is_a_look(world: World) -> None:
-    path = world.write_job(protocol="interactive", seed_rows="target.csv")
-    notes = json.loads(world.call("run", "plan", path, "--json"))["between_organisations"]
-    (note,) = [note for note in notes if note["kind"] == "rounds-are-looks"]
-    assert "6 rounds" in note["text"]
-    plain = json.loads(world.call("run", "plan", world.write_job(), "--json"))["between_organisations"]
-    assert "rounds-are-looks" not in [note["kind"] for note in plain]

@@ -160,35 +160,6 @@ def test_check_names_decimal_commas_once_with_the_remedy(tmp_path: Path) -> None
     assert document("check", "--schema", schema, rows, code=1)["files"][0]["comma_remedy"].startswith("decimal commas")
 
 
-def test_check_folds_what_is_well_and_says_what_comes_next(schema: Path, tmp_path: Path) -> None:
-    rows = "".join(f"{20 + row % 60},south,{row % 2}\n" for row in range(1200))
-    target = file(tmp_path, "age,site\n30,north\n40,south\n", "the target.csv")
-    shown = run("check", "--schema", schema, file(tmp_path, "age,site,ill\n" + rows), target).stdout
-    assert "rows  1,200\nnothing missing, nothing wrong\n" in shown
-    assert f"likeset plan --schema {schema} --target '{target}' --owner NAME=FILE" in shown
-    bad = run("check", "--schema", schema, file(tmp_path, BAD, "bad.csv"), code=1).stdout
-    assert "wrong type" not in bad, "nothing was of the wrong type"
-    assert "likeset plan" not in bad
-
-
-def test_check_says_what_to_do_about_ids_with_more_rows_than_declared(tmp_path: Path) -> None:
-    rows = file(tmp_path, "age,who\n30,a\n40,a\n50,b\n")
-    text = "likeset: schema\nversion: 1\ncolumns:\n  age: {kind: numeric, bounds: [0, 99]}\n"
-    schema = file(tmp_path, text + "id: {column: who, rows_per_id: 1}\n", "s.yaml")
-    shown = run("check", schema, rows, code=1).stdout
-    assert "who: raise rows_per_id, or declare keep in its place" in shown
-    kept = file(tmp_path, text + "id: {column: who, keep: 1}\n", "kept.yaml")
-    assert "raise rows_per_id" not in run("check", kept, rows).stdout
-
-
-def test_draft_says_what_comes_next_and_which_columns_a_file_lacks(tmp_path: Path) -> None:
-    rows, target = file(tmp_path, GOOD), file(tmp_path, "age,site\n30,north\n40,south\n", "target.csv")
-    out = tmp_path / "draft.yaml"
-    shown = run("draft", rows, target, "--label", "ill", "--out", out).stdout
-    assert document("draft", rows, target, "--label", "ill")["absent"] == {"more": str(target)}
-    assert f"likeset schema check --schema {out} {rows} {target}" in shown
-
-
 def test_mistakes_end_in_one_line_and_code_2(
     schema: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

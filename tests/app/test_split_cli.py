@@ -10,12 +10,10 @@ from likeset.app.cli import app
 from likeset.errors import InvalidArgument
 from likeset.split.host import (
     PYTHON_VARIABLE,
-    environment_folder,
     locked_versions,
     make_environment,
     program_digest,
     split_python,
-    usual_folder,
     worker_python,
 )
 
@@ -43,17 +41,6 @@ def failing(*words: str) -> str:
     line = str(result.exception)
     assert "\n" not in line
     return line
-
-
-def test_the_variable_comes_first_then_the_project_then_the_users_own_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(PYTHON_VARIABLE, str(tmp_path / "there" / "bin" / "python"))
-    assert environment_folder() == tmp_path / "there"
-    monkeypatch.delenv(PYTHON_VARIABLE)
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert usual_folder().parent == tmp_path / "likeset"
-    assert environment_folder() == (BESIDE if BESIDE.is_dir() else usual_folder())
 
 
 def test_a_missing_environment_is_told_with_what_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
