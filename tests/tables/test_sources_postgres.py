@@ -14,6 +14,8 @@ import pytest
 from source_laws import check_laws
 
 from likeset.errors import BadTable
+from likeset.tables.profile import Inspection, Reason, draft
+from likeset.tables.schema import Schema
 from likeset.tables.sources import open_source
 
 CANARY = "canary-7319"
@@ -38,7 +40,7 @@ def server() -> Iterator[str]:
     pytest.importorskip("adbc_driver_postgresql", reason="the extra likeset[postgres] is not installed")
     programs = server_programs()
     if programs is None:
-        pytest.skip("no Postgres server is installed")
+        pytest.skip("no Postgres server is installed: apt-get install postgresql")
     users = [user.pw_name for user in pwd.getpwall()]
     if os.geteuid() == 0 and (shutil.which("runuser") is None or "postgres" not in users):
         pytest.skip("the server cannot be run by the superuser, and there is no user 'postgres'")
@@ -98,6 +100,7 @@ def expected() -> pa.Table:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "what", ["table=patients", "table=public.patients", "query=SELECT * FROM patients ORDER BY id;"]
 )
@@ -111,6 +114,7 @@ def test_rows_of_a_server(server: str, what: str) -> None:
         assert source.fingerprint() == found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "complaint"),
     [
@@ -134,6 +138,7 @@ def test_bad_queries_on_a_server(server: str, what: str, complaint: str) -> None
         assert source.row_count == 100
 
 
+@pytest.mark.slow
 def test_types_that_arrow_has_no_name_for(server: str) -> None:
     """Exact numbers come as numbers, everything else as the server writes it."""
     columns = {
@@ -158,6 +163,30 @@ def test_types_that_arrow_has_no_name_for(server: str) -> None:
         assert source.fetch([0], ["n", "m"]).to_pylist() == [{"n": 1.5, "m": 2}]
 
 
+@pytest.mark.slow
+def test_columns_that_arrow_has_no_type_for_are_drafted_and_fit(server: str) -> None:
+    """60 rows: exact numbers are numbers, few intervals and documents are categories, every row has its own uuid."""
+    query = (
+        "SELECT i + 0.25::NUMERIC(10, 2) AS price, md5(i::TEXT)::UUID AS token, (i % 3) * INTERVAL '1 day' AS stay, "
+        "jsonb_build_object('ward', i % 2) AS note, NULLIF(i % 4, 0)::NUMERIC / 2 AS dose "
+        "FROM generate_series(1, 60) AS i"
+    )
+    with open_source(f"{server}&query={query}") as source:
+        made = draft([source])
+        schema = Schema.from_text(made.text)
+        kinds = {column.name: column.kind for column in schema.describe()}
+        assert kinds == {"price": "numeric", "stay": "category", "note": "category", "dose": "numeric"}
+        assert [(one.column, one.reason) for one in made.left_out] == [("token", Reason.OWN_TEXT)]
+        assert schema.declared["stay"].values == ("00:00:00", "1 day", "2 days")
+        seen = {column["name"]: (column["low"], column["high"], column["missing"]) for column in made.profile}
+        assert (seen["price"], seen["dose"]) == ((1.25, 60.25, 0), (0.5, 1.5, 15))
+        inspection = Inspection(schema)
+        for block in source.blocks(schema.needed_columns):
+            inspection.add(block.table, table="t", locate=block.locate)
+        assert inspection.ok
+
+
+@pytest.mark.slow
 def test_a_server_that_refuses_and_one_that_is_not_there(server: str, tmp_path: Path) -> None:
     socket = server.split("host=")[1]
     for address, complaint in [
