@@ -49,7 +49,7 @@ from likeset.protocol.sealed import Scan, foreseen_sample
 from likeset.protocol.terms import PRESETS, WITNESS, PlannedTerms, RunSettings, Terms, settings
 from likeset.tables.profile import TableProfile, dead_columns_in, suspicions_in, undeclared_id
 from likeset.tables.records import DeclaredRecords
-from likeset.tables.scan import IdCount, OfferedScan, SourceScan, check_most_rows
+from likeset.tables.scan import OfferedScan, SourceScan, check_most_rows
 from likeset.tables.schema import Schema
 from likeset.tables.sources import Source, open_source
 from likeset.text import without_secrets
@@ -256,8 +256,8 @@ def open_inputs(job: Job, *, keep_key: int) -> Inputs:
 def _mapped(address: str, schema: Schema, *, keep_key: int | None) -> Target:
     """Rows of a file; all of them if there is no key to keep some by, which is for public rows."""
     with open_source(address) as source:
-        scan, ids = SourceScan(source, schema, labelled=False), IdCount.of(schema)
-        seen = scan.first_pass(*([] if ids is None else [ids]), keep_key=_PUBLIC if keep_key is None else keep_key)
+        scan = SourceScan(source, schema, labelled=False)
+        seen = scan.first_pass(keep_key=_PUBLIC if keep_key is None else keep_key)
         if seen.row_count == 0:
             raise BadTable(source.name, "has no rows; give a file with rows")
         if seen.row_count > _MOST_TARGET_ROWS:
@@ -273,7 +273,7 @@ def _mapped(address: str, schema: Schema, *, keep_key: int | None) -> Target:
             table=fetched.table,
             fingerprint=source.fingerprint(),
             given=seen.row_count,
-            rows_of_ids=np.empty(0, dtype=np.int64) if ids is None else ids.rows_of_each(),
+            rows_of_ids=np.empty(0, dtype=np.int64) if seen.ids is None else seen.ids.rows_of_each(),
             undeclared_id="" if keep_key is None else undeclared_id(source, schema),
         )
 

@@ -25,6 +25,7 @@ Mask = NDArray[np.bool_]
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _NAN = r"^[+-]?[nN][aA][nN](\(.*\))?$"
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}($|[T ])"
+_MOST_WAITING = 1_000_000
 _EPOCH = date(1970, 1, 1).toordinal()
 _PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
@@ -81,6 +82,40 @@ def plain_array(column: Any) -> Any:
 def is_text(kind: Any) -> bool:
     """Whether Arrow holds cells of this type as text."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+class ValueCounts:
+    """Counts equal values, block by block: holds each different value once, and as many that wait, or a million."""
+
+    def __init__(self) -> None:
+        self._values: list[Any] = []  # the different ones in one array, and those that wait
+        self._rows = np.empty(0, dtype=np.int64)  # of each different value
+        self._held = 0
+
+    def add(self, values: Any) -> None:
+        self._values.append(values)
+        self._held += len(values)
+        if self._held > len(self._rows) + max(_MOST_WAITING, len(self._rows)):
+            self._merge()
+
+    def rows(self) -> NDArray[np.int64]:
+        """How many rows each different value has."""
+        self._merge()
+        return self._rows
+
+    def items(self) -> Iterable[tuple[Any, int]]:
+        rows = self.rows().tolist()
+        return zip(self._values[0].to_pylist() if self._values else [], rows, strict=True)
+
+    def _merge(self) -> None:
+        if self._held == len(self._rows):
+            return
+        encoded = pa.concat_arrays(self._values).dictionary_encode()
+        places, known = encoded.indices.to_numpy(), len(self._rows)
+        rows = np.bincount(places[known:], minlength=len(encoded.dictionary))
+        # Known values stand first in the dictionary, in their order.
+        rows[:known] += self._rows
+        self._values, self._held, self._rows = [encoded.dictionary], len(rows), rows
 
 
 def is_number(kind: Any) -> bool:

@@ -62,7 +62,7 @@ class ColumnProfile:
         self.low, self.high, self._last = math.inf, -math.inf, -math.inf
         self.width: int | None = None
         self.sample: list[NDArray[np.float64]] = []
-        self._counts: pa.Table | None = None
+        self._counts = cells.ValueCounts()
         self._parts: Sequence[ColumnProfile] = (self,)
 
     @classmethod
@@ -93,7 +93,7 @@ class ColumnProfile:
 
     @property
     def distinct(self) -> int:
-        return 0 if self._counts is None else self._counts.num_rows
+        return len(self._counts.rows())
 
     def add(self, column: Any) -> None:
         column = cells.plain_array(column)
@@ -171,12 +171,7 @@ class ColumnProfile:
         enough = self.counted >= _LEAST_COUNTED or (self.numbers and not self.whole)
         if not len(present) or (enough and self.distinct > _MOST_VALUES):
             return
-        counted = pc.value_counts(present)
-        table = pa.table({"value": counted.field(0), "rows": counted.field(1)})
-        if self._counts is not None:
-            joined = pa.concat_tables([self._counts, table], promote_options="permissive")
-            table = joined.group_by("value").aggregate([("rows", "sum")]).rename_columns(["value", "rows"])
-        self._counts = table
+        self._counts.add(present)
         self.counted += len(present)
 
     def values(self) -> dict[Any, int] | None:
@@ -185,8 +180,7 @@ class ColumnProfile:
         for part in self._parts:
             if part.distinct > _MOST_VALUES:
                 return None
-            listed = [] if part._counts is None else part._counts.to_pydict().values()
-            for value, rows in zip(*listed, strict=True):
+            for value, rows in part._counts.items():
                 text = _with_points(pa.scalar(value)).as_py() if self.has_commas and isinstance(value, str) else value
                 merged[float(text) if self.numbers else str(value)] += rows
         return dict(merged) if len(merged) <= _MOST_VALUES else None
@@ -542,7 +536,8 @@ class Inspection:
         if label is not None and not label.match and labelled:
             self.columns.append(ColumnCount(label.column, "label"))
         self._profile = TableProfile.declared(schema, labelled=labelled)
-        self._ids = None if schema.id_column is None else IdCount(schema.id_column, schema.declaration.missing_words)
+        words = schema.declaration.missing_words
+        self._ids = None if schema.id_column is None else IdCount(schema.id_column, words)
 
     @property
     def ok(self) -> bool:
@@ -740,7 +735,7 @@ def _read(
     tables, most_rows = [], 1
     for source in sources:
         there = [name for name in names if name in source.schema.names]
-        profile, counted = TableProfile(there, most_rows=None), IdCount(ids or "", MISSING_WORDS)
+        profile, counted = TableProfile(there, most_rows=None), IdCount(ids or "", MISSING_WORDS, table=source.name)
         for block in source.blocks(there):
             profile.add(block.table)
             if ids is not None:

@@ -8,9 +8,9 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -24,14 +24,11 @@ from likeset.geometry import offers
 from likeset.geometry.features import TILE_ROWS
 from likeset.geometry.offers import Drawing
 from likeset.privacy.kept_rows import KeptRows, digests_of_ids
-from likeset.tables.cells import MissingWords, is_text, plain_array
+from likeset.tables.cells import MissingWords, ValueCounts, is_text, plain_array
 from likeset.tables.columns import BooleanColumn, CategoryColumn, DateColumn, OrdinalColumn
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 from likeset.tables.sources import Block, Part, Source, checked_columns
-
-if TYPE_CHECKING:
-    import duckdb
 
 BLOCK_ROWS = 32 * TILE_ROWS  # to look at a block of 30 columns at all takes as long as to map some 5,000 rows of it
 _SLACK = 1e-9  # of a sum of a weight and a perturbation, far beyond its rounding
@@ -216,16 +213,21 @@ class FirstPass:
     """What all rows told.
 
     ``too_long`` numbers the rows with a cell that is longer than declared, ``kept`` those of which the schema keeps
-    some for each id; None where it keeps all. ``most_rows`` are of one id; 1 where the schema declares no ids, or lets
-    them have any number. ``fault`` is the first row that cannot be used; the caller may have to say something first.
+    some for each id; None where it keeps all. ``ids`` counts the rows of each; None where the schema declares no ids,
+    or lets them have any number. ``fault`` is the first row that cannot be used; the caller may have to say something
+    first.
     """
 
     row_count: int
     too_long: RowNumbers
     kept: RowNumbers | None
-    most_rows: int
+    ids: "IdCount | None"
     fault: BadTable | None
     sample: Sample | None
+
+    @property
+    def most_rows(self) -> int:
+        return 1 if self.ids is None else self.ids.most_rows()
 
     def rows_taking_part(self) -> int:
         """How many rows are neither too long nor left out of those kept."""
@@ -322,7 +324,7 @@ class SourceScan:
         which; then no sample is drawn, since only the end shows which they are.
         """
         source, work, records = self._source, self._work, self.records
-        ids, kept = IdCount.of(work.schema), KeptRowsOfIds.of(source, work.schema, key=keep_key)
+        ids, kept = IdCount.of(source, work.schema), KeptRowsOfIds.of(source, work.schema, key=keep_key)
         keeper = None if sample is None or kept is not None else Keeper(sample)
         looking: list[Fold] = [*folds, *(fold for fold in (ids, kept) if fold is not None)]
         columns = dict.fromkeys([*work.columns, *(column for fold in looking for column in fold.columns)])
@@ -352,7 +354,7 @@ class SourceScan:
             row_count=count,
             too_long=np.concatenate(too_long),
             kept=None if kept is None else kept.row_numbers(),
-            most_rows=1 if ids is None else ids.most_rows(),
+            ids=ids,
             fault=fault,
             sample=drawn,
         )
@@ -586,12 +588,10 @@ def _cores() -> int:
 # The unit of privacy: how many rows one id has at most, and which rows of each id take part.
 # Blanks around an id do not count. Rows without an id are taken for one person's: they could be.
 
-_FEW_ROWS = 1_000_000
-
 
 def check_ids(source: Source, schema: Schema) -> None:
     """Read all ids once, and refuse a table in which an id has more rows than declared."""
-    ids = IdCount.of(schema)
+    ids = IdCount.of(source, schema)
     if ids is not None:
         for block in source.blocks(ids.columns):
             ids.add(block)
@@ -614,77 +614,43 @@ def check_most_rows(most: int, source: Source, schema: Schema, *, whose: str = "
 
 
 class IdCount:
-    """Counts the rows of each id, block by block; moves the ids of very many rows to disk."""
+    """Counts the rows of each id, block by block; ``table`` names them in errors."""
 
-    def __init__(self, column: str, missing: Sequence[str]) -> None:
+    def __init__(self, column: str, missing: Sequence[str], *, table: str = "") -> None:
         self.columns = (column,)
         self.missing = 0  # rows without an id
+        self._table = table
         self._words = MissingWords.of(missing)
-        self._pieces: list[Any] = []
-        self._held = 0
-        self._histogram: dict[int, int] | None = None
-        self._database: duckdb.DuckDBPyConnection | None = None
+        self._counts = ValueCounts()
 
     @classmethod
-    def of(cls, schema: Schema) -> Self | None:
+    def of(cls, source: Source, schema: Schema) -> Self | None:
         """For the ids that a schema declares; None if it declares none, or lets them have any number of rows."""
         if schema.id_column is None or schema.most_rows_per_id is None:
             return None
-        return cls(schema.id_column, schema.declaration.missing_words)
+        return cls(schema.id_column, schema.declaration.missing_words, table=source.name)
 
     def add(self, block: Block) -> None:
         self.count(block.table.column(self.columns[0]))
 
     def count(self, ids: Any) -> None:
-        self._histogram = None
         for chunk in ids.chunks if isinstance(ids, pa.ChunkedArray) else [ids]:
-            plain = plain_ids(chunk, self._words)
+            plain = plain_ids(chunk, self._words, table=self._table, column=self.columns[0])
             self.missing += plain.null_count
-            self._pieces.append(plain.drop_null())
-            self._held += len(plain)
-        if self._held > _FEW_ROWS:
-            self._put_away()
+            self._counts.add(plain.drop_null())
 
     def histogram(self) -> dict[int, int]:
         """How many ids have how many rows; without rows that have no id."""
-        if self._histogram is None:
-            self._histogram = self._counted()
-        return self._histogram
-
-    def _counted(self) -> dict[int, int]:
-        if self._database is None:
-            with suppress(pa.ArrowNotImplementedError):  # of lists
-                ids = pa.chunked_array(self._pieces) if self._pieces else pa.array([], pa.string())
-                rows, count = np.unique(pc.value_counts(ids).field("counts"), return_counts=True)
-                return dict(zip(rows.tolist(), count.tolist(), strict=True))
-        query = "SELECT n, count(*) FROM (SELECT count(*) AS n FROM ids GROUP BY id) GROUP BY n"
-        return dict(self._put_away().execute(query).fetchall())
+        rows, ids = np.unique(self._counts.rows(), return_counts=True)
+        return dict(zip(rows.tolist(), ids.tolist(), strict=True))
 
     def most_rows(self) -> int:
         return max(1, self.missing, *self.histogram())
 
     def rows_of_each(self) -> NDArray[np.int64]:
         """How many rows each id has, in no order; those without one are taken for one person's."""
-        rows, ids = np.array([*self.histogram().items(), (self.missing, int(self.missing > 0))]).T
-        return np.repeat(rows, ids)
-
-    def _put_away(self) -> "duckdb.DuckDBPyConnection":
-        import duckdb  # late: few tables have so many ids
-
-        from likeset.tables.databases import Spool
-
-        held = pa.table({"id": pa.chunked_array(self._pieces or [pa.array([])])})
-        if self._database is None:
-            self._spool = Spool(f"ids of column {self.columns[0]!r}")
-            self._database = duckdb.connect(str(self._spool.directory / "ids"), config={"memory_limit": "512MB"})
-            self._database.register("held", held)
-            self._database.execute("CREATE TABLE ids AS SELECT id FROM held")
-        else:
-            self._database.register("held", held)
-            self._database.execute("INSERT INTO ids SELECT id FROM held")
-        self._database.unregister("held")
-        self._pieces, self._held = [], 0
-        return self._database
+        rows = self._counts.rows()
+        return np.append(rows, self.missing) if self.missing else rows
 
 
 class KeptRowsOfIds:
@@ -719,20 +685,19 @@ class KeptRowsOfIds:
 
 
 def written_ids(ids: pa.ChunkedArray, missing: MissingWords, *, table: str, column: str) -> pa.ChunkedArray:
-    """Ids as text, null where there is none; ``BadTable`` where they cannot be written as text."""
-    try:
-        written = [plain_ids(chunk, missing).cast(pa.string()) for chunk in ids.chunks]
-    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
-        raise BadTable(table, "ids must be text or numbers", column=column) from error
+    """Ids as text, null where there is none."""
+    written = [plain_ids(chunk, missing, table=table, column=column).cast(pa.string()) for chunk in ids.chunks]
     return pa.chunked_array(written, pa.string())
 
 
-def plain_ids(ids: Any, missing: MissingWords) -> Any:
-    """Text without blanks around it, and null where it says that there is none; anything else as it is."""
+def plain_ids(ids: Any, missing: MissingWords, *, table: str, column: str) -> Any:
+    """Text without blanks around it, and null where it says that there is none; numbers and days as they are."""
     if pa.types.is_dictionary(ids.type):
         ids = ids.dictionary_decode()
     if pa.types.is_string_view(ids.type):
         ids = ids.cast(pa.string())
+    if pa.types.is_nested(ids.type) or pa.types.is_binary(ids.type):
+        raise BadTable(table, "ids must be text or numbers", column=column)
     if not is_text(ids.type):
         return ids
     trimmed = pc.utf8_trim_whitespace(ids)
