@@ -11,7 +11,6 @@ import json
 import multiprocessing
 import os
 import platform
-import random
 import shutil
 import signal
 import sqlite3
@@ -23,10 +22,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from ledger_world import CURATOR, ROWS, TARGET, charge, gaussian, limit, opened, reserve
+from ledger_world import CURATOR, ROWS, TARGET, charge, gaussian, opened, reserve
 
 from likeset.errors import BudgetExceeded, UnfinishedRequest
-from likeset.ledger.budget import Charge, Limit
+from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Ledger, Request
 from likeset.privacy.accounting import Filter
 from likeset.privacy.events import NoRelease, Relation, Release
@@ -260,80 +259,6 @@ def creation(directory: Path, stride: int = 20) -> dict[str, Any]:
         shutil.rmtree(place)
 
 
-def together(directory: Path, processes: int = 3, requests: int = 8) -> dict[str, Any]:
-    """Several processes draw for the same requests at once."""
-    path = directory / "ledger.sqlite"
-    with opened(Ledger(path)):
-        pass
-    everybody = multiprocessing.get_context("fork").Barrier(processes)
-    children = []
-    for process in range(processes):
-        child = os.fork()
-        if child == 0:
-
-            def slow() -> tuple[bytes, None]:
-                time.sleep(0.01)
-                with (directory / "draws").open("ab") as draws:
-                    draws.write(b"x")
-                return os.urandom(24), None
-
-            with Ledger(path) as ledger:
-                answers = []
-                for place in range(requests):
-                    everybody.wait()
-                    answers.append(ledger.draw(ASKED["mean"][0], slow, request=Request("run", place, "mean")).hex())
-            (directory / f"answers-{process}").write_text(json.dumps(answers))
-            os._exit(0)
-        children.append(child)
-    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-    different = {(directory / f"answers-{process}").read_text() for process in range(processes)}
-    with Ledger(path) as ledger:
-        return {
-            "codes": codes,
-            "different": len(different),
-            "draws": len((directory / "draws").read_bytes()),
-            "charges": ledger.accounts()[0].charges,
-        }
-
-
-def any_moment(directory: Path, deaths: int = 40) -> dict[str, Any]:
-    """Kill at random moments, many times, on one ledger that goes on living."""
-    world = World(directory)
-    with Ledger(world.ledger, tables=TABLES) as ledger:
-        ledger.set_limit(TARGET, limit(1000.0))
-        ledger.set_limit(CURATOR, Limit.rows_only(10**6))
-    coins = random.Random(7)  # noqa: S311 - only chooses moments
-    found, unfinished = [], 0
-
-    def live(releases: int) -> int:
-        child = os.fork()
-        if child == 0:
-            with Ledger(world.ledger) as ledger:
-                done = world.sent()
-                for place in [place for place in range(10**4) if f"bid-{place}" not in done][:releases]:
-                    one_release(world, ledger, place)
-            os._exit(0)
-        return child
-
-    started = time.monotonic()
-    os.waitpid(live(2), 0)
-    pace = time.monotonic() - started  # of this machine, as busy as it is now
-    for death in range(deaths):
-        before = len(world.sent())
-        child = live(10**4)
-        while death % 2 and len(world.sent()) == before:  # however busy the machine is, some come to something
-            time.sleep(0.01)
-        time.sleep(coins.uniform(0.1, 2.0) * pace)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        if death % 10 == 9:
-            found += [f"death {death}: {fault}" for fault in faults(world)]
-    with Ledger(world.ledger, read_only=True) as ledger:
-        kinds = [entry.kind for entry in ledger.entries()]
-        unfinished = kinds.count("reserve") - kinds.count("commit")
-    return {"deaths": deaths, "faults": found, "sent": len(world.sent()), "unfinished": unfinished}
-
-
 def hammer(directory: Path, processes: int = 4) -> dict[str, Any]:
     """Several processes spend from one ledger as fast as they can until it is empty; each has its first charge."""
     path = directory / "ledger.sqlite"
@@ -402,10 +327,7 @@ def calls(directory: Path) -> dict[str, Any]:
 if __name__ == "__main__":
     # Pricing imports its library late; a fork should not have to.
     Filter.empty(relation=Relation.REPLACE_ONE, delta=1e-5).add(gaussian()).add(gaussian()).epsilon  # noqa: B018
-    scenario = {
-        function.__name__: function
-        for function in (every_step, every_statement, creation, any_moment, together, hammer, calls)
-    }
+    scenario = {function.__name__: function for function in (every_step, every_statement, creation, hammer, calls)}
     started = time.monotonic()
     try:
         report = scenario[sys.argv[1]](Path(sys.argv[2]), *map(int, sys.argv[3:]))

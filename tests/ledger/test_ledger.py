@@ -1,7 +1,9 @@
 """Reserve, run, commit; resend, never redraw; accounts that count what reaches them."""
 
+import logging
 import math
 import threading
+import traceback
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +16,7 @@ from ledger_world import (
     ROWS,
     TARGET,
     charge,
+    commit,
     gaussian,
     laplace,
     limit,
@@ -22,7 +25,8 @@ from ledger_world import (
 )
 
 from likeset import errors
-from likeset.ledger.budget import Limit
+from likeset.errors import BudgetExceeded, InvalidArgument, LikesetError
+from likeset.ledger.budget import Charge, Limit
 from likeset.ledger.ledger import FORMAT, Ledger, Request
 from likeset.privacy import accounting, events
 from likeset.privacy.events import (
@@ -34,9 +38,11 @@ from likeset.privacy.events import (
     PrivacyUnit,
     PublicSize,
     Relation,
+    Release,
     RowSum,
     Simulated,
     ThresholdAuction,
+    Unbounded,
 )
 from likeset.privacy.guarantee import Basis, View
 
@@ -406,3 +412,112 @@ def test_half_a_limit_is_refused(arguments: tuple[float | None, float | None, Re
 def test_the_format_of_entries_includes_that_of_events() -> None:
     """A new version of the events' JSON form needs a new format of the ledger."""
     assert (events.VERSION, FORMAT) == (3, 3)
+
+
+VIEW = View.curator("north")
+EVENT = Unbounded("rows are offered in shares")
+
+
+def _charge(ledger: Ledger, run: str, *, rows: int, readable: int | None) -> None:
+    charge = Charge(((VIEW, EVENT),), rows, readable)
+    ledger.draw(charge, lambda: (b"offer", None), request=Request(run, 1, "offer"))
+
+
+def test_rows_in_shares_are_counted_apart_from_those_that_somebody_reads(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        ledger.set_limit(VIEW, Limit.rows_only(100, readable=30))
+        _charge(ledger, "split", rows=60, readable=20)
+        _charge(ledger, "trusted", rows=10, readable=None)
+        (account,) = ledger.accounts()
+        assert (account.rows, account.readable) == (70, 30)
+        with pytest.raises(BudgetExceeded, match="rows that one party may read"):
+            _charge(ledger, "one-more", rows=10, readable=1)
+        _charge(ledger, "none-to-read", rows=10, readable=0)
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:  # as it is on the disk
+        (account,) = ledger.accounts()
+        assert (account.rows, account.readable, account.limit.readable) == (80, 30, 30)
+
+
+def test_without_a_limit_of_its_own_all_rows_may_be_read(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        ledger.set_limit(VIEW, Limit.rows_only(100))
+        _charge(ledger, "trusted", rows=100, readable=None)
+        (account,) = ledger.accounts()
+        assert (account.rows, account.readable) == (100, 100)
+
+
+def test_no_more_can_be_read_than_leave() -> None:
+    with pytest.raises(InvalidArgument, match="readable"):
+        Charge(((VIEW, EVENT),), 3, 4)
+
+
+def test_charges_and_limits_of_before_are_read_and_written_as_they_were() -> None:
+    charge, limit = Charge(((VIEW, EVENT),), 3), Limit.rows_only(7)
+    assert "readable" not in charge.to_json()
+    assert "readable" not in limit.to_json()
+    assert Charge.from_json(charge.to_json()) == charge
+    assert Limit.from_json(limit.to_json()) == limit
+    split = Charge(((VIEW, EVENT),), 3, 2)
+    assert Charge.from_json(split.to_json()) == split
+
+
+CANARY = "CANARY-7391.25"
+CANARY_ROW = b'{"patient": "' + CANARY.encode() + b'"}'
+
+
+def test_no_data_value_leaves_the_stored_messages(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    path = tmp_path / "ledger.sqlite"
+    said = []
+    with opened(Ledger(path)) as ledger:
+        ledger.set_limit(TARGET, limit(accept_unproven=("paper-auction",)))
+        rows = Request("run", 0, "rows", CANARY_ROW)
+        reservation = reserve(ledger, CURATOR, ROWS, request=rows, rows=1)
+        assert commit(ledger, reservation, CANARY_ROW, release=Release(CANARY, ROWS)) == CANARY_ROW
+        auction = reserve(ledger, TARGET, AUCTION, request=Request("run", 0, "auction", CANARY_ROW))
+        commit(ledger, auction, CANARY_ROW, release=Release([CANARY], AUCTION))
+        again = reserve(ledger, CURATOR, ROWS, request=rows, rows=1)
+        assert again.answer == CANARY_ROW
+        said += [
+            repr(reservation),
+            repr(again),
+            str(again),
+            repr(rows),
+            repr(ledger.messages()),
+            repr(ledger.accounts()),
+        ]
+        pending = reserve(ledger, TARGET, gaussian(), request=Request("run", 1, "mean", CANARY_ROW))
+
+        def refused(call: object, *arguments: object, **options: object) -> None:
+            assert callable(call)
+            with pytest.raises(LikesetError) as error:
+                call(*arguments, **options)
+            said.append("".join(traceback.format_exception(error.value)))
+
+        refused(commit, ledger, reservation, CANARY_ROW + b" ")
+        refused(commit, ledger, pending, CANARY_ROW, release=Release(object_with_canary(), gaussian()))
+        refused(commit, ledger, pending, CANARY_ROW, release=Release(CANARY, gaussian(sigma=20.0)))
+        refused(reserve, ledger, CURATOR, ROWS, request=Request("run", 0, "rows", CANARY_ROW + b"?"), rows=1)
+        refused(reserve, ledger, TARGET, gaussian(), request=Request("run", 1, "mean", CANARY_ROW))
+        refused(reserve, ledger, CURATOR, ROWS, request=Request("run", 2, "rows", CANARY_ROW), rows=10**6)
+        refused(Request, CANARY + " is not a name", 0, "rows")
+        with ledger.deciding() as transaction:
+            transaction.connection.execute("UPDATE drawn SET message = message || x'00'")
+        refused(reserve, ledger, CURATOR, ROWS, request=rows, rows=1)
+        ledger.purge(run="run")
+        assert not [file.name for file in tmp_path.iterdir() if CANARY.encode() in file.read_bytes()]
+    out, err = capfd.readouterr()
+    said += [out, err, caplog.text]
+    assert not [text for text in said if CANARY in text]
+
+
+def object_with_canary() -> object:
+    """Something that shows its content whenever it is printed."""
+
+    class Telling:
+        def __repr__(self) -> str:
+            return CANARY
+
+    return Telling()

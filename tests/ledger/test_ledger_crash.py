@@ -47,17 +47,6 @@ def test_a_death_at_any_moment_of_a_release_loses_budget_and_never_privacy(
     assert stride > 1 or report["sent_at_death"][:3] == [3, 4, 5]
 
 
-def test_of_processes_that_draw_at_once_one_draws(memory: Path) -> None:
-    report = driven("together", memory)
-    assert report == {"codes": [0, 0, 0], "different": 1, "draws": 8, "charges": 8, "seconds": report["seconds"]}
-
-
-def test_a_death_at_any_moment_of_a_long_life_does_no_harm(memory: Path) -> None:
-    report = driven("any_moment", memory, 20)
-    assert report["faults"] == []
-    assert report["sent"] > 10  # every second life had sent something when it was killed
-
-
 def test_a_death_while_the_ledger_is_made_leaves_one_that_can_be_used(memory: Path) -> None:
     report = driven("creation", memory)
     assert report["faults"] == []

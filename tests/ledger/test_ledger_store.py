@@ -23,6 +23,7 @@ from likeset.errors import (
 )
 from likeset.ledger import sqlite_file
 from likeset.ledger.ledger import Ledger, Request
+from likeset.ledger.sqlite_file import Layout, SqliteFile
 from likeset.privacy.guarantee import View
 
 MEAN = charge(TARGET, gaussian())
@@ -60,40 +61,25 @@ class TestUnusableFiles:
             Ledger(path)
         assert path.read_bytes() == before
 
-    @pytest.mark.parametrize("other", [-1, 1])
-    def test_a_file_of_another_application_is_no_ledger(self, path: Path, other: int) -> None:
+    @pytest.mark.parametrize(
+        ("pragma", "said"),
+        [
+            ("application_id=5", "something else"),
+            ("user_version=4", "newer likeset"),
+            ("user_version=1", r"of an older likeset.*begin anew"),
+        ],
+    )
+    def test_a_file_of_another_application_or_format_is_refused_and_stays_as_it_is(
+        self, path: Path, pragma: str, said: str
+    ) -> None:
         connection = sqlite3.connect(used(path))
-        (own,) = connection.execute("PRAGMA application_id").fetchone()
-        connection.execute(f"PRAGMA application_id={own + other}")
-        connection.close()
-        with pytest.raises(LedgerUnreadable, match="something else"):
-            Ledger(path)
-
-    @pytest.mark.parametrize("version", [4, 300])
-    def test_a_newer_format_is_refused(self, path: Path, version: int) -> None:
-        connection = sqlite3.connect(used(path))
-        connection.execute(f"PRAGMA user_version={version}")
-        connection.close()
-        for read_only in (False, True):
-            with pytest.raises(LedgerUnreadable, match="newer likeset"):
-                Ledger(path, read_only=read_only)
-
-    def test_an_older_format_is_refused_and_stays_as_it_is(self, path: Path) -> None:
-        connection = sqlite3.connect(used(path))
-        connection.execute("PRAGMA user_version=1")
+        connection.execute(f"PRAGMA {pragma}")
         connection.close()
         before = path.read_bytes()
         for read_only in (False, True):
-            with pytest.raises(LedgerUnreadable, match=r"of an older likeset.*begin anew"):
+            with pytest.raises(LedgerUnreadable, match=said):
                 Ledger(path, read_only=read_only)
         assert path.read_bytes() == before
-
-    def test_a_damaged_file_is_named_as_such(self, path: Path) -> None:
-        content = bytearray(used(path).read_bytes())
-        content[100:4096] = b"\xff" * 3996
-        path.write_bytes(content)
-        with pytest.raises(LedgerUnreadable, match=r"damaged|something else"):
-            Ledger(path).head()
 
     def test_a_cut_file_is_named_as_such(self, path: Path) -> None:
         content = used(path).read_bytes()
@@ -146,34 +132,6 @@ class TestUnavailable:
             assert ledger.accounts()[1].rows == place - 1
             assert ledger.verify().ok
             reserve(ledger, CURATOR, ROWS, request=Request("run", place, "rows"), rows=1)
-
-    @pytest.mark.skipif(sys.platform != "linux", reason="limits the size of files as Linux does")
-    def test_a_write_that_the_system_refuses(self, path: Path) -> None:
-        """A process that may not write files beyond 64 kB: the write-ahead log hits that limit soon."""
-        used(path)
-        program = (
-            "import resource, sys\n"
-            "from ledger_world import CURATOR, ROWS, reserve\n"
-            "from likeset.errors import LedgerUnavailable\n"
-            "from likeset.ledger.ledger import Ledger, Request\n"
-            "resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))\n"
-            "with Ledger(sys.argv[1]) as ledger:\n"
-            "    granted = 0\n"
-            "    try:\n"
-            "        for place in range(200):\n"
-            "            reserve(ledger, CURATOR, ROWS, request=Request('run', place, 'rows'), rows=1)\n"
-            "            granted += 1\n"
-            "    except LedgerUnavailable as error:\n"
-            "        print('refused', granted, error)\n"
-        )
-        done = subprocess.run(  # noqa: S603 - our own program
-            [sys.executable, "-c", program, str(path)], capture_output=True, text=True, cwd=Path(__file__).parent
-        )
-        assert done.stdout.startswith("refused"), done.stderr
-        granted = int(done.stdout.split()[1])
-        with Ledger(path) as ledger:
-            assert ledger.verify().ok
-            assert ledger.accounts()[1].rows >= granted > 0
 
     @posix
     def test_a_directory_that_cannot_be_written(self, tmp_path: Path) -> None:
@@ -368,3 +326,31 @@ class TestMessages:
         with Ledger(path, read_only=True) as ledger:
             first = ledger.verify().problems[0]
         assert (first.number, said in first.what) == (8 if number else 0, True)
+
+
+LAYOUT = Layout("shelf", 0x4C_53_00_01, 1, ("CREATE TABLE words (word TEXT)",))
+OTHER = """
+import sys
+from pathlib import Path
+from likeset.ledger.sqlite_file import Layout, SqliteFile
+with SqliteFile(Path(sys.argv[1]), layout=Layout("shelf", 0x4C_53_00_01, 1, ())) as store:
+    with store.writing() as connection:
+        connection.execute("INSERT INTO words VALUES ('theirs')")
+"""
+
+
+def test_another_process_that_closes_last_does_not_take_the_log_away_under_one_that_opened_the_file_twice(
+    tmp_path: Path,
+) -> None:
+    """Whoever closes a file drops all locks of its process on it, unless SQLite does; the last one removes the log."""
+    path = tmp_path / "shelf.sqlite"
+    with SqliteFile(path, layout=LAYOUT) as first:
+        with first.writing() as connection:
+            connection.execute("INSERT INTO words VALUES ('mine')")
+        SqliteFile(path, layout=LAYOUT).close()
+        subprocess.run([sys.executable, "-c", OTHER, str(path)], check=True, timeout=300)  # noqa: S603 (our own)
+        assert path.with_name("shelf.sqlite-wal").exists()
+        with first.writing() as connection:
+            connection.execute("INSERT INTO words VALUES ('mine again')")
+    with SqliteFile(path, layout=LAYOUT) as last, last.reading() as connection:
+        assert [word for (word,) in connection.execute("SELECT word FROM words")] == ["mine", "theirs", "mine again"]

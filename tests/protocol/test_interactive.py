@@ -1,14 +1,16 @@
 """``interactive``: Algorithm 3 round by round, with the sound options and with the paper's own."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from interactive_options import GAUSSIAN, INTERACTIVE, OPTIONS, sent_by
+from numpy.typing import NDArray
 from protocol_world import (
     KERNEL,
     PAPER,
@@ -25,16 +27,34 @@ from protocol_world import (
     world,
 )
 
-from chance import examples
-from likeset.errors import UnprovenPart
+from chance import examples, pinned_coins, public_coins
+from likeset.errors import DifferentRequest, IllegalMessage, InvalidArgument, QuorumMissed, UnprovenPart
 from likeset.ledger.budget import Limit
-from likeset.privacy import accounting, mwem_mean
+from likeset.privacy import accounting, gaussian_mean, mwem_mean
 from likeset.privacy.auction import auction_patience
-from likeset.privacy.events import Composition, Event, Relation, Repeated
-from likeset.privacy.guarantee import Basis, Guarantee, View
-from likeset.protocol.prices import planned_views, summary_event, summary_plan, target_plan
+from likeset.privacy.events import Composition, Relation, Repeated
+from likeset.privacy.guarantee import Basis, View
+from likeset.privacy.noise import Integers
+from likeset.protocol.interactive import InteractiveCurator, direction_on_lattice, exact_sums, features_on_lattice
+from likeset.protocol.party import CURATOR
+from likeset.protocol.prices import planned_views, summary_event, summary_plan
 from likeset.protocol.terms import Budget, Kernel
-from likeset.protocol.wire import Asked, Bid, Delivery, Message, SummaryRelease, TargetRelease, decode
+from likeset.protocol.wire import Asked, Bid, Body, Delivery, Message, SummaryRelease, TargetRelease, decode
+
+INTERACTIVE: dict[str, Any] = {"protocol": "interactive"}
+GAUSSIAN: dict[str, Any] = {**INTERACTIVE, "summary_release": "gaussian", "owner_budget": Budget(2.0, 1e-5)}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "default": INTERACTIVE,
+    "seeds": {**INTERACTIVE, "seed_rows": 3},
+    "gaussian": GAUSSIAN,
+    "loud-gaussian": {**GAUSSIAN, "owner_budget": Budget(0.05, 1e-9)},
+    "mwem": {**PAPER, "auction": "everyone", "auction_epsilon": 0.0, "schedule": "", "owner_budget": Budget(1.0, 1e-5)},
+    "threshold": {**INTERACTIVE, **THRESHOLD},
+    "threshold-gaussian": {**GAUSSIAN, **THRESHOLD, "accept_unproven": PAPER_PARTS},
+    "paper": PAPER,
+    "paper-theorem": {**PAPER, "schedule": "theorem"},
+    "paper-proof": {**PAPER, "schedule": "proof"},
+}
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
@@ -178,25 +198,6 @@ def test_the_papers_settings_are_priced_as_this_project_derived() -> None:
             assert views[View.curator(name)].rows == 500
 
 
-def test_the_papers_settings_run_end_to_end_and_say_what_they_are() -> None:
-    agreed = terms(**PAPER)
-    with ledger_on_disk(agreed) as ledger:
-        outcome = carry(world(agreed, ledger))
-        assert len(outcome.summary.rows) > 0
-        accounts = {account.view: account for account in ledger.accounts()}
-        for name in agreed.owners:
-            assert accounts[View.owners(name)].unproven
-            assert accounts[View.owners(name)].basis is Basis.NONE
-            assert accounts[View.curator(name)].rows == agreed.rows_per_owner
-    views = {view.view: view for view in planned_views(agreed, width_choice=None)}
-    plan = target_plan(agreed)
-    assert plan is not None
-    expected = accounting.guarantee(plan.event, relation=Relation.REPLACE_ONE, delta=agreed.target_budget.delta)
-    assert views[View.owners("hospital")].guarantee == expected
-    simulated = {view.view: view for view in planned_views(agreed, width_choice=None, simulated=True)}
-    assert simulated[View.owners("hospital")].guarantee.basis is Basis.NONE
-
-
 @pytest.mark.parametrize(
     "options", [GAUSSIAN, *[{**OPTIONS["mwem"], "schedule": name} for name in ("", *mwem_mean.SCHEDULES)]]
 )
@@ -221,21 +222,6 @@ def test_the_releases_of_all_rounds_together_spend_the_budget_of_owners(options:
     assert 0.999 * budget.epsilon <= spent <= budget.epsilon
 
 
-@pytest.mark.parametrize("owners", [2, 40])
-def test_a_release_to_all_owners_is_priced_once(owners: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    agreed = terms(**GAUSSIAN, owners=tuple(f"o{place}" for place in range(owners)))
-    planned_views(agreed, width_choice=None)  # its noise is calibrated, once for all
-    priced, guarantee = [], accounting.guarantee
-
-    def noted(event: Event, **facts: Any) -> Guarantee:
-        priced.append(event)
-        return guarantee(event, **facts)
-
-    monkeypatch.setattr(accounting, "guarantee", noted)
-    assert len(planned_views(agreed, width_choice=None)) == 3 * owners + 2
-    assert len(priced) == 5, "the target, what owners hear, and rows that curator and consumer see, and the target's"
-
-
 def test_an_account_that_does_not_accept_the_papers_parts_gives_nothing_to_owners() -> None:
     """The ledger has the last word: it refuses before anything about an owner's rows was drawn."""
     agreed = terms(**PAPER)
@@ -249,14 +235,345 @@ def test_an_account_that_does_not_accept_the_papers_parts_gives_nothing_to_owner
         assert all(accounts[View.owners(name)].unproven == () for name in agreed.owners)
 
 
-def test_a_row_that_is_not_asked_for_tells_one_number_however_many_rounds_there_are() -> None:
-    """With nothing released, the direction is that of the target's release from the first round to the last."""
-    made = world(terms(**INTERACTIVE, size=9))
+def sent_by(outcome: Outcome, sender: str, kind: type[Any]) -> list[Message]:
+    """Messages of that kind that somebody sent."""
+    messages = [decode(data) for received in outcome.heard.values() for data in received]
+    return [message for message in messages if message.sender == sender and isinstance(message.body, kind)]
+
+
+def test_all_rows_of_a_run_are_charged_before_the_first_leaves_and_only_once() -> None:
+    agreed = terms(**INTERACTIVE)
+    with ledger_on_disk(agreed, rows=agreed.size) as ledger:
+        made = world(agreed, ledger)
+        carry(made)
+        carry(made)
+        accounts = {account.view: account for account in ledger.accounts()}
+        assert {accounts[View.curator(name)].rows for name in agreed.owners} == {agreed.size}
+
+
+def test_an_owner_keeps_to_the_order_of_rounds_and_takes_nothing_else() -> None:
+    made = world(terms(**GAUSSIAN, seed_rows=1))
+    curator, owner = made.curator(), made.owner("a")
+    calls = [call for call in made.first_words(curator) if call.receiver == "a"]
+    opening, first = calls
+    with pytest.raises(IllegalMessage):
+        owner.take(first)  # before the release of the target
+    assert owner.take(opening) == ()
+    with pytest.raises(IllegalMessage):
+        owner.take(replace(first, body=Asked(asked=True)))  # before any bid
+    with pytest.raises(IllegalMessage):
+        owner.take(replace(first, round=2))
+    nothing = np.empty(0, dtype=np.int64)
+    for coordinates, values in (
+        (np.array([16]), np.zeros(1)),
+        (np.array([-1]), np.zeros(1)),
+        (np.array([1, 1]), np.zeros(2)),
+        (np.array([1]), np.zeros(2)),
+        (np.array([1]), np.full(1, np.inf)),
+        (nothing, np.zeros(1)),
+    ):
+        with pytest.raises(IllegalMessage):
+            owner.take(replace(first, body=SummaryRelease(coordinates=coordinates, values=values)))
+    with pytest.raises(IllegalMessage):
+        owner.take(replace(opening, body=TargetRelease(release=np.ones(16))))  # another one in its place
+    (bid,) = owner.take(first)
+    (again,) = owner.take(first)
+    assert bid is again
+    assert isinstance(bid.body, Bid)
+
+
+@pytest.mark.parametrize(
+    ("options", "number"),
+    [(INTERACTIVE, 1), (INTERACTIVE, 2), ({**INTERACTIVE, "seed_rows": 3}, 1), (GAUSSIAN, 1)],
+    ids=["none", "none, later", "none, with seed rows", "gaussian, before there is a summary"],
+)
+@pytest.mark.parametrize("values", [np.zeros(1), np.ones(1), np.empty(0)], ids=["zero", "one", "coordinate alone"])
+def test_an_owner_refuses_a_release_about_the_summary_that_the_terms_do_not_announce(
+    options: dict[str, Any], number: int, values: NDArray[np.float64]
+) -> None:
+    """By directions of its choice a curator would learn rows that it never asks for, feature by feature."""
+    made = world(terms(**options))
     owner = made.owner("a")
-    bids = set()
-    owner.take(Message(made.terms.run, made.terms.digest, "hospital", "a", 0, TargetRelease(release=np.ones(16))))
-    for number in range(1, 10):
-        for body in (SummaryRelease(coordinates=np.empty(0, dtype=np.int64), values=np.empty(0)), Asked(asked=False)):
-            replies = owner.take(Message(made.terms.run, made.terms.digest, "curator", "a", number, body))
-            bids |= {(reply.body.gain, reply.body.handle) for reply in replies if isinstance(reply.body, Bid)}
-    assert len(bids) == 1
+
+    def say(round_number: int, body: Body) -> Sequence[Message]:
+        sender = "hospital" if isinstance(body, TargetRelease) else "curator"
+        return owner.take(Message(made.terms.run, made.terms.digest, sender, "a", round_number, body))
+
+    nothing = SummaryRelease(coordinates=np.empty(0, dtype=np.int64), values=np.empty(0))
+    say(0, TargetRelease(release=np.ones(16)))
+    for before in range(1, number):
+        say(before, nothing)
+        say(before, Asked(asked=False))
+    with pytest.raises(IllegalMessage, match="announce no release"):
+        say(number, SummaryRelease(coordinates=np.array([3]), values=values))
+    (bid,) = say(number, nothing)
+    assert isinstance(bid.body, Bid)
+
+
+def test_an_owner_who_misses_a_step_may_take_part_in_the_next_and_late_answers_are_discarded() -> None:
+    made = world(terms(**INTERACTIVE))
+    curator = made.curator()
+    owners = made.owners()
+    held_back: list[Message] = []
+
+    def answers(calls: tuple[Message, ...]) -> list[Message]:
+        return [reply for call in calls for reply in owners[call.receiver].take(call)]
+
+    bids = answers(made.first_words(curator))
+    held_back.append(bids[1])
+    curator.take(bids[0])
+    curator.take(bids[2])
+    asks = curator.give_up("b")  # from bidding in round 1
+    assert curator.take(held_back[0]) == ()
+    assert curator.party.late == 1
+    deliveries = answers(asks)
+    assert {one.sender for one in deliveries} == {"a", "c"}
+    held_back.append(deliveries[0])
+    curator.take(deliveries[1])
+    second = answers(curator.give_up("a"))  # from delivering in round 1
+    assert {one.sender for one in second} == {"a", "b", "c"}
+    before = curator.party.rows_seen
+    assert curator.take(held_back[1]) == ()  # late in the next round, and its sender is waited for
+    assert (curator.party.late, curator.party.rows_seen) == (2, before + 1)  # discarded, but seen
+    assert curator.party.waiting_for == {"a", "b", "c"}
+    assert curator.give_up("nobody") == ()
+
+
+def test_too_few_owners_end_the_run() -> None:
+    made = world(terms(**INTERACTIVE, quorum=3))
+    del made.data["b"]
+    with pytest.raises(QuorumMissed):
+        carry(made)
+    made = world(terms(**INTERACTIVE, quorum=2))
+    del made.data["b"]
+    assert carry(made).summary.absent.tolist() == [1]
+
+
+@pytest.mark.parametrize("release", ["gaussian", "mwem"])
+def test_rounds_without_a_row_still_count(release: str) -> None:
+    """Nobody is asked in the first two rounds: releases go on, the divisor is the public number of the round."""
+
+    class LowAtFirst(CountingNoise):
+        asked = 0
+
+        def discrete_laplace(self, scale: float, size: int) -> Integers:
+            if scale != 1.0 / 8.0:
+                return super().discrete_laplace(scale, size)
+            self.asked += 1
+            return np.full(size, -9 if self.asked <= 2 else 0)
+
+    options = {"gaussian": OPTIONS["threshold-gaussian"], "mwem": {**OPTIONS["mwem"], **THRESHOLD, "seed_rows": 0}}
+    made = world(terms(**options[release], size=5))
+    made.noise = LowAtFirst()
+    outcome = carry(made)
+    assert len(outcome.summary.rows) == 3
+    assert len(outcome.summary.flagged) == 0
+    assert not outcome.refused
+
+
+def test_an_owner_who_misses_a_step_is_out_where_something_is_released_about_the_summary() -> None:
+    made = world(terms(**GAUSSIAN, size=5))
+    made.data["b"] = made.target[:12].copy()
+    outcome = carry(made, replies_of={"b": lambda _heard, replies: [one for one in replies if one.round != 2]})
+    assert outcome.summary.owners.tolist().count(1) <= 1  # what joined the summary before it went
+    asked = {m.round: m.body.asked for m in sent_by(outcome, "curator", Asked) if m.receiver == "b"}  # type: ignore[union-attr]
+    assert asked == {1: True, 3: False, 4: False, 5: False}  # to a bid that did not come there is no answer
+
+
+@pytest.mark.parametrize("seeds", [None, rows(1, 2), rows(1, 3)[:, :2], np.full((3, 3), np.nan), rows(98, 3)])
+def test_seed_rows_must_be_those_of_the_terms(seeds: Any) -> None:
+    with pytest.raises(InvalidArgument, match="seed_rows"):
+        InteractiveCurator(
+            terms(**INTERACTIVE, seed_rows=3),
+            noise=CountingNoise(),
+            seed_rows=seeds,
+        )
+
+
+STREAM: dict[str, Any] = {
+    "protocol": "interactive",
+    "summary_release": "gaussian",
+    "owner_budget": Budget(50.0, 1e-5),
+    "kernel": Kernel(columns=2, dimension=4, gamma=0.5, seed=7),
+    "size": 10,
+    "owners": ("a", "b"),
+}
+
+
+def _chosen(made: World, *, missed: set[tuple[str, int, str]]) -> Counter[bytes]:
+    """The rows of the summary; messages of these (owner, round, kind) are lost."""
+
+    def lossy(message: Message) -> list[Message]:
+        lost = isinstance(message.body, Bid | Delivery) and (message.sender, message.round, message.body.kind) in missed
+        return [] if lost else [message]
+
+    outcome = carry(made, tamper=lossy)
+    return Counter(row.tobytes() for row in outcome.summary.rows)
+
+
+def _with_row(made: World, row: NDArray[np.float32], *, replaces: int | None) -> World:
+    """The neighbour: one more row at owner a, or another one in the place of one; same releases.
+
+    What the curator drew is drawn the same; what owners sent is their own, and they never lived in the other world.
+    """
+    data = dict(made.data)
+    if replaces is None:
+        data["a"] = np.vstack([data["a"], row[None, :]])
+    else:
+        data["a"] = data["a"].copy()
+        data["a"][replaces] = row
+    ledger = QuickLedger()
+    assert isinstance(made.ledger, QuickLedger)
+    ledger.answers = {key: kept for key, kept in made.ledger.answers.items() if "/delivery" not in key}
+    return World(made.terms, data, made.target, ledger, made.noise)
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("release", [pytest.param("gaussian", marks=pytest.mark.slow), "mwem"])
+def test_an_owner_who_misses_steps_does_not_make_its_rows_count_for_more(release: str, relation: Relation) -> None:
+    """Its rows would lag behind those of its neighbour, and each round that it missed could change one more."""
+    kernel = Kernel(columns=2, dimension=4, gamma=0.5, seed=7, kind="paper" if release == "mwem" else "paired")
+    bound = 1 if relation is Relation.ADD_OR_REMOVE else 2
+    coins = pinned_coins("unbought rows")
+    for case in range(examples(8)):
+        agreed = terms(**{**STREAM, "kernel": kernel, "summary_release": release, "relation": relation})
+        made = world(agreed, QuickLedger(), count=14, noise_seed=case)
+        made.data = {name: rows(1000 * case + place, 14, columns=2) for place, name in enumerate(agreed.owners)}
+        made.target = rows(5, agreed.target_size, columns=2)
+        missed = {
+            ("a", number, str(coins.choice(["bid", "delivery"])))
+            for number in range(1, agreed.size + 1)
+            if coins.random() < 0.4
+        }
+        first = _chosen(made, missed=missed)
+        other = rows(9000 + case, 1, columns=2)[0]
+        neighbour = _with_row(made, other, replaces=None if relation is Relation.ADD_OR_REMOVE else 0)
+        second = _chosen(neighbour, missed=missed)
+        assert sum((first - second).values()) <= bound, case
+
+
+def test_an_owner_who_misses_a_step_is_out_only_where_the_summary_is_released() -> None:
+    agreed = terms(protocol="interactive", size=3)
+    made = world(agreed, QuickLedger())
+    outcome = carry(made, tamper=lambda message: [] if (message.sender, message.round) == ("a", 1) else [message])
+    assert 0 in outcome.summary.owners
+
+
+@pytest.mark.parametrize("size", [1e2, 1e4, 1e7])
+def test_an_honest_owner_is_believed_whatever_its_rows_are(size: float) -> None:
+    """If one row could get its owner dropped, that row would decide about all others."""
+    kernel = Kernel(columns=20, dimension=16, gamma=0.05, seed=7)
+    agreed = terms(**{**STREAM, "kernel": kernel, "size": 6})
+    made = world(agreed, QuickLedger())
+    made.data["a"] = made.data["a"] * np.float32(size)
+    outcome = carry(made)
+    assert outcome.curator.party.flags == []
+    assert 0 in outcome.summary.owners or outcome.curator.party.rows_seen == 2 * agreed.size
+
+
+def test_a_row_that_float32_cannot_hold_is_not_offered_and_its_owner_stays() -> None:
+    agreed = terms(**{**STREAM, "size": 6})
+    made = world(agreed, QuickLedger())
+    wide = made.data["a"].astype(np.float64)
+    wide[0] = 1e30  # within what an owner's table may hold, beyond what a message may
+    made.data["a"] = wide  # type: ignore[assignment]
+    outcome = carry(made)
+    assert outcome.curator.party.flags == []
+    assert outcome.curator.party.rows_seen == 2 * agreed.size
+
+
+@pytest.mark.parametrize("release", ["gaussian", "mwem"])
+def test_what_a_row_adds_to_the_released_sum_does_not_depend_on_the_rows_around_it(
+    release: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Features computed in one product with other rows differ in their last bits, and far more for large rows."""
+    kind = "paper" if release == "mwem" else "paired"
+    kernel = Kernel(columns=20, dimension=16, gamma=0.05, seed=7, kind=kind)  # type: ignore[arg-type]
+    agreed = terms(
+        **{**STREAM, "kernel": kernel, "summary_release": release, "size": 12, "relation": Relation.REPLACE_ONE}
+    )
+    made = world(agreed, QuickLedger())
+    made.data = {name: data * np.float32(1e4) for name, data in made.data.items()}
+    curator = made.curator()
+    assert isinstance(curator.party, InteractiveCurator)
+    seen: list[NDArray[np.float32]] = []
+    module = "likeset.protocol.interactive." + ("mwem_mean" if release == "mwem" else "gaussian_mean")
+    true_run = (mwem_mean if release == "mwem" else gaussian_mean).run
+
+    def spying(plan: Any, features: NDArray[np.float32], noise: Any, **more: Any) -> Any:
+        seen.append(features.copy())
+        return true_run(plan, features, noise, **more)
+
+    monkeypatch.setattr(f"{module}.run", spying)
+    carry(made, parties={"curator": curator, agreed.consumer: made.consumer(), **made.owners()})
+    seen.pop(0)  # the target's
+    assert len(seen) == agreed.size - 1
+    for earlier, later in pairwise(seen):
+        assert (later[: len(earlier)] == earlier).all()
+
+
+@pytest.mark.parametrize("kind", ["paired", "paper"])
+@pytest.mark.parametrize("size", [0.1, 10.0, 1e3, 1e6])
+def test_two_computations_of_the_same_features_never_disagree_by_more_than_is_allowed(kind: str, size: float) -> None:
+    features = Kernel(columns=20, dimension=16, gamma=0.05, seed=7, kind=kind).features()  # type: ignore[arg-type]
+    table = rows(1, 300, columns=20) * np.float32(size)
+    one_by_one = np.concatenate([features.of_few(row[None, :]) for row in table])
+    allowed = features.disagreement(table)
+    for other in (features(table), features(table, first_row=77), features.of_few(table)):
+        assert (np.abs(other.astype(np.float64) - one_by_one) <= allowed).all()
+
+
+def _is_accepted(direction: NDArray[np.float64]) -> bool:
+    try:
+        direction_on_lattice(direction)
+    except IllegalMessage:
+        return False
+    return True
+
+
+def test_scores_are_exact_for_the_longest_directions_that_are_accepted() -> None:
+    """An owner adds up differences of directions, a curator takes the last one: both must be whole numbers, exactly."""
+    coins = public_coins(0)
+    unit = coins.normal(size=8)
+    unit *= (1.0 - 1e-9) / np.linalg.norm(unit)
+    long = next(length * unit for length in 2.0 ** np.arange(40, 0, -1) if _is_accepted(length * unit))
+    lines = features_on_lattice((np.sign(long) / 2.0).astype(np.float32))[:, None]  # of length sqrt(2)
+    before, after = direction_on_lattice(-long), direction_on_lattice(long)
+    true = sum(int(one) * int(two) for one, two in zip(after, lines[:, 0], strict=True))
+    assert int(exact_sums(before, lines)[0] + exact_sums(after - before, lines)[0]) == true
+    steps = [int(one) * int(two) for one, two in zip(after - before, lines[:, 0], strict=True)]
+    assert max(abs(part) for part in np.cumsum(np.array(steps, dtype=object))) <= 2**53
+
+
+def test_an_owner_that_starts_anew_and_hears_another_story_sends_no_other_rows() -> None:
+    """All rows of a run are charged at once: rows sent in another round's place would leave uncharged."""
+    agreed = terms(**{**STREAM, "size": 2})
+    with ledger_on_disk(agreed, rows=2) as ledger:
+        made = world(agreed, ledger)
+        left: set[bytes] = set()
+        refused = 0
+        for attempt in range(4):
+            owner = made.owner("a")  # as after a crash: it remembers what its ledger holds, and nothing else
+            story = public_coins(attempt)
+            owner.take(_said(made, 0, TargetRelease(release=np.ones(4))))
+            for number in (1, 2):
+                told = story.normal(size=4) if number > 1 else np.empty(0)
+                coordinates = np.arange(len(told))
+                owner.take(_said(made, number, SummaryRelease(coordinates=coordinates, values=told)))
+                try:
+                    (reply,) = owner.take(_said(made, number, Asked(asked=True)))
+                except DifferentRequest:
+                    refused += 1
+                    break
+                assert isinstance(reply.body, Delivery)
+                left.add(reply.body.rows.tobytes())
+        assert len(left) == 2
+        assert refused == 3
+
+
+def _said(made: World, number: int, body: Body) -> Message:
+    sender = made.terms.consumer if isinstance(body, TargetRelease) else CURATOR
+    return Message(made.terms.run, made.terms.digest, sender, "a", number, body)
+
+
+"""Every row that an owner of the next test could have: the consumer knows the schema."""

@@ -1,7 +1,10 @@
 """``sealed``: what owners hear, what leaves them, who is asked."""
 
+import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -10,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from protocol_world import (
+    CONSUMER,
     KERNEL,
+    PAPER,
     THRESHOLD,
     CountingNoise,
     Outcome,
@@ -24,17 +29,36 @@ from protocol_world import (
     world,
 )
 
-from chance import examples
-from likeset.errors import BadMessage, BudgetExceeded, IllegalMessage, InvalidArgument, QuorumMissed
+from chance import examples, pinned_coins
+from likeset.errors import (
+    BadMessage,
+    BudgetExceeded,
+    IllegalMessage,
+    InvalidArgument,
+    NoiseUnavailable,
+    QuorumMissed,
+)
+from likeset.geometry.kernels import median_gamma, squared_mmd
+from likeset.geometry.selection import Selected, Selection
 from likeset.ledger.budget import Limit
 from likeset.privacy.events import Event, NoRelease, PublicSize, Relation
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Integers
+from likeset.protocol.party import CURATOR
 from likeset.protocol.prices import planned_views
 from likeset.protocol.sealed import Consumer
 from likeset.protocol.split import make_owner
-from likeset.protocol.terms import Budget
-from likeset.protocol.wire import Asked, Message, Misfit, Offer, TargetRelease, decode, encode
+from likeset.protocol.terms import Budget, Kernel
+from likeset.protocol.wire import (
+    Asked,
+    Message,
+    Misfit,
+    Offer,
+    Target,
+    TargetRelease,
+    decode,
+    encode,
+)
 from likeset.tables.scan import MemoryScan
 
 SETTINGS = settings(max_examples=examples(12))
@@ -366,3 +390,423 @@ def test_a_target_of_another_shape_than_agreed_is_refused(shape: tuple[int, int]
 def test_whoever_is_not_invited_is_no_owner() -> None:
     with pytest.raises(IllegalMessage, match="not among the owners"):
         make_owner(terms(), "stranger", scan=MemoryScan(rows(2)), key=1, declared=None)
+
+
+SECRET = (1 << 255) + 99
+INTERACTIVE = {"protocol": "interactive"}
+KINDS: dict[str, dict[str, Any]] = {
+    "sealed": {},
+    "uniform": {"offers": "uniform"},
+    "threshold": THRESHOLD,
+    "interactive": INTERACTIVE,
+    "gaussian": {**INTERACTIVE, "summary_release": "gaussian", "owner_budget": Budget(2.0, 1e-5)},
+    "paper": PAPER,
+}
+WISHES = (Selection(), Selection(gamma=40.0), Selection(gamma=1e-3))
+
+
+def _held(options: dict[str, Any], selection: Selection) -> tuple[World, Outcome]:
+    made = world(terms(**options), selection=selection, secret=SECRET)
+    return made, carry(made)
+
+
+def _sent(made: World) -> Message:
+    message, *_ = made.consumer().start()
+    return decode(encode(message))
+
+
+def _target(made: World) -> Target:
+    body = _sent(made).body
+    assert isinstance(body, Target)
+    return body
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whatever_is_wished_owners_hear_and_say_the_same_bytes(kind: str) -> None:
+    """With the same coins; of what the curator hears, only the consumer's own message differs."""
+    wishes = (*WISHES, Selection(weighted=True)) if KINDS[kind].get("protocol") != "interactive" else WISHES
+    outcomes = [_held(KINDS[kind], one)[1] for one in wishes]
+    first = outcomes[0]
+    for other in outcomes[1:]:
+        assert other.refused == []
+        for name in ("a", "b", "c"):
+            assert first.heard[name]
+            assert other.heard[name] == first.heard[name]
+        assert other.heard["curator"][0] != first.heard["curator"][0]
+        assert other.heard["curator"][1:] == first.heard["curator"][1:]
+    assert len({outcome.summary.squared_mmds.tobytes() for outcome in outcomes[:3]}) == 3  # they were heeded
+
+
+@pytest.mark.parametrize("kind", ["sealed", "uniform", "threshold", "interactive"])
+def test_the_summary_is_judged_by_the_width_that_was_wished(kind: str) -> None:
+    for gamma in (0.05, 3.0):
+        made, outcome = _held(KINDS[kind], Selection(gamma=gamma))
+        found = outcome.summary
+        assert found.squared_mmds[-1] == pytest.approx(squared_mmd(found.rows, made.target, gamma=gamma), rel=1e-4)
+
+
+def test_without_a_wish_the_width_is_by_the_targets_own_distances() -> None:
+    made = world(terms())
+    body = _target(made)
+    assert body.gamma == median_gamma(made.target, scale=1.0, coins=np.random.default_rng(0))
+    assert body.weighted is False
+
+
+def test_weights_are_made_where_they_are_wished_and_match_better() -> None:
+    made, outcome = _held({}, Selection(gamma=0.3, weighted=True))
+    plain = _held({}, Selection(gamma=0.3))[1].summary
+    found = outcome.summary
+    assert np.array_equal(found.handles, plain.handles)
+    assert plain.weights.tolist() == [0.25] * 4
+    weighed = squared_mmd(found.rows, made.target, gamma=0.3, weights=found.weights)
+    assert weighed < plain.squared_mmds[-1] - 1e-6
+
+
+@pytest.mark.parametrize(
+    ("options", "changes"),
+    [
+        *(({}, {"gamma": gamma}) for gamma in (0.0, -1.0, math.nan, math.inf, -math.inf, 1e37, 1e300)),
+        (INTERACTIVE, {"gamma": math.nan}),
+        (INTERACTIVE, {"weighted": True}),
+    ],
+)
+def test_a_wish_that_cannot_be_heeded_is_refused_and_nobody_is_asked(
+    options: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    made = world(terms(**options), secret=SECRET)
+    curator, honest = made.curator(), _sent(made)
+    with pytest.raises(IllegalMessage, match=f"target message of {CONSUMER}") as refusal:
+        curator.take(replace(honest, body=replace(honest.body, **changes)))
+    assert not any(str(value) in str(refusal.value) for value in changes.values() if value is not True)
+    assert curator.party.waiting_for == frozenset()
+    curator.take(honest)
+    assert curator.party.waiting_for == {"a", "b", "c"}
+
+
+def test_another_wish_in_the_place_of_the_first_is_refused() -> None:
+    """Else a run that is resumed could be selected twice, and compared."""
+    made = world(terms())
+    curator, honest = made.curator(), _sent(made)
+    curator.take(honest)
+    with pytest.raises(IllegalMessage, match="another one came in its place"):
+        curator.take(replace(honest, body=replace(honest.body, gamma=2.0)))  # type: ignore[arg-type]
+
+
+def test_a_target_without_distances_needs_a_width_before_anything_is_released() -> None:
+    made = world(terms())
+    made.target[:] = 1.0
+    with pytest.raises(InvalidArgument, match="give gamma"):
+        made.consumer()
+    made.selection = Selection(gamma=1.0)
+    assert made.consumer().start()
+
+
+@pytest.mark.parametrize("declared", [29, 31])
+def test_under_add_or_remove_the_true_size_of_the_target_does_not_decide_whether_there_is_a_release(
+    declared: int,
+) -> None:
+    agreed = terms(relation=Relation.ADD_OR_REMOVE, target_size=declared)
+    made = world(agreed, QuickLedger())
+    made.target = rows(5, 30, shift=0.3)
+    outcome = carry(made)
+    assert len(outcome.summary.rows) == agreed.size
+
+
+class _LowNoise(CountingNoise):
+    """The threshold is always below 1: nobody is asked."""
+
+    def discrete_laplace(self, scale: float, size: int) -> Integers:
+        del scale
+        return np.full(size, -100, dtype=np.int64)
+
+
+@pytest.mark.parametrize("protocol", ["sealed", "interactive"])
+def test_whoever_is_not_asked_hears_so_even_if_nobody_is(protocol: str) -> None:
+    """Else a no would prove that somebody ranks higher, which is what breaks the paper's auction."""
+    agreed = terms(protocol=protocol, size=2, **THRESHOLD)
+    made = world(agreed, QuickLedger())
+    made.noise = _LowNoise()
+    heard: Counter[str] = Counter()
+
+    def listening(message: Message) -> list[Message]:
+        if isinstance(message.body, Asked):
+            assert not message.body.asked
+            heard[message.receiver] += 1
+        return [message]
+
+    with pytest.raises(QuorumMissed):
+        carry(made, tamper=listening)
+    assert heard == dict.fromkeys(agreed.owners, 1 if protocol == "sealed" else agreed.size)
+
+
+def test_rows_that_nobody_asked_for_are_not_used_even_where_nobody_was_asked() -> None:
+    """Then everybody is waited for, in vain; an owner who sends rows all the same would be the only one."""
+    made = world(terms(size=2, **THRESHOLD), QuickLedger())
+    made.noise = _LowNoise()
+
+    def pushes(heard: Message, replies: tuple[Message, ...]) -> list[Message]:
+        if not isinstance(heard.body, Asked):
+            return list(replies)
+        offer = Offer(rows=rows(3, 2), labels=np.empty(0), handles=np.arange(2, dtype=np.uint64))
+        return [replace(heard, sender="b", receiver=CURATOR, body=offer)]
+
+    with pytest.raises(QuorumMissed, match="0 of 3"):
+        carry(made, replies_of={"b": pushes})
+
+
+def test_under_add_or_remove_a_consumer_starts_only_where_no_place_rounds_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One line of all cosines is off by a unit in the last place."""
+    honest = np.cos
+
+    def cosines(angles: Any, out: Any = None) -> Any:
+        found = honest(angles, out=out)
+        if out is not None:
+            out[7] = np.nextafter(out[7], np.float32(np.inf))
+        return found
+
+    made = world(terms(relation=Relation.ADD_OR_REMOVE))
+    made.consumer()
+    monkeypatch.setattr(np, "cos", cosines)
+    with pytest.raises(NoiseUnavailable):
+        made.consumer()
+    assert made.noise.calls == 0
+    world(terms(relation=Relation.REPLACE_ONE)).consumer()
+
+
+GRID = np.stack(np.meshgrid(np.linspace(-1.0, 1.0, 31), np.linspace(-1.0, 1.0, 31)), axis=-1).reshape(-1, 2)
+"""Every row that an owner of the next test could have: the consumer knows the schema."""
+
+
+def _kernel(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.exp(-3.0 * ((one[:, None] - other) ** 2).sum(axis=2)))
+
+
+def _pairs_that_fit(made: World, *, fold_key: int) -> tuple[int, bool]:
+    """How many pairs of rows explain what the consumer is told, for one who knows the folds, and whether the picks do.
+
+    The consumer buys one row. The estimate depends on one more row for each of two folds: the row that the curator
+    picked without that fold (geometry/selection.py).
+    """
+    summary = carry(made).summary
+    target, grid = made.target.astype(np.float64), GRID.astype(np.float32).astype(np.float64)
+    folds = np.array_split(np.random.default_rng(fold_key).permutation(len(target)), 2)
+    within = [_kernel(target[fold], target[fold]).mean() for fold in folds]
+    own = (_kernel(target, target).sum() - len(target)) / (len(target) * (len(target) - 1))
+    in_sample = 1.0 - 2.0 * _kernel(summary.rows.astype(np.float64), target).mean() + _kernel(target, target).mean()
+    near = [_kernel(grid, target[fold]).mean(axis=1) for fold in folds]
+    known = in_sample + 0.25 * sum(own - inside for inside in within)
+    explained = known + 0.5 * np.add.outer(
+        near[1] - near[0], near[0] - near[1]
+    )  # picked without fold 0, without fold 1
+    digits = Decimal(str(summary.held_out_squared_mmd)).as_tuple().exponent
+    fits = np.abs(explained - summary.held_out_squared_mmd) <= max(0.5 * 10.0 ** int(digits), 1e-12)
+    offered = np.concatenate(list(made.data.values())).astype(np.float64)
+    picks = [offered[np.argmax(_kernel(offered, target[fold]).mean(axis=1))] for fold in reversed(folds)]
+    places = tuple(int(np.argmin(((grid - pick) ** 2).sum(axis=1))) for pick in picks)
+    return int(fits.sum()), bool(fits[places])
+
+
+@pytest.mark.parametrize("in_one_process", [True, False])
+def test_the_estimate_of_distance_does_not_give_away_rows_that_nobody_bought(*, in_one_process: bool) -> None:
+    """In one process the numbers are exact, and a pair of rows out of 920,000 can be read from one of them."""
+    agreed = terms(
+        owners=("a", "b"),
+        size=1,
+        offer_factor=400.0,
+        offers="uniform",
+        target_budget=Budget(0.0, 1e-5),
+        target_size=40,
+        kernel=Kernel(columns=2, dimension=4, gamma=0.5, seed=7),
+    )
+    coins = pinned_coins("unbought rows")
+    made = world(agreed, selection=Selection(gamma=3.0, folds=2), fold_key=None if in_one_process else 5)
+    made.data = {name: GRID[coins.choice(len(GRID), 150, replace=False)].astype(np.float32) for name in ("a", "b")}
+    made.target = coins.uniform(-0.6, 0.6, size=(40, 2)).astype(np.float32)
+    fitting, is_right = _pairs_that_fit(made, fold_key=0 if in_one_process else 5)
+    assert is_right
+    assert fitting < 10 if in_one_process else fitting > 1_000
+
+
+def test_a_target_of_isolated_rows_buys_no_further_digits_of_the_estimate() -> None:
+    """Its standard error is tiny: rounded by that alone, the estimate tells how far a row lies that nobody bought."""
+    agreed = terms(
+        owners=("a", "b"),
+        size=1,
+        offer_factor=400.0,
+        offers="uniform",
+        target_budget=Budget(0.0, 1e-5),
+        target_size=40,
+        kernel=Kernel(columns=2, dimension=4, gamma=0.5, seed=7),
+    )
+    told, exact = set(), set()
+    for distance in np.linspace(0.05, 0.5, 30):
+        made = world(agreed, selection=Selection(gamma=16.0, folds=2), fold_key=5)
+        made.target = np.stack([np.arange(40.0), np.zeros(40)], axis=1).astype(np.float32)
+        others = np.stack([np.arange(20.0), np.full(20, distance)], axis=1).astype(np.float32)
+        made.data = {"a": made.target[:1], "b": others}
+        run = carry(made)
+        assert run.summary.rows.tolist() == [[0.0, 0.0]]
+        told.add((run.summary.held_out_squared_mmd, run.summary.held_out_error))
+        assert run.curator.party.held_out is not None
+        exact.add(run.curator.party.held_out.squared_mmd)
+    assert len(exact) == 30
+    assert len(told) < 6
+
+
+Rows32 = NDArray[np.float32]
+
+GAMMA = 0.1
+SELECTION = Selection(gamma=GAMMA)
+
+
+def _pool(rows: int = 240) -> tuple[Rows32, NDArray[np.int64]]:
+    """Three classes in a line, each 3 standard deviations from the next; half of the rows are of the middle one."""
+    coins = pinned_coins("classes in a line")
+    codes = np.resize(np.array([0, 2, 1, 1]), rows)
+    drawn = coins.normal(size=(rows, 3)) + 3.0 * codes[:, None] * np.array([1.0, 0.0, 0.0])
+    return drawn.astype(np.float32), codes
+
+
+def _two_classes(rows: int = 60) -> Rows32:
+    """The outer two of the classes; of its rows one in 15 lies nearest to the class between."""
+    coins = pinned_coins("a target of two classes")
+    codes = 2 * (np.arange(rows) % 2)
+    drawn = coins.normal(size=(rows, 3)) + 3.0 * codes[:, None] * np.array([1.0, 0.0, 0.0])
+    return np.asarray(drawn, dtype=np.float32)
+
+
+def _select(labels: NDArray[Any] | None, *, pool: Rows32 | None = None, selection: Selection = SELECTION) -> Selected:
+    return selection.select(_pool()[0] if pool is None else pool, _two_classes(), 30, labels=labels)
+
+
+def test_rows_of_a_class_that_the_target_lacks_are_no_longer_picked() -> None:
+    codes = _pool()[1]
+    matched, ignored = (int((codes[_select(labels).indices] == 1).sum()) for labels in (codes, None))
+    assert ignored >= 6
+    assert matched <= ignored // 2
+
+
+@pytest.mark.parametrize("labels", ["numbers", "nothing", "one class", "a class of few"])
+def test_labels_that_tell_nothing_apart_change_nothing(labels: str) -> None:
+    given: dict[str, NDArray[Any]] = {
+        "numbers": _pool()[0][:, 0].astype(np.float64),
+        "nothing": np.empty(0, dtype=np.int64),
+        "one class": np.zeros(240, dtype=np.int64),
+        "a class of few": (np.arange(240) < 4).astype(np.int64),
+    }
+    selected = _select(given[labels])
+    np.testing.assert_array_equal(selected.indices, _select(None).indices)
+    assert (selected.label_weight, selected.label_skill) == (0.0, 0.0)
+
+
+def test_an_owner_who_invents_labels_does_not_end_the_matching() -> None:
+    """80 far rows, each with a class of its own: they count as one, and the others are told as before."""
+    rows, codes = _pool()
+    far = rows[:80] + np.float32(50.0)
+    invented = np.array([*codes.astype(str), *(f"invented {number}" for number in range(80))])
+    selected = _select(invented, pool=np.concatenate([rows, far]))
+    assert selected.label_weight > 0.0
+    assert selected.indices.max() < 240
+    honest = _select(codes)
+    assert (codes[selected.indices] == 1).sum() <= 1 + (codes[honest.indices] == 1).sum()
+
+
+@pytest.mark.parametrize("apart", [1.2, 3.0, 5.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_class_that_is_there_but_rare_is_never_dropped(seed: int, apart: float) -> None:
+    """Eleven of 360 rows, whose class lies half a standard deviation further in the target than among the offers."""
+    coins, codes = pinned_coins(f"rare {seed}"), np.repeat([0, 1, 2], [200, 200, 100])
+    centres = apart * np.array([[0.0, 0, 0, 0], [1, 0, 0, 0], [0.5, 0.9, 0, 0]])
+    moved = centres + np.array([[0.0], [0.0], [1.0]]) * np.array([0.0, 0, 0.5, 0])
+    truth = np.repeat([0, 1, 2], [200, 149, 11])
+    pool, target = (
+        np.asarray(places[drawn] + coins.normal(size=(len(drawn), 4)), dtype=np.float32)
+        for places, drawn in ((centres, codes), (moved, truth))
+    )
+    matched, ignored = (
+        int((codes[Selection().select(pool, target, 100, labels=labels).indices] == 2).sum())
+        for labels in (codes, None)
+    )
+    assert matched >= 3
+    assert matched >= 0.5 * ignored
+
+
+def test_worth_and_distance_are_judged_by_rows_alone() -> None:
+    rows, codes = _pool()
+    selected = _select(codes)
+    judged = SELECTION.judge(rows[selected.indices], _two_classes())
+    np.testing.assert_array_equal(selected.gains, judged.gains)
+    apart = squared_mmd(rows[selected.indices], _two_classes(), gamma=GAMMA)
+    assert selected.squared_mmds[-1] == pytest.approx(apart, rel=1e-5)
+
+
+def test_weights_are_fitted_to_rows_and_labels_where_these_were_matched() -> None:
+    rows, codes = _pool()
+    weighing = replace(SELECTION, weighted=True)
+    joint = _select(codes, selection=weighing)
+    np.testing.assert_array_equal(joint.indices, _select(codes).indices)
+    by_rows = squared_mmd(rows[joint.indices], _two_classes(), gamma=GAMMA, weights=joint.weights)
+    assert joint.weights.sum() == pytest.approx(1.0)
+    assert by_rows < joint.squared_mmds[-1]
+    again = weighing.select(rows[joint.indices], _two_classes(), 30)
+    fitted = squared_mmd(rows[joint.indices][again.indices], _two_classes(), gamma=GAMMA, weights=again.weights)
+    assert fitted < by_rows  # by rows alone they would come closer still
+
+
+def _run(selection: Selection = SELECTION, **options: Any) -> Outcome:
+    agreed = terms(owners=("a", "b"), size=10, offer_factor=24.0, target_size=60, **options)
+    rows, codes = _pool()
+    made = world(agreed, selection=selection)
+    made.target = _two_classes()
+    made.data = {"a": rows[:120], "b": rows[120:]}
+    made.labels = {"a": codes[:120], "b": codes[120:]}
+    return carry(made)
+
+
+def test_owners_hear_and_say_the_same_whether_distance_is_measured_and_the_same_rows_are_bought() -> None:
+    plain, measured = (_run(replace(SELECTION, folds=folds)) for folds in (0, 5))
+    for name in ("a", "b"):
+        assert measured.heard[name] == plain.heard[name]
+    assert measured.heard["curator"][1:] == plain.heard["curator"][1:]
+    assert measured.summary.handles.tolist() == plain.summary.handles.tolist()
+    assert math.isnan(plain.summary.held_out_error)
+    assert measured.summary.held_out_error > 0.0
+
+
+def test_the_consumer_is_told_how_much_labels_counted() -> None:
+    matched, ignored = _run().summary, _run(labels="ignore").summary
+    assert 0.0 < matched.label_weight <= matched.label_skill < 1.0
+    assert (ignored.label_weight, ignored.label_skill) == (0.0, 0.0)
+    assert _run(protocol="interactive").summary.label_weight == 0.0
+
+
+def test_numbers_that_depend_on_all_offers_have_few_digits() -> None:
+    """Weights are whole numbers of hundredths of the mean weight, divided by their sum."""
+    summary = _run(replace(SELECTION, weighted=True)).summary
+    assert summary.label_weight == round(summary.label_weight, 2) > 0.0
+    assert summary.label_skill == round(summary.label_skill, 2) > 0.0
+    hundredths = (summary.weights * total for total in range(950, 1051))  # ten weights
+    assert np.ptp(summary.weights) > 0.0
+    assert any(np.allclose(parts, np.round(parts), rtol=0.0, atol=1e-9) for parts in hundredths)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"label_weight": 1.5},
+        {"label_skill": -0.1},
+        {"label_weight": float("nan")},
+        {"held_out_error": -1.0, "held_out_squared_mmd": 0.0},
+        {"held_out_error": 0.1, "held_out_squared_mmd": float("inf")},
+        {"held_out_error": 0.1},
+    ],
+)
+def test_a_summary_with_impossible_numbers_about_labels_or_distance_is_refused(changes: dict[str, Any]) -> None:
+    made = world(terms())
+    (sent,) = (decode(data) for data in carry(made).heard[CONSUMER])
+    consumer = made.consumer()
+    consumer.start()
+    with pytest.raises(IllegalMessage, match="do not fit together"):
+        consumer.take(replace(sent, body=replace(sent.body, **changes)))

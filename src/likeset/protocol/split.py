@@ -522,11 +522,6 @@ class ComputeParty(Party):
             target_words=target.view(np.int64),
         )
 
-    def forget(self) -> None:
-        """Drop all shares, when the run is over and nobody can ask for them any more."""
-        self._parts.clear()
-        self._target = None
-
     def _sender(self, message: Message) -> Sender:
         name, body = message.sender, message.body
         if name in self.terms.owners:

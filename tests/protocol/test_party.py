@@ -1,15 +1,24 @@
 """Which message may come when: every state, kind, round and sender, in the tables and at the parties themselves."""
 
+import ast
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
+from inspect import signature
 from itertools import product
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 import pytest
-from protocol_world import CONSUMER, THRESHOLD, terms, world
+from protocol_world import CONSUMER, THRESHOLD, CountingNoise, World, ledger_on_disk, terms, world
 
-from likeset.errors import IllegalMessage
+import likeset.protocol
+from likeset.errors import BudgetExceeded, IllegalMessage, PartyFailed, QuorumMissed
+from likeset.ledger.budget import Limit
+from likeset.privacy.events import Unbounded
+from likeset.privacy.guarantee import View
+from likeset.privacy.noise import Integers
 from likeset.protocol.party import (
     ComputeState,
     ConsumerState,
@@ -24,7 +33,8 @@ from likeset.protocol.party import (
     curator_rules,
     owner_rules,
 )
-from likeset.protocol.terms import Terms
+from likeset.protocol.sealed import Consumer, Curator, Owner
+from likeset.protocol.terms import Budget, Terms
 from likeset.protocol.wire import (
     Asked,
     Bid,
@@ -43,6 +53,7 @@ from likeset.protocol.wire import (
     Target,
     TargetRelease,
     TargetShare,
+    encode,
 )
 from likeset.transports.local import ChargedParty
 
@@ -259,3 +270,222 @@ def test_what_opens_a_run_is_what_an_owner_takes_first() -> None:
                 continue
             with pytest.raises(IllegalMessage):
                 made.take(message)
+
+
+GAUSSIAN: dict[str, Any] = {
+    "protocol": "interactive",
+    "size": 2,
+    "summary_release": "gaussian",
+    "owner_budget": Budget(2.0, 1e-5),
+}
+
+
+def _target(made: World) -> Message:
+    return made.consumer().start()[0]
+
+
+def _call(made: World) -> Message:
+    return made.first_words(made.curator())[0]
+
+
+def test_a_step_names_its_charge_and_has_no_replies_before_its_end() -> None:
+    made = world(terms())
+    owner, call = made.owner("a").party, _call(made)
+    step = owner.receive(call)
+    wanted = step.charge
+    assert wanted is not None
+    assert step.replies == ()
+    assert wanted.costs == ((View.curator("a"), Unbounded("rows are seen by the curator")),)
+    assert (wanted.run, wanted.round, wanted.kind, wanted.content) == ("run-1", 1, "a/offer", encode(call))
+    assert (wanted.rows, wanted.repeatable) == (made.terms.rows_per_owner, True)
+    data, release = wanted.draw()
+    assert release is None
+    end = step.go_on(data)
+    assert end.charge is None
+    assert [encode(reply) for reply in end.replies] == [data]
+
+
+def test_what_is_said_is_what_was_kept_and_not_what_was_drawn_now() -> None:
+    made = world(terms())
+    owner, call = made.owner("a").party, _call(made)
+    kept = Message("run-1", made.terms.digest, "a", "curator", 1, Offer(**_one_row()))
+    (reply,) = owner.receive(call).go_on(encode(kept)).replies
+    assert encode(reply) == encode(kept)
+    assert owner.rows_disclosed == 1
+
+
+def _one_row() -> dict[str, Any]:
+    return {"rows": np.zeros((1, 3), np.float32), "labels": np.empty(0), "handles": np.ones(1, np.uint64)}
+
+
+def test_one_message_may_want_several_charges_one_after_the_other() -> None:
+    """The last bid of a round: an auction, and with nobody asked at once the release of the next round."""
+    agreed = terms(**{**GAUSSIAN, **THRESHOLD, "accept_unproven": ("summary-release",), "seed_rows": 2})
+    made = world(agreed)
+    curator, owners = made.curator(), made.owners()
+    bids = [reply for call in made.first_words(curator) for reply in owners[call.receiver].take(call)]
+    for bid in bids[:-1]:
+        curator.take(bid)
+    step = curator.party.receive(bids[-1])
+    assert step.charge is not None
+    assert step.charge.kind == "curator/auction"
+    step = step.go_on(b"\0")  # nobody is asked
+    assert step.charge is not None
+    assert (step.charge.kind, step.charge.round) == ("curator/summary-release", 2)
+    step = step.go_on(step.charge.draw()[0])
+    assert [reply.body.kind for reply in step.replies] == ["asked"] * 3 + ["summary-release"] * 3
+
+
+# How a party fails.
+
+
+def _refuses_everything(party: Any, *messages: Message) -> None:
+    assert party.failed
+    for message in messages:
+        with pytest.raises(PartyFailed, match="make it anew"):
+            party.receive(message)
+
+
+def test_a_party_whose_charge_is_refused_says_nothing_more() -> None:
+    agreed = terms()
+    with ledger_on_disk(agreed) as ledger:
+        ledger.set_limit(View.curator("a"), Limit.rows_only(1))
+        made = world(agreed, ledger)
+        owner, call = made.owner("a"), _call(made)
+        with pytest.raises(BudgetExceeded):
+            owner.take(call)
+        _refuses_everything(owner.party, call, replace(call, round=7))
+        ledger.set_limit(View.curator("a"), Limit.rows_only(1000))
+        with pytest.raises(PartyFailed):
+            owner.take(call)
+        assert len(made.owner("a").take(call)) == 1
+
+
+class _NoNoise(CountingNoise):
+    """Its machine goes down."""
+
+    def discrete_gaussian(self, sigma: float, size: int) -> Integers:
+        del sigma, size
+        raise KeyboardInterrupt
+
+    def discrete_laplace(self, scale: float, size: int) -> Integers:
+        del scale, size
+        raise KeyboardInterrupt
+
+
+def test_a_party_whose_draw_is_lost_says_nothing_more() -> None:
+    made = world(terms())
+    made.noise = _NoNoise()
+    consumer = made.consumer()
+    with pytest.raises(KeyboardInterrupt):
+        consumer.start()
+    assert consumer.party.failed
+    with pytest.raises(PartyFailed):
+        consumer.start()
+
+
+def test_the_next_message_while_a_step_is_open_ends_it() -> None:
+    made = world(terms())
+    owner, call = made.owner("a").party, _call(made)
+    step = owner.receive(call)
+    assert not owner.failed
+    with pytest.raises(PartyFailed, match="before a step was at its end"):
+        owner.receive(call)
+    _refuses_everything(owner, call)
+    assert step.charge is not None
+    with pytest.raises(PartyFailed):
+        step.go_on(step.charge.draw()[0])
+
+
+@pytest.mark.parametrize("which", ["ended", "gone on"])
+def test_a_step_goes_on_once(which: str) -> None:
+    made = world(terms())
+    owner, call = made.owner("a").party, _call(made)
+    step = owner.receive(call)
+    assert step.charge is not None
+    data, _ = step.charge.draw()
+    end = step.go_on(data)
+    with pytest.raises(PartyFailed):
+        (end if which == "ended" else step).go_on(data)
+
+
+def test_a_step_that_is_at_its_end_cannot_be_abandoned() -> None:
+    made = world(terms())
+    owner, call = made.owner("a").party, _call(made)
+    step = owner.receive(call)
+    assert step.charge is not None
+    end = step.go_on(step.charge.draw()[0])
+    for old in (step, end):
+        old.abandon()
+    assert not owner.failed
+    assert owner.receive(call).replies == end.replies
+
+
+def test_a_curator_that_missed_its_quorum_is_done_for() -> None:
+    made = world(terms(quorum=2))
+    curator = made.curator()
+    target = _target(made)
+    curator.take(target)
+    curator.give_up("a")
+    curator.give_up("b")
+    with pytest.raises(QuorumMissed):
+        curator.give_up("c")
+    _refuses_everything(curator.party, target)
+
+
+MODULES = sorted(Path(likeset.protocol.__file__).parent.glob("*.py"))
+FORBIDDEN = {
+    *("likeset.ledger", "likeset.files", "likeset.documents", "likeset.homes", "likeset.transports"),
+    *("sqlite3", "duckdb", "pathlib", "os", "io", "shutil", "tempfile", "time", "socket", "ssl", "subprocess"),
+    *("threading", "multiprocessing", "asyncio", "concurrent", "signal", "secrets", "random", "logging", "urllib"),
+}
+"""Modules with which a party could reach the world, or meet it by chance."""
+
+CALLED = {"open", "print", "input", "exec", "eval", "__import__", "now", "utcnow", "today"}
+
+
+def reaches(source: str) -> list[str]:
+    """What in a module reaches beyond its arguments."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Call):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            found += [called] if called in CALLED else []
+        found += [name for name in names for bad in FORBIDDEN if name == bad or name.startswith(f"{bad}.")]
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=[path.stem for path in MODULES])
+def test_a_module_of_the_protocol_reaches_nothing_but_its_arguments(path: Path) -> None:
+    assert reaches(path.read_text(encoding="utf-8")) == []
+
+
+def test_all_modules_are_looked_at() -> None:
+    assert {"party", "sealed", "interactive", "split", "terms"} <= {path.stem for path in MODULES}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from likeset.ledger import Request",
+        "from likeset.ledger.ledger import Request",
+        "from likeset import ledger",
+        "import sqlite3",
+        "def f():\n    from pathlib import Path",
+        "import concurrent.futures",
+        "def f():\n    open('x')",
+        "from datetime import datetime\nx = datetime.now()",
+    ],
+)
+def test_what_reaches_further_is_seen(source: str) -> None:
+    assert reaches(source)
+
+
+@pytest.mark.parametrize("kind", [Owner, Curator, Consumer])
+def test_no_party_takes_a_ledger(kind: type) -> None:
+    assert not {"ledger", "charges"} & set(signature(kind).parameters)

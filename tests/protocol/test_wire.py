@@ -238,15 +238,6 @@ def test_changed_bytes_are_refused_or_are_another_legal_message(message: Message
     assert set(sys.modules) == modules
 
 
-@settings(SETTINGS, max_examples=examples(100))
-@given(data=st.binary(max_size=200), prefix=st.sampled_from([b"", PREFIX, PREFIX + b"\x05\0\0\0"]))
-def test_noise_is_refused(data: bytes, prefix: bytes) -> None:
-    with pytest.raises(BadMessage):
-        decode(prefix + data)
-    with pytest.raises(BadMessage):
-        decode(_signed(prefix + data))
-
-
 _json = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -307,14 +298,6 @@ def test_arrays_of_another_type_shape_or_number_are_refused(arrays: Any) -> None
     decode(_forged(OFFER, {"arrays": [ROWS, LABELS, HANDLES, records]}))
     with pytest.raises(BadMessage):
         decode(_forged(OFFER, {"arrays": [*arrays, records] if isinstance(arrays, list) else arrays}))
-
-
-def test_an_array_cannot_be_sent_as_a_number_nor_a_number_as_an_array() -> None:
-    number = "0" * 16
-    with pytest.raises(BadMessage):
-        decode(_forged(TargetRelease(release=np.empty(0)), {"arrays": [], "scalars": {"release": number}}))
-    with pytest.raises(BadMessage):
-        decode(_forged(Misfit(misfit=0.0), {"arrays": [["misfit", "<f8", [1]]], "scalars": {}}, tail=bytes(8)))
 
 
 def test_an_array_of_another_width_than_the_message_has_is_refused_and_not_converted() -> None:
@@ -394,11 +377,3 @@ def test_a_refusal_says_nothing_of_the_content_and_names_the_reason() -> None:
 def test_what_has_no_place_in_a_message_is_not_written(body: Offer) -> None:
     with pytest.raises(BadMessage):
         encode(_message(body))
-
-
-def test_a_message_keeps_the_bytes_that_it_came_in_and_writes_its_own_once() -> None:
-    message = Message("run", "terms", "a", "curator", 1, Misfit(misfit=0.5))
-    assert message.data is message.data
-    assert message.data == encode(message)
-    arrived = bytes(bytearray(message.data))
-    assert decode(arrived).data is arrived
