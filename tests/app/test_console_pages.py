@@ -393,7 +393,7 @@ def test_budgets_and_what_left_have_the_numbers_of_the_command_line(answered: Ow
     told, page = said(answered, "owner", "budget"), ada.get("/budgets")
     lines = [told[name] for name in ("rows", "readable", "epsilon")]
     assert [f"{line['spent']:g} of {line['limit']:g}" for line in lines if line["limit"]] == re.findall(
-        r"\d+ of \d+", page.text.partition('id="time"')[0]
+        r"\d+ of \d+", page.text.partition('id="charges"')[0]
     )
     assert numbers_in_tables(page) == sorted(charge["rows"] for charge in told["history"])
     for charge in told["history"]:

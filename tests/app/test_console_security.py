@@ -1,11 +1,7 @@
 """What strangers, other sites and other programs could send to a console: refused, and the home's log is unchanged."""
 
 import http.client
-import json
-import os
-import signal
 import socket
-import stat
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,11 +15,9 @@ import pytest
 from console_houses import PATIENCE
 from console_world import ADDRESS, COOKIE, Browser, signed_in, signed_in_at
 from home_world import SCHEMA, invite, make_owner, rows_text, secret_of, terms
-from typer.testing import CliRunner
 
-from likeset.app import cli
 from likeset.app.console import owner, server
-from likeset.app.console.drawings import over_time
+from likeset.app.console.drawings import budget_bar
 from likeset.app.console.home import home_console, home_site
 from likeset.app.console.server import Links, Listen, application, new_link
 from likeset.errors import InvalidArgument
@@ -294,9 +288,7 @@ def test_nothing_of_a_strangers_text_is_markup(tmp_path: Path) -> None:
             assert not [bad for bad in ("<script", "<img", "\x1b", "\u202e") if bad in answer.text]
             assert "49" not in answer.text.partition("onerror")[2][:40], "it is no template either"
         assert sum("&lt;script&gt;alert(1)" in answer.text for answer in pages) >= 6, "they are shown, as text"
-    drawn = over_time(MARKUP, [("2026-01-01T00:00:00+00:00", 1.0)], 2.0)
-    assert drawn is not None
-    assert "<script>" not in drawn
+    assert "<script>" not in budget_bar(MARKUP, 1.0, 1.0, 2.0)
 
 
 def test_an_error_tells_its_place_and_no_value(
@@ -347,27 +339,6 @@ def test_links_belong_to_a_console_that_runs(folder: Path) -> None:
     (folder / "console" / "address").write_text(first.address)
     with pytest.raises(InvalidArgument, match="no console of this home is running"):
         new_link(folder)
-
-
-def test_a_browser_is_started_with_a_page_that_only_this_user_can_read(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every user of the machine can read what a program is started with."""
-    opened = list[tuple[str, str, int]]()
-
-    def note(address: str) -> None:
-        path = Path(address.removeprefix("file://"))
-        opened.append((address, path.read_text(), stat.S_IMODE(path.stat().st_mode)))
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr("webbrowser.open", note)
-    told = CliRunner().invoke(cli.app, ["up", str(folder), "--open", "--log", "json"])
-    assert told.exit_code == 0, told.output
-    ((address, page, mode),) = opened
-    assert "token" not in address
-    assert f"url={json.loads(told.stdout.splitlines()[0])['link']}" in page
-    assert mode == 0o600
-    assert not (folder / "console" / "open.html").exists(), "it goes with the console"
 
 
 # ---- with real connections

@@ -51,7 +51,7 @@ from likeset.homes.policy import (
     starting_text,
     verdict,
 )
-from likeset.ledger.budget import Account, Charge, Limit, Tally
+from likeset.ledger.budget import Account, Charge, Limit
 from likeset.ledger.ledger import Charged, Ledger, LedgerState, Request, Transaction
 from likeset.privacy.events import Event, NoRelease
 from likeset.privacy.guarantee import View
@@ -86,23 +86,6 @@ class Spent:
     toward: str
     rows: int
     answered: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SpentSoFar:
-    """Both budgets after a charge.
-
-    Attributes:
-        at: when (UTC).
-        epsilon: that other owners may have learned by then, at the policy's delta.
-        rows: that had left, at most.
-        readable: of them that one party may read.
-    """
-
-    at: str
-    epsilon: float
-    rows: int
-    readable: int
 
 
 def accounts_under(ledger: Ledger, name: str, policy: Policy, *, path: Path) -> tuple[Account, ...]:
@@ -194,11 +177,6 @@ def spent_by_run(ledger: Ledger) -> list[Spent]:
     return _charges(ledger).spent()
 
 
-def course_of(ledger: Ledger, name: str, policy: Policy) -> list[SpentSoFar]:
-    """Both budgets after each charge that cost something, oldest first; the last is what is spent now."""
-    return _charges(ledger).course(_limits(name, policy))
-
-
 class _Charges:
     """What the charges of a ledger were for; each is looked at once, for there may be very many."""
 
@@ -208,7 +186,6 @@ class _Charges:
         self.toward: dict[str, set[str]] = {}
         self._spent: list[tuple[Charged, Spent]] = []
         self._taken = 0
-        self._course = _Course({})
 
     def take_in(self) -> None:
         for charged in self.state.charges[self._taken :]:
@@ -231,41 +208,8 @@ class _Charges:
         """Every charge that cost something, oldest first."""
         return [replace(spent, answered=self._is_answered(charged)) for charged, spent in self._spent]
 
-    def course(self, limits: Mapping[View, Limit]) -> list[SpentSoFar]:
-        """Both budgets after each of them; added up once while limits stay the same."""
-        if self._course.limits != limits:
-            self._course = _Course(limits)
-        return self._course.with_charges(self.state.charges)
-
     def _is_answered(self, charged: Charged) -> bool:
         return self.state.requests[charged.key].digest is not None
-
-
-class _Course:
-    """Sums of charges, each of them kept."""
-
-    def __init__(self, limits: Mapping[View, Limit]) -> None:
-        self.limits = limits
-        self._tallies = [Tally(view, limit) for view, limit in limits.items()]
-        self._views = list(limits)
-        self._points: list[SpentSoFar] = []
-        self._taken = 0
-
-    def with_charges(self, charges: Sequence[Charged]) -> list[SpentSoFar]:
-        for charged in charges[self._taken :]:
-            if not charged.charge.free:
-                self._add(charged)
-        self._taken = len(charges)
-        return list(self._points)
-
-    def _add(self, charged: Charged) -> None:
-        for view, tally in zip(self._views, self._tallies, strict=True):
-            if charged.charge.reaches(view):
-                tally.add(charged.charge)
-        accounts = [tally.account() for tally in self._tallies]
-        epsilon = sum(account.epsilon or 0.0 for account in accounts)
-        rows, readable = sum(account.rows for account in accounts), sum(account.readable for account in accounts)
-        self._points.append(SpentSoFar(charged.at, epsilon, rows, readable))
 
 
 _READ: WeakKeyDictionary[Ledger, _Charges] = WeakKeyDictionary()

@@ -30,11 +30,9 @@ from likeset.homes.owner import (
     AskingCard,
     Owner,
     Spent,
-    SpentSoFar,
     accounts_for,
     accounts_under,
     costs_of,
-    course_of,
     spent_by_run,
 )
 from likeset.homes.policy import Accounts, Policy, Verdict
@@ -418,7 +416,6 @@ class BudgetOverview:
         delta: at which epsilon holds over all runs: the sum of the deltas of the limits that were in force.
         limits: how many they were.
         history: every charge that cost something, oldest first.
-        course: what was spent after each of them.
     """
 
     rows: BudgetLine
@@ -427,7 +424,6 @@ class BudgetOverview:
     delta: float
     limits: int
     history: tuple[Spent, ...]
-    course: tuple[SpentSoFar, ...]
 
     @property
     def lines(self) -> tuple[BudgetLine, ...]:
@@ -445,7 +441,6 @@ class BudgetOverview:
             "readable": {"spent": self.readable.spent, "limit": self.readable.limit},
             "epsilon": {"spent": self.epsilon.spent, "limit": self.epsilon.limit, "delta": self.delta},
             "history": [asdict(charge) for charge in self.history],
-            "course": [asdict(point) for point in self.course],
         }
 
 
@@ -463,7 +458,6 @@ def budget_overview(owner: Owner) -> BudgetOverview:
         delta=sum(account.delta or 0.0 for account in accounts),
         limits=max(len(account.deltas) for account in accounts),
         history=tuple(spent_by_run(owner.ledger)),
-        course=tuple(course_of(owner.ledger, owner.name, policy)),
     )
 
 

@@ -6,7 +6,6 @@ import os
 import select
 import signal
 import sys
-import webbrowser
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
@@ -254,7 +253,6 @@ def up(
     public: Annotated[
         str, typer.Option(metavar="URL", help="The address that people type, of a proxy before the console.")
     ] = "",
-    open_it: Annotated[bool, typer.Option("--open", help="Open the console in this machine's browser.")] = False,
     link: Annotated[
         bool, typer.Option("--link", help="Only make a new link into the console that runs already.")
     ] = False,
@@ -280,8 +278,6 @@ def up(
         if console:
             running = stack.enter_context(console_pages.home_console(home, where, loop))
             tell(f"the console: {running.link} (signs in once, within a quarter of an hour)", link=running.link)
-            if open_it:
-                webbrowser.open(running.page_to_open())
         mailboxes_named = f"checking {len(syncs)} mailbox{'' if len(syncs) == 1 else 'es'}"
         tell(f"{mailboxes_named if syncs else 'home.yaml names no mailbox: nothing comes or goes'}; Ctrl-C ends it")
         for note in _no_pins(opened, home):

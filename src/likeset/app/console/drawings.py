@@ -1,7 +1,4 @@
-"""Drawings as SVG: bars of budgets, what others could learn, budgets over time. Each says in words what it shows."""
-
-from collections.abc import Sequence
-from datetime import datetime
+"""Drawings as SVG: bars of budgets, and what others could learn. Each says in words what it shows."""
 
 from markupsafe import Markup, escape
 
@@ -10,7 +7,6 @@ from likeset.privacy.guarantee import bound_in_words
 from likeset.protocol.prices import PlannedView
 
 _WIDTH = 400
-_MOST_POINTS = 200
 _NOTHING = 1e-9
 
 
@@ -56,53 +52,6 @@ def learned(others: PlannedView, *, unit: str) -> Markup:
     guess = bound_in_words(others.guess, epsilon=cost.epsilon, delta=cost.delta, relation=cost.relation, unit=unit)
     words = f"By what other owners hear in this run, {guess}. Above: by a coin, 50%. Below: at most, by what they hear."
     return _figure(words, 60, _bar(6, _WIDTH / 2.0, "without") + _bar(34, _WIDTH * others.guess, "with"))
-
-
-def over_time(what: str, course: Sequence[tuple[str, float]], limit: float) -> Markup | None:
-    """What was spent of a budget after each charge, as stairs below the limit; None before anything was.
-
-    Args:
-        what: is counted.
-        course: when, and how much was spent by then.
-        limit: over all runs.
-    """
-    if not course or not course[-1][1]:
-        return None
-    steps = _thinned([(datetime.fromisoformat(at).timestamp(), spent) for at, spent in course])
-    total, most = course[-1][1], max(limit, course[-1][1], _NOTHING)
-    first, span = steps[0][0], max(steps[-1][0] - steps[0][0], 1.0)
-    path, height = [f"M 0 {_y(0, most):.1f}"], 0.0
-    for at, spent in steps:
-        x = 12 + (_WIDTH - 24) * (at - first) / span
-        path.append(f"L {x:.1f} {_y(height, most):.1f} L {x:.1f} {_y(spent, most):.1f}")
-        height = spent
-    path.append(f"L {_WIDTH} {_y(height, most):.1f}")
-    begin, end = (f"{datetime.fromisoformat(course[place][0]):%Y-%m-%d}" for place in (0, -1))
-    plural = "" if len(course) == 1 else "s"
-    words = (
-        f"{what}: {_number(total)} of {_number(limit)} spent, by {len(course):,} charge{plural} from {begin} to {end}"
-    )
-    line, ground = _y(limit, most), _y(0, most)
-    return _figure(
-        words,
-        168,
-        f'<line class="ground" x1="0" y1="{ground:.1f}" x2="{_WIDTH}" y2="{ground:.1f}"/>'
-        f'<line class="limit" x1="0" y1="{line:.1f}" x2="{_WIDTH}" y2="{line:.1f}"/>'
-        f'<path class="curve" d="{" ".join(path)}"/>'
-        f'<text class="axis" x="0" y="{line - 4:.1f}">limit {_number(limit)}</text>'
-        f'<text class="axis" x="0" y="164">{begin}</text>'
-        f'<text class="axis" x="{_WIDTH}" y="164" text-anchor="end">{end}</text>',
-    )
-
-
-def _thinned(steps: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The same curve with fewer points: the last one stays."""
-    every = -(-len(steps) // _MOST_POINTS)
-    return [*steps[: len(steps) - 1 : every], steps[-1]]
-
-
-def _y(value: float, most: float) -> float:
-    return 148.0 - 130.0 * value / most
 
 
 def _bar(top: int, width: float, kind: str) -> str:

@@ -198,19 +198,8 @@ def budgets(owner: Owner, visit: Visit) -> Response:
     overview = reviews.budget_overview(owner)
     history = list(reversed(overview.history))
     pages = Pages.of(len(history), visit.number("page", 1))
-    curves = {
-        overview.epsilon: [(point.at, point.epsilon) for point in overview.course],
-        overview.rows: [(point.at, float(point.rows)) for point in overview.course],
-        overview.readable: [(point.at, float(point.readable)) for point in overview.course],
-    }
-    if (curves[overview.readable], overview.readable.limit) == (curves[overview.rows], overview.rows.limit):
-        del curves[overview.readable]  # so far every curator read all rows
-    charts = [drawings.over_time(line.what, course, line.limit) for line, course in curves.items()]
-    words: dict[str, Any] = {
-        "bars": [drawings.budget_bar(line.what, line.spent, line.spent, line.limit) for line in overview.lines],
-        "charts": [chart for chart in charts if chart is not None],
-    }
-    return visit.render("budgets.html", overview=overview, history=pages.part(history), pages=pages, **words)
+    bars = [drawings.budget_bar(line.what, line.spent, line.spent, line.limit) for line in overview.lines]
+    return visit.render("budgets.html", overview=overview, history=pages.part(history), pages=pages, bars=bars)
 
 
 def left(owner: Owner, visit: Visit) -> Response:

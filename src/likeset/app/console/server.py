@@ -21,7 +21,7 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import uvicorn
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -509,13 +509,6 @@ class Links:
             return False
         return 0.0 <= time.time() - made <= LINK_SECONDS
 
-    def page_for(self, address: str) -> Path:
-        """A private page that redirects to a link: other users can read the arguments of a browser's process."""
-        path = self._folder / "open.html"
-        head = f'<meta charset="utf-8"><meta http-equiv="refresh" content="0; url={quote(address, safe=":/?=&%[]")}">'
-        keep_private_bytes(path, f'<!DOCTYPE html>\n<html lang="en">{head}<title>likeset</title></html>\n'.encode())
-        return path
-
     @contextmanager
     def valid_at(self, address: str) -> Iterator[None]:
         """Record where the console listens while the block runs; hold the lock that says that it runs.
@@ -533,8 +526,7 @@ class Links:
             try:
                 yield
             finally:
-                for name in ("address", "open.html"):
-                    (self._folder / name).unlink(missing_ok=True)
+                (self._folder / "address").unlink(missing_ok=True)
 
     def address(self) -> str:
         """Where the home's console listens. The port of a console that was killed may belong to another program now."""
@@ -617,10 +609,6 @@ class RunningConsole:
 
     address: str
     link: str
-    links: Links
-
-    def page_to_open(self) -> str:
-        return self.links.page_for(self.link).resolve().as_uri()
 
 
 @contextmanager
@@ -653,7 +641,7 @@ def serving(site: Site, listen: Listen) -> Iterator[RunningConsole]:
             while not server.started and thread.is_alive():
                 time.sleep(0.01)
             with links.valid_at(address):
-                yield RunningConsole(address, f"{address}/enter?token={links.make()}", links)
+                yield RunningConsole(address, f"{address}/enter?token={links.make()}")
         finally:
             server.should_exit = True
             thread.join()
