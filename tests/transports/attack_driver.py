@@ -23,7 +23,7 @@ from likeset.homes.home import Home, make_home
 from likeset.homes.mail import Mail, StoredLetter
 from likeset.transports.stores import open_store
 from likeset.transports.sync import Look, look_once, opened_syncs
-from likeset.trust.letters import PairKeys, Post, file_name
+from likeset.trust.letters import Post, file_name, pair_of
 
 SUPER = "super@likeset.local"
 UID = 4001
@@ -107,20 +107,20 @@ def posed_as_curator(world: CourierWorld, victim: str, hostile: str, offer: Stor
         Home(world.home(victim)) as attacked,
         Home(world.home(CURATOR)) as curator,
     ):
-        pair = PairKeys.between(imposter.secret, attacked.card)
-        incoming = PairKeys.between(attacked.secret, curator.card).incoming_folder
+        pair = pair_of(imposter.secret, attacked.card)
+        incoming = pair_of(attacked.secret, curator.card).incoming.folder
     store = open_store(world.address(hostile))
     store.list(offer.folder)  # asks the courier for the victim's letters to the curator
     copy = world.network.mailbox(hostile) / "in" / offer.folder / offer.name
     wait_for(copy.exists)
     sealed = copy.read_bytes()
     try:
-        pair.unwrap(sealed)
+        pair.incoming.unwrap(sealed)
         opened = True
     except BadDocument:
         opened = False
     before = len(letters_of(world, victim))
-    forged = [sealed, pair.wrap(Post("letter", bytes(32), b"release"))]
+    forged = [sealed, pair.outgoing.wrap(Post("letter", bytes(32), b"release"))]
     for data in forged:
         store.write(incoming, file_name(data), data)
     came = [world.network.mailbox(victim) / "in" / incoming / file_name(data) for data in forged]

@@ -115,7 +115,7 @@ def _run_with_liar(made: World, body: Body) -> RunResult:
             return lied(super().receive(message))
 
     liar = Liar(made.terms, "a", scan=MemoryScan(made.data["a"]), key=1000)
-    owners = {**made.owners(), "a": ChargedParty(liar, made.ledger)}
+    owners: dict[str, ChargedParty[Any]] = {**made.owners(), "a": ChargedParty(liar, made.ledger)}
     return run_local(made.curator(), owners, made.consumer())
 
 

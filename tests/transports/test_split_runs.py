@@ -29,7 +29,7 @@ from likeset.run import runs
 from likeset.split.links import RunCertificate
 from likeset.tables.records import DeclaredRecords
 from likeset.trust import shares
-from likeset.trust.letters import PairKeys, Post, file_name, letter_in
+from likeset.trust.letters import Pair, Post, file_name, letter_in, pair_of
 from likeset.trust.shares import ComputeRole, Words, split_words
 
 OTHERS = (CURATOR, WITNESS)
@@ -44,24 +44,24 @@ def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SplitHome
         made.drop()
 
 
-def pair(writer: str, reader: str) -> PairKeys:
-    return PairKeys.between(secret_of(writer), secret_of(reader).card)
+def pair(writer: str, reader: str) -> Pair:
+    return pair_of(secret_of(writer), secret_of(reader).card)
 
 
 def box(homes: SplitHomes, writer: str, reader: str) -> Path:
     """Where one party leaves letters for another."""
-    return homes.place / "mailbox" / pair(writer, reader).outgoing_folder
+    return homes.place / "mailbox" / pair(writer, reader).outgoing.folder
 
 
 def posts(homes: SplitHomes, writer: str, reader: str) -> dict[Path, Post]:
     between = pair(writer, reader)
-    return {path: between.unwrap_own(path.read_bytes()) for path in sorted(box(homes, writer, reader).iterdir())}
+    return {path: between.outgoing.unwrap(path.read_bytes()) for path in sorted(box(homes, writer, reader).iterdir())}
 
 
 def leave_ending(homes: SplitHomes, writer: str) -> None:
     """A compute party says to the consumer that the run failed."""
     words = ending_document(Ending.NOT_COMPUTED, "it failed")
-    data = pair(writer, CONSUMER).wrap(Post("ending", bytes.fromhex(homes.digest), words))
+    data = pair(writer, CONSUMER).outgoing.wrap(Post("ending", bytes.fromhex(homes.digest), words))
     (box(homes, writer, CONSUMER) / file_name(data)).write_bytes(data)
 
 

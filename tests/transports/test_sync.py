@@ -22,7 +22,7 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Budget, Terms
 from likeset.transports import sync
 from likeset.transports.sync import Look, Sync, look_once, serve
-from likeset.trust.letters import PairKeys, Post, file_name
+from likeset.trust.letters import Post, file_name, pair_of
 
 _UNPROVEN = {"accept_unproven": ["unbounded"], "total": {"epsilon": 99, "delta": 1e-4, "rows": 999}}
 _UNPROVEN |= {"per_run": {"epsilon": 99, "delta": 1e-4, "rows": 999}}
@@ -62,14 +62,14 @@ def box(network: Network) -> list[Path]:
 
 
 def outgoing(network: Network, writer: str, reader: str) -> Path:
-    pair = PairKeys.between(secret_of(writer), secret_of(reader).card)
-    return network.place / "mailbox" / pair.outgoing_folder
+    pair = pair_of(secret_of(writer), secret_of(reader).card)
+    return network.place / "mailbox" / pair.outgoing.folder
 
 
 def leave(network: Network, writer: str, reader: str, post: Post) -> None:
     """Leave a file that the writer's own program would not write."""
     data, folder = (
-        PairKeys.between(secret_of(writer), secret_of(reader).card).wrap(post),
+        pair_of(secret_of(writer), secret_of(reader).card).outgoing.wrap(post),
         outgoing(network, writer, reader),
     )
     folder.mkdir(exist_ok=True)
@@ -436,11 +436,11 @@ class TestFiles:
 
     def test_terms_that_another_party_signed_are_refused(self, network: Network) -> None:
         agreed = terms()
-        pair = PairKeys.between(secret_of(CURATOR), secret_of("a").card)
-        data = pair.wrap(Post("terms", bytes.fromhex(agreed.digest), signed_terms(agreed)))
+        pair = pair_of(secret_of(CURATOR), secret_of("a").card)
+        data = pair.outgoing.wrap(Post("terms", bytes.fromhex(agreed.digest), signed_terms(agreed)))
         network.ask(terms(run="run-2"))
         network.look(CONSUMER, "a")  # now the curator's folder is read, too
-        folder = network.place / "mailbox" / pair.outgoing_folder
+        folder = network.place / "mailbox" / pair.outgoing.folder
         folder.mkdir()
         (folder / file_name(data)).write_bytes(data)
         assert network.look("a").refused == 1

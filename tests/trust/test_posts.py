@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from trust_world import ALICE, BOB, MALLORY, TERMS, flipped, party
 
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.trust.letters import POST_STEP, PairKeys, Post, file_name, is_post_size, size_of_post
+from likeset.trust.letters import POST_STEP, Post, file_name, is_post_size, pair_of, size_of_post
 
-HERS, HIS = PairKeys.between(ALICE, BOB.card), PairKeys.between(BOB, ALICE.card)
+HERS, HIS = pair_of(ALICE, BOB.card), pair_of(BOB, ALICE.card)
 WORD = Post("standing", TERMS, b"waiting")
 
 
@@ -19,57 +19,57 @@ WORD = Post("standing", TERMS, b"waiting")
 )
 def test_what_one_of_the_two_wraps_the_other_one_reads(kind: str, terms: bytes, document: bytes) -> None:
     post = Post(kind, terms, document)  # type: ignore[arg-type]
-    data = HERS.wrap(post)
-    assert HIS.unwrap(data) == HERS.unwrap_own(data) == post
-    assert HERS.wrap(post) == data
+    data = HERS.outgoing.wrap(post)
+    assert HIS.incoming.unwrap(data) == HERS.outgoing.unwrap(data) == post
+    assert HERS.outgoing.wrap(post) == data
     assert is_post_size(len(data))
     assert len(data) <= size_of_post(len(document))
 
 
 def test_a_length_tells_no_more_than_how_many_steps_a_document_fills() -> None:
-    lengths = {len(HERS.wrap(Post("letter", TERMS, bytes(size)))) for size in range(0, POST_STEP - 200, 97)}
+    lengths = {len(HERS.outgoing.wrap(Post("letter", TERMS, bytes(size)))) for size in range(0, POST_STEP - 200, 97)}
     assert lengths == {POST_STEP + 16}
 
 
 def test_three_parties_have_six_folders_and_nobody_else_computes_them() -> None:
-    others = [PairKeys.between(MALLORY, card) for card in (ALICE.card, BOB.card)]
-    folders = [folder for pair in (HERS, *others) for folder in (pair.outgoing_folder, pair.incoming_folder)]
+    others = [pair_of(MALLORY, card) for card in (ALICE.card, BOB.card)]
+    folders = [folder for pair in (HERS, *others) for folder in (pair.outgoing.folder, pair.incoming.folder)]
     assert len(set(folders)) == 6
-    assert (HIS.outgoing_folder, HIS.incoming_folder) == (HERS.incoming_folder, HERS.outgoing_folder)
+    assert (HIS.outgoing.folder, HIS.incoming.folder) == (HERS.incoming.folder, HERS.outgoing.folder)
     assert all(len(folder) == 32 and folder.islower() and folder.isalnum() for folder in folders)
 
 
 def test_a_new_card_of_a_party_has_new_folders() -> None:
-    renewed = PairKeys.between(party("alice", edition=2), BOB.card)
-    assert renewed.outgoing_folder != HERS.outgoing_folder
+    renewed = pair_of(party("alice", edition=2), BOB.card)
+    assert renewed.outgoing.folder != HERS.outgoing.folder
     with pytest.raises(BadDocument):
-        HIS.unwrap(renewed.wrap(WORD))
+        HIS.incoming.unwrap(renewed.outgoing.wrap(WORD))
 
 
 def test_no_byte_can_be_changed() -> None:
-    data = HERS.wrap(WORD)
+    data = HERS.outgoing.wrap(WORD)
     for bit in range(0, 8 * len(data), 61):
         with pytest.raises(BadDocument, match="not written by the other"):
-            HIS.unwrap(flipped(data, bit))
+            HIS.incoming.unwrap(flipped(data, bit))
 
 
 @pytest.mark.parametrize("length", [0, 15, 16, 17, POST_STEP, POST_STEP + 15, POST_STEP + 17])
 def test_other_lengths_are_not_opened(length: int) -> None:
     with pytest.raises(BadDocument, match="a length that no post has"):
-        HIS.unwrap(bytes(length))
+        HIS.incoming.unwrap(bytes(length))
 
 
 def test_a_post_goes_one_way() -> None:
     """Brought back to its writer, or to somebody else, it does not open."""
-    data = HERS.wrap(WORD)
-    for pair in (HERS, PairKeys.between(MALLORY, ALICE.card), PairKeys.between(BOB, MALLORY.card)):
+    data = HERS.outgoing.wrap(WORD)
+    for pair in (HERS, pair_of(MALLORY, ALICE.card), pair_of(BOB, MALLORY.card)):
         with pytest.raises(BadDocument):
-            pair.unwrap(data)
+            pair.incoming.unwrap(data)
 
 
 def test_nobody_leaves_posts_for_themselves() -> None:
     with pytest.raises(InvalidArgument, match="this home's own"):
-        PairKeys.between(ALICE, ALICE.card)
+        pair_of(ALICE, ALICE.card)
 
 
 def test_a_post_has_a_known_kind_and_a_whole_digest() -> None:

@@ -16,7 +16,6 @@ from likeset.trust.cards import LETTER_CONTEXT, Card, SealingSecret, card_in, si
 from likeset.trust.letters import (
     HEADER_BYTES,
     Acceptance,
-    PairKeys,
     Receipt,
     Refusal,
     SignedTerms,
@@ -24,6 +23,7 @@ from likeset.trust.letters import (
     file_name,
     letter_in,
     open_letter,
+    pair_of,
 )
 
 CONTENT: dict[str, Any] = json.loads(VECTORS.read_text(encoding="utf-8"))
@@ -158,12 +158,12 @@ def test_both_find_and_read_the_posts() -> None:
     back, _ = second_reader.pair(
         in_bytes(PARTIES["owner"]["sealing_secret"]), theirs, writer=theirs.fingerprint, reader=mine.fingerprint
     )
-    reader = PairKeys.between(SECRETS["curator"], card_of("owner"))
+    reader = pair_of(SECRETS["curator"], card_of("owner"))
     assert (folder, back) == (posts["folder"], posts["folder_of_replies"])
-    assert (reader.incoming_folder, reader.outgoing_folder) == (folder, back)
+    assert (reader.incoming.folder, reader.outgoing.folder) == (folder, back)
     for vector in posts["files"].values():
         data = in_bytes(vector["file"])
-        post = reader.unwrap(data)
+        post = reader.incoming.unwrap(data)
         said = (post.kind, post.terms.hex(), post.document.hex())
         assert said == (vector["kind"], vector["terms"], vector["document"])
         assert file_name(data) == vector["name"]
@@ -192,7 +192,7 @@ def read(kind: str, data: bytes, *, writer: str) -> None:
         letter = letter_in(data, most_bytes=1 << 16)
         open_letter(letter, writer=card_of(writer), reader=card_of("curator"), key=key)
     elif kind == "post":
-        PairKeys.between(SECRETS["curator"], card_of(writer)).unwrap(data)
+        pair_of(SECRETS["curator"], card_of(writer)).incoming.unwrap(data)
     elif kind == "card":
         Card.from_bytes(data)
     elif kind == "terms":

@@ -34,11 +34,11 @@ from likeset.trust.cards import (
 from likeset.trust.letters import (
     NOTHING_RECEIVED,
     Header,
-    PairKeys,
     Post,
     Stub,
     accept,
     file_name,
+    pair_of,
     sign_receipt,
     sign_terms,
 )
@@ -219,11 +219,11 @@ POSTS = {
 
 
 def _posts() -> dict[str, Any]:
-    pair = PairKeys.between(SECRETS["owner"], SECRETS["curator"].card)
-    files = {label: pair.wrap(post) for label, post in POSTS.items()}
+    pair = pair_of(SECRETS["owner"], SECRETS["curator"].card)
+    files = {label: pair.outgoing.wrap(post) for label, post in POSTS.items()}
     return {
-        "folder": pair.outgoing_folder,
-        "folder_of_replies": pair.incoming_folder,
+        "folder": pair.outgoing.folder,
+        "folder_of_replies": pair.incoming.folder,
         "files": {
             label: {
                 "kind": post.kind,
@@ -247,8 +247,8 @@ def wrapped(plaintext: bytes, *, writer: str = "owner", reader: str = "curator",
 
 
 def _damaged_posts() -> dict[str, bytes]:
-    pair = PairKeys.between(SECRETS["owner"], SECRETS["curator"].card)
-    good = pair.wrap(POSTS["a word"])
+    pair = pair_of(SECRETS["owner"], SECRETS["curator"].card)
+    good = pair.outgoing.wrap(POSTS["a word"])
     plaintext = fields(b"standing", TERMS, b"abstains", bytes(4096 - 4 * 8 - 8 - 32 - 8))
     other_kind = fields(b"greeting", TERMS, b"abstains", bytes(4096 - 4 * 8 - 8 - 32 - 8))
     two_steps = fields(b"standing", TERMS, b"abstains", bytes(8192 - 4 * 8 - 8 - 32 - 8))

@@ -299,7 +299,7 @@ class Reply(Signed):
     def sealed(cls, invitation: Invitation, secret: CardSecret) -> bytes:
         """A reply that only the inviter can read: whoever keeps the mailbox does not learn who joins."""
         unsigned = cls(invitation.digest, secret.card, b"")
-        reply = replace(unsigned, signature=secret.sign(REPLY_CONTEXT, *unsigned.parts)).to_bytes()
+        reply = unsigned.signed_by(secret).to_bytes()
         return seal(invitation.card.sealing, fields(reply, bytes(_REPLY_STEP - len(reply))), info=_info(invitation))
 
     @classmethod
@@ -381,7 +381,7 @@ def invite(
             if part.card == with_cards.curator:
                 by_curator = part.secret.sign(INVITE_CONTEXT, *with_cards.stated)
                 with_cards = replace(with_cards, by_curator=by_curator)
-    invitation = replace(with_cards, signature=home.secret.sign(INVITE_CONTEXT, *with_cards.parts))
+    invitation = with_cards.signed_by(home.secret)
     invitation.check()
     make_private_folder(home.folder / _FOLDER)
     home.note("invite", "", name=name, role=role, invitation=invitation.digest.hex(), expires=proposal.expires)

@@ -125,9 +125,9 @@ def _begun(asked: tuple[ChargedParty[Any], Message]) -> _Waiting | Answers:
         wanted: ChargeWanted | None = step.charge
         if wanted is None:
             return tuple(step.replies)
-        together = wanted.repeatable and charge_of(wanted).free and isinstance(ledger, Ledger)
-        is_new = together and ledger.charge_of(request_of(wanted)) is None
-        return _Waiting(party, step, wanted, ledger if is_new else None)
+        if not wanted.repeatable or not charge_of(wanted).free or not isinstance(ledger, Ledger):
+            return _Waiting(party, step, wanted, None)
+        return _Waiting(party, step, wanted, ledger if ledger.charge_of(request_of(wanted)) is None else None)
     except LikesetError as error:
         return error
 

@@ -14,7 +14,7 @@ import os
 import pwd
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -145,8 +145,7 @@ class Router:
     def __init__(self, call: Call, wake: Callable[[str], None] = lambda _: None) -> None:
         self._call, self._wake = call, wake
         self._views: dict[str, _View] = {}
-        self._sources: dict[str, set[str]] = {}  # sites by the folders that they offer
-        self._readers: dict[str, set[str]] = {}
+        self._sources: dict[str, list[str]] = {}  # sites by the folders that they offer
         self._retry_at: dict[tuple[str, str, str], float] = {}
         self._lock = threading.Lock()
         self._large = threading.BoundedSemaphore(_MOST_LARGE)
@@ -163,7 +162,7 @@ class Router:
         before = self._views.get(site, _View())
         view = _checked_view(self._call(site, "look", before.digest, _SECONDS_PER_CALL), before)
         if view is not before:
-            self._keep(site, view, before)
+            self._keep(site, view)
         moved = False
         for folder, present in view.wanted.items():
             offered = self._offered(folder, reader=site)
@@ -177,28 +176,25 @@ class Router:
 
     def forget(self, site: str) -> None:
         """A site that is no longer connected, or does not answer, offers and wants nothing."""
-        with self._lock:
-            view = self._views.pop(site, _View())
-            for table, folders in ((self._sources, view.offered), (self._readers, view.wanted)):
-                _take_out(table, folders, site)
+        self._keep(site, _View())
 
-    def _keep(self, site: str, view: _View, before: _View) -> None:
+    def _keep(self, site: str, view: _View) -> None:
         with self._lock:
-            _take_out(self._sources, before.offered, site)
-            _take_out(self._readers, before.wanted, site)
-            for folder in view.offered:
-                self._sources.setdefault(folder, set()).add(site)
-            for folder in view.wanted:
-                self._readers.setdefault(folder, set()).add(site)
-            self._views[site] = view
-            changed = [folder for folder, sizes in view.offered.items() if before.offered.get(folder) != sizes]
-            woken = {reader for folder in changed for reader in self._readers.get(folder, ())} - {site}
+            before = self._views.pop(site, _View())
+            if view.digest:
+                self._views[site] = view
+            self._sources = {}
+            for source, each in sorted(self._views.items()):
+                for folder in each.offered:
+                    self._sources.setdefault(folder, []).append(source)
+            changed = {folder for folder, sizes in view.offered.items() if before.offered.get(folder) != sizes}
+            woken = [reader for reader, each in self._views.items() if reader != site and changed & each.wanted.keys()]
         for reader in woken:
             self._wake(reader)
 
     def _offered(self, folder: str, *, reader: str) -> dict[str, tuple[str, int]] | None:
         with self._lock:
-            sources = sorted(self._sources.get(folder, set()) - {reader})
+            sources = [site for site in self._sources.get(folder, []) if site != reader]
             files = {
                 name: (source, size) for source in sources for name, size in self._views[source].offered[folder].items()
             }
@@ -230,46 +226,24 @@ class Router:
         return False
 
 
-def _take_out(table: dict[str, set[str]], folders: Mapping[str, object], site: str) -> None:
-    for folder in folders:
-        sites = table.get(folder, set())
-        sites.discard(site)
-        if not sites:
-            table.pop(folder, None)
-
-
 def _checked_view(answer: object, before: _View) -> _View:
     match answer:
         case None if before.digest:
             return before
         case {"digest": str(digest), "offered": dict(offered), "wanted": dict(wanted)}:
-            bounded = len(offered) <= MOST_FOLDERS and len(wanted) <= MOST_FOLDERS
-            if bounded and all(map(_is_listing, offered.items())) and all(map(_is_list_of_names, wanted.items())):
+            wanted = {folder: dict.fromkeys(names, 0) for folder, names in wanted.items()}
+            if digest and _are_listings(offered) and _are_listings(wanted):
                 return _View(digest, offered, {folder: set(names) for folder, names in wanted.items()})
     raise NoAnswer("a site listed its files in another form than it should")
 
 
-def _is_listing(item: tuple[object, object]) -> bool:
-    folder, sizes = item
-    return (
-        _is_folder(folder)
-        and isinstance(sizes, dict)
-        and len(sizes) <= MOST_LISTED
-        and all(_is_name(name) and isinstance(size, int) and size >= 0 for name, size in sizes.items())
+def _are_listings(folders: dict[Any, Any]) -> bool:
+    return len(folders) <= MOST_FOLDERS and all(
+        is_folder_name(folder)
+        and len(files) <= MOST_LISTED
+        and all(is_file_name(name) and isinstance(size, int) and size >= 0 for name, size in files.items())
+        for folder, files in folders.items()
     )
-
-
-def _is_list_of_names(item: tuple[object, object]) -> bool:
-    folder, names = item
-    return _is_folder(folder) and isinstance(names, list) and len(names) <= MOST_LISTED and all(map(_is_name, names))
-
-
-def _is_folder(value: object) -> bool:
-    return isinstance(value, str) and is_folder_name(value)
-
-
-def _is_name(value: object) -> bool:
-    return isinstance(value, str) and is_file_name(value)
 
 
 class CourierSite(FLComponent):  # type: ignore[misc]

@@ -9,7 +9,6 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -37,33 +36,6 @@ from likeset.transports.stores import (
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 _AROUND_DATA = 8  # the number of the request, and the length
-
-
-@dataclass(frozen=True, slots=True)
-class SftpPlace:
-    """Where it is.
-
-    Attributes:
-        host: a name or an address.
-        port: usually 22.
-        user: whose keys are tried.
-        path: the mailbox's folder, absolute.
-    """
-
-    host: str
-    port: int
-    user: str
-    path: str
-
-    @classmethod
-    def of(cls, host: str, path: str, *, port: int | None, user: str | None) -> "SftpPlace":
-        """With the usual port and this machine's user where an address has none."""
-        return cls(host, port or 22, user or getpass.getuser(), path.rstrip("/") or "/")
-
-    @property
-    def address(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"sftp://{self.user}@{host}:{self.port}{self.path}"
 
 
 class _UnknownHostKey(paramiko.SSHException):
@@ -102,84 +74,13 @@ class SftpFiles(paramiko.SFTPClient):
         return kind, data
 
 
-@dataclass(frozen=True, slots=True)
-class SftpConnection:
-    """A session on the server.
-
-    Attributes:
-        files: what can be done there.
-    """
-
-    files: SftpFiles
-    _client: paramiko.SSHClient
-
-    @classmethod
-    def to(cls, place: SftpPlace, *, seconds: float) -> "SftpConnection":
-        """Connect; each step, and each answer later, may take so many seconds.
-
-        Raises:
-            MailboxTrouble: the server is not reached, is not the one that is known, or does not let this user in.
-        """
-        client = paramiko.SSHClient()
-        try:
-            _load_known_hosts(client, place)
-            client.set_missing_host_key_policy(_RefuseUnknown())
-            key = os.environ.get("LIKESET_SFTP_KEY")
-            client.connect(
-                place.host,
-                place.port,
-                place.user,
-                key_filename=key,
-                allow_agent=key is None,
-                look_for_keys=key is None,
-                timeout=seconds,
-                banner_timeout=seconds,
-                auth_timeout=seconds,
-                channel_timeout=seconds,
-            )
-            transport = client.get_transport()
-            assert transport is not None  # noqa: S101 - it is connected
-            channel = transport.open_session(timeout=seconds)
-            channel.settimeout(seconds)
-            ends_waiting = threading.Timer(seconds, client.close)  # the library waits for this answer without an end
-            ends_waiting.start()
-            try:
-                channel.invoke_subsystem("sftp")
-            finally:
-                ends_waiting.cancel()
-            files = SftpFiles(channel)
-        except BaseException as error:
-            client.close()
-            if isinstance(error, MailboxTrouble) or not isinstance(error, Exception):
-                raise
-            raise MailboxTrouble(place.address, _not_connected(error, place)) from error
-        return cls(files, client)
-
-    def is_lost(self) -> bool:
-        transport, channel = self._client.get_transport(), self.files.get_channel()
-        return transport is None or not transport.is_active() or channel is None or channel.closed
-
-    def close(self) -> None:
-        self._client.close()
-
-
 def _known_hosts() -> Path:
     return Path(os.environ.get("LIKESET_KNOWN_HOSTS", "~/.ssh/known_hosts")).expanduser()
 
 
-def _load_known_hosts(client: paramiko.SSHClient, place: SftpPlace) -> None:
-    path = _known_hosts()
-    try:
-        client.load_system_host_keys(str(path))
-    except FileNotFoundError:
-        return  # every key is unknown then
-    except (OSError, InvalidHostKey) as error:
-        raise MailboxTrouble(place.address, f"{path} cannot be read; repair it") from error
-
-
-def _not_connected(error: Exception, place: SftpPlace) -> str:
+def _not_connected(error: Exception, *, host: str, port: int, user: str) -> str:
     """What is wrong and what to do; nothing that the server says is repeated."""
-    scan = f"ssh-keyscan -p {place.port} {place.host} >> {_known_hosts()}"
+    scan = f"ssh-keyscan -p {port} {host} >> {_known_hosts()}"
     match error:
         case _UnknownHostKey():
             return f"its host key {error} is not known; compare it with what its keeper tells you, then: {scan}"
@@ -192,7 +93,7 @@ def _not_connected(error: Exception, place: SftpPlace) -> str:
             return "the key needs a pass phrase; ssh-add it, or name another one in LIKESET_SFTP_KEY"
         case paramiko.AuthenticationException():
             return (
-                f"takes none of your keys for the login {place.user}; give its keeper the public one "
+                f"takes none of your keys for the login {user}; give its keeper the public one "
                 "(LIKESET_SFTP_KEY, if set, names the only one that is tried)"
             )
         case TimeoutError():
@@ -215,19 +116,27 @@ class SftpStore(Store):
     """A folder on an SFTP server as a mailbox; it has to be there already.
 
     Args:
-        place: where.
+        host: a name or an address.
+        path: of the folder, absolute.
+        port: usually 22.
+        user: whose keys are tried; this machine's user if not given.
         seconds: how long to wait for each answer.
     """
 
-    def __init__(self, place: SftpPlace, *, seconds: float = _SECONDS) -> None:
-        self._place = place
+    def __init__(
+        self, host: str, path: str, *, port: int | None = None, user: str | None = None, seconds: float = _SECONDS
+    ) -> None:
+        self._host, self._port, self._user = host, port or 22, user or getpass.getuser()
+        self._mailbox = path.rstrip("/") or "/"
         self._seconds = seconds
-        self._connection: SftpConnection | None = None
+        self._client: paramiko.SSHClient | None = None
+        self._files: SftpFiles | None = None
         self._tidied: set[str] = set()
 
     @property
     def address(self) -> str:
-        return self._place.address
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"sftp://{self._user}@{host}:{self._port}{self._mailbox}"
 
     def _list(self, folder: str) -> Listing:
         return self._do(lambda files: self._listed(files, folder))
@@ -242,19 +151,75 @@ class SftpStore(Store):
         self._do(lambda files: self._unlink(files, self._path(folder, name)))
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        if self._client is not None:
+            self._client.close()
+            self._client = self._files = None
+
+    def _connected(self) -> SftpFiles:
+        """A session on the server; each step of connecting, and each answer later, has its time.
+
+        Raises:
+            MailboxTrouble: the server is not reached, is not the one that is known, or does not let this user in.
+        """
+        client, seconds = paramiko.SSHClient(), self._seconds
+        try:
+            self._load_known_hosts(client)
+            client.set_missing_host_key_policy(_RefuseUnknown())
+            key = os.environ.get("LIKESET_SFTP_KEY")
+            client.connect(
+                self._host,
+                self._port,
+                self._user,
+                key_filename=key,
+                allow_agent=key is None,
+                look_for_keys=key is None,
+                timeout=seconds,
+                banner_timeout=seconds,
+                auth_timeout=seconds,
+                channel_timeout=seconds,
+            )
+            transport = client.get_transport()
+            assert transport is not None  # noqa: S101 - it is connected
+            channel = transport.open_session(timeout=seconds)
+            channel.settimeout(seconds)
+            ends_waiting = threading.Timer(seconds, client.close)  # the library waits for this answer without an end
+            ends_waiting.start()
+            try:
+                channel.invoke_subsystem("sftp")
+            finally:
+                ends_waiting.cancel()
+            self._client, files = client, SftpFiles(channel)
+        except BaseException as error:
+            client.close()
+            if isinstance(error, MailboxTrouble) or not isinstance(error, Exception):
+                raise
+            reason = _not_connected(error, host=self._host, port=self._port, user=self._user)
+            raise MailboxTrouble(self.address, reason) from error
+        return files
+
+    def _load_known_hosts(self, client: paramiko.SSHClient) -> None:
+        path = _known_hosts()
+        try:
+            client.load_system_host_keys(str(path))
+        except FileNotFoundError:
+            return  # every key is unknown then
+        except (OSError, InvalidHostKey) as error:
+            raise MailboxTrouble(self.address, f"{path} cannot be read; repair it") from error
+
+    def _is_lost(self) -> bool:
+        transport = None if self._client is None else self._client.get_transport()
+        channel = None if self._files is None else self._files.get_channel()
+        return transport is None or not transport.is_active() or channel is None or channel.closed
 
     def _path(self, folder: str, name: str = "") -> str:
-        return "/".join(filter(None, (self._place.path.rstrip("/"), folder, name)))
+        return "/".join(filter(None, (self._mailbox.rstrip("/"), folder, name)))
 
     def _listed(self, files: SftpFiles, folder: str) -> Listing:
         try:
             with contextlib.closing(files.entries(self._path(folder))) as entries:
                 return bounded_listing(map(_described, entries))
         except FileNotFoundError:
-            if not stat.S_ISDIR(files.stat(self._place.path).st_mode or 0):
+            if not stat.S_ISDIR(files.stat(self._mailbox).st_mode or 0):
                 raise MailboxTrouble(self.address, "is a file on the server; give the address of a folder") from None
             return []
 
@@ -272,8 +237,7 @@ class SftpStore(Store):
             return bounded_bytes(pieces(), most_bytes, announced=size)
 
     def _put(self, files: SftpFiles, folder: str, name: str, data: bytes) -> None:
-        mailbox_mode = files.stat(self._place.path).st_mode or 0
-        modes = Modes.under(mailbox_mode)
+        modes = Modes.under(files.stat(self._mailbox).st_mode or 0)
         self._make(files, self._path(folder), modes.folder)
         self._tidy(files, folder)
         partial = self._path(folder, f".{name}.{secrets.token_hex(4)}")
@@ -318,24 +282,23 @@ class SftpStore(Store):
         try:
             files.remove(path)
         except FileNotFoundError:
-            files.stat(self._place.path)
+            files.stat(self._mailbox)
 
     def _do(self, action: Callable[[SftpFiles], _Result]) -> _Result:
         """Over the connection that is there, and once more over a new one if that was lost."""
-        reused = self._connection is not None
-        if self._connection is None:
-            self._connection = SftpConnection.to(self._place, seconds=self._seconds)
+        reused = self._files is not None
+        if self._files is None:
+            self._files = self._connected()
         try:
-            return action(self._connection.files)
+            return action(self._files)
         except (OSError, EOFError, paramiko.SSHException) as error:
-            if not reused or (isinstance(error, OSError) and not self._connection.is_lost()):
+            if not reused or (isinstance(error, OSError) and not self._is_lost()):
                 raise
         self.close()
         return self._do(action)
 
     def _known_trouble(self, error: Exception) -> MailboxTrouble | None:
-        is_lost = self._connection is None or self._connection.is_lost()
-        if isinstance(error, OSError) and not isinstance(error, TimeoutError) and not is_lost:
+        if isinstance(error, OSError) and not isinstance(error, TimeoutError) and not self._is_lost():
             return self._refused(error)
         self.close()  # an answer that comes later would be taken for another one's
         if isinstance(error, TimeoutError):
@@ -358,9 +321,7 @@ class SftpStore(Store):
 
     def _is_there(self) -> bool:
         try:
-            return self._connection is not None and stat.S_ISDIR(
-                self._connection.files.stat(self._place.path).st_mode or 0
-            )
+            return self._files is not None and stat.S_ISDIR(self._files.stat(self._mailbox).st_mode or 0)
         except Exception:  # what the server says when it is asked why it failed
             return False
 

@@ -262,10 +262,10 @@ def _distant_store(url: str, parts: SplitResult) -> Store:
     path = unquote(parts.path)
     try:
         if parts.scheme == "sftp":
-            from likeset.transports.sftp import SftpPlace, SftpStore
+            from likeset.transports.sftp import SftpStore
 
             user = unquote(parts.username) if parts.username else None
-            return SftpStore(SftpPlace.of(parts.hostname, path, port=parts.port, user=user))
+            return SftpStore(parts.hostname, path, port=parts.port, user=user)
         from likeset.transports.s3 import S3Store
 
         if parts.username is not None or parts.port is not None:

@@ -28,10 +28,11 @@ from likeset.trust.cards import Card
 from likeset.trust.letters import (
     MOST_ACCEPTANCE_BYTES,
     MOST_TERMS_BYTES,
-    PairKeys,
+    Pair,
     Post,
     file_name,
     is_post_size,
+    pair_of,
     size_of_post,
 )
 
@@ -269,15 +270,15 @@ class Sync:
         peer = self.mail.peer(run, party)
         return None if peer is None else peer.card
 
-    def _pair(self, card: Card) -> PairKeys:
-        return PairKeys.between(self.home.secret, card)
+    def _pair(self, card: Card) -> Pair:
+        return pair_of(self.home.secret, card)
 
     def _has_invalid_files(self, card: Card) -> bool:
-        folder = self._pair(card).incoming_folder
+        folder = self._pair(card).incoming.folder
         return any(place == folder for place, _ in self._halves) or "stranger" in self.mail.files(folder).values()
 
     def _take_from(self, card: Card, runs: Sequence[Run]) -> None:
-        folder = self._pair(card).incoming_folder
+        folder = self._pair(card).incoming.folder
         letters = [
             self.mail.most_bytes(run, party)
             for run in runs
@@ -398,7 +399,7 @@ class Sync:
             return None
         self._halves.pop((folder, file.name), None)
         try:
-            return self._pair(card).unwrap(data)
+            return self._pair(card).incoming.unwrap(data)
         except BadDocument:
             self._look.strangers += 1
             if sum(state == "stranger" for state in self.mail.files(folder).values()) < _MOST_STRANGERS:
@@ -413,7 +414,7 @@ class Sync:
             return None
         try:
             data = self.store.read(folder, name, most_bytes=size_of_post(self.mail.most_bytes(run, peer)))
-            return self._pair(card).unwrap(data).document if file_name(data) == name else None
+            return self._pair(card).incoming.unwrap(data).document if file_name(data) == name else None
         except (PostTrouble, BadDocument):
             return None
 
@@ -449,20 +450,20 @@ class Sync:
             self.mail.mark([row], "withheld")
             return None
         pair = self._pair(card)
-        data = pair.wrap(Post(row.post, run.digest, document))
+        data = pair.outgoing.wrap(Post(row.post, run.digest, document))
         try:
-            self.store.write(pair.outgoing_folder, file_name(data), data)
+            self.store.write(pair.outgoing.folder, file_name(data), data)
         except PostTrouble as error:
             self.note(f"nothing can be posted to {row.peer}: {error}", run.name)
             return None
-        return pair.outgoing_folder, file_name(data)
+        return pair.outgoing.folder, file_name(data)
 
     def _look_after(self) -> None:
         """Put back files that somebody else removed, and find files of this home that it does not know."""
         posted: dict[str, list[tuple[Run, StoredLetter]]] = {}
         for run, row in self.mail.in_state("posted", mailbox=self.store.address):
             posted.setdefault(row.folder, []).append((run, row))
-        cards = {self._pair(pin.card).outgoing_folder: pin.card for pin in self.home.pins.pinned()}
+        cards = {self._pair(pin.card).outgoing.folder: pin.card for pin in self.home.pins.pinned()}
         for folder in {*posted, *(cards.keys() - self._checked)}:
             try:
                 listed = {file.name: file for file in self.store.list(folder)}
@@ -499,7 +500,7 @@ class Sync:
                     f"letters to {card.name} were removed {_MOST_PUT_BACK} times; ask the operator of the mailbox"
                 )
             else:
-                data = self._pair(card).wrap(Post(row.post, run.digest, document))
+                data = self._pair(card).outgoing.wrap(Post(row.post, run.digest, document))
                 try:
                     self.store.write(row.folder, row.name, data)
                 except PostTrouble as error:
@@ -525,7 +526,7 @@ class Sync:
                 continue
             opened, left = opened + 1, left - file.size
             try:
-                post = self._pair(card).unwrap_own(self.store.read(folder, file.name, most_bytes=file.size))
+                post = self._pair(card).outgoing.unwrap(self.store.read(folder, file.name, most_bytes=file.size))
             except PostTrouble:
                 continue
             except BadDocument:

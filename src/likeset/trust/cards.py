@@ -7,7 +7,7 @@ import hashlib
 import re
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
@@ -31,12 +31,8 @@ LIST_CONTEXT = "likeset/list/1"
 ROSTER_CONTEXT = "likeset/roster/1"
 INVITE_CONTEXT = "likeset/invite/1"
 REPLY_CONTEXT = "likeset/reply/1"
-CONTEXTS = frozenset({CARD_CONTEXT, TERMS_CONTEXT, ACCEPTANCE_CONTEXT, LETTER_CONTEXT, RECEIPT_CONTEXT}) | {
-    LIST_CONTEXT,
-    ROSTER_CONTEXT,
-    INVITE_CONTEXT,
-    REPLY_CONTEXT,
-}
+CONTEXTS = {CARD_CONTEXT, TERMS_CONTEXT, ACCEPTANCE_CONTEXT, LETTER_CONTEXT, RECEIPT_CONTEXT, LIST_CONTEXT}
+CONTEXTS |= {ROSTER_CONTEXT, INVITE_CONTEXT, REPLY_CONTEXT}
 """Everything that a card signs. One that is not here cannot be signed: two kinds never share a name by accident."""
 
 _LENGTH_BYTES = 8
@@ -125,6 +121,9 @@ class Signed:
         if len(parts[-1]) != SIGNATURE_BYTES:
             raise BadDocument(what, "has a signature of another length")
         return parts
+
+    def signed_by(self, secret: "CardSecret") -> Self:
+        return replace(self, signature=secret.sign(self.context, *self.parts))  # type: ignore[type-var] # kinds are
 
     def is_signed_by(self, card: "Card") -> bool:
         return self.signer == card.fingerprint and card.verify(self.context, self.parts, self.signature)

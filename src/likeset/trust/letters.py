@@ -5,10 +5,10 @@ import functools
 import hashlib
 import secrets
 import struct
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, Literal, Self, cast, get_args
+from typing import Final, Literal, NamedTuple, Self, cast, get_args
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes
@@ -322,8 +322,7 @@ class SignedTerms(Signed):
 
 def sign_terms(text: str, secret: CardSecret, run_key: bytes) -> SignedTerms:
     check_sealing_key(run_key, what="run key")
-    unsigned = SignedTerms(text, secret.card, run_key, b"")
-    return replace(unsigned, signature=secret.sign(TERMS_CONTEXT, *unsigned.parts))
+    return SignedTerms(text, secret.card, run_key, b"").signed_by(secret)
 
 
 @dataclass(frozen=True)
@@ -375,8 +374,7 @@ class Acceptance(Signed):
 def accept(
     secret: CardSecret, *, run_id: bytes, terms: bytes, role: AcceptingRole, party: str, run_key: bytes
 ) -> Acceptance:
-    unsigned = Acceptance(run_id, terms, role, party, secret.card, run_key, b"")
-    accepted = replace(unsigned, signature=secret.sign(ACCEPTANCE_CONTEXT, *unsigned.parts))
+    accepted = Acceptance(run_id, terms, role, party, secret.card, run_key, b"").signed_by(secret)
     accepted.check()
     return accepted
 
@@ -430,8 +428,7 @@ class Receipt(Signed):
 def sign_receipt(
     secret: CardSecret, *, run_id: bytes, terms: bytes, owner: str, rows: int, letters: tuple[bytes, ...], at: str
 ) -> Receipt:
-    unsigned = Receipt(run_id, terms, owner, rows, letters, at, secret.card, b"")
-    return replace(unsigned, signature=secret.sign(RECEIPT_CONTEXT, *unsigned.parts))
+    return Receipt(run_id, terms, owner, rows, letters, at, secret.card, b"").signed_by(secret)
 
 
 is_signed_terms, is_acceptance = SignedTerms.is_in, Acceptance.is_in
@@ -466,7 +463,7 @@ class Post:
 
 
 @dataclass(frozen=True, eq=False)
-class _Way:
+class Way:
     """From one writer to one reader: a folder, and the key of what lies in it."""
 
     folder: str
@@ -487,6 +484,7 @@ class _Way:
         return self.cipher.encrypt(fields(kind, post.terms, post.document, bytes(-filled % POST_STEP)), self.associated)
 
     def unwrap(self, data: bytes) -> Post:
+        """The post in some bytes; if they are none, nothing shows who wrote them instead."""
         if not is_post_size(len(data)):
             raise BadDocument("post", "has a length that no post has")
         try:
@@ -499,44 +497,22 @@ class _Way:
         return Post(cast(PostKind, kind.decode("ascii", "replace")), terms, document)
 
 
+class Pair(NamedTuple):
+    """What two parties share: where they leave posts for one another, and how these are wrapped.
+
+    Both have both keys: a post that opens as outgoing may also be one that the other party left in this one's name.
+    """
+
+    outgoing: Way
+    incoming: Way
+
+
 @functools.lru_cache(_REMEMBERED)
-def _ways(own: CardSecret, other: Card) -> tuple[_Way, _Way]:
+def pair_of(own: CardSecret, other: Card) -> Pair:
+    if own.card.sealing == other.sealing:
+        raise InvalidArgument("card", other.name, "is this home's own, and nobody leaves posts for themselves")
     shared = own.sealing.exchange_with(other.sealing)
-    return _Way.derived(shared, own.card, other), _Way.derived(shared, other, own.card)
-
-
-@dataclass(frozen=True, eq=False)
-class PairKeys:
-    """What two parties share: where they leave posts for one another, and how these are wrapped."""
-
-    _outgoing: _Way
-    _incoming: _Way
-
-    @classmethod
-    def between(cls, own: CardSecret, other: Card) -> Self:
-        """The keys of a home and another party; computed once in each process."""
-        if own.card.sealing == other.sealing:
-            raise InvalidArgument("card", other.name, "is this home's own, and nobody leaves posts for themselves")
-        return cls(*_ways(own, other))
-
-    @property
-    def outgoing_folder(self) -> str:
-        return self._outgoing.folder
-
-    @property
-    def incoming_folder(self) -> str:
-        return self._incoming.folder
-
-    def wrap(self, post: Post) -> bytes:
-        return self._outgoing.wrap(post)
-
-    def unwrap(self, data: bytes) -> Post:
-        """A post that the other party left; if it is none, nothing shows who wrote it instead."""
-        return self._incoming.unwrap(data)
-
-    def unwrap_own(self, data: bytes) -> Post:
-        """A post that this home left for the other party, or the other in its name: they have the same key."""
-        return self._outgoing.unwrap(data)
+    return Pair(Way.derived(shared, own.card, other), Way.derived(shared, other, own.card))
 
 
 def file_name(data: bytes) -> str:

@@ -4,7 +4,7 @@ import functools
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Protocol, Self
 
@@ -293,8 +293,7 @@ def sign_list(secret: CardSecret, offer: OfferContext, *, key: bytes, leaves: by
     """The list of an offer, signed by its owner: once for a run, and never another one."""
     if secret.card.fingerprint != offer.owner:
         raise InvalidArgument("secret", secret.card.name, "is the card of another party than the offer's owner")
-    unsigned = OfferList(offer, hashlib.sha256(key).digest(), leaves, b"")
-    return replace(unsigned, signature=secret.sign(LIST_CONTEXT, *unsigned.parts))
+    return OfferList(offer, hashlib.sha256(key).digest(), leaves, b"").signed_by(secret)
 
 
 def _fingerprints_in(data: bytes) -> tuple[str, ...]:
@@ -545,7 +544,7 @@ class Roster(Signed):
 def sign_roster(secret: CardSecret, roster: Roster) -> Roster:
     if roster.signer != secret.card.fingerprint:
         raise InvalidArgument("secret", secret.card.name, f"is not the card of the roster's {roster.role}")
-    return replace(roster, signature=secret.sign(ROSTER_CONTEXT, *roster.parts))
+    return roster.signed_by(secret)
 
 
 def _role_in(word: bytes) -> ComputeRole:

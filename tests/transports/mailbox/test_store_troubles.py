@@ -22,7 +22,7 @@ from mail_servers import MailServer, SshServer, mail_environment, s3_server, ssh
 from likeset.errors import MailboxTrouble, PostTrouble
 from likeset.transports import stores
 from likeset.transports.s3 import S3Store
-from likeset.transports.sftp import SftpPlace, SftpStore
+from likeset.transports.sftp import SftpStore
 from likeset.transports.stores import PARTIAL_SECONDS, open_store
 
 PAIR = "a" * 32
@@ -224,7 +224,7 @@ def test_servers_that_are_not_reached_or_silent_are_said_to_be(
     closed_port: int, silent_port: int, s3: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trouble(lambda: open_store(f"sftp://x@127.0.0.1:{closed_port}/m").list(PAIR), "its server is not reached")
-    silent = SftpStore(SftpPlace("127.0.0.1", silent_port, "x", "/m"), seconds=0.2)
+    silent = SftpStore("127.0.0.1", "/m", port=silent_port, user="x", seconds=0.2)
     trouble(lambda: silent.list(PAIR), "does not answer in time|broke off while connecting")
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed_port}")
     trouble(lambda: open_store(s3.address).list(PAIR), "is not reached")
@@ -529,7 +529,7 @@ def test_a_server_that_never_says_whether_there_is_sftp_is_given_up(
     lying_sftp: str, doorkeeper: SilentDoorkeeper
 ) -> None:
     host, port = lying_sftp.removeprefix("sftp://x@").removesuffix("/m").split(":")
-    trouble(lambda: SftpStore(SftpPlace(host, int(port), "x", "/m"), seconds=5.0).list(PAIR), "broke off")
+    trouble(lambda: SftpStore(host, "/m", port=int(port), user="x", seconds=1.0).list(PAIR), "broke off")
     doorkeeper.told.set()
 
 
