@@ -148,7 +148,7 @@ def test_a_new_card_replaces_the_old_one_everywhere(world: World, complaint: Any
 
 
 def test_a_person_at_a_terminal_compares(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(card_commands, "_at_terminal", lambda: True)
+    monkeypatch.setattr(card_commands, "at_terminal", lambda: True)
     at_node = ("--home", world.node.folder)
     own = world.clinic.card.fingerprint
     words = ("pin", world.clinic.card_file, "--as", "consumer", *at_node)
@@ -170,7 +170,7 @@ def test_a_person_at_a_terminal_compares(world: World, monkeypatch: pytest.Monke
 
 
 def test_what_cannot_be_pinned_is_said_before_anybody_telephones(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(card_commands, "_at_terminal", lambda: True)
+    monkeypatch.setattr(card_commands, "at_terminal", lambda: True)
     world.pin(world.clinic, "consumer", at=world.node)
     for words in (
         ["pin", world.clinic.card_file, "--as", "curator"],

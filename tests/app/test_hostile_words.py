@@ -73,7 +73,7 @@ def test_an_owner_reads_terms(
         ["approve", "run-1"],
         ["deny", "run-1", "--reason", HOSTILE],
         ["outbox", "--rows"],
-        ["budget", "--for", path],
+        ["budget"],
         ["audit", "verify"],
     ):
         shown = said("owner", *words, "--home", node, capsys=capsys, monkeypatch=monkeypatch)

@@ -117,10 +117,9 @@ def test_from_an_empty_directory_to_rows_that_left(node: Path, sent: Path, tmp_p
     exact = document("dry-run", "run-1", "--show", 99, node=node)
     assert exact["exact"]
     assert exact["shown"] == left["rows"]["run-1"], "what a dry run shows is what left"
-    budget = document("budget", "--for", sent, node=node)
+    budget = document("budget", node=node)
     assert budget["rows"] == {"spent": 12, "limit": 36}
     assert [(one["toward"], one["rows"]) for one in budget["history"]] == [("curator", 12)]
-    assert budget["for"]["charged"]
     assert document("audit", "verify", node=node)["ok"]
     assert document("withdraw", "run-1", node=node) == {"run": "run-1", "withdrawn": True}
     assert document("inbox", "--all", node=node)["runs"][0]["status"] == "closed: you withdrew"
@@ -281,7 +280,7 @@ LOOKS = {
     "inbox": ("inbox", "--all"),
     "policy test": ("policy", "test", "TERMS"),
     "outbox": ("outbox", "run-1", "--rows"),
-    "budget": ("budget", "--for", "TERMS"),
+    "budget": ("budget",),
     "audit verify": ("audit", "verify"),
     "check": ("check",),
 }

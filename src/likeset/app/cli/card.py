@@ -1,14 +1,13 @@
 """``likeset card``: who a home is, and whom a person here has compared by telephone."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
 import typer
 
-from likeset.app.cli.home import HERE, NOUN, HomePath, at_home, login, show_fingerprint
+from likeset.app.cli.home import HERE, NOUN, By, HomePath, ask, at_home, at_terminal, login, show_fingerprint
 from likeset.app.lazy import lazy_imports
-from likeset.display import JsonFlag, complain, emit, literal, stdout
+from likeset.display import JsonFlag, emit, literal, stdout
 from likeset.documents import write_text
 from likeset.errors import InvalidArgument
 
@@ -24,7 +23,6 @@ Fingerprint = Annotated[
     str | None,
     typer.Option(help="Its fingerprint, as its party read it out; without it you are asked, at a terminal only."),
 ]
-By = Annotated[str | None, typer.Option("--by", help="Who says so, for the log; by default the name of the login.")]
 _STOLEN = (
     "everybody who pinned the old card must replace it (likeset card replace) before they hear this home again: give "
     "them the new one, and read its fingerprint out by telephone",
@@ -171,32 +169,25 @@ def revoke(
     _emit_pin(revoked, home, as_json=as_json)
 
 
-def _at_terminal() -> bool:
-    return sys.stdin.isatty() and stdout.is_terminal
-
-
-def _compared(shown: "cards.Card", *, as_json: bool) -> str | None:
-    """Let a person compare a fingerprint; what they typed, or None if they say that it is the same."""
-    if as_json or not _at_terminal():
+def _compared(shown: "cards.Card", *, as_json: bool) -> str:
+    """The fingerprint, once a person has compared it."""
+    if as_json or not at_terminal():
         reason = "nobody is here to compare it by telephone; give what the party read out, with --fingerprint"
         raise InvalidArgument("--fingerprint", "none", reason)
     stdout.print(f"The card of [bold]{literal(shown.name)}[/] has this fingerprint:", soft_wrap=True)
     show_fingerprint(shown.fingerprint)
     stdout.print("Call its party by a number that did not come with the card, and let it read out its own.")
     stdout.print("Type what you hear, or yes if all eight groups are the same; Enter alone pins nothing.")
-    while True:
-        answer = typer.prompt("fingerprint or yes", default="", show_default=False).strip()
-        if answer.casefold() == "yes":
-            return None
-        if not answer or answer.casefold() == "no":
-            stdout.print("nothing was pinned")
-            raise typer.Exit(1)
-        try:
+
+    def heard(answer: str) -> str:
+        if answer.casefold() not in ("yes", "no"):
             cards.check_fingerprint(answer, shown)
-        except InvalidArgument as error:
-            complain(str(error))
-        else:
-            return str(answer)
+        return "" if answer.casefold() == "no" else shown.fingerprint
+
+    if not (compared := ask("fingerprint or yes", heard)):
+        stdout.print("nothing was pinned")
+        raise typer.Exit(1)
+    return compared
 
 
 def _document(shown: "cards.Card") -> dict[str, Any]:

@@ -6,11 +6,11 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 import typer
 
@@ -50,6 +50,8 @@ ReachOption = Annotated[
     str, typer.Option("--reach-at", metavar="HOST:PORT", help="Where others reach them, if elsewhere.")
 ]
 LogFormat = Literal["text", "json"]
+Answer = TypeVar("Answer")
+By = Annotated[str | None, typer.Option("--by", help="Who does it, for the log; by default the name of the login.")]
 
 
 def at_home(home: Path, *command: str) -> tuple[str, ...]:
@@ -72,6 +74,21 @@ def addresses_to_use(given: Sequence[str] | None, home: "homes.Home", *, needed:
     if needed and not addresses:
         raise InvalidArgument("--mailbox", "none", f"no mailbox is named: give {_PLACES}, or mailboxes: in home.yaml")
     return addresses
+
+
+def at_terminal() -> bool:
+    """Whether a person can be asked."""
+    return sys.stdin.isatty() and stdout.is_terminal
+
+
+def ask(question: str, take: Callable[[str], Answer]) -> Answer | None:
+    """What ``take`` makes of a person's words; asked again while it refuses them. None for Enter alone."""
+    while typed := typer.prompt(question, default="", show_default=False).strip():
+        try:
+            return take(typed)
+        except InvalidArgument as error:
+            complain(str(error))
+    return None
 
 
 def show_fingerprint(fingerprint: str) -> None:

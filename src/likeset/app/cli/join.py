@@ -1,6 +1,5 @@
 """``likeset invite`` and ``likeset join``: two organisations get to know each other with one file and one call."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +8,17 @@ from urllib.parse import urlsplit
 import typer
 
 from likeset import documents
-from likeset.app.cli.home import HERE, HomePath, ListenOption, ReachOption, at_home, login, stopping_by_signals
+from likeset.app.cli.home import (
+    HERE,
+    HomePath,
+    ListenOption,
+    ReachOption,
+    ask,
+    at_home,
+    at_terminal,
+    login,
+    stopping_by_signals,
+)
 from likeset.app.lazy import lazy_imports
 from likeset.display import JsonFlag, complain, emit, literal, show_notes, show_table, stdout
 from likeset.errors import InvalidArgument, MailboxTrouble
@@ -31,10 +40,6 @@ _MOST_BYTES = 1 << 20
 WordsOption = Annotated[
     str | None, typer.Option("--words", help="The words of the call, typed by a person.", show_default=False)
 ]
-
-
-def _at_terminal(*, as_json: bool) -> bool:
-    return not as_json and sys.stdin.isatty() and stdout.is_terminal
 
 
 def invite(
@@ -99,7 +104,7 @@ def invite(
         keep_private_bytes(path, invitation.to_bytes())
         document = {"name": name, "file": str(path), "invitation": invitation.digest.hex()}
         document |= {"mailbox": invitation.proposal.mailbox, "expires": invitation.proposal.expires}
-        waits = _at_terminal(as_json=as_json) and not no_wait
+        waits = not as_json and not no_wait and at_terminal()
         how = at_home(home, "likeset", "invite", "--confirm", name, "--words", "WORDS")
         notes.append(f"send {path} to {name}; there: likeset join {path}")
         emit(document, as_json=as_json, notes=notes, next_step=() if waits else how)
@@ -161,18 +166,14 @@ def _wait(own: "homes.Home", invitation: "joining.Invitation") -> None:
         stdout.print(f"not answered yet; the invitation counts until {invitation.proposal.expires}", soft_wrap=True)
         return
     _show_words(invitation, found)
-    while True:
-        typed = typer.prompt("type the words when they agree; Enter alone pins nothing", default="", show_default=False)
-        if not typed.strip():
-            stdout.print("nothing was pinned")
-            raise typer.Exit(1)
-        try:
-            pin = joining.confirm(own, invitation, found, typed, by=login())
-        except InvalidArgument as error:
-            complain(str(error))
-        else:
-            _emit_pinned(_pinned(invitation, [pin]), as_json=False)
-            return
+    pin = ask(
+        "type the words when they agree; Enter alone pins nothing",
+        lambda typed: joining.confirm(own, invitation, found, typed, by=login()),
+    )
+    if pin is None:
+        stdout.print("nothing was pinned")
+        raise typer.Exit(1)
+    _emit_pinned(_pinned(invitation, [pin]), as_json=False)
 
 
 def _show_words(invitation: "joining.Invitation", found: "Sequence[joining.Reply]") -> None:
@@ -195,7 +196,7 @@ def _confirm(
         data = documents.bytes_in(file, most=_MOST_BYTES)
         found = [joining.Reply.opened(invitation, own.secret, data)]
     if words is None:
-        if not _at_terminal(as_json=as_json):
+        if as_json or not at_terminal():
             raise InvalidArgument("--words", "none", "nobody is here to type the words of the call; give --words")
         _show_words(invitation, found)
         words = typer.prompt("type the words when they agree", default="", show_default=False)
@@ -261,7 +262,7 @@ def join(
     invitation = joining.Invitation.from_bytes(documents.bytes_in(file, most=_MOST_BYTES), name=str(file))
     invitation.check_time(homes.utc_now())
     place = folder or Path(invitation.proposal.name)
-    asks = _at_terminal(as_json=as_json)
+    asks = not as_json and at_terminal()
     if not as_json:
         _show_invitation(invitation)
     if asks and mailbox is None and not (place / homes.SETTINGS_FILE).exists():
@@ -353,15 +354,14 @@ def _approved(address: str) -> str | None:
     expected = parts.hostname or parts.path
     stdout.print(f"The reply goes to the mailbox {literal(address)}; nothing there was contacted yet.", soft_wrap=True)
     question = f"type {literal(expected)} to approve, or your own address of it; Enter alone writes a file instead"
-    while True:
-        typed = typer.prompt(question, default="", show_default=False).strip()
-        if not typed:
-            return None
-        if typed.rstrip("/") == expected.rstrip("/"):
-            return address
-        if "://" in typed:
-            return str(typed)
-        complain(f"that is neither {expected} nor an address such as sftp://user@host/folder")
+
+    def approved(typed: str) -> str:
+        if typed.rstrip("/") != expected.rstrip("/") and "://" not in typed:
+            reason = f"is neither {expected} nor an address such as sftp://user@host/folder"
+            raise InvalidArgument("mailbox", typed, reason)
+        return typed if "://" in typed else address
+
+    return ask(question, approved)
 
 
 def _deliver(home: "homes.Home", invitation: "joining.Invitation", address: str | None, path: Path) -> str:
@@ -387,16 +387,12 @@ def _heard(invitation: "joining.Invitation", home: "homes.Home") -> str | None:
     stdout.print(
         f"{literal(name)} calls you, or call a number that you know. Type the {len(expected)} words that you hear."
     )
-    while True:
-        typed = typer.prompt("words; Enter alone ends, and the same command continues", default="", show_default=False)
-        if not typed.strip():
-            return None
-        try:
-            joining.check_words(typed, expected)
-        except InvalidArgument as error:
-            complain(str(error))
-        else:
-            return str(typed)
+
+    def heard(typed: str) -> str:
+        joining.check_words(typed, expected)
+        return typed
+
+    return ask("words; Enter alone ends, and the same command continues", heard)
 
 
 def _settle(home: "homes.Home", invitation: "joining.Invitation", mailbox: str | None) -> list[str]:

@@ -11,6 +11,7 @@ import typer
 from likeset.app.cli.home import (
     HERE,
     NOUN,
+    By,
     HomePath,
     at_home,
     login,
@@ -40,7 +41,6 @@ RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run, as the inb
 TermsPath = Annotated[
     Path, typer.Argument(metavar="TERMS", help="An invitation, or terms as JSON or YAML.", show_default=False)
 ]
-By = Annotated[str | None, typer.Option("--by", help="Who does it; by default the name of the login.")]
 DataName = Annotated[str, typer.Option(help="The data set to use, if several fit.")]
 
 
@@ -473,21 +473,17 @@ def row(
 @owner.command()
 def budget(
     *,
-    terms: Annotated[Path | None, typer.Option("--for", help="What a run under these terms would cost.")] = None,
     home: HomePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show the budgets over all runs, with their history; with `--for`, what a run would leave of them.
+    """Show the budgets over all runs, with their history; `likeset owner review` says what a run would leave of them.
 
-    Example: `likeset owner budget --for sepsis.invitation --home st-mary`
+    Example: `likeset owner budget --home st-mary`
     """
     with opened_owner(home) as opened:
         rules, overview = opened.policy, review.budget_overview(opened)
-        after = owners.accounts_for(opened.ledger, opened.name, mail.read_terms(terms), rules) if terms else None
-    document = {**overview.document(), "for": None if after is None else review.budget_document(after)}
-    notes = [f"epsilon holds {overview.about_delta}" if rules.total.epsilon else _NO_EPSILON]
-    notes += [f"{question} {answer}" for question, answer in review.budget_lines(rules, after)] if after else []
-    emit(document, as_json=as_json, notes=notes)
+    note = f"epsilon holds {overview.about_delta}" if rules.total.epsilon else _NO_EPSILON
+    emit(overview.document(), as_json=as_json, notes=[note])
 
 
 @audit_noun.command(name="list")

@@ -151,7 +151,6 @@ def audit(
         int | None,
         typer.Option(help=f"Observations under each input, at least {_FEWEST}. Default: each mechanism's own."),
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Also say which event showed most.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Bound every mechanism's epsilon from below by observation, and compare it with the claim.
@@ -179,7 +178,6 @@ def audit(
     if use_broken:
         closing = f"{len(rows) - failed} of {len(rows)} broken mechanisms caught."
     columns = ["mechanism", "pair", "claimed", "delta", "lower_bound", "found_from_epsilon", "verdict"]
-    columns += ["found_from_leak", "event"] if verbose else []
 
     def view() -> None:
         title = "Deliberately broken mechanisms" if use_broken else "Mechanisms and their claims"
