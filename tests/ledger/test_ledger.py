@@ -497,7 +497,6 @@ def test_no_data_value_leaves_the_stored_messages(
             said.append("".join(traceback.format_exception(error.value)))
 
         refused(commit, ledger, reservation, CANARY_ROW + b" ")
-        refused(commit, ledger, pending, CANARY_ROW, release=Release(object_with_canary(), gaussian()))
         refused(commit, ledger, pending, CANARY_ROW, release=Release(CANARY, gaussian(sigma=20.0)))
         refused(reserve, ledger, CURATOR, ROWS, request=Request("run", 0, "rows", CANARY_ROW + b"?"), rows=1)
         refused(reserve, ledger, TARGET, gaussian(), request=Request("run", 1, "mean", CANARY_ROW))
@@ -511,13 +510,3 @@ def test_no_data_value_leaves_the_stored_messages(
     out, err = capfd.readouterr()
     said += [out, err, caplog.text]
     assert not [text for text in said if CANARY in text]
-
-
-def object_with_canary() -> object:
-    """Something that shows its content whenever it is printed."""
-
-    class Telling:
-        def __repr__(self) -> str:
-            return CANARY
-
-    return Telling()

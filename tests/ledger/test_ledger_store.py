@@ -1,7 +1,5 @@
 """Files that are no ledgers, disks that are full, locks that do not open: one clear sentence each."""
 
-import functools
-import gc
 import os
 import sqlite3
 import stat
@@ -203,22 +201,6 @@ class TestUnavailable:
             assert len({str(ledger.head()) for ledger in ledgers}) == 1
             for ledger in ledgers:
                 ledger.close()
-
-
-def test_a_ledger_that_nobody_holds_any_more_closes_its_files(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    closed = []
-
-    class Watched(sqlite3.Connection):
-        def close(self) -> None:
-            closed.append(True)
-            super().close()
-
-    monkeypatch.setattr(
-        "likeset.ledger.sqlite_file.sqlite3.connect", functools.partial(sqlite3.connect, factory=Watched)
-    )
-    opened(Ledger(path)).draw(MEAN, lambda: (b"message", None), request=Request("run", 0, "mean"))
-    gc.collect()
-    assert len(closed) == 1
 
 
 def test_the_log_is_emptied_under_the_write_lock_only(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

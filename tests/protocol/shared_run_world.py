@@ -16,7 +16,7 @@ from likeset.geometry.kernels import squared_mmd
 from likeset.geometry.selection import Selection
 from likeset.ledger.ledger import Ledger
 from likeset.protocol.sealed import Owner
-from likeset.protocol.split import ComputeInputs, OpenedSlots, SplitConsumer, make_compute_party, make_owner
+from likeset.protocol.split import ComputeInputs, ComputeParty, OpenedSlots, SplitConsumer, make_owner
 from likeset.protocol.terms import Kernel, SplitTerms, Terms
 from likeset.protocol.wire import Message, decode, encode
 from likeset.tables.scan import MemoryScan
@@ -125,7 +125,7 @@ class SharedRun:
 
     def compute(self, role: ComputeRole) -> ChargedParty[Any]:
         secret = secret_of(role)
-        party = make_compute_party(self.terms, role, secret=secret, cards=self.cards, reach=f"{role}'s worker".encode())
+        party = ComputeParty(self.terms, role, secret=secret, cards=self.cards, reach=f"{role}'s worker".encode())
         return ChargedParty(party, self.ledger)
 
     def owner(self, name: str) -> ChargedParty[Owner]:

@@ -22,7 +22,7 @@ from likeset.homes.consumer import PartyState
 from likeset.homes.mail import Ending, Mail, ending_document
 from likeset.homes.review import rehearse, review, rows_that_left, verify
 from likeset.protocol.party import CURATOR
-from likeset.protocol.split import ComputeInputs, ComputeParty, OpenedSlots, make_compute_party
+from likeset.protocol.split import ComputeInputs, ComputeParty, OpenedSlots
 from likeset.protocol.terms import WITNESS
 from likeset.protocol.wire import PicksOpened
 from likeset.run import runs
@@ -406,10 +406,12 @@ class TestEndings:
     def test_a_party_that_names_no_usable_place_ends_its_run_and_stops_nobody(
         self, homes: SplitHomes, monkeypatch: pytest.MonkeyPatch, reach: bytes, words: str
     ) -> None:
-        def lie(terms: Any, role: Any, **more: Any) -> Any:
-            return make_compute_party(terms, role, **(more | ({"reach": reach} if role == "curator" else {})))
+        honest = ComputeParty.__init__
 
-        monkeypatch.setattr(compute, "make_compute_party", lie)
+        def lie(party: ComputeParty, terms: Any, role: Any, **more: Any) -> None:
+            honest(party, terms, role, **(more | ({"reach": reach} if role == "curator" else {})))
+
+        monkeypatch.setattr(ComputeParty, "__init__", lie)
         homes.finish()
         assert homes.ended is Ending.NOT_COMPUTED
         assert words in homes.progress_now.detail

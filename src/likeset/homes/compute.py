@@ -51,7 +51,6 @@ from likeset.protocol.split import (
     ComputeParty,
     OpenedSlots,
     SplitConsumer,
-    make_compute_party,
 )
 from likeset.protocol.terms import WITNESS
 from likeset.protocol.wire import Message, OfferShare, RosterVote, ShareReceipts
@@ -525,7 +524,7 @@ class Computing:
 
     def make(self, run: Run, role: Literal["curator", "witness"], cards: Mapping[str, Card]) -> tuple[Party, ExitStack]:
         reach = self.folder(run).reach(self.check(run, role)).to_bytes()
-        return make_compute_party(run.terms, role, secret=self.home.secret, cards=cards, reach=reach), ExitStack()
+        return ComputeParty(run.terms, role, secret=self.home.secret, cards=cards, reach=reach), ExitStack()
 
     def make_consumer(
         self, run: Run, cards: Mapping[str, Card], target: Rows, selection: Selection, schema: Schema

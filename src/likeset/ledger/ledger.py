@@ -13,7 +13,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -32,7 +32,7 @@ from likeset.errors import (
     UnfinishedRequest,
     UnknownEvent,
 )
-from likeset.ledger.budget import Account, Charge, Limit, Tally, unproven_parts
+from likeset.ledger.budget import Account, Charge, Limit, Tally
 from likeset.ledger.sqlite_file import Layout, SqliteFile, one_at_a_time
 from likeset.privacy.events import Release
 from likeset.privacy.guarantee import View, checked_name
@@ -176,32 +176,6 @@ class Reservation:
     request: Request
     answer: bytes | None = field(default=None, repr=False)  # stored before; then nothing may be drawn
     repeatable: bool = False  # the draw follows from a key, without noise: it may be drawn again for the same charge
-
-
-def recorded_release(charge: Charge, release: Release[Any] | None) -> Any:
-    """The value that the ledger records of an answer; None if it holds rows or unproven parts."""
-    if release is None:
-        return None
-    if release.event != charge.costs[0][1]:
-        raise ChargeRefused("the release was made by another event than the one that was reserved")
-    if charge.rows or any(unproven_parts(event) for _, event in charge.costs):
-        return None
-    try:
-        return json.loads(canonical(_plain(release.value)))
-    except (TypeError, ValueError):
-        # Without the original error, which may quote the value.
-        reason = "must hold finite numbers, text, lists, or arrays of them"
-        raise InvalidArgument("release", type(release.value).__name__, reason) from None
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return {part.name: _plain(getattr(value, part.name)) for part in fields(value)}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if isinstance(value, dict):
-        return {str(name): _plain(part) for name, part in value.items()}
-    return value.tolist() if hasattr(value, "tolist") else value
 
 
 class StoredMessage(NamedTuple):
@@ -470,8 +444,7 @@ class Ledger:
 
     Privacy contract:
         Protects:  the rows behind each account, against its observer, within the account's limit.
-        Reveals:   to those who read the file: events, views, names of runs, proven releases; no data row, and
-                   of other messages a salted digest only.
+        Reveals:   to those who read the log: events, views, names of runs; of messages a salted digest only.
         Costs:     nothing of its own; a charge counts whether or not its answer was ever sent.
         Assumes:   what is sent is what ``answer`` or ``commit`` returned, after its block ended; nothing is drawn
                    outside a reservation; the disk keeps what it has confirmed.
@@ -596,7 +569,7 @@ class Ledger:
 
         Args:
             charge: what the draw costs.
-            run: draws; returns the message and, if it may be shown, the release in it.
+            run: draws; returns the message and, if it is one, the release in it.
             request: what is answered.
             repeatable: the draw follows from a key and pinned data, without noise, so it is the same again. An
                 interrupted one is drawn again for the same charge; a free one takes a single write, after the draw.
@@ -902,9 +875,8 @@ class Transaction:
     def commit(self, reservation: Reservation, message: bytes, *, release: Release[Any] | None = None) -> bytes:
         """Store the answer to a request; returns the stored bytes, to be sent after the block.
 
-        ``release`` is the value in the message that may be shown. The log records it if its event, which must be the
-        one that was reserved, is proven and the answer discloses no rows. A draw with noise needs a durable charge, so
-        it is not committed in the block that reserved it.
+        The event of the ``release`` in the message, if there is one, must be the one that was reserved. A draw with
+        noise needs a durable charge, so it is not committed in the block that reserved it.
         """
         request, number = reservation.request, reservation.number
         known = self._state.requests.get(request.key)
@@ -912,6 +884,8 @@ class Transaction:
             raise ChargeRefused(f"{request}: entry {number} is no reservation for it here")
         if known.repeatable and release is not None:
             raise ChargeRefused(f"{request}: a release contains noise, so its draw is not repeatable")
+        if release is not None and release.event != known.charge.costs[0][1]:
+            raise ChargeRefused("the release was made by another event than the one that was reserved")
         if number in self._reserved and not known.repeatable:
             raise ChargeRefused(f"{request}: its charge is not on the disk yet, and nothing may be drawn for it before")
         if known.digest is not None:
@@ -922,9 +896,9 @@ class Transaction:
                     kind=request.kind,
                 )
             return answer
-        shown, salt = recorded_release(known.charge, release), secrets.token_bytes(_SECRET_BYTES)
+        salt = secrets.token_bytes(_SECRET_BYTES)
         row = (self._state.head.number + 1, number, request.key, request.run, self._now, salt, message)
-        body = {"reservation": number, "digest": _digest(salt, message), "release": shown}
+        body = {"reservation": number, "digest": _digest(salt, message)}
         self.connection.execute("INSERT INTO drawn VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         self.append("commit", request.key, body)
         return self._answer(request)

@@ -111,10 +111,6 @@ class SqliteFile:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        if hasattr(self, "_connection"):
-            self.close()
-
     def _shorten_log(self) -> None:
         log = self.path.with_name(self.path.name + "-wal")
         # What was just written is durable in the log, whatever becomes of this.

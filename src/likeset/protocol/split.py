@@ -351,7 +351,6 @@ class Bought:
     owners: NDArray[np.int64]  # of each record that holds, its owner's place among those computed on
     records: tuple[bytes, ...]
     faults: Mapping[int, Mapping[str, int]]  # by place: how many picks were left out for which reason
-    lost: int  # picks that name no slot at all: no owner's fault
 
 
 def buy(
@@ -383,8 +382,7 @@ def buy(
         fault = found[pick]
         reason = fault.value if isinstance(fault, PickFault) else _ODD_LABEL
         faults.setdefault(int(places[pick]), Counter())[reason] += 1
-    lost = int((opened.numbers != -1).sum()) - len(found)
-    return Bought(places[held], tuple(whole[pick] for pick in held), faults, lost)
+    return Bought(places[held], tuple(whole[pick] for pick in held), faults)
 
 
 _TAG = b"likeset shared offer"
@@ -710,7 +708,6 @@ class SplitConsumer(ComputeParty):
         self._records = records_of_run(terms, declared)
         self._envelopes: dict[str, dict[int, bytes]] | None = None
         self.summary: Summary | None = None
-        self.lost_picks = 0
         self.unopened_picks: dict[str, int] = {}
 
     def start(self) -> Step:
@@ -816,7 +813,6 @@ class SplitConsumer(ComputeParty):
             shape=self._shape,
             records=self._records,
         )
-        self.lost_picks = bought.lost
         self.unopened_picks = {owners[place]: sum(faults.values()) for place, faults in sorted(bought.faults.items())}
         self.summary = self._summary(bought) if bought.records else None
         self._move(ComputeState.SETTLED)
@@ -955,17 +951,3 @@ def make_curator(
     if terms.protocol == "sealed":
         return SealedCurator(terms, noise=noise, fold_key=fold_key, declared=declared)
     return InteractiveCurator(terms, noise=noise, declared=declared, seed_rows=seed_rows)
-
-
-def make_compute_party(
-    terms: Terms,
-    role: ComputeRole,
-    *,
-    secret: CardSecret,
-    cards: Mapping[str, Card],
-    reach: bytes = b"",
-) -> ComputeParty:
-    """The curator or the witness of a split run; what it takes is said by ``ComputeParty``."""
-    if role == "consumer":
-        raise IllegalMessage("the consumer of a split run is made with its target")
-    return ComputeParty(terms, role, secret=secret, cards=cards, reach=reach)

@@ -37,8 +37,8 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.prices import PlannedView, planned_views
 from likeset.protocol.sealed import Consumer, Owner, Scan
 from likeset.protocol.split import (
+    ComputeParty,
     SplitConsumer,
-    make_compute_party,
     make_curator,
     make_owner,
     party_name,
@@ -295,7 +295,7 @@ def _run_split(
         declared=plan.inputs.declared,
     )
     others = {
-        role: make_compute_party(terms, role, secret=draws.secrets.card(party_name(terms, role)), cards=cards)
+        role: ComputeParty(terms, role, secret=draws.secrets.card(party_name(terms, role)), cards=cards)
         for role in COMPUTE_ROLES
         if role != "consumer"
     }
