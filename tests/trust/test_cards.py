@@ -5,11 +5,10 @@ import hashlib
 import itertools
 import re
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from trust_world import ALICE, BOB, MALLORY, flipped, party
+from trust_world import ALICE, BOB, MALLORY, party
 
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.trust.cards import (
@@ -24,12 +23,8 @@ from likeset.trust.cards import (
     fields,
     fingerprint_bytes,
     fingerprint_text,
-    holds,
     read_card,
-    signed,
 )
-
-GROUP_ORDER = 2**252 + 27742317777372353535851937790883648493
 
 
 def test_a_card_survives_its_bytes_and_its_text(tmp_path: Path) -> None:
@@ -68,30 +63,6 @@ def test_a_fingerprint_of_other_bytes_is_refused() -> None:
         fingerprint_text(bytes(24))
 
 
-def test_no_bit_of_a_card_can_be_changed() -> None:
-    data = ALICE.card.to_bytes()
-    for bit in range(0, 8 * len(data), 5):  # 5 and 8 have no divisor in common: every byte, and each of its bits
-        with pytest.raises(BadDocument):
-            Card.from_bytes(flipped(data, bit))
-
-
-def test_a_changed_name_suite_or_key_is_refused() -> None:
-    card = ALICE.card
-    parts = [SUITE.encode(), b"alice", card.signing, card.sealing, card.signature]
-    for place, other in enumerate([b"likeset-2", b"alicf", BOB.card.signing, BOB.card.sealing, BOB.card.signature]):
-        changed = [*parts[:place], other, *parts[place + 1 :]]
-        with pytest.raises(BadDocument):
-            Card.from_bytes(fields(b"likeset card", *changed))
-    assert Card.from_bytes(fields(b"likeset card", *parts)) == card
-
-
-def test_a_suite_that_is_not_known_is_named_even_if_the_card_is_signed() -> None:
-    parts = b"likeset-2", b"alice", ALICE.card.signing, ALICE.card.sealing
-    data = fields(b"likeset card", *parts, ALICE.sign(CARD_CONTEXT, *parts))
-    with pytest.raises(BadDocument, match="another suite than likeset-1"):
-        Card.from_bytes(data)
-
-
 def test_a_sealing_key_that_is_none_is_refused_even_if_the_card_is_signed() -> None:
     for sealing in (bytes(1216), ALICE.card.sealing[:1184] + bytes(32), ALICE.card.sealing[:-1]):
         signature = ALICE.sign(CARD_CONTEXT, SUITE.encode(), b"alice", ALICE.card.signing, sealing)
@@ -106,24 +77,6 @@ def test_names_that_nobody_may_have(name: str) -> None:
     parts = SUITE.encode(), name.encode(), ALICE.card.signing, ALICE.card.sealing
     with pytest.raises(BadDocument, match="name"):
         Card.from_bytes(fields(b"likeset card", *parts, ALICE.sign(CARD_CONTEXT, *parts)))
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda data: data[:-1],
-        lambda data: data + b"\0",
-        lambda data: data + fields(b"more"),
-        lambda _: b"",
-        lambda data: bytes(len(data)),
-        lambda data: data + bytes(1 << 16),
-        lambda _: b"\xff" * 100,
-    ],
-    ids=["cut", "extended", "with another part", "nothing", "zeros", "large", "ones"],
-)
-def test_other_bytes_are_no_card(damage: Callable[[bytes], bytes]) -> None:
-    with pytest.raises(BadDocument):
-        Card.from_bytes(damage(ALICE.card.to_bytes()))
 
 
 class TestText:
@@ -180,30 +133,9 @@ class TestSignatures:
         for kind, other in itertools.product(CONTEXTS, CONTEXTS):
             assert ALICE.card.verify(other, parts, ALICE.sign(kind, *parts)) == (kind == other)
 
-    def test_parts_cannot_be_moved_across_their_borders(self) -> None:
-        signature = ALICE.sign(CARD_CONTEXT, b"ab", b"c")
-        assert ALICE.card.verify(CARD_CONTEXT, [b"ab", b"c"], signature)
-        for parts in ([b"a", b"bc"], [b"abc"], [b"ab", b"c", b""], [b"c", b"ab"]):
-            assert not ALICE.card.verify(CARD_CONTEXT, parts, signature)
-
-    def test_a_second_signature_cannot_be_made_from_the_first(self) -> None:
-        """S + L checks by the same equation; RFC 8032 refuses it, and so must we: a card has one fingerprint."""
-        card = ALICE.card
-        scalar = int.from_bytes(card.signature[32:], "little") + GROUP_ORDER
-        malleated = card.signature[:32] + scalar.to_bytes(32, "little")
-        with pytest.raises(BadDocument, match="signature does not hold"):
-            Card(card.name, card.signing, card.sealing, malleated)
-
     @pytest.mark.parametrize("length", [0, 63, 65])
     def test_a_signature_of_another_length_does_not_hold(self, length: int) -> None:
         assert not ALICE.card.verify(CARD_CONTEXT, [b"a"], bytes(length))
-
-    def test_keys_for_which_anything_is_signed_are_refused(self) -> None:
-        """The identity as key and as R, with S = 0, holds for every message: the library lets it pass."""
-        identity = b"\1" + bytes(31)
-        assert holds(identity, b"any message", identity + bytes(32))
-        with pytest.raises(BadDocument, match="no usable signing key"):
-            Card("alice", identity, ALICE.card.sealing, identity + bytes(32))
 
     @pytest.mark.parametrize("sign", [0, 2**255])
     @pytest.mark.parametrize(
@@ -292,11 +224,6 @@ class TestHome:
             ALICE.write(tmp_path)
         assert [(path.name, path.read_text(encoding="ascii")) for path in tmp_path.iterdir()] == [(there, "mine")]
 
-    def test_a_home_that_cannot_be_made_is_named(self, tmp_path: Path) -> None:
-        (tmp_path / "file").write_text("", encoding="ascii")
-        with pytest.raises(BadDocument, match="cannot be made"):
-            ALICE.write(tmp_path / "file" / "home")
-
     def test_a_home_without_keys(self, tmp_path: Path) -> None:
         with pytest.raises(BadDocument, match="no keys in this home; make them with"):
             CardSecret.load(tmp_path)
@@ -331,9 +258,3 @@ class TestHome:
         (tmp_path / "card").unlink()
         with pytest.raises(BadDocument, match=re.escape(str(tmp_path / "card"))):
             CardSecret.load(tmp_path)
-
-
-def test_what_a_card_signs_is_what_the_page_says() -> None:
-    card = ALICE.card
-    message = signed(CARD_CONTEXT, b"likeset-1", b"alice", card.signing, card.sealing)
-    assert holds(card.signing, message, card.signature)

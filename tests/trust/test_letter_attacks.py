@@ -8,7 +8,6 @@ import dataclasses
 import hashlib
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,15 +18,15 @@ from trust_world import (
     MALLORY,
     MALLORYS_RUN_KEY,
     MOST_BYTES,
+    each_bit,
     flipped,
     letter_to_bob,
     party,
 )
 
-from chance import examples, pinned_coins
+from chance import examples
 from likeset.errors import LetterRefused
 from likeset.trust.cards import (
-    CONTEXTS,
     LETTER_CONTEXT,
     SEAL_BYTES,
     Card,
@@ -37,12 +36,11 @@ from likeset.trust.cards import (
     seal,
     signed,
 )
-from likeset.trust.letters import HEADER_BYTES, Header, LetterContent, Refusal, letter_in, open_letter
+from likeset.trust.letters import HEADER_BYTES, LetterContent, Refusal, letter_in, open_letter
 
 _ROUND_AT, _NUMBER_AT = 102, 110  # in a header
 LETTER = letter_to_bob()
 CIPHERTEXT = bytes(LETTER.ciphertext)
-GROUP_ORDER = 2**252 + 27742317777372353535851937790883648493
 
 
 def opened(
@@ -77,37 +75,26 @@ def sealed_by_alice(plaintext: bytes, *, commitment: bytes | None = None) -> byt
     return signed_anew(ALICE, header, seal(BOBS_RUN_KEY.public, plaintext, info=signed(LETTER_CONTEXT, header)))
 
 
-def test_the_letter_itself_is_opened() -> None:
-    opened(LETTER.data)
-
-
 class TestDamage:
-    def test_every_bit_of_the_header_counts(self) -> None:
-        header = LETTER.header.to_bytes()
-        reasons = {
-            refusal(put_together(flipped(header, bit), CIPHERTEXT, LETTER.signature)) for bit in range(8 * HEADER_BYTES)
-        }
-        assert reasons == {Refusal.VERSION, Refusal.FORM, Refusal.SIGNATURE}
-
-    def test_every_bit_of_the_header_counts_even_if_the_sender_signs_again(self) -> None:
-        """What is sealed belongs to its header: no two headers share it."""
-        header = LETTER.header.to_bytes()
-        reasons = [refusal(signed_anew(ALICE, flipped(header, bit), CIPHERTEXT)) for bit in range(8 * HEADER_BYTES)]
+    @each_bit
+    def test_every_bit_of_the_header_counts(self, step: int) -> None:
+        """What is sealed belongs to its header, even if the sender signs again: no two headers share it."""
+        header, bits = LETTER.header.to_bytes(), range(0, 8 * HEADER_BYTES, step)
+        for bit in bits:
+            reason = refusal(put_together(flipped(header, bit), CIPHERTEXT, LETTER.signature))
+            assert reason in {Refusal.VERSION, Refusal.FORM, Refusal.SIGNATURE}
+        reasons = [refusal(signed_anew(ALICE, flipped(header, bit), CIPHERTEXT)) for bit in bits]
         named = [Refusal.VERSION] * 4 + [Refusal.SEAL] * 48 + [Refusal.SENDER] * 25 + [Refusal.RECIPIENT] * 25
         expected = [reason for reason in named + [Refusal.SEAL] * 80 for _ in range(8)]
         for first in (_ROUND_AT, _NUMBER_AT):
             expected[8 * first + 7] = Refusal.FORM  # the highest bit: counts have 63
-        assert reasons == expected
+        assert reasons == expected[::step]
 
-    def test_two_thousand_bits_of_the_rest_count(self) -> None:
-        """Of what is sealed, of the signature and of the lengths, wherever the coins say."""
-        bits = _bits(LETTER.data, 2_000, "flips")
-        reasons = {refusal(flipped(LETTER.data, bit)) for bit in bits}
-        assert reasons <= {Refusal.FORM, Refusal.VERSION, Refusal.SIGNATURE}
-
-    def test_bits_of_what_is_sealed_count_even_if_the_sender_signs_again(self) -> None:
+    @each_bit
+    def test_every_bit_of_what_is_sealed_counts_even_if_the_sender_signs_again(self, step: int) -> None:
         header = LETTER.header.to_bytes()
-        for bit in _bits(CIPHERTEXT, 1_000, "flips under a new signature"):
+        for bit in range(0, 8 * len(CIPHERTEXT), step):
+            assert refusal(put_together(header, flipped(CIPHERTEXT, bit), LETTER.signature)) == Refusal.SIGNATURE
             assert refusal(signed_anew(ALICE, header, flipped(CIPHERTEXT, bit))) == Refusal.SEAL
 
     def test_cut_anywhere(self) -> None:
@@ -137,7 +124,7 @@ class TestDamage:
     def test_another_kind_of_document(self) -> None:
         content = LETTER.header.to_bytes(), CIPHERTEXT, LETTER.signature
         assert refusal(fields(b"likeset stub", *content)) == Refusal.FORM
-        assert refusal(LETTER.stub.to_bytes()) == Refusal.FORM
+        assert refusal(LETTER.stub) == Refusal.FORM
         assert refusal(ALICE.card.to_bytes()) == Refusal.FORM
 
     @given(st.binary(max_size=4000))
@@ -156,10 +143,6 @@ class TestAnotherPlace:
     def test_a_letter_to_somebody_else_is_refused_even_if_it_is_sealed_to_this_reader(self) -> None:
         letter = letter_to_bob(recipient=MALLORY.card)
         assert refusal(letter.data) == Refusal.RECIPIENT
-
-    def test_a_letter_that_is_sealed_to_another_key_is_refused(self) -> None:
-        assert refusal(letter_to_bob(recipient_key=MALLORYS_RUN_KEY.public).data) == Refusal.SEAL
-        assert refusal(letter_to_bob(recipient_key=BOB.card.sealing).data) == Refusal.SEAL
 
     def test_a_stolen_card_does_not_open_letters_of_a_run(self) -> None:
         """Letters are sealed to keys of the run, which are deleted with it; the card's own key opens none."""
@@ -187,11 +170,6 @@ class TestAnotherWriter:
         assert refusal(forged) == Refusal.SIGNATURE
         assert refusal(forged, writer=MALLORY.card) == Refusal.SENDER
 
-    def test_what_somebody_else_sealed_cannot_be_passed_on_as_ones_own(self) -> None:
-        """Surreptitious forwarding: Mallory takes Alice's sealed words, and signs them under a header of her own."""
-        header = dataclasses.replace(LETTER.header, sender=MALLORY.card.fingerprint).to_bytes()
-        assert refusal(signed_anew(MALLORY, header, CIPHERTEXT), writer=MALLORY.card) == Refusal.SEAL
-
     def test_what_was_sealed_to_one_reader_cannot_be_passed_on_to_another(self) -> None:
         """Alice wrote to Mallory, who opens it, seals the same words to Bob and keeps Alice's header or signature."""
         to_mallory = letter_to_bob(recipient=MALLORY.card, recipient_key=MALLORYS_RUN_KEY.public)
@@ -201,19 +179,6 @@ class TestAnotherWriter:
             ciphertext = seal(BOBS_RUN_KEY.public, said, info=info)
             forged = put_together(header.to_bytes(), ciphertext, to_mallory.signature)
             assert refusal(forged) == Refusal.SIGNATURE
-
-    def test_a_signature_of_another_kind_is_none(self) -> None:
-        header, digest = LETTER.header.to_bytes(), LETTER.stub.ciphertext_digest
-        for context in CONTEXTS - {LETTER_CONTEXT}:
-            forged = put_together(header, CIPHERTEXT, ALICE.sign(context, header, digest))
-            assert refusal(forged) == Refusal.SIGNATURE
-        assert refusal(put_together(header, CIPHERTEXT, ALICE.card.signature)) == Refusal.SIGNATURE
-
-    def test_a_second_signature_cannot_be_made_from_the_first(self) -> None:
-        """Otherwise there were two letters of other digests under one number, and the sender would look guilty."""
-        scalar = int.from_bytes(LETTER.signature[32:], "little") + GROUP_ORDER
-        twin = LETTER.signature[:32] + scalar.to_bytes(32, "little")
-        assert refusal(put_together(LETTER.header.to_bytes(), CIPHERTEXT, twin)) == Refusal.SIGNATURE
 
     def test_the_signature_is_checked_before_anything_is_opened(self) -> None:
         class Untouched(SealingSecret):
@@ -231,14 +196,10 @@ class TestASenderWhoLies:
     def test_a_signature_counts_for_the_card_that_is_named_and_for_no_other(self) -> None:
         """Mallory signs a header that names Alice."""
         data = signed_anew(MALLORY, LETTER.header.to_bytes(), CIPHERTEXT)
-        stub = letter_in(data, most_bytes=MOST_BYTES).stub
-        assert LETTER.stub.is_signed_by(ALICE.card)
-        assert not stub.is_signed_by(ALICE.card)
-        assert not stub.is_signed_by(MALLORY.card)
-
-    def test_about_the_commitment(self) -> None:
-        body = (8).to_bytes(8, "big") + bytes(8)
-        assert refusal(sealed_by_alice(bytes(32) + body, commitment=b"\1" * 32)) == Refusal.COMMITMENT
+        letter = letter_in(data, most_bytes=MOST_BYTES)
+        assert LETTER.is_signed_by(ALICE.card)
+        assert not letter.is_signed_by(ALICE.card)
+        assert not letter.is_signed_by(MALLORY.card)
 
     @pytest.mark.parametrize(
         "body",
@@ -280,23 +241,3 @@ class TestASenderWhoLies:
             return
         parts = fields(content.message, *content.enclosures)
         assert plaintext[32:] == (len(parts).to_bytes(8, "big") + parts).ljust(len(plaintext) - 32, b"\0")
-
-
-def test_a_header_of_any_bytes_is_a_header_or_refused() -> None:
-    coins = pinned_coins("headers")
-    for _ in range(200):
-        drawn = bytearray(b"\0\1\0\1" + coins.bytes(HEADER_BYTES - 4))
-        for first in (_ROUND_AT, _NUMBER_AT):
-            drawn[first] &= 0x7F
-        data = bytes(drawn)
-        assert Header.from_bytes(data).to_bytes() == data
-        with pytest.raises(LetterRefused):
-            Header.from_bytes(data[1:])
-        for first in (_ROUND_AT, _NUMBER_AT):
-            with pytest.raises(LetterRefused):
-                Header.from_bytes(data[:first] + bytes([data[first] | 0x80]) + data[first + 1 :])
-
-
-def _bits(data: bytes, count: int, name: str) -> list[int]:
-    bits: np.ndarray[Any, Any] = pinned_coins(name).integers(0, 8 * len(data), count)
-    return [int(bit) for bit in bits]

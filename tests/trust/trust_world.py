@@ -3,11 +3,14 @@
 import hashlib
 from typing import Any
 
+import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from likeset.trust.cards import CardSecret, SealingSecret
 from likeset.trust.letters import Letter, write_letter
 
+each_bit = pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow), 29])
+"""A spread part of all bits in the fast tests: 29 and 8 have no divisor in common."""
 RUN_ID = bytes(range(16))
 TERMS = hashlib.sha256(b"the terms").digest()
 MOST_BYTES = 1 << 20

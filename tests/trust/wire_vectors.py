@@ -34,10 +34,11 @@ from likeset.trust.cards import (
 from likeset.trust.letters import (
     NOTHING_RECEIVED,
     Header,
+    Letter,
     Post,
-    Stub,
     accept,
     file_name,
+    letter_in,
     pair_of,
     sign_receipt,
     sign_terms,
@@ -88,12 +89,6 @@ class Draft:
         header = self.header.to_bytes() if header is None else header
         signature = SECRETS[signer].sign(LETTER_CONTEXT, header, hashlib.sha256(ciphertext).digest())
         return fields(b"likeset letter", header, ciphertext, signature)
-
-    def stub(self, sealed: Sealed) -> Stub:
-        """As a third party gets it."""
-        data = self.data(sealed)
-        ciphertext = sealed.to("curator", self.plaintext, header=self.header.to_bytes(), label=self.label)
-        return Stub(self.header, hashlib.sha256(ciphertext).digest(), data[-64:])
 
 
 def draft(label: str, body: bytes, **changes: Any) -> Draft:
@@ -288,17 +283,17 @@ def _acceptance(role: Any) -> str:
 
 
 def _letter(written: Draft, sealed: Sealed) -> dict[str, Any]:
-    data, stub = written.data(sealed), written.stub(sealed)
+    letter = letter_in(written.data(sealed), most_bytes=1 << 16)
     random, body = written.plaintext[:32], written.plaintext[32:]
     return {
-        "letter": data.hex(),
-        "digest": stub.digest.hex(),
+        "letter": letter.data.hex(),
+        "digest": letter.digest.hex(),
         "round": written.header.round,
         "number": written.header.number,
         "last_received": written.header.last_received.hex(),
         "random": random.hex(),
         "body": body.hex(),
-        "stub": stub.to_bytes().hex(),
+        "stub": letter.stub.hex(),
     }
 
 
@@ -314,32 +309,29 @@ AGREED = some_terms(
 )
 
 
-def _stub(sender: str, recipient: str, *, number: int, label: str, last: bytes = NOTHING_RECEIVED) -> Stub:
+def _digest(number: int, label: str) -> bytes:
     header = Header(
         run_id=RUN_ID,
         terms=bytes.fromhex(AGREED.digest),
-        sender=SECRETS[sender].card.fingerprint,
-        recipient=SECRETS[recipient].card.fingerprint,
+        sender=SECRETS["owner"].card.fingerprint,
+        recipient=SECRETS["curator"].card.fingerprint,
         round=number + 1,
         number=number,
-        last_received=last,
+        last_received=NOTHING_RECEIVED,
         commitment=hashlib.sha256(fixed_bytes(f"random {label}", 32) + padded(label.encode())).digest(),
     )
-    sealed = hashlib.sha256(fixed_bytes(f"sealed {label}", 2000)).digest()
-    return Stub(header, sealed, SECRETS[sender].sign(LETTER_CONTEXT, header.to_bytes(), sealed))
+    return Letter(header, fixed_bytes(f"sealed {label}", 2000), b"", b"").signed_by(SECRETS["owner"]).digest
 
 
 def _receipt() -> str:
     """For two letters of an owner, with four rows."""
-    offer = _stub("owner", "curator", number=0, label="an offer")
-    delivery = _stub("owner", "curator", number=1, label="a delivery")
     receipt = sign_receipt(
         SECRETS["curator"],
         run_id=RUN_ID,
         terms=bytes.fromhex(AGREED.digest),
         owner=ROLES["owner"],
         rows=4,
-        letters=(offer.digest, delivery.digest),
+        letters=(_digest(0, "an offer"), _digest(1, "a delivery")),
         at="2029-03-05T12:00:00+00:00",
     )
     return receipt.to_bytes().hex()

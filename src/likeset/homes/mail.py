@@ -1574,7 +1574,7 @@ class Mail:
                 return SignedTerms.from_bytes(document).card == own
             if is_acceptance(document):
                 return Acceptance.from_bytes(document).card == own
-            return letter_in(document, most_bytes=len(document)).stub.is_signed_by(own)
+            return letter_in(document, most_bytes=len(document)).is_signed_by(own)
         except LikesetError:
             return False
 

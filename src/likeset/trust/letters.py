@@ -119,40 +119,6 @@ PADDING_STEP = 256
 
 _RANDOM_BYTES = 32
 _LENGTH_BYTES = 8
-_TAG = b"likeset letter"
-
-
-@dataclass(frozen=True)
-class Stub(Signed):
-    """What proves that a letter was written, without what it says: its signed header."""
-
-    tag = b"likeset stub"
-    context = LETTER_CONTEXT
-    header: Header
-    ciphertext_digest: bytes
-    signature: bytes
-
-    @property
-    def parts(self) -> tuple[bytes, ...]:
-        return self.header.to_bytes(), self.ciphertext_digest
-
-    @property
-    def signer(self) -> str:
-        return self.header.sender
-
-    @property
-    def digest(self) -> bytes:
-        return hashlib.sha256(self.to_bytes()).digest()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        header, digest, signature = cls.read(data, 2)
-        if len(digest) != DIGEST_BYTES:
-            raise BadDocument("likeset stub", "has a digest of another length")
-        try:
-            return cls(Header.from_bytes(header), digest, signature)
-        except LetterRefused as error:
-            raise BadDocument("likeset stub", error.reason) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,22 +128,36 @@ class LetterContent:
 
 
 @dataclass(frozen=True)
-class Letter:
+class Letter(Signed):
     """A letter as it travels; whether it can be believed, ``open_letter`` says."""
 
+    tag = b"likeset letter"
+    context = LETTER_CONTEXT
     header: Header
     ciphertext: bytes | memoryview = field(repr=False)  # where the letter was read, it lies in ``data``
     signature: bytes = field(repr=False)
     data: bytes = field(repr=False)  # all its bytes, to be kept and sent again as they are
 
     @functools.cached_property
-    def digest(self) -> bytes:
-        """By which others name it: SHA-256 of its stub."""
-        return self.stub.digest
+    def parts(self) -> tuple[bytes, ...]:
+        return self.header.to_bytes(), hashlib.sha256(self.ciphertext).digest()
+
+    @property
+    def signer(self) -> str:
+        return self.header.sender
+
+    def to_bytes(self) -> bytes:
+        return self.data
+
+    @property
+    def stub(self) -> bytes:
+        """What proves that a letter was written, without what it says."""
+        return fields(b"likeset stub", *self.parts, self.signature)
 
     @functools.cached_property
-    def stub(self) -> Stub:
-        return Stub(self.header, hashlib.sha256(self.ciphertext).digest(), self.signature)
+    def digest(self) -> bytes:
+        """By which others name it: SHA-256 of its stub."""
+        return hashlib.sha256(self.stub).digest()
 
 
 def write_letter(
@@ -213,7 +193,7 @@ def write_letter(
     )
     ciphertext = seal(recipient_key, plaintext, info=_info(header))
     signature = secret.sign(LETTER_CONTEXT, header.to_bytes(), hashlib.sha256(ciphertext).digest())
-    return Letter(header, ciphertext, signature, fields(_TAG, header.to_bytes(), ciphertext, signature))
+    return Letter(header, ciphertext, signature, fields(Letter.tag, header.to_bytes(), ciphertext, signature))
 
 
 def body(message: bytes, enclosures: tuple[bytes, ...] = (), *, step: int) -> tuple[bytes, ...]:
@@ -231,7 +211,11 @@ def letter_in(data: bytes, *, most_bytes: int) -> Letter:
         tag, header, ciphertext, signature = view_fields(data, 4, what="letter")
     except BadDocument:
         raise LetterRefused(Refusal.FORM) from None
-    if tag != _TAG or len(ciphertext) < SEAL_BYTES + _RANDOM_BYTES + _LENGTH_BYTES or len(signature) != SIGNATURE_BYTES:
+    if (
+        tag != Letter.tag
+        or len(ciphertext) < SEAL_BYTES + _RANDOM_BYTES + _LENGTH_BYTES
+        or len(signature) != SIGNATURE_BYTES
+    ):
         raise LetterRefused(Refusal.FORM)
     return Letter(Header.from_bytes(bytes(header)), ciphertext, bytes(signature), data)
 
@@ -244,7 +228,7 @@ def open_letter(letter: Letter, *, writer: Card, reader: Card, key: SealingSecre
     its secret for the run.
     """
     header = letter.header
-    if not writer.verify(LETTER_CONTEXT, (header.to_bytes(), letter.stub.ciphertext_digest), letter.signature):
+    if not writer.verify(LETTER_CONTEXT, letter.parts, letter.signature):
         raise LetterRefused(Refusal.SIGNATURE)
     if header.sender != writer.fingerprint:
         raise LetterRefused(Refusal.SENDER)
