@@ -21,6 +21,7 @@ from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 
 OWNERS = {"north": 11, "south": 12}
+pytestmark = pytest.mark.usefixtures("without_figures")
 LEFT_OUT = {"": "nameless", "encounter_id": "name", "referral": "own-text", "slip": "numbered"}
 
 

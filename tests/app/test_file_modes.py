@@ -99,21 +99,3 @@ def test_all_that_parties_of_a_run_keep(tmp_path: Path) -> None:
     assert names >= {"rows.csv", "before.parquet", "summary.parquet", "summary.bin", "target.npy"}
     assert names >= {"card", "card.secret", "home.yaml", "home.sqlite", "key", "keys"}
     check_private(made, least=40)
-
-
-def test_rows_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import pyarrow as pa
-    import pyarrow.csv
-
-    from likeset.app.cli.owner import write_rows
-    from likeset.errors import InvalidArgument
-    from likeset.homes.review import LeftRows
-
-    def full(_: object, path: Path) -> None:
-        path.write_text("half of a")
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(pyarrow.csv, "write_csv", full)
-    with pytest.raises(InvalidArgument, match="No space left"):
-        write_rows(LeftRows(pa.table({"age": [1.0]}), 1), tmp_path / "rows.csv")
-    assert list(tmp_path.iterdir()) == []

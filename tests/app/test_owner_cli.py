@@ -276,18 +276,7 @@ def test_bad_input_is_told_in_one_line(node: Path, tmp_path: Path) -> None:
     assert "owner.yaml, line" in mistake("inbox", node=node)
 
 
-LOOKS = {
-    "inbox": ("inbox", "--all"),
-    "policy test": ("policy", "test", "TERMS"),
-    "outbox": ("outbox", "run-1", "--rows"),
-    "budget": ("budget",),
-    "audit verify": ("audit", "verify"),
-    "check": ("check",),
-}
-
-
-@pytest.mark.parametrize("words", LOOKS.values(), ids=LOOKS)
-def test_whoever_only_looks_changes_neither_log_nor_ledger(node: Path, sent: Path, words: tuple[str, ...]) -> None:
+def test_whoever_only_looks_changes_neither_log_nor_ledger(node: Path, sent: Path) -> None:
     """Also where owner.yaml was changed since something was last decided by it: that is not in the log yet."""
 
     def head() -> str:
@@ -301,8 +290,16 @@ def test_whoever_only_looks_changes_neither_log_nor_ledger(node: Path, sent: Pat
         answer(opened, terms(**FAR))
     write_policy(node, total={"epsilon": 1, "delta": 1e-6, "rows": 100, "relation": "replace-one"})
     before = head()
-    run(*(sent if word == "TERMS" else word for word in words), node=node)
-    assert head() == before
+    looks = [
+        ("inbox", "--all"),
+        ("policy", "test", sent),
+        ("outbox", "run-1", "--rows"),
+        ("audit", "verify"),
+        ("check",),
+    ]
+    for words in looks:
+        run(*words, node=node)
+        assert head() == before, words
     budget = document("budget", node=node)
     assert (budget["rows"], budget["epsilon"]["delta"]) == ({"spent": 12, "limit": 100}, 1e-6), "it is read as it is"
     run("inbox", "--add", sent, node=node)

@@ -47,10 +47,9 @@ def said(*given: object) -> str:
     return result.output + "\n".join(lines)
 
 
-@pytest.mark.usefixtures("server")
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_a_whole_run_keeps_it_to_itself(tmp_path: Path, form: Callable[[str], str]) -> None:
-    world = World.make(tmp_path)
+@pytest.mark.usefixtures("server", "without_figures")
+def test_a_whole_run_keeps_it_to_itself(tmp_path: Path) -> None:
+    form, world = FORMS["before the host"], World.make(tmp_path)
     options = world.options(
         target=form(str(tmp_path / "target.csv")),
         owner=[f"{name}={form(str(world.place(name)))}" for name in ("north", "south", "west")],
@@ -70,9 +69,8 @@ def test_a_whole_run_keeps_it_to_itself(tmp_path: Path, form: Callable[[str], st
 
 
 @pytest.mark.usefixtures("server")
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_a_home_keeps_it_in_one_file_of_its_own(tmp_path: Path, form: Callable[[str], str]) -> None:
-    folder = make_owner(tmp_path)
+def test_a_home_keeps_it_in_one_file_of_its_own(tmp_path: Path) -> None:
+    form, folder = FORMS["in a setting"], make_owner(tmp_path)
     schema = tmp_path / "schema.yaml"
     asked = terms(expires="2099-01-01")
     (tmp_path / "run-1.invitation").write_bytes(signed_terms(asked))
@@ -106,7 +104,7 @@ def test_a_home_keeps_it_in_one_file_of_its_own(tmp_path: Path, form: Callable[[
     assert [path.relative_to(folder) for path in holding] == [Path("data/theirs/source.yaml")]
 
 
-@pytest.mark.parametrize("field", ["target", "owners", "public_rows", "seed_rows"])
+@pytest.mark.parametrize("field", ["target", "owners"])
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_a_mistake_in_a_job_shows_none(tmp_path: Path, form: Callable[[str], str], field: str) -> None:
     world = World.make(tmp_path)

@@ -35,6 +35,7 @@ def view(changed: dict[str, Any] | None = None, pictures: dict[str, Any] | None 
     return report_view(sample_result() | (changed or {}), pictures or {}, None)
 
 
+@pytest.mark.usefixtures("without_figures")
 class TestWhatThePageSays:
     def test_rows_owners_and_distance_are_in_the_headline(self) -> None:
         """Four of five owners contributed a row."""
@@ -276,6 +277,7 @@ def canary_result() -> dict[str, Any]:
     return result
 
 
+@pytest.mark.usefixtures("without_figures")
 class TestOwnersPage:
     def test_an_owner_sees_its_own_messages_only(self) -> None:
         page = Page(render_for_owner(canary_result(), OWNERS[0]))

@@ -1,13 +1,11 @@
 """``likeset run``: the consumer's side of runs between organisations."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.live import Live
-from rich.table import Table
 
 from likeset.app.cli.home import (
     HERE,
@@ -208,35 +206,6 @@ def _started(consumer: "consumers.Consumer", name: str) -> "letters.Run":
     return found
 
 
-_MARKS = {
-    "has not got the terms": "[dim]○[/]",
-    "decides": "[yellow]●[/]",
-    "takes part": "[green]✓[/]",
-    "has answered": "[green]✓[/]",
-    "does not take part": "[dim]○[/]",
-}
-
-
-@contextmanager
-def _screen(
-    first: "consumers.RunProgress", *, live: bool, quiet: bool
-) -> Iterator[Callable[["consumers.RunProgress"], None]]:
-    """Shows each new status: a table that changes on a terminal, a line elsewhere."""
-    if quiet:
-        yield lambda _: None
-    elif not live:
-        yield _print_status
-    else:
-        shown = [first]
-        with Live(get_renderable=lambda: _table(shown[0]), console=stdout, refresh_per_second=2) as screen:
-
-            def show(status: "consumers.RunProgress") -> None:
-                shown[0] = status
-                screen.refresh()
-
-            yield show
-
-
 def _print_status(progress: "consumers.RunProgress") -> None:
     parties = ", ".join(f"{literal(name)}: {literal(progress.stands(name))}" for name in progress.parties)
     more = f"; {literal(progress.outlook)}" if progress.outlook else ""
@@ -244,34 +213,23 @@ def _print_status(progress: "consumers.RunProgress") -> None:
     stdout.file.flush()
 
 
-def _table(progress: "consumers.RunProgress") -> Table:
-    title = f"Run {literal(progress.run)}: {literal(progress.headline)}"
-    table = Table("who", "where it stands", title=title, title_style="bold", title_justify="left", min_width=60)
-    table.caption, table.caption_style, table.caption_justify = literal(progress.outlook), "dim", "left"
-    for name in progress.parties:
-        state = progress.stands(name)
-        table.add_row(literal(name), f"{_MARKS.get(state, '[cyan]●[/]')} {literal(state)}")
-    return table
-
-
 def _watch(consumer: "consumers.Consumer", followed: "letters.Run", home: Path, *, once: bool, as_json: bool) -> None:
     """Exit code 1 if the run ended without a summary, or if the one look met a mailbox in trouble."""
     progress, troubles = consumer.progress(followed), list[str]()
     was_over = progress.ended is not None
     if not was_over:
-        live = stdout.is_terminal and not once
         with (
             mailboxes.opened_syncs(home, [followed.mailbox], stays=not once) as opened,
             stopping_by_signals() as stop,
-            _screen(progress, live=live, quiet=as_json) as show,
         ):
-            show(progress)
+            if not as_json:
+                _print_status(progress)
 
             def looked(_: "Look") -> None:
                 nonlocal progress
                 before, progress = progress, consumer.progress(followed)
-                if progress != before:
-                    show(progress)
+                if progress != before and not as_json:
+                    _print_status(progress)
                 if once or progress.ended is not None:
                     stop.set()
 

@@ -294,7 +294,8 @@ def _show_inspection(name: str, inspection: "Inspection") -> None:
     if inspection.too_long:
         words = "rows have a text that is longer than text_bytes of the schema: as an owner's they take no part"
         show_notes([f"{inspection.too_long:,} {words}"])
-    show_notes(one.warning for one in (*inspection.suspicions(), *inspection.dead_columns()))
+    show_notes(one.warning for one in inspection.suspicions())
+    show_notes(one.warning for one in inspection.dead_columns())
 
 
 def _inspection_document(name: str, inspection: "Inspection") -> dict[str, Any]:
