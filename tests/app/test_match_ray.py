@@ -130,7 +130,7 @@ def test_three_owners_share_a_cluster_that_is_started_for_them(
 
 @pytest.mark.parametrize(
     "place",
-    ["likeset.tables.ray_scan._processes_ended", "likeset.protocol.sealed.draw_offer"],
+    ["likeset.tables.ray_scan._end", "likeset.protocol.sealed.draw_offer"],
     ids=["while the cluster ends", "during an owner's pass"],
 )
 def test_nothing_is_left_after_ctrl_c(place: str, world: World, local: Path, folder: Path, tmp_path: Path) -> None:

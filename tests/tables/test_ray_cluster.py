@@ -65,18 +65,10 @@ class PlayedRay:
         return self.answer()
 
 
-NO_PROCESSES = SimpleNamespace(
-    Error=OSError,
-    Process=lambda: SimpleNamespace(children=list),
-    wait_procs=lambda processes, timeout: ([], []),  # noqa: ARG005
-)
-
-
 @pytest.fixture
 def ray(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[PlayedRay]:
     played = PlayedRay()
     monkeypatch.setitem(sys.modules, "ray", played)
-    monkeypatch.setitem(sys.modules, "psutil", NO_PROCESSES)
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     before = signal.getsignal(signal.SIGTERM)

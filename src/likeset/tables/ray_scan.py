@@ -13,9 +13,8 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from functools import partial
-from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
@@ -33,7 +32,6 @@ _IN_FLIGHT = 2  # units for each worker that are handed out at a time
 _STORE_BYTES = 256 << 20
 _SECONDS_TO_REACH = 10.0
 _SECONDS_TO_ANSWER = 120.0
-_SECONDS_TO_END = 10.0
 
 Unit = list[Part]
 """What one worker does at a time."""
@@ -193,12 +191,13 @@ def _connect(ray: Any, address: str | None, folder: "tempfile.TemporaryDirectory
 
 def _end(ray: Any, folder: "tempfile.TemporaryDirectory[str] | None", on_sigterm: Any) -> None:
     """Leave nothing behind that was started here. Harmless when repeated."""
-    with nullcontext() if folder is None else _processes_ended(folder):
-        try:
-            ray.shutdown()
-        finally:
-            if threading.current_thread() is threading.main_thread():  # Ray changed what the process does at its end
-                signal.signal(signal.SIGTERM, on_sigterm)
+    try:
+        ray.shutdown()
+    finally:
+        if folder is not None:
+            folder.cleanup()
+        if threading.current_thread() is threading.main_thread():  # Ray changed what the process does at its end
+            signal.signal(signal.SIGTERM, on_sigterm)
 
 
 _NOT_STARTED = (
@@ -250,26 +249,3 @@ def _check_workers(ray: Any, address: str) -> None:
 
 def _version() -> str:
     return version("likeset")
-
-
-@contextmanager
-def _processes_ended(folder: "tempfile.TemporaryDirectory[str]") -> Iterator[None]:
-    """Ray asks its processes to end. Those that do not are made to: they hold memory, and write to a folder that goes.
-
-    Processes of a cluster that was started here are those that were told of its folder, and all below them.
-    """
-    psutil = import_module("psutil")  # Ray brings it
-    started = []
-    for child in psutil.Process().children():
-        with suppress(psutil.Error):  # it ended meanwhile
-            if any(folder.name in word for word in child.cmdline()):
-                started += [child, *child.children(recursive=True)]
-    try:
-        yield
-    finally:
-        _, alive = psutil.wait_procs(started, timeout=_SECONDS_TO_END)
-        for process in alive:
-            with suppress(psutil.Error):
-                process.kill()
-        psutil.wait_procs(alive, timeout=_SECONDS_TO_END)
-        folder.cleanup()
