@@ -1,7 +1,6 @@
 """The estimator against pairs whose epsilon is known exactly. Seeds are public: a failure repeats itself."""
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,13 +10,10 @@ from scipy.stats import binom, norm
 from chance import pinned_coins
 from likeset.audit.auditor import (
     ERROR,
-    Partition,
     atoms,
-    atoms_apart,
     clopper_pearson,
     lower_bound,
     lower_bounds,
-    quantile_edges,
 )
 from likeset.errors import InvalidArgument
 
@@ -54,7 +50,7 @@ def test_clopper_pearson_inverts_the_binomial_tail(hits: int) -> None:
         assert binom.cdf(hits, 1000, upper) == pytest.approx(ERROR, rel=1e-6)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0])
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_randomized_response_is_bounded_from_below_and_nearly_reached(epsilon: float) -> None:
     """Two values, so the event is never in doubt and only the intervals cost.
 
@@ -72,12 +68,12 @@ def test_randomized_response_is_bounded_from_below_and_nearly_reached(epsilon: f
 
 
 def test_the_error_probability_is_kept_at_a_large_error() -> None:
-    """With error 0.1 at most a tenth of 1000 bounds may exceed the truth; 157 is six deviations more."""
+    """With error 0.1 at most a tenth of 400 bounds may exceed the truth; 76 is six deviations more."""
     coins = pinned_coins(5)
     exceeded = sum(
-        lower_bound(*randomized_response(0.5, 400, coins), delta=0.0, error=0.1).epsilon > 0.5 for _ in range(1000)
+        lower_bound(*randomized_response(0.5, 400, coins), delta=0.0, error=0.1).epsilon > 0.5 for _ in range(400)
     )
-    assert exceeded <= 157
+    assert exceeded <= 76
 
 
 @pytest.mark.parametrize(("delta", "distance"), [(1e-5, 2.4), (1e-2, 0.6), (0.1, 0.25)])
@@ -94,10 +90,10 @@ def test_a_direction_hidden_in_many_coordinates_is_learned() -> None:
     coins = pinned_coins(9)
     mixing = coins.normal(size=(40, 40))
     shift = mixing @ np.full(40, 1 / math.sqrt(40))
-    first, second = (coins.normal(size=(40_000, 40)) @ mixing.T for _ in range(2))
+    first, second = (coins.normal(size=(24_000, 40)) @ mixing.T for _ in range(2))
     found = lower_bound(first, second + shift, delta=0.05)
     truth = gaussian_epsilon(1.0, 0.05)
-    assert truth - 0.6 < found.epsilon < truth
+    assert truth - 0.9 < found.epsilon < truth
     assert "discriminant" in found.event
 
 
@@ -165,25 +161,6 @@ def test_a_repeated_value_is_a_cell_even_where_most_values_are_not() -> None:
     assert partition.cells(np.array([[0.25, 0.0], [0.25, 1.0]])).tolist() == [0, 1]
 
 
-def _intervals(rows: NDArray[np.float64]) -> Partition:
-    """The only coordinate, cut at its quantiles."""
-    edges = quantile_edges(rows[:, 0])
-    return Partition("itself", len(edges) + 1, lambda seen: np.searchsorted(edges, seen[:, 0], side="right"))
-
-
-def test_repeated_values_are_set_apart_from_the_intervals_around_them() -> None:
-    rows = np.concatenate([np.full((30, 1), 0.5), pinned_coins(1).random((970, 1))])
-    values = atoms(rows)
-    assert values is not None
-    intervals = _intervals(rows)
-    apart = atoms_apart(values, intervals)
-    assert apart.size == values.size - 1 + intervals.size
-    assert apart.cells(np.array([[0.5], [0.5 + 1e-12]])).tolist() == [
-        0,
-        1 + intervals.cells(np.array([[0.5 + 1e-12]]))[0],
-    ]
-
-
 def test_atoms_know_what_they_have_not_seen() -> None:
     seen = np.array([[0.0, 1.0], [2.0, 1.0], [0.0, 3.0]])
     partition = atoms(seen)
@@ -192,18 +169,6 @@ def test_atoms_know_what_they_have_not_seen() -> None:
     assert sorted(partition.cells(seen)) == [0, 1, 2]
     unseen = np.array([[2.0, 3.0], [9.0, 1.0], [0.0, 9.0]])
     assert partition.cells(unseen).tolist() == [3, 3, 3]
-
-
-def test_atoms_give_up_on_continuous_observations() -> None:
-    assert atoms(pinned_coins(1).normal(size=(1000, 2))) is None
-
-
-def test_quantiles_cut_intervals_in_order() -> None:
-    rows = pinned_coins(1).normal(size=(5000, 1))
-    partition = _intervals(rows)
-    cells = partition.cells(np.sort(rows, axis=0))
-    assert all(before <= after for before, after in pairwise(cells))
-    assert set(cells) == set(range(partition.size))
 
 
 @pytest.mark.parametrize(

@@ -24,13 +24,15 @@ from likeset.privacy.noise import SecretNoise
 
 @pytest.mark.parametrize("build", BROKEN, ids=lambda build: build.__name__)
 def test_every_claim_of_it_is_refuted(build: Callable[[int], Trial]) -> None:
-    for verdict in run_trial(build(PINNED)):
+    """With fewer observations where they are many; ``likeset audit --broken`` has all of them."""
+    trial = build(PINNED)
+    for verdict in run_trial(trial, samples=trial.samples * 3 // 5 if trial.samples > 24_000 else None):
         assert verdict.violated, verdict
 
 
 def test_the_set_is_complete() -> None:
     trials = broken_trials(PINNED)
-    assert len(trials) == len(BROKEN) == 19
+    assert len(trials) == len(BROKEN) == 17
     assert len({trial.mechanism for trial in trials}) == len(trials)
 
 

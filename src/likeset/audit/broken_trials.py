@@ -46,7 +46,6 @@ from likeset.privacy.events import (
     PrivacyUnit,
     Relation,
     RowSum,
-    SelectionSum,
 )
 from likeset.privacy.noise import Integers, Noise, SimulatedNoise
 
@@ -107,10 +106,9 @@ def _mean(
     pair: Neighbours[Rows] = _PAIR,
     *,
     noise: type[harness.WrappedNoise] = harness.WrappedNoise,
-    planned: RowSum | SelectionSum | None = None,
-    claimed: RowSum | SelectionSum | None = None,
+    claimed: RowSum | None = None,
 ) -> Trial:
-    plan = mean_plan(pair, planned)
+    plan = mean_plan(pair)
     observe = harness.batched_draws(
         lambda side, drawn: gaussian_mean.run(plan, pair[side], noise(drawn)).value, SimulatedNoise(seed)
     )
@@ -118,7 +116,7 @@ def _mean(
 
 
 def halved_noise(seed: int) -> Trial:
-    """The mean release with half the noise that its event says."""
+    """Half the noise that the event says; also what a forgotten factor 2 of a sensitivity comes to."""
     return _mean(", noise scale halved", seed, noise=_HalvedNoise)
 
 
@@ -128,24 +126,10 @@ def halved_coordinate(seed: int) -> Trial:
     return _mean(", noise halved in one coordinate", seed, pair, noise=_HalvedLastCoordinate)
 
 
-def wrong_relation(seed: int) -> Trial:
-    """The mean release planned for add-or-remove (sensitivity 1) but claimed under replace-one (2)."""
-    planned = gaussian_mean.unit_rows(ROW, Relation.ADD_OR_REMOVE)
-    return _mean(", sensitivity of add-or-remove", seed, planned=planned)
-
-
 def forgotten_rows(seed: int) -> Trial:
     """The mean release with noise for one row to a unit, claimed for units of three."""
     claimed = gaussian_mean.unit_rows(PrivacyUnit(3, ""), Relation.REPLACE_ONE)
     return _mean(", rows per unit forgotten", seed, _negated_row(6, changed=3), claimed=claimed)
-
-
-def selection_as_sum(seed: int) -> Trial:
-    """Rows selected for the summary, priced as if an added row only added a row: another one gives way to it."""
-    removed = Relation.ADD_OR_REMOVE
-    planned, claimed = gaussian_mean.unit_rows(ROW, removed), gaussian_mean.selected_unit_rows(ROW, removed)
-    name = " of selected rows, priced as a sum of all rows"
-    return _mean(name, seed, planned=planned, claimed=claimed)
 
 
 def reused_noise(seed: int) -> Trial:
@@ -296,7 +280,7 @@ def floating_point_laplace(seed: int) -> Trial:
 
 def paper_auction(seed: int) -> Trial:
     """The paper's auction, one round: rank 1 is always asked, so not to be asked proves a better rival."""
-    owners, epsilon, delta = 5, 1.0, 1e-5
+    owners, epsilon, delta = 2, 1.0, 1e-5
     plan = auction.plan_paper(
         owners,
         epsilon=auction_epsilon(owners=owners, epsilon=epsilon, delta=delta),
@@ -376,9 +360,7 @@ def kept_by_place(seed: int) -> Trial:
 BROKEN: tuple[Callable[[int], Trial], ...] = (
     halved_noise,
     halved_coordinate,
-    wrong_relation,
     forgotten_rows,
-    selection_as_sum,
     reused_noise,
     sign_of_product,
     parity,
