@@ -70,13 +70,7 @@ _MOST_PORT = 65535
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Where a compute party is reached in a run, and by which certificate it is known: what a roster vote carries.
-
-    Attributes:
-        host: that others call.
-        port: likewise.
-        certificate: all of its bytes.
-    """
+    """Where a compute party is reached in a run, and by which certificate it is known: what a roster vote carries."""
 
     host: str
     port: int
@@ -88,11 +82,7 @@ class Reach:
 
     @classmethod
     def read(cls, data: bytes) -> Self:
-        """What another party said.
-
-        Raises:
-            BadDocument: it is something else.
-        """
+        """What another party said."""
         words = _document(data)
         host, port, text = words.get("host"), words.get("port"), words.get("certificate")
         is_host = isinstance(host, str) and 0 < len(host) <= _MOST_HOST and host.isascii() and host.isprintable()
@@ -120,15 +110,10 @@ class _Tunnel:
 
 @dataclass(frozen=True)
 class ComputeFolder:
-    """The directory of one run at a compute party.
+    """The directory of one run at a compute party."""
 
-    Args:
-        home: the party's.
-        run: the digest of the terms, in hexadecimal digits.
-    """
-
-    home: Path
-    run: str
+    home: Path  # the party's
+    run: str  # the digest of the terms, in hexadecimal digits
 
     @property
     def folder(self) -> Path:
@@ -151,11 +136,7 @@ class ComputeFolder:
         return self._tunnel(place).port
 
     def reach(self, place: TunnelPlace) -> Reach:
-        """What the others are told, the same ever after.
-
-        Raises:
-            NoAnswer: every port is taken, by other runs or other programs.
-        """
+        """What the others are told, the same ever after."""
         tunnel = self._tunnel(place)
         return Reach(*place.told(tunnel.port), tunnel.certificate.certificate)
 
@@ -241,51 +222,29 @@ _LAST_SECONDS = 15.0
 
 @dataclass(frozen=True, eq=False)
 class ComputeJob:
-    """One party's part.
-
-    Attributes:
-        inputs: what it puts in.
-        folder: for its share of the picks.
-        own: its certificate.
-        host: that its tunnels listen on.
-        port: likewise.
-        peers: the others, by rank.
-        progress: told (stage, done, of), or ``AGAIN`` when it is asked for what was opened before.
-    """
+    """One party's part."""
 
     inputs: ComputeInputs
-    folder: Path
+    folder: Path  # for its share of the picks
     own: RunCertificate
-    host: str
+    host: str  # that its tunnels listen on
     port: int
-    peers: Mapping[int, TunnelPeer]
-    progress: Progress
+    peers: Mapping[int, TunnelPeer]  # the others, by rank
+    progress: Progress  # told (stage, done, of), or ``AGAIN`` when it is asked for what was opened before
 
 
 class Computation(Protocol):
     """A party's part, at work."""
 
     def run(self) -> OpenedSlots | None:
-        """Compute with the others until picks are opened: to the consumer, and None at the others.
-
-        Raises:
-            NoAnswer: another party is not there; it may be called again.
-            LikesetError: it cannot be computed.
-        """
+        """Compute with the others until picks are opened: to the consumer, and None at the others."""
 
     def stop(self) -> None:
         """End it, from any thread. Asked again, nothing happens."""
 
 
 class WorkerComputation:
-    """With a worker process, and tunnels to the others.
-
-    Args:
-        job: the party's part.
-
-    Raises:
-        InvalidArgument: there is no environment for workers, or the terms name another program.
-    """
+    """With a worker process, and tunnels to the others."""
 
     def __init__(self, job: ComputeJob) -> None:
         self._progress, python = job.progress, split_python()
@@ -314,22 +273,14 @@ class WorkerComputation:
 
 @dataclass(frozen=True, slots=True)
 class ComputeStatus:
-    """How far a computation is.
+    """How far a computation is."""
 
-    Attributes:
-        state: ``waiting`` for other compute parties, ``computing``, ``done``; ``failed`` for good; ``hindered`` by
-            something here that can be mended; ``elsewhere`` where another process of this home computes.
-        stage: of the computation: offers are prepared, then picks are made.
-        done: of the stage.
-        of: in all.
-        reason: why it waits or failed, in words without any value of a run.
-    """
-
+    # ``failed`` is final; ``hindered`` may be mended here; ``elsewhere``: another process of this home computes
     state: Literal["waiting", "computing", "done", "failed", "hindered", "elsewhere"]
-    stage: str = ""
+    stage: str = ""  # of the computation: offers are prepared, then picks are made
     done: int = 0
     of: int = 0
-    reason: str = ""
+    reason: str = ""  # why it waits or failed, in words without any value of a run
 
     def __str__(self) -> str:
         match self.state:
@@ -357,30 +308,19 @@ class _Task:
 
 @dataclass(eq=False)
 class ComputeRoom:
-    """Where a home computes, one thread for each run.
-
-    Args:
-        home: the home's directory.
-        place: where its tunnels listen.
-        begin: starts a computation; tests give another one than workers.
-        pause: seconds until it is tried again what hindered a computation, or whether somebody still needs it.
-    """
+    """Where a home computes, one thread for each run."""
 
     home: Path
-    place: TunnelPlace
+    place: TunnelPlace  # where its tunnels listen
+    # starts a computation; tests give another one than workers
     begin: Callable[[ComputeJob], Computation] = WorkerComputation
+    # seconds until it is tried again what hindered a computation, or whether somebody still needs it
     pause: float = 20.0
     _tasks: dict[str, _Task] = field(default_factory=dict, init=False)
     _repeats: Counter[str] = field(default_factory=Counter, init=False)
 
     def start(self, run: str, inputs: ComputeInputs, reaches: Mapping[int, Reach]) -> ComputeStatus:
-        """Let a run be computed, if it is not already; returns how far it is.
-
-        Args:
-            run: the digest of its terms.
-            inputs: what this party puts in.
-            reaches: the other compute parties, by rank.
-        """
+        """Let a run be computed, if it is not already; returns how far it is."""
         task = self._tasks.get(run)
         if task is None or self._is_due_again(task):
             task = self._tasks[run] = _Task()
@@ -481,18 +421,12 @@ SOON: Final = timedelta(seconds=2)
 
 @dataclass(eq=False)
 class Computing:
-    """Split runs at a home.
-
-    Args:
-        mail: the home's letters.
-        room: where it computes; None for a process that does not stay.
-        check_workers: raises if no worker can be started.
-        tell: called with a line for a person and the name of the run; the same line may come several times.
-    """
+    """Split runs at a home."""
 
     mail: Mail
-    room: ComputeRoom | None = None
-    check_workers: Callable[[], object] = split_python
+    room: ComputeRoom | None = None  # where it computes; None for a process that does not stay
+    check_workers: Callable[[], object] = split_python  # raises if no worker can be started
+    # called with a line for a person and the name of the run; the same line may come several times
     tell: Callable[[str, str], None] = lambda *_: None
 
     @property

@@ -50,17 +50,7 @@ _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 def named_cards(
     home: Home, *, owners: Iterable[str], curator: str | None = None, witness: str | None = None
 ) -> dict[str, str]:
-    """The fingerprints of all parties of a run, by their names in the terms.
-
-    Args:
-        home: the consumer's.
-        owners: the names on their pinned cards.
-        curator: the name on a pinned curator's card; None for the only one.
-        witness: the name on a pinned witness's card; None for a run without one.
-
-    Raises:
-        InvalidArgument: a party's card is not pinned here in that role.
-    """
+    """The fingerprints of all parties of a run, by their names in the terms."""
     pinned = home.pins.pinned()
     by_name = {pin.card.name: pin for pin in pinned}
     cards = {home.name: home.card.fingerprint}
@@ -104,15 +94,10 @@ def _only_curator(pins: Iterable[Pin]) -> str:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The files of one run of a consumer.
+    """The files of one run of a consumer."""
 
-    Args:
-        folder: the directory.
-        ledger_path: the home's database.
-    """
-
-    folder: Path
-    ledger_path: Path
+    folder: Path  # the directory
+    ledger_path: Path  # the home's database
 
     @property
     def name(self) -> str:
@@ -195,33 +180,19 @@ class PartyState(StrEnum):
 
 @dataclass(frozen=True)
 class RunProgress:
-    """Where a run is, as its consumer knows it.
+    """Where a run is, as its consumer knows it."""
 
-    Attributes:
-        run: its name.
-        parties: where each party stands.
-        answer_by: when the run begins without those who have not answered, if a quorum accepted.
-        terms_end: when the terms end.
-        began: whether the first letters were written; nothing is charged before that.
-        waited_for: owners that the curator, or in a split run the consumer, waits for.
-        until: when it stops waiting.
-        computing: in a split run, how far the computation is.
-        split: whether the curator is split.
-        ended: how the run ended; None if it has not.
-        detail: more about the end, or what the curator lacks.
-    """
-
-    run: str
-    parties: Mapping[str, PartyState]
-    answer_by: datetime
-    terms_end: datetime
-    began: bool = False
-    waited_for: tuple[str, ...] = ()
-    until: datetime | None = None
-    ended: Ending | None = None
-    detail: str = ""
-    computing: str = ""
-    split: bool = False
+    run: str  # its name
+    parties: Mapping[str, PartyState]  # where each party stands
+    answer_by: datetime  # when the run begins without those who have not answered, if a quorum accepted
+    terms_end: datetime  # when the terms end
+    began: bool = False  # whether the first letters were written; nothing is charged before that
+    waited_for: tuple[str, ...] = ()  # owners that the curator, or in a split run the consumer, waits for
+    until: datetime | None = None  # when it stops waiting
+    ended: Ending | None = None  # how the run ended; None if it has not
+    detail: str = ""  # more about the end, or what the curator lacks
+    computing: str = ""  # in a split run, how far the computation is
+    split: bool = False  # whether the curator is split
 
     @property
     def done(self) -> bool:

@@ -63,20 +63,12 @@ _MOST_ROWS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class PublicRows:
-    """A folder of public rows.
+    """A folder of public rows."""
 
-    Args:
-        folder: where it is, or will be.
-    """
-
-    folder: Path
+    folder: Path  # where it is, or will be
 
     def add(self, place: str, schemas: Iterable[Schema]) -> tuple[str, ...]:
-        """Know the rows of a table, as each of these schemas that fits maps them; returns their digests.
-
-        Raises:
-            InvalidArgument: none of the schemas fits.
-        """
+        """Know the rows of a table, as each of these schemas that fits maps them; returns their digests."""
         digests, reason = [], "there is no schema"
         for schema in schemas:
             try:
@@ -90,11 +82,7 @@ class PublicRows:
         return tuple(digests)
 
     def get(self, digest: str) -> Rows:
-        """The rows of this digest.
-
-        Raises:
-            NotCurated: they are not here, or not what they were.
-        """
+        """The rows of this digest."""
         path = self.folder / f"{digest}.npy"
         try:
             rows: Rows = np.load(path, allow_pickle=False)

@@ -37,17 +37,11 @@ from likeset.text import near_miss
 
 @dataclass(frozen=True, slots=True)
 class SmallGroup:
-    """Rows that have a value in common which few others have.
+    """Rows that have a value in common which few others have."""
 
-    Attributes:
-        column: in which.
-        value: as it is declared; for this house alone.
-        rows: how many.
-    """
-
-    column: str
-    value: str
-    rows: int
+    column: str  # in which
+    value: str  # as it is declared; for this house alone
+    rows: int  # how many
 
 
 class SmallGroups:
@@ -55,11 +49,6 @@ class SmallGroups:
 
     Groups are values of category, ordinal and yes-or-no columns, and of a label that is a category; missing is none.
     Of each value that was seen less often so far, the numbers of its rows are held.
-
-    Args:
-        schema: what rows mean.
-        smallest: so many rows are no small group.
-        labelled: whether the label counts.
     """
 
     def __init__(self, schema: Schema, *, smallest: int, labelled: bool) -> None:
@@ -110,13 +99,7 @@ class SmallGroups:
 
 
 def rare_among(groups: SmallGroups, source: Source, kept: NDArray[np.int64] | None) -> NDArray[np.int64]:
-    """The numbers of the rows in small groups.
-
-    Args:
-        groups: saw all rows, if all take part.
-        source: the rows, read again if not all take part.
-        kept: numbers of those that take part; None for all.
-    """
+    """The numbers of the rows in small groups."""
     if kept is not None and groups.columns:
         for block in source.blocks(groups.columns):
             groups.add_some(block, kept)
@@ -208,45 +191,27 @@ class _Suspected(Document):
 
 @dataclass(frozen=True, eq=False)
 class OpenedData:
-    """A data set while it is used.
+    """A data set while it is used."""
 
-    Attributes:
-        scan: the rows that may be offered.
-        row_count: how many rows there are in all.
-        withheld: how many of them are not offered, because of small groups.
-        not_kept: how many are not offered, because the schema keeps a few rows of each id.
-        too_long: how many have a cell that is longer than the schema declares, and so are no rows of any run.
-        declared: what its records look like.
-        fingerprint: stays the same as long as the data, the schema and the group size do.
-    """
-
-    scan: OfferedScan
-    row_count: int
-    withheld: int
-    not_kept: int
-    too_long: int
-    declared: DeclaredRecords
-    fingerprint: str
+    scan: OfferedScan  # the rows that may be offered
+    row_count: int  # how many rows there are in all
+    withheld: int  # how many of them are not offered, because of small groups
+    not_kept: int  # how many are not offered, because the schema keeps a few rows of each id
+    too_long: int  # how many have a cell that is longer than the schema declares, and so are no rows of any run
+    declared: DeclaredRecords  # what its records look like
+    fingerprint: str  # stays the same as long as the data, the schema and the group size do
 
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """A registered data set.
+    """A registered data set."""
 
-    Attributes:
-        name: by which the owner calls it.
-        source: where its rows lie.
-        schema: what is declared.
-        mapping: how own columns become declared ones, if they are not that already.
-        folder: where it is registered; None if it is not yet.
-        dead_columns: columns that hardly count, by its first rows; known right after it was added only.
-    """
-
-    name: str
-    source: str = field(repr=False)  # an address may hold a password
-    schema: Schema
-    mapping: Mapping | None
-    folder: Path | None = None
+    name: str  # by which the owner calls it
+    source: str = field(repr=False)  # an address may hold a password; where its rows lie
+    schema: Schema  # what is declared
+    mapping: Mapping | None  # how own columns become declared ones, if they are not that already
+    folder: Path | None = None  # where it is registered; None if it is not yet
+    # columns that hardly count, by its first rows; known right after it was added only
     dead_columns: tuple[DeadColumn, ...] = ()
 
     def open_source(self) -> Source:
@@ -269,17 +234,6 @@ class DataSet:
 
         All rows are read once; twice where the schema keeps a few rows of each id and small groups are left out, since
         only what is kept counts in a group. So a row that cannot be used shows here, before anything is charged.
-
-        Args:
-            source: of this data set.
-            terms: of the run.
-            smallest_group: groups of fewer rows are not offered.
-            key: the owner's; with it, the sample with which its answer begins is drawn on the way. A schema that keeps
-                a few rows of each id needs it.
-
-        Raises:
-            InvalidArgument: the schema keeps a few rows of each id, and there is no key to draw them by.
-            BadTable: a person has more rows than the schema declares, no row may be offered, or one cannot be used.
         """
         labelled, sealed = self.schema.label_column in terms.columns, terms.protocol == "sealed"
         every = SourceScan(source, self.schema, labelled=labelled)
@@ -366,11 +320,7 @@ class DataSet:
 
 
 class Registry:
-    """All data sets of an owner.
-
-    Args:
-        folder: where they lie.
-    """
+    """All data sets of an owner."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -380,11 +330,7 @@ class Registry:
         return sorted(path.parent.name for path in self._folder.glob(f"*/{_SOURCE}"))
 
     def get(self, name: str) -> DataSet:
-        """A data set by its name.
-
-        Raises:
-            InvalidArgument: there is none of that name.
-        """
+        """A data set by its name."""
         known = self.names()
         if name not in known:
             hint = near_miss(name, known) or "; add it with `likeset owner data add`"
@@ -404,12 +350,7 @@ class Registry:
         return self._read[name][1]
 
     def add(self, name: str, source: str, *, schema: Path, mapping: Path | None = None) -> DataSet:
-        """Register a data set; its rows stay where they are.
-
-        Raises:
-            LikesetError: the name is taken, the source cannot be read, does not have the declared columns, or has more
-                rows of a person than declared.
-        """
+        """Register a data set; its rows stay where they are."""
         if "/" in checked_name("data set", name):
             raise InvalidArgument("data set", name, "must not contain /")
         if name in self.names():
@@ -438,11 +379,7 @@ class Registry:
         return registered
 
     def remove(self, name: str) -> None:
-        """Forget a data set; whatever a crash leaves of it is none any more.
-
-        Raises:
-            InvalidArgument: there is none of that name, or its files cannot be removed.
-        """
+        """Forget a data set; whatever a crash leaves of it is none any more."""
         place = self.get(name).folder
         assert place is not None  # noqa: S101 - what the registry gives is registered
         try:

@@ -93,23 +93,14 @@ def stamp(moment: datetime) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check of ``likeset check``.
+    """One check of ``likeset check``."""
 
-    Attributes:
-        check: what was checked.
-        ok: whether it passed.
-        detail: the result and the remedy; never a value of a row.
-        suspicion: a column that may identify people: a warning, not a failure.
-        dead: a column without influence: a warning, too.
-        to_do: nothing is wrong, but this part of the home is not set up yet.
-    """
-
-    check: str
-    ok: bool
-    detail: str
-    suspicion: Suspicion | None = None
-    dead: DeadColumn | None = None
-    to_do: bool = False
+    check: str  # what was checked
+    ok: bool  # whether it passed
+    detail: str  # the result and the remedy; never a value of a row
+    suspicion: Suspicion | None = None  # a column that may identify people: a warning, not a failure
+    dead: DeadColumn | None = None  # a column without influence: a warning, too
+    to_do: bool = False  # nothing is wrong, but this part of the home is not set up yet
 
     @property
     def is_warning(self) -> bool:
@@ -167,25 +158,15 @@ _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what must not be told to others
 
 @dataclass(frozen=True, slots=True)
 class TunnelPorts:
-    """A host and its ports, one for each run that is computed at the same time.
+    """A host and its ports, one for each run that is computed at the same time."""
 
-    Attributes:
-        host: its name or number.
-        first: of the ports; 0 for any that is free.
-        last: of the ports.
-    """
-
-    host: str
-    first: int
-    last: int
+    host: str  # its name or number
+    first: int  # of the ports; 0 for any that is free
+    last: int  # of the ports
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """What ``HOST:PORT`` or ``HOST:FIRST-LAST`` says.
-
-        Raises:
-            ValueError: it is something else.
-        """
+        """What ``HOST:PORT`` or ``HOST:FIRST-LAST`` says."""
         match = _FORM.fullmatch(text)
         if match is None:
             raise ValueError(_HOW)
@@ -212,27 +193,14 @@ TunnelText = Annotated[str, AfterValidator(_checked_tunnel)]
 
 @dataclass(frozen=True, slots=True)
 class TunnelPlace:
-    """Where a home's tunnels listen, and where others reach them.
+    """Where a home's tunnels listen, and where others reach them."""
 
-    Attributes:
-        listen: here.
-        reach_at: by others; as many ports, in the same order.
-    """
-
-    listen: TunnelPorts
-    reach_at: TunnelPorts
+    listen: TunnelPorts  # here
+    reach_at: TunnelPorts  # by others; as many ports, in the same order
 
     @classmethod
     def of(cls, listen: str, reach_at: str) -> Self:
-        """From a home's settings.
-
-        Args:
-            listen: as they say.
-            reach_at: likewise; empty where others reach it at the same place.
-
-        Raises:
-            InvalidArgument: a compute party needs a place, and these say none that others can use.
-        """
+        """From a home's settings."""
         if not listen:
             raise InvalidArgument("listen", "nothing", f"a split run needs listen: HOST:PORT in {SETTINGS_FILE}")
         here = TunnelPorts.parse(listen)
@@ -253,11 +221,7 @@ class TunnelPlace:
 
 
 def check_tunnels(listen: str, reach_at: str) -> None:
-    """Look at what a new home is to be told; nothing is fine, and may be written into its settings later.
-
-    Raises:
-        InvalidArgument: others could not call there, or it is no place.
-    """
+    """Look at what a new home is to be told; nothing is fine, and may be written into its settings later."""
     for option, text in (("--listen", listen), ("--reach-at", reach_at)):
         try:
             _checked_tunnel(text)
@@ -268,27 +232,17 @@ def check_tunnels(listen: str, reach_at: str) -> None:
 
 
 class Settings(Document):
-    """``home.yaml``.
-
-    Attributes:
-        name: of the party, on its card and in terms.
-        roles: what this home does in runs.
-        mailboxes: addresses where letters come and go.
-        patience_hours: how long a curator, or a party of a split run, waits for an owner's answer.
-        after_auction_hours: after an auction, how long a curator delays receipts at least.
-        listen: in split runs, where this party listens for the two other compute parties.
-        reach_at: where they reach it, if that differs.
-    """
+    """``home.yaml``."""
 
     likeset: Literal["home"] = "home"
     version: Literal[1] = 1
-    name: str
-    roles: tuple[Role, ...]
-    mailboxes: tuple[MailboxAddress, ...] = ()
-    patience_hours: _Hours = 72.0
-    after_auction_hours: _Hours = 72.0
-    listen: TunnelText = ""
-    reach_at: TunnelText = ""
+    name: str  # of the party, on its card and in terms
+    roles: tuple[Role, ...]  # what this home does in runs
+    mailboxes: tuple[MailboxAddress, ...] = ()  # addresses where letters come and go
+    patience_hours: _Hours = 72.0  # how long a curator, or a party of a split run, waits for an owner's answer
+    after_auction_hours: _Hours = 72.0  # after an auction, how long a curator delays receipts at least
+    listen: TunnelText = ""  # in split runs, where this party listens for the two other compute parties
+    reach_at: TunnelText = ""  # where they reach it, if that differs
 
     @field_validator("name")
     @classmethod
@@ -375,12 +329,7 @@ _MOST_REASON = 600
 
 
 class Home:
-    """One party's directory. Several processes may use it at once; the database decides between them.
-
-    Args:
-        folder: the directory.
-        clock: tells the time.
-    """
+    """One party's directory. Several processes may use it at once; the database decides between them."""
 
     def __init__(self, folder: Path, *, clock: Clock = utc_now) -> None:
         self.folder, self.clock = folder, clock
@@ -785,11 +734,7 @@ def make_home(
     policy: str = "",
     by: str = "",
 ) -> Home:
-    """Make a home: settings, a card, an empty database; for an owner also a sampling key and ``owner.yaml``.
-
-    Raises:
-        InvalidArgument: the directory is not empty, or a setting cannot be used.
-    """
+    """Make a home: settings, a card, an empty database; for an owner also a sampling key and ``owner.yaml``."""
     check_tunnels(listen, reach_at)
     for role in roles:
         one_of("--role", role, get_args(Role))

@@ -73,29 +73,18 @@ class ReplyStore(Protocol):
 
 
 class Proposal(Document):
-    """What an invitation says beside cards.
-
-    Attributes:
-        name: of the party that is invited.
-        role: that it is to have.
-        mailbox: where letters and the reply come and go.
-        reply_to: the folder of the mailbox for the reply; random.
-        issued: when it was signed (UTC).
-        expires: when it ends (UTC).
-        columns: the text of ``schema.yaml``.
-        rules: ``owner.yaml`` as proposed; for owners only.
-    """
+    """What an invitation says beside cards."""
 
     likeset: Literal["invite"] = "invite"
     version: Literal[1] = 1
-    name: str
-    role: JoiningRole
-    mailbox: MailboxAddress
-    reply_to: Annotated[str, Field(pattern=r"^[a-z2-7]{32}$")]
-    issued: str
-    expires: str
-    columns: str = ""
-    rules: Policy | None = None
+    name: str  # of the party that is invited
+    role: JoiningRole  # that it is to have
+    mailbox: MailboxAddress  # where letters and the reply come and go
+    reply_to: Annotated[str, Field(pattern=r"^[a-z2-7]{32}$")]  # the folder of the mailbox for the reply; random
+    issued: str  # when it was signed (UTC)
+    expires: str  # when it ends (UTC)
+    columns: str = ""  # the text of ``schema.yaml``
+    rules: Policy | None = None  # ``owner.yaml`` as proposed; for owners only
 
 
 @dataclass(frozen=True)

@@ -378,51 +378,29 @@ def most_bytes_from(terms: Terms, party: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run at this home: one row of ``runs``.
+    """A run at this home: one row of ``runs``."""
 
-    Attributes:
-        digest: of the terms.
-        party: this home's name in them.
-        name: of the run.
-        role: of this party.
-        mailbox: by which its letters travel; empty for a run that was not started.
-        signed: the terms as the consumer signed them.
-        acceptance: what this home signed to take part.
-        ends: when the terms end.
-        at: when the terms came.
-        state: a key of ``MOVES``.
-        detail: why, in words.
-        due: when something must be done although nothing comes.
-        by_steward: whether a person here added the terms.
-        reviewed: whether a person here looked at them.
-        decided: ``approved`` or ``denied`` by a person or by owner.yaml; empty before.
-        decided_by: who.
-        decided_at: when.
-        reason: of a denial.
-        data: the data set of an approval.
-        smallest_group: of the policy under which the run began.
-    """
-
-    digest: bytes
-    party: str
+    digest: bytes  # of the terms
+    party: str  # this home's name in them
     name: str
-    role: Role
-    mailbox: str
-    signed: bytes = field(repr=False)
-    acceptance: bytes = field(repr=False)
-    ends: float
-    at: str
-    state: State
-    detail: str = ""
-    due: float | None = None
-    by_steward: bool = False
-    reviewed: bool = False
+    role: Role  # of this party
+    mailbox: str  # by which its letters travel; empty for a run that was not started
+    signed: bytes = field(repr=False)  # the terms as the consumer signed them
+    acceptance: bytes = field(repr=False)  # what this home signed to take part
+    ends: float  # when the terms end
+    at: str  # when the terms came
+    state: State  # a key of ``MOVES``
+    detail: str = ""  # why, in words
+    due: float | None = None  # when something must be done although nothing comes
+    by_steward: bool = False  # whether a person here added the terms
+    reviewed: bool = False  # whether a person here looked at them
+    # ``approved`` or ``denied`` by a person or by owner.yaml; empty before
     decided: Literal["approved", "denied", ""] = ""
-    decided_by: str = ""
-    decided_at: str = ""
-    reason: str = ""
-    data: str = ""
-    smallest_group: int | None = None
+    decided_by: str = ""  # who
+    decided_at: str = ""  # when
+    reason: str = ""  # of a denial
+    data: str = ""  # the data set of an approval
+    smallest_group: int | None = None  # of the policy under which the run began
 
     @property
     def invitation(self) -> Invitation:
@@ -609,13 +587,7 @@ Fetch = Callable[[Run, str, str, str], bytes | None]
 
 
 class Mail:
-    """The letters of one home.
-
-    Args:
-        home: the home.
-        fetch: reads letters from the mailbox whose bytes are not stored here, which are offers to a trusted curator.
-        mailbox_time: what the clock of the mailbox says.
-    """
+    """The letters of one home."""
 
     def __init__(
         self, home: Home, *, fetch: Fetch | None = None, mailbox_time: Callable[[], datetime] | None = None
@@ -632,11 +604,7 @@ class Mail:
     # Time.
 
     def passed(self, moment: datetime) -> bool:
-        """Whether a moment is over. Nothing final follows from this machine's clock alone.
-
-        Raises:
-            NotReady: it is over by this clock, and far from over by the clock of the mailbox.
-        """
+        """Whether a moment is over. Nothing final follows from this machine's clock alone."""
         now = self.home.clock()
         if now < moment or self.mailbox_time is None:
             return now >= moment

@@ -71,29 +71,17 @@ BEGIN = "owner/begin"
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """One charge.
+    """One charge."""
 
-    Attributes:
-        run: that it was for.
-        at: when (UTC).
-        toward: ``others`` or ``curator``.
-        rows: disclosed at most.
-        answered: whether an answer was stored for it.
-    """
-
-    run: str
-    at: str
-    toward: str
-    rows: int
-    answered: bool
+    run: str  # that it was for
+    at: str  # when (UTC)
+    toward: str  # ``others`` or ``curator``
+    rows: int  # disclosed at most
+    answered: bool  # whether an answer was stored for it
 
 
 def accounts_under(ledger: Ledger, name: str, policy: Policy, *, path: Path) -> tuple[Account, ...]:
-    """What is spent of the policy's totals, whether or not the ledger knows them yet.
-
-    Raises:
-        BadDocument: the policy, which stands in ``path``, has another relation than runs were charged under.
-    """
+    """What is spent of the policy's totals, whether or not the ledger knows them yet."""
     try:
         return ledger.accounts(limits=_limits(name, policy))
     except OtherRelation as error:
@@ -231,23 +219,14 @@ _PLURALS: dict[Role, str] = {"curator": "curators", "witness": "witnesses"}  # c
 
 @dataclass(frozen=True, slots=True)
 class AskingCard:
-    """A party of a run whose card must be known here.
+    """A party of a run whose card must be known here."""
 
-    Attributes:
-        role: what it is in the run.
-        name: on its card; for one that was never pinned, as the terms say, and they give a curator no name.
-        fingerprint: of its card.
-        state: what became of its card here.
-        since: when (UTC); empty if it was never pinned.
-        fault: why the run may not go on with it, and what to do; empty if it may.
-    """
-
-    role: Role
-    name: str
-    fingerprint: str
-    state: PinState | Literal["not pinned"]
-    since: str
-    fault: str
+    role: Role  # what it is in the run
+    name: str  # on its card; for one that was never pinned, as the terms say, and they give a curator no name
+    fingerprint: str  # of its card
+    state: PinState | Literal["not pinned"]  # what became of its card here
+    since: str  # when (UTC); empty if it was never pinned
+    fault: str  # why the run may not go on with it, and what to do; empty if it may
     introduced_by: str = ""
 
     def document(self) -> dict[str, Any]:
@@ -361,13 +340,7 @@ class Owner(Part):
     # Verdicts.
 
     def judge(self, terms: Terms, *, data: str = "", policy: Policy | None = None) -> Verdict:
-        """Whether the policy allows a run, with every reason against it; nothing is written.
-
-        Args:
-            terms: of the run.
-            data: the data set to use; the one that fits if empty.
-            policy: as it is, or as it is in force.
-        """
+        """Whether the policy allows a run, with every reason against it; nothing is written."""
         policy = policy or self.policy
         if self.name not in terms.owners:
             return Verdict.of([f"{self.name} is not among the owners that the terms invite"])
@@ -507,18 +480,7 @@ class Owner(Part):
     # Decisions.
 
     def approve(self, name: str, digest: str, *, by: str, data: str = "", seen: str | None = None) -> Verdict:
-        """Approve these very terms, if the policy allows them; other terms of the same run are approved no longer.
-
-        Args:
-            name: of the run.
-            digest: of the terms.
-            by: who approves.
-            data: the data set that may be used; the one that fits if empty.
-            seen: ``mark`` of the run as the person saw it.
-
-        Raises:
-            DecidedMeanwhile: another person decided since.
-        """
+        """Approve these very terms, if the policy allows them; other terms of the same run are approved no longer."""
         self.home.check_running()
         run = self._version(name, digest)
         self._check_decidable(run, seen)
@@ -714,51 +676,31 @@ def make_owner_home(folder: Path, *, name: str, **options: Any) -> Home:
 
 @dataclass(frozen=True, slots=True)
 class WrittenPolicy:
-    """What stands in ``owner.yaml`` now.
-
-    Attributes:
-        text: the file.
-        policy: what it says.
-        mark: stands for the text: who changes it may say what it was that he saw.
-    """
+    """What stands in ``owner.yaml`` now."""
 
     text: str
     policy: Policy
-    mark: str
+    mark: str  # stands for the text: who changes it may say what it was that he saw
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyDraft:
-    """A text that may become ``owner.yaml``.
-
-    Attributes:
-        text: the text.
-        policy: what it says.
-        changes: what differs from the policy now: field, before, after.
-    """
+    """A text that may become ``owner.yaml``."""
 
     text: str
     policy: Policy
-    changes: tuple[tuple[str, str, str], ...]
+    changes: tuple[tuple[str, str, str], ...]  # what differs from the policy now: field, before, after
 
 
 def written_policy(owner: Owner) -> WrittenPolicy:
-    """The policy as it stands in its file; nothing is written.
-
-    Raises:
-        BadDocument: it cannot be read, or does not fit what this home was before.
-    """
+    """The policy as it stands in its file; nothing is written."""
     policy = owner.policy
     text = owner.home.policy_file.read_text(encoding="utf-8-sig")
     return WrittenPolicy(text, policy, _mark(text))
 
 
 def draft_of(owner: Owner, text: str) -> PolicyDraft:
-    """Check a text that may become the policy; nothing is written.
-
-    Raises:
-        BadDocument: with line, field and reason.
-    """
+    """Check a text that may become the policy; nothing is written."""
     policy = documents.read_text(text, Policy, name=POLICY_FILE)
     owner.fitting(policy)
     before, after = _flat(owner.policy), _flat(policy)
@@ -767,18 +709,7 @@ def draft_of(owner: Owner, text: str) -> PolicyDraft:
 
 
 def put(owner: Owner, text: str, *, by: str, seen: str | None = None) -> PolicyDraft:
-    """Make a text the policy; it counts when this returns.
-
-    Args:
-        owner: whose policy.
-        text: the new ``owner.yaml``.
-        by: who changes it.
-        seen: ``mark`` of the text as they saw it; whatever it is now if None.
-
-    Raises:
-        BadDocument: it cannot be the policy; nothing was written.
-        DecidedMeanwhile: somebody else changed it since; nothing was written.
-    """
+    """Make a text the policy; it counts when this returns."""
     owner.home.check_running()
     draft = draft_of(owner, text)
     with owner.home.deciding():  # nobody else changes it meanwhile

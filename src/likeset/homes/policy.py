@@ -44,45 +44,28 @@ class TotalLimit(Document):
 
 
 class Policy(Document):
-    """What stands in ``owner.yaml``.
-
-    Attributes:
-        consumers: who may ask, by the very name in the terms; ``*`` stands for any letters.
-        curators: who may curate, by the names of cards that are pinned as a curator's; ``*`` likewise.
-        witnesses: who may witness, likewise.
-        purposes: what for; likewise, but capital or small letters.
-        columns: that may ever leave.
-        smallest_group: rows with a category value that fewer rows have are not offered; 1 offers all.
-        per_run: limits of a single run.
-        total: limits over all runs.
-        runs_per_month: how many runs may begin in a calendar month (UTC).
-        accept_unproven: parts without a proof that are accepted all the same, by name.
-        manual_approval: whether a person decides about each run.
-        price_at_least: the least price for a row disclosed.
-    """
+    """What stands in ``owner.yaml``."""
 
     likeset: Literal["owner"]
     version: Literal[1]
-    consumers: tuple[str, ...] = ()
+    consumers: tuple[str, ...] = ()  # who may ask, by the very name in the terms; ``*`` stands for any letters
+    # who may curate, by the names of cards that are pinned as a curator's; ``*`` likewise
     curators: tuple[str, ...] = ("*",)
-    witnesses: tuple[str, ...] = ("*",)
-    purposes: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
+    witnesses: tuple[str, ...] = ("*",)  # who may witness, likewise
+    purposes: tuple[str, ...] = ()  # what for; likewise, but capital or small letters
+    columns: tuple[str, ...] = ()  # that may ever leave
+    # rows with a category value that fewer rows have are not offered; 1 offers all
     smallest_group: Annotated[int, Field(ge=1)] = 10
-    per_run: RunLimit = RunLimit()
-    total: TotalLimit = TotalLimit()
-    runs_per_month: Count = 4
-    accept_unproven: tuple[str, ...] = ()
-    manual_approval: bool = True
-    price_at_least: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 0.0
+    per_run: RunLimit = RunLimit()  # limits of a single run
+    total: TotalLimit = TotalLimit()  # limits over all runs
+    runs_per_month: Count = 4  # how many runs may begin in a calendar month (UTC)
+    accept_unproven: tuple[str, ...] = ()  # parts without a proof that are accepted all the same, by name
+    manual_approval: bool = True  # whether a person decides about each run
+    price_at_least: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 0.0  # the least price for a row disclosed
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """The policy in a file.
-
-        Raises:
-            BadDocument: with file, line, field and reason.
-        """
+        """The policy in a file."""
         return documents.read(path, cls)
 
     def limit_toward_others(self) -> Limit:
@@ -97,48 +80,28 @@ class Policy(Document):
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """Both budgets before and after a run, and what the run costs by itself.
+    """Both budgets before and after a run, and what the run costs by itself."""
 
-    Attributes:
-        epsilon_spent: toward the other owners, over all runs so far.
-        epsilon_after: the same with this run.
-        epsilon_of_run: of this run by itself, at the delta of its terms; infinite where there is no bound.
-        rows_spent: that left so far.
-        rows_after: the same with this run.
-        rows_of_run: of this run, at most.
-        read_spent: rows that some party could read so far.
-        read_after: the same with this run.
-        read_of_run: rows that one party may read in this run, at most.
-        charged: whether this run is among what is spent already.
-        delta: at which what is spent toward the other owners holds over all runs.
-        other_unit: the unit of privacy of earlier runs, where it is another one than that of this run.
-    """
-
-    epsilon_spent: float
-    epsilon_after: float
-    epsilon_of_run: float
-    rows_spent: int
-    rows_after: int
-    rows_of_run: int
-    read_spent: int = 0
-    read_after: int = 0
-    read_of_run: int = 0
-    charged: bool = False
-    delta: float = 0.0
-    other_unit: str | None = None
+    epsilon_spent: float  # toward the other owners, over all runs so far
+    epsilon_after: float  # the same with this run
+    epsilon_of_run: float  # of this run by itself, at the delta of its terms; infinite where there is no bound
+    rows_spent: int  # that left so far
+    rows_after: int  # the same with this run
+    rows_of_run: int  # of this run, at most
+    read_spent: int = 0  # rows that some party could read so far
+    read_after: int = 0  # the same with this run
+    read_of_run: int = 0  # rows that one party may read in this run, at most
+    charged: bool = False  # whether this run is among what is spent already
+    delta: float = 0.0  # at which what is spent toward the other owners holds over all runs
+    other_unit: str | None = None  # the unit of privacy of earlier runs, where it is another one than that of this run
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """When runs began.
-
-    Attributes:
-        began: by run.
-        now: the time of the decision.
-    """
+    """When runs began."""
 
     began: Mapping[str, datetime]
-    now: datetime
+    now: datetime  # the time of the decision
 
     def this_month(self, *, other_than: str) -> int:
         """How many other runs began in this calendar month (UTC)."""
@@ -149,15 +112,10 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether the policy allows a run.
-
-    Attributes:
-        accepted: whether it does.
-        reasons: all that speak against it, in words; none if it is accepted.
-    """
+    """Whether the policy allows a run."""
 
     accepted: bool
-    reasons: tuple[str, ...]
+    reasons: tuple[str, ...]  # all that speak against it, in words; none if it is accepted
 
     @classmethod
     def of(cls, reasons: Sequence[str]) -> Self:

@@ -121,23 +121,14 @@ def _used_by(owner: Owner, name: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class DataLook:
-    """What reading all rows of a data set showed.
-
-    Attributes:
-        name: of the data set.
-        rows: in it.
-        smallest: groups of fewer rows are small, by ``owner.yaml``.
-        withheld: rows in small groups, which are never offered.
-        groups: the small groups, smallest first; a row may be in several.
-        checks: in words, without a value of a row.
-    """
+    """What reading all rows of a data set showed."""
 
     name: str
     rows: int
-    smallest: int
-    withheld: int
-    groups: tuple[SmallGroup, ...]
-    checks: tuple[Check, ...]
+    smallest: int  # groups of fewer rows are small, by ``owner.yaml``
+    withheld: int  # rows in small groups, which are never offered
+    groups: tuple[SmallGroup, ...]  # the small groups, smallest first; a row may be in several
+    checks: tuple[Check, ...]  # in words, without a value of a row
 
     @property
     def ok(self) -> bool:
@@ -407,23 +398,14 @@ class BudgetLine:
 
 @dataclass(frozen=True, slots=True)
 class BudgetOverview:
-    """Both budgets, and their history.
+    """Both budgets, and their history."""
 
-    Attributes:
-        rows: that may leave.
-        readable: of them that one party may read.
-        epsilon: what other owners may learn.
-        delta: at which epsilon holds over all runs: the sum of the deltas of the limits that were in force.
-        limits: how many they were.
-        history: every charge that cost something, oldest first.
-    """
-
-    rows: BudgetLine
-    readable: BudgetLine
-    epsilon: BudgetLine
-    delta: float
-    limits: int
-    history: tuple[Spent, ...]
+    rows: BudgetLine  # that may leave
+    readable: BudgetLine  # of them that one party may read
+    epsilon: BudgetLine  # what other owners may learn
+    delta: float  # at which epsilon holds over all runs: the sum of the deltas of the limits that were in force
+    limits: int  # how many they were
+    history: tuple[Spent, ...]  # every charge that cost something, oldest first
 
     @property
     def lines(self) -> tuple[BudgetLine, ...]:
@@ -553,18 +535,12 @@ def rows_left(rows: Iterable[StoredLetter], *, held_back: bool = False) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OutLetter:
-    """A letter of this owner in a run, with its message.
-
-    Attributes:
-        run: of the run.
-        row: of the database.
-        acknowledged: whether a receipt names it.
-        message: as it was stored when it was charged; None for a message without rows, or after a purge.
-    """
+    """A letter of this owner in a run, with its message."""
 
     run: str
-    row: StoredLetter
-    acknowledged: bool
+    row: StoredLetter  # of the database
+    acknowledged: bool  # whether a receipt names it
+    # as it was stored when it was charged; None for a message without rows, or after a purge
     message: bytes | None = field(repr=False)
 
     @property
@@ -640,17 +616,11 @@ def left_run(owner: Owner, name: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class LeftRows:
-    """Rows as they left, or would leave.
+    """Rows as they left, or would leave."""
 
-    Attributes:
-        table: in declared columns, with the label; None if they cannot be shown.
-        count: how many rows.
-        held_back: further rows that were charged and did not leave.
-    """
-
-    table: pa.Table | None
-    count: int
-    held_back: int = 0
+    table: pa.Table | None  # in declared columns, with the label; None if they cannot be shown
+    count: int  # how many rows
+    held_back: int = 0  # further rows that were charged and did not leave
 
 
 def rows_that_left(owner: Owner, name: str) -> LeftRows:
@@ -751,9 +721,6 @@ def find_row(owner: Owner, handle: int, *, run: str | None = None) -> dict[str, 
     """The row that left under a handle: where it lies, what left of it, and its id, which did not leave.
 
     Without ``run``, all runs in which rows left are tried, the last one first.
-
-    Raises:
-        InvalidArgument: no row left under it, or the data set is gone or changed.
     """
     gone: list[str] = []
     for name in reversed(runs_that_left(owner)) if run is None else [owner.latest(run).name]:
@@ -810,35 +777,21 @@ _WHO: dict[Role, str] = {"consumer": "Who asks?", "curator": "Who curates?", "wi
 
 @dataclass(frozen=True, eq=False)
 class Review:
-    """A run as the steward should see it.
+    """A run as the steward should see it."""
 
-    Attributes:
-        run: its latest terms.
-        asking: the parties it would be with, by their cards.
-        status: where it stands.
-        lines: (question, answer) in the order in which one would ask.
-        accounts: both budgets before and after.
-        verdict: of the policy.
-        suspicions: columns that would leave and may identify people.
-        columns: that would leave: name, declared kind (empty if no data set fits), and why it may identify people.
-        past: earlier runs of this consumer, newest first.
-        others: what other owners may learn.
-        rows_to_consumer: that the consumer gets in all, from all owners.
-        readers: role, number of this owner's rows that it may read at most, and which.
-    """
-
-    run: Run
-    asking: tuple[AskingCard, ...]
-    status: str
-    lines: tuple[tuple[str, str], ...]
-    accounts: Accounts
-    verdict: Verdict
-    suspicions: tuple[Suspicion, ...]
+    run: Run  # its latest terms
+    asking: tuple[AskingCard, ...]  # the parties it would be with, by their cards
+    status: str  # where it stands
+    lines: tuple[tuple[str, str], ...]  # (question, answer) in the order in which one would ask
+    accounts: Accounts  # both budgets before and after
+    verdict: Verdict  # of the policy
+    suspicions: tuple[Suspicion, ...]  # columns that would leave and may identify people
+    # that would leave: name, declared kind (empty if no data set fits), and why it may identify people
     columns: tuple[tuple[str, str, str], ...]
-    past: list[dict[str, Any]]
-    others: PlannedView
-    rows_to_consumer: int
-    readers: tuple[tuple[str, int, str], ...]
+    past: list[dict[str, Any]]  # earlier runs of this consumer, newest first
+    others: PlannedView  # what other owners may learn
+    rows_to_consumer: int  # that the consumer gets in all, from all owners
+    readers: tuple[tuple[str, int, str], ...]  # role, number of this owner's rows that it may read at most, and which
 
     @property
     def terms(self) -> Terms:
@@ -1081,25 +1034,15 @@ _MOST_RELEASE = 1 << 24
 
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
-    """What would leave.
+    """What would leave."""
 
-    Attributes:
-        basis: the release it rests on; unless that is an example, exactly these rows leave.
-        rows: that would leave, at most: fewer do if not everyone is asked.
-        messages: the bytes of the messages that would carry them.
-        row_count: rows in the data set.
-        withheld: rows that are never offered, because of small groups.
-        too_long: rows with a cell that is longer than the schema declares: no rows of any run.
-        left: these rows have left already, in this run and from this data set.
-    """
-
-    basis: Basis
-    rows: LeftRows
-    messages: tuple[bytes, ...]
-    row_count: int
-    withheld: int
-    too_long: int
-    left: bool
+    basis: Basis  # the release it rests on; unless that is an example, exactly these rows leave
+    rows: LeftRows  # that would leave, at most: fewer do if not everyone is asked
+    messages: tuple[bytes, ...]  # the bytes of the messages that would carry them
+    row_count: int  # rows in the data set
+    withheld: int  # rows that are never offered, because of small groups
+    too_long: int  # rows with a cell that is longer than the schema declares: no rows of any run
+    left: bool  # these rows have left already, in this run and from this data set
 
     @property
     def exact(self) -> bool:
@@ -1113,14 +1056,7 @@ class Rehearsal:
 
 
 def rehearse(owner: Owner, terms: Terms, *, release: NDArray[np.float64] | None = None, data: str = "") -> Rehearsal:
-    """Do what a run would do; nothing leaves, and nothing is charged.
-
-    Args:
-        owner: whose rows.
-        terms: of the run.
-        release: of the target's mean; if None, the one that came, and before that an example.
-        data: the data set to use; the one that was approved, or fits, if empty.
-    """
+    """Do what a run would do; nothing leaves, and nothing is charged."""
     run = owner.mail.run(bytes.fromhex(terms.digest), owner.name)
     smallest = (None if run is None else run.smallest_group) or owner.policy.smallest_group
     data_set = owner.data_for(terms, data=data or ("" if run is None else run.data))
