@@ -16,8 +16,9 @@ from likeset import documents
 from likeset.homes.consumer import Consumer
 from likeset.homes.curator import Curator
 from likeset.homes.home import Home, make_home
-from likeset.homes.mail import Mail, Run
+from likeset.homes.mail import Mail
 from likeset.homes.owner import Owner, make_owner_home, open_owner
+from likeset.homes.runs import Run
 from likeset.ledger.budget import Limit
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import View

@@ -26,8 +26,8 @@ from likeset.app import cli
 from likeset.app.console.home import home_console
 from likeset.app.console.server import Listen, RunningConsole, new_link
 from likeset.homes import review
-from likeset.homes.mail import Run
 from likeset.homes.owner import open_owner
+from likeset.homes.runs import Run
 from likeset.protocol.wire import Offer, decode
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -27,7 +27,7 @@ from likeset.app.cli import app
 from likeset.app.console.home import home_site
 from likeset.app.console.server import application
 from likeset.errors import BudgetExceeded, InvalidArgument
-from likeset.homes.mail import Invitation
+from likeset.homes.runs import Invitation
 from likeset.protocol.terms import Terms
 
 pytestmark = pytest.mark.usefixtures("without_figures")

@@ -23,8 +23,9 @@ from likeset.geometry.selection import Selection
 from likeset.homes.consumer import Consumer
 from likeset.homes.curator import Curator
 from likeset.homes.home import SETTINGS_FILE, Home, make_home
-from likeset.homes.mail import Mail, Run, must_know, role_in
+from likeset.homes.mail import Mail
 from likeset.homes.owner import Owner, make_owner_home, open_owner
+from likeset.homes.runs import Run, must_know, role_in
 from likeset.ledger.budget import Limit
 from likeset.privacy.events import Relation
 from likeset.privacy.guarantee import View

@@ -39,8 +39,9 @@ from likeset.errors import (
     LikesetError,
     TermsExpired,
 )
-from likeset.homes.mail import MOVES, Later, rows_in
+from likeset.homes.mail import Later
 from likeset.homes.owner import Owner
+from likeset.homes.runs import MOVES, rows_in
 from likeset.ledger.ledger import Ledger
 from likeset.protocol.party import CURATOR
 from likeset.protocol.wire import Asked, Message, Offer, TargetRelease

@@ -23,16 +23,14 @@ from home_world import (
     terms,
     write_policy,
 )
-from numpy.typing import NDArray
 
 from likeset.errors import BadDocument, BadTable, InvalidArgument
 from likeset.geometry.offers import Drawing
 from likeset.homes import review
 from likeset.homes.data import Mapping, Registry, SmallGroups
 from likeset.homes.owner import Owner
-from likeset.homes.review import read_release, rehearse
+from likeset.homes.review import rehearse
 from likeset.protocol.terms import Kernel
-from likeset.protocol.wire import Message, TargetRelease
 from likeset.tables.scan import BLOCK_ROWS, OfferedScan, SourceScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources import open_source
@@ -214,23 +212,19 @@ def test_rows_of_small_groups_never_leave(owner: Owner) -> None:
 def test_a_dry_run_shows_exactly_what_leaves_for_a_release(owner: Owner, protocol: str) -> None:
     run = terms(protocol=protocol, size=3)
     approve(owner, run)
-    message = release_to(run)
-    trial = rehearse(owner, run, release=_release_of(message))
-    assert trial.exact
+    outside = Outside(owner, run)
+    letters = owner.mail.hear(outside.release(release_to(run)))
+    charged = owner.ledger.accounts()[1].rows
+    trial = rehearse(owner, run)
+    assert (trial.basis, trial.exact) == ("the release that was heard", True)
     assert (trial.row_count, trial.withheld) == (60, 4)
-    assert owner.ledger.accounts()[1].rows == 0
-    assert not review.letters_out(owner, run.run)
+    assert owner.ledger.accounts()[1].rows == charged
     if protocol == "sealed":
-        outside = Outside(owner, run)
-        letters = owner.mail.hear(outside.release(message))
         assert [outside.read(letter).data for letter in letters] == list(trial.messages)
         post(owner)
         left = review.rows_that_left(owner, "run-1")
         assert left.table is not None
         assert left.table.equals(trial.rows.table)
-        after = rehearse(owner, run)
-        assert after.basis == "the release that was heard"
-        assert after.messages == trial.messages
     assert trial.rows.count == (6 if protocol == "sealed" else 3)
 
 
@@ -245,18 +239,6 @@ def test_before_the_release_is_known_a_dry_run_says_that_it_is_an_example(owner:
     assert uniform.exact
     assert uniform.rows.table is not None
     assert uniform.rows.table.equals(trial.rows.table), "the same key and run: all rows weigh the same"
-
-
-def test_a_release_from_a_file_must_fit_the_terms(tmp_path: Path) -> None:
-    np.save(tmp_path / "good.npy", np.linspace(0, 1, 16))
-    np.savetxt(tmp_path / "good.txt", np.linspace(0, 1, 16))
-    assert np.allclose(read_release(tmp_path / "good.npy", terms()), read_release(tmp_path / "good.txt", terms()))
-    np.save(tmp_path / "short.npy", np.zeros(3))
-    (tmp_path / "words.txt").write_text("three words here")
-    np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)
-    for name in ("short.npy", "words.txt", "objects.npy", "gone.npy"):
-        with pytest.raises(BadDocument, match=name):
-            read_release(tmp_path / name, terms())
 
 
 def test_terms_that_understate_what_leaves_or_are_for_other_rows_are_refused(owner: Owner) -> None:
@@ -276,8 +258,3 @@ def test_where_several_data_sets_fit_somebody_must_say_which(owner: Owner, tmp_p
     assert owner.approve("run-1", run.digest, by="Ada", data="newer").accepted
     assert owner.mail.consider(owner.latest("run-1")).state == "accepted"
     assert "does not have" in owner.judge(run, data="nosuch").reasons[0]
-
-
-def _release_of(message: Message) -> NDArray[np.float64]:
-    assert isinstance(message.body, TargetRelease)
-    return message.body.release

@@ -23,13 +23,12 @@ from home_world import (
     signed_terms,
     signed_text,
     terms,
-    write_policy,
 )
 
 from likeset.errors import BadMessage, InvalidArgument, LikesetError
-from likeset.homes.mail import Invitation
 from likeset.homes.owner import Owner
 from likeset.homes.review import status_of
+from likeset.homes.runs import Invitation
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import MOST_TEXT, Kernel, Terms, check_meant, read_foreign_canonical
 
@@ -126,38 +125,10 @@ def test_terms_that_the_steward_adds_are_stored_to_be_looked_at(owner: Owner, cl
     assert names(owner) == []
 
 
-def test_forbidden_and_expired_terms_take_nobodys_place(
-    owner: Owner, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("likeset.homes.owner._MOST_WAITING", 3)
-    monkeypatch.setattr("likeset.homes.owner._MOST_VERSIONS", 3)
-    for place in range(4):
-        let_in(owner, terms(run=f"j{place}", consumer="nobody"))
-        let_in(owner, terms(run="sepsis-2026", purpose=f"Nothing {place}", consumer="nobody"))
-        let_in(owner, terms(run=f"soon-over-{place}", expires="2029-03-06"))
-    assert let_in(owner, terms(run="sepsis-2026")) == "", "three that are allowed do wait"
-    clock.now += timedelta(days=2)
-    assert let_in(owner, terms(run="sepsis-2026")) == "waiting"
-    write_policy(owner.home.folder, consumers=["other-clinic"])
-    assert let_in(owner, terms(run="o1", consumer="other-clinic")) == "waiting"
-
-
-def test_one_consumer_does_not_crowd_out_another(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("likeset.homes.owner._MOST_WAITING_OF_ONE", 3)
-    monkeypatch.setattr("likeset.homes.owner._MOST_VERSIONS", 3)
-    for place in range(5):
-        let_in(owner, terms(run=f"many-{place}"))
-        let_in(owner, terms(run="many-0", purpose=f"Research {place}"))
-    assert len(names(owner)) == 3
-    assert len(owner.versions("many-0")) == 3
-    assert let_in(owner, terms(run="many-0", consumer="other-clinic")) == "waiting"
-    assert let_in(owner, terms(run="of-other", consumer="other-clinic")) == "waiting"
-
-
 def test_terms_that_end_soon_do_not_grow_the_log_without_bound(
     owner: Owner, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("likeset.homes.mail._MOST_A_DAY_OF_ONE", 5)
+    monkeypatch.setattr("likeset.homes.mail._MOST_A_DAY", 5)
     for place in range(10):
         let_in(owner, terms(run=f"short-{place}", expires=(clock.now + timedelta(minutes=1)).isoformat()))
         clock.now += timedelta(minutes=2)
@@ -172,8 +143,7 @@ def test_terms_that_end_soon_do_not_grow_the_log_without_bound(
 def test_a_flood_does_not_shut_out_the_steward_who_takes_nobodys_place(
     owner: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("owner._MOST_WAITING_OF_ONE", "owner._MOST_VERSIONS", "mail._MOST_A_DAY_OF_ONE"):
-        monkeypatch.setattr(f"likeset.homes.{name}", 3)
+    monkeypatch.setattr("likeset.homes.mail._MOST_A_DAY", 3)
     for place in range(5):
         invite(owner, terms(run="mine-0", purpose=f"Research {place}"), by_steward=True)
         invite(owner, terms(run=f"mine-{place + 1}"), by_steward=True)

@@ -12,7 +12,7 @@ from home_world import CONSUMER, SCHEMA, Network, rows_text
 
 from likeset import documents
 from likeset.homes.consumer import RunProgress
-from likeset.homes.mail import Run
+from likeset.homes.runs import Run
 from likeset.run.job import Job
 from likeset.run.runs import invite
 

@@ -17,7 +17,7 @@ from likeset.errors import BadDocument, BudgetExceeded, IllegalMessage, InvalidA
 from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.homes.curator import Curator
 from likeset.homes.home import make_home
-from likeset.homes.mail import Invitation, Run
+from likeset.homes.runs import Invitation, Run
 from likeset.privacy.guarantee import View
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS, Terms

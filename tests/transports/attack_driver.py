@@ -20,7 +20,8 @@ from loopback import LoopbackNetwork
 import likeset
 from likeset.errors import BadDocument
 from likeset.homes.home import Home, make_home
-from likeset.homes.mail import Mail, StoredLetter
+from likeset.homes.mail import Mail
+from likeset.homes.runs import StoredLetter
 from likeset.transports.stores import open_store
 from likeset.transports.sync import Look, look_once, opened_syncs
 from likeset.trust.letters import Post, file_name, pair_of

@@ -22,7 +22,7 @@ from likeset.errors import IllegalMessage, NoAnswer
 from likeset.homes.compute import Computation, ComputeFolder, ComputeJob, ComputeRoom
 from likeset.homes.consumer import RunProgress
 from likeset.homes.home import SETTINGS_FILE
-from likeset.homes.mail import Ending, Run
+from likeset.homes.runs import Ending, Run
 from likeset.protocol.party import CURATOR
 from likeset.protocol.split import ComputeInputs, OpenedSlots
 from likeset.protocol.terms import WITNESS

@@ -13,7 +13,7 @@ from home_world import CONSUMER, NOON, Network, logged, terms
 
 from likeset.errors import InvalidArgument
 from likeset.homes import review
-from likeset.homes.mail import Run
+from likeset.homes.runs import Run
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Terms
 from likeset.transports.sync import check_clock

@@ -19,8 +19,9 @@ from likeset.errors import HomeRestored, InvalidArgument, PartyFailed
 from likeset.homes import compute
 from likeset.homes.compute import Computing, Reach
 from likeset.homes.consumer import PartyState
-from likeset.homes.mail import Ending, Mail, ending_document
+from likeset.homes.mail import Mail
 from likeset.homes.review import rehearse, review, rows_that_left, verify
+from likeset.homes.runs import Ending, ending_document
 from likeset.protocol.party import CURATOR
 from likeset.protocol.split import ComputeInputs, ComputeParty, OpenedSlots
 from likeset.protocol.terms import WITNESS

@@ -21,9 +21,10 @@ from chance import SEED
 from likeset.homes.compute import Computation, ComputeJob, Computing, WorkerComputation
 from likeset.homes.consumer import Consumer
 from likeset.homes.home import Home
-from likeset.homes.mail import Ending, Mail
+from likeset.homes.mail import Mail
 from likeset.homes.owner import open_owner, spent_by_run
 from likeset.homes.review import verify
+from likeset.homes.runs import Ending
 from likeset.protocol.party import CURATOR
 from likeset.protocol.split import ComputeInputs, OpenedSlots
 from likeset.protocol.terms import WITNESS

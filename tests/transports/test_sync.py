@@ -17,7 +17,7 @@ from home_world import CONSUMER, NOON, Network, logged, secret_of, signed_terms,
 
 from likeset.errors import HomeRestored, LikesetError, MailboxTrouble, PostTrouble
 from likeset.homes.home import Home
-from likeset.homes.mail import Run
+from likeset.homes.runs import Run
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Budget, Terms
 from likeset.transports import sync

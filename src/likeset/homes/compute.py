@@ -30,18 +30,8 @@ from likeset.errors import (
 from likeset.files import keep_private_bytes, make_private_folder, remove_unfinished
 from likeset.geometry.selection import Selection
 from likeset.homes.home import Home, TunnelPlace
-from likeset.homes.mail import (
-    Ending,
-    Heard,
-    Mail,
-    Part,
-    Run,
-    State,
-    StoredLetter,
-    ending_document,
-    last_time,
-    read_ending,
-)
+from likeset.homes.mail import Heard, Mail, Part
+from likeset.homes.runs import Ending, Run, State, StoredLetter, ending_document, last_time, read_ending
 from likeset.ledger.ledger import Transaction
 from likeset.privacy.noise import SecretNoise
 from likeset.protocol.party import CURATOR, ComputeState, Party, Step

@@ -19,29 +19,19 @@ from likeset.files import keep_private, keep_private_bytes, make_private_folder
 from likeset.geometry.selection import Selection
 from likeset.homes.compute import Computing
 from likeset.homes.home import Home
-from likeset.homes.mail import (
-    Ending,
-    Heard,
-    Mail,
-    Part,
-    Run,
-    State,
-    StoredLetter,
-    ending_document,
-    read_ending,
-    read_progress,
-)
+from likeset.homes.mail import Heard, Mail, Part
+from likeset.homes.runs import Ending, Invitation, Run, State, StoredLetter, ending_document, read_ending, read_progress
 from likeset.ledger.ledger import Transaction
 from likeset.privacy.noise import SecretNoise
 from likeset.protocol.party import CURATOR, Party, Step
 from likeset.protocol.sealed import Consumer as ConsumerParty
-from likeset.protocol.terms import WITNESS, Terms
+from likeset.protocol.terms import WITNESS, Terms, check_between
 from likeset.protocol.wire import Message, Summary, decode
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 from likeset.text import near_miss
 from likeset.trust.cards import CARD_FILE, Card, Pin, Role, read_card
-from likeset.trust.letters import PostKind
+from likeset.trust.letters import PostKind, sign_terms
 
 _HOW = "invite it (likeset invite NAME --as ROLE), or pin its card after a call: likeset card pin FILE --as"
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -288,9 +278,13 @@ class Consumer(Part):
 
     def sign(self, terms: Terms) -> Run:
         """Sign terms and record the run; asked again, the same bytes."""
+        if terms.cards.get(terms.consumer) != self.home.card.fingerprint:
+            raise InvalidArgument("terms", terms.run, "name another card than this home's as the consumer's")
+        check_between(terms)
         with self.home.deciding() as t:  # two processes never make two keys
-            self.home.make_run_key(bytes.fromhex(terms.digest), terms.consumer)
-            run = self.mail.sign(t, terms, mailbox="")
+            key = self.home.make_run_key(bytes.fromhex(terms.digest), terms.consumer)
+            signed = Invitation(sign_terms(terms.to_json(), self.home.secret, key.public), terms)
+            run = self.mail.add(t, signed, terms.consumer, "consumer", mailbox="")
         keep_private_bytes(self.folder(run.name).invitation_path, run.signed)
         return run
 
@@ -448,7 +442,7 @@ class Consumer(Part):
         }
         enclosed |= dict.fromkeys(owners, tuple(signed[name] for name in computing))
         try:
-            self.mail.decide(run, "start", lambda party: party.start(), enclosures=enclosed)  # type: ignore[attr-defined]
+            self.mail.decide(run, "start", lambda party: party.start(), enclosed=enclosed)  # type: ignore[attr-defined]
         except QuorumMissed:
             self.mail.end(run, "failed", Ending.QUORUM_MISSED)
         except UnfinishedRequest as error:

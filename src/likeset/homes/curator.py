@@ -25,20 +25,8 @@ from likeset.errors import (
 from likeset.files import PRIVATE_FOLDER, keep_private, keep_private_bytes, make_private_folder
 from likeset.homes.charges import charge_of, owner_limits
 from likeset.homes.compute import Computing
-from likeset.homes.mail import (
-    RECEIPT,
-    Ending,
-    Heard,
-    Later,
-    Mail,
-    Part,
-    Run,
-    State,
-    StoredLetter,
-    ending_document,
-    last_time,
-    progress_document,
-)
+from likeset.homes.mail import Heard, Later, Mail, Part
+from likeset.homes.runs import RECEIPT, Ending, Run, State, StoredLetter, ending_document, last_time, progress_document
 from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Transaction
 from likeset.privacy.guarantee import View

@@ -62,9 +62,10 @@ TABLES = {
     # party: letters and the home's own decisions (way 'own'). ``answers`` is the input that an outgoing letter answers.
     "letters": """CREATE TABLE letters (
         id INTEGER PRIMARY KEY, digest BLOB NOT NULL, party TEXT NOT NULL, peer TEXT NOT NULL, way TEXT NOT NULL,
-        post TEXT NOT NULL, kind TEXT NOT NULL, round INTEGER NOT NULL, number INTEGER, letter BLOB, content BLOB,
-        rows INTEGER NOT NULL, bytes INTEGER NOT NULL, at TEXT NOT NULL, input INTEGER, answers INTEGER, data BLOB,
-        state TEXT NOT NULL, folder TEXT NOT NULL, name TEXT NOT NULL, put_back INTEGER NOT NULL
+        post TEXT NOT NULL, kind TEXT NOT NULL, round INTEGER NOT NULL DEFAULT 0, number INTEGER, letter BLOB,
+        content BLOB, rows INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0, at TEXT NOT NULL,
+        input INTEGER, answers INTEGER, data BLOB, state TEXT NOT NULL, folder TEXT NOT NULL DEFAULT '',
+        name TEXT NOT NULL DEFAULT '', put_back INTEGER NOT NULL DEFAULT 0
     )""",
     "letters_by_run": "CREATE INDEX letters_by_run ON letters (digest, party, peer, way, number)",
     "letters_by_file": "CREATE INDEX letters_by_file ON letters (folder, name)",

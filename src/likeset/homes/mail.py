@@ -5,48 +5,58 @@ leaves is a row of ``letters``. A party is rebuilt by replaying its numbered inp
 docs/proofs/ledger.md proves what is durable when.
 """
 
+import dataclasses
 import hashlib
-import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
-from enum import StrEnum
-from functools import cached_property, lru_cache, partial
-from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
-from urllib.parse import quote
+from datetime import datetime, timedelta
+from functools import cached_property, partial
+from typing import Any, ClassVar, Final
 
-from likeset import documents
-from likeset.documents import Document
 from likeset.errors import (
     BadDocument,
-    BadMessage,
     HomeRestored,
     IllegalMessage,
-    InvalidArgument,
     LedgerUnavailable,
     LetterRefused,
     LikesetError,
     MailboxTrouble,
     NotReady,
-    TermsExpired,
 )
-from likeset.files import keep_private_bytes, make_home_folder
 from likeset.homes.charges import carry, charge_of, request_of
 from likeset.homes.home import Home, stamp
+from likeset.homes.runs import (
+    DECIDABLE,
+    LARGEST_LETTER,
+    MOVES,
+    OPEN,
+    RECEIPT,
+    Ending,
+    Invitation,
+    Run,
+    State,
+    StoredLetter,
+    acknowledging_party,
+    check_not_expired,
+    duration,
+    end_of,
+    ending_document,
+    most_bytes_from,
+    most_bytes_to_owner,
+    must_know,
+    padded_size,
+    role_in,
+    rows_in,
+)
 from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Transaction
-from likeset.privacy.events import Relation
-from likeset.protocol.party import CURATOR, ChargeWanted, Party, Step
-from likeset.protocol.split import most_part_bytes, slots_in
-from likeset.protocol.terms import Terms, check_between, read_foreign, read_foreign_canonical
-from likeset.protocol.wire import Delivery, Message, Offer, OfferShare, Summary, Target, TargetShare, decode
-from likeset.text import harmless
+from likeset.protocol.party import ChargeWanted, Party, Step
+from likeset.protocol.terms import Terms
+from likeset.protocol.wire import Message, decode
 from likeset.trust.cards import Card, Role, fields
 from likeset.trust.letters import (
-    MOST_TERMS_BYTES,
     NOTHING_RECEIVED,
     Acceptance,
     Letter,
@@ -60,439 +70,24 @@ from likeset.trust.letters import (
     letter_in,
     open_letter,
     sign_receipt,
-    sign_terms,
     write_letter,
 )
 
-State = Literal[
-    "invited", "waiting", "accepted", "begun", "answered", "closed", "refused", "cancelled", "expired", "failed"
-]
-MOVES: Final[Mapping[State, frozenset[State]]] = {
-    # Terms are known. A consumer's own run stays here until enough parties accepted.
-    "invited": frozenset({"waiting", "accepted", "refused", "begun", "cancelled", "expired", "failed"}),
-    # A person here has to decide.
-    "waiting": frozenset({"invited", "accepted", "refused", "cancelled", "expired"}),
-    # This home does not take part; a person may decide otherwise before the run begins.
-    "refused": frozenset({"waiting", "invited", "accepted", "cancelled", "expired"}),
-    # This home signed that it takes part.
-    "accepted": frozenset({"begun", "answered", "invited", "refused", "cancelled", "expired", "failed"}),
-    # The first letter was answered, and charged.
-    "begun": frozenset({"answered", "closed", "cancelled", "expired", "failed"}),
-    # This home has said everything that it will say.
-    "answered": frozenset({"closed", "cancelled", "expired", "failed"}),
-    # Done: the consumer has its summary, an owner its receipt, a curator sent its receipts.
-    "closed": frozenset(),
-    "cancelled": frozenset(),
-    "expired": frozenset(),
-    "failed": frozenset(),
-}
-"""All states of a run at a home, and the moves between them."""
-
-OPEN: Final = frozenset({"accepted", "begun", "answered"})
-"""States in which letters are heard and posted."""
-OVER: Final = frozenset({"closed", "cancelled", "expired", "failed"})
-DECIDABLE: Final = frozenset({"invited", "waiting", "refused", "accepted"})
-"""States in which a person may still decide."""
-
-RECEIPT: Final = "receipt"
-"""The kind of a letter that contains only a receipt."""
-
 TRANSIENT: Final = (LedgerUnavailable, MailboxTrouble, HomeRestored, NotReady, OSError)
 """Errors that may be over at the next attempt: the letter stays where it is."""
+CLOCKS_APART: Final = timedelta(hours=1)  # by which the clocks of this machine and of the mailbox may differ
+_MOST_A_DAY = 50  # terms that come from one consumer
+_MOST_REFUSED_LETTERS = 100  # of one writer in one run; further ones are not opened
+_MOST_DOCUMENTS = 10_000  # of one peer in one run
+
+_RUN_COLUMNS = ", ".join(column.name for column in dataclasses.fields(Run))
+_LETTER_COLUMNS = ", ".join(column.name for column in dataclasses.fields(StoredLetter))
+_LEAVING = "AND way = 'out' AND state IN ('ready', 'claimed', 'posted')"
+_INTRODUCED = "AND way = 'in' AND post = 'acceptance' AND state = 'heard'"
 
 
 class Later(LikesetError):
     """A letter that cannot be heard yet: it stays in the mailbox."""
-
-
-class Ending(StrEnum):
-    """How a run ended."""
-
-    DONE = "done"
-    CANCELLED = "cancelled"
-    """By the consumer; an owner closes its run only if it has offered nothing."""
-    WITHDRAWN = "withdrawn"
-    """By this owner."""
-    DEADLINE_PASSED = "deadline passed"
-    """This owner did not answer by the time in the terms."""
-    QUORUM_MISSED = "quorum missed"
-    TERMS_EXPIRED = "terms expired"
-    NOT_CURATED = "not curated"
-    """The curator or the witness cannot take part."""
-    UNFINISHED = "unfinished"
-    """A draw was charged and interrupted; it is not drawn again."""
-    NOT_COMPUTED = "not computed"
-    """In a split run: the compute parties did not finish together."""
-    FAILED = "failed"
-
-
-CLOSED: Final = {
-    Ending.DEADLINE_PASSED: "your deadline passed",
-    Ending.WITHDRAWN: "you withdrew",
-    Ending.TERMS_EXPIRED: "the terms ended",
-    Ending.CANCELLED: "the consumer cancelled before any offer",
-}
-"""Why a run is closed at an owner that takes no part in it; none of these depends on other owners."""
-
-CLOCKS_APART: Final = timedelta(hours=1)  # by which the clocks of this machine and of the mailbox may differ
-_MOST_WORDS = 1 << 20
-_MOST_DETAIL = 400
-_MOST_A_DAY = 500  # terms that come, of all consumers
-_MOST_A_DAY_OF_ONE = 50
-_MOST_REFUSED_LETTERS = 100  # of one writer in one run; further ones are not opened
-_MOST_DOCUMENTS = 10_000  # of one peer in one run
-
-
-def ending_document(ending: Ending, detail: str = "") -> bytes:
-    return json.dumps({"detail": detail, "ended": ending.value}).encode("ascii")
-
-
-def read_ending(data: bytes) -> tuple[Ending, str] | None:
-    match _json(data):
-        case {"ended": str() as ended, "detail": str() as detail} if ended in set(Ending):
-            return Ending(ended), harmless(detail, most=_MOST_DETAIL)
-        case _:
-            return None
-
-
-def progress_document(waiting_for: Iterable[str], until: datetime | None) -> bytes:
-    words = {"until": None if until is None else until.isoformat(), "waiting_for": sorted(waiting_for)}
-    return json.dumps(words).encode("ascii")
-
-
-def read_progress(data: bytes) -> tuple[tuple[str, ...], datetime | None] | None:
-    match _json(data):
-        case {"waiting_for": [*names], "until": str() | None as until} if all(isinstance(n, str) for n in names):
-            try:
-                time = None if until is None else datetime.fromisoformat(until)
-            except ValueError:
-                return None
-            return None if time is not None and time.tzinfo is None else (tuple(names), time)
-        case _:
-            return None
-
-
-def _json(data: bytes) -> Any:
-    try:
-        return json.loads(data) if len(data) <= _MOST_WORDS else None
-    except (ValueError, RecursionError):
-        return None
-
-
-# Signed terms.
-
-
-@dataclass(frozen=True, eq=False)
-class Invitation:
-    """Terms that a consumer signed."""
-
-    signed: SignedTerms
-    terms: Terms
-
-    @classmethod
-    def read(cls, data: bytes) -> "Invitation":
-        """Parse and verify signed terms; raises if signature, terms and card do not belong together."""
-        return _read_invitation(bytes(data))
-
-    def to_bytes(self) -> bytes:
-        return self.signed.to_bytes()
-
-    @property
-    def digest(self) -> bytes:
-        return bytes.fromhex(self.terms.digest)
-
-
-@lru_cache(maxsize=4096)
-def _read_invitation(data: bytes) -> Invitation:
-    signed = SignedTerms.from_bytes(data)
-    terms = read_foreign_canonical(signed.text)
-    check_between(terms)
-    if terms.cards[terms.consumer] != signed.card.fingerprint or signed.card.name != terms.consumer:
-        raise IllegalMessage(f"run {terms.run}: the terms are signed by another card than the consumer's")
-    return Invitation(signed, terms)
-
-
-class _KeptTerms(Document):
-    digest: str
-    terms: dict[str, Any]
-
-
-def read_invitation(path: Path) -> Invitation:
-    """The signed terms in a file; raises ``BadDocument`` if it holds none, or they were changed."""
-    data = documents.bytes_in(path, most=MOST_TERMS_BYTES)
-    if not is_signed_terms(data):
-        reason = (
-            "contains no signed invitation, so nothing proves who asks; ask the consumer for the file RUN.invitation "
-            "that `likeset run` writes"
-        )
-        raise BadDocument(str(path), reason)
-    try:
-        return Invitation.read(data)
-    except BadDocument as error:
-        reason = f"{error.document}: {error.reason}; ask the consumer to send the file again"
-        raise BadDocument(str(path), reason, field=error.field) from error
-    except LikesetError as error:
-        raise BadDocument(str(path), str(error)) from error
-
-
-def read_terms(path: Path) -> Terms:
-    """The terms in a file, signed or not; raises ``BadDocument`` if they are not those of the digest beside them."""
-    if path.suffix not in (".yaml", ".yml", ".json") and is_signed_terms(
-        documents.bytes_in(path, most=MOST_TERMS_BYTES)
-    ):
-        return read_invitation(path).terms
-    if path.suffix in (".yaml", ".yml"):
-        kept = documents.read(path, _KeptTerms)
-        terms = _parsed(path, json.dumps(kept.terms))
-        if terms.digest != kept.digest:
-            raise BadDocument(str(path), "is not the digest of these terms; ask for the file again", field="digest")
-        return terms
-    try:
-        text = documents.bytes_in(path, most=MOST_TERMS_BYTES).decode("utf-8")
-    except ValueError as error:
-        raise BadDocument(str(path), "cannot be read; give the terms as JSON, or terms.yaml") from error
-    return _parsed(path, text)
-
-
-def _parsed(path: Path, text: str) -> Terms:
-    try:
-        return read_foreign(text)
-    except InvalidArgument as error:
-        raise BadDocument(str(path), error.reason, field=error.argument) from error
-    except BadMessage as error:
-        raise BadDocument(str(path), "is too long for terms") from error
-
-
-def clock_words(now: datetime) -> str:
-    """The time to the hour: enough to see that a clock is wrong, and repeated refusals have one text."""
-    return f"{now.astimezone(UTC):%Y-%m-%d, %H} h UTC"
-
-
-def check_not_expired(terms: Terms, now: datetime) -> None:
-    if terms.end is not None and now > terms.end:
-        end = f"the terms of run {terms.run} ended at {terms.end.isoformat()}"
-        raise TermsExpired(f"{end}, and this machine's clock says {clock_words(now)}; agree on new ones, or set it")
-
-
-def duration(time: timedelta) -> str:
-    count, unit = (time.days, "day") if time >= timedelta(days=1) else (round(time / timedelta(hours=1)), "hour")
-    return f"{count} {unit}{'' if count == 1 else 's'}"
-
-
-def end_of(terms: Terms) -> datetime:
-    if terms.end is None:
-        raise InvalidArgument("expires", "none", "terms between organisations must end: their keys are deleted then")
-    return terms.end
-
-
-def last_time(ends: datetime, began: datetime) -> datetime:
-    """When a run must be complete, so that everybody hears of it before the terms and the keys end."""
-    return ends - min(timedelta(days=1), (ends - began) / 4)
-
-
-def role_in(terms: Terms, party: str) -> Role:
-    if party == terms.consumer:
-        return "consumer"
-    if party in terms.owners:
-        return "owner"
-    return "curator" if party == CURATOR else "witness"
-
-
-_MUST_BE_PINNED: dict[Role, tuple[Role, ...]] = {
-    "owner": ("consumer", "curator", "witness"),
-    "curator": ("consumer",),
-    "witness": ("consumer", "curator"),
-    "consumer": (),  # it wrote the terms from its own pins
-}
-
-
-def must_know(terms: Terms, party: str) -> dict[Role, str]:
-    """The parties whose cards must be pinned by this party: their names in the terms, by role."""
-    names = {role: terms.consumer if role == "consumer" else role for role in _MUST_BE_PINNED[role_in(terms, party)]}
-    return {role: name for role, name in names.items() if name in terms.cards}
-
-
-def acknowledging_party(terms: Terms) -> str:
-    """The party that signs receipts: the reader of the offers, which is the curator or in a split run the consumer."""
-    return CURATOR if terms.split is None else terms.consumer
-
-
-# Sizes. A letter is padded so that its length does not tell how many rows were sold.
-
-_SHORT = 1 << 10
-_HEAD = 1 << 14
-_PER_COLUMN = 1 << 9
-_PER_LABEL = 1 << 8
-_PER_NUMBER = 8
-_PER_OWNER = 1 << 10
-_PER_ACCEPTANCE = 1 << 12
-_RELEASE_HEAD = 1 << 21
-_PER_COORDINATE = 64
-_RECEIPT_HEAD, _RECEIPT_PER_ROUND, _LARGEST_RECEIPT = 1 << 14, 1 << 8, 1 << 24
-_AROUND = 1 << 14  # bytes of a letter beyond its message: header, signature, seal, padding, an acceptance
-LARGEST_LETTER = 1 << 28
-
-
-def padded_size(terms: Terms, kind: type[object]) -> int:
-    """The multiple to which the body of a letter with a message of this kind is padded, in bytes."""
-    width = terms.kernel.columns
-    row = 4 * width + terms.record_bytes + _PER_LABEL + 6 * _PER_NUMBER + len(terms.columns)
-    table = _HEAD + _PER_COLUMN * len(terms.columns)
-    # A declared size is near the true one, which may be the larger of the two.
-    target_rows = terms.target_size * (2 if terms.relation is Relation.ADD_OR_REMOVE else 1)
-    sizes: dict[type[object], int] = {
-        Offer: table + row * terms.rows_per_owner,
-        Delivery: table + row + 4 * terms.kernel.dimension,
-        Summary: table + row * terms.size + _PER_OWNER * len(terms.owners),
-        Target: _HEAD
-        + 4 * width * target_rows
-        + _PER_NUMBER * terms.kernel.dimension
-        + _PER_ACCEPTANCE * len(terms.owners),
-        # Parts, votes and envelopes have lengths that the terms fix.
-        TargetShare: _HEAD + _PER_NUMBER * width * target_rows + _PER_ACCEPTANCE * (len(terms.owners) + 1),
-    }
-    return sizes.get(kind, _SHORT)
-
-
-def most_bytes_to_owner(terms: Terms) -> int:
-    """The size of the largest letter that an owner needs to hear: a release, a yes or no, or a receipt."""
-    rounds = terms.size if terms.protocol == "interactive" else 2
-    receipt = min(_RECEIPT_HEAD + _RECEIPT_PER_ROUND * rounds, _LARGEST_RECEIPT)
-    return max(_RELEASE_HEAD + _PER_COORDINATE * terms.kernel.dimension, receipt) + _AROUND
-
-
-def most_bytes_from(terms: Terms, party: str) -> int:
-    """The size of the largest letter of this party to a party that is no owner."""
-    sizes = [most_bytes_to_owner(terms)]
-    if party in terms.owners:
-        sizes += [padded_size(terms, Offer), padded_size(terms, Delivery)] if terms.split is None else []
-        sizes += most_part_bytes(terms) if terms.split is not None else ()
-    else:
-        sizes += [padded_size(terms, kind) for kind in (Target, TargetShare, Summary)]
-        sizes += [sum(most_part_bytes(terms)) * len(terms.owners)] if terms.split is not None else []
-    return min(2 * max(sizes), LARGEST_LETTER)  # twice, since padding may take two steps
-
-
-# Rows of the database.
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A run at this home: one row of ``runs``."""
-
-    digest: bytes  # of the terms
-    party: str  # this home's name in them
-    name: str
-    role: Role  # of this party
-    mailbox: str  # by which its letters travel; empty for a run that was not started
-    signed: bytes = field(repr=False)  # the terms as the consumer signed them
-    acceptance: bytes = field(repr=False)  # what this home signed to take part
-    ends: float  # when the terms end
-    at: str  # when the terms came
-    state: State  # a key of ``MOVES``
-    detail: str = ""  # why, in words
-    due: float | None = None  # when something must be done although nothing comes
-    by_steward: bool = False  # whether a person here added the terms
-    reviewed: bool = False  # whether a person here looked at them
-    # ``approved`` or ``denied`` by a person or by owner.yaml; empty before
-    decided: Literal["approved", "denied", ""] = ""
-    decided_by: str = ""  # who
-    decided_at: str = ""  # when
-    reason: str = ""  # of a denial
-    data: str = ""  # the data set of an approval
-    smallest_group: int | None = None  # of the policy under which the run began
-
-    @property
-    def invitation(self) -> Invitation:
-        return Invitation.read(self.signed)
-
-    @property
-    def terms(self) -> Terms:
-        return self.invitation.terms
-
-    @property
-    def readable(self) -> Terms | None:
-        """The terms; None if this version of likeset refuses them: one run must not block the others."""
-        try:
-            return self.terms
-        except LikesetError:
-            return None
-
-    @property
-    def end(self) -> datetime:
-        return datetime.fromtimestamp(self.ends, UTC)
-
-    @property
-    def deadline(self) -> datetime:
-        """When owners must have answered."""
-        terms = self.readable
-        return self.end if terms is None or terms.deadline is None else terms.deadline
-
-    @property
-    def is_over(self) -> bool:
-        return self.state in OVER
-
-    @property
-    def ending(self) -> tuple[Ending, str] | None:
-        """How the run ended, and more about it; None if it has not."""
-        if not self.is_over:
-            return None
-        word, _, detail = self.detail.partition(": ")
-        return (Ending(word), detail) if word in set(Ending) else (Ending.FAILED, self.detail)
-
-    @property
-    def is_withdrawn(self) -> bool:
-        return self.ending is not None and self.ending[0] is Ending.WITHDRAWN
-
-    @property
-    def is_split(self) -> bool:
-        return self.terms.split is not None
-
-
-_RUN_COLUMNS = (
-    "digest, party, name, role, mailbox, signed, acceptance, ends, at, state, detail, due, by_steward, reviewed, "
-    "decided, decided_by, decided_at, reason, data, smallest_group"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class StoredLetter:
-    """A row of ``letters`` without its bytes."""
-
-    id: int
-    digest: bytes = field(repr=False)
-    party: str
-    peer: str
-    way: Literal["in", "out", "own"]
-    post: PostKind
-    kind: str
-    round: int
-    number: int | None
-    letter: bytes = field(repr=False)
-    content: bytes = field(repr=False)
-    rows: int
-    bytes: int
-    at: str
-    input: int | None
-    answers: int | None
-    state: str
-    folder: str
-    name: str
-    put_back: int = 0
-
-    @property
-    def time(self) -> datetime:
-        return datetime.fromisoformat(self.at)
-
-
-_LETTER_COLUMNS = (
-    "id, digest, party, peer, way, post, kind, round, number, letter, content, rows, bytes, at, input, answers, state, "
-    "folder, name, put_back"
-)
-
-
-_LEAVING = "AND way = 'out' AND state IN ('ready', 'claimed', 'posted')"
-_INTRODUCED = "AND way = 'in' AND post = 'acceptance' AND state = 'heard'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -529,12 +124,21 @@ class Heard:
         return 0 if self.message is None else rows_in([self.message])
 
 
-def rows_in(messages: Iterable[Message]) -> int:
-    """How many rows these messages disclose or offer; the parts of one offer are the same rows."""
-    bodies = [message.body for message in messages]
-    shared = max((slots_in(body) for body in bodies if isinstance(body, OfferShare)), default=0)
-    # Rows without width take no space: a stranger could claim any number of them.
-    return shared + sum(len(body.rows) for body in bodies if isinstance(body, Offer | Delivery) and body.rows.size)
+Enclosed = Mapping[str, tuple[bytes, ...]]
+"""Acceptances that go with letters, by their readers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """A decision of this home, which is an input of its party as a letter is."""
+
+    kind: str
+    peer: str  # whom it is about
+    enclosed: Enclosed
+
+    @property
+    def content(self) -> bytes:
+        return hashlib.sha256(f"{self.kind} {self.peer}".encode()).digest()
 
 
 @dataclass(eq=False)
@@ -559,6 +163,13 @@ class Part(ABC):
     def make(self, run: Run, cards: Mapping[str, Card]) -> tuple[Party, ExitStack]:
         """The party at its start, and what must be closed with it. ``cards`` are those of all who take part."""
 
+    def admit(self, terms: Terms, *, by_steward: bool) -> None:  # noqa: B027 - optional
+        """Raise unless new terms may be stored; called in the transaction that stores them."""
+
+    def repeat(self, party: Party, row: StoredLetter) -> Step:
+        """Make a decision of this home again, in a replay."""
+        raise IllegalMessage(f"a decision that {type(party).__name__} does not know: {row.kind}")
+
     def check(self, run: Run) -> None:  # noqa: B027 - optional
         """Raise if no reply may be made now; called before rows are read and again in the transaction."""
 
@@ -582,6 +193,7 @@ class Part(ABC):
         """Do what is due although nothing came; called in each sync for every run that is not over."""
 
 
+Act = Callable[[Party], Step]
 Fetch = Callable[[Run, str, str, str], bytes | None]
 """Reads a letter again: run, peer, folder, file name; None if it is gone."""
 
@@ -653,25 +265,21 @@ class Mail:
                 with self.home.deciding() as t:
                     return self.change(t, known, mailbox=mailbox)
             return known
-        admit = getattr(self.parts[role], "admit", None)
         with self.home.deciding() as t:
             if not by_steward:
-                self._check_flood(terms, role)
-            if admit is not None:
-                admit(invitation, by_steward=by_steward)
+                self._check_flood(terms)
+            self.parts[role].admit(terms, by_steward=by_steward)
             return self.add(t, invitation, party, role, mailbox=mailbox, by_steward=by_steward)
 
-    def _check_flood(self, terms: Terms, role: Role) -> None:
+    def _check_flood(self, terms: Terms) -> None:
         today = stamp(self.home.clock())[:10]
-        came = [run for run in self.runs(role=role) if run.at.startswith(today) and not run.by_steward]
-        mine = [run for run in came if run.readable is not None and run.terms.consumer == terms.consumer]
-        if len(came) >= _MOST_A_DAY or len(mine) >= _MOST_A_DAY_OF_ONE:
+        came = [run for run in self.runs() if run.at.startswith(today) and not run.by_steward]
+        if sum(run.consumer == terms.consumer for run in came) >= _MOST_A_DAY:
             raise IllegalMessage(f"run {terms.run}, terms {terms.digest}: too many terms came today")
 
     def _name_in(self, terms: Terms) -> str:
-        own = self.home.card.fingerprint
         for name, fingerprint in terms.cards.items():
-            if fingerprint == own:
+            if fingerprint == self.home.card.fingerprint:
                 return name
         raise IllegalMessage(f"run {terms.run}: the terms do not name this home's card")
 
@@ -695,12 +303,7 @@ class Mail:
             state="invited",
             by_steward=by_steward,
         )
-        columns = _RUN_COLUMNS.split(", ")
-        values = [getattr(run, column) for column in columns]
-        t.connection.execute(
-            f"INSERT INTO runs ({_RUN_COLUMNS}) VALUES ({', '.join('?' * len(columns))})",  # noqa: S608
-            values,
-        )
+        _insert(t, "runs", {column: getattr(run, column) for column in _RUN_COLUMNS.split(", ")})
         words = {"digest": terms.digest, "consumer": terms.consumer, "card": terms.cards[terms.consumer]}
         t.append("invited", terms.run, {**words, **({"by_steward": True} if by_steward else {})})
         return run
@@ -720,8 +323,7 @@ class Mail:
     def _runs(self, which: str, *values: object) -> list[Run]:
         with self.home.database.snapshot() as connection:
             rows = connection.execute(f"SELECT {_RUN_COLUMNS} FROM runs {which}", values).fetchall()  # noqa: S608
-        columns = _RUN_COLUMNS.split(", ")
-        return [Run(**dict(zip(columns, row, strict=True))) for row in rows]
+        return [Run(*row) for row in rows]
 
     def again(self, run: Run) -> Run:
         """The run as it is now."""
@@ -736,10 +338,8 @@ class Mail:
         if state != run.state and state not in MOVES[run.state]:
             raise IllegalMessage(f"run {run.name} is {run.state} here, and cannot become {state}")
         columns = ", ".join(f"{column} = ?" for column in changes)
-        t.connection.execute(
-            f"UPDATE runs SET {columns} WHERE digest = ? AND party = ?",  # noqa: S608
-            (*changes.values(), run.digest, run.party),
-        )
+        query = f"UPDATE runs SET {columns} WHERE digest = ? AND party = ?"  # noqa: S608
+        t.connection.execute(query, (*changes.values(), run.digest, run.party))
         changed = replace(run, **changes)
         if changed.is_over and not run.is_over:
             self._drop((run.digest, run.party))
@@ -769,14 +369,10 @@ class Mail:
     def _check_cards(self, terms: Terms, party: str) -> None:
         if terms.cards.get(party) != self.home.card.fingerprint:
             raise IllegalMessage(f"run {terms.run}: the terms name another card than this home's")
-        faults = self.unpinned(terms, party)
+        known = must_know(terms, party).items()
+        faults = [fault for role, name in known if (fault := self.home.pins.fault(role, terms.cards[name]))]
         if faults:
             raise IllegalMessage(f"run {terms.run}: {'; '.join(faults)}")
-
-    def unpinned(self, terms: Terms, party: str) -> list[str]:
-        """Why cards that this party must know do not count here, each with the remedy."""
-        faults = (self.home.pins.fault(role, terms.cards[name]) for role, name in must_know(terms, party).items())
-        return [fault for fault in faults if fault]
 
     # Whether this home takes part.
 
@@ -858,41 +454,25 @@ class Mail:
             self.check_open(run)
             self.parts[run.role].check(run)
             message = heard.message
-            return self._advance(run, lambda party: party.receive(message), heard=heard)
+            return self._advance(run, lambda party: party.receive(message), heard)
         except (Later, *TRANSIENT):
             raise
         except Exception as error:
             self._refuse(run, heard, error)
             raise
 
-    def decide(
-        self,
-        run: Run,
-        kind: str,
-        act: Callable[[Party], Step],
-        *,
-        peer: str = "",
-        enclosures: Mapping[str, tuple[bytes, ...]] | None = None,
-    ) -> tuple[bytes, ...]:
+    def decide(self, run: Run, kind: str, act: Act, *, peer: str = "", enclosed: Enclosed | None = None) -> None:
         """Record a decision of this home as an input of its party, with the letters that follow from it."""
         self.check_open(run)
-        return self._advance(run, act, kind=kind, peer=peer, enclosures=enclosures or {})
+        self._advance(run, act, Decision(kind, peer, enclosed or {}))
 
-    def _advance(
-        self,
-        run: Run,
-        act: Callable[[Party], Step],
-        *,
-        heard: Heard | None = None,
-        kind: str = "",
-        peer: str = "",
-        enclosures: Mapping[str, tuple[bytes, ...]] | None = None,
-    ) -> tuple[bytes, ...]:
+    def _advance(self, run: Run, act: Act, source: "Heard | Decision") -> tuple[bytes, ...]:
         part, key = self.parts[run.role], (run.digest, run.party)
+        heard = source if isinstance(source, Heard) else None
         while True:
             version, party, sources = self._party(run, heard)
             try:
-                inputs = self._inputs_digest(run, heard.content if heard else f"{kind} {peer}".encode())
+                inputs = self._inputs_digest(run, source.content)
                 step = self._drawn(run, act(party), inputs)  # reads rows; nobody waits for a lock
                 with self.home.deciding() as t:
                     run = self.again(run)
@@ -907,9 +487,9 @@ class Mail:
                     if version == 0:
                         part.start(t, run)
                         run = self.again(run)
-                    number = self._record(t, run, heard, kind=kind, peer=peer, number=version + 1)
+                    self._record(t, run, source, version + 1)
                     replies = carry(step, partial(self._charged, t, run, inputs))
-                    letters = self._seal_all(t, run, replies, answers=number, enclosures=enclosures or {})
+                    letters = tuple(self._seal_all(t, run, replies, source, version + 1))
                     part.after(t, run, party, heard, replies)
             except BaseException:
                 self._drop(key)  # its step is not on record
@@ -978,7 +558,7 @@ class Mail:
 
     def _repeated(self, run: Run, party: Party, row: StoredLetter) -> Step:
         if row.way == "own":
-            return self.parts[run.role].repeat(party, row)  # type: ignore[attr-defined,no-any-return]
+            return self.parts[run.role].repeat(party, row)
         data = self.data_of(row)
         if data is None and self.fetch is not None:
             data = self.fetch(run, row.peer, row.folder, row.name)
@@ -998,7 +578,7 @@ class Mail:
         digest = hashlib.sha256(b"likeset inputs 1")
         for (content,) in self._select("content", run, "AND input IS NOT NULL ORDER BY input"):
             digest.update(content)
-        digest.update(hashlib.sha256(new).digest() if len(new) != 32 else new)
+        digest.update(new)
         return digest.digest()
 
     # Draws and charges.
@@ -1029,58 +609,26 @@ class Mail:
 
     # Recording.
 
-    def _record(self, t: Transaction, run: Run, heard: Heard | None, *, kind: str, peer: str, number: int) -> int:
-        if heard is None:
-            content = hashlib.sha256(f"{kind} {peer}".encode()).digest()
-            self._insert(t, run, peer, "own", "letter", kind=kind, content=content, input=number, state="heard")
-            return number
-        for name, accepted in heard.newcomers.items():
+    def _record(self, t: Transaction, run: Run, source: "Heard | Decision", number: int) -> None:
+        if isinstance(source, Decision):
+            values = {"kind": source.kind, "content": source.content, "input": number, "state": "heard"}
+            self._insert(t, run, source.peer, "own", "letter", **values)
+            return
+        for name, accepted in source.newcomers.items():
             self._insert(t, run, name, "in", "acceptance", data=accepted.to_bytes(), state="heard")
         # A trusted curator would otherwise store rows beside the key that opens them; it reads them from the mailbox.
-        stored = None if run.role == "curator" and run.terms.split is None else heard.letter.data
-        self._insert_heard(t, run, heard, input=number, data=stored, state="heard")
-        return number
+        stored = None if run.role == "curator" and run.terms.split is None else source.letter.data
+        self._insert_heard(t, run, source, "heard", input=number, data=stored)
 
-    def _insert_heard(
-        self,
-        t: Transaction,
-        run: Run,
-        heard: Heard,
-        *,
-        input: int | None,  # noqa: A002
-        data: bytes | None,
-        state: str,
-    ) -> None:
-        self._insert(
-            t,
-            run,
-            heard.peer.name,
-            "in",
-            "letter",
-            kind=heard.kind,
-            round=heard.letter.header.round,
-            number=heard.letter.header.number,
-            letter=heard.letter.digest,
-            content=heard.content,
-            rows=heard.rows,
-            bytes=len(heard.letter.data),
-            input=input,
-            data=data,
-            state=state,
-            folder=heard.place[0],
-            name=heard.place[1],
-        )
+    def _insert_heard(self, t: Transaction, run: Run, heard: Heard, state: str, **values: Any) -> None:
+        header, (folder, name) = heard.letter.header, heard.place
+        values |= {"kind": heard.kind, "round": header.round, "number": header.number, "letter": heard.letter.digest}
+        values |= {"content": heard.content, "rows": heard.rows, "bytes": len(heard.letter.data)}
+        self._insert(t, run, heard.peer.name, "in", "letter", state=state, folder=folder, name=name, **values)
 
     def _insert(self, t: Transaction, run: Run, peer: str, way: str, post: PostKind, **values: Any) -> None:
-        row: dict[str, Any] = {"kind": post, "round": 0, "number": None, "letter": None, "content": None, "rows": 0}
-        row |= {"bytes": 0, "input": None, "answers": None, "data": None, "folder": "", "name": "", "put_back": 0}
-        row |= {"digest": run.digest, "party": run.party, "peer": peer, "way": way, "post": post}
-        row |= {"at": stamp(self.home.clock()), **values}
-        columns = ", ".join(row)
-        t.connection.execute(
-            f"INSERT INTO letters ({columns}) VALUES ({', '.join('?' * len(row))})",  # noqa: S608
-            list(row.values()),
-        )
+        place = {"digest": run.digest, "party": run.party, "peer": peer, "way": way, "post": post, "kind": post}
+        _insert(t, "letters", {**place, "at": stamp(self.home.clock()), **values})
 
     def _refuse(self, run: Run, heard: Heard, error: Exception) -> None:
         """Record a refusal: it is final, even if a limit is raised later. The reason is for this home alone."""
@@ -1088,36 +636,23 @@ class Mail:
         with self.home.deciding() as t:
             run = self.again(run)
             if self._answers_to(run, heard.peer, heard.letter, final=False) is None:
-                self._insert_heard(t, run, heard, input=None, data=None, state="refused")
+                self._insert_heard(t, run, heard, "refused", data=None)
                 self.parts[run.role].refuse(t, run, heard, error)
 
     def _seal_all(
-        self,
-        t: Transaction,
-        run: Run,
-        replies: Iterable[Message],
-        *,
-        answers: int,
-        enclosures: Mapping[str, tuple[bytes, ...]],
-    ) -> tuple[bytes, ...]:
-        present = ((reply, self.peer(run, reply.receiver)) for reply in replies)
-        return tuple(
-            self._seal(t, run, peer, reply, enclosures.get(peer.name, ()), answers=answers)
-            for reply, peer in present
-            if peer is not None
-        )
+        self, t: Transaction, run: Run, replies: Iterable[Message], source: "Heard | Decision", answers: int
+    ) -> Iterator[bytes]:
+        enclosed = source.enclosed if isinstance(source, Decision) else {}
+        for reply in replies:
+            peer = self.peer(run, reply.receiver)
+            if peer is not None:
+                rest = {"answers": answers, "rows": rows_in([reply])}
+                yield self._seal(t, run, peer, reply, enclosed.get(peer.name, ()), **rest)
 
     def _seal(
-        self,
-        t: Transaction,
-        run: Run,
-        peer: Peer,
-        message: Message | None,
-        enclosures: tuple[bytes, ...] = (),
-        *,
-        answers: int | None = None,
-        rows: int | None = None,
+        self, t: Transaction, run: Run, peer: Peer, message: Message | None, enclosed: tuple[bytes, ...], **values: Any
     ) -> bytes:
+        """Write a letter to post: with a message of the party, or a receipt alone."""
         number = self._next_number(run, peer, "out")
         heard = "AND peer = ? AND way = 'in' AND number IS NOT NULL AND state = 'heard' ORDER BY number DESC LIMIT 1"
         last = self._select("letter", run, heard, peer.name)
@@ -1132,26 +667,13 @@ class Mail:
             number=number,
             last_received=last[0][0] if last else NOTHING_RECEIVED,
             message=data,
-            enclosures=enclosures,
+            enclosures=enclosed,
             padding_step=padded_size(run.terms, type(None) if message is None else type(message.body)),
         )
-        self._insert(
-            t,
-            run,
-            peer.name,
-            "out",
-            "letter",
-            kind=RECEIPT if message is None else message.body.kind,
-            round=letter.header.round,
-            number=number,
-            letter=letter.digest,
-            content=hashlib.sha256(data).digest(),
-            rows=rows_in([message]) if message is not None else rows or 0,
-            bytes=len(letter.data),
-            answers=answers,
-            data=letter.data,
-            state="ready",
-        )
+        values |= {"kind": RECEIPT if message is None else message.body.kind, "round": letter.header.round}
+        values |= {"number": number, "letter": letter.digest, "content": hashlib.sha256(data).digest()}
+        values |= {"bytes": len(letter.data), "data": letter.data}
+        self._insert(t, run, peer.name, "out", "letter", state="ready", **values)
         return letter.data
 
     # Looking letters up.
@@ -1378,7 +900,7 @@ class Mail:
             if receipt.rows != sum(sent[letter].rows for letter in receipt.letters):
                 raise IllegalMessage(f"run {run.name}: a receipt for another number of rows than was sent")
             # The receipt stands alone, so it is stored instead of the letter, which nobody can open later.
-            self._insert_heard(t, run, heard, input=None, data=receipt.to_bytes(), state="heard")
+            self._insert_heard(t, run, heard, "heard", data=receipt.to_bytes())
             t.append("acknowledged", run.name, {"rows": receipt.rows, "letters": len(receipt.letters)})
             if run.state == "answered":
                 self.change(t, run, state="closed", detail=str(Ending.DONE))
@@ -1520,12 +1042,8 @@ class Mail:
             self._note_file(t, folder, name, state=state)
 
     def _note_file(self, t: Transaction, folder: str, name: str, *, state: str) -> None:
-        row = (b"", "", "", "in", "letter", "file", 0, 0, 0, stamp(self.home.clock()), state, folder, name, 0)
-        columns = "digest, party, peer, way, post, kind, round, rows, bytes, at, state, folder, name, put_back"
-        t.connection.execute(
-            f"INSERT INTO letters ({columns}) VALUES ({', '.join('?' * len(row))})",  # noqa: S608
-            row,
-        )
+        row = {"digest": b"", "party": "", "peer": "", "way": "in", "post": "letter", "kind": "file"}
+        _insert(t, "letters", {**row, "at": stamp(self.home.clock()), "state": state, "folder": folder, "name": name})
 
     def forget_files(self, folder: str, names: Iterable[str]) -> None:
         with self.home.deciding() as t:
@@ -1597,39 +1115,7 @@ class Mail:
         self.home.database.empty_log()
         self.home.delete_run_key(run.digest, run.party)
 
-    def sign(self, t: Transaction, terms: Terms, *, mailbox: str) -> Run:
-        """Sign terms as their consumer; asked again, the same bytes. The key of the run must exist."""
-        key = self.home.run_key(bytes.fromhex(terms.digest), terms.consumer)
-        if key is None or terms.cards.get(terms.consumer) != self.home.card.fingerprint:
-            raise InvalidArgument("terms", terms.run, "name another card than this home's as the consumer's")
-        check_between(terms)
-        signed = sign_terms(terms.to_json(), self.home.secret, key.public)
-        return self.add(t, Invitation(signed, terms), terms.consumer, "consumer", mailbox=mailbox)
 
-
-def export(mail: Mail, name: str, folder: Path) -> list[Path]:
-    """Write the signed terms, acceptances and receipts of a run into a new directory."""
-    runs = mail.runs(name=name)
-    if not runs:
-        raise InvalidArgument("RUN", name, "is not known in this home")
-    make_home_folder(folder)
-    files: dict[str, bytes] = {}
-    for run in runs:
-        version = run.digest.hex()[:12]
-        files[f"{version}.terms"] = run.signed
-        if run.acceptance:
-            files[f"{version}-{_file_name(run.party)}.acceptance"] = run.acceptance
-        for row in mail.letters(run):
-            data = mail.data_of(row) if (row.way, row.state) == ("in", "heard") else None
-            if data is not None and row.post == "acceptance":
-                files[f"{version}-{_file_name(row.peer)}.acceptance"] = data
-            elif data is not None and row.kind == RECEIPT:
-                files[f"{version}-{_file_name(row.peer)}.receipt"] = data
-    for file, data in files.items():
-        keep_private_bytes(folder / file, data)
-    return [folder / file for file in files]
-
-
-def _file_name(party: str) -> str:
-    plain = quote(party, safe="@")
-    return plain if len(plain) <= 150 else hashlib.sha256(party.encode()).hexdigest()
+def _insert(t: Transaction, table: str, row: Mapping[str, Any]) -> None:
+    query = f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"  # noqa: S608
+    t.connection.execute(query, list(row.values()))

@@ -24,23 +24,7 @@ from likeset.errors import (
 )
 from likeset.homes.data import DataSet, Registry
 from likeset.homes.home import POLICY_FILE, SETTINGS_FILE, Home, Pins, make_home, stamp
-from likeset.homes.mail import (
-    CLOSED,
-    DECIDABLE,
-    Ending,
-    Heard,
-    Invitation,
-    Later,
-    Mail,
-    Part,
-    Run,
-    State,
-    acknowledging_party,
-    clock_words,
-    must_know,
-    read_ending,
-    rows_in,
-)
+from likeset.homes.mail import Heard, Later, Mail, Part
 from likeset.homes.policy import (
     Accounts,
     History,
@@ -50,6 +34,18 @@ from likeset.homes.policy import (
     plainly_against,
     starting_text,
     verdict,
+)
+from likeset.homes.runs import (
+    CLOSED,
+    DECIDABLE,
+    Ending,
+    Run,
+    State,
+    acknowledging_party,
+    clock_words,
+    must_know,
+    read_ending,
+    rows_in,
 )
 from likeset.ledger.budget import Account, Charge, Limit
 from likeset.ledger.ledger import Charged, Ledger, LedgerState, Request, Transaction
@@ -260,9 +256,6 @@ def _asking_card(policy: Policy, role: Role, name: str, fingerprint: str, pins: 
 
 
 _BY_POLICY = POLICY_FILE
-_MOST_WAITING = 200  # runs that wait for a decision
-_MOST_WAITING_OF_ONE = 20  # of one consumer
-_MOST_VERSIONS = 20  # of the terms of one run
 
 
 class Owner(Part):
@@ -422,27 +415,12 @@ class Owner(Part):
 
     # Letting terms in.
 
-    def admit(self, invitation: Invitation, *, by_steward: bool) -> None:
-        """Raise unless new terms may be stored; called in the transaction that stores them."""
-        terms, now = invitation.terms, self.now()
+    def admit(self, terms: Terms, *, by_steward: bool) -> None:
         name = f"run {terms.run}, terms {terms.digest}"
-        if self.name not in terms.owners:
-            raise IllegalMessage(f"{name}: they do not invite {self.name}")
         if self.has_begun(terms.run):
             raise IllegalMessage(f"{name}: the run has begun under other terms")
-        if by_steward:
-            return
-        against = plainly_against(self.policy, terms, now)
-        if against:
+        if not by_steward and (against := plainly_against(self.policy, terms, self.now())):
             raise IllegalMessage(f"{name}: {'; '.join(against)}")
-        known = [run for run in self.mail.runs(role="owner") if not run.by_steward]
-        mine = [run for run in known if run.readable is not None and run.terms.consumer == terms.consumer]
-        if sum(run.name == terms.run for run in mine) >= _MOST_VERSIONS:
-            raise IllegalMessage(f"{name}: the terms changed too often")
-        waiting = {run.name for run in known if run.state in ("invited", "waiting") and run.ends > now.timestamp()}
-        of_one = {run.name for run in mine} & waiting
-        if terms.run not in waiting and (len(waiting) >= _MOST_WAITING or len(of_one) >= _MOST_WAITING_OF_ONE):
-            raise IllegalMessage(f"{name}: the inbox is full")
 
     def consider(self, run: Run) -> tuple[State, str]:
         if run.decided == "denied":

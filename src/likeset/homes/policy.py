@@ -13,7 +13,7 @@ from pydantic import Field
 
 from likeset import documents
 from likeset.documents import Document
-from likeset.homes.mail import clock_words
+from likeset.homes.runs import clock_words
 from likeset.ledger.budget import Limit
 from likeset.privacy.events import Relation
 from likeset.protocol.terms import Terms

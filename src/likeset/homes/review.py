@@ -16,16 +16,18 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, get_args
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from likeset.errors import BadDocument, BadTable, InvalidArgument
+from likeset.errors import BadTable, InvalidArgument
+from likeset.files import keep_private_bytes, make_home_folder
 from likeset.homes.charges import carry
 from likeset.homes.data import DataSet, SmallGroup, SmallGroups, rare_among
 from likeset.homes.home import NETWORK_CAN, Check, Home, TunnelPorts, guarded
-from likeset.homes.mail import CLOSED, Ending, Mail, Run, StoredLetter, acknowledging_party, rows_in
+from likeset.homes.mail import Mail
 from likeset.homes.owner import (
     AskingCard,
     Owner,
@@ -36,6 +38,7 @@ from likeset.homes.owner import (
     spent_by_run,
 )
 from likeset.homes.policy import Accounts, Policy, Verdict
+from likeset.homes.runs import CLOSED, RECEIPT, Ending, Run, StoredLetter, acknowledging_party, rows_in
 from likeset.ledger.ledger import Entry, Head, Problem
 from likeset.privacy.events import ROW, NoRelease
 from likeset.privacy.guarantee import bound_in_words
@@ -64,7 +67,7 @@ from likeset.tables.schema import Schema
 from likeset.tables.sources import Source
 from likeset.text import harmless, without_secrets
 from likeset.trust.cards import Role
-from likeset.trust.letters import Receipt, SignedTerms
+from likeset.trust.letters import Receipt
 
 UNREADABLE = "cannot be read here"
 
@@ -246,11 +249,6 @@ _BECAME = {
 }
 
 
-def consumer_of(run: Run) -> str:
-    """The name of the consumer, also of terms that cannot be read here."""
-    return SignedTerms.from_bytes(run.signed).card.name
-
-
 def inbox(owner: Owner, *, every: bool = False) -> list[Run]:
     """The latest terms of the runs that wait for a decision, oldest first; with ``every``, of all runs."""
     if not every:
@@ -269,7 +267,7 @@ def inbox_run(owner: Owner, run: Run) -> dict[str, Any]:
     return {
         "run": run.name,
         "digest": run.digest.hex(),
-        "consumer": consumer_of(run),
+        "consumer": run.consumer,
         "consumer_card": next(consumers, "no card"),  # the consumer comes first
         "purpose": None if terms is None else terms.purpose,
         "came": run.at,
@@ -338,7 +336,7 @@ def last_word(owner: Owner, name: str) -> str:
 
 def past_runs(owner: Owner, terms: Terms) -> list[dict[str, Any]]:
     """The other runs of the consumer of some terms, newest first; one pinned card has its name at a time."""
-    latest = {run.name: run for run in owner.mail.runs(role="owner") if consumer_of(run) == terms.consumer}
+    latest = {run.name: run for run in owner.mail.runs(role="owner") if run.consumer == terms.consumer}
     past = [
         {
             "run": run.name,
@@ -605,7 +603,7 @@ def left_run(owner: Owner, name: str) -> dict[str, Any]:
     acknowledged = sum(letter.acknowledged for letter in sent)
     return {
         "run": name,
-        "consumer": consumer_of(owner.latest(name)),
+        "consumer": owner.latest(name).consumer,
         "first": sent[0].row.at,
         "last": sent[-1].row.at,
         "messages": len(sent),
@@ -1027,9 +1025,7 @@ def _payment(terms: Terms) -> str:
 
 # Dry runs.
 
-Basis = Literal["the release that was heard", "the release in the file", "no release is needed", "an example"]
-
-_MOST_RELEASE = 1 << 24
+Basis = Literal["the release that was heard", "no release is needed", "an example"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -1055,12 +1051,12 @@ class Rehearsal:
         return "Exactly these rows left" if self.left else "Exactly these rows would leave"
 
 
-def rehearse(owner: Owner, terms: Terms, *, release: NDArray[np.float64] | None = None, data: str = "") -> Rehearsal:
+def rehearse(owner: Owner, terms: Terms, *, data: str = "") -> Rehearsal:
     """Do what a run would do; nothing leaves, and nothing is charged."""
     run = owner.mail.run(bytes.fromhex(terms.digest), owner.name)
     smallest = (None if run is None else run.smallest_group) or owner.policy.smallest_group
     data_set = owner.data_for(terms, data=data or ("" if run is None else run.data))
-    basis, values, used = _release(owner, run, terms, release)
+    basis, values, used = _release(owner, run, terms)
     key = owner.home.sampling_key()
     with data_set.opened(terms, smallest_group=smallest, key=key) as opened:
         secret = None if terms.split is None else owner.home.secret
@@ -1074,7 +1070,7 @@ def rehearse(owner: Owner, terms: Terms, *, release: NDArray[np.float64] | None 
             row_count=opened.row_count,
             withheld=opened.withheld,
             too_long=opened.too_long,
-            left=release is None and run is not None and _has_left(owner, run, opened.fingerprint),
+            left=run is not None and _has_left(owner, run, opened.fingerprint),
         )
 
 
@@ -1083,30 +1079,9 @@ def _has_left(owner: Owner, run: Run, fingerprint: str) -> bool:
     return fingerprint == owner.fingerprint_of(run.name) and rows_left(out_rows(owner, run.name)) > 0
 
 
-def read_release(path: Path, terms: Terms) -> NDArray[np.float64]:
-    """A release from a file that ``numpy.save`` wrote, or from text with one number a line."""
-    try:
-        if path.stat().st_size > _MOST_RELEASE:
-            raise BadDocument(str(path), "is too large for a release")
-        # Mapped, not read: a header may claim any size.
-        is_array = path.suffix == ".npy"
-        numbers: Any = np.load(path, mmap_mode="r", allow_pickle=False) if is_array else np.loadtxt(path, ndmin=1)
-    except OSError as error:
-        raise BadDocument(str(path), "cannot be read; give a .npy file, or text with one number a line") from error
-    except ValueError as error:
-        raise BadDocument(str(path), "holds no numbers; give a .npy file, or text with one number a line") from error
-    if numbers.shape != (terms.kernel.dimension,) or not np.isfinite(numbers).all():
-        raise BadDocument(str(path), f"must hold {terms.kernel.dimension} finite numbers, as the terms say")
-    return np.array(numbers, dtype=np.float64)
-
-
-def _release(
-    owner: Owner, run: Run | None, terms: Terms, given: NDArray[np.float64] | None
-) -> tuple[Basis, NDArray[np.float64], Terms]:
+def _release(owner: Owner, run: Run | None, terms: Terms) -> tuple[Basis, NDArray[np.float64], Terms]:
     if terms.offers == "uniform":
         return "no release is needed", np.empty(0), terms
-    if given is not None:
-        return "the release in the file", given, terms
     for row in [] if run is None else owner.mail.letters(run):
         if (row.way, row.kind, row.state) == ("in", TargetRelease.kind, "heard") and run is not None:
             message = owner.mail.message_of(run, row)
@@ -1281,3 +1256,31 @@ def _clock(home: Home) -> Iterator[Check]:
         yield Check("clock", ok=False, detail=f"{shown}, before the last entry of the log; set it")
     else:
         yield Check("clock", ok=True, detail=shown)
+
+
+def export(mail: Mail, name: str, folder: Path) -> list[Path]:
+    """Write the signed terms, acceptances and receipts of a run into a new directory."""
+    runs = mail.runs(name=name)
+    if not runs:
+        raise InvalidArgument("RUN", name, "is not known in this home")
+    make_home_folder(folder)
+    files: dict[str, bytes] = {}
+    for run in runs:
+        version = run.digest.hex()[:12]
+        files[f"{version}.terms"] = run.signed
+        if run.acceptance:
+            files[f"{version}-{_file_name(run.party)}.acceptance"] = run.acceptance
+        for row in mail.letters(run):
+            data = mail.data_of(row) if (row.way, row.state) == ("in", "heard") else None
+            if data is not None and row.post == "acceptance":
+                files[f"{version}-{_file_name(row.peer)}.acceptance"] = data
+            elif data is not None and row.kind == RECEIPT:
+                files[f"{version}-{_file_name(row.peer)}.receipt"] = data
+    for file, data in files.items():
+        keep_private_bytes(folder / file, data)
+    return [folder / file for file in files]
+
+
+def _file_name(party: str) -> str:
+    plain = quote(party, safe="@")
+    return plain if len(plain) <= 150 else hashlib.sha256(party.encode()).hexdigest()

@@ -26,7 +26,7 @@ from likeset.homes.charges import open_accounts, owner_limits
 from likeset.homes.consumer import Consumer as ConsumerRole
 from likeset.homes.consumer import RunFolder, named_cards
 from likeset.homes.home import Home
-from likeset.homes.mail import LARGEST_LETTER, Run
+from likeset.homes.runs import LARGEST_LETTER, Run
 from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Composition

@@ -17,7 +17,7 @@ from likeset.errors import LikesetError, QuorumMissed, RunCancelled
 from likeset.homes.charges import carry, charge_of, request_of
 from likeset.homes.curator import AS_IF_NOT_COME
 from likeset.homes.home import utc_now
-from likeset.homes.mail import check_not_expired
+from likeset.homes.runs import check_not_expired
 from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Ledger, Request
 from likeset.privacy.events import Release

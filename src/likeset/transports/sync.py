@@ -20,8 +20,9 @@ from likeset.homes.compute import Computing, Witness, compute_room
 from likeset.homes.consumer import Consumer
 from likeset.homes.curator import Curator
 from likeset.homes.home import Check, Clock, Home, utc_now
-from likeset.homes.mail import CLOCKS_APART, LARGEST_LETTER, TRANSIENT, Later, Mail, Run, StoredLetter, duration
+from likeset.homes.mail import CLOCKS_APART, TRANSIENT, Later, Mail
 from likeset.homes.owner import Owner
+from likeset.homes.runs import LARGEST_LETTER, Run, StoredLetter, duration
 from likeset.split.host import split_python
 from likeset.transports.stores import Store, StoredFile, open_store
 from likeset.trust.cards import Card

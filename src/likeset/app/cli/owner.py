@@ -24,8 +24,8 @@ from likeset.text import without_secrets
 
 with lazy_imports():
     from likeset.app.cli import ledger as ledger_commands
-    from likeset.homes import mail, policy, review
     from likeset.homes import owner as owners
+    from likeset.homes import policy, review, runs
     from likeset.ledger import ledger as ledgers
     from likeset.tables import profile
 
@@ -38,9 +38,7 @@ for _part in (data_noun, policy_noun, audit_noun):
 
 DataSet = Annotated[str, typer.Argument(metavar="NAME", help="The data set.", show_default=False)]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run, as the inbox names it.", show_default=False)]
-TermsPath = Annotated[
-    Path, typer.Argument(metavar="TERMS", help="An invitation, or terms as JSON or YAML.", show_default=False)
-]
+TermsPath = Annotated[Path, typer.Argument(metavar="TERMS", help="A signed invitation.", show_default=False)]
 DataName = Annotated[str, typer.Option(help="The data set to use, if several fit.")]
 
 
@@ -150,7 +148,7 @@ def policy_test(path: TermsPath, *, data: DataName = "", home: HomePath = HERE, 
 
     Example: `likeset owner policy test sepsis.invitation --home st-mary`
     """
-    terms = mail.read_terms(path)
+    terms = runs.read_invitation(path).terms
     with opened_owner(home) as opened:
         verdict = opened.judge(terms, data=data)
     document = {"run": terms.run, "digest": terms.digest, **_verdict_document(verdict)}
@@ -214,7 +212,7 @@ def _stopped(opened: "owners.Owner") -> str:
 
 def _added(opened: "owners.Owner", path: Path) -> tuple[str | None, str]:
     """Put an invitation into the inbox: the state of its run if it is there now, and what happened in words."""
-    invitation = mail.read_invitation(path)
+    invitation = runs.read_invitation(path)
     is_known = opened.mail.run(invitation.digest, opened.name) is not None
     try:
         run = opened.mail.consider(opened.mail.invited(invitation.to_bytes(), by_steward=True))
@@ -259,7 +257,6 @@ def review_run(run: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False
 def dry_run(
     run: RunName,
     *,
-    release: Annotated[Path | None, typer.Option(help="A release of the target (.npy or text).")] = None,
     data: DataName = "",
     show: Annotated[int, typer.Option(min=0, help="How many rows to show.")] = 10,
     out: Annotated[Path | None, typer.Option(help="Write all rows there, as CSV or Parquet.")] = None,
@@ -268,15 +265,14 @@ def dry_run(
 ) -> None:
     """Rehearse a run: send nothing, charge nothing, and show the rows that would leave.
 
-    Exactly those rows would leave for the release that was heard or given. Before one is known, all rows weigh the
+    Exactly those rows would leave for the release that was heard. Before one is known, all rows weigh the
     same in its place, and what is shown is an example.
 
     Example: `likeset owner dry-run sepsis-2026-07 --show 5 --home st-mary`
     """
     with opened_owner(home) as opened:
         terms = opened.latest(run).terms
-        given = review.read_release(release, terms) if release else None
-        trial = review.rehearse(opened, terms, release=given, data=data)
+        trial = review.rehearse(opened, terms, data=data)
         opened.home.note("rehearsed", run, digest=terms.digest, by=login(), basis=trial.basis)
     if out is not None:
         write_rows(trial.rows, out)

@@ -26,6 +26,8 @@ with lazy_imports():
     from likeset.homes import curator as curators
     from likeset.homes import home as homes
     from likeset.homes import mail as letters
+    from likeset.homes import review
+    from likeset.homes import runs as home_runs
     from likeset.protocol import notices
     from likeset.run import job as jobs
     from likeset.run import plan as plans
@@ -55,7 +57,7 @@ def opened_consumer(folder: Path) -> "Iterator[consumers.Consumer]":
         yield consumers.Consumer(letters.Mail(home))
 
 
-def invited(job: Path, days: int, answer_within: float | None, consumer: "consumers.Consumer") -> "letters.Run":
+def invited(job: Path, days: int, answer_within: float | None, consumer: "consumers.Consumer") -> "home_runs.Run":
     loaded = jobs.Job.load(job)
     try:
         return runs.invite(consumer, loaded, **runs.times_of_terms(days, answer_within))
@@ -199,7 +201,7 @@ def watch(
         _watch(consumer, _started(consumer, name), home, once=once, as_json=as_json)
 
 
-def _started(consumer: "consumers.Consumer", name: str) -> "letters.Run":
+def _started(consumer: "consumers.Consumer", name: str) -> "home_runs.Run":
     found = consumer.run(name)
     if not found.mailbox:
         raise InvalidArgument("RUN", name, "was not started yet; do so with `likeset run start`")
@@ -213,7 +215,7 @@ def _print_status(progress: "consumers.RunProgress") -> None:
     stdout.file.flush()
 
 
-def _watch(consumer: "consumers.Consumer", followed: "letters.Run", home: Path, *, once: bool, as_json: bool) -> None:
+def _watch(consumer: "consumers.Consumer", followed: "home_runs.Run", home: Path, *, once: bool, as_json: bool) -> None:
     """Exit code 1 if the run ended without a summary, or if the one look met a mailbox in trouble."""
     progress, troubles = consumer.progress(followed), list[str]()
     was_over = progress.ended is not None
@@ -275,7 +277,7 @@ def cancel(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
     emit(document, as_json=as_json, notes=notes)
 
 
-def _result_of(consumer: "consumers.Consumer", finished: "letters.Run") -> tuple[dict[str, Any], str]:
+def _result_of(consumer: "consumers.Consumer", finished: "home_runs.Run") -> tuple[dict[str, Any], str]:
     """The result of a run whose summary has come, published when it is first asked for; and the report's path."""
     folder = consumer.folder(finished.name)
     return runs.published(consumer, finished, render=render), str(folder.result / "report.html")
@@ -325,5 +327,5 @@ def export(
     Example: `likeset run export sepsis-2026-07 --out sepsis-evidence --home clinic`
     """
     with homes.Home(home) as opened:
-        written = letters.export(letters.Mail(opened), name, out)
+        written = review.export(letters.Mail(opened), name, out)
     emit({"run": name, "files": [str(path) for path in written]}, as_json=as_json)

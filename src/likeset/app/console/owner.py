@@ -20,10 +20,10 @@ from likeset.errors import BadDocument, InvalidArgument, LikesetError
 from likeset.files import PRIVATE_FOLDER
 from likeset.homes import owner as owners
 from likeset.homes import review as reviews
-from likeset.homes.mail import Invitation, Run
 from likeset.homes.owner import Owner
 from likeset.homes.policy import Policy, policy_text
 from likeset.homes.review import Choice, DataLook, Rehearsal, Review
+from likeset.homes.runs import Invitation, Run
 from likeset.ledger.ledger import Head
 from likeset.trust.cards import Role, card_in
 
@@ -89,11 +89,8 @@ def show_run(owner: Owner, visit: Visit) -> Response:
 def try_run(owner: Owner, visit: Visit) -> Response:
     """Show rows as they would leave; nothing is sent or charged."""
     run = owner.latest(visit.text("run"))
-    terms, content, by = run.terms, visit.files.get("release"), visit.by
-    ending = ".npy" if content is not None and content.startswith(b"\x93NUMPY") else ".txt"
-    with _uploaded(owner, ending, release=content) as paths:
-        release = reviews.read_release(paths["release"], terms) if paths else None
-    rehearsed = reviews.rehearse(owner, terms, release=release, data=visit.text("data"))
+    terms, by = run.terms, visit.by
+    rehearsed = reviews.rehearse(owner, terms, data=visit.text("data"))
     owner.home.note("rehearsed", run.name, digest=terms.digest, by=by, basis=rehearsed.basis)
     return _run_page(owner, visit, run, rehearsed=rehearsed)
 

@@ -1,0 +1,403 @@
+"""A run at a home: its states, its row in the database, its signed terms, who takes part, how large its letters are."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from likeset import documents
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LikesetError, TermsExpired
+from likeset.privacy.events import Relation
+from likeset.protocol.party import CURATOR
+from likeset.protocol.split import most_part_bytes, slots_in
+from likeset.protocol.terms import Terms, check_between, read_foreign_canonical
+from likeset.protocol.wire import Delivery, Message, Offer, OfferShare, Summary, Target, TargetShare
+from likeset.text import harmless
+from likeset.trust.cards import Role
+from likeset.trust.letters import MOST_TERMS_BYTES, PostKind, SignedTerms, is_signed_terms
+
+State = Literal[
+    "invited", "waiting", "accepted", "begun", "answered", "closed", "refused", "cancelled", "expired", "failed"
+]
+MOVES: Final[Mapping[State, frozenset[State]]] = {
+    # Terms are known. A consumer's own run stays here until enough parties accepted.
+    "invited": frozenset({"waiting", "accepted", "refused", "begun", "cancelled", "expired", "failed"}),
+    # A person here has to decide.
+    "waiting": frozenset({"invited", "accepted", "refused", "cancelled", "expired"}),
+    # This home does not take part; a person may decide otherwise before the run begins.
+    "refused": frozenset({"waiting", "invited", "accepted", "cancelled", "expired"}),
+    # This home signed that it takes part.
+    "accepted": frozenset({"begun", "answered", "invited", "refused", "cancelled", "expired", "failed"}),
+    # The first letter was answered, and charged.
+    "begun": frozenset({"answered", "closed", "cancelled", "expired", "failed"}),
+    # This home has said everything that it will say.
+    "answered": frozenset({"closed", "cancelled", "expired", "failed"}),
+    # Done: the consumer has its summary, an owner its receipt, a curator sent its receipts.
+    "closed": frozenset(),
+    "cancelled": frozenset(),
+    "expired": frozenset(),
+    "failed": frozenset(),
+}
+"""All states of a run at a home, and the moves between them."""
+
+OPEN: Final = frozenset({"accepted", "begun", "answered"})
+"""States in which letters are heard and posted."""
+OVER: Final = frozenset({"closed", "cancelled", "expired", "failed"})
+DECIDABLE: Final = frozenset({"invited", "waiting", "refused", "accepted"})
+"""States in which a person may still decide."""
+
+RECEIPT: Final = "receipt"
+"""The kind of a letter that contains only a receipt."""
+
+
+class Ending(StrEnum):
+    """How a run ended."""
+
+    DONE = "done"
+    CANCELLED = "cancelled"
+    """By the consumer; an owner closes its run only if it has offered nothing."""
+    WITHDRAWN = "withdrawn"
+    """By this owner."""
+    DEADLINE_PASSED = "deadline passed"
+    """This owner did not answer by the time in the terms."""
+    QUORUM_MISSED = "quorum missed"
+    TERMS_EXPIRED = "terms expired"
+    NOT_CURATED = "not curated"
+    """The curator or the witness cannot take part."""
+    UNFINISHED = "unfinished"
+    """A draw was charged and interrupted; it is not drawn again."""
+    NOT_COMPUTED = "not computed"
+    """In a split run: the compute parties did not finish together."""
+    FAILED = "failed"
+
+
+CLOSED: Final = {
+    Ending.DEADLINE_PASSED: "your deadline passed",
+    Ending.WITHDRAWN: "you withdrew",
+    Ending.TERMS_EXPIRED: "the terms ended",
+    Ending.CANCELLED: "the consumer cancelled before any offer",
+}
+"""Why a run is closed at an owner that takes no part in it; none of these depends on other owners."""
+
+_MOST_WORDS = 1 << 20
+_MOST_DETAIL = 400
+
+
+def ending_document(ending: Ending, detail: str = "") -> bytes:
+    return json.dumps({"detail": detail, "ended": ending.value}).encode("ascii")
+
+
+def read_ending(data: bytes) -> tuple[Ending, str] | None:
+    match _json(data):
+        case {"ended": str() as ended, "detail": str() as detail} if ended in set(Ending):
+            return Ending(ended), harmless(detail, most=_MOST_DETAIL)
+        case _:
+            return None
+
+
+def progress_document(waiting_for: Iterable[str], until: datetime | None) -> bytes:
+    words = {"until": None if until is None else until.isoformat(), "waiting_for": sorted(waiting_for)}
+    return json.dumps(words).encode("ascii")
+
+
+def read_progress(data: bytes) -> tuple[tuple[str, ...], datetime | None] | None:
+    match _json(data):
+        case {"waiting_for": [*names], "until": str() | None as until} if all(isinstance(n, str) for n in names):
+            try:
+                time = None if until is None else datetime.fromisoformat(until)
+            except ValueError:
+                return None
+            return None if time is not None and time.tzinfo is None else (tuple(names), time)
+        case _:
+            return None
+
+
+def _json(data: bytes) -> Any:
+    try:
+        return json.loads(data) if len(data) <= _MOST_WORDS else None
+    except (ValueError, RecursionError):
+        return None
+
+
+# Signed terms.
+
+
+@dataclass(frozen=True, eq=False)
+class Invitation:
+    """Terms that a consumer signed."""
+
+    signed: SignedTerms
+    terms: Terms
+
+    @classmethod
+    def read(cls, data: bytes) -> "Invitation":
+        """Parse and verify signed terms; raises if signature, terms and card do not belong together."""
+        return _read_invitation(bytes(data))
+
+    def to_bytes(self) -> bytes:
+        return self.signed.to_bytes()
+
+    @property
+    def digest(self) -> bytes:
+        return bytes.fromhex(self.terms.digest)
+
+
+@lru_cache(maxsize=4096)
+def _read_invitation(data: bytes) -> Invitation:
+    signed = SignedTerms.from_bytes(data)
+    terms = read_foreign_canonical(signed.text)
+    check_between(terms)
+    if terms.cards[terms.consumer] != signed.card.fingerprint or signed.card.name != terms.consumer:
+        raise IllegalMessage(f"run {terms.run}: the terms are signed by another card than the consumer's")
+    return Invitation(signed, terms)
+
+
+def read_invitation(path: Path) -> Invitation:
+    """The signed terms in a file; raises ``BadDocument`` if it holds none, or they were changed."""
+    data = documents.bytes_in(path, most=MOST_TERMS_BYTES)
+    if not is_signed_terms(data):
+        reason = (
+            "contains no signed invitation, so nothing proves who asks; ask the consumer for the file RUN.invitation "
+            "that `likeset run` writes"
+        )
+        raise BadDocument(str(path), reason)
+    try:
+        return Invitation.read(data)
+    except BadDocument as error:
+        reason = f"{error.document}: {error.reason}; ask the consumer to send the file again"
+        raise BadDocument(str(path), reason, field=error.field) from error
+    except LikesetError as error:
+        raise BadDocument(str(path), str(error)) from error
+
+
+def clock_words(now: datetime) -> str:
+    """The time to the hour: enough to see that a clock is wrong, and repeated refusals have one text."""
+    return f"{now.astimezone(UTC):%Y-%m-%d, %H} h UTC"
+
+
+def check_not_expired(terms: Terms, now: datetime) -> None:
+    if terms.end is not None and now > terms.end:
+        end = f"the terms of run {terms.run} ended at {terms.end.isoformat()}"
+        raise TermsExpired(f"{end}, and this machine's clock says {clock_words(now)}; agree on new ones, or set it")
+
+
+def duration(time: timedelta) -> str:
+    count, unit = (time.days, "day") if time >= timedelta(days=1) else (round(time / timedelta(hours=1)), "hour")
+    return f"{count} {unit}{'' if count == 1 else 's'}"
+
+
+def end_of(terms: Terms) -> datetime:
+    if terms.end is None:
+        raise InvalidArgument("expires", "none", "terms between organisations must end: their keys are deleted then")
+    return terms.end
+
+
+def last_time(ends: datetime, began: datetime) -> datetime:
+    """When a run must be complete, so that everybody hears of it before the terms and the keys end."""
+    return ends - min(timedelta(days=1), (ends - began) / 4)
+
+
+def role_in(terms: Terms, party: str) -> Role:
+    if party == terms.consumer:
+        return "consumer"
+    if party in terms.owners:
+        return "owner"
+    return "curator" if party == CURATOR else "witness"
+
+
+_MUST_BE_PINNED: dict[Role, tuple[Role, ...]] = {
+    "owner": ("consumer", "curator", "witness"),
+    "curator": ("consumer",),
+    "witness": ("consumer", "curator"),
+    "consumer": (),  # it wrote the terms from its own pins
+}
+
+
+def must_know(terms: Terms, party: str) -> dict[Role, str]:
+    """The parties whose cards must be pinned by this party: their names in the terms, by role."""
+    names = {role: terms.consumer if role == "consumer" else role for role in _MUST_BE_PINNED[role_in(terms, party)]}
+    return {role: name for role, name in names.items() if name in terms.cards}
+
+
+def acknowledging_party(terms: Terms) -> str:
+    """The party that signs receipts: the reader of the offers, which is the curator or in a split run the consumer."""
+    return CURATOR if terms.split is None else terms.consumer
+
+
+# Rows of the database.
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run at this home: one row of ``runs``."""
+
+    digest: bytes  # of the terms
+    party: str  # this home's name in them
+    name: str
+    role: Role  # of this party
+    mailbox: str  # by which its letters travel; empty for a run that was not started
+    signed: bytes = field(repr=False)  # the terms as the consumer signed them
+    acceptance: bytes = field(repr=False)  # what this home signed to take part
+    ends: float  # when the terms end
+    at: str  # when the terms came
+    state: State  # a key of ``MOVES``
+    detail: str = ""  # why, in words
+    due: float | None = None  # when something must be done although nothing comes
+    by_steward: bool = False  # whether a person here added the terms
+    reviewed: bool = False  # whether a person here looked at them
+    # ``approved`` or ``denied`` by a person or by owner.yaml; empty before
+    decided: Literal["approved", "denied", ""] = ""
+    decided_by: str = ""  # who
+    decided_at: str = ""  # when
+    reason: str = ""  # of a denial
+    data: str = ""  # the data set of an approval
+    smallest_group: int | None = None  # of the policy under which the run began
+
+    @property
+    def invitation(self) -> Invitation:
+        return Invitation.read(self.signed)
+
+    @property
+    def terms(self) -> Terms:
+        return self.invitation.terms
+
+    @property
+    def consumer(self) -> str:
+        """The name of the consumer, also of terms that cannot be read here."""
+        return SignedTerms.from_bytes(self.signed).card.name
+
+    @property
+    def readable(self) -> Terms | None:
+        """The terms; None if this version of likeset refuses them: one run must not block the others."""
+        try:
+            return self.terms
+        except LikesetError:
+            return None
+
+    @property
+    def end(self) -> datetime:
+        return datetime.fromtimestamp(self.ends, UTC)
+
+    @property
+    def deadline(self) -> datetime:
+        """When owners must have answered."""
+        terms = self.readable
+        return self.end if terms is None or terms.deadline is None else terms.deadline
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in OVER
+
+    @property
+    def ending(self) -> tuple[Ending, str] | None:
+        """How the run ended, and more about it; None if it has not."""
+        if not self.is_over:
+            return None
+        word, _, detail = self.detail.partition(": ")
+        return (Ending(word), detail) if word in set(Ending) else (Ending.FAILED, self.detail)
+
+    @property
+    def is_withdrawn(self) -> bool:
+        return self.ending is not None and self.ending[0] is Ending.WITHDRAWN
+
+    @property
+    def is_split(self) -> bool:
+        return self.terms.split is not None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLetter:
+    """A row of ``letters`` without its bytes."""
+
+    id: int
+    digest: bytes = field(repr=False)
+    party: str
+    peer: str
+    way: Literal["in", "out", "own"]
+    post: PostKind
+    kind: str
+    round: int
+    number: int | None
+    letter: bytes = field(repr=False)
+    content: bytes = field(repr=False)
+    rows: int
+    bytes: int
+    at: str
+    input: int | None
+    answers: int | None
+    state: str
+    folder: str
+    name: str
+    put_back: int = 0
+
+    @property
+    def time(self) -> datetime:
+        return datetime.fromisoformat(self.at)
+
+
+def rows_in(messages: Iterable[Message]) -> int:
+    """How many rows these messages disclose or offer; the parts of one offer are the same rows."""
+    bodies = [message.body for message in messages]
+    shared = max((slots_in(body) for body in bodies if isinstance(body, OfferShare)), default=0)
+    # Rows without width take no space: a stranger could claim any number of them.
+    return shared + sum(len(body.rows) for body in bodies if isinstance(body, Offer | Delivery) and body.rows.size)
+
+
+# Sizes. A letter is padded so that its length does not tell how many rows were sold.
+
+_SHORT = 1 << 10
+_HEAD = 1 << 14
+_PER_COLUMN = 1 << 9
+_PER_LABEL = 1 << 8
+_PER_NUMBER = 8
+_PER_OWNER = 1 << 10
+_PER_ACCEPTANCE = 1 << 12
+_RELEASE_HEAD = 1 << 21
+_PER_COORDINATE = 64
+_RECEIPT_HEAD, _RECEIPT_PER_ROUND, _LARGEST_RECEIPT = 1 << 14, 1 << 8, 1 << 24
+_AROUND = 1 << 14  # bytes of a letter beyond its message: header, signature, seal, padding, an acceptance
+LARGEST_LETTER = 1 << 28
+
+
+def padded_size(terms: Terms, kind: type[object]) -> int:
+    """The multiple to which the body of a letter with a message of this kind is padded, in bytes."""
+    width = terms.kernel.columns
+    row = 4 * width + terms.record_bytes + _PER_LABEL + 6 * _PER_NUMBER + len(terms.columns)
+    table = _HEAD + _PER_COLUMN * len(terms.columns)
+    # A declared size is near the true one, which may be the larger of the two.
+    target_rows = terms.target_size * (2 if terms.relation is Relation.ADD_OR_REMOVE else 1)
+    sizes: dict[type[object], int] = {
+        Offer: table + row * terms.rows_per_owner,
+        Delivery: table + row + 4 * terms.kernel.dimension,
+        Summary: table + row * terms.size + _PER_OWNER * len(terms.owners),
+        Target: _HEAD
+        + 4 * width * target_rows
+        + _PER_NUMBER * terms.kernel.dimension
+        + _PER_ACCEPTANCE * len(terms.owners),
+        # Parts, votes and envelopes have lengths that the terms fix.
+        TargetShare: _HEAD + _PER_NUMBER * width * target_rows + _PER_ACCEPTANCE * (len(terms.owners) + 1),
+    }
+    return sizes.get(kind, _SHORT)
+
+
+def most_bytes_to_owner(terms: Terms) -> int:
+    """The size of the largest letter that an owner needs to hear: a release, a yes or no, or a receipt."""
+    rounds = terms.size if terms.protocol == "interactive" else 2
+    receipt = min(_RECEIPT_HEAD + _RECEIPT_PER_ROUND * rounds, _LARGEST_RECEIPT)
+    return max(_RELEASE_HEAD + _PER_COORDINATE * terms.kernel.dimension, receipt) + _AROUND
+
+
+def most_bytes_from(terms: Terms, party: str) -> int:
+    """The size of the largest letter of this party to a party that is no owner."""
+    sizes = [most_bytes_to_owner(terms)]
+    if party in terms.owners:
+        sizes += [padded_size(terms, Offer), padded_size(terms, Delivery)] if terms.split is None else []
+        sizes += most_part_bytes(terms) if terms.split is not None else ()
+    else:
+        sizes += [padded_size(terms, kind) for kind in (Target, TargetShare, Summary)]
+        sizes += [sum(most_part_bytes(terms)) * len(terms.owners)] if terms.split is not None else []
+    return min(2 * max(sizes), LARGEST_LETTER)  # twice, since padding may take two steps
