@@ -178,7 +178,7 @@ def test_what_a_cell_is_does_not_depend_on_the_cells_beside_it(column: str) -> N
     assert compared >= 5
 
 
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(15))
 @given(data=st.data())
 def test_owner_and_curator_agree_on_any_row(data: st.DataObject) -> None:
     words = st.text(max_size=20).filter(lambda text: not any(0xD800 <= ord(letter) < 0xE000 for letter in text))

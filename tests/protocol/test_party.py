@@ -4,7 +4,6 @@ import ast
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from inspect import signature
 from itertools import product
 from pathlib import Path
 from typing import Any, get_args
@@ -33,7 +32,6 @@ from likeset.protocol.party import (
     curator_rules,
     owner_rules,
 )
-from likeset.protocol.sealed import Consumer, Curator, Owner
 from likeset.protocol.terms import Budget, Terms
 from likeset.protocol.wire import (
     Asked,
@@ -109,7 +107,6 @@ _COLLECTED = (
     | _said(COMPUTING.COUNTED, "roster-vote", Sender.PEER, 3)
     | _said(COMPUTING.VOTED, "roster-vote", Sender.PEER, 3)
 )
-FROM_CURATOR = (Sender.CURATOR,)
 CASES: dict[str, tuple[Rules, type[State], int, Legal]] = {
     # Rules, states, the round in which the party stands, and all that may come then.
     "sealed owner": (
@@ -463,29 +460,3 @@ def reaches(source: str) -> list[str]:
 @pytest.mark.parametrize("path", MODULES, ids=[path.stem for path in MODULES])
 def test_a_module_of_the_protocol_reaches_nothing_but_its_arguments(path: Path) -> None:
     assert reaches(path.read_text(encoding="utf-8")) == []
-
-
-def test_all_modules_are_looked_at() -> None:
-    assert {"party", "sealed", "interactive", "split", "terms"} <= {path.stem for path in MODULES}
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "from likeset.ledger import Request",
-        "from likeset.ledger.ledger import Request",
-        "from likeset import ledger",
-        "import sqlite3",
-        "def f():\n    from pathlib import Path",
-        "import concurrent.futures",
-        "def f():\n    open('x')",
-        "from datetime import datetime\nx = datetime.now()",
-    ],
-)
-def test_what_reaches_further_is_seen(source: str) -> None:
-    assert reaches(source)
-
-
-@pytest.mark.parametrize("kind", [Owner, Curator, Consumer])
-def test_no_party_takes_a_ledger(kind: type) -> None:
-    assert not {"ledger", "charges"} & set(signature(kind).parameters)

@@ -317,7 +317,7 @@ class Party:
     def receive(self, message: Message) -> Step:
         """Take a message; returns what is to be charged, or the replies."""
         self._check_usable()
-        check_envelope(self.terms, self.name, message)
+        self._check_envelope(message)
         slot = (message.sender, message.round, message.body.kind)
         data = message.data
         fingerprint = hashlib.sha256(data).digest()
@@ -339,8 +339,19 @@ class Party:
         self._position = after
         return self._begin_step(self._handle(message), remember)
 
+    def _check_envelope(self, message: Message) -> None:
+        if message.receiver != self.name:
+            raise IllegalMessage(f"{title_of_message(message)}: is for {message.receiver}, not for {self.name}")
+        if message.run != self.terms.run:
+            raise IllegalMessage(f"{title_of_message(message)}: is of run {message.run}, not of {self.terms.run}")
+        if message.terms != self._digest:
+            raise IllegalMessage(f"{title_of_message(message)}: was made under other terms")
+
     def _sender(self, message: Message) -> Sender:
-        return speaker(self.terms, message)
+        """Who speaks, as owners and the consumer see it: an owner knows no other owner."""
+        if message.sender == CURATOR:
+            return Sender.CURATOR
+        return Sender.CONSUMER if message.sender == self.terms.consumer else Sender.STRANGER
 
     def _check_content(self, message: Message) -> None:
         """Raise if a message whose turn it is holds what it may not; changes nothing."""
@@ -409,20 +420,3 @@ class Party:
             round=round_number,
             body=body,
         )
-
-
-def check_envelope(terms: Terms, name: str, message: Message) -> None:
-    """Raise unless a message is for the party of this name, of this run, and under these terms."""
-    if message.receiver != name:
-        raise IllegalMessage(f"{title_of_message(message)}: is for {message.receiver}, not for {name}")
-    if message.run != terms.run:
-        raise IllegalMessage(f"{title_of_message(message)}: is of run {message.run}, not of {terms.run}")
-    if message.terms != terms.digest:
-        raise IllegalMessage(f"{title_of_message(message)}: was made under other terms")
-
-
-def speaker(terms: Terms, message: Message) -> Sender:
-    """Who speaks, as owners and the consumer see it: an owner knows no other owner."""
-    if message.sender == CURATOR:
-        return Sender.CURATOR
-    return Sender.CONSUMER if message.sender == terms.consumer else Sender.STRANGER
