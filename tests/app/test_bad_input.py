@@ -203,6 +203,7 @@ def full_ledger(world: World, monkeypatch: pytest.MonkeyPatch) -> Options:
 @prepared("a ledger that is none", "ledger", "book.sqlite", "not a ledger")
 def no_ledger(world: World, _: pytest.MonkeyPatch) -> Options:
     (world.folder / "book.sqlite").write_bytes(b"my notes" * 4096)
+    (world.folder / "book.sqlite").chmod(0o600)
     return world.options(ledger=world.folder / "book.sqlite")
 
 
