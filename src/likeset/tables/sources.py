@@ -419,12 +419,16 @@ class _TextPart(Part):
                 read = file.read(_PIECE_BYTES)
                 digest.update(read)
                 chunk, last, line = rest + read, not read, index.lines[-1]
-                end = _end_of_records(chunk, self.delimiter, last=last, table=self.table, line=line)
-                whole, rest = chunk[:end], chunk[end:]
-                if not whole:
-                    continue
-                _check_text(whole, table=self.table, line=line)
-                table = self._parse(whole, columns, row=index.rows[-1], line=line)
+                try:
+                    end = _end_of_records(chunk, self.delimiter, last=last, table=self.table, line=line)
+                    whole, rest = chunk[:end], chunk[end:]
+                    if not whole:
+                        continue
+                    _check_text(whole, table=self.table, line=line)
+                    table = self._parse(whole, columns, row=index.rows[-1], line=line)
+                except BadTable:
+                    self.file.check(f"line {line}")  # half a record, if somebody writes to the file
+                    raise
                 index.lines.append(line + whole.count(b"\n") + (not whole.endswith(b"\n")))
                 index.offsets.append(index.offsets[-1] + end)
                 index.rows.append(index.rows[-1] + table.num_rows)  # last: another thread may look for a place
