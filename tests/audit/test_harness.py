@@ -11,7 +11,6 @@ from likeset.audit import harness
 from likeset.audit.harness import (
     Neighbours,
     PrefetchedNoise,
-    RunsAtOnce,
     batched_draws,
     negated,
     removed,
@@ -22,7 +21,7 @@ from likeset.privacy import gaussian_mean, width_choice
 from likeset.privacy.accounting import guarantee
 from likeset.privacy.auction import Bids, ThresholdPlan, plan_threshold, ranks
 from likeset.privacy.events import ROW, Observer, PrivacyUnit, Relation
-from likeset.privacy.noise import Integers, SecretNoise, SimulatedNoise
+from likeset.privacy.noise import Integers, SimulatedNoise
 
 OWNERS = 12
 
@@ -127,13 +126,6 @@ def test_scores_lose_what_the_docstring_says(candidates: int) -> None:
     assert pure_epsilon(*laws) <= width
 
 
-def test_corners_move_the_folded_sums_one_against_all_others() -> None:
-    """MWEM scores are absolute values of sums (before anything was learned): 0 -> 2 in one, 2 -> 0 in others."""
-    pair = harness.opposite_corners(4, 1.0)
-    assert np.abs(pair.first.sum(axis=0)).tolist() == [0, 2, 2, 2]
-    assert np.abs(pair.second.sum(axis=0)).tolist() == [2, 0, 0, 0]
-
-
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("rising", [1, 3, 13])
 def test_a_distance_that_collapses_moves_few_scores_up_and_all_others_down(rising: int, rows: int) -> None:
@@ -185,11 +177,6 @@ def test_a_block_is_the_runs_one_by_one(side: int) -> None:
     assert rows.tolist() == [gaussian_mean.run(PLAN, PAIR[side], one_by_one).value.tolist() for _ in range(50)]
 
 
-def test_it_is_as_private_as_its_source() -> None:
-    for noise in (SecretNoise(), SimulatedNoise(1)):
-        assert RunsAtOnce(noise, 2).private == PrefetchedNoise(noise).private == noise.private
-
-
 def test_a_mechanism_that_mixes_runs_is_not_observed() -> None:
     mixing = batched_draws(lambda _, drawn: drawn.discrete_laplace(1.0, 3).sum(axis=0), SimulatedNoise(1))
     with pytest.raises(AssertionError, match="keep runs apart"):
@@ -228,11 +215,3 @@ def test_laws_and_scales_do_not_share_a_block() -> None:
         noise.discrete_gaussian(1.0, 10),
     ]
     assert len(set(np.concatenate(blocks).tolist())) == 30
-
-
-def test_choices_and_coins_pass_through() -> None:
-    noise, source = PrefetchedNoise(SimulatedNoise(1)), SimulatedNoise(1)
-    scores, half = np.array([0, 3, 1], dtype=np.int64), np.full(20, 0.5)
-    assert noise.exponential_choice(scores, 0.3) == source.exponential_choice(scores, 0.3)
-    assert noise.bernoulli(half).tolist() == source.bernoulli(half).tolist()
-    assert noise.rounding(half).tolist() == source.rounding(half).tolist()

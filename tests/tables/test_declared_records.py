@@ -233,13 +233,6 @@ def test_bytes_of_a_stranger_are_refused_or_the_only_way_to_write_their_records(
     declared.too_long(table)
 
 
-@given(st.binary(max_size=2 * len(PACKED)))
-@settings(max_examples=examples(30))
-def test_random_bytes_are_no_records(data: bytes) -> None:
-    with pytest.raises(BadMessage):
-        DeclaredRecords(SCHEMA).unpack(data, rows=6)
-
-
 @pytest.mark.parametrize(
     ("data", "rows"),
     [(b"", 6), (PACKED[:-1], 6), (PACKED + b"x", 6), (PACKED, 5), (PACKED, 7), (PACKED, 10**9), (PACKED, 0)],

@@ -16,9 +16,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
 
-from chance import public_coins
 from likeset.errors import BadTable
-from likeset.tables.cells import array_of_words
 from likeset.tables.columns import count_pieces, log2
 from likeset.tables.schema import Mapped, Schema
 
@@ -81,11 +79,6 @@ def test_blocks_of_any_size_give_the_same_bytes(rows: int) -> None:
 def test_the_order_of_the_tables_columns_does_not_matter_and_others_are_ignored() -> None:
     table = typed()
     assert same(mapped(table), mapped(table.select(sorted(table.column_names, reverse=True))))
-
-
-def test_a_row_does_not_depend_on_the_others() -> None:
-    table, order = typed(), public_coins(3).permutation(200)
-    assert mapped(table.take(order)).rows.tobytes() == mapped(table).rows[order].tobytes()
 
 
 def test_no_rows_give_no_rows() -> None:
@@ -351,12 +344,6 @@ def test_a_column_of_another_type_is_refused(column: str, kind: pa.DataType) -> 
     assert "has no value" in complaint(f"{{{column}}}", [None], kind)
 
 
-def test_the_first_bad_row_comes_first_whatever_its_column() -> None:
-    text = "likeset: schema\nversion: 1\ncolumns:\n  a: {kind: numeric, bounds: [0, 1]}\n  b: {kind: boolean}\n"
-    with pytest.raises(BadTable, match=r"row 2, column 'b'"):
-        mapped(pa.table({"a": [0, 0, 5], "b": ["no", "x", "no"]}), Schema.from_text(text))
-
-
 def test_a_missing_or_double_column_is_named() -> None:
     table = typed()
     names = ["Age" if name == "age" else name for name in table.column_names]
@@ -456,13 +443,6 @@ def test_the_places_of_pieces_never_change() -> None:
     assert np.flatnonzero(one("{kind: text, width: 64}", ["heart"])[0]).tolist() == places
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
-def test_words_are_the_array_that_arrow_makes_of_them(words: list[str]) -> None:
-    made = array_of_words(words)
-    made.validate(full=True)
-    assert made.equals(pa.array(words, pa.string()))
-
-
 def test_an_error_names_the_first_place_and_every_column_with_errors() -> None:
     text = "likeset: schema\nversion: 1\ncolumns:\n" + "".join(
         f"  c{n}: {{kind: numeric, bounds: [0, 9]}}\n" for n in range(13)
@@ -540,8 +520,3 @@ def test_rows_that_the_map_refuses_are_not_sound(column: str, cells: Any) -> Non
     with pytest.raises(BadTable) as caught:
         _SCHEMA.map(table, table="rows", locate=lambda offset: f"row {offset}")
     assert (caught.value.place, caught.value.column) == ("row 1", column)
-
-
-def test_a_column_that_is_not_there_is_named() -> None:
-    with pytest.raises(BadTable, match="'ward'"):
-        _SCHEMA.sound(pa.table(_GOOD).drop_columns(["ward"]), table="rows")

@@ -21,7 +21,7 @@ from likeset.protocol.sealed import SealedOwner
 from likeset.protocol.terms import Kernel, Terms
 from likeset.protocol.wire import Message, TargetRelease
 from likeset.tables.ray_scan import units_of
-from likeset.tables.scan import Passed, SourceScan
+from likeset.tables.scan import SourceScan
 from likeset.tables.sources import open_source
 from likeset.transports.local import ChargedParty
 
@@ -69,15 +69,6 @@ def test_fetch_and_blocks_agree_with_the_draw(tmp_path: Path) -> None:
     assert fetched.table.equals(drawn.records.table)
     rows = np.concatenate([block.rows for _, block in scan.blocks()])
     assert rows[drawn.row_numbers].tobytes() == drawn.records.rows.tobytes()
-
-
-def test_progress_counts_every_row_once(tmp_path: Path) -> None:
-    seen: list[Passed] = []
-    place = write(tmp_path / "rows", _ROWS, [4_000, 5_000])
-    _scan(place, workers=3, block_rows=700, progress=seen.append).draw(Drawing(10, 1))
-    counts = [one.rows for one in seen]
-    assert counts == sorted(set(counts))
-    assert counts[-1] == seen[-1].total == 9_000
 
 
 def _broken(directory: Path, file: int, column: str, value: object) -> None:

@@ -210,14 +210,3 @@ def test_a_digest_of_values_does_not_see_what_lies_under_missing_ones_or_how_a_t
     for name in table.schema.names:
         moved = table.set_column(table.schema.get_field_index(name), table.schema.field(name), table[name][::-1])
         assert open_source(moved).fingerprint() != open_source(table).fingerprint(), name
-
-
-@SLOW_FILES
-@given(values=st.lists(st.one_of(st.none(), TEXT), max_size=20), cut=st.integers(0, 20))
-def test_digests_differ_exactly_when_texts_do(values: list[str | None], cut: int) -> None:
-    def digest(texts: list[str | None]) -> str:
-        return open_source(pa.table({"a": pa.array(texts, pa.string())})).fingerprint()
-
-    assert digest(values) == open_source(pa.table({"a": pa.array([*values, "x"], pa.string())[:-1]})).fingerprint()
-    other = [*values[:cut], *values[cut + 1 :]]
-    assert (digest(other) == digest(values)) is (other == values)
