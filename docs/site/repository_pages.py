@@ -50,6 +50,15 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
     return "".join(text if text.startswith("```") else with_site_links(text, source) for text in texts)
 
 
+def on_page_content(content: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
+    """Keep options in one piece: browsers break lines after ``--``."""
+    return re.sub(
+        r"<code>[^<]*</code>",
+        lambda code: re.sub(r"--[a-z][a-z-]*", r'<span class="option">\g<0></span>', code[0]),
+        content,
+    )
+
+
 def on_page_context(context: dict[str, Any], *, page: Page, config: MkDocsConfig, nav: Navigation) -> None:  # noqa: ARG001
     """List every page on the first one: on a narrow screen the menu takes more than two clicks."""
     if page.is_homepage:
