@@ -118,12 +118,6 @@ def test_without_a_schema_no_value_of_a_row_that_stays_leaves_in_a_dictionary(ki
     assert as_table.schema.types == [pa.float64(), pa.int64()]
 
 
-def test_a_schema_may_be_the_path_of_its_file(tmp_path: Path) -> None:
-    path = tmp_path / "schema.yaml"
-    path.write_text(SCHEMA.to_yaml(), encoding="utf-8")
-    assert fitted(schema=path).indices_ == fitted().indices_
-
-
 def test_rows_with_a_text_that_is_too_long_take_no_part_and_numbers_stay_those_of_the_frame() -> None:
     owner = pd.DataFrame({"note": ["much too long", "ab", "cd", "much too long", "ef"]})
     target = pd.DataFrame({"note": ["ab", "cd"]})
@@ -155,13 +149,6 @@ def test_a_setting_that_does_not_go_with_a_schema_is_refused(name: str, value: A
     with pytest.raises(InvalidArgument) as caught:
         fitted(**{name: value})
     assert caught.value.argument == name
-
-
-def test_more_rows_of_one_person_than_declared_are_refused() -> None:
-    """Otherwise the price would be that of fewer rows."""
-    crowded = OWNERS["north"].assign(who=7)
-    with pytest.raises(BadTable, match="rows_per_id"):
-        Summarizer(5, schema=SCHEMA).fit(TARGET, {"north": crowded})
 
 
 ONE_EACH = Schema.from_text(DECLARED.replace("rows_per_id: 2", "keep: 1"))
