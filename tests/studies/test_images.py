@@ -5,13 +5,10 @@ import struct
 from pathlib import Path
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from chance import public_coins
-from likeset.simulation import DIGIT_GROUPS
-from studies.data.image_markets import image_market
-from studies.data.images import bundled_images, mnist_images
+from studies.data.images import mnist_images
 
 NAMES = {
     "x_train": "train-images-idx3-ubyte",
@@ -59,17 +56,3 @@ def test_npz_and_idx_files_plain_or_compressed_give_the_same(tmp_path: Path) -> 
     other = dict(arrays, y_test=arrays["y_test"][::-1].copy())
     (tmp_path / "other").mkdir()
     assert mnist_images(write_npz(tmp_path / "other", other)).digest != found[0].digest
-
-
-def test_the_papers_market_has_its_owners_and_its_mix() -> None:
-    market = image_market(bundled_images(), "groups", seed=0, validation=0.6)
-    for group, labels in zip(DIGIT_GROUPS, market.labels.values(), strict=True):
-        assert set(labels.tolist()) == set(group)
-    assert set(market.test_labels.tolist()) == {3, 4}
-    assert (market.test_labels == 3).mean() == pytest.approx(0.7, abs=0.02)
-    assert market.public is not None
-    rows = [one.tobytes() for part in (market.target, market.test, market.pool, market.public) for one in part]
-    doubles = len(rows) - len(set(rows))
-    assert doubles == len(bundled_images().train) + len(bundled_images().test) - len(
-        {one.tobytes() for part in (bundled_images().train, bundled_images().test) for one in part}
-    ), "nobody shares a row with anybody but where the data themselves have it twice"

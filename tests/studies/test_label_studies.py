@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from studies.contract import Cell, RecordLine
-from studies.judged_families import market_of
 from studies.label_judging import comparison_table, judge_training, shares_table
 
 
@@ -29,16 +28,3 @@ def test_class_shares_are_compared_with_exact_greedys_seed_by_seed() -> None:
     ]
     (row,) = shares_table(lines).rows
     assert row == ["some", "0.400", "0.300", "0.200", "+0.200 ± 0.100", "+0.100 ± 0.000", "2"]
-
-
-def test_a_rare_class_has_test_rows_of_its_own_that_count_in_its_recall_only() -> None:
-    market = market_of("3% far", 0)
-    assert market.rare_test is not None
-    rows, labels = np.array([[0.0], [0.1], [1.0], [1.1]], np.float32), np.array([0, 0, 1, 1])
-    judged = judge_training(
-        rows, labels, test=rows, test_labels=labels, rare=1, rare_test=np.full((4, 1), 1.2, np.float32)
-    )
-    assert judged["accuracy"] == judged["rare"] == 1.0
-    wrong = judge_training(rows, labels, test=rows, test_labels=labels, rare=1, rare_test=np.zeros((4, 1), np.float32))
-    assert wrong["accuracy"] == pytest.approx(1.0)
-    assert wrong["rare"] == 0.0

@@ -1,14 +1,12 @@
 """Lies change what they say they change, honest labels are not contradicted, and pages are made of the record."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from chance import pinned_coins
 from likeset.simulation import LabelledMarket
-from studies.contract import Cell, Options, RecordLine
+from studies.contract import Options
 from studies.joint_axes import STUDY as AXES
 from studies.liars import STUDY
 from studies.lies import LIES, contradicted, tell_lie
@@ -51,20 +49,6 @@ def test_others_contradict_wrong_labels_and_no_right_ones() -> None:
     judged = contradicted(tell_lie(_market(), "relabelled", coins=pinned_coins("a lie")), gamma=GAMMA)
     assert judged[0].mean() > 0.8
     assert max(part.mean() for part in judged[1:]) < 0.1
-
-
-def _line(cell: Cell, results: dict[str, float]) -> RecordLine:
-    return RecordLine(cell.key, cell.study, cell.settings, results, "", 1.0, "0", "2026-01-01")
-
-
-def test_a_table_of_lies_gives_means_by_how_labels_are_used(tmp_path: Path) -> None:
-    results = {"liars_picks": 0.5, "contradicted_liar": 0.9, "contradicted_others": 0.1, "distinct": 1.0}
-    accuracies = {"match": 0.75, "ignore": 0.5, "guarded": 1.0}
-    lines = [_line(cell, {**results, "accuracy": accuracies[cell["labels"]]}) for cell in STUDY.cells(Options(seeds=2))]
-    tables = STUDY.present(lines, tmp_path).tables
-    assert [len(table.rows) for table in tables] == [len(LIES), len(LIES)]
-    assert tables[0].rows[1][:4] == ["useless", "0.750", "0.500", "1.000"]
-    assert tables[0].rows[1][7:] == ["0.900", "0.100", "1.000"]
 
 
 def test_a_cell_of_each_study_can_be_run() -> None:

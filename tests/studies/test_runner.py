@@ -2,10 +2,6 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -75,45 +71,6 @@ def test_processes_have_one_thread_each_and_one_that_dies_takes_only_its_cell(tm
     (tmp_path / "die-0").unlink()
     assert [line["square"] for line in go(tmp_path, workers=2, seeds=3)] == [0, 1, 4]
     assert runs(tmp_path) == [0, 0, 1, 2]
-
-
-WAITING = """
-import sys, time
-from pathlib import Path
-sys.path.insert(0, {tests!r})
-from slow_study import SlowSquares
-from studies.contract import Options
-from studies.runner import run_study
-
-if __name__ == "__main__":
-    run_study(SlowSquares(), Options(data={folder!r}, seeds=4), out=Path({folder!r}) / "out", workers={workers})
-"""
-
-
-@pytest.mark.parametrize(("how", "workers"), [(signal.SIGKILL, 2), (signal.SIGINT, 0)])
-def test_a_run_that_is_killed_keeps_finished_cells(tmp_path: Path, how: signal.Signals, workers: int) -> None:
-    """Cells 0 and 1 end at once, 2 and 3 never: the run is killed when the first two are on record."""
-    script = tmp_path / "waiting.py"
-    tests = str(Path(__file__).parent)
-    script.write_text(WAITING.format(tests=tests, folder=str(tmp_path), workers=workers), encoding="utf-8")
-    record = tmp_path / "out" / "cells.jsonl"
-    running = subprocess.Popen(  # noqa: S603 - our own script
-        [sys.executable, str(script)], stderr=subprocess.DEVNULL, start_new_session=True
-    )
-    deadline = time.monotonic() + 600
-    while not (record.exists() and record.read_text(encoding="utf-8").count("\n") == 2):
-        assert time.monotonic() < deadline
-        assert running.poll() is None
-        time.sleep(0.05)
-    if how == signal.SIGKILL:  # with its workers, who would otherwise go on to a cell that was not begun
-        os.killpg(running.pid, how)
-    else:
-        running.send_signal(how)
-    assert running.wait(timeout=600) != 0
-    (tmp_path / "quick").touch()
-    before = runs(tmp_path)
-    assert [line["square"] for line in go(tmp_path)] == [0, 1, 4, 9]
-    assert [runs(tmp_path).count(n) - before.count(n) for n in range(4)] == [0, 0, 1, 1]
 
 
 def test_the_page_names_command_date_noise_and_failures(tmp_path: Path) -> None:

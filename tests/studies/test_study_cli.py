@@ -52,10 +52,6 @@ def test_a_run_leaves_record_page_and_figures_and_goes_on(
     assert (out / "README.md").read_text(encoding="utf-8") == page
 
 
-def test_the_records_in_the_repository_are_those_of_studies() -> None:
-    assert {path.parent.name for path in ROOT.glob("studies/results/*/cells.jsonl")} <= set(STUDIES)
-
-
 @pytest.mark.parametrize(
     ("words", "told"),
     [

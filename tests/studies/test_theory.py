@@ -28,18 +28,6 @@ def test_the_condition_of_two_rows() -> None:
     assert measures.theorem_condition(rows, gamma=1.001 * found["needed_gamma"])["holds"]
 
 
-def test_the_characteristic_function_of_angles_follows_from_distances_by_the_kernel_itself() -> None:
-    """The paper's appendix (c) must read 1'k = 0, and has a factor of 2 too many in the exponent."""
-    rows = public_coins(4).normal(size=(3, 5)).astype(np.float32)
-    found = measures.characteristic_error(rows, gamma=0.05, dimension=20_000, seed=1)
-    noise = 5.0 / math.sqrt(10_000)
-    assert found["unbalanced"] < noise
-    assert found["balanced"] < noise
-    assert found["printed"] > 4 * noise  # 20 standard errors
-    moved = measures.characteristic_error(rows + 7.0, gamma=0.05, dimension=20_000, seed=2)
-    assert moved["balanced"] < noise, "only distances count"
-
-
 def test_the_bound_on_the_mean_release_is_the_printed_one_at_t_equal_to_d_squared() -> None:
     d, q, epsilon = 140, 5000, 0.3
     eta = 1 / d
@@ -51,21 +39,6 @@ def test_the_bound_on_the_mean_release_is_the_printed_one_at_t_equal_to_d_square
         + eta
     )
     assert measures.mean_release_bound(size=q, dimension=d, iterations=d * d, epsilon=epsilon) == pytest.approx(printed)
-
-
-def test_the_mean_release_errs_less_with_more_steps_and_less_noise() -> None:
-    rows = public_coins(0).normal(size=(300, 4)).astype(np.float32)
-
-    def error(iterations: int, epsilon: float) -> dict[str, float]:
-        return measures.mean_release_error(
-            rows, gamma=0.05, dimension=40, iterations=iterations, epsilon=epsilon, seed=3
-        )
-
-    good, short, noisy = error(4000, 1.0), error(20, 1.0), error(4000, 0.001)
-    assert good["largest"] < good["nothing"] / 3
-    assert good["largest"] < good["bound"]
-    assert short["largest"] > 2 * good["largest"]
-    assert noisy["along_rows"] > 2 * good["along_rows"]
 
 
 def test_values_of_subsets_are_the_papers_objective() -> None:

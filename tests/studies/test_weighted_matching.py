@@ -17,30 +17,6 @@ def points(seed: int, rows: int, columns: int, *, mean: float = 0.0, scale: floa
     return public_coins(seed).normal(mean, scale, size=(rows, columns))
 
 
-# What is picked.
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_the_first_two_picks_are_those_of_brute_force(seed: int) -> None:
-    """The first row alone has the least squared MMD; the second is where moving weight to it lowers that fastest.
-
-    The derivative is taken by a small step, by double loops: no formula of the module is used.
-    """
-    pool, target = points(seed, 25, 1 + seed % 3), points(seed + 100, 7, 1 + seed % 3, mean=0.5)
-    gamma = [0.1, 0.7, 4.0][seed % 3]
-    first, second = match_weighted(pool, target, 2, gamma=gamma).indices
-    alone = [naive_twins.squared_mmd(row[None, :], target, gamma=gamma) for row in pool]
-    assert first == np.argmin(alone)
-    step = 1e-6
-    lowered = []
-    for row in range(len(pool)):
-        pair, share = pool[[first, row]], np.array([1.0 - step, step])
-        within = share @ naive_twins.kernel_matrix(pair, pair, gamma=gamma) @ share
-        lowered.append(within - 2 * share @ naive_twins.kernel_matrix(pair, target, gamma=gamma).mean(axis=1))
-    lowered[first] = np.inf
-    assert second == np.argmin(lowered)
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_picks_are_those_of_a_plain_pursuit_with_optimal_weights(seed: int) -> None:
     pool, target = points(seed, 60, 3), points(seed + 50, 20, 3, mean=0.4, scale=0.8)
@@ -52,9 +28,6 @@ def test_picks_are_those_of_a_plain_pursuit_with_optimal_weights(seed: int) -> N
         scores[chosen] = -np.inf
         chosen.append(int(np.argmax(scores)))
     assert match_weighted(pool, target, 10, gamma=0.5).indices.tolist() == chosen
-
-
-# The weights.
 
 
 @settings(max_examples=examples(30))
@@ -79,9 +52,3 @@ def test_weights_are_optimal_for_the_picks_and_picks_are_distinct(
     assert found.weights.min() >= 0.0
     assert found.weights.sum() == pytest.approx(1.0, abs=1e-12)
     assert kkt_violation(pool[found.indices], target, found.weights, gamma) < 1e-7
-
-
-# The quality.
-
-
-# Behaviour.
