@@ -154,20 +154,6 @@ def test_a_run_that_is_resumed_draws_the_same_rows(world: World, monkeypatch: py
     assert len(seen[0][0]) == 12
 
 
-def test_advice_names_ids_where_they_are_the_reason(world: World) -> None:
-    """One id has ten rows, fifty have one: with one of each, a tenth of the noise for 51 of 60 rows."""
-    world.replace("target.csv", patient=["many"] * 10 + [f"p{row}" for row in range(50)])
-    declare(world, "rows_per_id: 10")
-    told = plan_job(world.job()).advice.text
-    assert "Ids are the reason: with 10 rows per id a release would be mostly noise" in told
-    assert "keep: 1 in the schema, and the signal is about" in told
-    assert "from_data: true" in told
-    kinds = [notice["kind"] for notice in run(world.job()).result["warnings"]]
-    assert "many-rows-of-ids" in kinds
-    declare(world, "keep: 1")
-    assert "Ids are the reason" not in plan_job(world.job()).advice.text
-
-
 def test_a_target_that_repeats_persons_without_a_declared_id_leads_to_a_question(world: World) -> None:
     """By plan and match; not where an id is declared, nobody has two rows, or nothing is released about the target."""
 
@@ -195,12 +181,6 @@ def test_a_report_names_as_many_rows_of_a_person_as_take_part(world: World) -> N
     result = run(world.job(offers="tilted", epsilon=40.0)).result
     assert "at most 2 rows per person" in protection(result)
     assert "at most 2 take part" in result["guarantees"][0]["protected_unit"]
-
-
-def test_advice_does_not_name_ids_where_fewer_rows_of_each_would_not_help(world: World) -> None:
-    """Ten rows of every id: with one of each, a tenth of the noise, and of the rows."""
-    declare(world, "rows_per_id: 10")
-    assert "Ids are the reason" not in plan_job(world.job()).advice.text
 
 
 def test_too_few_rows_left_is_said_before_anything_is_spent(world: World) -> None:

@@ -1,6 +1,5 @@
 """What a user should know about a run. Programs look at a notice's kind and owner; its text is for people alone."""
 
-import shlex
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -208,28 +207,4 @@ def large_offer(size: int, most: int) -> Notice:
         f"an owner's offer may have {size / 2**20:,.0f} MiB, and a curator's site takes {most / 2**20:,.0f} MiB unless "
         "it was settled otherwise: such an offer is paid for by its owner and never arrives; lower size or "
         "offer_factor",
-    )
-
-
-def many_rows_of_ids(rows_per_id: int, ratio: float, *, keep: int, better_ratio: float) -> Notice:
-    """Many rows of one id make a release noisy, and few of each would not; ratios are of signal to noise."""
-    now = "mostly noise" if ratio < 1.0 else "noisy"
-    return Notice(
-        "many-rows-of-ids",
-        f"with {rows_per_id:,} rows per id a release would be {now}; keep: {keep} in the schema, and the signal is "
-        f"about {better_ratio:.1f} times the noise; this number comes from your rows, so write from_data: true beside "
-        "it, or choose one from public knowledge",
-    )
-
-
-def signed_runs_exceed_budget(
-    runs: Sequence[str], epsilon: float, limit: float, *, ledger: str, consumer: str
-) -> Notice:
-    return Notice(
-        "signed-runs-exceed-budget",
-        f"runs {', '.join(runs)} are signed and have released nothing yet; together they come to epsilon = "
-        f"{epsilon:.3g}, and the limit is {limit:.3g}: the last of them will be refused when it is to be released. "
-        f"Cancel one (likeset run cancel), or raise the limit: likeset ledger limit {shlex.quote(ledger)} --of "
-        f"{consumer} --epsilon {epsilon + 0.005:.2f}",
-        details={"runs": tuple(runs), "epsilon": epsilon, "limit": limit},
     )

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 import numpy as np
 import pyarrow as pa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Field, create_model
 
 from likeset import documents
@@ -159,7 +159,6 @@ class Target:
     table: pa.Table | None = None
     fingerprint: str = ""
     given: int = 0  # rows of the file, where the schema keeps a few of each id
-    rows_of_ids: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # in no order
     undeclared_id: str = ""  # a column that looks like a repeated id, where the schema declares none
 
 
@@ -273,7 +272,6 @@ def _mapped(address: str, schema: Schema, *, keep_key: int | None) -> Target:
             table=fetched.table,
             fingerprint=source.fingerprint(),
             given=seen.row_count,
-            rows_of_ids=np.empty(0, dtype=np.int64) if seen.ids is None else seen.ids.rows_of_each(),
             undeclared_id="" if keep_key is None else undeclared_id(source, schema),
         )
 

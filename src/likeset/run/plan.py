@@ -73,9 +73,7 @@ ONE_RUN = (
 _DIGITS_SINGLE, _DIGITS_DOUBLE = 24, 50  # binary ones; owners thin in single precision, a curator goes to double
 _ALLOW_FEWER = "take what there is (--allow-fewer, or allow_fewer in a job and in Python)"
 _ROUNDING = 1e-6  # of a budget that is spent in parts
-_MOST_KEPT = 20
-_GOOD = 2.0  # signal to noise: then nothing need be said
-_WORTH = 1.25  # times as good, to be worth a word
+_GOOD = 2.0  # signal to noise
 _LARGEST_SUGGESTED = 16.0
 _MOST_SUGGESTED_ROWS = 1_000_000
 _LONGEST_NUMBER = -2.2250738585072014e-308
@@ -321,13 +319,7 @@ class Plan:
 
     @cached_property
     def advice(self) -> "Advice":
-        advice, ids = _advice(self), self.advice_on_ids
-        return advice if ids is None else replace(advice, text=f"{advice.text} Ids are the reason: {ids.text}.")
-
-    @cached_property
-    def advice_on_ids(self) -> Notice | None:
-        """Where fewer rows of each id of the target would make the release better; only the consumer knows these."""
-        return advice_on_ids(self, self.inputs.target.rows_of_ids)
+        return _advice(self)
 
     @cached_property
     def accounts(self) -> list[dict[str, Any]] | None:
@@ -749,16 +741,23 @@ def _advice(plan: Plan) -> Advice:
         return Advice(None, None, "The paper's release: no rule of thumb is known for it.", pays=True)
 
     def outlook(epsilon: float, rows: int) -> ReleaseOutlook:
-        return _outlook(terms, Budget(epsilon, terms.target_budget.delta), rows)
+        return release_outlook(
+            Budget(epsilon, terms.target_budget.delta),
+            target_size=rows,
+            dimension=terms.kernel.dimension,
+            relation=terms.relation,
+            unit=terms.unit,
+            offer_factor=terms.offer_factor,
+        )
 
     wished, epsilon, rows = plan.wishes.epsilon, terms.target_budget.epsilon, terms.target_size
     now = outlook(epsilon, rows)
     have = f"Your target has {rows:,} rows: at epsilon = {wished:g} "
-    if now.ratio >= 2.0:
+    if now.ratio >= _GOOD:
         return Advice(now.noise, now.signal, have + f"the signal is {now.ratio:.1f} times the noise: good.", pays=True)
     share = epsilon / wished  # of the budget that goes into the release
-    better_epsilon = _least(lambda value: outlook(share * value, rows).ratio >= 2.0, wished, _LARGEST_SUGGESTED)
-    better_rows = _least(lambda value: outlook(epsilon, round(value)).ratio >= 2.0, rows, _MOST_SUGGESTED_ROWS)
+    better_epsilon = _least(lambda value: outlook(share * value, rows).ratio >= _GOOD, wished, _LARGEST_SUGGESTED)
+    better_rows = _least(lambda value: outlook(epsilon, round(value)).ratio >= _GOOD, rows, _MOST_SUGGESTED_ROWS)
     ways = [f"epsilon >= {_up(better_epsilon):g}"] if better_epsilon else []
     ways += [f">= {math.ceil(better_rows / 10) * 10:,} rows"] if better_rows else []
     relation = "as large as" if now.ratio >= 0.8 else f"{1.0 / now.ratio:.1f} times"
@@ -767,18 +766,6 @@ def _advice(plan: Plan) -> Advice:
     otherwise = "offers: uniform" if terms.protocol == "sealed" else "protocol: sealed"
     text = have + f"the noise is {relation} the signal; use {' or '.join(ways) or otherwise}."
     return Advice(now.noise, now.signal, text, pays=now.pays)
-
-
-def _outlook(terms: PlannedTerms, budget: Budget, rows: int, *, keep: int | None = None) -> ReleaseOutlook:
-    """Signal and noise of a release with another budget, so many rows, or fewer rows of each id."""
-    return release_outlook(
-        budget,
-        target_size=rows,
-        dimension=terms.kernel.dimension,
-        relation=terms.relation,
-        unit=terms.unit if keep is None else replace(terms.unit, rows=keep),
-        offer_factor=terms.offer_factor,
-    )
 
 
 def _least(good_enough: Callable[[float], bool], low: float, high: float) -> float | None:
@@ -792,27 +779,6 @@ def _least(good_enough: Callable[[float], bool], low: float, high: float) -> flo
 
 def _up(value: float) -> float:
     return math.ceil(value * 10.0 - 1e-9) / 10.0
-
-
-def advice_on_ids(plan: Plan, rows_of_ids: NDArray[np.int64]) -> Notice | None:
-    """Whether fewer rows of each id would make a release better; None if not, or if it is good."""
-    terms, wishes = plan.terms, plan.wishes
-    asked = terms.offers == "tilted" or wishes.offers != "uniform"
-    if terms.rows_per_unit == 1 or not len(rows_of_ids) or not asked or terms.kernel.kind != "paired":
-        return None
-    budget = terms.target_budget if terms.offers == "tilted" else Budget(wishes.epsilon, wishes.delta)
-    if not budget.epsilon or not budget.delta:
-        return None
-
-    def ratio(keep: int, size: int) -> float:
-        return _outlook(terms, budget, size, keep=keep).ratio
-
-    now = ratio(terms.rows_per_unit, terms.target_size)
-    fewer = range(1, min(terms.rows_per_unit - 1, _MOST_KEPT) + 1)
-    best, keep = max((ratio(keep, max(2, int(np.minimum(rows_of_ids, keep).sum()))), -keep) for keep in fewer)
-    if now >= _GOOD or best < _WORTH * now:
-        return None
-    return notices.many_rows_of_ids(terms.rows_per_unit, now, keep=-keep, better_ratio=best)
 
 
 # Traffic

@@ -225,8 +225,7 @@ class Result:
 
     @property
     def all_warnings(self) -> tuple[Notice, ...]:
-        ids = self.plan.advice_on_ids
-        return (*self.file_warnings, *([] if ids is None else [ids]), *self.warnings)
+        return (*self.file_warnings, *self.warnings)
 
     @cached_property
     def in_sample_squared_mmd(self) -> float:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from datetime import time as time_of_day
 from html import escape
 from pathlib import Path
@@ -27,14 +27,10 @@ from likeset.homes.consumer import Consumer as ConsumerRole
 from likeset.homes.consumer import RunFolder, named_cards
 from likeset.homes.home import Home
 from likeset.homes.runs import LARGEST_LETTER, Run
-from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Ledger
-from likeset.privacy.events import Composition
-from likeset.privacy.guarantee import View
 from likeset.protocol import notices
 from likeset.protocol.notices import Notice
 from likeset.protocol.party import CURATOR
-from likeset.protocol.prices import PlannedView, planned_views
 from likeset.protocol.sealed import Consumer, Owner, Scan
 from likeset.protocol.split import (
     ComputeParty,
@@ -344,35 +340,6 @@ def check_able_to_compute(home: Home, terms: PlannedTerms) -> None:
         _ = home.settings.tunnels
 
 
-def signed_together(consumer: ConsumerRole, *, today: date | None = None) -> tuple[Notice, ...]:
-    """A notice if the runs that were signed here, and may yet be released, exceed the target's budget together."""
-    day, ledger = (today or datetime.now(UTC).date()).isoformat(), consumer.home.database
-    waiting = dict(_waiting(consumer, day))
-    if len(waiting) < 2:
-        return ()  # whether there is room for one was checked when it was signed
-    together = Composition(tuple(planned.event for planned in waiting.values()))
-    quoted = ledger.quote(Charge(((View.owners(consumer.home.name), together),)))
-    return tuple(
-        notices.signed_runs_exceed_budget(
-            tuple(waiting), after.epsilon, limit, ledger=str(ledger.path), consumer=after.view.protected
-        )
-        for _, after in quoted
-        for limit in [after.limit.epsilon]
-        if limit is not None and after.epsilon is not None and after.epsilon > limit * (1.0 + _ROUNDING)
-    )
-
-
-def _waiting(consumer: ConsumerRole, day: str) -> Iterator[tuple[str, PlannedView]]:
-    """The cost of the release of each run that is signed, not over, and not released.
-
-    A private choice of the release's width was charged when the terms were signed.
-    """
-    for run in consumer.runs():
-        released = any(_RELEASE in message.key for message in consumer.home.database.messages(run=run.name))
-        if not released and not run.is_over and run.terms.expires >= day:
-            yield run.name, planned_views(run.terms, width_choice=None)[0]
-
-
 def check_carried(job: Job) -> list[Notice]:
     """What a consumer should know about a job before it asks other organisations."""
     if job.noise != "secret":
@@ -459,7 +426,6 @@ def notes_on(consumer: ConsumerRole, run: Run) -> list[Notice]:
         *map(notices.suspected_identifier, suspicions_in(folder.schema(terms))),
         *([notices.uniform_offers(terms.target_size, job.epsilon, terms.rows_per_unit)] if uniform else []),
         *check_carried(job),
-        *signed_together(consumer),
     ]
 
 

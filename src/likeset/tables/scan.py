@@ -647,11 +647,6 @@ class IdCount:
     def most_rows(self) -> int:
         return max(1, self.missing, *self.histogram())
 
-    def rows_of_each(self) -> NDArray[np.int64]:
-        """How many rows each id has, in no order; those without one are taken for one person's."""
-        rows = self._counts.rows()
-        return np.append(rows, self.missing) if self.missing else rows
-
 
 class KeptRowsOfIds:
     """Draws the rows of each id that take part, block by block."""
