@@ -8,10 +8,10 @@ import pytest
 from numpy.typing import NDArray
 
 import naive_twins
-from chance import examples, public_coins
+from chance import examples
 from likeset.geometry import selection
-from likeset.geometry.kernels import kernel_means, squared_mmd
-from likeset.geometry.selection import FEWEST_ROWS, HeldOut, Selected, Selection, cross_fit
+from likeset.geometry.kernels import kernel_means, median_gamma, squared_mmd
+from likeset.geometry.selection import HeldOut, Selected, Selection, cross_fit, is_usable_width
 
 Matrix = NDArray[np.float32]
 GAMMA, COLUMNS = 0.1, 4
@@ -229,27 +229,33 @@ def test_labels_are_matched_in_folds_as_they_are_in_the_run() -> None:
     assert distance.squared_mmd != alone.squared_mmd
 
 
-@pytest.mark.parametrize(("folds", "rows"), [(0, 60), (5, FEWEST_ROWS - 1)])
-def test_nothing_is_said_where_nobody_asks_or_the_target_is_too_small(folds: int, rows: int) -> None:
+@pytest.mark.parametrize(
+    ("folds", "rows", "said"), [(0, 60, False), (1, 60, False), (2, 60, True), (5, 19, False), (5, 20, True)]
+)
+def test_nothing_is_said_where_nobody_asks_or_the_target_is_too_small(folds: int, rows: int, said: bool) -> None:
     coins = np.random.default_rng(9)
     target, pool = of_the_kind(coins, rows), offers(coins, 100)
     selection = Selection(gamma=GAMMA, folds=folds)
-    assert cross_fit(selection, pool, target, selection.select(pool, target, 10)) is None
+    selected = selection.select(pool, target, 10)
+    found = [cross_fit(selection, pool, target, selected, **key) for key in ({}, {"fold_key": 0}, {"fold_key": 1})]
+    assert [one is not None for one in found] == [said] * 3
+    if said:
+        assert len({one.squared_mmd for one in found if one is not None}) == 2, "the key is 0 if none is given"
 
 
-def test_the_spread_of_a_mean_embedding_is_that_of_the_centred_kernel() -> None:
-    """Twice the mean square of the doubly centred kernel of different rows, over the squared number of rows."""
-    rows, gamma = public_coins(11).normal(size=(30, 3)).astype(np.float32), 0.4
-    distances = ((rows[:, None, :].astype(np.float64) - rows[None, :, :]) ** 2).sum(axis=2)
-    centring = np.eye(30) - 1.0 / 30
-    centred = centring @ np.exp(-gamma * distances) @ centring
-    np.fill_diagonal(centred, 0.0)
-    assert selection._spread_of_mean(rows, gamma) == pytest.approx(
-        2.0 * (centred**2).sum() / (30 * 29) / 30**2, rel=1e-5
-    )
+@pytest.mark.parametrize(
+    ("gamma", "norm", "usable"),
+    [(1e37, 0.0, True), (1.1e37, 0.0, False), (0.0, 1.0, False), (2.0, 1.25e36, True), (2.0, 1.26e36, False)],
+)
+def test_a_width_is_usable_where_exponents_are_numbers_in_single_precision(
+    gamma: float, norm: float, usable: bool
+) -> None:
+    """Squared distances are up to four times the largest squared norm."""
+    assert is_usable_width(gamma, norm) is usable
 
 
-def test_the_error_of_an_estimate_has_two_parts() -> None:
-    held_out = selection._estimate(np.array([0.5, 0.4]), np.array([1.0, 3.0]), 0.25)
-    assert held_out.squared_mmd == 0.5
-    assert held_out.error == pytest.approx(np.sqrt(2.0 / 2 + 0.25))
+def test_without_a_width_it_follows_from_the_median_of_the_target() -> None:
+    target = of_the_kind(np.random.default_rng(2), 1500)
+    expected = median_gamma(target, scale=1.0, coins=np.random.default_rng(0))
+    assert Selection().kernel_width(target) == expected
+    assert Selection(gamma=0.25).kernel_width(target) == 0.25

@@ -82,6 +82,9 @@ def test_features_follow_the_specification(columns: int, dimension: int, seed: i
     found = FourierFeatures(columns, dimension, 0.35, seed, kind)(rows)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+    features = FourierFeatures(columns, dimension, 0.35, seed, kind)
+    for other in (features.of_few(rows), features.of_each(rows * 300)[-len(rows) :]):
+        np.testing.assert_allclose(other, expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -329,6 +332,14 @@ def test_a_map_of_impossible_arguments_is_refused(arguments: dict[str, object], 
 
 def test_an_odd_dimension_is_no_mistake_for_the_papers_features() -> None:
     assert FourierFeatures(3, 5, 0.5, 1, "paper")(np.zeros((1, 3))).shape == (1, 5)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 4])
+@pytest.mark.parametrize("way", ["__call__", "mean", "of_each", "of_few", "disagreement"])
+def test_rows_of_another_width_are_refused(way: str, columns: int) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        getattr(FourierFeatures(3, 8, 0.5, 1), way)(np.zeros((2, columns)))
+    assert caught.value.argument == "rows"
 
 
 @pytest.mark.parametrize("first_row", [-1, 1.5, True, None])

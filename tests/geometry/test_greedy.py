@@ -405,7 +405,10 @@ def test_a_pool_is_narrowed_to_the_best_quarter_on_average_and_an_eighth_of_the_
 
 
 def test_where_rows_are_plenty_the_pool_is_narrowed_and_elsewhere_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A third is left, and must hold 60 rows for each pick: 36,000 rows are plenty for 200 picks, 34,000 are not."""
+    """0.34375 of the rows are left, and must be 60 for each pick: 34,910 rows are plenty for 200 picks, 34,909 are not.
+
+    The pool is narrowed after 192 picks, if more are wanted.
+    """
     narrowed: list[tuple[int, int]] = []
     narrow = greedy._narrow
 
@@ -414,7 +417,32 @@ def test_where_rows_are_plenty_the_pool_is_narrowed_and_elsewhere_not(monkeypatc
         return narrow(picks, last, rows)
 
     monkeypatch.setattr(greedy, "_narrow", seen)
-    pool, target = points(33, 36_000, 2).astype(np.float32), points(34, 20, 2).astype(np.float32)
+    pool, target = points(33, 34_910, 2).astype(np.float32), points(34, 20, 2).astype(np.float32)
     exact_greedy(pool, target, 200, gamma=0.5)
-    exact_greedy(pool[:34_000], target, 200, gamma=0.5)
-    assert narrowed == [(192, 36_000)]
+    exact_greedy(pool[:34_909], target, 200, gamma=0.5)
+    exact_greedy(pool, target, 192, gamma=0.5)
+    assert narrowed == [(192, 34_910)]
+
+
+def test_an_active_set_is_the_best_quarter_and_a_sixteenth_of_the_others_and_ends_where_others_would_win() -> None:
+    """It is spent when a row of the sample or of the quarter's last tenth wins, or the winner is below the quarter."""
+    pool, target = points(35, 2000, 2), points(36, 40, 2, mean=0.8)
+    rows = greedy._candidates(pool, target, 0.7)
+    rows.take(np.array([5, 17]))
+    scores = rows.attraction - naive_twins.kernel_matrix(pool, pool[[5, 17]], gamma=0.7).sum(axis=1) / 3
+    chosen, part = rows.best(picks_made=2)
+    best = np.argsort(-scores, kind="stable")
+    expected = set(best[:500].tolist()) | set(np.flatnonzero((rows.lots < 0.0625) & np.isfinite(scores)).tolist())
+    assert chosen.tolist() == sorted(expected)
+    assert part.level == pytest.approx(scores[best[499]], abs=1e-12)
+    assert set(chosen[part.leading].tolist()) == set(best[:450].tolist())
+    assert part.odds == 0.0625
+    np.testing.assert_allclose(part.scores(picks_made=2), scores[chosen], atol=1e-12)
+    picks, leading = greedy.Picks(3), np.flatnonzero(part.leading)[:2]
+    for gain, spent in ((part.level, False), (part.level - 1e-9, True)):
+        picks.made = 0
+        picks.add(0, attraction=gain, repulsion=0.0, self_similarity=1.0)
+        assert part.spent_by(leading, picks) == spent
+    picks.add(1, attraction=9.0, repulsion=0.0, self_similarity=1.0)
+    assert not part.spent_by(leading, picks)
+    assert part.spent_by(np.append(leading, np.flatnonzero(~part.leading)[:1]), picks)

@@ -11,7 +11,7 @@ import naive_twins
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
 from likeset.geometry import kernels
-from likeset.geometry.kernels import blocks, kernel_means, median_gamma, rbf_kernel
+from likeset.geometry.kernels import PoolKernel, blocks, kernel_means, median_gamma, precise_enough, rbf_kernel
 
 
 @settings(max_examples=examples(50))
@@ -61,9 +61,45 @@ def test_blocks_cover_every_row_once_in_order_and_stay_within_the_budget() -> No
         parts = list(blocks(rows, width=width))
         assert [part.start for part in parts] == [0, *(part.stop for part in parts)][: len(parts)]
         assert (parts[-1].stop if parts else 0) == rows
+        assert 4 * kernels.BLOCK_ENTRIES == 1 << 20  # bytes in float32: one megabyte
         assert all(
             part.stop - part.start == 1 or (part.stop - part.start) * width <= kernels.BLOCK_ENTRIES for part in parts
         )
+
+
+@pytest.mark.parametrize(("mean", "copied"), [(9.0, False), (11.0, True)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_kernel_within_a_pool_is_its_definition_whether_or_not_the_pool_is_copied(
+    mean: float, copied: bool, dtype: type[np.floating], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy is made where the squared mean exceeds a hundred variances: 100 or 10 in each of two columns."""
+    monkeypatch.setattr(kernels, "BLOCK_ENTRIES", 20)
+    spread = public_coins(2).normal(size=(30, 2))
+    rows = ((spread - spread.mean(axis=0)) / spread.std(axis=0) + mean).astype(dtype)
+    pool = PoolKernel(rows, gamma=0.3)
+    assert (pool._rows is not rows) == copied
+    expected = naive_twins.kernel_matrix(rows, rows, gamma=0.3)
+    tolerance = 1e-4 if dtype is np.float32 else 1e-12
+    np.testing.assert_allclose(pool.row(7), expected[7], rtol=0, atol=tolerance)
+    for places in ([4], [4, 9], [4, 9, 0, 21]):  # fewer than columns, as many, more
+        np.testing.assert_allclose(
+            pool.sums(np.array(places)), expected[places].sum(axis=0), rtol=0, atol=4 * tolerance
+        )
+    part = pool.subset(np.array([3, 8, 20]))
+    np.testing.assert_allclose(part.row(1), expected[8, [3, 8, 20]], rtol=0, atol=tolerance)
+    again = pool.subset(np.array([5, 6]))
+    assert (len(again), len(again.row(0))) == (2, 2)
+
+
+@pytest.mark.parametrize(("gamma", "dtype"), [(1.6, np.float32), (1.7, np.float64)])
+def test_rows_many_kernel_widths_apart_are_computed_in_double_precision(
+    gamma: float, dtype: type[np.floating], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """100 from the centre: gamma * 10,000 / 2^24 exceeds 0.001 from gamma = 1.678 on. The farthest row decides."""
+    monkeypatch.setattr(kernels, "BLOCK_ENTRIES", 4)
+    rows = np.array([[5.0, 7.0], [65.0, 87.0], [6.0, 7.0], [5.0, 8.0], [5.0, 5.0]], dtype=np.float32)
+    assert precise_enough(rows, gamma=gamma, centre=np.array([5.0, 7.0])).dtype == dtype
+    assert precise_enough(rows.astype(np.float64), gamma=1e-9, centre=np.zeros(2)).dtype == np.float64
 
 
 def test_results_do_not_depend_on_the_size_of_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,6 +120,12 @@ def test_median_gamma_of_a_sample_is_that_of_the_rows_it_drew_and_repeats_with_t
     first = median_gamma(rows, scale=1.0, coins=public_coins(4), sample=400)
     assert first == median_gamma(rows, scale=1.0, coins=public_coins(4), sample=400)
     assert first != median_gamma(rows, scale=1.0, coins=public_coins(5), sample=400)
+    assert median_gamma(rows, scale=1.0, coins=public_coins(4)) == median_gamma(
+        rows, scale=1.0, coins=public_coins(4), sample=1000
+    )
+    drawn = np.sort(public_coins(4).choice(5000, size=400, replace=False))
+    distances = ((rows[drawn, None] - rows[drawn]) ** 2).sum(axis=2)[np.triu_indices(400, k=1)]
+    assert first == pytest.approx(1.0 / np.median(distances), rel=1e-9)
     # Squared distances are twice a chi-square of three degrees: median 2 * 2.366.
     assert first == pytest.approx(1 / 4.732, rel=0.1)
 

@@ -37,8 +37,15 @@ def test_a_class_that_the_target_lacks_is_not_taken_for_its_neighbours() -> None
     pool, codes = _draw(coins, [1 / 3] * 3, 600, apart=3.0)
     target, truth = _draw(coins, [0.5, 0.0, 0.5], 300, apart=3.0)
     nearest = np.clip(np.rint(target[:, 0] / 3.0), 0, 2)
-    chances, _, _ = class_chances(pool, codes, target, gamma=0.2).mixed(50)
+    told = class_chances(pool, codes, target, gamma=0.2)
+    chances, _, _ = told.mixed(50)
     assert chances[:, 1].mean() < 0.04
+    densities, mix = told.chances / told.near_mix, told.chances.mean(axis=0)
+    for _ in range(1000):  # expectation maximisation to its end, and a part of the mix near the target
+        mix = (densities * mix / (densities @ mix)[:, None]).mean(axis=0)
+    sure, unsure = told.weight**2, (1.0 - told.weight) ** 2
+    joint = densities * (sure * mix + unsure * told.near_mix)
+    np.testing.assert_allclose(chances, joint / joint.sum(axis=1, keepdims=True), atol=1e-3)
     assert (chances.argmax(axis=1) == truth).mean() > (nearest == truth).mean() + 0.02
 
 
@@ -137,11 +144,19 @@ def test_the_rarest_of_very_many_classes_count_as_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "labels",
-    [None, np.arange(49), np.full(240, 1.5), np.arange(240.0), np.zeros(240, dtype=np.int64), np.arange(240) < 4],
+    ("labels", "classes"),
+    [
+        (None, False),
+        (np.arange(49) % 2, False),
+        (np.arange(50) % 2, True),
+        (np.arange(240.0) % 2, False),
+        (np.zeros(240, dtype=np.int64), False),
+        (np.arange(240) < 4, False),
+        (np.arange(240) < 5, True),
+    ],
 )
-def test_few_labels_numbers_and_one_class_are_no_classes(labels: NDArray[np.generic] | None) -> None:
-    assert class_codes(labels) is None
+def test_few_labels_numbers_and_one_class_are_no_classes(labels: NDArray[np.generic] | None, classes: bool) -> None:
+    assert (class_codes(labels) is not None) == classes
 
 
 def _soft(scores: Matrix, scale: float) -> Matrix:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from chance import public_coins
 from likeset.errors import InvalidArgument
@@ -31,6 +32,36 @@ def test_the_mix_of_the_target_is_found() -> None:
     assert strata is not None
     weights = np.exp(strata.score(np.array(["a", "b", "c", "d", "z"])))
     np.testing.assert_allclose(weights, [0.9 * 7 + 0.1, 0.1, 0.9 * 3 + 0.1, 0.1, 0.1], atol=0.35)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01, 0.05])
+@pytest.mark.parametrize("apart", [0.3, 0.6, 1.0, 2.0])
+@pytest.mark.parametrize("aside", [0.0, 0.6, 1.2])
+def test_the_mix_and_what_it_explains_are_those_of_their_definition(noise: float, apart: float, aside: float) -> None:
+    """The mix minimises a quadratic function over all that is not negative, here by a general method."""
+    coins = public_coins("mix")
+    codes = np.repeat([0, 1, 2], [50, 30, 20])
+    rows = coins.normal(size=(100, 4)) + apart * np.eye(3, 4)[codes]
+    target = coins.normal(size=(400, 4)) + apart * np.eye(3, 4)[0] + aside * np.eye(4)[3]
+    features = FourierFeatures(4, 30, 0.2, seed=1)
+    wide, released = features(rows).astype(np.float64), features.mean(target) + noise * coins.normal(size=30)
+    means, shares = np.array([wide[codes == place].mean(axis=0) for place in range(3)]), np.array([0.5, 0.3, 0.2])
+
+    def loss(mix: NDArray[np.float64]) -> float:
+        held = noise**2 * ((mix - shares) ** 2 / shares).sum()
+        return float(((released - mix @ means) ** 2).sum() + (1.0 - mix.sum()) ** 2 + held)
+
+    mix = minimize(loss, shares, bounds=[(0.0, None)] * 3, tol=1e-15).x
+    mix /= mix.sum()
+    mean = wide.mean(axis=0)
+    variance = ((wide - mean) ** 2).sum(axis=1).mean()
+    told = (shares @ ((means - mean) ** 2).sum(axis=1)) / variance - 2 / 100
+    left, best = ((released - mean) ** 2).sum(), ((released - mix @ means) ** 2).sum()
+    distance = max(left - 30 * noise**2, 0.0) + np.sqrt(60.0) * noise**2
+    found = fit_strata(features(rows), codes, released, noise=noise)
+    assert (found is not None) == (told >= 0.03 and left - best > 0.3 * distance)
+    if found is not None:
+        np.testing.assert_allclose(np.exp(found.log_weights), 0.9 * mix / shares + 0.1, atol=1e-3)
 
 
 def test_labels_that_say_nothing_are_not_used() -> None:

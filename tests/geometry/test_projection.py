@@ -4,6 +4,8 @@ import pickle
 import subprocess
 import sys
 import threading
+from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Literal
 
 import numpy as np
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
-from likeset.geometry import offers
+from likeset.geometry import kernels, offers
 from likeset.geometry.features import TILE_ROWS, FourierFeatures, Projection, Stream
 from likeset.geometry.kernels import one_thread_a_product
 
@@ -95,6 +97,39 @@ def test_the_setting_of_the_library_comes_back_when_the_last_one_leaves() -> Non
         leave.set()
         other.join()
         assert threads() == {2}
+
+
+@dataclass
+class _Library:
+    """As threadpoolctl describes one."""
+
+    internal_api: str
+    threading_layer: str
+    threads: int = 4
+    wanted: list[int] = field(default_factory=list)
+
+    def get_num_threads(self) -> int:
+        return self.threads
+
+    def set_num_threads(self, threads: int) -> None:
+        self.threads = threads
+        self.wanted.append(threads)
+
+
+def test_settings_of_the_process_change_once_and_those_of_a_thread_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenBLAS with OpenMP has a setting for each thread; all others have one for the process."""
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    kinds = [("openblas", "openmp"), ("openblas", "pthreads"), ("mkl", "openmp"), ("mkl", "intel")]
+    own, *shared = libraries = [_Library(*kind) for kind in kinds]
+    chosen = SimpleNamespace(lib_controllers=libraries)
+    monkeypatch.setattr(threadpoolctl, "ThreadpoolController", lambda: SimpleNamespace(select=lambda **_: chosen))
+    monkeypatch.setattr(kernels, "_libraries", kernels._libraries.__wrapped__)
+    for _ in range(2):
+        with one_thread_a_product(), one_thread_a_product():
+            assert {library.threads for library in libraries} == {1}
+        assert {library.threads for library in libraries} == {4}
+    assert own.wanted == [1, 1, 1, 4] * 2
+    assert [library.wanted for library in shared] == [[1, 4] * 2] * 3
 
 
 @settings(max_examples=examples(60))

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 import naive_twins
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
+from likeset.geometry import greedy
 from likeset.geometry.greedy import exact_greedy, swap
 from likeset.geometry.kernels import squared_mmd
+from likeset.geometry.selection import Selection
 
 
 @settings(max_examples=examples(40))
@@ -64,25 +66,37 @@ def test_swapping_ends_where_no_single_swap_helps() -> None:
 def test_a_pool_larger_than_the_active_set_improves_as_well(
     dtype: type[np.floating], rounding: float, offset: float
 ) -> None:
-    """Of 6000 rows 4096 stand ready; the selection has several groups, and each may move rows of others' making."""
+    """Of 6000 rows 4096 stand ready; the selection has many groups, and each may move rows of others' making."""
     coins = public_coins(2)
     pool = (coins.normal(size=(6000, 3)) + offset).astype(dtype)
     target = (coins.normal(0.7, 0.4, size=(60, 3)) + offset).astype(dtype)
-    start = coins.choice(6000, size=50, replace=False)
+    start = coins.choice(6000, size=140, replace=False)
     once = swap(pool, target, start, gamma=1.0)
     twice = swap(pool, target, start, gamma=1.0, passes=2)
     values = [squared_mmd(pool[chosen], target, gamma=1.0) for chosen in (start, once, twice)]
-    assert len(np.unique(twice)) == 50
+    assert len(np.unique(twice)) == 140
     assert values[1] < 0.1 * values[0]
     assert values[2] <= values[1] + rounding
+
+
+def test_the_best_free_rows_stand_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An eighth of the pool or a fixed number, whichever is more; all that are free if these are fewer."""
+    scores, free = public_coins(5).normal(size=80), np.arange(80) % 3 > 0
+    best = np.flatnonzero(free)[np.argsort(-scores[free])]
+    for fewest, count in ((4, 10), (15, 15), (52, 52), (53, 53), (60, 53)):
+        monkeypatch.setattr(greedy, "_FEWEST_SWAPPED_IN", fewest)
+        assert sorted(greedy._best_free(scores, free)) == sorted(best[:count])
 
 
 def test_swapping_improves_on_greedy() -> None:
     coins = public_coins(3)
     pool, target = coins.normal(size=(500, 2)), coins.normal(0.3, 0.8, size=(40, 2))
-    greedy = exact_greedy(pool, target, 12, gamma=0.8).indices
-    refined = swap(pool, target, greedy, gamma=0.8, passes=5)
-    assert squared_mmd(pool[refined], target, gamma=0.8) < squared_mmd(pool[greedy], target, gamma=0.8)
+    start = exact_greedy(pool, target, 12, gamma=0.8).indices
+    refined = swap(pool, target, start, gamma=0.8, passes=5)
+    assert squared_mmd(pool[refined], target, gamma=0.8) < squared_mmd(pool[start], target, gamma=0.8)
+    ways = [swap(pool, target, start, gamma=0.8, passes=passes).tolist() for passes in (1, 2, 3)]
+    assert swap(pool, target, start, gamma=0.8).tolist() == ways[0] != ways[1]
+    assert Selection(gamma=0.8).select(pool, target, 12).indices.tolist() == ways[1] != ways[2]
 
 
 def test_a_selection_of_everything_stays_as_it_is() -> None:

@@ -101,6 +101,9 @@ def test_where_the_target_is_out_of_reach_the_tilt_stays_finite_and_keeps_enough
     assert effective_rows == pytest.approx(wanted / 2, rel=1e-6)
     assert fitted.effective_rows == pytest.approx(effective_rows)
     assert fitted.mean_score == pytest.approx(mean_score)
+    alone = fit(rows, released, noise_energy=0.0, wanted=1)  # half a row is always kept: exponents stop it
+    assert not alone.reached
+    assert alone.beta * np.ptp(rows @ alone.direction) == pytest.approx(500.0, rel=1e-5)
 
 
 @settings(max_examples=examples(60))
