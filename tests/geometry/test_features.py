@@ -85,6 +85,7 @@ def test_features_follow_the_specification(columns: int, dimension: int, seed: i
     features = FourierFeatures(columns, dimension, 0.35, seed, kind)
     for other in (features.of_few(rows), features.of_each(rows * 300)[-len(rows) :]):
         np.testing.assert_allclose(other, expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(features.mean(rows * 500), np.mean(expected, axis=0), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -195,19 +196,6 @@ def test_phases_change_the_features_but_no_inner_product() -> None:
     np.testing.assert_allclose(phased @ phased.T, paired @ paired.T, rtol=0, atol=2e-6)
     # Without phases the row of zeros would always be (1, ..., 1, 0, ..., 0), so rows near it would be known.
     assert np.abs(FourierFeatures(3, 40, 0.5, 2, "phased")(np.zeros((1, 3)))[0, 20:]).max() > 0.1
-
-
-def test_tiles_yield_the_same_as_the_call_and_the_mean_is_their_mean() -> None:
-    features = FourierFeatures(3, 10, 0.5, 1)
-    table = public_coins(1).normal(size=(TILE_ROWS + 50, 3))
-    whole = features(table, first_row=100)
-    seen = 0
-    for place, tile in features.blocks(table, first_row=100):
-        assert place.start == seen
-        np.testing.assert_array_equal(tile, whole[place])
-        seen = place.stop
-    assert seen == len(table)
-    np.testing.assert_allclose(features.mean(table), whole.astype(np.float64).mean(axis=0), atol=1e-7)
 
 
 # How well inner products approximate the kernel.

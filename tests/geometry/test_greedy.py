@@ -68,11 +68,6 @@ def test_every_pick_of_exact_has_the_largest_gain_there_is(seed: int, rows: int,
         assert gain >= gains.max() - 2e-7
 
 
-def test_identical_rows_are_picked_from_the_first_to_the_last() -> None:
-    pool = np.ones((50, 2))
-    assert exact_greedy(pool, pool[:1], 50, gamma=1.0, method="exact").indices.tolist() == list(range(50))
-
-
 # What a match says of itself is true.
 
 
@@ -204,35 +199,11 @@ def test_block_with_active_sets_is_exact_where_the_right_rows_are_few() -> None:
     assert exact.tolist() == block.tolist()
 
 
-def test_block_looks_at_part_of_the_pool_only() -> None:
-    """Otherwise the comparisons above would compare exact selection with itself."""
-    assert GROUPED * greedy._ACTIVE_SHARE < GROUPED
-    assert GROUPED > greedy._FEW_ROWS
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_the_same_arguments_give_the_same_match(method: MatchMethod) -> None:
-    pool, target = points(6, 21_000, 3), points(7, 40, 3)
-    runs = [exact_greedy(pool.copy(), target, 30, gamma=0.5, method=method) for _ in range(2)]
-    np.testing.assert_array_equal(runs[0].indices, runs[1].indices)
-    np.testing.assert_array_equal(runs[0].gains, runs[1].gains)
-    np.testing.assert_array_equal(runs[0].objectives, runs[1].objectives)
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_a_pool_can_be_matched_down_to_its_last_row(method: MatchMethod) -> None:
     pool, target = points(8, 1500, 2), points(9, 30, 2)
     found = exact_greedy(pool, target, 1500, gamma=0.5, method=method)
     np.testing.assert_array_equal(np.sort(found.indices), np.arange(1500))
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_one_row_of_one_row_is_that_row(method: MatchMethod) -> None:
-    """J({0}) against a target at 1: 2e^-1 - 1."""
-    found = exact_greedy([[0.0]], [[1.0]], 1, gamma=1.0, method=method)
-    assert found.indices.tolist() == [0]
-    assert len(found) == 1
-    assert found.objectives[0] == pytest.approx(2 * np.exp(-1) - 1, abs=1e-12)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -246,15 +217,6 @@ def test_the_arguments_are_read_only_and_any_memory_order_will_do(method: MatchM
         found = exact_greedy(same, target, 25, gamma=0.5, method=method)
         np.testing.assert_array_equal(found.indices, expected.indices)
         np.testing.assert_array_equal(same, kept)
-
-
-def test_float32_and_float64_pools_match_equally_well() -> None:
-    pool, target = _mixture(public_coins(1))
-    left = []
-    for dtype in (np.float32, np.float64):
-        found = exact_greedy(pool.astype(dtype), target.astype(dtype), 100, gamma=0.05)
-        left.append(squared_mmd(pool[found.indices], target, gamma=0.05))
-    assert left[0] == pytest.approx(left[1], rel=0.1)
 
 
 # Memory.

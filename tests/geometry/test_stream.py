@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 import reference_stream
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chance import examples
 from likeset.errors import InvalidArgument
 from likeset.geometry.features import MAX_SEED, Stream, open_unit
 
@@ -32,6 +33,7 @@ def test_the_reference_gives_the_known_answers_of_random123(
     assert [f"{word:016x}" for word in reference_stream.philox(counter, key)] == answer.split()
 
 
+@settings(max_examples=examples(20))
 @given(
     purpose=st.text(max_size=20),
     seed=st.integers(0, MAX_SEED),

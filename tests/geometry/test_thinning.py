@@ -21,15 +21,6 @@ def test_thinned_candidates_represent_better_than_a_random_choice() -> None:
     assert squared_mmd(rows[kept], rows, gamma=0.2) < 0.3 * chance
 
 
-def test_weights_of_the_proxies_decide() -> None:
-    """All weight on the proxies of one half: the choice comes from that half."""
-    coins = public_coins(1)
-    rows = np.concatenate([coins.normal(size=(300, 3)), coins.normal(6.0, size=(300, 3))])
-    weights = np.concatenate([np.zeros(300), np.full(300, 1 / 300)])
-    kept = thin(rows, rows, weights, 50, gamma=0.2)
-    assert (kept >= 300).mean() > 0.95
-
-
 def test_groups_share_the_count() -> None:
     """More candidates than one group holds: every group gives its part, none twice, and the choice is as good."""
     coins = public_coins(2)

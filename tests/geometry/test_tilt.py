@@ -63,12 +63,6 @@ def test_where_the_target_is_in_reach_the_weighted_mean_score_is_the_noise_corre
     assert effective_rows >= 50
 
 
-def test_without_noise_the_target_score_is_what_the_target_scores() -> None:
-    rows, target = owner_that_can(), hashed(6, 200, mean=2.0, scale=0.5)
-    fitted = fit(rows, target.astype(np.float64).mean(axis=0), noise_energy=0.0, wanted=100)
-    assert (target @ fitted.direction).mean() == pytest.approx(fitted.target_score, abs=1e-6)
-
-
 def test_the_noise_correction_is_right_on_average() -> None:
     """The mean of t over 4000 noisy releases is u.g at the target itself, within 6.2 of its deviations.
 
@@ -157,13 +151,6 @@ def test_rows_that_are_all_alike_cannot_be_tilted(rows: int) -> None:
     assert fitted.beta == 0.0
     assert not fitted.reached
     assert fitted.effective_rows == pytest.approx(rows)
-
-
-def test_an_owner_that_already_looks_like_the_release_is_not_tilted() -> None:
-    rows = hashed(1, 100)
-    fitted = fit(rows, rows.astype(np.float64).mean(axis=0), noise_energy=0.0, wanted=10)
-    assert fitted.beta == pytest.approx(0.0, abs=1e-3)
-    assert fitted.effective_rows == pytest.approx(100)
 
 
 def test_a_subsample_stands_for_its_population() -> None:

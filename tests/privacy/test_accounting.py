@@ -42,11 +42,6 @@ REMOVE = Relation.ADD_OR_REMOVE
 REMOVED = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=REMOVE)
 
 
-def test_nothing_released_costs_nothing() -> None:
-    answer = guarantee(Composition((NoRelease(), Repeated(NoRelease(), 5))), relation=REPLACE, delta=0.0)
-    assert (answer.epsilon, answer.basis) == (0.0, Basis.PROVEN)
-
-
 def test_laplace_noise_on_a_replaced_row_costs_twice_what_it_costs_on_a_removed_one() -> None:
     """Scale 100 on a sum of numbers in [-1, 1]: sensitivity 2, hence 0.02; removed: 1, hence 0.01."""
     replaced, removed = (Laplace(scale=100.0, quantity=quantity) for quantity in (COORDINATE, REMOVED))
@@ -243,10 +238,6 @@ def test_what_is_not_proven_has_no_price_alone_or_in_company(event: Event) -> No
         assert obstacles(whole)
         assert guess_probability(whole, relation=REPLACE) is None
         assert Filter.empty(relation=REPLACE, delta=1e-5).add(whole).epsilon == math.inf
-
-
-def test_simulated_noise_is_named_in_the_note() -> None:
-    assert "simulated" in guarantee(Simulated(gaussian(8.0)), relation=REPLACE, delta=1e-5).note
 
 
 def test_a_guarantee_without_a_basis_shows_no_number() -> None:

@@ -13,7 +13,6 @@ from chance import examples, public_coins
 from likeset.errors import InvalidArgument
 from likeset.privacy import mwem_mean
 from likeset.privacy.events import ROW, ExponentialChoice, Laplace, Norm, Relation, Repeated, RowSum, Simulated
-from likeset.privacy.mwem_mean import schedule
 from likeset.privacy.noise import Integers, SecretNoise, SimulatedNoise
 
 Matrix = NDArray[np.float64]
@@ -133,12 +132,6 @@ def test_one_replaced_row_moves_every_score_by_twice_d_grid_steps_at_most() -> N
     assert np.abs(scores[0] - scores[1]).max() == 2 * dimension
 
 
-def test_the_plan_costs_what_the_papers_schedule_costs() -> None:
-    steps = schedule("experiment", dimension=140, size=500, epsilon=1.0, delta=1e-5).target
-    plan = _plan(360, 140, epsilon=steps.epsilon, iterations=steps.iterations)
-    assert plan.event == steps.event(plan.quantity)
-
-
 @example(tilt=0.03, dimension=1)  # so small that both parts of the formula are series
 @given(tilt=st.floats(-1e6, 1e6), dimension=st.integers(1, 300))
 def test_grid_mean_is_the_sum_over_the_grid(tilt: float, dimension: int) -> None:
@@ -220,16 +213,6 @@ def test_changed_names_exactly_the_coordinates_that_differ_from_the_last_release
         kept[places] = value.mean[places]
         assert (kept == value.mean).all()
         state = value.state
-
-
-def test_many_accurate_steps_find_the_mean() -> None:
-    """With hardly any noise the estimate comes close.
-
-    Within 0.05 of the grid's range after 400 steps in 8 features.
-    """
-    features = _features(2000, 8, 4)
-    value = mwem_mean.run(_plan(2000, 8, epsilon=50.0, iterations=400), features, SimulatedNoise(1)).value
-    assert np.abs(value.mean - features.mean(axis=0)).max() < 0.05 * math.sqrt(2 / 8)
 
 
 def test_secret_noise_drives_it_too() -> None:

@@ -90,12 +90,3 @@ def test_a_range_without_width_is_refused(lower: float, upper: float) -> None:
 def test_a_sum_without_a_bound_is_refused(radius: float, rows: int) -> None:
     with pytest.raises(InvalidArgument):
         RowSum(norm=Norm.EUCLIDEAN, radius=radius, unit=PrivacyUnit(rows, ""), relation=Relation.REPLACE_ONE)
-
-
-def test_nothing_has_a_default() -> None:
-    with pytest.raises(TypeError):
-        RowSum()  # type: ignore[call-arg]
-    with pytest.raises(TypeError):
-        RowSum(norm=Norm.EUCLIDEAN, radius=1.0, rows=1)  # type: ignore[call-arg]
-    with pytest.raises(InvalidArgument, match="relation"):
-        RowSum(norm=Norm.EUCLIDEAN, radius=1.0, unit=ROW, relation="replace")  # type: ignore[arg-type]
