@@ -118,7 +118,7 @@ class TestInterrupted:
     def test_at_some_statements(self, tmp_path: Path) -> None:
         _interrupt_everywhere(tmp_path, terms(), points=8)
 
-    @pytest.mark.soak
+    @pytest.mark.slow
     def test_at_every_statement(self, tmp_path: Path) -> None:
         _interrupt_everywhere(tmp_path, terms())
 

@@ -117,20 +117,13 @@ class ComputeFolder:
     def opening(self) -> OpeningFile:
         return OpeningFile(self.folder)
 
-    def certificate(self, place: TunnelPlace) -> RunCertificate:
-        """By which this party is known in the run; made once, and raises as ``reach``."""
-        return self._tunnel(place).certificate
-
-    def port(self, place: TunnelPlace) -> int:
-        """Where its tunnels listen; chosen once, and raises as ``reach``."""
-        return self._tunnel(place).port
-
     def reach(self, place: TunnelPlace) -> Reach:
         """What the others are told, the same ever after."""
-        tunnel = self._tunnel(place)
+        tunnel = self.tunnel(place)
         return Reach(*place.told(tunnel.port), tunnel.certificate.certificate)
 
-    def _tunnel(self, place: TunnelPlace) -> _Tunnel:
+    def tunnel(self, place: TunnelPlace) -> _Tunnel:
+        """This party's own end: made once, and raises ``NoAnswer`` if every port is taken."""
         path = self.folder / _TUNNEL
         if not path.exists():
             made = _Tunnel(RunCertificate.generate(), _free_port(place, taken=_ports_of(self.home)))
@@ -363,7 +356,9 @@ class ComputeRoom:
         try:
             with folder.alone() as is_alone:
                 if is_alone:
-                    self._compute(task, self._job(folder, inputs, peers, progress))
+                    own, host = folder.tunnel(self.place), self.place.listen.host
+                    job = ComputeJob(inputs, folder.folder, own.certificate, host, own.port, peers, progress)
+                    self._compute(task, job)
                 else:
                     task.status = ComputeStatus("elsewhere")
         except (IllegalMessage, PartyFailed) as error:
@@ -374,13 +369,6 @@ class ComputeRoom:
             task.status = ComputeStatus("hindered", reason=type(error).__name__)
         finally:
             task.ended = time.monotonic()
-
-    def _job(
-        self, folder: ComputeFolder, inputs: ComputeInputs, peers: Mapping[int, TunnelPeer], progress: Progress
-    ) -> ComputeJob:
-        port = folder.port(self.place)
-        own = folder.certificate(self.place)
-        return ComputeJob(inputs, folder.folder, own, self.place.listen.host, port, peers, progress)
 
     def _compute(self, task: _Task, job: ComputeJob) -> None:
         computation = task.computation = self.begin(job)
@@ -556,10 +544,6 @@ class Computing:
         answered = {row.peer for row in rows if (row.way, row.kind) == ("in", OfferShare.kind) or row.way == "own"}
         waiting = sorted(self.mail.introduced(run) & set(run.terms.owners) - answered)
         return tuple(waiting), datetime.fromtimestamp(run.due, run.end.tzinfo)
-
-    def words(self, run: Run) -> str:
-        """How far the computation is."""
-        return run.detail
 
     def _deadline(self, run: Run) -> datetime | None:
         """When owners are given up: so long after the run began, or after the consumer said whose parts it has."""

@@ -482,6 +482,6 @@ class Consumer(Part):
             until=said[1] if said is not None and ended is None else None,
             ended=ended,
             detail=detail or "; ".join(filter(None, lacks if ended is None else [])),
-            computing=self.computing.words(run) if run.is_split and ended is None else "",
+            computing=run.detail if run.is_split and ended is None else "",
             split=run.is_split,
         )
