@@ -1,11 +1,13 @@
 """``docs/deploying.md``, pasted word by word on one machine: homes, a mailbox, and no certificate."""
 
+import codecs
 import os
 import pty
 import re
 import select
 import shlex
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -54,7 +56,7 @@ class Terminal:
 
     def __init__(self, line: str, folder: Path, environment: Mapping[str, str]) -> None:
         self.ours, theirs = pty.openpty()
-        self.seen = ""
+        self.seen, self.decoder = "", codecs.getincrementaldecoder("utf-8")()
         self.program = subprocess.Popen(  # noqa: S603 - what a reader of our own page would paste
             shlex.split(line), cwd=folder, env=dict(environment), stdin=theirs, stdout=theirs, stderr=theirs
         )
@@ -67,10 +69,10 @@ class Terminal:
             assert time.monotonic() < end, self.seen
             if select.select([self.ours], [], [], 1.0)[0]:
                 try:
-                    read = os.read(self.ours, 1 << 16).decode()
+                    read = self.decoder.decode(os.read(self.ours, 1 << 16))
                 except OSError as error:  # it ended
                     raise AssertionError(self.seen) from error
-                self.seen += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", read)
+                self.seen = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.seen + read)
         self.seen = self.seen[found.end() :]
         return found[1] if found.groups() else found[0]
 
@@ -187,7 +189,8 @@ def test_the_page_by_sftp(tmp_path: Path) -> None:
     (tmp_path / "server").mkdir()
     with ssh_server(tmp_path / "server") as server:
         lines = [line.replace('"file://$PWD/mailbox"', server.address) for line in pasted(split=False)]
-        environment = {**os.environ, **server.environment, "COLUMNS": "200", "NO_COLOR": "1"}
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        environment = {**os.environ, **server.environment, "PATH": path, "COLUMNS": "200", "NO_COLOR": "1"}
         said = paste(lines, tmp_path, environment, "127.0.0.1")
         assert any(server.mailbox.iterdir())
     assert not any((tmp_path / "mailbox").iterdir())

@@ -31,15 +31,16 @@ def show_run(consumer: Consumer, visit: Visit) -> Response:
     run = consumer.run(visit.query.get("name", ""))
     folder, terms, listed = consumer.folder(run.name), run.terms, listed_run(consumer, run)
     guarantees = guarantee_documents(views_of_run(terms, consumer.home.database), unit=terms.unit)
+    is_published = folder.result.exists()
     words: dict[str, Any] = {
         "listed": listed,
         "progress": consumer.progress(run) if run.mailbox else None,
         "terms": terms,
         "guarantees": [line.cells for line in guarantee_lines(guarantees, owners=terms.owners)],
         "meanings": guarantee_meanings(guarantees, owners=terms.owners),
-        "result": read_result(folder.result)[0] if listed["result"] else None,
-        "evaluation": read_evaluation(folder.result) if listed["result"] else None,
-        "can_publish": not listed["result"] and folder.summary_path.exists(),
+        "result": read_result(folder.result)[0] if is_published else None,
+        "evaluation": read_evaluation(folder.result) if is_published else None,
+        "can_publish": not is_published and folder.summary_path.exists(),
     }
     return visit.render("consumer_run.html", **words)
 
