@@ -32,7 +32,6 @@ from likeset.transports.stores import (
 _SECONDS = 30.0
 _TRIES = 2
 _PIECE = 1 << 20
-_MOST_ANSWER = 1 << 23  # bytes of an answer that is no file: a thousand names take a tenth of that
 _DENIED = "no permission; ask its keeper to let these keys list, read, write and remove there"
 _REFUSED = "its server refused a request; ask its keeper why"
 _NO_KEYS = "no keys for it; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
@@ -99,10 +98,7 @@ class S3Store(Store):
         if self._client is None:
             retries = {"total_max_attempts": _TRIES, "mode": "standard"}
             times = Config(connect_timeout=self._seconds, read_timeout=self._seconds, retries=retries)
-            client = boto3.session.Session().client("s3", config=times)
-            session = client._endpoint.http_session
-            client.meta.events.register("before-send.s3", lambda request, **_: _sent(session, request))
-            self._client = client
+            self._client = boto3.session.Session().client("s3", config=times)
         return self._client
 
     def _files_of(self, start: str) -> Iterator[StoredFile | None]:
@@ -142,19 +138,3 @@ class S3Store(Store):
         # Whoever wrote a file can have it refused to all readers: archived, private, or under a key of its own.
         is_of_one_file = is_read and reason in (_DENIED, _REFUSED)
         return (PostTrouble if is_of_one_file else MailboxTrouble)(self.address, reason)
-
-
-def _sent(session: Any, request: Any) -> Any:
-    """The answer to a request; boto3 reads all of it, however long, unless it is a file that is read in pieces."""
-    request.stream_output = True
-    answer = session.send(request)
-    whole = answer.raw.stream
-
-    def beginning() -> Iterator[bytes]:
-        try:
-            yield bounded_bytes(whole(), _MOST_ANSWER)
-        finally:
-            answer.raw.close()
-
-    answer.raw.stream = beginning
-    return answer

@@ -16,7 +16,7 @@ from typing import NoReturn, TypeVar
 
 import paramiko
 from paramiko.hostkeys import InvalidHostKey
-from paramiko.sftp import CMD_CLOSE, CMD_DATA, CMD_EXTENDED, CMD_OPENDIR, CMD_READDIR, SFTPError
+from paramiko.sftp import CMD_CLOSE, CMD_EXTENDED, CMD_OPENDIR, CMD_READDIR
 
 from likeset.errors import MailboxTrouble, PostTrouble
 from likeset.transports.stores import (
@@ -35,8 +35,6 @@ from likeset.transports.stores import (
 # Without a handler, the library's complaints would go to the terminal; each of them is a MailboxTrouble here.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
-_AROUND_DATA = 8  # the number of the request, and the length
-
 
 class _UnknownHostKey(paramiko.SSHException):
     """The server's key stands in no file; its fingerprint is the text."""
@@ -48,7 +46,7 @@ class _RefuseUnknown(paramiko.MissingHostKeyPolicy):
 
 
 class SftpFiles(paramiko.SFTPClient):
-    """The library's client, for a server that is not trusted."""
+    """The library's client, with a listing of its own."""
 
     def entries(self, path: str) -> Generator[paramiko.SFTPAttributes]:
         """The entries of a folder; the library's own listing fails at a name that is not UTF-8.
@@ -65,13 +63,6 @@ class SftpFiles(paramiko.SFTPClient):
                     yield paramiko.SFTPAttributes._from_msg(answer, name.decode(errors="replace"))  # type: ignore[attr-defined] # not in its types
         except (EOFError, GeneratorExit):  # its end, or enough was read; a server has only so many handles
             self._request(CMD_CLOSE, handle)  # type: ignore[attr-defined] # not in its types
-
-    def _read_packet(self) -> tuple[int, bytes]:
-        """The library keeps in memory whatever the server sends, however little was asked for."""
-        kind, data = super()._read_packet()  # type: ignore[misc] # not in its types
-        if kind == CMD_DATA and len(data) > _AROUND_DATA + paramiko.SFTPFile.MAX_REQUEST_SIZE:
-            raise SFTPError("more bytes than were asked for")
-        return kind, data
 
 
 def _known_hosts() -> Path:
