@@ -1,7 +1,6 @@
 """Frames are read as they were written, and nothing else is read."""
 
 import io
-import pickle
 
 import pytest
 from hypothesis import given
@@ -45,8 +44,3 @@ def test_lengths_are_checked_before_anything_is_read_for_them() -> None:
         unpack(pack("words", b"12345"), most=4)
     with pytest.raises(BadFrame, match="too many parts"):
         unpack(b"LSF1\x01" + (1 << 31).to_bytes(4, "big"))
-
-
-def test_a_pickle_is_no_frame() -> None:
-    with pytest.raises(BadFrame):
-        unpack(pickle.dumps(["anything"]))

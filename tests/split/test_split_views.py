@@ -7,12 +7,10 @@ chance of a false alarm is below 1e-9 for each comparison; what has a leak is to
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import chi2
 from split_views import View, chance_of_counts, chance_of_difference, features, run_many, set_bits
 from split_world import ONE, SplitWorld, needs_engine, world
 
@@ -153,32 +151,3 @@ def test_shares_of_two_inputs_are_told_apart_only_where_a_column_is_in_the_clear
     views = [[view_of(drawn(words, clear=clear)) for _ in range(RUNS)] for words in kinds]
     chance, _ = chance_of_difference(*views)
     assert (chance < ALARM) == clear
-
-
-BYTE_BOUND = chi2.isf(ALARM / 6, 255)
-
-
-@pytest.mark.parametrize("words", [0, 1, ONE, 2**63, 2**64 - 1], ids=hex)
-def test_bytes_of_every_partys_shares_are_uniform_whatever_is_shared(words: int) -> None:
-    """Chi-square with 255 degrees of freedom, of each party's bytes, and of each of the eight bytes of a word."""
-    for share in split_words(np.full((4096, 8), words, dtype=np.uint64)):
-        assert chi_square(share) < BYTE_BOUND
-        for place in range(8):
-            column = share.reshape(-1).view(np.uint8)[place::8]
-            assert chi_square(column) < chi2.isf(ALARM / 48, 255)
-
-
-def test_chi_square_finds_shares_that_are_not_uniform() -> None:
-    """Of 32 bits, of 63 bits, and with one byte in 16 as it was."""
-    words = np.frombuffer(np.random.default_rng(8).bytes(8 * 4096 * 8), dtype=np.uint64).reshape(4096, 8)
-    assert chi_square(words) < BYTE_BOUND
-    spoiled = words.copy()
-    spoiled[:, 0] &= np.uint64(0xFFFFFFFF)
-    for broken in (words >> np.uint64(32), words >> np.uint64(1), spoiled):
-        assert chi_square(broken) > BYTE_BOUND
-
-
-def chi_square(share: NDArray[Any]) -> float:
-    counts = np.bincount(np.ascontiguousarray(share).reshape(-1).view(np.uint8), minlength=256)
-    expected = counts.sum() / 256
-    return float(((counts - expected) ** 2 / expected).sum())

@@ -117,30 +117,19 @@ def test_sockets_lie_where_nobody_else_can_reach_them(meetings: list[TunnelMeeti
         assert [folder.stat().st_mode & 0o077 for folder in folders] == [0]
 
 
+@pytest.mark.parametrize("how", ["failed", "refused"])
 @pytest.mark.parametrize("failing", [0, 1, 2])
-def test_when_one_partys_worker_fails_all_others_are_stopped_and_meet_again(
-    meetings: list[TunnelMeeting], failing: int
+def test_when_one_partys_worker_ends_all_others_are_stopped_know_how_and_meet_again(
+    meetings: list[TunnelMeeting], failing: int, how: str
 ) -> None:
     workers = [idle(), idle(), idle()]
     attempts = joined(meetings, workers)
-    assert meetings[failing].leave(attempts[failing], how="failed") == "failed"
+    assert meetings[failing].leave(attempts[failing], how=how) == how
     for rank in {0, 1, 2} - {failing}:
         assert killed(workers[rank]).wait(MINUTE)
-        assert meetings[rank].leave(attempts[rank], how="failed") == "failed"
+        assert meetings[rank].leave(attempts[rank], how="failed") == how
     again = joined(meetings, [idle(), idle(), idle()])
     assert {attempt.name for attempt in again} != {attempt.name for attempt in attempts}
-
-
-@pytest.mark.parametrize("refusing", [0, 1, 2])
-def test_when_one_party_refuses_all_others_are_stopped_and_know_it(
-    meetings: list[TunnelMeeting], refusing: int
-) -> None:
-    workers = [idle(), idle(), idle()]
-    attempts = joined(meetings, workers)
-    meetings[refusing].leave(attempts[refusing], how="refused")
-    for rank in {0, 1, 2} - {refusing}:
-        assert killed(workers[rank]).wait(MINUTE)
-        assert meetings[rank].leave(attempts[rank], how="failed") == "refused"
 
 
 def test_who_is_done_stays_until_the_others_are(meetings: list[TunnelMeeting]) -> None:

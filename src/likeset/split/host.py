@@ -1,8 +1,8 @@
 """One party's part in a computation on shares: the worker's environment, its process, and the opening of picks.
 
-A home gives ``SplitParty`` what the party puts in, an ``Opening`` that stores the record of an opening with the party's
-share, and a ``Meeting`` that finds the others: ``likeset.split.links.TunnelMeeting`` between organisations. ``run``
-returns what is opened. ``compute_here`` does all of it for three parties of one process.
+A home gives ``SplitParty`` what the party puts in, an ``OpeningFile`` that stores the record of an opening with the
+party's share, and a ``Meeting`` that finds the others: ``likeset.split.links.TunnelMeeting`` between organisations.
+``run`` returns what is opened. ``compute_here`` does all of it for three parties of one process.
 """
 
 import contextlib
@@ -130,19 +130,6 @@ def locked_versions() -> dict[str, str]:
     return {match[1]: match[2] for line in lines if (match := re.match(r"([\w.-]+)==([\w.]+)", line))}
 
 
-def check_environment(versions: dict[str, str]) -> None:
-    """Raise unless what a worker says about its environment is what the lock file says."""
-    locked = locked_versions()
-    for name, version in sorted(versions.items()):
-        if name == "python":
-            if version not in PYTHONS:
-                reason = f"has Python {version}; workers need {_NEEDED}; remove it and {_SETUP}"
-                raise InvalidArgument("environment", version, reason)
-        elif locked.get(name) != version:
-            reason = f"has another {name} than the lock file ({locked.get(name)}); remove it and {_SETUP}"
-            raise InvalidArgument("environment", version, reason)
-
-
 def _told(command: list[str], argument: str, value: str) -> str:
     try:
         done = subprocess.run(  # noqa: S603 - the interpreter that the user named, with our own arguments
@@ -159,23 +146,13 @@ def _told(command: list[str], argument: str, value: str) -> str:
 # The opening of picks.
 
 
-class Opening(Protocol):
-    """Where one party stores, for one run, that picks were opened, and its share of them.
+@dataclass(frozen=True)
+class OpeningFile:
+    """Stores, for one party and one run, that picks were opened: the file is the record, and holds the party's share.
 
     ``store`` returns when both are durable; only then is the share sent. A repeated request gets the stored bytes. A
     share is never computed or stored again: ``store`` refuses a second one, and a record without a share ends the run.
-    Both methods are called from the thread that runs the party.
     """
-
-    def share(self) -> bytes:
-        """The stored share; empty if nothing was opened. ``PartyFailed`` if there is a record without a share."""
-
-    def store(self, share: bytes) -> None: ...
-
-
-@dataclass(frozen=True)
-class OpeningFile:
-    """An ``Opening`` in a directory: the file is the record, and holds the share."""
 
     folder: Path
 
@@ -188,6 +165,7 @@ class OpeningFile:
         return self.record.exists()
 
     def share(self) -> bytes:
+        """The stored share; empty if nothing was opened. ``PartyFailed`` if there is a record without a share."""
         if not self.began:
             return b""
         share = self.record.read_bytes()
@@ -260,7 +238,7 @@ class WorkerProcess:
         self._process.wait()
 
     def hello(self) -> dict[str, str]:
-        """What a worker says first, checked: the versions of what it is made of."""
+        """What a worker says first: its versions, which ``worker_python`` compared with the lock file."""
         try:
             frame = read_frame(self._told)
         except BadFrame:
@@ -269,7 +247,6 @@ class WorkerProcess:
             reason = "does not start a worker; remove its environment, and make it with `likeset split setup`"
             raise InvalidArgument("python", self._python, reason)
         versions: dict[str, str] = json.loads(frame.parts[0])
-        check_environment(versions)
         return versions
 
     def serve(self, task: Task, answer: Callable[[Frame], bytes]) -> tuple[str, str]:
@@ -356,7 +333,7 @@ class SplitParty:
         self,
         inputs: ComputeInputs,
         *,
-        opening: Opening,
+        opening: OpeningFile,
         python: Path,
         meeting: Meeting,
         log: IO[bytes] | None = None,
