@@ -15,10 +15,7 @@ import pytest
 
 TESTS = Path(__file__).parents[1]
 
-pytestmark = [
-    pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]"),
-    pytest.mark.soak,
-]
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("nvflare") is None, reason="needs likeset[nvflare]")
 
 
 def outcome_of(driver: str, folder: Path) -> Any:
@@ -35,6 +32,7 @@ def outcome_of(driver: str, folder: Path) -> Any:
     return json.loads((folder / "outcome.json").read_text())
 
 
+@pytest.mark.soak
 def test_live_runs_come_to_their_end(tmp_path: Path) -> None:
     """Sealed and interactive, 50 rows each; the time per letter is printed, for an idle machine to be judged by."""
     found = outcome_of("courier_driver.py", tmp_path)
@@ -59,6 +57,7 @@ def assert_sealed(letter: str, attacked: Any) -> None:
     assert not any(rows[place : place + 16] in data for place in range(0, len(rows) - 16, 16) if any(rows[place:][:16]))
 
 
+@pytest.mark.slow
 def test_another_site_reaches_a_sealed_letter_and_nothing_of_the_home(attacked: Any) -> None:
     """NVFlare lets it ask for a few shell commands; they run as NVFlare's user."""
     site = attacked["site"]
@@ -67,15 +66,18 @@ def test_another_site_reaches_a_sealed_letter_and_nothing_of_the_home(attacked: 
     assert "matches" in site["letter"]
 
 
+@pytest.mark.slow
 def test_another_site_that_asks_the_courier_gets_no_answer(attacked: Any) -> None:
     assert attacked["site"]["look"] == ["invalid_request", "None"]
 
 
+@pytest.mark.slow
 def test_code_of_an_administrator_of_role_super_reads_a_sealed_letter_and_nothing_of_the_home(attacked: Any) -> None:
     assert [attacked["super"][name] for name in ("card", "database", "key")] == ["PermissionError"] * 3
     assert_sealed(attacked["super"]["letter"], attacked)
 
 
+@pytest.mark.slow
 def test_an_owner_that_poses_as_the_curator_gets_a_sealed_letter_and_no_answer(attacked: Any) -> None:
     posed = attacked["curator"]
     assert (posed["opened"], posed["heard"], posed["answers"]) == (False, 0, 0)
