@@ -100,6 +100,14 @@ class TestClosed:
             with pytest.raises(InvalidArgument, match="the consumer cancelled before any offer"):
                 network.owner(name).approve("run-1", AGREED.digest, by="Ada")
 
+    def test_owners_whose_answers_were_not_heard_are_told_of_a_cancellation(self, network: Network) -> None:
+        run = network.ask(AGREED)
+        network.look(CONSUMER, "a", "b")
+        network.consumer.cancel(run)
+        network.look(CONSUMER, "a", "b")
+        for name in ("a", "b"):
+            assert in_inbox(network, name) == ([], "closed: the consumer cancelled before any offer")
+
     def test_a_cancelled_run_stays_open_for_the_receipt_of_rows_that_left(self, network: Network) -> None:
         run = asked(network)
         network.look("a", "b", CURATOR, CONSUMER, "a")

@@ -185,10 +185,11 @@ class TestDeciding:
     def test_a_cancelled_run_takes_its_terms_back(self, network: Network) -> None:
         run = network.ask(terms())
         network.look(CONSUMER)
-        assert box(network)
+        before = set(box(network))
+        assert before
         network.consumer.cancel(run)
         network.look(CONSUMER)
-        assert box(network) == []
+        assert not before & set(box(network))
         assert network.consumer.progress(run).ended == "cancelled"
 
 
@@ -359,7 +360,7 @@ class TestFiles:
             path.write_bytes(data)
         network._syncs.clear()
         network.look(CONSUMER)
-        assert box(network) == []
+        assert not kept.keys() & set(box(network))
 
     def test_an_incomplete_file_is_read_when_it_is_whole(self, network: Network) -> None:
         network.ask(terms())

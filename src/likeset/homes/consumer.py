@@ -309,8 +309,10 @@ class Consumer(Part):
         with self.home.deciding() as t:
             run = self.mail.again(run)
             self.mail.withhold(t, run)
+            # An owner may have read posted terms although no answer of it was heard yet.
+            sent = [row for row in self.mail.letters(run) if (row.way, row.post) == ("out", "terms") and row.name]
             self.mail.unsay(t, run, "terms", "letter")
-            for owner in self.answers(run).keys() & set(run.terms.owners):  # the others do not have the terms
+            for owner in {row.peer for row in sent} & set(run.terms.owners):
                 self.mail.say(t, run, owner, "ending", ending_document(Ending.CANCELLED))
             if run.is_split and run.state == "begun":
                 self.computing.end(t, run, Ending.CANCELLED, tell=True)
