@@ -126,7 +126,8 @@ def test_reply_from_someone_else(market: Market) -> None:
         market.confirm(invitation, invitation.words(owner.card))
     market.reply(invitation, owner)
     assert len(market.replies(invitation)) == 2
-    market.confirm(invitation, invitation.words(owner.card))
+    typed = ", ".join(invitation.words(owner.card))
+    joining.confirm(market.clinic, invitation, market.replies(invitation), typed, by="bob")
     assert [pin.card for pin in market.clinic.pins.pinned("owner")] == [owner.card]
 
 

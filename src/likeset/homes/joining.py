@@ -311,9 +311,13 @@ def _info(invitation: Invitation) -> bytes:
     return signed(REPLY_CONTEXT, invitation.digest)
 
 
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(re.split(r"[\s,;.-]+", text.strip().casefold()))
+
+
 def check_words(text: str, expected: Sequence[str]) -> None:
     """Raise unless a person typed all the words; the error does not say what they are."""
-    heard = re.split(r"[\s,;.-]+", text.strip().casefold())
+    heard = _split(text)
     unknown = [f"word {place} ({word})" for place, word in enumerate(heard, 1) if word not in _word_list()]
     if unknown or len(heard) != len(expected):
         spelled = f"; not in the list: {', '.join(unknown[:3])}" if unknown else ""
@@ -430,7 +434,7 @@ def confirm(home: Home, invitation: Invitation, found: Iterable[Reply], typed: s
     replies_ = list(found)
     if not replies_:
         raise InvalidArgument("NAME", invitation.proposal.name, "has not replied yet")
-    matching = [reply for reply in replies_ if invitation.words(reply.card) == tuple(typed.casefold().split())]
+    matching = [reply for reply in replies_ if invitation.words(reply.card) == _split(typed)]
     reply = matching[0] if matching else replies_[0]
     check_words(typed, invitation.words(reply.card))
     pin = _pin(home, {invitation.proposal.role: reply.card}, invitation, reply.digest, by=by)[0]
