@@ -400,7 +400,7 @@ _TRIGGERS = {
 _LAYOUT = Layout(
     what="ledger",
     application_id=0x4C_53_4C_31,  # "LSL1"
-    version=3,
+    version=4,
     statements=(
         """CREATE TABLE log (
             number INTEGER PRIMARY KEY, kind TEXT NOT NULL, key TEXT NOT NULL, body TEXT NOT NULL,
