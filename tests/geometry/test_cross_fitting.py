@@ -237,7 +237,8 @@ def test_nothing_is_said_where_nobody_asks_or_the_target_is_too_small(folds: int
     target, pool = of_the_kind(coins, rows), offers(coins, 100)
     selection = Selection(gamma=GAMMA, folds=folds)
     selected = selection.select(pool, target, 10)
-    found = [cross_fit(selection, pool, target, selected, **key) for key in ({}, {"fold_key": 0}, {"fold_key": 1})]
+    found = [cross_fit(selection, pool, target, selected, fold_key=key) for key in (0, 1)]
+    found.append(cross_fit(selection, pool, target, selected))
     assert [one is not None for one in found] == [said] * 3
     if said:
         assert len({one.squared_mmd for one in found if one is not None}) == 2, "the key is 0 if none is given"

@@ -158,18 +158,18 @@ class PoolKernel:
         exponent -= shift
         return np.exp(exponent, out=exponent)
 
-    def sums(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-        """For every row the sum of its kernel values with those at ``positions``, by products in blocks."""
+    def sums(self, positions: NDArray[np.int64], *, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """For every row the (weighted) sum of its kernel values with those at ``positions``, by products in blocks."""
         scaled, shift = self._exponent_terms(positions)
         if len(positions) > self._rows.shape[1]:
-            return _folded_sums(_fold(scaled, shift), len(self), self._fill)
+            return _folded_sums(_fold(scaled, shift), len(self), self._fill, weights=weights)
 
         def exponents(part: slice, out: Rows) -> None:
             np.matmul(scaled, self._rows[part].T, out=out)
             np.subtract(out, shift[:, None], out=out)
             np.subtract(out, self._offset[part], out=out)
 
-        return _kernel_sums(exponents, blocks(len(self), width=len(shift)), scaled)
+        return _kernel_sums(exponents, blocks(len(self), width=len(shift)), scaled, weights=weights)
 
     def _fill(self, part: slice, block: Rows) -> None:
         block[:, :-2] = self._rows[part]
@@ -215,7 +215,7 @@ def _kernel_sums(
     parts: Iterable[slice],
     fixed: Rows,
     *,
-    weights: NDArray[np.float64] | None = None,
+    weights: NDArray[np.float64] | None,
 ) -> NDArray[np.float64]:
     """For each row the (weighted) sum over the fixed ones of the exponential of what ``exponents`` writes.
 
