@@ -123,6 +123,21 @@ def test_a_folder_that_nobody_may_enter_or_write_is_said_to_be(tmp_path: Path) -
         store.list(PAIR)
 
 
+def test_a_folder_of_somebody_else_is_trouble_with_that_folder_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the system says it to whoever is not root."""
+
+    def refuses(*_place: object, **_how: object) -> int:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(os, "open", refuses)
+    with pytest.raises(PostTrouble, match="no permission for one of its folders"):
+        open_store(str(tmp_path)).list(PAIR)
+    monkeypatch.setattr(Path, "mkdir", refuses)
+    trouble(lambda: open_store(str(tmp_path)).write(PAIR, NAME, DATA), "no permission to use it")
+
+
 def test_what_a_killed_writer_began_is_not_listed_and_goes_when_it_is_old(tmp_path: Path, ssh: SshServer) -> None:
     for address, mailbox in ((str(tmp_path), tmp_path), (ssh.address, ssh.mailbox)):
         folder = mailbox / PAIR
