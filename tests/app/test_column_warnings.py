@@ -22,7 +22,7 @@ from likeset.tables.schema import Schema
 
 OWNERS = {"north": 11, "south": 12}
 pytestmark = pytest.mark.usefixtures("without_figures")
-LEFT_OUT = {"": "nameless", "encounter_id": "name", "referral": "own-text", "slip": "numbered"}
+LEFT_OUT = {"": "nameless", "encounter_id": "name", "referral": "own-values", "slip": "own-values"}
 
 
 def hospital(rows: int, *, seed: int) -> pa.Table:
@@ -110,7 +110,7 @@ def test_no_identifier_of_a_hospital_reaches_the_summary(world: Path) -> None:
 
 def test_what_is_included_by_name_or_hardly_counts_is_warned_of_at_every_step(world: Path) -> None:
     told = drafted(world, "--include", "encounter_id", "--include", "slip")
-    wanted = {"encounter_id": "name", "slip": "numbered"}
+    wanted = {"encounter_id": "name", "slip": "own-values"}
     assert columns(told["suspected_identifiers"]) == wanted
     assert wanted.keys() <= set(told["columns"])
     path = world / "schema.yaml"

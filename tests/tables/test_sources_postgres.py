@@ -176,7 +176,7 @@ def test_columns_that_arrow_has_no_type_for_are_drafted_and_fit(server: str) -> 
         schema = Schema.from_text(made.text)
         kinds = {column.name: column.kind for column in schema.describe()}
         assert kinds == {"price": "numeric", "stay": "category", "note": "category", "dose": "numeric"}
-        assert [(one.column, one.reason) for one in made.left_out] == [("token", Reason.OWN_TEXT)]
+        assert [(one.column, one.reason) for one in made.left_out] == [("token", Reason.OWN_VALUES)]
         assert schema.declared["stay"].values == ("00:00:00", "1 day", "2 days")
         seen = {column["name"]: (column["low"], column["high"], column["missing"]) for column in made.profile}
         assert (seen["price"], seen["dose"]) == ((1.25, 60.25, 0), (0.5, 1.5, 15))

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from likeset import documents
 from likeset.app.lazy import lazy_imports
@@ -16,7 +15,6 @@ from likeset.display import (
     show_document,
     show_next,
     show_notes,
-    stderr,
     stdout,
 )
 from likeset.errors import BadDocument, BadTable, InvalidArgument
@@ -27,15 +25,13 @@ with lazy_imports():
     from likeset.tables import schema as schemas
 
 if TYPE_CHECKING:
-    from likeset.tables.profile import Inspection, SchemaDraft
+    from likeset.tables.profile import Inspection
     from likeset.tables.schema import Schema
     from likeset.tables.sources import Source
 
 schema = typer.Typer(name="schema", no_args_is_help=True, rich_markup_mode="markdown")
 
 _SCHEMA_ENDINGS = (".yaml", ".yml")
-_NAME_WIDTH, _KIND_WIDTH = 24, 8  # the rest is for the reason: a row of 80 letters has room for few
-_BLOCKS = "▁▂▃▄▅▆▇█"
 
 Files = Annotated[
     list[str], typer.Argument(metavar="FILE...", help="CSV, Parquet, Arrow or another source.", show_default=False)
@@ -55,85 +51,44 @@ def draft(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show a profile of files, column by column, and propose a schema.
+    """Propose a schema from files, with the reason for every column.
 
-    The profile says what each column would be and why, with a small histogram. It shows your own rows: keep it at home.
     A schema is public. Every bound or value in it that came from data is marked: put public knowledge in its place, for
     it tells something about the data. Columns that may identify people, by their names or because nearly every row has
-    a value of its own, are left out and listed. Nothing is asked, and nothing is overwritten. Without --out the schema
-    goes to standard output, and the profile to standard error.
+    a value of its own, are left out and listed. Nothing is asked, and nothing is overwritten.
 
     Example: `likeset schema draft hospital.csv --label disease --out schema.yaml`
     """
     if out is not None and out.exists():
         raise BadDocument(str(out), "is there already; name another file or remove it")
     made = profile.draft([sources.open_source(file) for file in files], label=label, ids=ids, include=include or ())
-    loaded, shown = schemas.Schema.from_text(made.text, name="draft"), [without_secrets(file) for file in files]
-    if out is not None:
-        documents.write_text(out, made.text)
-
-    def view() -> None:
-        _show_profile(made, shown, beside=out is None)
-        if out is None:
-            typer.echo(made.text, nl=False)
-            return
-        count = f"{len(loaded.columns)} column{'' if len(loaded.columns) == 1 else 's'}"
-        stdout.print(f"{count} written to [bold]{literal(str(out))}[/]", soft_wrap=True)
-        show_notes(one.warning for one in made.included)
-        show_notes(_data_notes(loaded))
-        show_next(f"edit {out}, then", "likeset", "schema", "check", "--schema", str(out), *files)
-
-    document = {"out": None if out is None else str(out), **_draft_document(made, loaded)}
-    emit(document, as_json=as_json, view=view)
-
-
-def _blocks(bars: Sequence[int]) -> str:
-    """Counts as block characters: the largest is full, and none but nothing is empty."""
-    most = max(bars, default=0)
-    steps = len(_BLOCKS) - 1
-    return "".join(" " if not bar else _BLOCKS[round(steps * bar / most)] for bar in bars)
-
-
-def _show_profile(made: "SchemaDraft", files: Sequence[str], *, beside: bool) -> None:
-    """What was seen, what each column would be, and why; to standard error ``beside`` a schema on standard output."""
-    screen = stderr if beside else stdout
-    rows = max((column["rows"] for column in made.profile), default=0)
-    table = Table(title=f"{literal(', '.join(files))}: {rows:,} rows", title_style="bold", title_justify="left")
-    table.add_column("column", overflow="fold", min_width=8, max_width=_NAME_WIDTH)
-    table.add_column("rows", no_wrap=True)
-    table.add_column("missing", justify="right")
-    table.add_column("would be", overflow="fold", max_width=_KIND_WIDTH)
-    table.add_column("why", overflow="fold", ratio=1)
-    for column in made.profile:
-        kind = {"column": column["kind"], "label": f"label: {column['kind']}"}.get(column["role"], column["role"])
-        caution = f"; [yellow]{literal(column['caution'])}[/]" if column["caution"] else ""
-        missing = f"{column['missing']:,}" if column["missing"] else ""
-        bars = _blocks(column["bars"])
-        table.add_row(literal(column["name"]), bars, missing, kind, literal(column["why"]) + caution)
-    screen.print(table)
-    absent = ", ".join(f"{name} (not in {file})" for name, file in made.absent.items())
-    whose = made.id_hint
-    hint = f"if {whose!r} says whose row it is, add --id {whose}: privacy then protects people, not rows"
-    notes = [f"left out, because not all files have them: {absent}" if absent else "", made.comma_remedy]
-    for note in filter(None, (*notes, made.wide_note, hint if whose else "")):
-        screen.print(f"[yellow]note:[/] {literal(note)}", soft_wrap=True)
-    screen.print("[dim]This profile shows your own rows: keep it at home. A schema is public.[/]", soft_wrap=True)
-    if made.left_out:
-        screen.print("[dim]To declare a column that was left out: --include COLUMN[/]", soft_wrap=True)
-
-
-def _draft_document(made: "SchemaDraft", loaded: "Schema") -> dict[str, Any]:
-    return {
+    loaded = schemas.Schema.from_text(made.text, name="draft")
+    document = {
+        "out": None if out is None else str(out),
         "schema": made.text,
         "from_data": list(loaded.from_data),
         "columns": list(loaded.columns),
         "left_out": profile.documents_of(made.left_out),
         "suspected_identifiers": profile.documents_of(made.included),
-        "absent": dict(made.absent),
-        "comma_remedy": made.comma_remedy,
-        "wide_note": made.wide_note,
+        "unusable": dict(made.unusable),
         "profile": list(made.profile),
     }
+
+    def view() -> None:
+        if out is None:
+            typer.echo(made.text, nl=False)
+            return
+        show_document(document["profile"], ", ".join(map(without_secrets, files)))
+        count = f"{len(loaded.columns)} column{'' if len(loaded.columns) == 1 else 's'}"
+        stdout.print(f"{count} written to [bold]{literal(str(out))}[/]", soft_wrap=True)
+        show_notes(f"column {name!r} is left out: {why}" for name, why in made.unusable.items())
+        show_notes(one.warning for one in made.included)
+        show_notes(_data_notes(loaded))
+        show_next(f"edit {out}, then", "likeset", "schema", "check", "--schema", str(out), *files)
+
+    if out is not None:
+        documents.write_text(out, made.text)
+    emit(document, as_json=as_json, view=view)
 
 
 @schema.command()
@@ -187,14 +142,12 @@ def check(
         raise InvalidArgument("FILES", "missing", "name the files to check")
     inspections, unlabelled, repeated = _inspected(files, loaded)
     ok = all(inspection.ok for inspection in inspections.values())
-    wide = profile.wide_note(sum(column.kind == "numeric" for column in loaded.describe()))
     document = {
         "ok": ok,
         "digest": loaded.digest,
         "from_data": list(loaded.from_data),
         "unlabelled": unlabelled,
         "undeclared_ids": repeated,
-        "wide_note": wide,
         "files": [_inspection_document(name, inspection) for name, inspection in inspections.items()],
     }
     notes = [
@@ -206,7 +159,7 @@ def check(
         f"not persons; declare id: {{column: {column}, keep: 1}}"
         for name, column in repeated.items()
     ]
-    notes += [*filter(None, [wide]), *_data_notes(loaded)]
+    notes += _data_notes(loaded)
 
     def view() -> None:
         for name, inspection in inspections.items():
@@ -278,8 +231,6 @@ def _show_inspection(name: str, inspection: "Inspection") -> None:
             complaints.setdefault(f"{trouble}: {complaint}", []).append(column.name)
     for complaint, columns in complaints.items():
         stdout.print(f"[red]{literal(', '.join(columns))}[/] {literal(complaint)}", soft_wrap=True)
-    if remedy := inspection.comma_remedy():
-        stdout.print(f"[red]{literal(remedy)}[/]", soft_wrap=True)
     ids = inspection.id_summary()
     if ids is not None:
         line = f"{ids.ids:,} ids, at most {ids.most_rows:,} rows each; {ids.over:,} with more than declared"
@@ -309,7 +260,6 @@ def _inspection_document(name: str, inspection: "Inspection") -> dict[str, Any]:
         "taking_part": inspection.taking_part(),
         "suspected_identifiers": profile.documents_of(inspection.suspicions()),
         "dead_columns": profile.documents_of(inspection.dead_columns()),
-        "comma_remedy": inspection.comma_remedy(),
         "columns": [{**vars(column), "ok": column.ok} for column in inspection.columns],
     }
 
