@@ -15,9 +15,9 @@ from pathlib import Path
 from likeset.errors import InvalidArgument, LedgerUnavailable
 
 PRIVATE_FOLDER = 0o700
-_PRIVATE = 0o600
+PRIVATE_FILE = 0o600
 _OTHERS = 0o077
-_UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}")
+UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}")
 
 
 def make_home_folder(folder: Path) -> None:
@@ -53,7 +53,7 @@ def keep_private(path: Path, write: Callable[[Path], object]) -> None:
     """Let ``write`` fill a private file beside ``path``, then move it there: on disk as a whole, or not at all."""
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE))
+        os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE))
         write(partial)
         with partial.open("rb") as file:
             os.fsync(file.fileno())
@@ -75,13 +75,13 @@ def remove_unfinished(folder: Path) -> None:
     For a directory in which nobody else works.
     """
     for path in folder.glob(".*"):
-        if _UNFINISHED.fullmatch(path.name):
+        if UNFINISHED.fullmatch(path.name):
             path.unlink(missing_ok=True)
 
 
 def write_secret(path: Path, number: int) -> None:
     """A number of 256 bits, in a new file."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(f"{number:064x}\n")
         file.flush()

@@ -29,7 +29,7 @@ from likeset.errors import (
 )
 from likeset.files import keep_private_bytes, make_private_folder, remove_unfinished
 from likeset.geometry.selection import Selection
-from likeset.homes.home import Home, TunnelPlace
+from likeset.homes.home import SPLIT_FOLDER, Home, TunnelPlace
 from likeset.homes.mail import Heard, Mail, Part
 from likeset.homes.runs import Ending, Run, State, StoredLetter, ending_document, last_time, read_ending
 from likeset.ledger.ledger import Transaction
@@ -53,7 +53,7 @@ from likeset.trust.cards import Card, Role
 from likeset.trust.letters import PostKind
 from likeset.trust.shares import COMPUTE_ROLES
 
-_FOLDER, _TUNNEL, _LOCK = "split", "tunnel.json", ".lock"
+_TUNNEL, _LOCK = "tunnel.json", ".lock"
 _MOST_HOST = 255
 _MOST_PORT = 65535
 
@@ -107,7 +107,7 @@ class ComputeFolder:
 
     @property
     def folder(self) -> Path:
-        return self.home / _FOLDER / self.run
+        return self.home / SPLIT_FOLDER / self.run
 
     @property
     def exists(self) -> bool:
@@ -172,7 +172,7 @@ class ComputeFolder:
 
 
 def _ports_of(home: Path) -> set[int]:
-    files = (home / _FOLDER).glob(f"*/{_TUNNEL}")
+    files = (home / SPLIT_FOLDER).glob(f"*/{_TUNNEL}")
     return {int(_document(path.read_bytes()).get("port", 0)) for path in files}
 
 

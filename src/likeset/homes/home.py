@@ -42,10 +42,11 @@ POLICY_FILE = "owner.yaml"
 DATABASE_FILE = "home.sqlite"
 KEY_FILE = "key"
 CURATOR_FOLDER = "curator"
-KEYS_FOLDER = "keys"
+KEYS_FOLDER = "keys"  # of runs, one file each; each is deleted when the terms of its run end
+SPLIT_FOLDER = "split"  # shares of split runs
+CONSOLE_FOLDER = "console"  # unused links, the address, uploads while they are read
 RESERVE_FILE = "reserve"
 RESERVE_BYTES = 1 << 19  # suffices to open the database and to record some decisions
-"""Sealing keys of runs, one file each. Backups leave them out; each is deleted when the terms of its run end."""
 
 TABLES = {
     # One row for each run and party of it that this home is. ``state`` moves as mail.MOVES says.

@@ -33,6 +33,7 @@ COMMANDS = {
         "privacy:audit",
         "Bound every mechanism's epsilon from below by observation, and compare it with the claim.",
     ),
+    "backup": ("home:backup", "Write a backup of a home into one private file, also while the home is in use."),
     "card": ("card:card", "Cards: who this home is, and which other parties a person here knows."),
     "courier": ("courier:courier", "Let NVFlare carry letters: settle the start-up kits of its sites."),
     "check": (
@@ -51,6 +52,7 @@ COMMANDS = {
     "join": ("join:join", "Join a market by invitation: make a home, reply, and pin the inviter's cards after a call."),
     "ledger": ("ledger:ledger", "Budgets over all runs: what each view may learn, and has learned."),
     "owner": ("owner:owner", "An owner's own side: policy, approvals, what left, budgets."),
+    "restore": ("home:restore", "Restore a home from a backup into a new directory."),
     "run": ("run:run", "Runs between organisations, from the consumer's side."),
     "schema": ("schema:schema", "Declared columns: draft a schema, look at it, check files against it."),
     "split": ("home:split", "The split curator's workers: their environment."),

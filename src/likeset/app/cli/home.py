@@ -1,9 +1,10 @@
-"""Commands for any home: ``likeset init``, ``up``, ``sync`` and ``check``; ``likeset curator`` and ``split``."""
+"""Commands for any home: ``init``, ``up``, ``sync``, ``check``, ``backup``, ``restore``; ``curator`` and ``split``."""
 
 import getpass
 import json
 import os
 import select
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -11,9 +12,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
+from urllib.parse import unquote, urlsplit
 
 import typer
 
+from likeset import documents
 from likeset.app.lazy import lazy_imports
 from likeset.display import JsonFlag, complain, emit, literal, show_notes, stdout
 from likeset.errors import InvalidArgument, LikesetError
@@ -21,6 +24,7 @@ from likeset.errors import InvalidArgument, LikesetError
 with lazy_imports():
     from likeset.app.console import home as console_pages
     from likeset.app.console import server
+    from likeset.homes import backup as backups
     from likeset.homes import compute, policy, review
     from likeset.homes import curator as curators
     from likeset.homes import home as homes
@@ -274,6 +278,9 @@ def up(
         bool, typer.Option("--link", help="Only make a new link into the console that runs already.")
     ] = False,
     log: Annotated[LogFormat, typer.Option(help="Write lines for people, or as JSON with run and party.")] = "text",
+    install: Annotated[
+        bool, typer.Option("--install", help="Only write likeset-NAME.service here: a systemd unit with these options.")
+    ] = False,
 ) -> None:
     """Run a home: check its mailboxes, compute its split runs, and serve its console, until it is stopped.
 
@@ -286,6 +293,12 @@ def up(
         emit({"link": server.new_link(home)}, as_json=log == "json")
         return
     where = server.Listen(listen, port, public.rstrip("/"))
+    if install:
+        options = [word for address in mailbox or [] for word in ("--mailbox", address)]
+        options += ["--every", f"{every:g}", "--log", log]
+        options += ["--listen", listen, "--port", str(port), "--public", public] if console else ["--no-console"]
+        _write_unit(home, mailbox, options, as_json=log == "json")
+        return
     with ExitStack() as stack:
         opened = stack.enter_context(homes.Home(home))
         syncs = stack.enter_context(syncs_of(home, mailbox, stays=True, needed=not console))
@@ -308,6 +321,70 @@ def up(
         shortest = min(mailboxes.SHORTEST, every)
         mailboxes.serve(syncs, stop=stop, tell=tell, looked=looked, shortest=shortest, longest=every)
         tell("stopped between two letters; the next look continues")
+
+
+_UNIT = """\
+[Unit]
+Description=likeset home of {name}
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+User={user}
+ExecStart={command}
+Restart=on-failure
+RestartSec=30
+UMask=0077
+ReadWritePaths={paths}
+ProtectSystem=strict
+ProtectHome=read-only
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectProc=invisible
+ProtectClock=yes
+ProtectHostname=yes
+ProtectControlGroups=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+NoNewPrivileges=yes
+CapabilityBoundingSet=
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def _write_unit(folder: Path, mailbox: list[str] | None, options: Sequence[str], *, as_json: bool) -> None:
+    """Write a systemd unit into the current directory, for a person to read and install."""
+
+    def quoted(text: str) -> str:
+        text = text.replace("%", "%%")
+        return text if shlex.quote(text) == text else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+    with homes.Home(folder) as home:
+        addresses = addresses_to_use(mailbox, home, needed=False)
+        name, path = home.name, Path(f"likeset-{home.name}.service")
+    if path.exists():
+        raise InvalidArgument("--install", path, "exists, and nothing is overwritten; remove it, or change it by hand")
+    places = [Path(unquote(urlsplit(one).path)) for one in addresses if not one.startswith(("sftp:", "s3:"))]
+    command = [str(Path(sys.argv[0]).absolute()), "up", str(folder.absolute()), *options]
+    text = _UNIT.format(
+        name=name,
+        user=folder.owner(),
+        command=" ".join(quoted(word).replace("$", "$$") for word in command),
+        paths=" ".join(quoted(str(place.absolute())) for place in (folder, *places)),
+    )
+    documents.write_text(path, text)
+    how = f"read it, then as root: cp {path} /etc/systemd/system/ && systemctl enable --now {path.stem}"
+    emit({"unit": str(path)}, as_json=as_json, notes=[how])
 
 
 class Log:
@@ -351,6 +428,42 @@ def check(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     add_data = at_home(home, "likeset", "owner", "data", "add", "NAME", "FILE", "--schema", "SCHEMA.yaml")
     missing = {fault.check for fault in faults if fault.to_do}
     emit(document, as_json=as_json, next_step=add_data if "data sets" in missing else (), ok=not faults)
+
+
+BackupFile = Annotated[Path, typer.Argument(metavar="FILE", help="The backup, a tar file.", show_default=False)]
+_RESTORED = (
+    "runs that were open at the time of the backup cannot be continued: their keys are not in it",
+    "the home stops if it finds a letter of its own in the mailbox that it does not know, written after the backup",
+)
+
+
+def backup(file: BackupFile, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
+    """Write a backup of a home into one private file, also while the home is in use.
+
+    It contains the secret keys of the card: keep it as safe as the home itself. Keys of runs, shares of split runs,
+    locks and console links are left out: runs that are open now cannot be continued from it. Rows of registered data
+    sets are not in the home, and not in the backup.
+
+    Example: `likeset backup st-mary.tar --home st-mary`
+    """
+    with homes.Home(home) as opened:
+        manifest = backups.write_backup(opened, file)
+    document = {"backup": str(file), "name": manifest.name, "at": manifest.at, "left_out": list(backups.LEFT_OUT)}
+    emit(document, as_json=as_json, notes=[f"keep it as safe as {home}: it contains the keys of the card"])
+
+
+def restore(file: BackupFile, folder: NewFolder, *, as_json: JsonFlag = False) -> None:
+    """Restore a home from a backup into a new directory.
+
+    Nothing is written before the whole file was checked. Runs that were open at the time of the backup cannot be
+    continued, since their keys are not in it. The home stops if it finds a letter of its own in the mailbox that it
+    does not know. Never run two copies of a home.
+
+    Example: `likeset restore st-mary.tar st-mary`
+    """
+    manifest = backups.restore_backup(file, folder)
+    document = {"home": str(folder), "name": manifest.name, "backup_of": manifest.at, "notes": list(_RESTORED)}
+    emit(document, as_json=as_json, next_step=("likeset", "check", "--home", str(folder)))
 
 
 curator = typer.Typer(name="curator", **NOUN)

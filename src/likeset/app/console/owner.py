@@ -15,11 +15,12 @@ from starlette.responses import Response
 
 from likeset import documents
 from likeset.app.console import drawings
-from likeset.app.console.server import FOLDER, UPLOAD, Pages, Visit, download, link
+from likeset.app.console.server import UPLOAD, Pages, Visit, download, link
 from likeset.errors import BadDocument, InvalidArgument, LikesetError
 from likeset.files import PRIVATE_FOLDER
 from likeset.homes import owner as owners
 from likeset.homes import review as reviews
+from likeset.homes.home import CONSOLE_FOLDER
 from likeset.homes.owner import Owner
 from likeset.homes.policy import Policy, policy_text
 from likeset.homes.review import Choice, DataLook, Rehearsal, Review
@@ -48,7 +49,7 @@ _LIMITS = ("epsilon", "delta", "rows", "readable")
 @contextmanager
 def _uploaded(owner: Owner, ending: str = ".yaml", /, **files: bytes | None) -> Iterator[dict[str, Path]]:
     """Write uploaded files under names of our own while the block runs; errors name them without the folder."""
-    place = owner.home.folder / FOLDER
+    place = owner.home.folder / CONSOLE_FOLDER
     place.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=UPLOAD, dir=place))
     try:

@@ -41,10 +41,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from likeset.display import complain
 from likeset.errors import DecidedMeanwhile, InvalidArgument, LikesetError
 from likeset.files import keep_private_bytes, make_private_folder
+from likeset.homes.home import CONSOLE_FOLDER
 from likeset.text import harmless
 from likeset.transports.sync import Look
 
-FOLDER = "console"  # in the home: unused links, the address, uploads while they are read
 UPLOAD = "upload-"  # prefix of the upload folders
 LONGEST_SESSION = 8 * 3600
 IDLE_SECONDS = 3600
@@ -491,7 +491,7 @@ class Links:
     """
 
     def __init__(self, home: Path) -> None:
-        self._folder = home / FOLDER
+        self._folder = home / CONSOLE_FOLDER
 
     def make(self) -> str:
         make_private_folder(self._folder)
