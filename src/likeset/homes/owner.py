@@ -409,7 +409,7 @@ class Owner(Part):
     def closed_because(self, run: Run) -> str:
         """Why a run is closed to a decision of this owner, in words that tell nothing about others; empty if not."""
         if run.ending is not None:
-            return CLOSED.get(run.ending[0], f"it is {run.state}")
+            return CLOSED.get(run.ending[0], "it is complete" if run.ending[0] is Ending.DONE else "it ended early")
         is_late = run.state in DECIDABLE and run.state != "accepted" and self.now() >= run.deadline
         return CLOSED[Ending.TERMS_EXPIRED if self.now() >= run.end else Ending.DEADLINE_PASSED] if is_late else ""
 
