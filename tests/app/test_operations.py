@@ -1,25 +1,44 @@
-"""Operating a home: backup and restoration, older databases, a systemd unit, containers."""
+"""Operating a home: backup and restoration, older databases, a systemd unit, containers, notifications."""
 
 import configparser
 import hashlib
 import io
 import json
+import os
 import shutil
+import socketserver
 import sqlite3
 import subprocess
 import sys
 import tarfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from home_world import CONSUMER, Clock, Network, make_owner, terms
+from home_world import (
+    CANARY,
+    CONSUMER,
+    Clock,
+    Network,
+    answer,
+    approve,
+    invite,
+    make_owner,
+    opened,
+    rows_text,
+    terms,
+)
 from typer.testing import CliRunner
 
 from likeset.app import cli
-from likeset.errors import HomeRestored, InvalidArgument, LikesetError
+from likeset.errors import BadDocument, HomeRestored, InvalidArgument, LikesetError
+from likeset.homes import notify
 from likeset.homes.home import TABLES, Home, make_party, utc_now
+from likeset.homes.notify import NOTIFIED_FILE, Notifier
 from likeset.ledger import ledger
 
 RUN = terms(expires="2099-01-01")
@@ -192,3 +211,247 @@ def test_a_systemd_unit_lets_the_home_write_only_where_it_must(tmp_path: Path, m
             [verify, "verify", "./likeset-st-mary.service"], capture_output=True, text=True, check=False
         )
         assert (judged.returncode, judged.stderr) == (0, "")
+
+
+# Notifications, and lines of ``likeset up`` for machines.
+
+SMTP = {"host": "127.0.0.1", "from": "likeset@example.org", "to": ["steward@example.org"], "starttls": False}
+
+
+class _Recorder(socketserver.StreamRequestHandler):
+    """Answers HTTP and SMTP as far as a notification needs them, and keeps all that comes."""
+
+    server: "_Server"
+
+    def handle(self) -> None:
+        if self.server.speaks == "smtp":
+            self._smtp()
+            return
+        head = b"".join(iter(self.rfile.readline, b"\r\n"))
+        length = next(int(line.split()[1]) for line in head.splitlines() if line.lower().startswith(b"content-length"))
+        self.server.seen.append(self.rfile.read(length).decode())
+        self.wfile.write(b"HTTP/1.1 %d x\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n" % self.server.status)
+
+    def _smtp(self) -> None:
+        self.wfile.write(b"220 here\r\n")
+        while line := self.rfile.readline():
+            if line.upper().startswith(b"DATA"):
+                self.wfile.write(b"354 go on\r\n")
+                self.server.seen.append(b"".join(iter(self.rfile.readline, b".\r\n")).decode())
+            self.wfile.write(b"221 bye\r\n" if line.upper().startswith(b"QUIT") else b"250 yes\r\n")
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+    speaks, status = "http", 200
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Recorder)
+        self.seen: list[str] = []
+
+    @property
+    def port(self) -> int:
+        return int(self.server_address[1])
+
+    @property
+    def events(self) -> list[tuple[str, str]]:
+        documents = map(json.loads, self.seen)
+        return [(document["event"], document["run"]) for document in documents]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Server]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with _Server() as listening:
+        thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield listening
+        listening.shutdown()
+        thread.join()
+
+
+def ask_for(folder: Path, **channels: Any) -> None:
+    """Write ``notify:`` into a home."""
+    settings = folder / "home.yaml"
+    lines = [line for line in settings.read_text().splitlines() if not line.startswith("notify:")]
+    settings.write_text("\n".join([*lines, f"notify: {json.dumps(channels)}\n"]))
+
+
+def webhook(server: _Server) -> str:
+    return f"http://127.0.0.1:{server.port}/hook"
+
+
+@contextmanager
+def notifier(folder: Path, clock: Clock | None = None) -> Iterator[tuple[Notifier, list[str]]]:
+    told = list[str]()
+    with Home(folder, clock=clock or Clock()) as home:
+        yield Notifier(home, told.append), told
+
+
+def test_each_event_of_an_owner_is_told_once_also_after_a_restart_and_without_rows(
+    tmp_path: Path, server: _Server
+) -> None:
+    folder = make_owner(tmp_path, rare=3, smallest_group=1, total={"epsilon": 0, "delta": 1e-5, "rows": 15})
+    ask_for(folder, webhook=webhook(server))
+    clock = Clock()
+
+    def checked(*unreachable: str) -> list[tuple[str, str]]:
+        """What is told by a process that checks twice, and ends."""
+        server.seen.clear()
+        with notifier(folder, clock) as (tell, failed):
+            tell(unreachable)
+            tell(unreachable)
+        assert failed == []
+        for row in rows_text(1, rare=3).splitlines()[1:]:
+            assert not any(dose in text for text in server.seen for dose in [CANARY, row.split(",")[1]])
+        assert not any(str(tmp_path) in text for text in server.seen)
+        return server.events
+
+    assert checked() == []
+    with opened(folder, clock=clock) as owner:
+        run = invite(owner, RUN)
+    assert checked() == [("waiting", "run-1")]
+    assert checked() == []
+    clock.now = run.deadline - timedelta(hours=25)
+    assert checked() == []
+    clock.now = run.deadline - timedelta(hours=23)
+    assert checked() == [("deadline", "run-1")]
+    document = json.loads(server.seen[0])
+    assert (document["home"], document["deadline"]) == ("a", run.deadline.isoformat())
+    assert checked() == []
+    with opened(folder, clock=clock) as owner:
+        approve(owner, RUN)
+        answer(owner, RUN)
+    assert ("budget", "") in checked()
+    assert checked() == []
+    away = f"file://{tmp_path}/away"
+    assert checked(away) == [("mailbox", "")]
+    assert checked(away) == []
+    assert checked() == []
+    assert checked(away) == [("mailbox", "")]
+    assert (folder / NOTIFIED_FILE).stat().st_mode & 0o077 == 0
+
+
+def test_a_consumer_is_told_when_owners_have_one_day_left(tmp_path: Path, server: _Server) -> None:
+    with Network(tmp_path) as world:
+        run = world.ask(RUN)
+        ask_for(world.consumer.home.folder, webhook=webhook(server))
+        for hours in (25, 23, -1):
+            with notifier(world.consumer.home.folder, Clock(run.deadline - timedelta(hours=hours))) as (tell, _):
+                tell()
+    assert server.events == [("deadline", "run-1")]
+
+
+def test_a_channel_that_fails_is_logged_once_and_tried_again_after_a_rest(
+    tmp_path: Path, server: _Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_owner(tmp_path)
+    ask_for(folder, webhook=webhook(server), command=["/nonexistent/program"])
+    server.status = 302  # to follow it would lose the content
+    with notifier(folder) as (tell, failed):
+        for _ in range(3):
+            tell(["file:///away"])
+        assert (len(server.seen), len(failed)) == (1, 2)
+        assert "HTTP status 302" in failed[0]
+        server.status = 200
+        monkeypatch.setattr(notify, "_REST", -1.0)
+        tell._failed = dict.fromkeys(tell._failed, 0.0)
+        for _ in range(3):
+            tell(["file:///away"])
+        assert (len(server.seen), len(failed)) == (2, 2)
+
+
+def test_a_home_in_trouble_is_one_line(tmp_path: Path, server: _Server) -> None:
+    folder = make_owner(tmp_path)
+    ask_for(folder, webhook=webhook(server))
+    with notifier(folder) as (tell, failed):
+        (folder / "owner.yaml").write_text("nonsense")
+        tell()
+        tell()
+    assert len(failed) == 1
+
+
+def test_mail_is_sent(tmp_path: Path, server: _Server) -> None:
+    server.speaks = "smtp"
+    folder = make_owner(tmp_path)
+    ask_for(folder, smtp={**SMTP, "port": server.port})
+    with notifier(folder) as (tell, failed):
+        tell(["file:///away"])
+        tell(["file:///away"])
+    (letter,) = server.seen
+    assert failed == []
+    assert "To: steward@example.org" in letter
+    assert "event: mailbox" in letter
+    assert "away" not in letter
+
+
+def test_a_password_is_never_sent_without_encryption(tmp_path: Path, server: _Server) -> None:
+    """This server offers no STARTTLS."""
+    server.speaks = "smtp"
+    folder = make_owner(tmp_path)
+    secret = {"user": "a", "password_variable": "NO_SUCH_VARIABLE"}
+    ask_for(folder, smtp={**SMTP, "starttls": True, "port": server.port, **secret})
+    with notifier(folder) as (tell, failed):
+        tell(["file:///away"])
+    assert "SMTPNotSupportedError" in failed[0]
+    assert server.seen == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"webhook": "file:///etc/passwd"},
+        {"webhook": "https://user:hunter2@example.org/"},
+        {"smtp": {**SMTP, "to": []}},
+        {"smtp": {**SMTP, "port": 0}},
+        {"smtp": {**SMTP, "password": "hunter2"}},
+        {"smtp": {**SMTP, "user": "a"}},
+        {"smtp": {**SMTP, "user": "a", "password_file": "secret"}},  # without STARTTLS
+        {"smtp": {**SMTP, "starttls": True, "password_file": "secret"}},
+        {"command": "send --now"},
+    ],
+)
+def test_wrong_settings_are_refused_by_line_and_without_their_values(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    folder = make_owner(tmp_path)
+    ask_for(folder, **wrong)
+    with Home(folder) as home, pytest.raises(BadDocument) as refused:
+        home.settings  # noqa: B018
+    assert refused.value.field.startswith("notify")
+    assert "hunter2" not in str(refused.value)
+
+
+def test_new_mailboxes_leave_notifications_as_they_are(tmp_path: Path) -> None:
+    folder = make_owner(tmp_path)
+    ask_for(folder, smtp=SMTP, command=["send"], webhook="https://example.org/hook")
+    with Home(folder) as home:
+        before = home.settings.notify
+        home.set_mailboxes(["file:///mailbox"])
+        assert home.settings.notify == before
+
+
+@pytest.mark.slow
+def test_up_notifies_by_a_command_and_logs_json_with_level_party_and_run(tmp_path: Path) -> None:
+    """The command ends ``up``, which is its parent."""
+    folder = make_owner(tmp_path)
+    script = "import os, signal, sys; told = sys.stdin.read(); open(sys.argv[1], 'a').write(told + '\\n')"
+    script += "; 'unreachable' in told and os.kill(os.getppid(), signal.SIGTERM)"
+    ask_for(folder, command=[sys.executable, "-c", script, str(tmp_path / "told")], webhook="http://127.0.0.1:9/")
+    with opened(folder) as owner:
+        invite(owner, RUN)
+    words = ("up", folder, "--no-console", "--log", "json", "--mailbox", f"file://{tmp_path}/none", "--every", "0.1")
+    done = subprocess.run(  # noqa: S603 (our own command)
+        [sys.executable, "-c", "from likeset.app.cli import main; main()", *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+        env=os.environ | {"no_proxy": "127.0.0.1"},
+    )
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {line["party"] for line in lines} == {"a"}
+    assert all({"at", "level", "run", "message"} <= line.keys() for line in lines)
+    warnings = [line["message"] for line in lines if line["level"] == "warning"]
+    assert any(words.startswith("mailbox ") for words in warnings)
+    assert sum(words.startswith("webhook: ") for words in warnings) == 1
+    told = [json.loads(line) for line in (tmp_path / "told").read_text().splitlines()]
+    assert [document["event"] for document in told] == ["waiting", "mailbox"]

@@ -11,9 +11,10 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
+from urllib.parse import urlsplit
 
 import yaml
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from likeset import documents
 from likeset.arguments import one_of
@@ -233,6 +234,45 @@ def check_tunnels(listen: str, reach_at: str) -> None:
         TunnelPlace.of(listen, reach_at)
 
 
+def _checked_webhook(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("must begin with https://HOST or http://HOST")
+    if without_secrets(url) != url:
+        raise ValueError("contains a password, and settings are copied and shown; let a command: send it")
+    return url
+
+
+class Smtp(Document):
+    """A server that takes mail."""
+
+    host: str
+    port: Annotated[int, Field(ge=1, le=_MOST_PORT)] = 587
+    sender: str = Field(alias="from")
+    to: tuple[str, ...] = Field(min_length=1)
+    starttls: bool = True
+    user: str = ""  # logs in with a password, if given
+    password_file: str = ""  # the password; relative to the home
+    password_variable: str = ""  # instead: the environment variable with the password
+
+    @model_validator(mode="after")
+    def _has_password(self) -> Self:
+        given = [bool(self.password_file), bool(self.password_variable)]
+        if sum(given) != bool(self.user):
+            raise ValueError("user: needs password_file: or password_variable:, and these need user:")
+        if self.user and not self.starttls:
+            raise ValueError("a password is sent only with starttls: true")
+        return self
+
+
+class Notify(Document):
+    """Whom ``likeset up`` tells about events: each of these."""
+
+    webhook: Annotated[str, AfterValidator(_checked_webhook)] | None = None  # gets the event as JSON
+    smtp: Smtp | None = None
+    command: tuple[str, ...] = ()  # a program and its arguments; reads the event as JSON from standard input
+
+
 class Settings(Document):
     """``home.yaml``."""
 
@@ -245,6 +285,7 @@ class Settings(Document):
     after_auction_hours: _Hours = 72.0  # after an auction, how long a curator delays receipts at least
     listen: TunnelText = ""  # in split runs, where this party listens for the two other compute parties
     reach_at: TunnelText = ""  # where they reach it, if that differs
+    notify: Notify = Notify()  # whom to tell about events
 
     @field_validator("name")
     @classmethod
@@ -301,6 +342,10 @@ after_auction_hours: {settings.after_auction_hours:g}
 # HOST:FIRST-LAST for several runs at a time), and where they reach it, if that differs. Nobody else is let in.
 listen: "{settings.listen}"
 reach_at: "{settings.reach_at}"
+
+# Whom `likeset up` tells that a run waits, a deadline is a day away, a budget is at 80%, or a mailbox is unreachable:
+# webhook: URL, command: [PROGRAM, ARGUMENT, ...], smtp: {{host: HOST, from: ADDRESS, to: [ADDRESS]}}, or several.
+notify: {words(settings.notify.model_dump(mode="json", by_alias=True, exclude_defaults=True))}
 """
 
 

@@ -54,7 +54,7 @@ _MOST_PUT_BACK = 3
 
 
 class Note(str):
-    """One line for a person; ``run`` names the run that it is about, if it is about one."""
+    """One line about something that a person should look at; ``run`` names its run, if it is about one."""
 
     __slots__ = ("run",)
     run: str
@@ -634,7 +634,7 @@ def serve(
             except Exception as error:  # one bad peer or mailbox never ends this loop
                 words = str(error) if isinstance(error, LikesetError) else f"internal error ({type(error).__name__})"
                 if troubles.get(place) != words:
-                    tell(f"{words}; trying again")
+                    tell(Note(f"{words}; trying again"))
                 troubles[place] = together.troubles[sync.store.address] = words
                 troubled(words)
                 continue

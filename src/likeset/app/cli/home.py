@@ -29,6 +29,7 @@ with lazy_imports():
     from likeset.homes import curator as curators
     from likeset.homes import home as homes
     from likeset.homes import mail as letters
+    from likeset.homes import notify as notifications
     from likeset.homes import owner as owners
     from likeset.split import host
     from likeset.tables import profile
@@ -312,11 +313,14 @@ def up(
         tell(f"{mailboxes_named if syncs else 'home.yaml names no mailbox: nothing comes or goes'}; Ctrl-C ends it")
         for note in _no_pins(opened, home):
             tell(note)
+        notify = notifications.Notifier(opened, lambda line: tell(mailboxes.Note(line)))
 
         def looked(look: "mailboxes.Look") -> None:
             loop.add(look)
             if look.something_happened:
                 tell(look.words, run=", ".join(look.runs))
+            if not stop.is_set():  # otherwise not all mailboxes were checked
+                notify(look.troubles)
 
         shortest = min(mailboxes.SHORTEST, every)
         mailboxes.serve(syncs, stop=stop, tell=tell, looked=looked, shortest=shortest, longest=every)
@@ -396,8 +400,10 @@ class Log:
     def __call__(self, line: str, *, run: str = "", **more: str) -> None:
         at = homes.utc_now()
         if self._as_json:
+            level = "warning" if isinstance(line, mailboxes.Note) else "info"
             about = {"party": self._party, "run": run or getattr(line, "run", "")}
-            stdout.file.write(json.dumps({"at": homes.stamp(at), **about, "message": line, **more}) + "\n")
+            words = {"at": homes.stamp(at), "level": level, **about, "message": line, **more}
+            stdout.file.write(json.dumps(words) + "\n")
         else:
             stdout.print(f"[dim]{at:%Y-%m-%d %H:%M:%S}Z[/]  {literal(line)}", soft_wrap=True)
         stdout.file.flush()
