@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from email.message import EmailMessage
+from email.utils import localtime
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -166,6 +167,7 @@ def _post(url: str, document: dict[str, str]) -> None:
 def _send_mail(smtp: Smtp, folder: Path, document: dict[str, str]) -> None:
     message = EmailMessage()
     message["Subject"], message["From"], message["To"] = document["text"], smtp.sender, ", ".join(smtp.to)
+    message["Date"] = localtime()
     message.set_content("\n".join(f"{name}: {value}" for name, value in document.items() if value))
     with smtplib.SMTP(smtp.host, smtp.port, timeout=_SECONDS) as server:
         if smtp.starttls:
