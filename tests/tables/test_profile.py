@@ -57,7 +57,7 @@ def why(values: Any, name: str = "x", **columns: Any) -> Reason | None:
         profile = TableProfile([name])
         for first in range(0, table.num_rows, 97):  # in uneven blocks
             profile.add(table.slice(first, 97))
-        suspicion = suspicion_of(name, seen=[profile.columns[name]])
+        suspicion = suspicion_of(name, seen=profile.columns[name])
         verdicts.add(None if suspicion is None else suspicion.reason)
     assert len(verdicts) == 1, "a file of text is judged otherwise"
     return verdicts.pop()

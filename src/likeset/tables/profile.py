@@ -175,13 +175,11 @@ class TableProfile:
     @classmethod
     def declared(cls, schema: Schema, *, labelled: bool = True) -> Self:
         """Of the columns that leave with a record, by the first rows; a target may have no label."""
-        words = schema.declaration.missing_words
-        profile = cls([name for name in schema.record_columns if labelled or name != schema.label_column], words)
-        for name, column in schema.declared.items():
-            if name in profile.columns:
-                profile.columns[name] = ColumnProfile(
-                    MissingWords.of(words).also(getattr(column, "missing_values", ()))
-                )
+        profile, missing = cls([]), MissingWords.of(schema.declaration.missing_words)
+        for name in schema.record_columns:
+            if labelled or name != schema.label_column:
+                own = getattr(schema.declared.get(name), "missing_values", ())
+                profile.columns[name] = ColumnProfile(missing.also(own))
         return profile
 
     def add(self, table: pa.Table) -> None:
@@ -253,19 +251,17 @@ class Suspicion:
         return {**told, "why": self.why, "warning": self.warning}
 
 
-def suspicion_of(name: str, *, declared: Any = None, seen: Iterable[ColumnProfile] = ()) -> Suspicion | None:
-    """Whether a column may identify people, by its name, its declaration and its profile in each table."""
-    profiles = [profile for profile in seen if profile.filled]
+def suspicion_of(name: str, *, declared: Any = None, seen: ColumnProfile | None = None) -> Suspicion | None:
+    """Whether a column may identify people, by its name, its declaration and its profile in a table."""
+    seen = seen if seen is not None and seen.filled else None
     if not name.strip():
         return Suspicion(name, Reason.NAMELESS)
     hint, word = _hint(name)
-    excused = _declared_as_code(hint, declared) or (profiles and all(_shared(hint, profile) for profile in profiles))
-    if hint and not excused:
+    if hint and not _declared_as_code(hint, declared) and not (seen is not None and _shared(hint, seen)):
         return Suspicion(name, Reason.NAME, word)
     if isinstance(declared, CategoryColumn | OrdinalColumn) and getattr(declared, "unknown", "refuse") == "refuse":
         return None  # no value leaves that does not stand in the schema
-    own = any(_own_values(profile, declared) for profile in profiles)
-    return Suspicion(name, Reason.OWN_VALUES) if own else None
+    return Suspicion(name, Reason.OWN_VALUES) if seen is not None and _own_values(seen, declared) else None
 
 
 def suspicions_in(schema: Schema, seen: Mapping[str, ColumnProfile] | None = None) -> tuple[Suspicion, ...]:
@@ -273,10 +269,8 @@ def suspicions_in(schema: Schema, seen: Mapping[str, ColumnProfile] | None = Non
     label, declared = schema.declaration.label, dict(schema.declared)
     if label is not None and label.column not in declared and label.values is not None:
         declared[label.column] = CategoryColumn(kind="category", values=label.values)
-    answers = (
-        suspicion_of(name, declared=declared.get(name), seen=[seen[name]] if seen and name in seen else [])
-        for name in schema.record_columns
-    )
+    seen = seen or {}
+    answers = (suspicion_of(name, declared=declared.get(name), seen=seen.get(name)) for name in schema.record_columns)
     return tuple(answer for answer in answers if answer is not None)
 
 
@@ -320,7 +314,7 @@ def undeclared_id(source: Source, schema: Schema) -> str:
         profile.add(block.table)
     for name, seen in profile.columns.items():
         repeats = seen.distinct < seen.counted and seen.whole and not seen.days
-        if repeats and suspicion_of(name, seen=[seen]) is not None:
+        if repeats and suspicion_of(name, seen=seen) is not None:
             return name
     return ""
 
@@ -544,12 +538,13 @@ def draft(
     profiles = {name: ColumnProfile.union([table[name] for table in tables if name in table]) for name in names}
     if not any(profile.rows for profile in profiles.values()):
         raise BadTable(first.name, "there are no rows to draft from")
-    unusable |= {name: "no value in any row" for name, seen in profiles.items() if not seen.filled}
+    unusable |= {name: "no value in any row" for name, seen in profiles.items() if not seen.filled and name != ids}
     unusable |= {name: _COMMAS for name, seen in profiles.items() if seen.decimal_commas and name != ids}
     if label in unusable:
         raise BadTable(first.name, unusable[label], column=label)
     judged = [name for name in names if name != ids and name not in unusable]
-    suspected = (suspicion_of(n, seen=[table[n] for table in tables if n in table]) for n in judged)
+    # Each file is judged by itself: two files may number their rows alike.
+    suspected = (suspicion_of(n, seen=table[n]) for n in judged for table in tables if n in table and table[n].filled)
     suspicions = {suspicion.column: suspicion for suspicion in suspected if suspicion is not None}
     if any(name in suspicions and suspicions[name].reason is Reason.NAMELESS for name in (label, *include)):
         raise BadTable(first.name, "a column without a name cannot be a feature or a label; give it a name in the file")
