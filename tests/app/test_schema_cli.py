@@ -129,6 +129,12 @@ def test_draft_prints_or_writes_a_schema_that_fits(tmp_path: Path) -> None:
     assert document("draft", rows)["from_data"] == list(Schema.from_text(run("draft", rows).stdout).from_data)
 
 
+def test_draft_suggests_a_vector_for_a_hundred_numeric_columns(tmp_path: Path) -> None:
+    lines = [",".join(f"pixel{place}" for place in range(100)), *(",".join([f"{row}.5"] * 100) for row in range(30))]
+    rows = file(tmp_path, "\n".join(lines))
+    assert "kind vector" in " ".join(run("draft", rows, "--out", tmp_path / "draft.yaml").stdout.split())
+
+
 def test_draft_says_what_each_column_becomes(tmp_path: Path) -> None:
     rows = file(tmp_path, "age,site,ill\n" + "30,north,0\n40,south,1\n50.5,north,1\n" * 20)
     told = document("draft", rows, "--label", "ill")["profile"]

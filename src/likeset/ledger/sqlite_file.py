@@ -68,6 +68,7 @@ class SqliteFile:
             self._connection = self._opened_read_only() if read_only else self._opened_to_write()
             try:
                 self._prepare(read_only=read_only, fill=fill)
+                _check_private(path, layout)  # last: a file of something else is named as that
             except BaseException:
                 self.close()
                 raise
@@ -275,6 +276,9 @@ def _check_file(path: Path, layout: Layout, *, must_exist: bool) -> None:
         if not path.parent.is_dir():
             raise InvalidArgument("path", str(path), "its directory does not exist")
         return
+
+
+def _check_private(path: Path, layout: Layout) -> None:
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         raise LedgerUnavailable(f"{layout.what} {path}: other users can read it (mode {mode:04o}); chmod 600 it")

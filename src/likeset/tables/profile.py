@@ -196,8 +196,9 @@ class TableProfile:
 _PEOPLE = "patient|person|customer|client|member|subject|participant|user|employee|student|account|policy|encounter"
 _NUMBER = "ids?|no|nr|nbr|number"
 _PERSON = re.compile(
-    r"\b(?:identifier|uuid|ssn|mrn|nhs|passport|iban|vin|ip|url|surname|login|e?mail|phone|telephone|fax|mobile|address|"
-    r"street|plate|dob|birth ?da(?:te|y)|date of birth|zip|zipcode|postcode|postal|lat|lon|latitude|longitude|gps|"
+    r"\b(?:identifier|uuid|guid|uid|pid|ssn|mrn|nhs|npi|passport|iban|vin|imei|ip|url|surname|forename|login|e?mail|"
+    r"phone|telephone|tel|fax|mobile|address|addr|street|plate|"
+    r"dob|birth ?da(?:te|y)|date of birth|zip|zipcode|postcode|postal|lat|lon|latitude|longitude|gps|"
     rf"(?:{_PEOPLE}) ?(?:{_NUMBER}|names?)|(?:first|last|full|given|family) ?names?)\b|^names?\b|"
     rf"^(?:ids?|{_PEOPLE}|unnamed|index|index level|row ?(?:{_NUMBER}|names?))$"
 )

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 schema = typer.Typer(name="schema", no_args_is_help=True, rich_markup_mode="markdown")
 
+_WIDE = 100  # numeric columns
 _SCHEMA_ENDINGS = (".yaml", ".yml")
 
 Files = Annotated[
@@ -265,4 +266,11 @@ def _inspection_document(name: str, inspection: "Inspection") -> dict[str, Any]:
 
 
 def _data_notes(loaded: "Schema") -> list[str]:
-    return [f"replace what came from data, in: {', '.join(loaded.from_data)}"] if loaded.from_data else []
+    notes = [f"replace what came from data, in: {', '.join(loaded.from_data)}"] if loaded.from_data else []
+    numeric = sum(column.kind == "numeric" for column in loaded.describe())
+    if numeric >= _WIDE:
+        notes.append(
+            f"{numeric} columns are single numbers; if they belong together (pixels, an embedding), declare one column "
+            "of kind vector; docs/schema.md shows the query that makes one"
+        )
+    return notes
