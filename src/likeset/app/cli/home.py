@@ -360,6 +360,7 @@ RestrictSUIDSGID=yes
 LockPersonality=yes
 SystemCallArchitectures=native
 SystemCallFilter=@system-service
+MemoryMax=50%
 
 [Install]
 WantedBy=multi-user.target
