@@ -373,14 +373,14 @@ class TestDeciding:
         folder, agreed = make_owner(tmp_path), terms()
         with opened(folder) as owner, opened(folder) as steward:
             approve(owner, agreed)
-            letter, drawn = Outside(owner, agreed).release(), owner.mail._drawn
+            letter, drawn = Outside(owner, agreed).release(), owner.mail._draw_noise
 
             def draw(*arguments: object) -> object:
                 step = drawn(*arguments)  # type: ignore[arg-type]
                 steward.withdraw("run-1", by="Ada")
                 return step
 
-            monkeypatch.setattr(owner.mail, "_drawn", draw)
+            monkeypatch.setattr(owner.mail, "_draw_noise", draw)
             with pytest.raises(IllegalMessage, match="cancelled"):
                 owner.mail.hear(letter)
             assert rows_left(owner) == 0

@@ -208,7 +208,7 @@ class TestProcesses:
         shutil.copytree(folder, tmp_path / "expected")
         expected = _heard(tmp_path / "expected", agreed, script)
         with opened(folder) as owner, opened(folder) as other:
-            drawn, busy = owner.mail._drawn, iter([True])
+            drawn, busy = owner.mail._draw_noise, iter([True])
             owner.mail.hear(script[0])
 
             def draw(*arguments: object) -> object:
@@ -217,7 +217,7 @@ class TestProcesses:
                     other.mail.hear(script[1])
                 return step
 
-            monkeypatch.setattr(owner.mail, "_drawn", draw)
+            monkeypatch.setattr(owner.mail, "_draw_noise", draw)
             owner.mail.hear(script[1])
             (run,) = owner.mail.runs()
             came = [row.letter for row in owner.mail.letters(run) if row.way == "in" and row.input is not None]

@@ -1,4 +1,5 @@
-"""The letters of a home. ``Mail.hear`` takes one letter; one transaction records it and all that follows from it.
+"""The letters of a home. ``Mail.hear`` takes one letter; one transaction records it and all that follows from it,
+except draws with noise, which the ledger charges and stores before.
 
 A run at a home is one row of the table ``runs``; its state moves as ``MOVES`` says. What came, was decided here or
 leaves is a row of ``letters``. A party is rebuilt by replaying its numbered inputs: letters and own decisions.
@@ -426,8 +427,9 @@ class Mail:
     # Letters: the first entry point.
 
     def hear(self, data: bytes, *, place: tuple[str, str] = ("", "")) -> tuple[bytes, ...]:
-        """Take a letter; returns the letters that answer it, which the next sync posts.
+        """Take a letter; returns the letters that answer it.
 
+        They are stored, and ``Sync.look`` posts them after ``claim`` has checked the run again.
         A letter that was answered before gets the same bytes; a refused one is refused again, whatever changed since.
 
         Args:
@@ -473,7 +475,8 @@ class Mail:
             version, party, sources = self._party(run, heard)
             try:
                 inputs = self._inputs_digest(run, source.content)
-                step = self._drawn(run, act(party), inputs)  # reads rows; nobody waits for a lock
+                step = act(party)  # reads rows, without a lock
+                step = self._draw_noise(run, step, inputs)  # each draw is charged and stored before the block below
                 with self.home.deciding() as t:
                     run = self.again(run)
                     self.check_open(run)
@@ -482,13 +485,15 @@ class Mail:
                         self._drop(key)
                         return before
                     if self.version(run) != version:
-                        self._drop(key)  # another input came meanwhile: compute again from what is recorded
+                        self._drop(
+                            key
+                        )  # another input came meanwhile: compute again; stored noise stays, for its inputs only
                         continue
                     if version == 0:
                         part.start(t, run)
                         run = self.again(run)
                     self._record(t, run, source, version + 1)
-                    replies = carry(step, partial(self._charged, t, run, inputs))
+                    replies = carry(step, partial(self._charge_keyed, t, run, inputs))
                     letters = tuple(self._seal_all(t, run, replies, source, version + 1))
                     part.after(t, run, party, heard, replies)
             except BaseException:
@@ -583,7 +588,7 @@ class Mail:
 
     # Draws and charges.
 
-    def _drawn(self, run: Run, step: Step, inputs: bytes) -> Step:
+    def _draw_noise(self, run: Run, step: Step, inputs: bytes) -> Step:
         """Make the draws with noise, each charged before it is drawn and stored before the next."""
         part = self.parts[run.role]
         while step.charge is not None and not step.charge.repeatable:
@@ -601,7 +606,7 @@ class Mail:
             step = step.go_on(kept)
         return step
 
-    def _charged(self, t: Transaction, run: Run, inputs: bytes, wanted: ChargeWanted) -> bytes:
+    def _charge_keyed(self, t: Transaction, run: Run, inputs: bytes, wanted: ChargeWanted) -> bytes:
         """Charge for a keyed draw in the transaction that records its letter; the ledger rejects noise here."""
         message, release = wanted.draw()
         charge = self.parts[run.role].charge(run, wanted)
