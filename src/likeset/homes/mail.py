@@ -1,5 +1,6 @@
-"""The letters of a home. ``Mail.hear`` takes one letter; one transaction records it and all that follows from it,
-except draws with noise, which the ledger charges and stores before.
+"""The letters of a home. ``Mail.hear`` takes one letter; one transaction records it and all that follows from it.
+
+Draws with noise are the exception: the ledger charges and stores them before.
 
 A run at a home is one row of the table ``runs``; its state moves as ``MOVES`` says. What came, was decided here or
 leaves is a row of ``letters``. A party is rebuilt by replaying its numbered inputs: letters and own decisions.
@@ -487,7 +488,7 @@ class Mail:
                     if self.version(run) != version:
                         self._drop(
                             key
-                        )  # another input came meanwhile: compute again; stored noise stays, for its inputs only
+                        )  # another input came meanwhile: compute again; stored noise stays
                         continue
                     if version == 0:
                         part.start(t, run)
