@@ -486,9 +486,7 @@ class Mail:
                         self._drop(key)
                         return before
                     if self.version(run) != version:
-                        self._drop(
-                            key
-                        )  # another input came meanwhile: compute again; stored noise stays
+                        self._drop(key)  # another input came meanwhile: compute again; stored noise stays
                         continue
                     if version == 0:
                         part.start(t, run)
