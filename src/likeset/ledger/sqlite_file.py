@@ -112,6 +112,10 @@ class SqliteFile:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __del__(self) -> None:  # Python 3.13 warns of a connection that nobody closed
+        if hasattr(self, "_connection"):
+            self.close()
+
     def _shorten_log(self) -> None:
         log = self.path.with_name(self.path.name + "-wal")
         # What was just written is durable in the log, whatever becomes of this.
