@@ -551,7 +551,7 @@ class TestCurator:
         def fail(*_: object) -> None:
             raise ArithmeticError
 
-        monkeypatch.setattr(mail, "_drawn", fail)
+        monkeypatch.setattr(mail, "_draw_noise", fail)
         with pytest.raises(ArithmeticError):
             mail.hear(answers["b"])
         (refused,) = [row for row in mail.letters(mail.runs()[0]) if row.state == "refused"]
@@ -570,7 +570,7 @@ class TestTwoProcesses:
         """The step of the first is computed again from both."""
         agreed = terms()
         answers, curator = _until_offers(network, agreed), network.sync(CURATOR)
-        drawn, busy = curator.mail._drawn, iter([True])
+        drawn, busy = curator.mail._draw_noise, iter([True])
         with Home(network.place / CURATOR, clock=network.clock) as home, Sync(home, curator.store) as other:
 
             def draw(*arguments: Any) -> Any:
@@ -579,7 +579,7 @@ class TestTwoProcesses:
                     other.mail.hear(answers["b"])
                 return step
 
-            monkeypatch.setattr(curator.mail, "_drawn", draw)
+            monkeypatch.setattr(curator.mail, "_draw_noise", draw)
             fetch = curator._fetch
 
             def again(run: Run, peer: str, folder: str, name: str) -> bytes | None:
@@ -600,13 +600,13 @@ class TestTwoProcesses:
             answers, mail = _until_offers(network, terms(**AUCTION)), network.sync(CURATOR).mail
             (file,) = outgoing(network, "a", CURATOR).iterdir()
             mail.hear(answers["a"], place=(file.parent.name, file.name))
-            drawn = mail._drawn
+            drawn = mail._draw_noise
 
             def die(*arguments: Any) -> Any:
                 drawn(*arguments)
                 raise KeyboardInterrupt
 
-            monkeypatch.setattr(mail, "_drawn", die)
+            monkeypatch.setattr(mail, "_draw_noise", die)
             with pytest.raises(KeyboardInterrupt):
                 mail.hear(answers["b"])
             monkeypatch.undo()
@@ -635,6 +635,18 @@ class TestTwoProcesses:
         monkeypatch.setattr(consumer, "make", slow)
         network.look(CONSUMER)
         assert consumer.run("run-1").state == "cancelled"
+        assert not any(entry.kind == "reserve" for entry in consumer.home.database.entries())
+
+    def test_a_consumer_without_the_key_of_a_run_draws_nothing(self, network: Network) -> None:
+        """A home restored from a backup has no keys of runs; it may have drawn and sent a release before."""
+        agreed = terms()
+        run = network.ask(agreed)
+        network.settle()
+        approve(network, agreed)
+        network.look("a", "b")
+        consumer = network.consumer
+        consumer.home.delete_run_key(run.digest, run.party)
+        network.look(CONSUMER)
         assert not any(entry.kind == "reserve" for entry in consumer.home.database.entries())
 
 

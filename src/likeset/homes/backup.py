@@ -25,7 +25,7 @@ from likeset.homes.home import (
     stamp,
 )
 
-LEFT_OUT = ("keys of runs", "shares of split runs", "locks", "console links")
+LEFT_OUT = ("keys of runs", "the split folder", "locks", "console links", "symbolic links")
 _LEFT_OUT = (KEYS_FOLDER, SPLIT_FOLDER, CONSOLE_FOLDER, RESERVE_FILE)
 _HOME, _MANIFEST = "home", "backup.yaml"  # in the archive; the manifest comes last: a truncated archive has none
 
@@ -75,6 +75,8 @@ def restore_backup(path: Path, folder: Path) -> Manifest:
         make_private_folder(folder.absolute().parent)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.absolute().parent) as temporary:
             with tarfile.open(path, "r:") as archive:
+                if not all(member.isfile() or member.isdir() for member in archive.getmembers()):
+                    raise InvalidArgument("FILE", path, "is no backup of a home: it contains links or devices")
                 archive.extractall(temporary, filter="data")
             copy = Path(temporary) / _HOME
             manifest = documents.read(Path(temporary) / _MANIFEST, Manifest)
@@ -104,8 +106,8 @@ def _copy_databases(home: Home, copy: Path) -> None:
             _copy_databases(curator, copy / home.own_curator.name)
 
 
-def _ignored(_folder: str, names: list[str]) -> set[str]:
-    left_out = {name for name in names if UNFINISHED.fullmatch(name)}
+def _ignored(folder: str, names: list[str]) -> set[str]:
+    left_out = {name for name in names if UNFINISHED.fullmatch(name) or Path(folder, name).is_symlink()}
     if SETTINGS_FILE in names:  # a home, perhaps the curator's in that of a consumer
         left_out |= {name for name in names if name in _LEFT_OUT or name.startswith(DATABASE_FILE)}
     return left_out

@@ -310,7 +310,8 @@ class Consumer(Part):
             run = self.mail.again(run)
             self.mail.withhold(t, run)
             # An owner may have read posted terms although no answer of it was heard yet.
-            sent = [row for row in self.mail.letters(run) if (row.way, row.post) == ("out", "terms") and row.name]
+            posted = (row for row in self.mail.letters(run) if (row.way, row.post) == ("out", "terms"))
+            sent = [row for row in posted if row.name or row.state == "claimed"]
             self.mail.unsay(t, run, "terms", "letter")
             for owner in {row.peer for row in sent} & set(run.terms.owners):
                 self.mail.say(t, run, owner, "ending", ending_document(Ending.CANCELLED))

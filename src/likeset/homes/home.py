@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import yaml
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -136,6 +136,8 @@ def _checked_address(address: str) -> str:
         raise ValueError("is empty; write file:///folder, sftp://user@host/folder or s3://bucket/folder")
     if without_secrets(address) != address:
         raise ValueError(_NO_SECRETS)
+    if not unquote(address).isprintable():
+        raise ValueError("contains a line break or another character that cannot be shown")
     return address
 
 

@@ -366,6 +366,8 @@ class Mail:
         if run.state not in OPEN and not (run.role == "consumer" and run.state == "invited"):
             raise IllegalMessage(f"run {run.name} is {run.state} here")
         self.check_not_expired(run.terms)
+        if self.home.run_key(run.digest, run.party) is None:  # restored from a backup: it may have drawn and sent
+            raise IllegalMessage(f"run {run.name}: its key is not in this home")
         self._check_cards(run.terms, run.party)
 
     def _check_cards(self, terms: Terms, party: str) -> None:

@@ -279,7 +279,8 @@ def _check_file(path: Path, layout: Layout, *, must_exist: bool) -> None:
             raise InvalidArgument("path", str(path), f"there is no such {layout.what}")
         if not path.parent.is_dir():
             raise InvalidArgument("path", str(path), "its directory does not exist")
-        return
+    elif not path.stat().st_size:
+        _check_private(path, layout)  # before anything is written into it
 
 
 def _check_private(path: Path, layout: Layout) -> None:

@@ -447,9 +447,9 @@ _RESTORED = (
 def backup(file: BackupFile, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     """Write a backup of a home into one private file, also while the home is in use.
 
-    It contains the secret keys of the card: keep it as safe as the home itself. Keys of runs, shares of split runs,
-    locks and console links are left out: runs that are open now cannot be continued from it. Rows of registered data
-    sets are not in the home, and not in the backup.
+    It contains the secret keys of the card, a consumer's targets and results, and offers that were not purged: keep it
+    as safe as the home itself. Keys of runs, the split folder, locks, console links and symbolic links are left out:
+    runs that are open now cannot be continued from it. Files of registered data sets are not in the home.
 
     Example: `likeset backup st-mary.tar --home st-mary`
     """
