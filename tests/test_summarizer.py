@@ -248,6 +248,7 @@ def test_labels_make_a_summary_of_the_right_classes_and_can_be_ignored() -> None
     assert right["match"] > right["ignore"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["match", "ignore"])
 def test_labels_that_are_weakly_related_to_rows_do_not_change_what_is_bought(how: Literal["match", "ignore"]) -> None:
     """Class 1 has 28% of the target and 41% at owners; by rows alone less than half of what is bought is of it."""

@@ -269,6 +269,7 @@ def notebook(monkeypatch: pytest.MonkeyPatch, *, kernel: object) -> list[str]:
 class TestEvaluate:
     TEST = frame(3, 60, (60, 90))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", KINDS)
     def test_frames_are_read_by_the_schema_with_the_labels_in_them(self, kind: str) -> None:
         bought = fitted().summary_

@@ -35,6 +35,7 @@ from summarizer_world import (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("public", [None, rows(3, 40)])
 @pytest.mark.parametrize("by", [{}, {"offers": "uniform"}, {"protocol": "interactive"}])
 def test_owners_hear_nothing_of_how_rows_are_selected(by: dict[str, Any], public: Any) -> None:
@@ -117,6 +118,7 @@ class TestLedger:
 class TestRelation:
     REMOVED: Mapping[str, Any] = {"relation": "add-or-remove", "declared_size": 190, "release_gamma": 0.1}
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "wishes",
         [

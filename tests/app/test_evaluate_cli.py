@@ -33,6 +33,7 @@ def evaluated(world: World, capsys: pytest.CaptureFixture[str], **changed: Any) 
     return code, told.out, " ".join(told.err.split())
 
 
+@pytest.mark.slow
 def test_models_are_judged_beside_uniform_and_all_rows_and_by_owner(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:

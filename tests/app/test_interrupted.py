@@ -131,6 +131,7 @@ def test_nothing_is_left_of_a_run_that_paid_nothing(
         assert charges(ledger) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "call"),
     [pytest.param(*one[1:], id=one[0], marks=[pytest.mark.slow] * (at % 2)) for at, one in enumerate(AFTER)],

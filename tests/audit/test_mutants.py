@@ -58,6 +58,7 @@ def refutes(trials: list[Trial]) -> bool:
     return any(verdict.violated for trial in trials for verdict in run_trial(trial))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "mutant", "refuted_by"), MUTANTS, ids=lambda value: getattr(value, "__name__", ""))
 def test_a_wrong_sensitivity_is_refuted(
     monkeypatch: pytest.MonkeyPatch,

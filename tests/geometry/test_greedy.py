@@ -279,6 +279,7 @@ def _heavy_tails(coins: np.random.Generator) -> tuple[Rows, Rows]:
     return coins.standard_t(2, size=(40_000, 2)), coins.standard_t(2, size=(500, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [0.3, 10.0])
 @pytest.mark.parametrize("data", [_small_part_of_the_target_is_elsewhere, _a_square, _heavy_tails])
 def test_block_is_never_much_worse_than_exact_where_rows_are_plenty(data: Any, width: float) -> None:
@@ -366,6 +367,7 @@ def test_a_pool_is_narrowed_to_the_best_quarter_on_average_and_an_eighth_of_the_
     assert left.indices.tolist() == np.flatnonzero(chosen).tolist()
 
 
+@pytest.mark.slow
 def test_where_rows_are_plenty_the_pool_is_narrowed_and_elsewhere_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """0.34375 of the rows are left, and must be 60 for each pick: 34,910 rows are plenty for 200 picks, 34,909 are not.
 

@@ -113,12 +113,14 @@ def _ends(shape: str) -> Iterator[OddTerms]:
     yield from (odd for odd in let_in if odd.name.startswith("as many owners"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", _SHAPES)
 def test_terms_with_odd_numbers_are_read_or_refused_in_few_steps_and_little_room(shape: str) -> None:
     let_in = [odd.name for odd in odd_numbers(shape) if _read(odd) is not None]
     assert len(let_in) > 50, "what is meant is let in"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", _SHAPES)
 def test_what_terms_cost_is_computed_or_refused_in_few_steps_and_little_room(owner: Owner, shape: str) -> None:
     priced, policy = 0, owner.policy
@@ -130,6 +132,7 @@ def test_what_terms_cost_is_computed_or_refused_in_few_steps_and_little_room(own
     assert priced > 10
 
 
+@pytest.mark.slow
 def test_terms_with_odd_texts_are_read_or_refused_in_few_steps_and_little_room() -> None:
     for odd in odd_texts():
         _read(odd)
@@ -151,6 +154,7 @@ def test_an_auction_that_nobody_can_mean_is_refused_by_its_fields_name(number: s
         read_foreign(written(ordinary("threshold"), ("auction_epsilon",), number))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FIELDS)
 def test_no_number_of_terms_makes_their_own_arithmetic_fail(path: tuple[str, ...]) -> None:
     """Also of terms that did not come from a stranger, and are under no limits but their own."""

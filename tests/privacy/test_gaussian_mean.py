@@ -135,6 +135,7 @@ def test_one_replaced_row_moves_the_sum_by_two_at_most_and_opposite_rows_reach_i
     assert np.linalg.norm(sums[0] - sums[1]) == plan.quantity.sensitivity == 2.0
 
 
+@pytest.mark.slow
 def test_the_best_guess_at_one_row_is_right_as_often_as_is_printed_and_no_more() -> None:
     """Opposite rows are the worst case. Of 5,000 guesses by the sign, within four standard deviations."""
     plan = gaussian_mean.plan(

@@ -135,6 +135,7 @@ app = Typer()
 app.command()(account)
 
 
+@pytest.mark.slow
 def test_the_command_shows_the_papers_count_beside_what_is_proven() -> None:
     """A row that is added at an owner replaces a row of the summary: both have sensitivity 2, and one price."""
     lines = json.loads(CliRunner().invoke(app, ["--paper", "--json"]).stdout)["prices"]

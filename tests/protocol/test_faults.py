@@ -195,6 +195,7 @@ def test_in_any_order_and_many_times_the_summary_is_the_same(options: dict[str, 
     network.assert_nothing_twice()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [CONFIGURATIONS[name] for name in ("threshold", "gaussian", "paper")])
 @pytest.mark.parametrize("ahead", [False, True], ids=["instead", "before"])
 @pytest.mark.parametrize("kind", ["truncated", "other-run", "other-terms", "other-owner", "other-round", "other-kind"])
@@ -257,6 +258,7 @@ def test_whichever_message_is_lost_for_good_the_others_come_to_a_summary(options
         assert made.noise.calls <= expected.draws
 
 
+@pytest.mark.slow
 @each_configuration
 @pytest.mark.parametrize("victim", ["curator", "b", CONSUMER, "all"])
 def test_whoever_is_killed_at_whatever_step_the_summary_is_the_same(options: dict[str, Any], victim: str) -> None:

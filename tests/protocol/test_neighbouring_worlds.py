@@ -151,6 +151,7 @@ def _accounted(relation: Relation) -> float:
     return plan.quantity.sensitivity / 2.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", [Relation.REPLACE_ONE, Relation.ADD_OR_REMOVE])
 @settings(max_examples=examples(8))
 @given(seed=st.integers(0, 2**32))
@@ -160,6 +161,7 @@ def test_with_everyone_asked_no_neighbours_differ_by_more_than_is_accounted_for(
     assert _neighbours_differ(RELEASED, seed, replaced=replaced) <= _accounted(relation)
 
 
+@pytest.mark.slow
 def test_the_accounted_number_is_reached() -> None:
     """So it is not merely large."""
     assert max(_neighbours_differ(RELEASED, seed, replaced=True) for seed in range(10)) == 2

@@ -234,6 +234,7 @@ def test_missing_number_labels_are_refused() -> None:
         likeset.evaluate(np.zeros((2, 1)), [1.0, np.nan], test_rows=np.zeros((2, 1)), test_labels=[1.0, 2.0])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_trees")
 def test_many_whole_numbers_count_as_classes_and_a_note_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Six values of whole numbers are classes, with a note if that is many; as numbers with decimals they are not."""

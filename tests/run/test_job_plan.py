@@ -57,6 +57,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_predictions_hold(kind: str, world: World, tmp_path: Path) -> None:
     """What an owner hears has a fixed length, so that is exact; what it sends has cells of several lengths."""

@@ -139,6 +139,7 @@ def changed_south(world: World, folder: Path) -> World:
     return other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"offers": "uniform"}, {"protocol": "interactive"}])
 def test_owners_hear_and_are_shown_the_same_whatever_another_owner_holds(
     world: World, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]

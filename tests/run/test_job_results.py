@@ -118,6 +118,7 @@ def test_the_squared_mmd_is_that_of_the_rows_in_the_files(simulated: Path, world
     assert found["in_sample_squared_mmd"] == pytest.approx(direct, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_seed_repeats_everything_and_secret_noise_nothing(
     simulated: Path, secret: Path, world: World, tmp_path: Path
 ) -> None:
@@ -167,6 +168,7 @@ def test_a_report_needs_a_finished_job(simulated: Path, tmp_path: Path, capsys: 
             read_result(copy)
 
 
+@pytest.mark.slow
 def test_the_job_that_was_written_down_runs_again(simulated: Path, world: World, tmp_path: Path) -> None:
     """``job.yaml`` in the output directory is the whole job, wherever it is read."""
     kept = Job.load(simulated / "job.yaml")

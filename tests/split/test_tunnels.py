@@ -230,6 +230,7 @@ def framed(number: int, data: bytes) -> bytes:
     return number.to_bytes(4, "big") + len(data).to_bytes(4, "big") + data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "said",
     [

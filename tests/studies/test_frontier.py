@@ -101,6 +101,7 @@ def test_the_page_on_choosing_argues_from_held_out_ratios() -> None:
         assert f"| {offers:g} | {ratios} |" in page
 
 
+@pytest.mark.slow
 def test_a_small_frontier_on_the_bundled_images(tmp_path: Path) -> None:
     """Over six seeds: sealed 1.00 to 1.05 of exact greedy, uniform sampling 3.1 to 5.4, published 3.3 to 5.3."""
     lines = run_study(_Base(), Options(seeds=1, epsilons=(8.0,)), out=tmp_path, workers=0)

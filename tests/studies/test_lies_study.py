@@ -51,6 +51,7 @@ def test_others_contradict_wrong_labels_and_no_right_ones() -> None:
     assert max(part.mean() for part in judged[1:]) < 0.1
 
 
+@pytest.mark.slow
 def test_a_cell_of_each_study_can_be_run() -> None:
     cell = next(
         cell for cell in STUDY.cells(Options(seeds=1)) if cell["lie"] == "copies" and cell["labels"] == "guarded"

@@ -30,6 +30,7 @@ def test_alone_it_lists_the_studies(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert "digits" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_run_leaves_record_page_and_figures_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

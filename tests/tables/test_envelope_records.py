@@ -91,6 +91,7 @@ def test_labels_of_every_kind_come_back(schema: Schema, name: str, cells: list[A
     assert [compact.classes[place] for place in read.classes] == (cells if schema is WORD_LABEL else [])
 
 
+@pytest.mark.slow
 def test_every_changed_bit_is_refused_or_another_record() -> None:
     """There is one way to write a record: whatever is read, is written again as the same bytes."""
     compact, _, _, _, records = sample()
@@ -165,6 +166,7 @@ def _with_number(compact: EnvelopeRecords, record: bytes, column: str, number: f
     return record[:start] + np.array(number, dtype=">f8").tobytes() + record[start + 8 :]
 
 
+@pytest.mark.slow
 @given(st.integers(0, 59), st.lists(st.tuples(st.integers(9, 400), st.integers(0, 255)), min_size=1, max_size=12))
 @settings(max_examples=examples(60))
 def test_no_bytes_of_a_stranger_raise(place: int, changes: list[tuple[int, int]]) -> None:

@@ -92,6 +92,7 @@ def test_it_tells_what_there_is(kind: str, tmp_path: Path) -> None:
     assert groups.rows().tolist() == [5, 700, 701, 2_999]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("without", [False, True], ids=["all rows", "without long ones"])
 def test_the_sample_is_the_draw_from_the_same_rows(kind: str, without: bool, tmp_path: Path) -> None:
     """Of the very rows that have a number: those that are left out have none, as in a table without them."""

@@ -65,6 +65,7 @@ def test_every_form_of_the_same_rows_gives_the_same_bytes(form: Any) -> None:
     assert same(mapped(typed()), mapped(form(typed())))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 3, 64, 199])
 def test_blocks_of_any_size_give_the_same_bytes(rows: int) -> None:
     """Slices share their parent's buffers: an offset that is forgotten would show here."""

@@ -33,6 +33,7 @@ def _scan(place: Path, **options: object) -> SourceScan:
     return SourceScan(open_source(place), SCHEMA, **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(10), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(
     cuts=st.lists(st.integers(0, 9_000), max_size=6),

@@ -52,6 +52,7 @@ def test_the_engine_comes_to_what_the_protocol_comes_to(options: dict[str, Any],
     assert result.failures == {}
 
 
+@pytest.mark.slow
 @each_option
 def test_a_run_interrupted_at_any_point_is_resumed_without_a_new_draw(options: dict[str, Any]) -> None:
     agreed = terms(**options)

@@ -273,6 +273,7 @@ class TestComputing:
         homes.finish()
         assert homes.ended is Ending.DONE
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("killed", COMPUTING)
     def test_a_party_that_is_gone_is_waited_for(self, homes: SplitHomes, killed: str) -> None:
         homes.agree()

@@ -270,6 +270,8 @@ class Mail:
         with self.home.deciding() as t:
             if not by_steward:
                 self._check_flood(terms)
+            else:  # the same terms may lie refused in the mailbox: the next sync reads refused files again
+                t.connection.execute("DELETE FROM letters WHERE kind = 'file' AND state = 'refused'")
             self.parts[role].admit(terms, by_steward=by_steward)
             return self.add(t, invitation, party, role, mailbox=mailbox, by_steward=by_steward)
 

@@ -220,6 +220,7 @@ def test_on_the_server_modes_follow_from_the_mailbox_and_no_link_or_fifo_is_open
     store.close()
 
 
+@pytest.mark.slow
 def test_servers_that_are_not_reached_or_silent_are_said_to_be(
     closed_port: int, silent_port: int, s3: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -358,6 +359,7 @@ TIME = "<LastModified>2026-01-01T00:00:00.000Z</LastModified>"
 SIZE = "<Size>16</Size>"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer",
     [
