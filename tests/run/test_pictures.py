@@ -14,6 +14,7 @@ likeset: schema
 version: 1
 columns:
   word: {{kind: category, values: {WORDS}, missing: indicator}}
+  dose: {{kind: numeric, bounds: [60, 800], missing: indicator, missing_values: [0]}}
   day: {{kind: date, bounds: ["1970-01-01", "1990-01-01"], missing: indicator}}
 label: {{column: ill, kind: category, values: [0, 1]}}
 """)
@@ -22,7 +23,8 @@ label: {{column: ill, kind: category, values: [0, 1]}}
 def marginal(column: str) -> dict[str, object]:
     """Of 20 rows, the first 15 have a word each, the next three have the last word too, and two have none."""
     words = pa.array([*WORDS, WORDS[-1], WORDS[-1], WORDS[-1], None, None])
-    table = DeclaredRecords(SCHEMA).of(pa.table({"word": words, "day": pa.array(["1971-03-05"] * 20)}))
+    doses, days = pa.array([0] * 5 + [200] * 15), pa.array(["1971-03-05"] * 20)
+    table = DeclaredRecords(SCHEMA).of(pa.table({"word": words, "dose": doses, "day": days}))
     rows = SCHEMA.map(table, table="rows", locate=str, labels=False).rows
     both = (rows, table)
     (found,) = [one for one in _marginals(SCHEMA, both, both, None) if one["column"] == column]
@@ -36,6 +38,12 @@ def test_the_most_frequent_values_are_kept_and_the_others_are_counted_together()
     assert word["target"] == [0.05] * 5 + [0.2]
     assert word["others"] == {"count": 9, "target": 0.45, "summary": 0.45}
     assert word["missing"] == {"target": 0.1, "summary": 0.1}
+
+
+def test_a_declared_missing_value_is_missing_and_has_no_bar() -> None:
+    dose = marginal("dose")
+    assert dose["missing"] == {"target": 0.25, "summary": 0.25}
+    assert dose["edges"] == [199.5, 200.5]
 
 
 def test_days_are_marked_as_days_and_nothing_is_said_to_be_missing_that_is_not() -> None:

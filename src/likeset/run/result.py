@@ -509,7 +509,7 @@ def _distance(rows: Rows, others: Rows) -> float:
 
 
 def _marginal(name: str, declared: Any, target: pa.Table, summary: pa.Table) -> dict[str, Any] | None:
-    columns = {"target": target.column(name), "summary": summary.column(name)}
+    columns = {part: _present(rows.column(name), declared) for part, rows in (("target", target), ("summary", summary))}
     missing = {part: round(column.null_count / max(1, len(column)), 5) for part, column in columns.items()}
     known: dict[str, Any] = {"column": name, "missing": missing if any(missing.values()) else None}
     if isinstance(declared, CategoryColumn | OrdinalColumn | BooleanColumn):
@@ -542,6 +542,15 @@ def _marginal(name: str, declared: Any, target: pa.Table, summary: pa.Table) -> 
         "values": None,
         **{part: [round(float(share), 5) for share in shares] for part, shares in bars.items()},
     }
+
+
+def _present(column: pa.ChunkedArray, declared: Any) -> pa.ChunkedArray:
+    """The column with declared missing values as nulls, as the distance treats them."""
+    try:
+        coded = pc.is_in(column, value_set=pa.array(getattr(declared, "missing_values", ())).cast(column.type))
+        return pc.if_else(coded, pa.scalar(None, column.type), column)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # codes that no cell of this type can have
+        return column
 
 
 def _frequencies(column: pa.ChunkedArray, values: Sequence[Any]) -> list[float]:
