@@ -265,7 +265,8 @@ def join(
     asks = not as_json and at_terminal()
     if not as_json:
         _show_invitation(invitation)
-    if asks and mailbox is None and not (place / homes.SETTINGS_FILE).exists():
+    settings = place / homes.SETTINGS_FILE
+    if asks and mailbox is None and not (settings.exists() and documents.read(settings, homes.Settings).mailboxes):
         mailbox = _approved(invitation.proposal.mailbox)
     if mailbox is not None:
         (mailbox,) = homes.checked_addresses([mailbox])
@@ -277,6 +278,7 @@ def join(
         usable = home.settings.mailboxes[:1] if mailbox is None else (mailbox,)
         document["reply"] = _deliver(home, invitation, next(iter(usable), None), file.with_suffix(".reply"))
         if words is None and asks:
+            show_notes([f"reply: {document['reply']}"])
             words = _heard(invitation, home)
         if words is None:
             again = ["likeset", "join", str(file), *([] if folder is None else [str(folder)]), "--words", "WORDS"]
