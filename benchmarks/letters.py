@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from likeset.trust.cards import CardSecret, SealingSecret
-from likeset.trust.letters import Acceptance, Letter, accept, letter_in, open_letter, write_letter
+from likeset.trust.letters import Acceptance, Letter, letter_in, open_letter, write_letter
 
 MEBIBYTE = 1 << 20
 SIZES = {"100 bytes": 100, "10 KiB": 10 << 10, "100 KiB": 100 << 10, "1 MiB": MEBIBYTE, "10 MiB": 10 * MEBIBYTE}
@@ -120,9 +120,7 @@ def thousand_owners() -> tuple[float, float, float]:
             _ = received.digest
 
     acceptances = [
-        accept(
-            owner, run_id=RUN_ID, terms=TERMS, role="owner", party=owner.card.name, run_key=run_key.public
-        ).to_bytes()
+        Acceptance(RUN_ID, TERMS, "owner", owner.card.name, owner.card, run_key.public).signed_by(owner).to_bytes()
         for owner in owners
     ]
     return writing, cpu_of(read_all), cpu_of(lambda: [Acceptance.from_bytes(data) for data in acceptances])

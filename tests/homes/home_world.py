@@ -37,7 +37,7 @@ from likeset.tables.schema import Schema
 from likeset.transports.stores import DirectoryStore, open_store
 from likeset.transports.sync import Look, Sync
 from likeset.trust.cards import CARD_FILE, SECRET_FILE, CardSecret, Role, SealingSecret
-from likeset.trust.letters import Acceptance, accept, letter_in, open_letter, sign_receipt, sign_terms, write_letter
+from likeset.trust.letters import Acceptance, Receipt, SignedTerms, letter_in, open_letter, write_letter
 
 NOON = datetime(2029, 3, 5, 12, tzinfo=UTC)
 CANARY = "Xq7-canary"
@@ -153,7 +153,8 @@ def signed_terms(agreed: Terms) -> bytes:
 
 def signed_text(text: str, *, by: str = CONSUMER, run_id: str = "") -> bytes:
     """Any text, signed as terms are."""
-    return sign_terms(text, secret_of(by), run_key_of(by, run_id).public).to_bytes()
+    secret = secret_of(by)
+    return SignedTerms(text, secret.card, run_key_of(by, run_id).public).signed_by(secret).to_bytes()
 
 
 # Homes.
@@ -324,8 +325,15 @@ class Outside:
     def acceptance(self, party: str) -> bytes:
         """What another party signs to take part."""
         role: Any = role_in(self.terms, party)
-        key = run_key_of(party, self.terms.run_id).public
-        return accept(secret_of(party), **self._names, role=role, party=party, run_key=key).to_bytes()
+        return self.acceptance_by(secret_of(party), role, party)
+
+    def acceptance_by(self, secret: CardSecret, role: Any, party: str) -> bytes:
+        key = run_key_of(secret.card.name, self.terms.run_id).public
+        return (
+            Acceptance(**self._names, role=role, party=party, card=secret.card, run_key=key)
+            .signed_by(secret)
+            .to_bytes()
+        )
 
     def letter(
         self, message: Message | None, *, writer: str | None = None, enclosures: tuple[bytes, ...] = (), **changes: Any
@@ -381,7 +389,8 @@ class Outside:
         """A letter with a receipt for letters of the owner."""
         digests = tuple(letter_in(data, most_bytes=_MOST_BYTES).digest for data in letters)
         words = {**self._names, "owner": self.owner.name, "rows": rows, "letters": digests, **changes}
-        receipt = sign_receipt(secret_of(signer), at="2029-03-05T13:00:00+00:00", **words)
+        receipt = Receipt(at="2029-03-05T13:00:00+00:00", card=secret_of(signer).card, **words)
+        receipt = receipt.signed_by(secret_of(signer))
         return self.letter(None, writer=signer, enclosures=(receipt.to_bytes(),))
 
 

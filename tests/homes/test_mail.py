@@ -23,7 +23,6 @@ from home_world import (
     opened,
     post,
     release_to,
-    run_key_of,
     secret_of,
     signed_terms,
     terms,
@@ -45,7 +44,7 @@ from likeset.homes.runs import MOVES, rows_in
 from likeset.ledger.ledger import Ledger
 from likeset.protocol.party import CURATOR
 from likeset.protocol.wire import Asked, Message, Offer, TargetRelease
-from likeset.trust.letters import accept, letter_in, sign_receipt
+from likeset.trust.letters import Receipt, letter_in
 
 
 def rows_left(owner: Owner) -> int:
@@ -265,9 +264,7 @@ class TestRefusing:
 
     def test_an_acceptance_by_another_card(self, owner: Owner, outside: Outside) -> None:
         """The owner would seal its rows to the key of the card that signed."""
-        names = {"run_id": bytes.fromhex(terms().run_id), "terms": bytes.fromhex(terms().digest)}
-        key = run_key_of("c", terms().run_id).public
-        forged = accept(secret_of("c"), **names, role="curator", party=CURATOR, run_key=key).to_bytes()
+        forged = outside.acceptance_by(secret_of("c"), "curator", CURATOR)
         letter = outside.letter(release_to(terms()), enclosures=(forged,))
         assert "an enclosed acceptance does not hold" in self.refused(owner, letter)
 
@@ -523,16 +520,17 @@ class TestReceipts:
         agreed = terms()
         with opened(make_owner(tmp_path)) as owner:
             outside, (letter,) = answered(owner, agreed)
-            receipt = sign_receipt(
-                secret_of("b" if change == "signer" else CURATOR),
+            secret = secret_of("b" if change == "signer" else CURATOR)
+            receipt = Receipt(
                 run_id=bytes.fromhex(agreed.run_id),
                 terms=bytes.fromhex(agreed.digest),
                 owner="a",
                 rows=agreed.rows_per_owner - (change == "rows"),
                 letters=(letter_in(letter, most_bytes=len(letter)).digest,),
                 at="2029-03-05T13:00:00+00:00",
+                card=secret.card,
             )
-            receipt = replace(receipt, rows=agreed.rows_per_owner)
+            receipt = replace(receipt.signed_by(secret), rows=agreed.rows_per_owner)
             with pytest.raises(IllegalMessage, match=reason):
                 owner.mail.hear(outside.letter(None, enclosures=(receipt.to_bytes(),)))
             assert owner.mail.receipt(outside.run) is None

@@ -64,9 +64,7 @@ from likeset.trust.shares import (
     list_entries,
     lists_in,
     share_offer,
-    sign_roster,
     split_words,
-    words_in,
 )
 
 
@@ -516,22 +514,6 @@ def test_a_row_far_out_of_range(*, honest_record: bool) -> None:
     assert not summary.flagged.size
 
 
-def test_an_owner_that_repeats_another_ones_shares(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It got them from a compute party. Which of the two copied is not told: both are left out, and that is logged."""
-    run = shared_run(AGREED)
-    release = next(message for message in run.consumer().start() if message.receiver == "a")
-    parts = [OfferPart.from_bytes(message.body.part.tobytes()) for message in run.owner("a").take(release)]  # type: ignore[union-attr]
-    copied = tuple(words_in(part.share, width=offer_shape(AGREED).width) for part in parts)
-    told = carried(forged(monkeypatch, "split_words", lambda *_: copied), run)
-    for name in (CONSUMER, "curator", "witness"):
-        assert {LIAR, "a"} == set(told.faults(name))
-        assert all("repeats" in reason for reason in told.faults(name).values())
-    summary = told.consumer.party.summary
-    assert summary is not None
-    assert set(summary.owners.tolist()) == {2}
-    assert summary.flagged.tolist() == [0, 1]
-
-
 def test_an_owner_that_sends_another_ones_parts_as_its_own() -> None:
     run = shared_run(AGREED)
     release = next(message for message in run.consumer().start() if message.receiver == "a")
@@ -640,7 +622,7 @@ def lying_vote(role: ComputeRole, lists: Callable[[Roster], dict[str, bytes]], *
         if to and message.receiver != to:
             return [message]
         honest = Roster.from_bytes(body.roster.tobytes())
-        vote = sign_roster(secret_of(message.sender), dataclasses.replace(honest, lists=lists(honest)))
+        vote = dataclasses.replace(honest, lists=lists(honest)).signed_by(secret_of(message.sender))
         return [dataclasses.replace(message, body=RosterVote(roster=bytes_of(vote.to_bytes()), reach=body.reach))]
 
     return lie

@@ -27,7 +27,6 @@ from likeset.trust.shares import (
     fixed_point,
     joined_shares,
     share_offer,
-    sign_roster,
     words_in,
 )
 
@@ -96,7 +95,7 @@ def offer_vectors(secrets: dict[str, CardSecret], terms: bytes) -> dict[str, Any
     context = shared["curator"].offer_list.offer
     held = [{context.owner: part.offer_list.digest} for part in shared.values()]
     lists, parties = common_lists(held), context.parties
-    rosters = [sign_roster(everybody[role], Roster(terms, parties, lists, role)) for role in COMPUTE_ROLES]
+    rosters = [Roster(terms, parties, lists, role).signed_by(everybody[role]) for role in COMPUTE_ROLES]
     return {
         "witness_card": everybody["witness"].card.to_bytes().hex(),
         "schema": SCHEMA_TEXT,

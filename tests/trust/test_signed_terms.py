@@ -20,15 +20,15 @@ from trust_world import (
 
 from likeset.errors import BadDocument
 from likeset.trust.cards import Card, CardSecret, fields
-from likeset.trust.letters import Acceptance, AcceptingRole, SignedTerms, accept, sign_terms
+from likeset.trust.letters import Acceptance, AcceptingRole, SignedTerms
 
 ALICES_RUN_KEY = sealing_secret("alice's key for the run")
-SIGNED = sign_terms('{"size":10}', ALICE, ALICES_RUN_KEY.public)
+SIGNED = SignedTerms('{"size":10}', ALICE.card, ALICES_RUN_KEY.public).signed_by(ALICE)
 
 
 def acceptance(**changes: Any) -> Acceptance:
-    content: dict[str, Any] = {"run_id": RUN_ID, "terms": TERMS, "role": "owner", "party": "bob"}
-    return accept(BOB, **(content | {"run_key": BOBS_RUN_KEY.public} | changes))
+    content: dict[str, Any] = {"run_id": RUN_ID, "terms": TERMS, "role": "owner", "party": "bob", "card": BOB.card}
+    return Acceptance(**(content | {"run_key": BOBS_RUN_KEY.public} | changes)).signed_by(BOB)
 
 
 ACCEPTED = acceptance()
@@ -55,8 +55,6 @@ def test_an_acceptance_survives_its_bytes(role: AcceptingRole) -> None:
 
 def test_terms_survive_their_bytes() -> None:
     assert SignedTerms.from_bytes(SIGNED.to_bytes()) == SIGNED
-    text = '{"purpose":"für Ärzte"}'
-    assert SignedTerms.from_bytes(sign_terms(text, ALICE, ALICES_RUN_KEY.public).to_bytes()).text == text
 
 
 @each_bit
@@ -80,9 +78,8 @@ def test_no_bit_can_be_changed(statement: Card | Statement, step: int) -> None:
 )
 def test_what_was_changed_after_signing_is_refused(statement: Statement, changes: dict[str, Any]) -> None:
     changed = dataclasses.replace(statement, **changes)
-    for read in (changed.check, lambda: type(changed).from_bytes(changed.to_bytes())):
-        with pytest.raises(BadDocument, match="signature does not hold"):
-            read()
+    with pytest.raises(BadDocument, match="signature does not hold"):
+        type(changed).from_bytes(changed.to_bytes())
 
 
 def test_size_comes_first() -> None:
@@ -93,8 +90,6 @@ def test_size_comes_first() -> None:
 
 
 def test_terms_without_a_text_or_a_key_are_refused_even_if_they_are_signed() -> None:
-    with pytest.raises(BadDocument, match="no usable sealing key"):
-        sign_terms("{}", ALICE, bytes(1216))
     with pytest.raises(BadDocument, match="no usable sealing key"):
         SignedTerms.from_bytes(signed_anew(SIGNED, ALICE, parts={2: bytes(1216)}))
     with pytest.raises(BadDocument, match="no text"):
@@ -108,7 +103,7 @@ def test_terms_without_a_text_or_a_key_are_refused_even_if_they_are_signed() -> 
 )
 def test_what_is_no_acceptance_is_refused_even_if_it_is_signed(changes: dict[str, Any]) -> None:
     with pytest.raises(BadDocument):
-        acceptance(**changes)
+        Acceptance.from_bytes(acceptance(**changes).to_bytes())
 
 
 @pytest.mark.parametrize(("place", "part"), [(2, b"\xff"), (3, b"\xff"), (4, flipped(BOB.card.to_bytes(), 400))])

@@ -33,15 +33,15 @@ from likeset.trust.cards import (
 )
 from likeset.trust.letters import (
     NOTHING_RECEIVED,
+    Acceptance,
     Header,
     Letter,
     Post,
-    accept,
+    Receipt,
+    SignedTerms,
     file_name,
     letter_in,
     pair_of,
-    sign_receipt,
-    sign_terms,
 )
 
 VECTORS = Path(__file__).with_name("wire-vectors.json")
@@ -134,7 +134,7 @@ def vectors(sealed: Sealed) -> dict[str, Any]:
             "run_id": RUN_ID.hex(),
             "digest": TERMS.hex(),
             "text": TEXT,
-            "signed": sign_terms(TEXT, SECRETS["consumer"], RUN_KEYS["consumer"].public).to_bytes().hex(),
+            "signed": _signed_terms(),
         },
         "acceptances": {role: _acceptance(role) for role in ("owner", "curator")},
         "letters": {label: _letter(written, sealed) for label, written in MESSAGES.items()},
@@ -276,10 +276,15 @@ def _party(secret: CardSecret, role: str) -> dict[str, str]:
     }
 
 
+def _signed_terms() -> str:
+    secret = SECRETS["consumer"]
+    return SignedTerms(TEXT, secret.card, RUN_KEYS["consumer"].public).signed_by(secret).to_bytes().hex()
+
+
 def _acceptance(role: Any) -> str:
     secret, run_key = SECRETS[role], RUN_KEYS[role].public
-    accepted = accept(secret, run_id=RUN_ID, terms=TERMS, role=role, party=secret.card.name, run_key=run_key)
-    return accepted.to_bytes().hex()
+    accepted = Acceptance(RUN_ID, TERMS, role, secret.card.name, secret.card, run_key)
+    return accepted.signed_by(secret).to_bytes().hex()
 
 
 def _letter(written: Draft, sealed: Sealed) -> dict[str, Any]:
@@ -325,16 +330,16 @@ def _digest(number: int, label: str) -> bytes:
 
 def _receipt() -> str:
     """For two letters of an owner, with four rows."""
-    receipt = sign_receipt(
-        SECRETS["curator"],
+    receipt = Receipt(
         run_id=RUN_ID,
         terms=bytes.fromhex(AGREED.digest),
         owner=ROLES["owner"],
         rows=4,
         letters=(_digest(0, "an offer"), _digest(1, "a delivery")),
         at="2029-03-05T12:00:00+00:00",
+        card=SECRETS["curator"].card,
     )
-    return receipt.to_bytes().hex()
+    return receipt.signed_by(SECRETS["curator"]).to_bytes().hex()
 
 
 def main() -> None:

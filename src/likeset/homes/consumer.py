@@ -31,7 +31,7 @@ from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 from likeset.text import near_miss
 from likeset.trust.cards import CARD_FILE, Card, Pin, Role, read_card
-from likeset.trust.letters import PostKind, sign_terms
+from likeset.trust.letters import PostKind, SignedTerms
 
 _HOW = "invite it (likeset invite NAME --as ROLE), or pin its card after a call: likeset card pin FILE --as"
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -283,8 +283,8 @@ class Consumer(Part):
         check_between(terms)
         with self.home.deciding() as t:  # two processes never make two keys
             key = self.home.make_run_key(bytes.fromhex(terms.digest), terms.consumer)
-            signed = Invitation(sign_terms(terms.to_json(), self.home.secret, key.public), terms)
-            run = self.mail.add(t, signed, terms.consumer, "consumer", mailbox="")
+            signed = SignedTerms(terms.to_json(), self.home.card, key.public).signed_by(self.home.secret)
+            run = self.mail.add(t, Invitation(signed, terms), terms.consumer, "consumer", mailbox="")
         keep_private_bytes(self.folder(run.name).invitation_path, run.signed)
         return run
 

@@ -66,12 +66,8 @@ from likeset.trust.letters import (
     Receipt,
     Refusal,
     SignedTerms,
-    accept,
-    is_acceptance,
-    is_signed_terms,
     letter_in,
     open_letter,
-    sign_receipt,
     write_letter,
 )
 
@@ -426,8 +422,9 @@ class Mail:
         role = role_in(run.terms, run.party)
         if role == "consumer":
             raise IllegalMessage(f"run {run.name}: the consumer signed the terms and accepts nothing")
-        names = {"role": role, "party": run.party, "run_key": key}
-        return accept(self.home.secret, run_id=bytes.fromhex(run.terms.run_id), terms=run.digest, **names).to_bytes()  # type: ignore[arg-type]
+        run_id = bytes.fromhex(run.terms.run_id)
+        accepted = Acceptance(run_id, run.digest, role, run.party, self.home.card, key)
+        return accepted.signed_by(self.home.secret).to_bytes()
 
     # Letters: the first entry point.
 
@@ -874,15 +871,15 @@ class Mail:
             if owner in told or peer is None:
                 continue
             came = [row for row in rows if (row.way, row.peer) == ("in", owner) and row.number is not None]
-            receipt = sign_receipt(
-                self.home.secret,
+            receipt = Receipt(
                 run_id=bytes.fromhex(run.terms.run_id),
                 terms=run.digest,
                 owner=owner,
                 rows=sum(row.rows for row in came),
                 letters=tuple(row.letter for row in came),
                 at=stamp(self.home.clock()),
-            )
+                card=self.home.card,
+            ).signed_by(self.home.secret)
             self._seal(t, run, peer, None, (receipt.to_bytes(),), rows=receipt.rows)
 
     def _acknowledged(self, run: Run, heard: Heard) -> tuple[bytes, ...]:
@@ -1064,9 +1061,9 @@ class Mail:
         """Whether a document was signed by this home."""
         own = self.home.card
         try:
-            if is_signed_terms(document):
+            if SignedTerms.is_in(document):
                 return SignedTerms.from_bytes(document).card == own
-            if is_acceptance(document):
+            if Acceptance.is_in(document):
                 return Acceptance.from_bytes(document).card == own
             return letter_in(document, most_bytes=len(document)).is_signed_by(own)
         except LikesetError:
@@ -1075,9 +1072,9 @@ class Mail:
     def knows_own(self, document: bytes) -> bool:
         """Whether the database knows a document that this home signed. Purging keeps the digests of own letters."""
         with self.home.database.snapshot() as connection:
-            if is_signed_terms(document):
+            if SignedTerms.is_in(document):
                 query, value = "SELECT 1 FROM runs WHERE signed = ?", document
-            elif is_acceptance(document):
+            elif Acceptance.is_in(document):
                 query, value = "SELECT 1 FROM runs WHERE acceptance = ?", document
             else:
                 query = "SELECT 1 FROM letters WHERE way = 'out' AND letter = ?"

@@ -18,7 +18,7 @@ from likeset.protocol.terms import Terms, check_between, read_foreign_canonical
 from likeset.protocol.wire import Delivery, Message, Offer, OfferShare, Summary, Target, TargetShare
 from likeset.text import harmless
 from likeset.trust.cards import Role
-from likeset.trust.letters import MOST_TERMS_BYTES, PostKind, SignedTerms, is_signed_terms
+from likeset.trust.letters import MOST_TERMS_BYTES, PostKind, SignedTerms
 
 State = Literal[
     "invited", "waiting", "accepted", "begun", "answered", "closed", "refused", "cancelled", "expired", "failed"
@@ -159,7 +159,7 @@ def _read_invitation(data: bytes) -> Invitation:
 def read_invitation(path: Path) -> Invitation:
     """The signed terms in a file; raises ``BadDocument`` if it holds none, or they were changed."""
     data = documents.bytes_in(path, most=MOST_TERMS_BYTES)
-    if not is_signed_terms(data):
+    if not SignedTerms.is_in(data):
         reason = (
             "contains no signed invitation, so nothing proves who asks; ask the consumer for the file RUN.invitation "
             "that `likeset run` writes"

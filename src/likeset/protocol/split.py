@@ -94,9 +94,7 @@ from likeset.trust.shares import (
     new_salts,
     open_envelope,
     open_picks,
-    repeated_between,
     share_offer,
-    sign_roster,
     split_words,
     word_bytes,
     words_in,
@@ -617,9 +615,6 @@ class ComputeParty(Party):
         return replies
 
     def _tell_receipts(self) -> list[Message]:
-        for pair in repeated_between(self._parts, self._shape):
-            for owner in pair:
-                self._refuse(owner, "it repeats what another owner drew, or another owner repeats it")
         lists = {self.terms.cards[owner]: part.offer_list.digest for owner, part in self._parts.items()}
         self._receipts[self.role] = lists
         self._move(ComputeState.COUNTED)
@@ -630,7 +625,7 @@ class ComputeParty(Party):
         lists = common_lists(tuple(self._receipts.values()))
         self._check_quorum(len(lists))
         parties = tuple(self.terms.cards[party_name(self.terms, role)] for role in COMPUTE_ROLES)
-        roster = sign_roster(self._secret, Roster(bytes.fromhex(self.terms.digest), parties, lists, self.role))
+        roster = Roster(bytes.fromhex(self.terms.digest), parties, lists, self.role).signed_by(self._secret)
         self._log_left_out(roster)
         self._roster = self._votes[self.role] = roster
         self._move(ComputeState.VOTED)

@@ -123,6 +123,9 @@ class Signed:
         return parts
 
     def signed_by(self, secret: "CardSecret") -> Self:
+        if self.signer != secret.card.fingerprint:
+            reason = f"is not the card that this {self.tag.decode('ascii')} names as its signer's"
+            raise InvalidArgument("secret", secret.card.name, reason)
         return replace(self, signature=secret.sign(self.context, *self.parts))  # type: ignore[type-var] # kinds are
 
     def is_signed_by(self, card: "Card") -> bool:
@@ -207,7 +210,6 @@ def _place(number: int) -> str:
     return f"letter {letter + 1} of group {group + 1}"
 
 
-PUBLIC_BYTES = 1216
 SECRET_BYTES = 96
 SEAL_BYTES = 1136
 """How much longer what is sealed is than what it says."""

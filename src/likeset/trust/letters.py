@@ -279,7 +279,7 @@ class SignedTerms(Signed):
     text: str
     card: Card
     run_key: bytes = field(repr=False)
-    signature: bytes = field(repr=False)
+    signature: bytes = field(default=b"", repr=False)
 
     @property
     def parts(self) -> tuple[bytes, ...]:
@@ -296,17 +296,9 @@ class SignedTerms(Signed):
             terms = cls(text.decode("utf-8"), Card.from_bytes(card), run_key, signature)
         except UnicodeDecodeError:
             raise BadDocument("signed terms", "are no text") from None
-        terms.check()
+        terms.check_signed_by(terms.card)
+        check_sealing_key(run_key, what="signed terms")
         return terms
-
-    def check(self) -> None:
-        self.check_signed_by(self.card)
-        check_sealing_key(self.run_key, what="signed terms")
-
-
-def sign_terms(text: str, secret: CardSecret, run_key: bytes) -> SignedTerms:
-    check_sealing_key(run_key, what="run key")
-    return SignedTerms(text, secret.card, run_key, b"").signed_by(secret)
 
 
 @dataclass(frozen=True)
@@ -321,7 +313,7 @@ class Acceptance(Signed):
     party: str  # its name in the terms
     card: Card
     run_key: bytes = field(repr=False)
-    signature: bytes = field(repr=False)
+    signature: bytes = field(default=b"", repr=False)
 
     @property
     def parts(self) -> tuple[bytes, ...]:
@@ -340,27 +332,15 @@ class Acceptance(Signed):
         except UnicodeDecodeError:
             raise BadDocument("acceptance", "has a role or a name that no party has") from None
         accepted = cls(run_id, terms, *words, Card.from_bytes(card), run_key, signature)
-        accepted.check()
-        return accepted
-
-    def check(self) -> None:
-        self.check_signed_by(self.card)
-        lengths = len(self.run_id), len(self.terms)
-        if lengths != (RUN_ID_BYTES, DIGEST_BYTES) or self.role not in get_args(AcceptingRole):
+        accepted.check_signed_by(accepted.card)
+        if (len(run_id), len(terms)) != (RUN_ID_BYTES, DIGEST_BYTES) or accepted.role not in get_args(AcceptingRole):
             raise BadDocument("acceptance", "names no run, no terms or no role")
         try:
-            checked_name("party", self.party)
+            checked_name("party", accepted.party)
         except InvalidArgument as error:
             raise BadDocument("acceptance", error.reason, field="party") from None
-        check_sealing_key(self.run_key, what="acceptance")
-
-
-def accept(
-    secret: CardSecret, *, run_id: bytes, terms: bytes, role: AcceptingRole, party: str, run_key: bytes
-) -> Acceptance:
-    accepted = Acceptance(run_id, terms, role, party, secret.card, run_key, b"").signed_by(secret)
-    accepted.check()
-    return accepted
+        check_sealing_key(run_key, what="acceptance")
+        return accepted
 
 
 MOST_RECEIPT_BYTES = 1 << 24
@@ -379,7 +359,7 @@ class Receipt(Signed):
     letters: tuple[bytes, ...] = field(repr=False)  # digests, in the order in which they came
     at: str  # when it was signed (UTC)
     card: Card
-    signature: bytes = field(repr=False)
+    signature: bytes = field(default=b"", repr=False)
 
     @property
     def parts(self) -> tuple[bytes, ...]:
@@ -408,14 +388,6 @@ class Receipt(Signed):
         receipt.check_signed_by(receipt.card)
         return receipt
 
-
-def sign_receipt(
-    secret: CardSecret, *, run_id: bytes, terms: bytes, owner: str, rows: int, letters: tuple[bytes, ...], at: str
-) -> Receipt:
-    return Receipt(run_id, terms, owner, rows, letters, at, secret.card, b"").signed_by(secret)
-
-
-is_signed_terms, is_acceptance = SignedTerms.is_in, Acceptance.is_in
 
 PostKind = Literal["terms", "standing", "acceptance", "letter", "progress", "ending"]
 """What a document is: terms that a consumer signed; a word on whether somebody takes part; an acceptance; a letter;

@@ -254,7 +254,7 @@ class OfferList(Signed):
     offer: OfferContext
     key_digest: bytes
     leaves: bytes = field(repr=False)
-    signature: bytes = field(repr=False)
+    signature: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
         if len(self.leaves) % DIGEST_BYTES or not 1 <= self.slots <= MOST_SLOTS:
@@ -287,13 +287,6 @@ class OfferList(Signed):
         if slots != index_bytes(made.slots):
             raise BadDocument("likeset list", "has another number of leaves than it says")
         return made
-
-
-def sign_list(secret: CardSecret, offer: OfferContext, *, key: bytes, leaves: bytes) -> OfferList:
-    """The list of an offer, signed by its owner: once for a run, and never another one."""
-    if secret.card.fingerprint != offer.owner:
-        raise InvalidArgument("secret", secret.card.name, "is the card of another party than the offer's owner")
-    return OfferList(offer, hashlib.sha256(key).digest(), leaves, b"").signed_by(secret)
 
 
 def _fingerprints_in(data: bytes) -> tuple[str, ...]:
@@ -404,7 +397,7 @@ def share_offer(
     columns = [_commitments(context, role, salt, share) for role, salt, share in secrets]
     columns += [[hashlib.sha256(each).digest() for each in many] for many in (pieces(randoms, RANDOM_BYTES), envelopes)]
     digests = b"".join(digest for of_slot in zip(*columns, strict=True) for digest in of_slot)
-    offer_list = sign_list(secret, context, key=key, leaves=_leaves(context, digests))
+    offer_list = OfferList(context, hashlib.sha256(key).digest(), _leaves(context, digests)).signed_by(secret)
     return {
         role: OfferPart(
             role,
@@ -452,30 +445,9 @@ def check_part(part: OfferPart, *, context: OfferContext, role: ComputeRole, own
         raise OfferRefused(OfferFault.ENVELOPES)
     if role == "consumer" and hashlib.sha256(part.key).digest() != listed.key_digest:
         raise OfferRefused(OfferFault.KEY)
-    if len(set(randoms)) != slots or len(_random_shares(part, shape)) != slots:
+    shares_of_r = {share[-RANDOM_BYTES:] for share in pieces(part.share, shape.share_bytes)}
+    if len(set(randoms)) != slots or len(shares_of_r) != slots:
         raise OfferRefused(OfferFault.REPEATED)
-
-
-def repeated_between(parts: Mapping[str, OfferPart], shape: OfferShape) -> tuple[tuple[str, str], ...]:
-    """Pairs of owners of whom one repeats what the other drew: shares of a slot, or the digest of its r.
-
-    By chance that happens with probability below 2^-200. Which of the two copied is not told by it: both offers are
-    to be left out.
-    """
-    seen: dict[bytes, str] = {}
-    pairs: set[tuple[str, str]] = set()
-    for owner, part in parts.items():
-        randoms = (part.digests_of(slot)[-2] for slot in range(shape.slots))
-        for drawn in {*_random_shares(part, shape), *randoms}:
-            first = seen.setdefault(drawn, owner)
-            if first != owner:
-                pairs.add((first, owner))
-    return tuple(sorted(pairs))
-
-
-def _random_shares(part: OfferPart, shape: OfferShape) -> set[bytes]:
-    """The distinct shares of r among all slots: 32 uniform bytes each, if the owner follows the protocol."""
-    return {share[-RANDOM_BYTES:] for share in pieces(part.share, shape.share_bytes)}
 
 
 _ENTRY_BYTES = FINGERPRINT_BYTES + DIGEST_BYTES
@@ -539,12 +511,6 @@ class Roster(Signed):
     def from_bytes(cls, data: bytes) -> Self:
         terms, parties, entries, word, signature = cls.read(data, 4)
         return cls(terms, _fingerprints_in(parties), lists_in(entries), _role_in(word), signature)
-
-
-def sign_roster(secret: CardSecret, roster: Roster) -> Roster:
-    if roster.signer != secret.card.fingerprint:
-        raise InvalidArgument("secret", secret.card.name, f"is not the card of the roster's {roster.role}")
-    return roster.signed_by(secret)
 
 
 def _role_in(word: bytes) -> ComputeRole:
