@@ -33,8 +33,7 @@ from likeset.geometry.kernels import median_gamma
 from likeset.geometry.offers import uniform
 from likeset.simulation import LabelledMarket, digits_market
 from peers.environments import Tool, interpreter
-from studies.data.columns import Choice
-from studies.data.heart import COLUMNS, HOSPITALS, heart_market
+from studies.data.columns import COLUMNS, HOSPITALS, Choice, heart_market
 
 _HERE = Path(__file__).parent
 _SIZE = 50  # rows bought

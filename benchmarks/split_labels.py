@@ -85,8 +85,7 @@ def cost(arguments: argparse.Namespace) -> dict[str, Any]:
 def quality(arguments: argparse.Namespace) -> None:
     """What models make of three selections, by family: means over seeds."""
     from likeset.geometry.selection import Selection
-    from studies.joint_families import judge_selection
-    from studies.judged_families import JUDGEMENT, market_of
+    from studies.joint_families import JUDGEMENT, judge_selection, market_of
 
     for family in arguments.families or JUDGEMENT:
         judged: dict[str, list[dict[str, float]]] = {}

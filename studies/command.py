@@ -80,7 +80,7 @@ def study(
 
 
 def _recorded(folder: Path) -> "list[RecordLine]":
-    from studies.record import Record
+    from studies.runner import Record
 
     if not (folder / "cells.jsonl").exists():
         raise InvalidArgument("--page", folder, "has no record of this study (cells.jsonl)")

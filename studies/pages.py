@@ -1,9 +1,78 @@
 """The page of a study: what was done, tables and figures, with the command, the dates and the noise."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
 
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from likeset.display import drawing
 from studies.contract import SIMULATED_SENTENCE, Presentation, RecordLine
+
+LOOK: dict[str, Any] = {
+    "axes.titlelocation": "left",
+    "axes.titlesize": 11.0,
+    "axes.titleweight": "bold",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.alpha": 0.25,
+    "legend.frameon": False,
+}
+"""Of the figures, for ``likeset.display.drawing``."""
+
+
+def draw_panels(
+    path: Path,
+    fill: Callable[[Any], None],
+    *,
+    columns: int,
+    rows: int = 1,
+    title: str,
+    note: str,
+    height: float = 4.6,
+    width: float = 4.6,
+) -> Path:
+    """Draw panels and write them to ``path`` (an ``.svg``) and beside it as ``.png``.
+
+    Args:
+        path: of the figure.
+        fill: gets the panels, an array of rows and columns.
+        columns: panels in a row.
+        rows: of panels.
+        title: what the figure shows.
+        note: where its numbers come from; that noise is simulated is added.
+        height: of one panel, in inches.
+        width: of one panel.
+    """
+    with drawing(LOOK):
+        figure = Figure(figsize=(width * columns + 0.4, height * rows + 0.9), layout="constrained")
+        fill(figure.subplots(rows, columns, squeeze=False))
+        figure.suptitle(title, x=0.012, ha="left", fontsize=14, fontweight="bold")
+        figure.supxlabel(f"{SIMULATED_SENTENCE} {note}", x=0.012, ha="left", fontsize=8.5, color="#555555")
+        figure.savefig(path, metadata={"Date": None})
+        figure.savefig(path.with_suffix(".png"), dpi=110)
+    return path
+
+
+def plain_log_axis(axis: Any, ticks: list[float]) -> None:
+    """A logarithmic axis with numbers as people write them."""
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    axis.set_ticks(ticks)
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1000 else f"{value:g}"))
+
+
+def mean_curve(axes: Any, values: Mapping[Any, Sequence[float]], **style: Any) -> Any:
+    """Means at their places, with bars of one standard deviation where there are several values."""
+    return axes.errorbar(
+        list(values),
+        [fmean(several) for several in values.values()],
+        yerr=[stdev(several) if len(several) > 1 else 0.0 for several in values.values()],
+        capsize=2,
+        **style,
+    )
 
 
 def write_page(presentation: Presentation, lines: Sequence[RecordLine], *, out: Path, command: str) -> Path:

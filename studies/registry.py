@@ -1,4 +1,4 @@
-"""The studies by name. Each module has its study as ``STUDY``, and is loaded when that study is wanted."""
+"""The studies by name. A module is loaded when its study is wanted."""
 
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -8,18 +8,18 @@ from likeset.errors import InvalidArgument
 from studies.contract import Study
 
 STUDIES = {
-    "digits": "studies.digits",
-    "mnist": "studies.mnist",
-    "joint": "studies.joint",
-    "joint-axes": "studies.joint_axes",
-    "joint-families": "studies.joint_families",
-    "joint-tables": "studies.joint_tables",
-    "liars": "studies.liars",
-    "frontier": "studies.frontier",
-    "parsimony": "studies.parsimony",
-    "theory": "studies.theory",
+    "digits": "studies.comparisons:DIGITS",
+    "mnist": "studies.comparisons:MNIST",
+    "joint": "studies.comparisons:JOINT",
+    "joint-axes": "studies.joint_axes:STUDY",
+    "joint-families": "studies.joint_families:STUDY",
+    "joint-tables": "studies.joint_tables:STUDY",
+    "liars": "studies.liars:STUDY",
+    "frontier": "studies.frontier:STUDY",
+    "parsimony": "studies.parsimony:STUDY",
+    "theory": "studies.theory:STUDY",
 }
-"""Module of each study, in the order in which they are listed."""
+"""Where each study is, in the order in which they are listed."""
 
 
 def find_study(name: str) -> Study:
@@ -28,7 +28,8 @@ def find_study(name: str) -> Study:
         near = get_close_matches(name, STUDIES, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else "there are " + ", ".join(STUDIES)
         raise InvalidArgument("NAME", repr(name), f"is no study; {hint}")
-    study: Study = import_module(STUDIES[name]).STUDY
+    module, _, variable = STUDIES[name].partition(":")
+    study: Study = getattr(import_module(module), variable)
     return study
 
 

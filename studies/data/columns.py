@@ -5,6 +5,7 @@ import gzip
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from likeset.arguments import Rows
 from likeset.errors import BadTable, InvalidArgument
+from likeset.simulation import LabelledMarket
 
 MISSING = ("", "NA", "?", "nan")
 _HALF = np.float32(np.sqrt(0.5))
@@ -170,3 +172,137 @@ def read_table(location: str | None, columns: Sequence[str]) -> RawTable:
     cells = np.char.strip(np.array(rows, dtype=np.str_))
     columns_by_name = {name: cells[:, header.index(name)] for name in columns}
     return RawTable(str(path), columns_by_name, hashlib.sha256(text.encode()).hexdigest()[:16])
+
+
+LEFT_OUT = {"workclass": "Federal-gov", "native_country": "Mexico"}
+"""The target of each variant."""
+
+_MARRIED = (
+    "Married-civ-spouse",
+    "Never-married",
+    "Divorced",
+    "Separated",
+    "Widowed",
+    "Married-spouse-absent",
+    "Married-AF-spouse",
+)
+_OCCUPATIONS = (
+    "Prof-specialty",
+    "Craft-repair",
+    "Exec-managerial",
+    "Adm-clerical",
+    "Sales",
+    "Other-service",
+    "Machine-op-inspct",
+    "Transport-moving",
+    "Handlers-cleaners",
+    "Farming-fishing",
+    "Tech-support",
+    "Protective-serv",
+    "Priv-house-serv",
+    "Armed-Forces",
+)
+_COLUMNS: tuple[EncodedColumn, ...] = (
+    Number("age", 17.0, 90.0),
+    Number("education_num", 1.0, 16.0),
+    Choice("marital_status", _MARRIED),
+    Choice("occupation", _OCCUPATIONS),
+    Choice("relationship", ("Husband", "Not-in-family", "Own-child", "Unmarried", "Wife", "Other-relative")),
+    Choice("race", ("White", "Black", "Asian-Pac-Islander", "Amer-Indian-Eskimo", "Other")),
+    Choice("sex", ("Male", "Female")),
+    Number("capital_gain", 0.0, 20_000.0),
+    Number("capital_loss", 0.0, 3_000.0),
+    Number("hours_per_week", 1.0, 99.0),
+)
+_OTHER_STATES = ("workclass", "fnlwgt", "education", "native_country", "income", "split")
+_FEWEST = 80  # rows of an owner
+_TARGET = 400  # rows of the target, at most
+_PUBLIC_ADULTS = 150
+
+
+@lru_cache(maxsize=1)
+def _read_adult(location: str | None) -> tuple[RawTable, Rows]:
+    table = read_table(location, (*(column.name for column in _COLUMNS), *_OTHER_STATES))
+    odd = np.flatnonzero(~np.isin(table.columns["income"], ("<=50K", ">50K")))
+    if len(odd):
+        raise BadTable(table.path, "is no known category", place=f"line {odd[0] + 2}", column="income")
+    return table, encode_columns(table, _COLUMNS)
+
+
+def adult_digest(location: str | None) -> str:
+    """Of the file."""
+    return _read_adult(location)[0].digest
+
+
+def adult_market(location: str | None, by: str, seed: int, rows_per_owner: int | None) -> LabelledMarket:
+    """Who works for, or comes from, one place is the target (half, at most 400) and held out; the others are owners."""
+    table, rows = _read_adult(location)
+    labels = (table.columns["income"] == ">50K").astype(np.int64)
+    coins = np.random.default_rng([seed, 0])
+    names, counts = np.unique(table.columns[by], return_counts=True)
+    chosen = [str(name) for name, count in zip(names, counts, strict=True) if name != "" and count >= _FEWEST]
+    if LEFT_OUT[by] not in chosen or len(chosen) < 2:
+        raise BadTable(table.path, f"has too few rows: {_FEWEST} are needed of the target and of an owner", column=by)
+    left_out = coins.permutation(table.where(by, LEFT_OUT[by]))
+    half = min(len(left_out) // 2, _TARGET)
+    owned = {name: coins.permutation(table.where(by, name)) for name in chosen if name != LEFT_OUT[by]}
+    return LabelledMarket(
+        owners={name: rows[mine[:rows_per_owner]] for name, mine in owned.items()},
+        labels={name: labels[mine[:rows_per_owner]] for name, mine in owned.items()},
+        target=rows[left_out[:half]],
+        test=rows[left_out[half:]],
+        test_labels=labels[left_out[half:]],
+        public=random_rows(_COLUMNS, _PUBLIC_ADULTS, np.random.default_rng([seed, 2])),
+    )
+
+
+HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
+_FIGURES = ("0.0", "1.0", "2.0", "3.0", "4.0", "6.0", "7.0")
+COLUMNS: tuple[EncodedColumn, ...] = (
+    Number("age", 20.0, 80.0),
+    Choice("sex", _FIGURES[:2]),
+    Choice("cp", _FIGURES[1:5]),
+    Number("trestbps", 80.0, 200.0, zero_is_missing=True),
+    Number("chol", 100.0, 500.0, zero_is_missing=True),
+    Choice("fbs", _FIGURES[:2]),
+    Choice("restecg", _FIGURES[:3]),
+    Number("thalach", 60.0, 210.0),
+    Choice("exang", _FIGURES[:2]),
+    Number("oldpeak", -3.0, 6.5),
+)
+"""Slope, ca and thal are left out: hardly any hospital but Cleveland has them."""
+_OTHERS = ("hospital", "slope", "ca", "thal", "num", "disease")
+_PUBLIC = 150
+
+
+@lru_cache(maxsize=1)
+def _read_heart(location: str | None) -> tuple[RawTable, Rows]:
+    table = read_table(location, (*(column.name for column in COLUMNS), *_OTHERS))
+    for name, known in (("hospital", HOSPITALS), ("disease", ("0", "1"))):
+        odd = np.flatnonzero(~np.isin(table.columns[name], known))
+        if len(odd):
+            raise BadTable(table.path, "is no known category", place=f"line {odd[0] + 2}", column=name)
+    return table, encode_columns(table, COLUMNS)
+
+
+def heart_digest(location: str | None) -> str:
+    """Of the file."""
+    return _read_heart(location)[0].digest
+
+
+def heart_market(location: str | None, hospital: str, seed: int, rows_per_owner: int | None) -> LabelledMarket:
+    """Three hospitals are owners; half of the fourth's patients are the target, the other half is held out."""
+    table, rows = _read_heart(location)
+    labels = table.columns["disease"].astype(np.int64)
+    coins = np.random.default_rng([seed, 0])
+    left_out = coins.permutation(table.where("hospital", hospital))
+    half = len(left_out) // 2
+    owned = {name: coins.permutation(table.where("hospital", name)) for name in HOSPITALS if name != hospital}
+    return LabelledMarket(
+        owners={name: rows[mine[:rows_per_owner]] for name, mine in owned.items()},
+        labels={name: labels[mine[:rows_per_owner]] for name, mine in owned.items()},
+        target=rows[left_out[:half]],
+        test=rows[left_out[half:]],
+        test_labels=labels[left_out[half:]],
+        public=random_rows(COLUMNS, _PUBLIC, np.random.default_rng([seed, 2])),
+    )

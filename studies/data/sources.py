@@ -6,10 +6,8 @@ from functools import lru_cache
 
 from likeset.errors import InvalidArgument
 from likeset.simulation import LabelledMarket
-from studies.data.adult import adult_digest, adult_market
-from studies.data.heart import heart_digest, heart_market
-from studies.data.image_markets import image_market
-from studies.data.images import bundled_images, mnist_images
+from studies.data.columns import adult_digest, adult_market, heart_digest, heart_market
+from studies.data.images import bundled_images, image_market, mnist_images
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ from statistics import fmean
 
 import pytest
 
-from studies import digits
 from studies.comparison import Width
+from studies.comparisons import DIGITS
 from studies.contract import SIMULATED, Options, RecordLine
 from studies.runner import run_study
 
 NAMES = ("exact", "greedy", "sealed", "uniform-offers", "private", "uniform")
-STUDY = replace(digits.STUDY, widths=(Width(scale=1.0),))
+STUDY = replace(DIGITS, widths=(Width(scale=1.0),))
 OPTIONS = Options(seeds=3, sizes=(40,), methods=NAMES)
 
 

@@ -19,9 +19,9 @@ from studies.frontier_fit import (
     halves,
     measured_gains,
     outlook_of,
+    points_of,
     residual,
 )
-from studies.frontier_points import points_of
 from studies.runner import run_study
 
 RECORD = Path(__file__).parents[2] / "studies/results/frontier/cells.jsonl"

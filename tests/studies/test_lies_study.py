@@ -8,8 +8,7 @@ from chance import pinned_coins
 from likeset.simulation import LabelledMarket
 from studies.contract import Options
 from studies.joint_axes import STUDY as AXES
-from studies.liars import STUDY
-from studies.lies import LIES, contradicted, tell_lie
+from studies.liars import LIES, STUDY, contradicted, tell_lie
 
 GAMMA = 0.5
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from chance import public_coins
-from studies.neural_network import NeuralNetwork
+from studies.judging import NeuralNetwork
 
 
 def corners(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

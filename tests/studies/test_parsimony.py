@@ -10,8 +10,7 @@ from likeset.privacy.auction import auction_epsilon, auction_patience
 from likeset.privacy.noise import SimulatedNoise
 from studies.contract import Cell, Options
 from studies.hashes import match_hashed
-from studies.parsimony import STUDY
-from studies.parsimony_rounds import Crowd, Rounds, crowd, run_rounds
+from studies.parsimony import STUDY, Crowd, Rounds, crowd, run_rounds
 from studies.runner import run_study
 
 SIZE, GAMMA, DIMENSION = 12, 0.1, 64
