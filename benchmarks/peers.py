@@ -21,9 +21,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from measured_commit import measured_commit
 from peers import data, jobs, plot, report
-from peers.environments import LIKESET, ONE_PASS, PEERS, Tool
+from peers.environments import LIKESET, ONE_PASS, PEERS, Tool, measured_commit
 
 _HERE = Path(__file__).parent
 _WORK = _HERE / ".peers"

@@ -21,7 +21,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from measured_commit import measured_commit
+from peers.environments import measured_commit
 from scale_data import write_tables
 
 _HERE = Path(__file__).parent

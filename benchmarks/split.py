@@ -12,8 +12,10 @@ in this process too. One line of JSON for each case.
 
 import argparse
 import json
+import queue
 import resource
 import secrets
+import socket
 import tempfile
 import threading
 import time
@@ -23,13 +25,71 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from delayed_links import DelayedLink
 from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.kernels import squared_mmd
 from likeset.protocol.split import ComputeInputs, OpenedSlots
 from likeset.split.engine.agreement import PARTIES
 from likeset.split.host import LocalMeeting, Meeting, OpeningFile, SplitParty, program_digest, worker_python
 from likeset.split.links import RunCertificate, TunnelMeeting, TunnelPeer
+
+_AT_ONCE = 1 << 16
+
+
+class DelayedLink:
+    """Listens on a port of its own on this machine until it is closed.
+
+    Args:
+        port: on this machine, where everything goes.
+        seconds: that everything takes on its way, in each direction.
+    """
+
+    def __init__(self, port: int, seconds: float) -> None:
+        self._to, self._seconds = port, seconds
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listening.getsockname()[1])
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        """No more connections; those that are there stay."""
+        self._listening.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._listening.accept()
+                far = socket.create_connection(("127.0.0.1", self._to))
+            except OSError:
+                return
+            for end in (near, far):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for one, other in ((near, far), (far, near)):
+                waiting: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
+                threading.Thread(target=self._read, args=(one, waiting), daemon=True).start()
+                threading.Thread(target=_write, args=(other, waiting), daemon=True).start()
+
+    def _read(self, end: socket.socket, waiting: "queue.SimpleQueue[tuple[float, bytes]]") -> None:
+        data = b"-"
+        while data:
+            try:
+                data = end.recv(_AT_ONCE)
+            except OSError:
+                data = b""
+            waiting.put((time.monotonic() + self._seconds, data))
+
+
+def _write(end: socket.socket, waiting: "queue.SimpleQueue[tuple[float, bytes]]") -> None:
+    """An end without bytes is the end of the stream."""
+    while True:
+        due, data = waiting.get()
+        time.sleep(max(0.0, due - time.monotonic()))
+        try:
+            if not data:
+                end.shutdown(socket.SHUT_WR)
+                return
+            end.sendall(data)
+        except OSError:
+            return
+
 
 ONE = 1 << 16
 IMAGE_COLUMNS = 784

@@ -1,10 +1,23 @@
-"""An environment for each tool, created on first use and kept."""
+"""An environment for each tool, created on first use and kept; and the commit that is measured."""
 
 import re
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+
+def measured_commit() -> str:
+    """The commit that is checked out here, in short."""
+    told = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],  # noqa: S607 - whichever git is in use
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parent,
+    )
+    return told.stdout.strip()
+
 
 _HERE = Path(__file__).parent
 
