@@ -91,6 +91,13 @@ def test_only_kept_rows_are_drawn_fetched_and_passed_by(tmp_path: Path) -> None:
     assert sum(len(block.rows) for _, block in kept.blocks()) == len(expected)
 
 
+def test_rows_are_drawn_also_where_every_row_is_kept(tmp_path: Path) -> None:
+    every = Schema.from_text(TEXT.replace("keep: 2", "keep: 25"))
+    scan, seen = first_pass(written(tmp_path, table(list(IDS)), "rows.csv"), schema=every)
+    (drawn,) = OfferedScan.after(seen, scan, withhold=True).draw(Drawing(100, key=5))
+    assert sorted(drawn.row_numbers.tolist()) == list(range(60))
+
+
 def test_where_rows_keep_their_numbers_those_that_are_not_kept_are_absent(tmp_path: Path) -> None:
     scan, seen = first_pass(written(tmp_path, table(list(IDS)), "rows.csv"))
     assert seen.kept is not None

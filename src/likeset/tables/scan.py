@@ -370,7 +370,7 @@ class SourceScan:
 
     def fetch(self, row_numbers: RowNumbers) -> FetchedRows:
         table = self._source.fetch(row_numbers, self._work.columns)
-        mapped = self._work.map_rows(table, lambda offset: f"row {int(row_numbers[offset]) + 1}")
+        mapped = self._work.map_rows(table, lambda offset: self._source.place(int(row_numbers[offset])))
         return mapped.in_declared_types(self.records)
 
     def blocks(self) -> Iterator[tuple[int, FetchedRows]]:
@@ -399,9 +399,9 @@ class SourceScan:
 class OfferedScan:
     """The rows of a scan that a run may see; a sample, and the rows that were drawn last, are not read again.
 
-    Either ``kept`` or ``excluded`` numbers rows, rising, each once. If ``renumbered``, rows that stay are numbered
-    anew, in their order: as long as the data and what is left out stay, so do the numbers, and with them every draw.
-    Not for protocols that release something about selected rows: there a row that goes must leave its number empty
+    ``excluded`` numbers the others, rising, each once. If ``renumbered``, rows that stay are numbered anew, in their
+    order: as long as the data and what is left out stay, so do the numbers, and with them every draw. Not for
+    protocols that release something about selected rows: there a row that goes must leave its number empty
     (docs/proofs/summary-stream.md).
     """
 
@@ -409,14 +409,13 @@ class OfferedScan:
         self,
         scan: SourceScan,
         *,
-        kept: RowNumbers | None = None,
         excluded: RowNumbers = _NONE,
         renumbered: bool = True,
         sample: Sample | None = None,
     ) -> None:
-        self._scan, self._kept, self._excluded = scan, kept, excluded
-        # A scan without any row that is left out is the scan itself.
-        self._renumbered = renumbered and (kept is not None or len(excluded) > 0)
+        self._scan, self._excluded = scan, excluded
+        # A scan without any row that is left out is the scan itself, which draws nothing where a schema has ``keep``.
+        self._renumbered = renumbered and (len(excluded) > 0 or scan.records.schema.keep is not None)
         self._sample = sample
         self._drawn: Sequence[DrawnRows] = ()
 
@@ -428,34 +427,29 @@ class OfferedScan:
         numbers, and the bidder leaves out rows that are too long.
         """
         excluded = np.union1d(rare, seen.too_long) if withhold else rare
+        if seen.kept is not None:
+            excluded = np.union1d(excluded, np.delete(np.arange(seen.row_count), seen.kept))
         # Rare rows are known at the end only: the numbers of the others, and with them the sample, change.
         sample = None if len(rare) else seen.sample
-        if seen.kept is None:
-            return cls(scan, excluded=excluded, sample=sample)
-        kept = np.setdiff1d(seen.kept, excluded, assume_unique=True)
-        return cls(scan, kept=kept, renumbered=withhold, sample=sample)
+        return cls(scan, excluded=excluded, renumbered=withhold or seen.kept is None, sample=sample)
 
     @property
     def row_count(self) -> int:
-        if not self._renumbered:
-            return self._scan.row_count
-        return self._scan.row_count - len(self._excluded) if self._kept is None else len(self._kept)
+        return self._scan.row_count - (len(self._excluded) if self._renumbered else 0)
 
     @property
     def absent_rows(self) -> RowNumbers:
-        if self._renumbered or self._kept is None:
-            return _NONE
-        return np.delete(np.arange(self.row_count, dtype=np.int64), self._kept)
+        return _NONE if self._renumbered else self._excluded
 
     def draw(self, *drawings: Drawing) -> list[DrawnRows]:
         """All draws in one pass, or in none if the sample is asked for; the same for the same key."""
         if self._sample is not None and drawings == self._sample[:1]:
             return [self._sample[1]]
+        if len(self.absent_rows):
+            raise InvalidArgument("drawings", len(drawings), "must be none where some numbers are no rows")
         if self._renumbered:
             records = self._scan.records
             drawn = [one.in_declared_types(records) for one in _draw_from(self.blocks(), drawings)]
-        elif self._kept is not None:
-            raise InvalidArgument("drawings", len(drawings), "must be none where some numbers are no rows")
         else:
             drawn = self._scan.draw(*drawings)
         self._drawn = drawn
@@ -475,21 +469,14 @@ class OfferedScan:
             if not self._renumbered:
                 yield first, block
                 continue
-            held = self._excluded if self._kept is None else self._kept
-            begin, end = map(int, np.searchsorted(held, [first, first + len(block.rows)]))
-            found = held[begin:end] - first
-            if self._kept is not None:
-                if end > begin:
-                    yield begin, block.take(found)
-            elif end - begin < len(block.rows):
-                stay = np.delete(np.arange(len(block.rows)), found)
-                yield first - begin, block.take(stay) if end > begin else block
+            before, end = map(int, np.searchsorted(self._excluded, [first, first + len(block.rows)]))
+            if end - before < len(block.rows):
+                stay = np.delete(np.arange(len(block.rows)), self._excluded[before:end] - first)
+                yield first - before, block.take(stay) if end > before else block
 
     def numbers_in_source(self, row_numbers: RowNumbers) -> RowNumbers:
         if not self._renumbered:
             return row_numbers
-        if self._kept is not None:
-            return self._kept[row_numbers]
         # How many rows stay before each that is left out: a row's new number is below it, or it comes later.
         stay_before = self._excluded - np.arange(len(self._excluded))
         return np.asarray(row_numbers + np.searchsorted(stay_before, row_numbers, side="right"), dtype=np.int64)
