@@ -14,7 +14,7 @@ from scan_world import SCHEMA, ByFeatures, assert_same, drawings, in_memory, tab
 
 from likeset.errors import BadTable
 from likeset.geometry.offers import Drawing
-from likeset.tables.ray_scan import RayScan, ray_cluster
+from likeset.tables.ray_scan import RayScan
 from likeset.tables.scan import FetchedRows, Passed, scan_factory
 from likeset.tables.sources import open_source
 
@@ -38,18 +38,19 @@ def main(place: Path, broken: Path, work: Path) -> dict[str, object]:
     wanted = drawings(300)
     expected = in_memory(rows).draw(*wanted)
     seen: list[Passed] = []
-    with ray_cluster(workers=2) as ray:
-        with scan_factory("ray", workers=2, progress=seen.append) as open_scan:  # does not end it
-            assert_same(open_scan(open_source(place), SCHEMA).draw(*wanted), expected)
-        for rows_of_unit in (1, 4_000, 20_000):
-            scan = RayScan(open_source(place), SCHEMA, ray=ray, unit_rows=rows_of_unit)
+    with scan_factory("ray", workers=2, progress=seen.append) as open_scan:
+        import ray
+
+        assert_same(open_scan(open_source(place), SCHEMA).draw(*wanted), expected)
+        for workers in (1, 9_000):  # two units, and one for each part
+            scan = RayScan(open_source(place), SCHEMA, ray=ray, workers=workers)
             assert_same(scan.draw(*wanted), expected)
         tilted, uniform = wanted
         assert isinstance(tilted.score, ByFeatures)
         deadly = Drawing(tilted.count, tilted.key, _Deadly(tilted.score.projection, work / "killed"))
-        assert_same(RayScan(open_source(place), SCHEMA, ray=ray, unit_rows=1).draw(deadly, uniform), expected)
+        assert_same(RayScan(open_source(place), SCHEMA, ray=ray, workers=9_000).draw(deadly, uniform), expected)
         try:
-            RayScan(open_source(broken), SCHEMA, ray=ray, unit_rows=1).draw(*wanted)
+            RayScan(open_source(broken), SCHEMA, ray=ray, workers=9_000).draw(*wanted)
             error = None
         except BadTable as caught:
             error = {"place": caught.place, "column": caught.column}

@@ -1,9 +1,7 @@
 """Who connects to a Ray cluster, who ends it, and what is said when there is none; Ray itself is played here."""
 
-import signal
 import socket
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,8 +12,6 @@ import pytest
 from likeset.errors import InvalidArgument
 from likeset.tables import ray_scan
 from likeset.tables.ray_scan import ray_cluster
-
-ADDRESS = "127.0.0.1:1"
 
 
 class RayError(Exception):
@@ -34,28 +30,17 @@ class PlayedRay:
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.given: dict[str, Any] = {}
-        self.connected = False
         self.fails: BaseException | None = None
         self.answer: Callable[[], str] = ray_scan._version
-
-    def is_initialized(self) -> bool:
-        return self.connected
 
     def init(self, **given: Any) -> None:
         self.calls.append("init")
         self.given = given
         if self.fails is not None:
             raise self.fails
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        self.connected = True
 
     def shutdown(self) -> None:
         self.calls.append("shutdown")
-        self.connected = False
-
-    def get_runtime_context(self) -> Any:
-        return SimpleNamespace(gcs_address=ADDRESS)
 
     def remote(self, **_: Any) -> Callable[[object], Any]:
         return lambda _: SimpleNamespace(remote=lambda: None)
@@ -71,9 +56,7 @@ def ray(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[PlayedRay]:
     monkeypatch.setitem(sys.modules, "ray", played)
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    before = signal.getsignal(signal.SIGTERM)
     yield played
-    assert signal.getsignal(signal.SIGTERM) is before
     assert list(tmp_path.iterdir()) == []
 
 
@@ -87,16 +70,6 @@ def address() -> Iterator[str]:
 def connect(place: str | None = None) -> None:
     with ray_cluster(place):
         pass
-
-
-def test_a_connection_of_the_program_itself_is_used_and_left(ray: PlayedRay) -> None:
-    ray.connected = True
-    for place in (None, "auto", ADDRESS):
-        connect(place)
-    assert ray.connected
-    assert ray.calls == []
-    with pytest.raises(InvalidArgument, match="connected to another cluster"):
-        connect("elsewhere:1")
 
 
 def test_without_an_address_one_is_started_in_a_private_folder(ray: PlayedRay, tmp_path: Path) -> None:

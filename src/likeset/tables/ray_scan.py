@@ -7,11 +7,9 @@ owner's own, and its workers see the owner's rows and keys; a cluster that is st
 import atexit
 import logging
 import os
-import signal
 import socket
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -38,10 +36,7 @@ Unit = list[Part]
 
 
 class RayScan(SourceScan):
-    """Rows of a source, passed over by the workers of a cluster, which must see its files under the same paths.
-
-    A worker gets ``unit_rows`` at a time, and at least one part.
-    """
+    """Rows of a source, passed over by the workers of a cluster, which must see its files under the same paths."""
 
     def __init__(
         self,
@@ -51,15 +46,13 @@ class RayScan(SourceScan):
         ray: Any,
         workers: int = 1,
         progress: Callable[[Passed], None] | None = None,
-        unit_rows: int | None = None,
     ) -> None:
         super().__init__(source, schema, workers=workers, progress=progress)
-        self._asked_rows = unit_rows
         self._ray = ray
 
     def _second_pass(self, drawings: Sequence[Drawing], went_by: Callable[[int], None]) -> list[Keeper]:
         keepers = [Keeper(drawing) for drawing in drawings]
-        rows = self._asked_rows or max(1, self.row_count // (_UNITS_A_WORKER * self._workers))
+        rows = self.row_count // (_UNITS_A_WORKER * self._workers)
         for parts, chosen in self._outcomes(units_of(self._source.parts, rows=rows), keepers):
             for keeper, kept in zip(keepers, chosen, strict=True):
                 if kept is not None:
@@ -129,7 +122,7 @@ def _pass_over_unit(
 
 @contextmanager
 def ray_cluster(address: str | None = None, *, workers: int = 1) -> Iterator[Any]:
-    """Ray, connected. A cluster that is started here ends with the block; a cluster that was already running stays.
+    """Ray, connected by this block. A cluster that is started here ends with it; one that was already running stays.
 
     Without an address, ``RAY_ADDRESS`` names the cluster. If it is not set, a cluster of ``workers`` workers starts on
     this machine and listens on loopback only.
@@ -137,16 +130,11 @@ def ray_cluster(address: str | None = None, *, workers: int = 1) -> Iterator[Any
     given = address or os.environ.get("RAY_ADDRESS") or "local"
     place = None if given == "local" else given
     ray = import_ray(place)
-    if ray.is_initialized():  # by the program itself
-        if place not in (None, "auto", ray.get_runtime_context().gcs_address):
-            raise _unusable(place, "this program is connected to another cluster; leave that first, or use it")
-        yield ray
-        return
     if place is not None:
         _check_reachable(place)
     folder = _private_folder() if place is None else None
-    end = partial(_end, ray, folder, signal.getsignal(signal.SIGTERM))
-    atexit.register(end)  # for a program that leaves without a word, or is interrupted while it ends
+    end = partial(_end, ray, folder)
+    atexit.register(end)  # for a program that is interrupted while it ends
     try:
         _connect(ray, place, folder, workers=workers)
         yield ray
@@ -189,15 +177,13 @@ def _connect(ray: Any, address: str | None, folder: "tempfile.TemporaryDirectory
         _check_workers(ray, address)
 
 
-def _end(ray: Any, folder: "tempfile.TemporaryDirectory[str] | None", on_sigterm: Any) -> None:
+def _end(ray: Any, folder: "tempfile.TemporaryDirectory[str] | None") -> None:
     """Leave nothing behind that was started here. Harmless when repeated."""
     try:
         ray.shutdown()
     finally:
         if folder is not None:
             folder.cleanup()
-        if threading.current_thread() is threading.main_thread():  # Ray changed what the process does at its end
-            signal.signal(signal.SIGTERM, on_sigterm)
 
 
 _NOT_STARTED = (
