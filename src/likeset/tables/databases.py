@@ -224,14 +224,10 @@ class _Failed(Exception):
 
 
 def _batches(reader: pa.RecordBatchReader, failures: tuple[type[Exception], ...]) -> Iterator[pa.RecordBatch]:
-    while True:
-        try:
-            batch = reader.read_next_batch()
-        except StopIteration:
-            return
-        except (*failures, pa.ArrowException, OSError) as error:
-            raise _Failed(str(error)) from None
-        yield batch
+    try:
+        yield from reader
+    except (*failures, pa.ArrowException, OSError) as error:
+        raise _Failed(str(error)) from None
 
 
 # sqlite: opened for reading only. SQLite types values, not columns: a column has whole numbers, numbers, text or bytes

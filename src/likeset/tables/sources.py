@@ -478,21 +478,24 @@ def open_text(path: Path, *, name: str, tabs: bool = False, close: Callable[[], 
     with path.open("rb") as opened:
         names, delimiter, start, line = _header(opened.read(_HEADER_BYTES), table=name, tabs=tabs)
     schema = pa.schema([(column, pa.string()) for column in names])
-    passes: list[_TextPart] = []
+    passes: list[_TextIndex] = []
+
+    def part() -> _TextPart:
+        """The rows by the first index that is complete, or with a new one: two first passes may run side by side."""
+        complete = [index for index in passes if index.digest]
+        if not complete:
+            passes.append(_TextIndex([start], [0], [line]))
+        index = complete[0] if complete else passes[-1]
+        return _TextPart(name, schema, 0, index.rows[-1], index.rows, file, delimiter, index)
 
     def unread() -> Part | None:
-        if any(part.index.digest for part in passes):
-            return None
-        index = _TextIndex([start], [0], [line])  # of its own, so that two first passes may run side by side
-        passes.append(_TextPart(name, schema, 0, 0, index.rows, file, delimiter, index))
-        return passes[-1]
+        return None if (found := part()).index.digest else found
 
     def whole() -> _TextPart:
-        part = unread()
-        for _ in () if part is None else part.read(names[:1], BLOCK_ROWS):
+        first = unread()
+        for _ in () if first is None else first.read(names[:1], BLOCK_ROWS):
             pass
-        found = next(part for part in passes if part.index.digest)
-        return replace(found, row_count=found.index.rows[-1])
+        return part()
 
     return Source(
         name, schema, parts=lambda: (whole(),), fingerprint=lambda: whole().index.digest, unread=unread, close=close
@@ -621,17 +624,13 @@ class _ParquetPart(Part):
         word = pa.dictionary(pa.int32(), pa.string())
         wanted = pa.schema([(name, word if name in self.words else self.schema.field(name).type) for name in columns])
         size, count = min(max(rows, _LEAST_BATCH), BLOCK_ROWS), 0
-        batches = file.iter_batches(batch_size=size, row_groups=[group], columns=columns)
-        while True:
-            try:
-                batch = next(batches, None)
-                table = None if batch is None else pa.Table.from_batches([batch]).select(columns).cast(wanted)
-            except (pa.ArrowException, OSError, ValueError, KeyError):
-                table, count = None, -1
-            if table is None:
-                break
-            count += table.num_rows
-            yield table
+        try:
+            for batch in file.iter_batches(batch_size=size, row_groups=[group], columns=columns):
+                table = pa.Table.from_batches([batch]).select(columns).cast(wanted)
+                count += table.num_rows
+                yield table
+        except (pa.ArrowException, OSError, ValueError, KeyError):
+            count = -1
         self.file.check(f"row group {group}")
         if count != self.starts[number + 1] - self.starts[number]:
             raise self.file.error(_DAMAGED, f"row group {group}")
