@@ -30,7 +30,7 @@ from likeset.tables.columns import BooleanColumn, CategoryColumn, OrdinalColumn
 from likeset.tables.profile import DeadColumn, Reason, Suspicion, TableProfile, dead_columns_in, suspicions_in
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan import OfferedScan, SourceScan, check_ids, check_most_rows, without_dictionaries
-from likeset.tables.schema import Declaration, Schema, read_labels
+from likeset.tables.schema import Declaration, Schema
 from likeset.tables.sources import BLOCK_ROWS, Block, Source, open_source
 from likeset.text import near_miss
 
@@ -114,6 +114,7 @@ class _Groups:
         declared: dict[str, Any] = {
             name: column for name, column in schema.declaration.columns.items() if isinstance(column, kinds)
         }
+        self._schema = schema
         self._missing = MissingWords.of(schema.declaration.missing_words)
         label = schema.declaration.label
         self._label = label if labelled and label is not None and label.kind == "category" else None
@@ -132,8 +133,7 @@ class _Groups:
             for name in records.column_names:
                 yield name, self._without_missing_words(plain_array(records.column(name)))
         if self._label is not None:
-            cells = plain_array(table.column(self._label.column))
-            values, bad = read_labels(cells, kind="category", values=self._label.values, missing=self._missing)
+            values, bad = self._schema.labels(table, table="rows")
             unusable = np.zeros(len(values), dtype=np.bool_)
             for _, _, mask in bad:
                 unusable |= mask

@@ -128,33 +128,35 @@ class BooleanColumn(_Column):
         return self
 
 
-class CategoryColumn(_Column):
-    """One of some values; any two are one unit apart."""
-
-    kind: Literal["category"]
+class _ListedColumn(_Column):
     values: Values
-    unknown: Literal["refuse", "other", "nothing"] = "refuse"
     missing: Missing = "refuse"
     missing_values: MissingValues = ()
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        _check_values(self.values, self.missing, self.missing_values)
+        if isinstance(self.missing, FillValue) and number_or_words((self.missing.value,))[0] not in self.values:
+            raise ValueError("missing: the value must be one of values")
+        words = isinstance(self.values[0], str)
+        if any(isinstance(value, str) != words for value in self.missing_values):
+            raise ValueError("missing_values: must be numbers if values are, and words if they are")
+        if set(self.values) & set(self.missing_values):
+            raise ValueError("missing_values: a value cannot both be declared and mean missing")
         return self
 
 
-class OrdinalColumn(_Column):
+class CategoryColumn(_ListedColumn):
+    """One of some values; any two are one unit apart."""
+
+    kind: Literal["category"]
+    unknown: Literal["refuse", "other", "nothing"] = "refuse"
+
+
+class OrdinalColumn(_ListedColumn):
     """One of some values in order, at equal steps from 0 to 1."""
 
     kind: Literal["ordinal"]
     values: Annotated[Values, Field(min_length=2)]
-    missing: Missing = "refuse"
-    missing_values: MissingValues = ()
-
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
-        _check_values(self.values, self.missing, self.missing_values)
-        return self
 
 
 class DateColumn(_Column):
@@ -259,16 +261,6 @@ def _check_format(form: str) -> None:
         raise ValueError("format: use iso, or a format of %d %m %Y %y %j %H %M %S only, such as %d.%m.%Y")
     if not ("j" in parts or {"d", "m"} <= set(parts)) or not {"Y", "y"} & set(parts):
         raise ValueError("format: must name day, month and year, such as %d.%m.%Y")
-
-
-def _check_values(values: tuple[Any, ...], missing: Any, missing_values: tuple[Any, ...]) -> None:
-    if isinstance(missing, FillValue) and number_or_words((missing.value,))[0] not in values:
-        raise ValueError("missing: the value must be one of values")
-    words = isinstance(values[0], str)
-    if any(isinstance(value, str) != words for value in missing_values):
-        raise ValueError("missing_values: must be numbers if values are, and words if they are")
-    if set(values) & set(missing_values):
-        raise ValueError("missing_values: a value cannot both be declared and mean missing")
 
 
 MIDDLE = 0.5

@@ -16,7 +16,7 @@ from likeset.errors import BadTable, InvalidArgument
 from likeset.tables.profile import undeclared_id
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan import KeptRowsOfIds, check_ids, without_dictionaries
-from likeset.tables.schema import MOST_LETTERS, Schema
+from likeset.tables.schema import MOST_LETTERS, Schema, narrow
 from likeset.tables.sources import arrow_table, open_source
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._:/@-]+")
@@ -199,7 +199,7 @@ def _label_array(argument: str, values: Any, *, length: int) -> NDArray[Any]:
         longest = int(np.strings.str_len(array).max(initial=1))
         if longest > MOST_LETTERS:
             raise InvalidArgument(argument, f"a text of {longest} letters", f"must have at most {MOST_LETTERS}")
-        array = array.astype(f"<U{longest}")  # without room that nothing needs
+        array = narrow(array)
     return array
 
 

@@ -32,7 +32,7 @@ from likeset.tables.columns import (
     TextColumn,
     VectorColumn,
 )
-from likeset.tables.schema import MOST_LETTERS, Schema, fault_of, label_values, read_labels, unusable_texts
+from likeset.tables.schema import MOST_LETTERS, Schema, label_values, unusable_texts
 
 _NUMBER, _DAY, _LENGTH, _CLASS = np.dtype(">f8"), np.dtype(">i4"), np.dtype(">u4"), np.dtype(">u2")
 _VERSION, _HEAD_BYTES = 1, 9  # version and handle
@@ -121,19 +121,26 @@ class DeclaredRecords:
         return longer
 
     def label_fault(self, labels: NDArray[Any]) -> str | None:
-        """What is wrong with labels, in words that quote none of them; None if nothing is."""
+        """What is wrong with labels that came from elsewhere, in words that quote none of them; None if nothing is."""
         label = self.schema.declaration.label
         if label is None:
             return "labels, which nobody declared"
-        return fault_of(labels, kind=label.kind, values=label.values)
+        values = label.values
+        if label.kind == "number" or (values is not None and not isinstance(values[0], str)):
+            if labels.dtype.kind not in "if":
+                return "labels that are not numbers, as the schema declares them"
+            if values is None:
+                return None if np.isfinite(labels).all() else "labels that are not finite numbers"
+        elif labels.dtype.kind != "U":
+            return "labels that are not text, as the schema declares them"
+        if values is None:
+            return None
+        return None if np.isin(labels, label_values(values)).all() else "labels that are none of the declared values"
 
     def labels_in(self, records: pa.Table) -> NDArray[Any] | None:
         """The labels inside records; None where labels travel only beside them."""
         label = self.schema.declaration.label
-        if label is None or not label.match:
-            return None
-        column = plain_array(records.column(label.column))
-        return read_labels(column, kind=label.kind, values=label.values, missing=self._missing)[0]
+        return self.schema.labels(records, table="records")[0] if label is not None and label.match else None
 
     def most_bytes(self, rows: int) -> int:
         return rows * (self.cell_bytes + sum(self.text_bytes.values()))

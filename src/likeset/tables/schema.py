@@ -204,10 +204,9 @@ class Schema:
     def to_yaml(self) -> str:
         """The text of a schema file; comments are not kept."""
         content = self.declaration.model_dump(mode="json", exclude_defaults=True)
-        for column in content["columns"].values():
-            for last in ("weight", "from_data"):  # what a column is comes first
-                if last in column:
-                    column[last] = column.pop(last)
+        for name, column in content["columns"].items():
+            fields = sorted(column.items(), key=lambda item: (item[0] != "kind", item[0] in ("weight", "from_data")))
+            content["columns"][name] = dict(fields)  # what a column is comes first
         return documents.to_yaml(content)
 
     def __eq__(self, other: object) -> bool:
@@ -364,8 +363,7 @@ class Schema:
         label = self.declaration.label
         if label is None:
             return np.empty(0), []
-        column = self.column_of(block, label.column, table=table)
-        return read_labels(column, kind=label.kind, values=label.values, missing=self._missing)
+        return _read_labels(self.column_of(block, label.column, table=table), label, self._missing)
 
     def column_of(self, block: Any, name: str, *, table: str) -> Any:
         """A column of a table by its name, in one piece; or an error that says which name is near."""
@@ -422,20 +420,18 @@ _MISSING = (
 _TOO_LONG = f"is a label of more than {MOST_LETTERS} letters; shorten it"
 
 
-def read_labels(
-    column: Any, *, kind: str, values: Sequence[Any] | None, missing: MissingWords
-) -> tuple[NDArray[Any], Bad]:
+def _read_labels(column: Any, label: LabelDeclaration, missing: MissingWords) -> tuple[NDArray[Any], Bad]:
     """One label for each row, and which rows have none that can be used, with what to say about them.
 
     Numbers are float64, or int64 if they are whole as declared; categories whose values are not declared are text, in
     which a whole number has no decimals.
     """
-    if kind == "number":
+    if label.kind == "number":
         numbers, wrong = cells.numbers(column, missing)
         return numbers, _bad_rows(np.isnan(numbers) & ~wrong, wrong, "is not a finite number")
-    if values is not None:
-        return _read_declared(column, values, missing)
-    if kind == "category":
+    if label.values is not None:
+        return _read_declared(column, label.values, missing)
+    if label.kind == "category":
         column = _canonical(column)
     texts, absent, wrong = cells.text(column, missing)
     filled = pc.fill_null(texts, "")
@@ -450,23 +446,6 @@ def read_labels(
     distinct = np.array([*encoded.dictionary.to_pylist(), ""], dtype=f"<U{longest}")
     labels = distinct[encoded.indices.to_numpy(zero_copy_only=False)]
     return labels, bad
-
-
-def fault_of(labels: NDArray[Any], *, kind: str, values: Sequence[Any] | None) -> str | None:
-    """What is wrong with labels that came from elsewhere, in words that quote none of them; None if nothing is.
-
-    Whatever ``read_labels`` gives is right.
-    """
-    if kind == "number" or (values is not None and not isinstance(values[0], str)):
-        if labels.dtype.kind not in "if":
-            return "labels that are not numbers, as the schema declares them"
-        if values is None:
-            return None if np.isfinite(labels).all() else "labels that are not finite numbers"
-    elif labels.dtype.kind != "U":
-        return "labels that are not text, as the schema declares them"
-    if values is None:
-        return None
-    return None if np.isin(labels, label_values(values)).all() else "labels that are none of the declared values"
 
 
 def unusable_texts(labels: NDArray[Any]) -> Mask:
