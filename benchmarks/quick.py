@@ -30,8 +30,8 @@ import protocols
 from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.kernels import squared_mmd
 from likeset.geometry.selection import Selection
-from likeset.ledger.budget import Charge, Limit
-from likeset.ledger.ledger import Ledger, Request
+from likeset.ledger.budget import Charge, Limit, Request
+from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import NoRelease
 from likeset.privacy.guarantee import View
 from likeset.protocol.party import CURATOR

@@ -16,8 +16,7 @@ from likeset.arguments import Rows
 from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.offers import uniform
 from likeset.geometry.selection import Selection
-from likeset.ledger.budget import Charge
-from likeset.ledger.ledger import Request
+from likeset.ledger.budget import Charge, Request
 from likeset.privacy.events import Release
 from likeset.privacy.guarantee import Basis, Guarantee, View
 from likeset.privacy.noise import SimulatedNoise

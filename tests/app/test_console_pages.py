@@ -35,8 +35,7 @@ from likeset.homes import review
 from likeset.homes.home import make_home
 from likeset.homes.owner import Owner, make_owner_home, open_owner
 from likeset.homes.policy import starting_text
-from likeset.ledger.budget import Charge
-from likeset.ledger.ledger import Request
+from likeset.ledger.budget import Charge, Request
 from likeset.privacy.events import ROW, Gaussian, Norm, Relation, RowSum
 from likeset.privacy.guarantee import View
 from likeset.protocol.terms import Kernel, SplitTerms

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from likeset.app import cli
-from likeset.ledger.budget import Charge, Limit
-from likeset.ledger.ledger import Ledger, Request
+from likeset.ledger.budget import Charge, Limit, Request
+from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import ROW, Gaussian, Norm, PaperAuction, Relation, RowSum, Unbounded
 from likeset.privacy.guarantee import View
 

@@ -11,8 +11,7 @@ from home_world import CANARY, answered, make_owner, opened, rows_text, terms, w
 from likeset.errors import InvalidArgument
 from likeset.homes.data import SmallGroup
 from likeset.homes.review import budget_overview, checkup, look_at_data
-from likeset.ledger.budget import Charge
-from likeset.ledger.ledger import Request
+from likeset.ledger.budget import Charge, Request
 from likeset.privacy.events import ROW, Laplace, Norm, Relation, RowSum
 from likeset.privacy.guarantee import View
 

@@ -10,8 +10,7 @@ from home_world import invite, make_owner, opened, terms, write_policy
 from likeset.errors import BadDocument, IllegalMessage
 from likeset.homes.owner import open_owner
 from likeset.homes.review import review
-from likeset.ledger.budget import Charge
-from likeset.ledger.ledger import Request
+from likeset.ledger.budget import Charge, Request
 from likeset.privacy.events import ROW, Gaussian, Norm, PrivacyUnit, Relation, RowSum
 from likeset.privacy.guarantee import View
 from likeset.protocol.terms import Budget

@@ -25,8 +25,8 @@ from unittest.mock import patch
 from ledger_world import CURATOR, ROWS, TARGET, charge, gaussian, opened, reserve
 
 from likeset.errors import BudgetExceeded, UnfinishedRequest
-from likeset.ledger.budget import Charge
-from likeset.ledger.ledger import Ledger, Request
+from likeset.ledger.budget import Charge, Request
+from likeset.ledger.ledger import Ledger
 from likeset.privacy.accounting import Filter
 from likeset.privacy.events import NoRelease, Relation, Release
 

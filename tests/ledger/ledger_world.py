@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from likeset.ledger.budget import Charge, Limit
-from likeset.ledger.ledger import Ledger, Request, Reservation, Transaction
+from likeset.ledger.budget import Charge, Limit, Request
+from likeset.ledger.ledger import Ledger, Reservation, Transaction
 from likeset.privacy.events import (
     ROW,
     Event,

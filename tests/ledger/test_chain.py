@@ -12,8 +12,8 @@ from ledger_world import CURATOR, ROWS, TARGET, charge, commit, gaussian, laplac
 
 from chance import examples
 from likeset.errors import InvalidArgument, LedgerError, LedgerTampered, LedgerUnreadable
-from likeset.ledger.budget import Charge, Limit
-from likeset.ledger.ledger import Entry, Head, Ledger, Request, Verification, link
+from likeset.ledger.budget import Charge, Limit, Request
+from likeset.ledger.ledger import Entry, Head, Ledger, Verification, link
 from likeset.privacy.events import NoRelease, Release
 
 ENTRIES = 7

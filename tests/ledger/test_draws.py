@@ -12,8 +12,8 @@ from ledger_world import CURATOR, ROWS, TARGET, Died, charge, commit, gaussian, 
 from chance import public_coins
 from durable_writes import durable_writes
 from likeset import errors
-from likeset.ledger.budget import Charge
-from likeset.ledger.ledger import Entry, Ledger, Request
+from likeset.ledger.budget import Charge, Request
+from likeset.ledger.ledger import Entry, Ledger
 from likeset.privacy.events import NoRelease, Release
 
 MEAN, SEVEN, FREE = charge(TARGET, gaussian()), charge(CURATOR, ROWS, rows=7), charge(CURATOR, NoRelease())

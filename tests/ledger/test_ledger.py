@@ -26,8 +26,8 @@ from ledger_world import (
 
 from likeset import errors
 from likeset.errors import BudgetExceeded, InvalidArgument, LikesetError
-from likeset.ledger.budget import Charge, Limit
-from likeset.ledger.ledger import FORMAT, Ledger, Request
+from likeset.ledger.budget import Charge, Limit, Request
+from likeset.ledger.ledger import FORMAT, Ledger
 from likeset.privacy import accounting, events
 from likeset.privacy.events import (
     ROW,

@@ -24,8 +24,8 @@ from ledger_world import (
 
 from chance import examples
 from likeset.errors import BudgetExceeded, DifferentRequest, MessagePurged, UnfinishedRequest
-from likeset.ledger.budget import Limit
-from likeset.ledger.ledger import AUDIT, Entry, Head, Ledger, Request, Reservation
+from likeset.ledger.budget import Limit, Request
+from likeset.ledger.ledger import AUDIT, Entry, Head, Ledger, Reservation
 from likeset.privacy.events import NoRelease
 from likeset.privacy.guarantee import View
 

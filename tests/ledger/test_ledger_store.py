@@ -20,7 +20,8 @@ from likeset.errors import (
     LikesetError,
 )
 from likeset.ledger import sqlite_file
-from likeset.ledger.ledger import Ledger, Request
+from likeset.ledger.budget import Request
+from likeset.ledger.ledger import Ledger
 from likeset.ledger.sqlite_file import Layout, SqliteFile
 from likeset.privacy.guarantee import View
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from chance import pinned_coins
 from likeset.errors import LikesetError, UnfinishedRequest
 from likeset.geometry.selection import Selection
-from likeset.ledger.budget import Charge, Limit
-from likeset.ledger.ledger import Ledger, Request
+from likeset.ledger.budget import Charge, Limit, Request
+from likeset.ledger.ledger import Ledger
 from likeset.privacy.auction import auction_patience
 from likeset.privacy.events import Relation, Release
 from likeset.privacy.guarantee import View

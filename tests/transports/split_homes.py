@@ -156,9 +156,10 @@ class SplitHomes(Market):
     def sync(self, name: str, *, stays: bool = False) -> Sync:  # noqa: ARG002 - those that compute stay
         if name not in self._syncs:
             made = super().sync(name, stays=name in COMPUTING and name not in self.only_look)
-            made.computing.check_workers = self.check_workers
-            if made.computing.room is not None:
-                made.computing.room.begin, made.computing.room.pause = self.begin, 0.0
+            if (computing := made.computing) is not None:
+                computing.check_workers = self.check_workers
+                if computing.room is not None:
+                    computing.room.begin, computing.room.pause = self.begin, 0.0
         return self._syncs[name]
 
     @property
@@ -166,9 +167,10 @@ class SplitHomes(Market):
         return (*COMPUTING, *self.owners)
 
     def room(self, party: str) -> ComputeRoom:
-        room = self.sync(party).computing.room
-        assert room is not None
-        return room
+        computing = self.sync(party).computing
+        assert computing is not None
+        assert computing.room is not None
+        return computing.room
 
     def drop(self, *parties: str) -> None:
         """Processes end; all if none is named."""

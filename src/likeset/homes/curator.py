@@ -23,7 +23,6 @@ from likeset.errors import (
     UnfinishedRequest,
 )
 from likeset.files import PRIVATE_FOLDER, keep_private, keep_private_bytes, make_private_folder
-from likeset.homes.charges import charge_of, owner_limits
 from likeset.homes.compute import Computing
 from likeset.homes.mail import Heard, Later, Mail, Part
 from likeset.homes.runs import RECEIPT, Ending, Run, State, StoredLetter, ending_document, last_time, progress_document
@@ -32,6 +31,7 @@ from likeset.ledger.ledger import Transaction
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import SecretNoise
 from likeset.protocol.party import ChargeWanted, Party, Step
+from likeset.protocol.prices import owner_limits
 from likeset.protocol.sealed import Curator as CuratorParty
 from likeset.protocol.split import make_curator
 from likeset.protocol.terms import WITNESS, Terms, digest_of_rows, is_digest
@@ -183,8 +183,7 @@ class Curator(Part):
 
     def charge(self, run: Run, wanted: ChargeWanted) -> Charge:
         """Accounts of this run alone: over all runs, owners keep their own budgets."""
-        charge = charge_of(wanted)
-        return replace(charge, costs=tuple((_of_run(view, run.terms), event) for view, event in charge.costs))
+        return replace(wanted.charge, costs=tuple((_of_run(view, run.terms), event) for view, event in wanted.costs))
 
     def repeat(self, party: Party, row: StoredLetter) -> Step:
         if isinstance(party, CuratorParty):

@@ -27,7 +27,6 @@ from likeset.errors import (
     MailboxTrouble,
     NotReady,
 )
-from likeset.homes.charges import carry, charge_of, request_of
 from likeset.homes.home import Home, stamp
 from likeset.homes.runs import (
     DECIDABLE,
@@ -41,7 +40,6 @@ from likeset.homes.runs import (
     State,
     StoredLetter,
     acknowledging_party,
-    check_not_expired,
     duration,
     end_of,
     ending_document,
@@ -175,7 +173,7 @@ class Part(ABC):
         """Called in the transaction that records the first input of a run; charges what the run costs as a whole."""
 
     def charge(self, run: Run, wanted: ChargeWanted) -> Charge:  # noqa: ARG002 - the curator charges accounts of the run
-        return charge_of(wanted)
+        return wanted.charge
 
     def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: B027 - optional
         """Called in the transaction that records an input, after its replies were charged and sealed."""
@@ -228,7 +226,7 @@ class Mail:
 
     def check_not_expired(self, terms: Terms) -> None:
         if self.passed(end_of(terms)):
-            check_not_expired(terms, self.home.clock())
+            terms.check_not_expired(self.home.clock())
 
     # Terms: the second entry point.
 
@@ -493,7 +491,7 @@ class Mail:
                         part.start(t, run)
                         run = self.again(run)
                     self._record(t, run, source, version + 1)
-                    replies = carry(step, partial(self._charge_keyed, t, run, inputs))
+                    replies = step.complete(partial(self._charge_keyed, t, run, inputs))
                     letters = tuple(self._seal_all(t, run, replies, source, version + 1))
                     part.after(t, run, party, heard, replies)
             except BaseException:
@@ -546,7 +544,7 @@ class Mail:
         stored = {message.key: message.message for message in self.home.database.messages(run=run.name)}
 
         def kept(wanted: ChargeWanted) -> bytes:
-            key = request_of(wanted).key
+            key = wanted.request().key
             if key not in stored:
                 raise IllegalMessage(f"run {run.name}: a part of its log was purged; it cannot be resumed")
             return stored[key]
@@ -555,7 +553,7 @@ class Mail:
         for row in rows:
             answers.setdefault(row.answers, []).append(row.content)
         for row in inputs:
-            replies = carry(self._repeated(run, party, row), kept)
+            replies = self._repeated(run, party, row).complete(kept)
             said = [hashlib.sha256(reply.data).digest() for reply in replies if self.peer(run, reply.receiver)]
             if said != answers.get(row.input, []):
                 words = "replaying the log produced different bytes; this run cannot be resumed"
@@ -590,27 +588,24 @@ class Mail:
 
     def _draw_noise(self, run: Run, step: Step, inputs: bytes) -> Step:
         """Make the draws with noise, each charged before it is drawn and stored before the next."""
-        part = self.parts[run.role]
+
+        def draw(wanted: ChargeWanted) -> bytes:
+            return self.home.database.draw(
+                self.parts[run.role].charge(run, wanted),
+                wanted.draw,
+                request=wanted.request(inputs=inputs),
+                check=lambda: self.check_open(self.again(run)),
+            )
+
         while step.charge is not None and not step.charge.repeatable:
-            wanted = step.charge
-            try:
-                kept = self.home.database.draw(
-                    part.charge(run, wanted),
-                    wanted.draw,
-                    request=request_of(wanted, inputs=inputs),
-                    check=lambda: self.check_open(self.again(run)),
-                )
-            except BaseException:
-                step.abandon()
-                raise
-            step = step.go_on(kept)
+            step = step.charged(draw)
         return step
 
     def _charge_keyed(self, t: Transaction, run: Run, inputs: bytes, wanted: ChargeWanted) -> bytes:
         """Charge for a keyed draw in the transaction that records its letter; the ledger rejects noise here."""
         message, release = wanted.draw()
         charge = self.parts[run.role].charge(run, wanted)
-        return t.answer(charge, message, release, request=request_of(wanted, inputs=inputs))
+        return t.answer(charge, message, release, request=wanted.request(inputs=inputs))
 
     # Recording.
 

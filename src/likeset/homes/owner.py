@@ -42,19 +42,18 @@ from likeset.homes.runs import (
     Run,
     State,
     acknowledging_party,
-    clock_words,
     must_know,
     read_ending,
     rows_in,
 )
-from likeset.ledger.budget import Account, Charge, Limit
-from likeset.ledger.ledger import Charged, Ledger, LedgerState, Request, Transaction
+from likeset.ledger.budget import Account, Charge, Limit, Request
+from likeset.ledger.ledger import Charged, Ledger, LedgerState, Transaction
 from likeset.privacy.events import Event, NoRelease
 from likeset.privacy.guarantee import View
 from likeset.protocol.party import Party, last_call
 from likeset.protocol.prices import PlannedView, views_of_owners
 from likeset.protocol.split import make_owner
-from likeset.protocol.terms import Terms
+from likeset.protocol.terms import Terms, clock_words
 from likeset.protocol.wire import Message
 from likeset.trust.cards import Card, PinState, Role
 from likeset.trust.letters import PostKind

@@ -13,10 +13,9 @@ from pydantic import Field
 
 from likeset import documents
 from likeset.documents import Document
-from likeset.homes.runs import clock_words
 from likeset.ledger.budget import Limit
 from likeset.privacy.events import Relation
-from likeset.protocol.terms import Terms
+from likeset.protocol.terms import Terms, clock_words
 
 _ROUNDING = 1e-9
 _UNBOUNDED = "unbounded"  # how the ledger calls a part that has no price

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from likeset.errors import BadTable, InvalidArgument
 from likeset.files import keep_private_bytes, make_home_folder
-from likeset.homes.charges import carry
 from likeset.homes.data import DataSet, SmallGroup, SmallGroups, rare_among
 from likeset.homes.home import NETWORK_CAN, Check, Home, TunnelPorts, guarded
 from likeset.homes.mail import Mail
@@ -1110,7 +1109,7 @@ def _said(party: OwnerParty, call: tuple[int, Body]) -> tuple[Message, ...]:
     number, body = call
     sender = party.terms.consumer if isinstance(body, TargetRelease) else CURATOR
     message = Message(party.terms.run, party.terms.digest, sender, party.name, number, body)
-    return carry(party.receive(message), lambda wanted: wanted.draw()[0])
+    return party.receive(message).complete(lambda wanted: wanted.draw()[0])
 
 
 # The check of any home.

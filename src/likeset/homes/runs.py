@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from likeset import documents
-from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LikesetError, TermsExpired
+from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LikesetError
 from likeset.privacy.events import Relation
 from likeset.protocol.party import CURATOR
 from likeset.protocol.split import most_part_bytes, slots_in
@@ -172,17 +172,6 @@ def read_invitation(path: Path) -> Invitation:
         raise BadDocument(str(path), reason, field=error.field) from error
     except LikesetError as error:
         raise BadDocument(str(path), str(error)) from error
-
-
-def clock_words(now: datetime) -> str:
-    """The time to the hour: enough to see that a clock is wrong, and repeated refusals have one text."""
-    return f"{now.astimezone(UTC):%Y-%m-%d, %H} h UTC"
-
-
-def check_not_expired(terms: Terms, now: datetime) -> None:
-    if terms.end is not None and now > terms.end:
-        end = f"the terms of run {terms.run} ended at {terms.end.isoformat()}"
-        raise TermsExpired(f"{end}, and this machine's clock says {clock_words(now)}; agree on new ones, or set it")
 
 
 def duration(time: timedelta) -> str:

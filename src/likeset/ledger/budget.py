@@ -1,8 +1,11 @@
 """Budgets and charges: which charge an account accepts, by relation, unit and limit."""
 
 import copy
+import hashlib
+import hmac
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from likeset.arguments import count, positive
@@ -10,6 +13,11 @@ from likeset.errors import BudgetExceeded, ChargeRefused, InvalidArgument, Other
 from likeset.privacy import accounting, events
 from likeset.privacy.events import Event, Relation, unit_of
 from likeset.privacy.guarantee import Basis, View, checked_delta, checked_name
+
+
+def canonical(document: Any) -> str:
+    """The canonical text of a document: equal documents have equal hashes."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +232,32 @@ def _for_one_owner(event: Event) -> bool:
 
 _ROUNDING = 1e-9
 """Relative: a budget that was split into equal charges must not fail at the last one because of rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request. Each (run, round, kind) is answered once; asked again, it gets the same bytes."""
+
+    run: str
+    round: int
+    kind: str  # contains the name of the party that answers, if one ledger serves several
+    content: bytes = field(default=b"", repr=False)  # tells a repetition from another request
+
+    def __post_init__(self) -> None:
+        checked_name("run", self.run)
+        checked_name("kind", self.kind)
+        count("round", self.round, least=0)
+
+    @property
+    def key(self) -> str:
+        return canonical([self.run, self.round, self.kind])
+
+    def fingerprint(self, charge: Charge, key: bytes) -> str:
+        """A keyed digest of the charge and the content; without the key it says nothing about them."""
+        return hmac.new(key, canonical(charge.to_json()).encode() + b"\n" + self.content, hashlib.sha256).hexdigest()
+
+    def __str__(self) -> str:
+        return f"run {self.run}, round {self.round}, {self.kind}"
 
 
 @dataclass(frozen=True, slots=True)

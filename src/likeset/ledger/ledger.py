@@ -5,7 +5,6 @@ fingerprints. A home adds tables of its own.
 """
 
 import hashlib
-import hmac
 import json
 import re
 import secrets
@@ -18,7 +17,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from likeset.arguments import count
 from likeset.errors import (
     ChargeRefused,
     DifferentRequest,
@@ -32,7 +30,7 @@ from likeset.errors import (
     UnfinishedRequest,
     UnknownEvent,
 )
-from likeset.ledger.budget import Account, Charge, Limit, Tally
+from likeset.ledger.budget import Account, Charge, Limit, Request, Tally, canonical
 from likeset.ledger.sqlite_file import Layout, SqliteFile, one_at_a_time
 from likeset.privacy.events import Release
 from likeset.privacy.guarantee import View, checked_name
@@ -41,11 +39,6 @@ _DOMAIN = b"likeset ledger entry 1\n"
 _HASH_BYTES = 32
 _TYPES = (int, str, str, str, bytes, bytes)
 _DECODER = json.JSONDecoder()
-
-
-def canonical(document: Any) -> str:
-    """The canonical text of a document: equal documents have equal hashes."""
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 class Entry(NamedTuple):
@@ -142,32 +135,6 @@ AUDIT = frozenset(
     )
 )
 """Kinds of entries that a home appends; budgets do not depend on them. Any other kind is a problem."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A request. Each (run, round, kind) is answered once; asked again, it gets the same bytes."""
-
-    run: str
-    round: int
-    kind: str  # contains the name of the party that answers, if one ledger serves several
-    content: bytes = field(default=b"", repr=False)  # tells a repetition from another request
-
-    def __post_init__(self) -> None:
-        checked_name("run", self.run)
-        checked_name("kind", self.kind)
-        count("round", self.round, least=0)
-
-    @property
-    def key(self) -> str:
-        return canonical([self.run, self.round, self.kind])
-
-    def fingerprint(self, charge: Charge, key: bytes) -> str:
-        """A keyed digest of the charge and the content; without the key it says nothing about them."""
-        return hmac.new(key, canonical(charge.to_json()).encode() + b"\n" + self.content, hashlib.sha256).hexdigest()
-
-    def __str__(self) -> str:
-        return f"run {self.run}, round {self.round}, {self.kind}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from enum import Enum, auto
 from typing import Any, TypeVar
 
 from likeset.errors import IllegalMessage, PartyFailed, QuorumMissed
+from likeset.ledger.budget import Charge, Request
 from likeset.privacy.events import Event, Release
 from likeset.privacy.guarantee import View
 from likeset.protocol import wire
@@ -240,6 +241,14 @@ class ChargeWanted:
     readable: int | None = None
     repeatable: bool = False
 
+    @property
+    def charge(self) -> Charge:
+        return Charge(self.costs, self.rows, self.readable)
+
+    def request(self, *, inputs: bytes = b"") -> Request:
+        """The ledger's request for the draw; ``inputs`` is a digest of everything that the draw follows from."""
+        return Request(self.run, self.round, self.kind, content=self.content + inputs)
+
 
 _Value = TypeVar("_Value")
 
@@ -264,6 +273,26 @@ class Step:
         if self._go_on is None:
             raise PartyFailed("a step that is at its end does not go on")
         return self._go_on(self, data)
+
+    def charged(self, commit: Callable[[ChargeWanted], bytes]) -> "Step":
+        """The next step, after ``commit`` charged for the draw and returned the bytes that are kept for it.
+
+        If the charge is refused or its draw fails, the party has failed and must be rebuilt.
+        """
+        assert self.charge is not None  # noqa: S101 - callers look at it
+        try:
+            data = commit(self.charge)
+        except BaseException:
+            self.abandon()
+            raise
+        return self.go_on(data)
+
+    def complete(self, commit: Callable[[ChargeWanted], bytes]) -> tuple[Message, ...]:
+        """The replies, after everything that the party wants charged was charged by ``commit``."""
+        step = self
+        while step.charge is not None:
+            step = step.charged(commit)
+        return step.replies
 
     def abandon(self) -> None:
         """Say that the charge was refused, or its draw is lost: the party has failed."""

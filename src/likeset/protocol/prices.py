@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from likeset.ledger.budget import Limit
 from likeset.privacy import accounting, auction, gaussian_mean, mwem_mean
 from likeset.privacy.accounting import least_noise, mwem_epsilon
 from likeset.privacy.events import (
@@ -263,3 +264,19 @@ def _paper_schedule(terms: PlannedTerms) -> mwem_mean.Schedule:
         epsilon=terms.promised_epsilon or 1.0,  # experiment does not use it
         delta=terms.target_budget.delta,
     )
+
+
+def limit_of(
+    epsilon: float, delta: float, relation: Relation, *, simulated: bool, accept: tuple[str, ...] = ()
+) -> Limit:
+    """A limit that accepts simulated charges only if everything is simulated, and the unproven parts named."""
+    return Limit(epsilon, delta, relation, accept_unproven=(*accept, "simulated") if simulated else accept)
+
+
+def owner_limits(terms: PlannedTerms, *, simulated: bool) -> dict[View, Limit]:
+    """What a run may spend of the owners' budgets."""
+    budget = terms.owner_budget
+    unproven = ("unbounded", *(name for name, _ in terms.unproven_parts())) if terms.unproven_parts() else ()
+    toward_owners = limit_of(budget.epsilon, budget.delta, terms.relation, simulated=simulated, accept=unproven)
+    limits = {View.owners(owner): toward_owners for owner in terms.owners}
+    return limits | {View.curator(owner): Limit.rows_only(terms.rows_per_owner) for owner in terms.owners}

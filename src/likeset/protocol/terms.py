@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from likeset import arguments
 from likeset.arguments import Rows, harmless_value
-from likeset.errors import BadMessage, InvalidArgument, UnprovenPart
+from likeset.errors import BadMessage, InvalidArgument, TermsExpired, UnprovenPart
 from likeset.geometry.features import MAX_SEED, FourierFeatures
 from likeset.geometry.selection import LARGEST_EXPONENT
 from likeset.privacy.auction import PAPER_AUCTION, plan_threshold
@@ -832,6 +832,11 @@ class Terms(PlannedTerms):
         """When owners must have answered."""
         return _moment("answer_by", self.answer_by) or self.end
 
+    def check_not_expired(self, now: datetime) -> None:
+        if self.end is not None and now > self.end:
+            end = f"the terms of run {self.run} ended at {self.end.isoformat()}"
+            raise TermsExpired(f"{end}, and this machine's clock says {clock_words(now)}; agree on new ones, or set it")
+
     @cached_property
     def digest(self) -> str:
         return hashlib.sha256(b"likeset/terms/5\n" + self.to_json().encode()).hexdigest()
@@ -877,6 +882,11 @@ class Terms(PlannedTerms):
     def with_changes(self, **changes: Any) -> Self:
         """The same terms but for some fields; another digest."""
         return replace(self, **changes)
+
+
+def clock_words(now: datetime) -> str:
+    """The time to the hour: enough to see that a clock is wrong, and repeated refusals have one text."""
+    return f"{now.astimezone(UTC):%Y-%m-%d, %H} h UTC"
 
 
 def _moment(name: str, text: str) -> datetime | None:

@@ -37,8 +37,8 @@ from likeset.errors import (
     UnfinishedRequest,
 )
 from likeset.files import remove_unfinished
-from likeset.ledger.budget import Charge
-from likeset.ledger.ledger import Ledger, Request
+from likeset.ledger.budget import Charge, Request
+from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Event
 from likeset.privacy.guarantee import View, checked_name
 from likeset.privacy.kept_rows import keep_key

@@ -2,7 +2,7 @@
 
 import math
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -17,9 +17,8 @@ from likeset.arguments import Rows
 from likeset.errors import BudgetExceeded, InvalidArgument
 from likeset.geometry.kernels import median_gamma
 from likeset.geometry.selection import Selection, is_usable_width
-from likeset.homes.charges import check_accounts, check_rows_left, limit_of, open_accounts
-from likeset.ledger.budget import Account, Charge, Limit
-from likeset.ledger.ledger import Ledger, Request
+from likeset.ledger.budget import Account, Charge, Limit, Request, check_account
+from likeset.ledger.ledger import Ledger
 from likeset.privacy import accounting, width_choice
 from likeset.privacy.events import ROW, Composition, Event, PrivacyUnit, Release, Simulated
 from likeset.privacy.guarantee import Basis, View
@@ -29,7 +28,7 @@ from likeset.protocol import notices
 from likeset.protocol.draft import Draft, Facts, ReleaseOutlook, release_outlook
 from likeset.protocol.notices import Notice, notice_documents
 from likeset.protocol.party import CURATOR, RELEASE_ROUND
-from likeset.protocol.prices import PlannedView, auction_plan, planned_views, size_event, summary_event
+from likeset.protocol.prices import PlannedView, auction_plan, limit_of, planned_views, size_event, summary_event
 from likeset.protocol.split import most_part_bytes
 from likeset.protocol.terms import (
     MOST_FOLDS,
@@ -607,6 +606,41 @@ def views_of_run(terms: Terms, ledger: Ledger) -> tuple[PlannedView, ...]:
     """The views of a run that was signed here; the ledger says whether the release's width was chosen privately."""
     charge = ledger.charge_of(width_request(terms))
     return planned_views(terms, width_choice=None if charge is None else charge.costs[0][1])
+
+
+def open_accounts(ledger: Ledger, limits: Mapping[View, Limit]) -> None:
+    """Open the accounts that a run needs and the ledger lacks; existing accounts keep their limits."""
+    known = {account.view for account in ledger.accounts()}
+    ledger.set_limits({view: limit for view, limit in limits.items() if view not in known})
+
+
+def check_accounts(ledger: Ledger, planned: Iterable[PlannedView]) -> None:
+    """Raise ``OtherRelation`` unless every account that a run charges has its relation and its unit of privacy.
+
+    The ledger checks each charge; this checks all of them before the first charge and before the terms are shown.
+    """
+    accounts = ledger.accounts()
+    for costs in planned:
+        for account in accounts:
+            if account.view.hears(costs.view):
+                check_account(account.view, account.limit, account.unit, costs.event)
+
+
+def check_rows_left(ledger: Ledger, terms: PlannedTerms) -> None:
+    """Raise if too few owners may still disclose rows; an owner whose limit is reached abstains."""
+    if ledger.messages(run=terms.run):
+        return  # a resumed run has paid
+    views = {View.curator(owner) for owner in terms.owners}
+    mine = [account for account in ledger.accounts() if account.view in views]
+    spent = [account for account in mine if account.rows + terms.rows_per_owner > account.limit.rows]
+    if len(views) - len(spent) < terms.quorum:
+        raise BudgetExceeded(
+            str(spent[0].view),
+            spent=spent[0].rows,
+            requested=terms.rows_per_owner,
+            limit=spent[0].limit.rows,
+            unit="rows",
+        )
 
 
 def is_private(guarantees: Iterable[PlannedView], *, simulated: bool) -> bool:

@@ -22,7 +22,6 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # i
 from likeset import documents
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.files import keep_private
-from likeset.homes.charges import open_accounts, owner_limits
 from likeset.homes.consumer import Consumer as ConsumerRole
 from likeset.homes.consumer import RunFolder, named_cards
 from likeset.homes.home import Home
@@ -31,6 +30,7 @@ from likeset.ledger.ledger import Ledger
 from likeset.protocol import notices
 from likeset.protocol.notices import Notice
 from likeset.protocol.party import CURATOR
+from likeset.protocol.prices import owner_limits
 from likeset.protocol.sealed import Consumer, Owner, Scan
 from likeset.protocol.split import (
     ComputeParty,
@@ -41,7 +41,16 @@ from likeset.protocol.split import (
 )
 from likeset.protocol.terms import WITNESS, PlannedTerms, Terms, check_meant
 from likeset.run.job import Job, JobFolder, OpenScan, RunSecrets, SteadyLedger, open_owners, unfinished
-from likeset.run.plan import MostTraffic, Plan, RunDraws, counted_budget, draws_of_run, new_draws, open_plan
+from likeset.run.plan import (
+    MostTraffic,
+    Plan,
+    RunDraws,
+    counted_budget,
+    draws_of_run,
+    new_draws,
+    open_accounts,
+    open_plan,
+)
 from likeset.run.result import FORMAT, OwnerFacts, Result, pictures
 from likeset.split.host import compute_here, split_python
 from likeset.tables.profile import suspicions_in

@@ -10,16 +10,13 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Generic, Protocol, TypeVar
 
 from likeset.errors import LikesetError, QuorumMissed, RunCancelled
-from likeset.homes.charges import carry, charge_of, request_of
 from likeset.homes.curator import AS_IF_NOT_COME
-from likeset.homes.home import utc_now
-from likeset.homes.runs import check_not_expired
-from likeset.ledger.budget import Charge
-from likeset.ledger.ledger import Ledger, Request
+from likeset.ledger.budget import Charge, Request
+from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Release
 from likeset.protocol.party import CURATOR, ChargeWanted, Party, Step
 from likeset.protocol.sealed import Consumer, Curator
@@ -67,23 +64,22 @@ class ChargedParty(Generic[_Party]):
 
     def take(self, message: Message) -> tuple[Message, ...]:
         """The replies to a message; all that they cost is charged. Raises if it may not come, or has no answer."""
-        return carry(self.party.receive(message), self.committed)
+        return self.party.receive(message).complete(self.committed)
 
     def start(self: "ChargedParty[Consumer] | ChargedParty[SplitConsumer]") -> tuple[Message, ...]:
         """What a consumer says first; asked again, the same bytes."""
-        return carry(self.party.start(), self.committed)
+        return self.party.start().complete(self.committed)
 
     def give_up(
         self: "ChargedParty[Curator] | ChargedParty[ComputeParty] | ChargedParty[SplitConsumer]", owner: str
     ) -> tuple[Message, ...]:
-        return carry(self.party.give_up(owner), self.committed)
+        return self.party.give_up(owner).complete(self.committed)
 
     def opened(self: "ChargedParty[SplitConsumer]", picks: OpenedSlots) -> tuple[Message, ...]:
-        return carry(self.party.opened(picks), self.committed)
+        return self.party.opened(picks).complete(self.committed)
 
     def committed(self, wanted: ChargeWanted) -> bytes:
-        charge, request = charge_of(wanted), request_of(wanted)
-        return self.charges.draw(charge, wanted.draw, request=request, repeatable=wanted.repeatable)
+        return self.charges.draw(wanted.charge, wanted.draw, request=wanted.request(), repeatable=wanted.repeatable)
 
 
 Answers = tuple[Message, ...] | LikesetError
@@ -125,9 +121,9 @@ def _begun(asked: tuple[ChargedParty[Any], Message]) -> _Waiting | Answers:
         wanted: ChargeWanted | None = step.charge
         if wanted is None:
             return tuple(step.replies)
-        if not wanted.repeatable or not charge_of(wanted).free or not isinstance(ledger, Ledger):
+        if not wanted.repeatable or not wanted.charge.free or not isinstance(ledger, Ledger):
             return _Waiting(party, step, wanted, None)
-        return _Waiting(party, step, wanted, ledger if ledger.charge_of(request_of(wanted)) is None else None)
+        return _Waiting(party, step, wanted, ledger if ledger.charge_of(wanted.request()) is None else None)
     except LikesetError as error:
         return error
 
@@ -138,7 +134,7 @@ def _charge_together(ledger: Ledger, waiting: Sequence[_Waiting], at_once: AtOnc
         drawn = list(at_once(lambda one: one.wanted.draw(), waiting))
         with ledger.deciding() as transaction:
             stored = [
-                transaction.answer(charge_of(one.wanted), *answer, request=request_of(one.wanted))
+                transaction.answer(one.wanted.charge, *answer, request=one.wanted.request())
                 for one, answer in zip(waiting, drawn, strict=True)
             ]
         for one, answer in zip(waiting, stored, strict=True):
@@ -155,7 +151,7 @@ def _ended(one: _Waiting | Answers) -> Answers:
     if not isinstance(one, _Waiting):
         return one
     try:
-        return carry(one.step if one.stored is None else one.step.go_on(one.stored), one.party.committed)
+        return (one.step if one.stored is None else one.step.go_on(one.stored)).complete(one.party.committed)
     except LikesetError as error:
         return error
 
@@ -262,7 +258,7 @@ def run_local(
     *,
     workers: int = 2,
     progress: Progress | None = None,
-    clock: Callable[[], datetime] = utc_now,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> RunResult:
     """Deliver messages until the consumer has its summary. Running again with the same ledgers draws nothing anew.
 
@@ -278,7 +274,7 @@ def run_local(
         TermsExpired: the terms may no longer be used; nothing was released.
         QuorumMissed: too few owners took part.
     """
-    check_not_expired(curator.terms, clock())
+    curator.terms.check_not_expired(clock())
     delivery = _Delivery(owners, (curator, consumer), curator, progress)
     # The curator hears the consumer first: it is to wait for owners when the first of them answers.
     delivery.send(sorted(consumer.start(), key=lambda message: message.receiver != CURATOR))
@@ -317,7 +313,7 @@ def run_split(
         TermsExpired: the terms may no longer be used; nothing was released.
         QuorumMissed: too few owners took part, or no row that was picked held.
     """
-    check_not_expired(consumer.terms, utc_now())
+    consumer.terms.check_not_expired(datetime.now(UTC))
     computing = (consumer, *others.values())
     delivery = _Delivery(owners, computing, consumer, progress)
     delivery.send(consumer.start())

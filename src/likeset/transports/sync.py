@@ -139,7 +139,7 @@ class Sync:
     stays: bool = False
     check_workers: Callable[[], object] = split_python
     mail: Mail = field(init=False)
-    computing: Computing = field(init=False)
+    computing: Computing | None = field(default=None, init=False)  # None at an owner's home, which computes nothing
     _look: Look = field(default_factory=Look, init=False)
     _taken: set[bytes] = field(default_factory=set, init=False)  # terms of the runs whose files this look took
     _time: datetime | None = field(default=None, init=False)
@@ -149,9 +149,11 @@ class Sync:
 
     def __post_init__(self) -> None:
         self.mail = Mail(self.home, fetch=self._fetch, mailbox_time=self._mailbox_time)
-        room = compute_room(self.home) if self.stays else None
-        self.computing = Computing(self.mail, room, self.check_workers, self.note)
-        for role in self.home.settings.roles:
+        roles = self.home.settings.roles
+        if set(roles) != {"owner"}:
+            room = compute_room(self.home) if self.stays else None
+            self.computing = Computing(self.mail, room, self.check_workers, self.note)
+        for role in roles:
             if role == "owner":
                 Owner(self.mail)
             elif role == "consumer":
@@ -166,7 +168,7 @@ class Sync:
         return self.store.address.startswith("courier:")
 
     def close(self) -> None:
-        if self.computing.room is not None:
+        if self.computing is not None and self.computing.room is not None:
             self.computing.room.close()
         self.mail.close()
 
@@ -198,7 +200,8 @@ class Sync:
             if not run.is_over and run.readable is not None:
                 due = lambda run=run: self.mail.parts[run.role].due(run)  # noqa: E731
                 self._guard(f"run {run.name}", due, run.name)
-        self._guard("files of computations", self.computing.clean)
+        if self.computing is not None:
+            self._guard("files of computations", self.computing.clean)
         self._post()
         self._look_after()
         self._look.next_deadline = self._next_deadline()
@@ -225,7 +228,7 @@ class Sync:
 
     def _next_deadline(self) -> datetime | None:
         now = self.home.clock()
-        soon = self.computing.next_look if self.stays else None
+        soon = self.computing.next_look if self.computing is not None and self.stays else None
         times = [] if soon is None else [soon]
         for run in self.mail.runs(mailbox=self.store.address):
             if not run.is_over:
