@@ -154,13 +154,7 @@ def show_table(
 
     No cell is taken for markup; one of the program's own that has a style, or several lines, is a ``Text``.
     """
-    table = Table(
-        title=literal(title),
-        title_style="bold",
-        caption=None if caption is None else literal(caption),
-        caption_style="dim",
-        title_justify="left",
-    )
+    table = Table(title=literal(title), title_style="bold", title_justify="left")
     for index, column in enumerate(columns):
         words = index == 0 or not any(_NUMBER.fullmatch(str(row[index])) for row in rows)
         table.add_column(
@@ -168,7 +162,15 @@ def show_table(
         )
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(harmless(cell, most=MOST_IN_A_CELL)) for cell in row))
+    stdout.print()
     stdout.print(table)
+    if caption is not None:
+        show_text(f"[dim]{literal(caption)}[/]")
+
+
+def show_text(markup: str) -> None:
+    """Sentences: broken between words on a terminal, and on one line elsewhere, where programs search them."""
+    stdout.print(markup, soft_wrap=not stdout.is_terminal)
 
 
 def show_notes(notes: Iterable[str], *, all_of_them: bool = True) -> None:
@@ -176,9 +178,9 @@ def show_notes(notes: Iterable[str], *, all_of_them: bool = True) -> None:
     told = list(notes)
     shown = told if all_of_them or len(told) <= _MOST_NOTES else told[:1]
     for note in shown:
-        stdout.print(f"[yellow]note:[/] {literal(note)}", soft_wrap=True)
+        show_text(f"[yellow]note:[/] {literal(note)}")
     if len(shown) < len(told):
-        stdout.print(f"[yellow]note:[/] and {len(told) - len(shown):,} more; --verbose shows them", soft_wrap=True)
+        show_text(f"[yellow]note:[/] and {len(told) - len(shown):,} more; --verbose shows them")
 
 
 def show_next(words: str, *command: str) -> None:

@@ -147,10 +147,12 @@ def weak_promise(epsilon: float) -> Notice:
     return Notice("weak-promise", f"epsilon = {epsilon:g} promises next to nothing; values from 0.1 to 10 are usual")
 
 
-def bounds_from_data(column: str, what: str = "bounds or values") -> Notice:
+def bounds_from_data(columns: Sequence[str]) -> Notice:
     return Notice(
         "bounds-from-data",
-        f"column {column}: its {what} were drafted from data; replace them by public knowledge, or they leak",
+        "the schema has bounds, values or rows per id that were drafted from data; replace them by public knowledge, "
+        f"or they leak: {', '.join(columns)}",
+        details={"columns": tuple(columns)},
     )
 
 

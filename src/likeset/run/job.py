@@ -218,9 +218,7 @@ class Inputs:
             warnings.append(notices.weak_promise(wishes.epsilon))
         dead = dead_columns_in(schema, profile.columns)
         warnings += [notices.column_hardly_counts(column) for column in dead]
-        drafted = dict.fromkeys(schema.from_data, "bounds or values")
-        drafted |= {name: "rows of one id" for name in drafted if name == schema.id_column}
-        return warnings + [notices.bounds_from_data(name, what) for name, what in drafted.items()]
+        return warnings + ([notices.bounds_from_data(schema.from_data)] if schema.from_data else [])
 
 
 def open_inputs(job: Job, *, keep_key: int) -> Inputs:

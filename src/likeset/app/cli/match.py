@@ -23,6 +23,7 @@ from likeset.display import (
     show_next,
     show_notes,
     show_table,
+    show_text,
     stdout,
 )
 from likeset.errors import InvalidArgument
@@ -191,18 +192,18 @@ def show_result(result: Mapping[str, Any], *, all_notes: bool = True) -> None:
     _show_headline(result)
     _show_comparison(result)
     if labels := labels_in_words(result["labels"]):
-        stdout.print(f"Labels are {labels}.", soft_wrap=True)
+        show_text(f"Labels are {labels}.")
     _show_owners(result)
     names = [owner["name"] for owner in result["owners"]]
     show_guarantees(result["guarantees"], owners=names, title="Privacy guarantees")
-    stdout.print(literal(result["budget"]["in_words"]), soft_wrap=True)
+    show_text(literal(result["budget"]["in_words"]))
     show_notes((warning["text"] for warning in result["warnings"]), all_of_them=all_notes)
 
 
 def _show_headline(result: Mapping[str, Any]) -> None:
     head = headline(result)
     sentence = f"[bold]{head.rows}[/] {head.relation} [bold]{head.distance}[/]{head.interval}."
-    stdout.print(f"\n{' '.join([sentence, *distance_notes(result)])}\n", soft_wrap=True)
+    show_text(f"\n{' '.join([sentence, *distance_notes(result)])}")
 
 
 def show_not_private(noise: str) -> None:
@@ -240,14 +241,14 @@ def _show_owners(result: Mapping[str, Any]) -> None:
     if result["terms"]["summary"]["split"]:
         seen = f"The curator computed on secret shares of {result['rows_seen']:,} rows and read none of them."
     show_table("Contributions", ("owner", "rows", "received", "disclosed", "selected", "share"), rows, caption=seen)
-    stdout.print(SHARE, soft_wrap=True)
+    show_text(SHARE)
 
 
 def show_guarantees(guarantees: Sequence[Mapping[str, Any]], *, owners: Sequence[str], title: str) -> None:
     lines = [line.cells for line in guarantee_lines(guarantees, owners=owners)]
     show_table(title, ("who may learn about whose rows", "at most", "delta", "basis"), lines)
     for words in guarantee_meanings(guarantees, owners=owners):
-        stdout.print(literal(words), soft_wrap=True)
+        show_text(literal(words))
 
 
 @takes_a_job
@@ -280,10 +281,9 @@ def match(
 
     def view() -> None:
         show_result(done.result, all_notes=verbose)
-        stdout.print(
+        show_text(
             f"\nEverything is in [bold]{literal(str(done.out))}[/]: the rows in summary.parquet, "
-            f"the report in [bold]{literal(str(done.out / 'report.html'))}[/].",
-            soft_wrap=True,
+            f"the report in [bold]{literal(str(done.out / 'report.html'))}[/]."
         )
         if schemas.Schema.load(job.schema_file).label_column is not None:
             show_next("with labelled rows to judge on,", "likeset", "evaluate", str(done.out), "--test", "FILE")
@@ -313,7 +313,7 @@ def plan(
         show_notes((note.text for note in (*told, *planned.warnings)), all_of_them=verbose)
         changed = "".join(f" and another --{name}" for name in jobs.options_to_change(job))
         changed = " and --resume" if jobs.unfinished(Path(job.out)).is_dir() else changed
-        stdout.print(f"[dim]Next: [/][bold]likeset match[/][dim] with the same arguments{changed}[/]", soft_wrap=True)
+        show_text(f"[dim]Next: [/][bold]likeset match[/][dim] with the same arguments{changed}[/]")
 
     emit(planned.document(), as_json=json, view=view)
 
@@ -323,10 +323,9 @@ def show_plan(planned: "plans.Plan", caption: str) -> None:
     terms, document, traffic = planned.terms, planned.document(), planned.traffic
     owners = "owner" if len(terms.owners) == 1 else "owners"
     target, sent = planned.inputs.target, traffic.sent_bytes
-    stdout.print(
+    show_text(
         f"\n[bold]{terms.size:,} rows[/] from {len(terms.owners):,} {owners}, to look like the "
-        f"{len(target.rows):,} rows of {literal(target.name)}. Protocol: {terms.protocol}.\n",
-        soft_wrap=True,
+        f"{len(target.rows):,} rows of {literal(target.name)}. Protocol: {terms.protocol}."
     )
     show_table(
         "What will travel",
@@ -346,7 +345,7 @@ def show_plan(planned: "plans.Plan", caption: str) -> None:
         show_not_private(planned.wishes.noise)
     show_budget(document["budget"])
     mark = "[green]" if planned.advice.pays else "[yellow]"
-    stdout.print(f"\n{mark}{literal(planned.advice.text)}[/]\n", soft_wrap=True)
+    show_text(f"\n{mark}{literal(planned.advice.text)}[/]\n")
 
 
 def _offered_rows(planned: "plans.Plan") -> list[tuple[str, str]]:
@@ -369,7 +368,7 @@ def show_budget(budget: Mapping[str, Any]) -> None:
     if budget["accounts"]:
         _show_accounts(budget["accounts"])
     if budget["in_words"]:
-        stdout.print(literal(budget["in_words"]), soft_wrap=True)
+        show_text(literal(budget["in_words"]))
 
 
 def _show_accounts(accounts: Sequence[Mapping[str, Any]]) -> None:
@@ -432,7 +431,7 @@ def evaluate(
     def view() -> None:
         _show(document)
         page = literal(str(folder / runs.REPORT))
-        stdout.print(f"\nThe report in [bold]{page}[/] has a section on it.", soft_wrap=True)
+        show_text(f"\nThe report in [bold]{page}[/] has a section on it.")
 
     emit(document, as_json=json, view=view)
 
@@ -503,18 +502,16 @@ def demo(
         done = demos.run_demo(out, render=render, progress=waiting.step, tell=lambda name: waiting.step(name, 1, 1))
 
     def view() -> None:
-        stdout.print(
+        show_text(
             "\nFive owners hold handwritten digits, two digits each. A consumer has "
-            f"{done.result['target']['rows']} images, 3s and 4s only,\n"
+            f"{done.result['target']['rows']} images, 3s and 4s only, "
             f"and wants [bold]{demos.SIZE} rows[/] to train on that look like them. "
-            f"Owners may learn epsilon = {demos.EPSILON:g} about any of them.",
-            soft_wrap=True,
+            f"Owners may learn epsilon = {demos.EPSILON:g} about any of them."
         )
         show_result(done.result)
-        stdout.print(
+        show_text(
             f"\nThe report, with pictures: [bold]{literal(str(done.out / 'report.html'))}[/]\n"
-            f"Now with these files: [bold]likeset plan {literal(str(done.out / 'job.yaml'))} --epsilon 1[/]\n",
-            soft_wrap=True,
+            f"Now with these files: [bold]likeset plan {literal(str(done.out / 'job.yaml'))} --epsilon 1[/]\n"
         )
 
     emit({**done.result, "report": str(done.out / "report.html")}, as_json=json, view=view)

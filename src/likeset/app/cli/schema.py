@@ -15,6 +15,7 @@ from likeset.display import (
     show_document,
     show_next,
     show_notes,
+    show_text,
     stdout,
 )
 from likeset.errors import BadDocument, BadTable, InvalidArgument
@@ -81,7 +82,7 @@ def draft(
             return
         show_document(document["profile"], ", ".join(map(without_secrets, files)))
         count = f"{len(loaded.columns)} column{'' if len(loaded.columns) == 1 else 's'}"
-        stdout.print(f"{count} written to [bold]{literal(str(out))}[/]", soft_wrap=True)
+        show_text(f"{count} written to [bold]{literal(str(out))}[/]")
         show_notes(f"column {name!r} is left out: {why}" for name, why in made.unusable.items())
         show_notes(one.warning for one in made.included)
         show_notes(_data_notes(loaded))
@@ -231,18 +232,18 @@ def _show_inspection(name: str, inspection: "Inspection") -> None:
         for trouble, complaint in column.complaints.items():
             complaints.setdefault(f"{trouble}: {complaint}", []).append(column.name)
     for complaint, columns in complaints.items():
-        stdout.print(f"[red]{literal(', '.join(columns))}[/] {literal(complaint)}", soft_wrap=True)
+        show_text(f"[red]{literal(', '.join(columns))}[/] {literal(complaint)}")
     ids = inspection.id_summary()
     if ids is not None:
         line = f"{ids.ids:,} ids, at most {ids.most_rows:,} rows each; {ids.over:,} with more than declared"
-        stdout.print(f"{line}; {ids.missing:,} rows without an id" if ids.missing else line, soft_wrap=True)
+        show_text(f"{line}; {ids.missing:,} rows without an id" if ids.missing else line)
         if (taking := inspection.taking_part()) is not None:
             keep = inspection.schema.keep
             words = f"{taking:,} of {inspection.rows:,} rows take part: keep: {keep} draws at most {keep} of each id"
-            stdout.print(words, soft_wrap=True)
+            show_text(words)
         if ids.over:
             remedy = "raise rows_per_id, or declare keep in its place: so many rows of each id then take part"
-            stdout.print(f"[red]{literal(str(inspection.schema.id_column))}[/]: {remedy}", soft_wrap=True)
+            show_text(f"[red]{literal(str(inspection.schema.id_column))}[/]: {remedy}")
     if inspection.too_long:
         words = "rows have a text that is longer than text_bytes of the schema: as an owner's they take no part"
         show_notes([f"{inspection.too_long:,} {words}"])

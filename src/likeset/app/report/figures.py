@@ -176,9 +176,12 @@ def _draw_histogram(figure: Figure, marginal: Mapping[str, Any]) -> None:
     axes.set_ylim(bottom=0)
     axes.xaxis.set_major_locator(MaxNLocator(3 if len(form(edges[-1])) > _LONG_TICK else 4))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: form(float(value))))
-    first, *_, last = axes.get_xticklabels()
-    first.set_horizontalalignment("left")
-    last.set_horizontalalignment("right")
+    margin = 0.12 * (edges[-1] - edges[0])
+    for place, label in zip(axes.get_xticks(), axes.get_xticklabels(), strict=True):
+        if place > edges[-1] - margin:  # a label at the edge must not be cut off
+            label.set_horizontalalignment("right")
+        elif place < edges[0] + margin:
+            label.set_horizontalalignment("left")
 
 
 def _shortened(value: object, most: int) -> str:
@@ -197,7 +200,7 @@ def _draw_values(figure: Figure, marginal: Mapping[str, Any]) -> None:
             names.append(name)
             for part, values in parts.items():
                 values.append(shares[part])
-    axes = figure.add_axes((0.36, 0.15, 0.61, 0.82))
+    axes = figure.add_axes((0.4, 0.15, 0.57, 0.82))
     lines = np.arange(len(names))[::-1]
     axes.hlines(lines, 0, 1, color=RULE, linewidth=0.6, zorder=1, transform=axes.get_yaxis_transform())
     axes.scatter(parts["target"], lines + 0.17, s=30, facecolors="none", edgecolors=TARGET, linewidths=1.6, zorder=3)
@@ -270,6 +273,7 @@ def draw_scores(lines: Sequence[Mapping[str, Any]]) -> Image | None:
         axes.set_yticks(places, names)
         axes.tick_params(axis="y", length=0)
         axes.set_ylim(-0.6, len(shown) - 0.4)
+        axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.set_xlabel(MEASURES[measure])
         axes.grid(axis="x")
         scores = (f"{name} {score_in_words(line['scores'][measure])}" for name, line in zip(names, shown, strict=True))
