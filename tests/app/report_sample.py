@@ -155,13 +155,10 @@ def warning(text: str) -> dict[str, Any]:
     return {"kind": "canary-kind", "owner": None, "text": text}
 
 
-def guarantee(
-    observer: str, protects: str, epsilon: float | None, basis: str, note: str, *, coalition: Sequence[str] = ()
-) -> dict[str, Any]:
+def guarantee(observer: str, protects: str, epsilon: float | None, basis: str, note: str) -> dict[str, Any]:
     """One view's."""
     return {
         "observer": observer,
-        "coalition": list(coalition),
         "protects": protects,
         "epsilon": epsilon,
         "delta": 0.0 if epsilon == 0.0 else 1e-5,

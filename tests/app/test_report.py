@@ -86,12 +86,11 @@ class TestWhatThePageSays:
 
     @pytest.mark.parametrize("name", ["consumer", "owners", "any owners", "the curator"])
     def test_an_owner_that_is_called_like_a_role_is_an_owner(self, name: str) -> None:
-        """Alone in a coalition: what it may learn counts as what owners learn, and others' reports do not show it."""
         owners = (*OWNERS[:4], name)
         result = sample_result(owners)
         for one in result["guarantees"]:
             one["protects"] = "new-clinic" if one["protects"] == "consumer" else one["protects"]
-        result["guarantees"].append(guarantee("owners", owners[0], 0.7, "proven", "", coalition=[name]))
+        result["guarantees"].append(guarantee("owners", name, 0.7, "proven", ""))
         assert "epsilon = 0.7" in report_view(result, {}, None)["protection"]
         assert "0.7" not in Page(render_for_owner(result, owners[0])).text
 
@@ -225,7 +224,7 @@ class TestPages:
         result["target"]["name"] = HOSTILE
         result["comparison"]["lines"].append(line(HOSTILE, 0.03, HOSTILE))
         result["guarantees"].append(guarantee("owners", HOSTILE, 1.0, HOSTILE, HOSTILE))
-        result["guarantees"].append(guarantee("owners", owners[0], 1.0, "proven", HOSTILE, coalition=[HOSTILE]))
+        result["guarantees"].append(guarantee("owners", owners[0], 1.0, "proven", HOSTILE))
         result["terms"]["digest"] = HOSTILE
         result["terms"]["summary"] |= {HOSTILE: HOSTILE, "purpose": HOSTILE}
         result["owners"][0] |= {"problem": HOSTILE, "table": HOSTILE}
@@ -269,9 +268,6 @@ def canary_result() -> dict[str, Any]:
         one |= {"selected": 8282, "share": 0.8383, "shapley": 0.8484, "payment": 8585.0, "problem": "canary-problem"}
         one |= {} if own else {"rows": 8686, "disclosed": 8787, "sent_bytes": 88, "heard_bytes": 89, "messages": 9090}
         one["later_field"] = "canary-owner-later"
-    result["guarantees"].append(
-        guarantee("owners", OWNERS[0], 9.191, "proven", "canary-coalition", coalition=OWNERS[1:3])
-    )
     result["guarantees"].append(guarantee("owners", OWNERS[1], 7.6, "proven", "canary-other"))
     result["terms"]["summary"] |= {"purpose": f"for {OWNERS[3]}", "canary_term": "canary-term-value"}
     return result

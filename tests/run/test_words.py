@@ -27,7 +27,7 @@ OWNERS = ("north", "south", "west")
 
 def guarantee(observer: str, protects: str, epsilon: float | None, **changed: Any) -> dict[str, Any]:
     basis = "none" if epsilon is None else "proven"
-    known: dict[str, Any] = {"observer": observer, "coalition": [], "protects": protects, "epsilon": epsilon}
+    known: dict[str, Any] = {"observer": observer, "protects": protects, "epsilon": epsilon}
     known |= {"basis": basis, "note": ""}
     return known | {"delta": 1e-5, "guess": 0.6, "relation": "replace-one", "rows": 9, "shared": False} | changed
 

@@ -5,7 +5,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from likeset.arguments import count, positive
@@ -94,8 +94,7 @@ class Limit:
 class Charge:
     """What one draw costs: for each view that it reaches, the event as that view sees it.
 
-    Several views may stand in one charge because one draw can concern several data sets, or cost a coalition
-    more than a single owner.
+    Several views stand in one charge where one draw concerns several data sets.
     """
 
     costs: tuple[tuple[View, Event], ...]
@@ -108,7 +107,12 @@ class Charge:
             count("readable", self.readable, least=0, most=self.rows, most_is="the number of rows")
         views = [view for view, _ in self.costs]
         if len(set(views)) != len(views):
-            raise InvalidArgument("also", f"{len(views)} views", "names a view twice")
+            raise InvalidArgument("costs", f"{len(views)} views", "names a view twice")
+        if any(_for_one_owner(event) for _, event in self.costs):
+            raise ChargeRefused(
+                "the charge is priced for a single owner, and owners who compare notes learn more; charge the price "
+                "for any coalition"
+            )
         events.Composition(tuple(event for _, event in self.costs))  # one draw is planned under one relation
 
     def to_json(self) -> dict[str, Any]:
@@ -131,23 +135,11 @@ class Charge:
         return not self.rows and all(isinstance(event, events.NoRelease) for _, event in self.costs)
 
     def reaches(self, account: View) -> bool:
-        return any(account.hears(view) for view, _ in self.costs)
+        return any(view == account for view, _ in self.costs)
 
-    def cost_to(self, account: View) -> tuple[Event, ...]:
-        """What an account has to pay: one event if some view in the charge covers it, else all that it hears."""
-        covering = [(view, event) for view, event in self.costs if view.covers(account)]
-        if covering:
-            # The price for the fewest observers is the closest bound; a view without names means all of them.
-            narrowest = min(covering, key=lambda cost: (not cost[0].coalition, len(cost[0].coalition)))
-            due = [narrowest]
-        else:
-            due = [(view, event) for view, event in self.costs if account.hears(view)]
-        if len(account.coalition) != 1 and any(_for_one_owner(event) for _, event in due):
-            raise ChargeRefused(
-                f"account ({account}): the charge is priced for a single owner, and owners who compare notes "
-                "learn more; charge the coalition's price as well (also=...)"
-            )
-        return tuple(event for _, event in due)
+    def event_for(self, account: View) -> Event:
+        """What an account that it reaches has to pay for."""
+        return dict(self.costs)[account]
 
 
 def check_account(account: View, limit: Limit, unit: str | None, event: Event) -> None:
@@ -175,28 +167,9 @@ def unproven_parts(event: Event) -> tuple[tuple[str, str], ...]:
 
 
 def proven_part(event: Event) -> Event:
-    if isinstance(event, events.ThresholdAuction) and not accounting.obstacles(event):
-        return event
     if not accounting.obstacles(event):
-        return as_followed(event)  # whole: a plan fixed in advance has a better price than its steps one by one
-    return as_followed(events.Composition(tuple(leaf for leaf in _leaves(event) if not accounting.obstacles(leaf))))
-
-
-def as_followed(event: Event) -> Event:
-    """The event as it has to be priced once another release follows.
-
-    What a single owner hears of a threshold auction is cheap only as long as nothing that it hears later depends on
-    who else was asked.
-    """
-    match event:
-        case events.ThresholdAuction():
-            return replace(event, observer=events.Observer.COALITION)
-        case events.Composition():
-            return events.Composition(tuple(as_followed(part) for part in event.events))
-        case events.Repeated():
-            return events.Repeated(as_followed(event.event), event.times)
-        case _:
-            return event
+        return event  # whole: a plan fixed in advance has a better price than its steps one by one
+    return events.Composition(tuple(leaf for leaf in _leaves(event) if not accounting.obstacles(leaf)))
 
 
 def _leaves(event: Event) -> Iterator[Event]:
@@ -291,8 +264,6 @@ class Tally:
         self._filter: accounting.Filter | None = None
         if limit.relation is not None and limit.delta is not None:
             self._filter = accounting.Filter.empty(relation=limit.relation, delta=limit.delta)
-        # What is spent once something follows: a price for a single owner holds only for what comes last.
-        self._followed = self._filter
         self._rows = self._readable = 0
         self._charges = 0
         self._unproven: frozenset[str] = frozenset()
@@ -324,17 +295,12 @@ class Tally:
         if charge.free:  # most are: answers that were paid for when the run began
             self._charges += 1
             return
-        due = charge.cost_to(self._view)
-        for event in due:
-            check_account(self._view, self._limit, self._unit, event)
-        for event in due:
-            self._unproven |= {name for name, _ in unproven_parts(event)}
-            if self._filter is not None:
-                self._unit = self._unit or unit_of(event)
-            part = proven_part(event)
-            if self._followed is not None and self._followed.add(part) != self._followed:  # not free
-                self._filter = self._followed.add(part)
-                self._followed = self._followed.add(as_followed(part))
+        event = charge.event_for(self._view)
+        check_account(self._view, self._limit, self._unit, event)
+        self._unproven |= {name for name, _ in unproven_parts(event)}
+        if self._filter is not None:
+            self._unit = self._unit or unit_of(event)
+            self._filter = self._filter.add(proven_part(event))
         self._rows += charge.rows
         self._readable += charge.read_at_most
         self._charges += 1
@@ -361,10 +327,9 @@ class Tally:
         after.add(charge)
         if self._limit.epsilon is None or self._filter is None:
             return
-        for event in charge.cost_to(self._view):
-            for name, reason in unproven_parts(event):
-                if name not in self._limit.accept_unproven:
-                    raise UnprovenPart(name, f"{reason} (account: {self._view})")
+        for name, reason in unproven_parts(charge.event_for(self._view)):
+            if name not in self._limit.accept_unproven:
+                raise UnprovenPart(name, f"{reason} (account: {self._view})")
         if after._filter is not None and not after._filter.epsilon <= self._limit.epsilon * (1 + _ROUNDING):
             alone = Tally(self._view, self._limit)
             alone.add(charge)

@@ -208,7 +208,6 @@ class LedgerState:
         self.requests: dict[str, Known] = {}
         self._limits: dict[View, Limit] = {}
         self._tallies: dict[View, Tally] = {}
-        self._places: dict[tuple[str, str], dict[View, int]] = {}  # of accounts, by observer and data set
         self._charges: list[Charged] = []
         self._other_format = False
 
@@ -233,7 +232,7 @@ class LedgerState:
 
     def check(self, charge: Charge) -> None:
         """Raise if an account that hears the charge cannot pay it, or no account answers for it."""
-        for tally in self._reached(charge, self._near(charge)):
+        for tally in self._reached(charge, self._tallies):
             tally.check(charge)
 
     def quote(self, charge: Charge, limits: Mapping[View, Limit]) -> tuple[tuple[Account, Account], ...]:
@@ -283,18 +282,11 @@ class LedgerState:
         other = {view: self.tally(view, limit) for view, limit in limits.items() if limit != self._limits.get(view)}
         return {**self._tallies, **other}
 
-    def _near(self, charge: Charge) -> dict[View, Tally]:
-        """The accounts with the observers and data sets of a charge, in their order: no other hears or covers it."""
-        places: dict[View, int] = {}
-        for view, _ in charge.costs:
-            places |= self._places.get((view.observer, view.protected), {})
-        return {view: self._tallies[view] for view in sorted(places, key=places.__getitem__)}
-
     def _reached(self, charge: Charge, tallies: Mapping[View, Tally]) -> list[Tally]:
         for view, _ in charge.costs:
-            if not any(account.covers(view) for account in tallies):
+            if view not in tallies:
                 raise ChargeRefused(f"no account answers for the view ({view}); set a limit for it first")
-        return [tally for view, tally in tallies.items() if charge.reaches(view)]
+        return [tallies[view] for view, _ in charge.costs]
 
     def _opened(self, entry: Entry, document: Any) -> Problem | None:
         if entry.number != 1:
@@ -310,7 +302,6 @@ class LedgerState:
 
     def _limited(self, document: Any) -> None:
         view, limit = View.from_json(document["view"]), Limit.from_json(document["limit"])
-        self._places.setdefault((view.observer, view.protected), {}).setdefault(view, len(self._tallies))
         self._tallies[view] = self.tally(view, limit)
         self._limits[view] = limit
 
@@ -328,7 +319,7 @@ class LedgerState:
                 self.check(charge)
             except LikesetError:
                 problem = Problem(entry.number, "passes a limit that was in force, as this version counts")
-        for tally in self._reached(charge, self._near(charge)):
+        for tally in self._reached(charge, self._tallies):
             tally.add(charge)
         self._charges.append(Charged(entry.number, entry.key, document["at"], charge))
         return problem

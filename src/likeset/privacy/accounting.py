@@ -509,9 +509,9 @@ class Filter:
 
     Start with ``Filter.empty``, ``add`` each charge as it is made, and compare the ``epsilon`` with the limit before
     the next one: the limit then holds for the whole, however the charges were chosen. An account with a single charge
-    is a plan fixed in advance and is priced as one. Charges are taken as they are: a threshold auction priced for one
-    owner must be charged for a coalition once another charge follows it (the ledger does). ``charges`` counts those
-    that were not free, of which ``first`` was the first.
+    is a plan fixed in advance and is priced as one. Charges are taken as they are: a threshold auction must be priced
+    for any coalition, since others may follow it (the ledger refuses other charges). ``charges`` counts those that were
+    not free, of which ``first`` was the first.
     """
 
     relation: Relation

@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, Self, get_args
@@ -74,9 +73,8 @@ def checked_delta(delta: float) -> float:
 
 # Who observes, and whose rows are protected: every guarantee and every budget is stated for one such view.
 #
-# A coalition of owners is a view of its own, because owners may compare what they heard. ``View.owners(data)``
-# is the widest one, *any* coalition of owners (other than the one whose data set it is); a guarantee for it
-# holds for every smaller coalition.
+# Owners may compare what they heard: ``View.owners(data)`` is any coalition of owners other than the one whose data set
+# it is.
 
 ObserverRole = Literal["owners", "curator", "consumer"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}")
@@ -94,30 +92,20 @@ def checked_name(argument: str, value: str) -> str:
 
 @dataclass(frozen=True, slots=True, order=True)
 class View:
-    """What one observer can learn about the data set ``protected``.
-
-    ``coalition`` names the owners who pool what they hear, sorted; empty means any coalition.
-    """
+    """What one observer can learn about the data set ``protected``."""
 
     observer: ObserverRole
     protected: str
-    coalition: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.observer not in get_args(ObserverRole):
             raise InvalidArgument("observer", repr(self.observer), "must be one of owners, curator, consumer")
         checked_name("protected", self.protected)
-        for name in self.coalition:
-            checked_name("coalition", name)
-        if self.coalition and self.observer != "owners":
-            raise InvalidArgument("coalition", f"{len(self.coalition)} names", "only owners form coalitions")
-        if self.coalition != tuple(sorted(set(self.coalition))):
-            raise InvalidArgument("coalition", f"{len(self.coalition)} names", "must be sorted, each name once")
 
     @classmethod
-    def owners(cls, protected: str, *, among: Iterable[str] = ()) -> Self:
-        """The owners named, pooling what they hear; without names, any coalition of owners."""
-        return cls("owners", protected, tuple(sorted(set(among))))
+    def owners(cls, protected: str) -> Self:
+        """Any coalition of owners."""
+        return cls("owners", protected)
 
     @classmethod
     def curator(cls, protected: str) -> Self:
@@ -127,28 +115,15 @@ class View:
     def consumer(cls, protected: str) -> Self:
         return cls("consumer", protected)
 
-    def covers(self, other: "View") -> bool:
-        """Whether a bound on this view bounds the other: same data set, nobody in it who is not in this."""
-        if (self.observer, self.protected) != (other.observer, other.protected):
-            return False
-        return not self.coalition or (bool(other.coalition) and set(other.coalition) <= set(self.coalition))
-
-    def hears(self, other: "View") -> bool:
-        """Whether something sent to the other view reaches this one: same data set, somebody is in both."""
-        if (self.observer, self.protected) != (other.observer, other.protected):
-            return False
-        return not (self.coalition and other.coalition) or bool(set(self.coalition) & set(other.coalition))
-
     def to_json(self) -> dict[str, Any]:
-        return {"observer": self.observer, "protected": self.protected, "coalition": list(self.coalition)}
+        # The empty coalition is any; digests of requests cover it.
+        return {"observer": self.observer, "protected": self.protected, "coalition": []}
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
-        return cls(document["observer"], document["protected"], tuple(document["coalition"]))
+        if document["coalition"]:
+            raise InvalidArgument("coalition", f"{len(document['coalition'])} names", "must be empty: any coalition")
+        return cls(document["observer"], document["protected"])
 
     def __str__(self) -> str:
-        if self.observer != "owners":
-            return f"{self.observer} sees {self.protected}"
-        if not self.coalition:
-            return f"any owners see {self.protected}"
-        return f"{' + '.join(self.coalition)} {'sees' if len(self.coalition) == 1 else 'see'} {self.protected}"
+        return f"{'any owners see' if self.observer == 'owners' else f'{self.observer} sees'} {self.protected}"

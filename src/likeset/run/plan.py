@@ -622,7 +622,7 @@ def check_accounts(ledger: Ledger, planned: Iterable[PlannedView]) -> None:
     accounts = ledger.accounts()
     for costs in planned:
         for account in accounts:
-            if account.view.hears(costs.view):
+            if account.view == costs.view:
                 check_account(account.view, account.limit, account.unit, costs.event)
 
 
@@ -654,7 +654,6 @@ def guarantee_documents(guarantees: Iterable[PlannedView], *, unit: PrivacyUnit)
     return [
         {
             "observer": planned.view.observer,
-            "coalition": list(planned.view.coalition),
             "protects": planned.view.protected,
             "protected_unit": _in_full(unit),
             "epsilon": float(planned.guarantee.epsilon) if math.isfinite(planned.guarantee.epsilon) else None,

@@ -304,7 +304,6 @@ def guarantee_lines(
         epsilon = guarantee["epsilon"]
         key = (
             guarantee["observer"],
-            tuple(guarantee["coalition"]),
             guarantee["protects"] in owners,
             bound(guarantee),
             f"{guarantee['delta']:g}" if epsilon else "",
@@ -313,10 +312,10 @@ def guarantee_lines(
         )
         groups.setdefault(key, []).append(guarantee)
     lines = []
-    for (observer, coalition, of_owner, most, delta, relation, basis), members in groups.items():
+    for (observer, of_owner, most, delta, relation, basis), members in groups.items():
         lines.append(
             GuaranteeLine(
-                observer=_observer_in_words(observer, coalition, own=own, of_owner=of_owner),
+                observer=_observer_in_words(observer, own=own, of_owner=of_owner),
                 protected=_protected_in_words([member["protects"] for member in members], owners, own=own),
                 bound=most,
                 delta=delta,
@@ -332,12 +331,7 @@ def guarantee_meanings(guarantees: Iterable[Mapping[str, Any]], *, owners: Seque
     """What each epsilon in ``guarantee_lines`` means, to be shown below a table without this column."""
     bounded = (one for one in guarantees if one["epsilon"] and one["guess"] is not None)
     whose = (("each owner" if one["protects"] in owners else "the target", one) for one in bounded)
-    return list(
-        dict.fromkeys(
-            guess_sentences(one, who=" + ".join(one["coalition"]) or _OBSERVERS[one["observer"]], whose=rows)
-            for rows, one in whose
-        )
-    )
+    return list(dict.fromkeys(guess_sentences(one, who=_OBSERVERS[one["observer"]], whose=rows) for rows, one in whose))
 
 
 def guess_sentences(guarantee: Mapping[str, Any], *, who: str, whose: str) -> str:
@@ -380,9 +374,7 @@ def learned(guarantees: Sequence[Mapping[str, Any]]) -> str:
     return f"at most {bound(worst)}{delta}{claimed}"
 
 
-def _observer_in_words(observer: str, coalition: Sequence[str], *, own: str, of_owner: bool) -> str:
-    if coalition:
-        return " + ".join(coalition)
+def _observer_in_words(observer: str, *, own: str, of_owner: bool) -> str:
     if own and observer == "owners":
         return "the other owners together" if of_owner else "you and all owners together"
     return _OBSERVERS[observer]

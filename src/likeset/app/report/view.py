@@ -172,7 +172,6 @@ def owner_view(result: Result, owner: str) -> dict[str, Any]:
         one
         for one in result["guarantees"]
         if one["observer"] in ("owners", "curator", "consumer")
-        and not one["coalition"]
         and (one["protects"] == owner or (one["protects"] not in names and one["observer"] == "owners"))
     ]
     columns = [{key: column[key] for key in ("name", "kind", "unit")} for column in result["schema"]["columns"]]
