@@ -52,7 +52,6 @@ def document(*arguments: object, code: int = 0) -> Any:
 
 def tampered(path: Path) -> Path:
     connection = sqlite3.connect(path)
-    connection.execute("DROP TRIGGER log_keeps")
     connection.execute("UPDATE log SET body = replace(body, '40', '41') WHERE number = 8")
     connection.commit()
     connection.close()

@@ -42,7 +42,7 @@ def problems(folder: Path) -> list[str]:
 
 def altered(folder: Path, *statements: str) -> None:
     connection = sqlite3.connect(folder / DATABASE)
-    for statement in ("DROP TRIGGER IF EXISTS log_keeps", "DROP TRIGGER IF EXISTS log_stays", *statements):
+    for statement in statements:
         connection.execute(statement)
     connection.commit()
     connection.close()

@@ -26,8 +26,9 @@ from ledger_world import (
 
 from likeset import errors
 from likeset.errors import BudgetExceeded, InvalidArgument, LikesetError
+from likeset.ledger import ledger as ledger_file
 from likeset.ledger.budget import Charge, Limit, Request
-from likeset.ledger.ledger import FORMAT, Ledger
+from likeset.ledger.ledger import Ledger
 from likeset.privacy import accounting, events
 from likeset.privacy.events import (
     ROW,
@@ -341,8 +342,8 @@ def test_half_a_limit_is_refused(arguments: tuple[float | None, float | None, Re
 
 
 def test_the_format_of_entries_includes_that_of_events() -> None:
-    """A new version of the events' JSON form needs a new format of the ledger."""
-    assert (events.VERSION, FORMAT) == (3, 3)
+    """A new version of the events' JSON form needs a new version of the ledger's file."""
+    assert (events.VERSION, ledger_file._LAYOUT.version) == (3, 4)
 
 
 VIEW = View.curator("north")

@@ -175,10 +175,6 @@ def _digest(salt: bytes, message: bytes) -> str:
     return hashlib.sha256(b"likeset message 1\n" + salt + message).hexdigest()
 
 
-FORMAT = 3
-"""The version of what the bodies of entries hold, the JSON form of events (``events.VERSION``) included."""
-
-
 class Charged(NamedTuple):
     """A charge that was made: by which entry, for the request of which key, and when (UTC)."""
 
@@ -209,7 +205,6 @@ class LedgerState:
         self._limits: dict[View, Limit] = {}
         self._tallies: dict[View, Tally] = {}
         self._charges: list[Charged] = []
-        self._other_format = False
 
     def accounts(self, limits: Mapping[View, Limit]) -> tuple[Account, ...]:
         """Every account, in the order of opening, as it would be under the given limits."""
@@ -247,8 +242,8 @@ class LedgerState:
     def apply(self, entry: Entry, document: Any) -> Problem | None:
         """Add the next entry, whose body is ``document``; returns what is wrong with it."""
         self.head = Head(entry.number, entry.hash)
-        if self._other_format or entry.kind in AUDIT:
-            return None  # of another format: reported once, and later entries cannot be interpreted
+        if entry.kind in AUDIT:
+            return None
         try:
             return self._apply(entry, document)
         except OtherRelation as error:
@@ -265,7 +260,7 @@ class LedgerState:
     def _apply(self, entry: Entry, document: Any) -> Problem | None:
         match entry.kind:
             case "open":
-                return self._opened(entry, document)
+                return None if entry.number == 1 else Problem(entry.number, "opens the ledger a second time")
             case "limit":
                 self._limited(document)
                 return None
@@ -287,18 +282,6 @@ class LedgerState:
             if view not in tallies:
                 raise ChargeRefused(f"no account answers for the view ({view}); set a limit for it first")
         return [tallies[view] for view, _ in charge.costs]
-
-    def _opened(self, entry: Entry, document: Any) -> Problem | None:
-        if entry.number != 1:
-            return Problem(entry.number, "opens the ledger a second time")
-        if document["format"] != FORMAT:
-            self._other_format = True
-            return Problem(
-                entry.number,
-                f"has format {document['format']}, this version reads {FORMAT}: only the likeset that wrote the ledger "
-                "can count its charges; begin a new one, with limits less what was spent",
-            )
-        return None
 
     def _limited(self, document: Any) -> None:
         view, limit = View.from_json(document["view"]), Limit.from_json(document["limit"])
@@ -344,21 +327,10 @@ _MESSAGES = "SELECT number, reservation, key, at, salt, message FROM drawn"
 _MESSAGE_TYPES = (int, int, str, str, bytes, bytes)
 _INSERT_ENTRY = "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)"
 _SECRET_BYTES = 32
-# The chain shows every change; the triggers keep correct code from changing entries by mistake.
-_TRIGGERS = {
-    "log_follows": """CREATE TRIGGER log_follows BEFORE INSERT ON log
-            WHEN NEW.number <> (SELECT coalesce(max(number), 0) + 1 FROM log)
-                OR NEW.number > 1 AND NEW.previous <> (SELECT hash FROM log ORDER BY number DESC LIMIT 1)
-            BEGIN SELECT raise(ABORT, 'an entry must follow the last one'); END""",
-    "log_stays": """CREATE TRIGGER log_stays BEFORE DELETE ON log
-            BEGIN SELECT raise(ABORT, 'entries are never removed'); END""",
-    "log_keeps": """CREATE TRIGGER log_keeps BEFORE UPDATE ON log
-            BEGIN SELECT raise(ABORT, 'entries are never changed'); END""",
-}
 _LAYOUT = Layout(
     what="ledger",
     application_id=0x4C_53_4C_31,  # "LSL1"
-    version=4,
+    version=4,  # of the tables, and of what entries hold: the JSON form of events (``events.VERSION``) included
     statements=(
         """CREATE TABLE log (
             number INTEGER PRIMARY KEY, kind TEXT NOT NULL, key TEXT NOT NULL, body TEXT NOT NULL,
@@ -372,7 +344,6 @@ _LAYOUT = Layout(
         "CREATE UNIQUE INDEX one_answer_per_request ON log (key) WHERE kind = 'commit'",
         "CREATE INDEX log_by_key ON log (key)",
         "CREATE INDEX drawn_by_run ON drawn (run)",
-        *_TRIGGERS.values(),
     ),
 )
 
@@ -627,7 +598,8 @@ class Ledger:
         state = LedgerState(checking=True)
         try:
             with self._lock, self._store.reading() as connection:
-                problems += _file_problems(connection)
+                if [row[0] for row in connection.execute("PRAGMA integrity_check(3)")] != ["ok"]:
+                    problems.append(Problem(0, "the file is damaged (SQLite's own check)"))
                 wrong = _walk(connection, state, seen)
                 problems += wrong or _message_problems(connection, state)
         except LedgerUnreadable as error:
@@ -677,8 +649,8 @@ class Ledger:
             self._read_until = entry.number
 
     def _write_first_entry(self, connection: sqlite3.Connection) -> None:
-        words = {"format": FORMAT, "identity": secrets.token_hex(16)}  # random, so that no two ledgers share a head
-        body = canonical({**words, "at": timestamp(self._clock())})
+        identity = secrets.token_hex(16)  # so that no two ledgers share a head
+        body = canonical({"identity": identity, "at": timestamp(self._clock())})
         connection.execute(_INSERT_ENTRY, link(START, kind="open", key="", body=body))
         connection.execute("INSERT INTO about VALUES ('key', ?)", (secrets.token_bytes(_SECRET_BYTES),))
 
@@ -719,18 +691,6 @@ def _walk(connection: sqlite3.Connection, state: LedgerState, seen: dict[int, by
             problems.append(problem)
         if isinstance(item, Entry):
             seen[item.number] = item.hash
-    return problems
-
-
-def _file_problems(connection: sqlite3.Connection) -> list[Problem]:
-    problems = []
-    if [row[0] for row in connection.execute("PRAGMA integrity_check(3)")] != ["ok"]:
-        problems.append(Problem(0, "the file is damaged (SQLite's own check)"))
-    triggers = """SELECT name, sql FROM sqlite_master
-        WHERE type = 'trigger' AND tbl_name IN ('log', 'drawn', 'about') ORDER BY name"""
-    found = connection.execute(triggers).fetchall()
-    if found != sorted(_TRIGGERS.items()):
-        problems.append(Problem(0, "the triggers that keep entries from being changed are missing or altered"))
     return problems
 
 
