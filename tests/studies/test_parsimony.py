@@ -4,12 +4,10 @@ import math
 from pathlib import Path
 
 from chance import public_coins
-from likeset.geometry.features import FourierFeatures
 from likeset.privacy import auction
 from likeset.privacy.auction import auction_epsilon, auction_patience
 from likeset.privacy.noise import SimulatedNoise
 from studies.contract import Cell, Options
-from studies.hashes import match_hashed
 from studies.parsimony import STUDY, Crowd, Rounds, crowd, run_rounds
 from studies.runner import run_study
 
@@ -40,15 +38,6 @@ def paper_plan(owners: int, epsilon: float) -> auction.PaperPlan:
         rounds=SIZE,
         accept_unproven=(auction.PAPER_AUCTION,),
     )
-
-
-def test_with_everyone_asked_the_summary_is_greedy_over_all_rows() -> None:
-    found = rounds(6, auction.plan_everyone(6))
-    features = FourierFeatures(4, DIMENSION, GAMMA, 7)
-    crowd_ = market(6)
-    greedy = match_hashed(features(crowd_.pool), features(crowd_.target), SIZE)
-    assert found.indices.tolist() == greedy.indices.tolist()
-    assert found.rows_seen == 6 * SIZE
 
 
 def test_the_papers_auction_saves_rows_and_changes_nothing_else() -> None:

@@ -63,11 +63,3 @@ def test_the_study_runs_its_parts_and_says_that_noise_is_simulated(tmp_path: Pat
     assert figures
     assert all("not private" in text for text in figures)
     json.dumps([dict(line.results) for line in lines], allow_nan=False)
-
-
-def test_where_the_margin_holds_the_objective_is_about_minus_one_over_the_size() -> None:
-    """Theorem 1's guarantee needs J >= 0, but its own condition makes J(S) about -1/|S|."""
-    rows = 10.0 * np.arange(12.0)[:, None]
-    assert measures.submodularity_margin(rows, gamma=1.0).holds
-    for size in (1, 3, 6):
-        assert objective(rows[:size], rows[6:], gamma=1.0) == pytest.approx(-1 / size, abs=1e-6)
