@@ -12,9 +12,9 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from likeset.audit import harness
+from likeset.audit import neighbours
 from likeset.audit.auditor import lower_bound
-from likeset.audit.harness import Neighbours
+from likeset.audit.neighbours import Neighbours
 from likeset.privacy.noise import Integers, SecretNoise
 
 CANDIDATES, SENSITIVITY, RATE = 8, 2, 0.5
@@ -35,7 +35,7 @@ def observe_pair(pair: Neighbours[Integers], size: int) -> tuple[NDArray[np.floa
 def main() -> None:
     """Print one line per offset of the scores."""
     size = int(sys.argv[1]) if len(sys.argv) > 1 else 12_000
-    pair = harness.opposite_scores(CANDIDATES, SENSITIVITY)
+    pair = neighbours.opposite_scores(CANDIDATES, SENSITIVITY)
     print(f"claimed epsilon {2 * RATE * SENSITIVITY}, {size} observations of each input")
     for offset in (0, 1001):
         shifted = Neighbours(pair.words, pair.first + offset, pair.second + offset)

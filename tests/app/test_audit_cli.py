@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from chance import pinned_coins
 from likeset.app.cli import app
-from likeset.audit.harness import Claim, Trial
+from likeset.audit.auditor import Claim, Trial
 from likeset.errors import InvalidArgument
 from likeset.privacy.events import Relation
 

@@ -14,8 +14,51 @@ from likeset.audit.auditor import (
     clopper_pearson,
     lower_bound,
     lower_bounds,
+    power,
 )
 from likeset.errors import InvalidArgument
+
+SAMPLES = 8_000
+
+
+def told_or_response(epsilon: float, delta: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """With probability delta the input is told (2 or 3), else randomised response (0 or 1)."""
+    coins = pinned_coins(seed)
+    sides = []
+    for side in (0, 1):
+        truth = coins.random(SAMPLES) < 1 / (1 + math.exp(-epsilon))
+        told = coins.random(SAMPLES) < delta
+        sides.append(np.where(told, 2 + side, np.where(truth, side, 1 - side)))
+    return sides[0], sides[1]
+
+
+@pytest.mark.parametrize(("claimed", "delta"), [(0.0, 0.0), (1.0, 0.0), (1.0, 0.05), (2.5, 1e-5)])
+def test_an_epsilon_that_large_is_found_and_the_claim_itself_is_not(claimed: float, delta: float) -> None:
+    least = power(claimed, delta=delta, samples=SAMPLES).epsilon
+    assert claimed < least < claimed + 1.5
+    for seed in range(10):
+        assert lower_bound(*told_or_response(least, delta, seed), delta=delta).epsilon > claimed
+        assert lower_bound(*told_or_response(claimed, delta, seed), delta=delta).epsilon <= claimed
+
+
+def leaking(share: float, seed: int) -> NDArray[np.bool_]:
+    return pinned_coins(seed).random(SAMPLES) < share
+
+
+def test_a_leak_that_large_is_found_and_half_of_it_is_not() -> None:
+    least = power(1.0, delta=1e-5, samples=SAMPLES).leak
+    never = np.zeros(SAMPLES, dtype=np.bool_)
+    for seed in range(10):
+        assert lower_bound(leaking(least, seed), never, delta=1e-5).epsilon > 1
+        assert lower_bound(leaking(least / 2, seed), never, delta=1e-5).epsilon < 1
+
+
+def test_a_claim_that_no_observation_can_refute_says_so() -> None:
+    """An event that 2000 observations never show may have probability 22/2000: log(2000/22) = 4.5 is the most."""
+    blind = power(4.6, delta=0.0, samples=4_000)
+    assert blind.epsilon == math.inf
+    assert blind.leak == math.inf
+    assert math.isfinite(power(4.0, delta=0.0, samples=4_000).epsilon)
 
 
 def randomized_response(
@@ -142,15 +185,6 @@ def test_shared_coins_between_the_two_inputs_keep_the_bound_valid() -> None:
     assert lower_bound(noise, noise + 1, delta=0.1).epsilon < gaussian_epsilon(1.0, 0.1)
 
 
-def test_several_deltas_share_the_observations_and_not_the_event() -> None:
-    """Each bound is the one that its delta would have had alone: the partitions are the same for all."""
-    coins = pinned_coins(29)
-    first, second = coins.normal(size=20_000), 1 + coins.normal(size=20_000)
-    together = lower_bounds(first, second, deltas=[0.1, 0.0, 1e-2])
-    assert together == tuple(lower_bound(first, second, delta=delta) for delta in (0.1, 0.0, 1e-2))
-    assert len({bound.epsilon for bound in together}) == 3
-
-
 def test_a_repeated_value_is_a_cell_even_where_most_values_are_not() -> None:
     coins = pinned_coins(1)
     rows = coins.normal(size=(2000, 2))
@@ -159,16 +193,6 @@ def test_a_repeated_value_is_a_cell_even_where_most_values_are_not() -> None:
     assert partition is not None
     assert partition.size == 2
     assert partition.cells(np.array([[0.25, 0.0], [0.25, 1.0]])).tolist() == [0, 1]
-
-
-def test_atoms_know_what_they_have_not_seen() -> None:
-    seen = np.array([[0.0, 1.0], [2.0, 1.0], [0.0, 3.0]])
-    partition = atoms(seen)
-    assert partition is not None
-    assert partition.size == 4
-    assert sorted(partition.cells(seen)) == [0, 1, 2]
-    unseen = np.array([[2.0, 3.0], [9.0, 1.0], [0.0, 9.0]])
-    assert partition.cells(unseen).tolist() == [3, 3, 3]
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from chance import PINNED, pinned_coins
 from likeset.audit import broken_trials as broken
-from likeset.audit.auditor import lower_bound
+from likeset.audit.auditor import Trial, run_trial
 from likeset.audit.broken_trials import BROKEN, broken_trials
-from likeset.audit.harness import Trial, run_trial
-from likeset.audit.sound_trials import reachability, reachable, textbook_laplace
+from likeset.audit.sound_trials import reachable, textbook_laplace
 from likeset.privacy.noise import SecretNoise
 
 
@@ -32,7 +29,7 @@ def test_every_claim_of_it_is_refuted(build: Callable[[int], Trial]) -> None:
 
 def test_the_set_is_complete() -> None:
     trials = broken_trials(PINNED)
-    assert len(trials) == len(BROKEN) == 17
+    assert len(trials) == len(BROKEN) == 15
     assert len({trial.mechanism for trial in trials}) == len(trials)
 
 
@@ -41,18 +38,6 @@ def test_a_raw_value_of_one_answer_in_500_is_missed_as_the_page_says() -> None:
     (verdict,) = run_trial(broken.sometimes_raw(PINNED, 1 / 500))
     assert 1 / 500 < verdict.power.leak < 1 / 200
     assert not verdict.violated
-
-
-def any_violated(trial: Trial) -> bool:
-    return any(verdict.violated for verdict in run_trial(trial))
-
-
-def test_floating_point_noise_looks_sound_without_its_lowest_bits() -> None:
-    """They give it away even to somebody who has not heard of Mironov's event."""
-    trial = replace(broken.floating_point_laplace(PINNED), score=None)
-    assert any_violated(trial)
-    rounded = replace(trial, observe=lambda side, size: np.rint(np.asarray(trial.observe(side, size)) * 64) / 64)
-    assert not any_violated(rounded)
 
 
 def test_a_forked_process_does_not_repeat_the_noise_of_another() -> None:
@@ -104,11 +89,3 @@ def test_every_answer_is_reachable_from_its_own_value(scale: float, value: float
 def test_most_answers_are_not_reachable_from_a_neighbouring_value() -> None:
     answers = textbook_laplace(0.0, 1.0, 20_000, pinned_coins(2))
     assert reachable(answers, 1.0, 1.0).mean() < 0.5
-
-
-def test_the_score_refutes_what_the_plain_output_does_not() -> None:
-    """Scale 1 and values one apart: epsilon would be 1 over the reals."""
-    coins = pinned_coins(3)
-    first, second = (textbook_laplace(value, 1.0, 20_000, coins) for value in (0.0, 1.0))
-    assert lower_bound(first, second, delta=0.0).epsilon < 1
-    assert lower_bound(first, second, delta=0.0, score=reachability(0.0, 1.0, 1.0)).epsilon > 5

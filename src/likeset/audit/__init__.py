@@ -1,5 +1,5 @@
 """Empirical lower bounds on epsilon: the sound mechanisms must stay above them, the broken set must not.
 
-A new trial goes into ``sound_trials`` (mechanisms as they are) or ``broken_trials`` (deliberately wrong ones). A trial
-is made with ``harness``; ``auditor`` turns its observations into a lower bound.
+New trials go into ``sound_trials`` (mechanisms as they are) and ``broken_trials`` (deliberately wrong ones), new pairs
+of inputs into ``neighbours``. ``auditor`` runs trials and turns their observations into lower bounds.
 """

@@ -1,4 +1,4 @@
-"""A lower bound on epsilon from what was observed under two neighbouring inputs.
+"""A lower bound on epsilon from what was observed under two neighbouring inputs, and what a trial consists of.
 
 (epsilon, delta)-differential privacy says P(E) <= e^epsilon Q(E) + delta for every event E, where P and Q are
 the laws of the observation under the two inputs, and the same with P and Q exchanged. So every event gives a
@@ -10,17 +10,21 @@ What the bound shows and what it does not: docs/proofs/auditor.md.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainccinv, betaincinv
 
-from likeset.arguments import matrix, positive, same_columns
+from likeset.arguments import count, matrix, positive, same_columns
+from likeset.audit.neighbours import Neighbours
 from likeset.errors import InvalidArgument
+from likeset.privacy.accounting import guarantee
+from likeset.privacy.events import Event, Relation, relation_of
+from likeset.privacy.noise import Integers, Noise
 
 Observations = NDArray[np.float64]
 """One observation per row."""
@@ -489,3 +493,193 @@ def _least(enough: Callable[[float], bool], low: float, high: float) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
+
+
+# Trials: a claim, a pair of neighbouring inputs, and a way to observe both. They are made in ``sound_trials`` and
+# ``broken_trials``.
+
+SMALL_DELTA = 1e-5
+"""Every claim is also audited at this delta: what is sent rarely, or depends on rows in a bit, shows there."""
+
+
+Observe = Callable[[int, int], ArrayLike]
+"""(which of the two inputs: 0 or 1, how many) -> that many independent observations, one per row."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What is claimed: (epsilon, delta)-differential privacy."""
+
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Claims about one mechanism and how to observe it.
+
+    Attributes:
+        mechanism: what is audited.
+        pair: the two neighbouring inputs, in words.
+        relation: by which relation they are neighbours.
+        noise: which noise was drawn, "secret" or "simulated".
+        claims: what is claimed; all are put to the same observations.
+        observe: draws observations.
+        samples: how many observations under each input, unless told otherwise.
+        score: where more is known about the likelihood ratio, a function that sorts observations by it.
+    """
+
+    mechanism: str
+    pair: str
+    relation: Relation
+    noise: str
+    claims: tuple[Claim, ...]
+    observe: Observe
+    samples: int
+    score: Score | None = None
+
+
+@dataclass(frozen=True)
+class TrialVerdict:
+    """What a trial showed about one of its claims."""
+
+    trial: Trial
+    claim: Claim
+    bound: LowerBound
+    power: Power
+
+    @property
+    def violated(self) -> bool:
+        """Whether the claim is refuted (wrongly so with probability at most ``bound.error``)."""
+        return self.bound.epsilon > self.claim.epsilon
+
+
+def run_trial(trial: Trial, *, samples: int | None = None) -> tuple[TrialVerdict, ...]:
+    """Observe both inputs and bound epsilon from below: one verdict for each claim, from the same observations."""
+    size = trial.samples if samples is None else count("samples", samples, least=4)
+    first, second = trial.observe(0, size), trial.observe(1, size)
+    bounds = lower_bounds(first, second, deltas=[claim.delta for claim in trial.claims], score=trial.score)
+    return tuple(
+        TrialVerdict(trial, claim, bound, power(claim.epsilon, delta=claim.delta, samples=size))
+        for claim, bound in zip(trial.claims, bounds, strict=True)
+    )
+
+
+def trial_of(
+    mechanism: str,
+    pair: Neighbours[Any],
+    observe: Observe,
+    claimed: Event | tuple[Claim, ...],
+    noise: Noise,
+    *,
+    samples: int,
+    deltas: Iterable[float] = (0.0, SMALL_DELTA),
+    score: Score | None = None,
+) -> Trial:
+    """A trial of a pair. Of an event, what the accountant says under its own relation is claimed, at each delta."""
+    relation = Relation.REPLACE_ONE
+    if not isinstance(claimed, tuple):
+        relation = relation_of(claimed) or relation
+        prices = (guarantee(claimed, relation=relation, delta=delta) for delta in dict.fromkeys(deltas))
+        claimed = tuple(Claim(price.epsilon, price.delta) for price in prices)
+    kind = "secret" if noise.private else "simulated"
+    return Trial(mechanism, pair.words, relation, kind, claimed, observe, samples, score)
+
+
+def draws(draw: Callable[[int], ArrayLike]) -> Observe:
+    """From a function that runs the mechanism once on input 0 or 1, run as often as needed."""
+    return lambda side, size: [_numbers(draw(side)) for _ in range(size)]
+
+
+def _numbers(answer: ArrayLike) -> list[float]:
+    numbers: list[float] = np.asarray(answer, dtype=np.float64).ravel().tolist()
+    return numbers
+
+
+class WrappedNoise:
+    """Noise of another source; subclasses do something to it."""
+
+    def __init__(self, source: Noise) -> None:
+        self.source = source
+
+    @property
+    def private(self) -> bool:
+        return self.source.private
+
+    def discrete_laplace(self, scale: float, size: int) -> Integers:
+        return self.source.discrete_laplace(scale, size)
+
+    def discrete_gaussian(self, sigma: float, size: int) -> Integers:
+        return self.source.discrete_gaussian(sigma, size)
+
+    def exponential_choice(self, scores: Integers, rate: float) -> int:
+        return self.source.exponential_choice(scores, rate)
+
+    def bernoulli(self, probabilities: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return self.source.bernoulli(probabilities)
+
+    def rounding(self, fractions: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return self.source.rounding(fractions)
+
+
+# Many runs of a mechanism in one call, where its arithmetic is the same for one row of noise and for many.
+#
+# A mechanism that adds noise to a sum does so by numpy's broadcasting: handed the noise of ``runs`` runs, one row each,
+# it returns one row per run. It is the mechanism's own code that is observed, a hundred times faster. What cannot show
+# that way is a mechanism that remembers one run in the next.
+
+
+class RunsAtOnce(WrappedNoise):
+    """The same laws as ``source``; additive noise comes with one row for each of ``runs`` runs."""
+
+    def __init__(self, source: Noise, runs: int) -> None:
+        super().__init__(source)
+        self._runs = runs
+
+    def discrete_laplace(self, scale: float, size: int) -> Integers:
+        return self.source.discrete_laplace(scale, self._runs * size).reshape(self._runs, size)
+
+    def discrete_gaussian(self, sigma: float, size: int) -> Integers:
+        return self.source.discrete_gaussian(sigma, self._runs * size).reshape(self._runs, size)
+
+
+def batched_draws(release: Callable[[int, Noise], ArrayLike], noise: Noise) -> Observe:
+    """From a function that runs the mechanism on input 0 or 1 with some noise: all observations from one call."""
+
+    def observe(side: int, size: int) -> ArrayLike:
+        rows = np.asarray(release(side, RunsAtOnce(noise, size)), dtype=np.float64)
+        if rows.shape[0] != size or rows.ndim != 2:
+            raise AssertionError("the mechanism does not keep runs apart")
+        return rows
+
+    return observe
+
+
+# Secret noise drawn in blocks, so that a mechanism can be run tens of thousands of times in a few seconds.
+#
+# Calling OpenDP costs about 0.3 ms, a value within a call about 0.02 ms. The auditor therefore hands mechanisms
+# a noise that fetches a block and serves it value by value. The law is the same and no value is served twice.
+# It is for auditing only: values wait in memory before they are used.
+
+_PREFETCHED = 4096
+
+
+class PrefetchedNoise(WrappedNoise):
+    """The same laws as ``source``; Laplace and Gaussian values come from blocks."""
+
+    def __init__(self, source: Noise) -> None:
+        super().__init__(source)
+        self._waiting: dict[tuple[str, float], Integers] = {}
+
+    def discrete_laplace(self, scale: float, size: int) -> Integers:
+        return self._serve(("laplace", scale), size, lambda block: self.source.discrete_laplace(scale, block))
+
+    def discrete_gaussian(self, sigma: float, size: int) -> Integers:
+        return self._serve(("gaussian", sigma), size, lambda block: self.source.discrete_gaussian(sigma, block))
+
+    def _serve(self, law: tuple[str, float], size: int, fetch: Callable[[int], Integers]) -> Integers:
+        waiting = self._waiting.get(law, np.empty(0, dtype=np.int64))
+        if len(waiting) < size:
+            waiting = np.concatenate([waiting, fetch(max(_PREFETCHED, size))])
+        self._waiting[law] = waiting[size:]
+        return waiting[:size].copy()

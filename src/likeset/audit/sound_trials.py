@@ -1,5 +1,7 @@
 """The sound mechanisms with their claims: no lower bound may exceed a claim.
 
+A new trial is a function that returns ``trial_of(...)``, and a line in ``sound_trials`` at the end.
+
 Every claim is what the accountant says about the event that the plan carries, so the whole way is audited:
 from the plan through the noise and the mechanism to the price, at the delta of the plan and at 1e-5. Trials draw
 secret noise; where that would take too long, simulated noise of the same law goes through the same code, and the table
@@ -14,19 +16,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from likeset.audit import harness
-from likeset.audit.auditor import Observations, Score, distances, joint_score, lattice_bits
-from likeset.audit.harness import (
+from likeset.audit import auditor, neighbours
+from likeset.audit.auditor import (
     SMALL_DELTA,
     Claim,
-    Neighbours,
+    Observations,
     Observe,
     PrefetchedNoise,
-    Rows,
+    Score,
     Trial,
+    distances,
     draws,
+    joint_score,
+    lattice_bits,
     trial_of,
 )
+from likeset.audit.neighbours import Neighbours, Rows
 from likeset.privacy import auction, gaussian_mean, mwem_mean, width_choice
 from likeset.privacy.auction import Bids
 from likeset.privacy.events import (
@@ -47,7 +52,7 @@ from likeset.privacy.kept_rows import KeptRows, digests_of_ids
 from likeset.privacy.noise import Integers, Noise, SecretNoise, SimulatedNoise
 
 SCALE = 2.0
-PAIR: Neighbours[Integers] = harness.negated(harness.signs(8))
+PAIR: Neighbours[Integers] = neighbours.negated(neighbours.signs(8))
 EVENT = Laplace(scale=SCALE, quantity=RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=Relation.REPLACE_ONE))
 """Epsilon 1 under replace-one: the sum of signs moves by 2, the scale is 2."""
 
@@ -119,8 +124,8 @@ _ROWS = 8
 
 def bare_noise(noise: Noise, norm: Norm, relation: Relation, *, rows_per_unit: int, samples: int) -> Trial:
     """Discrete noise of as much as the sum moves; Gaussian, not so little that the lattice matters."""
-    build = harness.removed if relation is Relation.ADD_OR_REMOVE else harness.negated
-    pair = build(harness.signs(_ROWS), rows_per_unit)
+    build = neighbours.removed if relation is Relation.ADD_OR_REMOVE else neighbours.negated
+    pair = build(neighbours.signs(_ROWS), rows_per_unit)
     sums = int(pair.first.sum()), int(pair.second.sum())
     moved = float(abs(sums[0] - sums[1]))
     quantity = RowSum(norm=norm, radius=1.0, unit=PrivacyUnit(rows_per_unit, ""), relation=relation)
@@ -144,7 +149,7 @@ def bare_noise(noise: Noise, norm: Norm, relation: Relation, *, rows_per_unit: i
 
 def choice(noise: Noise, *, samples: int) -> Trial:
     """The exponential mechanism, scores as far apart as they may be."""
-    pair = harness.opposite_scores(candidates=8, sensitivity=2)
+    pair = neighbours.opposite_scores(candidates=8, sensitivity=2)
     event = ExponentialChoice(rate=0.5, quantity=InRange(-1.0, 1.0))
     return trial_of(
         "exponential choice",
@@ -204,7 +209,7 @@ def gaussian_budget(
 ) -> Trial:
     """From a budget of epsilon 1 at ``delta`` to a plan and its mean; the rows along all axes or along one."""
     along = "" if axis is None else f" along axis {axis}"
-    pair = harness.negated(harness.unit_rows(4, dimension, axis), rows_per_unit, f"unit row{along}")
+    pair = neighbours.negated(neighbours.unit_rows(4, dimension, axis), rows_per_unit, f"unit row{along}")
     quantity = gaussian_mean.unit_rows(PrivacyUnit(rows_per_unit, ""), Relation.REPLACE_ONE)
     name = f"gaussian mean, {dimension} coordinates, budget at delta {delta:g}{_unit(rows_per_unit)}"
     return _gaussian(name, mean_plan(pair, quantity, delta=delta), pair, noise, samples=samples)
@@ -215,10 +220,10 @@ def gaussian_fixed(noise: Noise, relation: Relation, *, rows_per_unit: int, sele
     if selected:
         # A row that is added to what is selected from takes another one's place; a replaced one does so twice.
         given_way = rows_per_unit if relation is Relation.ADD_OR_REMOVE else 2 * rows_per_unit
-        pair = harness.negated(harness.unit_rows(2 * given_way, 3), given_way, "unit row")
+        pair = neighbours.negated(neighbours.unit_rows(2 * given_way, 3), given_way, "unit row")
     else:
-        build = harness.removed if relation is Relation.ADD_OR_REMOVE else harness.negated
-        pair = build(harness.unit_rows(4, 3), rows_per_unit, "unit row")
+        build = neighbours.removed if relation is Relation.ADD_OR_REMOVE else neighbours.negated
+        pair = build(neighbours.unit_rows(4, 3), rows_per_unit, "unit row")
     quantity = gaussian_mean.selected_unit_rows if selected else gaussian_mean.unit_rows
     plan = gaussian_mean.GaussianPlan(
         quantity=quantity(PrivacyUnit(rows_per_unit, ""), relation),
@@ -238,32 +243,12 @@ def _gaussian(
     return trial_of(
         name,
         pair,
-        harness.batched_draws(lambda side, drawn: gaussian_mean.run(plan, pair[side], drawn).value, noise),
+        auditor.batched_draws(lambda side, drawn: gaussian_mean.run(plan, pair[side], drawn).value, noise),
         plan.event,
         noise,
         samples=samples,
         deltas=MEAN_DELTAS,
         score=joint_score(distances(raw[0], raw[1]), lattice_bits(gaussian_mean.SPACING / plan.size)),
-    )
-
-
-def gaussian_twice(noise: Noise) -> Trial:
-    """Two releases with noise of their own, priced as two; the second one is of rows that everybody knows."""
-    pair = harness.negated(harness.unit_rows(4, 2), what="unit row")
-    plan = mean_plan(pair)
-
-    def both(side: int, drawn: Noise) -> Rows:
-        private = gaussian_mean.run(plan, pair[side], drawn).value
-        return np.concatenate([private, gaussian_mean.run(plan, pair.first, drawn).value], axis=1)
-
-    return trial_of(
-        "gaussian mean twice, noise not reused",
-        pair,
-        harness.batched_draws(both, noise),
-        Composition((plan.event, plan.event)),
-        noise,
-        samples=6_000,
-        deltas=MEAN_DELTAS,
     )
 
 
@@ -281,7 +266,7 @@ def mwem_rows(noise: Noise, relation: Relation, *, rows_per_unit: int, selected:
         given_way = rows_per_unit if relation is Relation.ADD_OR_REMOVE else 2 * rows_per_unit
         pair, moved = _corners(given_way), 2 * given_way
     elif relation is Relation.ADD_OR_REMOVE:
-        pair, moved = harness.removed(_corners(rows_per_unit).first, rows_per_unit), rows_per_unit
+        pair, moved = neighbours.removed(_corners(rows_per_unit).first, rows_per_unit), rows_per_unit
     else:
         pair, moved = _corners(rows_per_unit), 2 * rows_per_unit
     kind = SelectionSum if selected else RowSum
@@ -314,7 +299,7 @@ def _mwem(
 
 
 def _corners(changed: int) -> Neighbours[Rows]:
-    return harness.opposite_corners(4, math.sqrt(0.5), changed)  # sqrt(2/d), as far as a coordinate may be
+    return neighbours.opposite_corners(4, math.sqrt(0.5), changed)  # sqrt(2/d), as far as a coordinate may be
 
 
 # Trials of what owners hear (auctions) and of the choice of the kernel's width. A bid is any function of an owner's
@@ -342,7 +327,7 @@ def threshold(noise: Noise, pair: Neighbours[Bids], *, hears: list[int], rounds:
 
 def everyone(noise: Noise) -> Trial:
     """Even all owners together hear nothing that depends on a bid."""
-    pair, plan = harness.owner_is_overtaken(OWNERS, rank=1), auction.plan_everyone(OWNERS)
+    pair, plan = neighbours.owner_is_overtaken(OWNERS, rank=1), auction.plan_everyone(OWNERS)
     return trial_of(
         "everyone is asked, all owners together",
         pair,
@@ -355,7 +340,7 @@ def everyone(noise: Noise) -> Trial:
 
 def width(noise: Noise, *, rows_per_unit: int, samples: int) -> Trial:
     """Replace-one only: an added row would pair all others anew, and the choice has no price for that."""
-    pair, unit = harness.distance_collapses(3, rows_per_unit), PrivacyUnit(rows_per_unit, "")
+    pair, unit = neighbours.distance_collapses(3, rows_per_unit), PrivacyUnit(rows_per_unit, "")
     rate = 0.5 / rows_per_unit
     plan = width_choice.WidthPlan(size=len(pair.first), unit=unit, rate=rate, relation=Relation.REPLACE_ONE)
     return trial_of(
@@ -462,7 +447,6 @@ def sound_trials(seed: int | None = None) -> list[Trial]:
         width(secret, rows_per_unit=1, samples=5_000),
         width(simulated, rows_per_unit=3, samples=12_000),
         integers_under_attack(secret),
-        gaussian_twice(secret),
     ]
 
 
@@ -504,10 +488,10 @@ def _selections(simulated: Noise) -> Iterator[Trial]:
 def _owners(secret: Noise) -> Iterator[Trial]:
     ranked = threshold_plan(Observer.ONE_OWNER).offset  # where one rank decides most
     owners = OWNERS
-    split = harness.coalition_is_split(owners, rank=ranked - 1)
-    yield threshold(secret, harness.owner_is_overtaken(owners, rank=ranked), hears=[0])
-    yield threshold(secret, harness.tie_is_lost(owners, rank=ranked), hears=[owners - 1])
-    yield threshold(secret, harness.absent_owner_appears(owners, rank=ranked), hears=[0])
+    split = neighbours.coalition_is_split(owners, rank=ranked - 1)
+    yield threshold(secret, neighbours.owner_is_overtaken(owners, rank=ranked), hears=[0])
+    yield threshold(secret, neighbours.tie_is_lost(owners, rank=ranked), hears=[owners - 1])
+    yield threshold(secret, neighbours.absent_owner_appears(owners, rank=ranked), hears=[0])
     yield threshold(secret, split, hears=[0, 1])
     yield threshold(secret, split, hears=[0, 1], rounds=2)
     yield everyone(secret)

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from likeset.arguments import count
+from likeset.audit.auditor import TrialVerdict, run_trial
 from likeset.audit.broken_trials import broken_trials
-from likeset.audit.harness import TrialVerdict, run_trial
 from likeset.audit.sound_trials import sound_trials
 from likeset.display import JsonFlag, Waiting, emit, show_document
 from likeset.errors import InvalidArgument, UnknownEvent

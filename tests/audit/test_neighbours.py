@@ -1,22 +1,16 @@
 """The pairs are as hard as their docstrings say (exact laws, no sampling), and noise for many runs is as for one."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
-from exact_laws import pure_epsilon
 from numpy.typing import NDArray
 
-from likeset.audit import harness
-from likeset.audit.harness import (
-    Neighbours,
-    PrefetchedNoise,
-    batched_draws,
-    negated,
-    removed,
-    signs,
-    unit_rows,
-)
+from likeset.audit import neighbours
+from likeset.audit.auditor import PrefetchedNoise, batched_draws
+from likeset.audit.neighbours import Neighbours, negated, removed, signs, unit_rows
 from likeset.privacy import gaussian_mean, width_choice
 from likeset.privacy.accounting import guarantee
 from likeset.privacy.auction import Bids, ThresholdPlan, plan_threshold, ranks
@@ -24,6 +18,16 @@ from likeset.privacy.events import ROW, Observer, PrivacyUnit, Relation
 from likeset.privacy.noise import Integers, SimulatedNoise
 
 OWNERS = 12
+
+
+def pure_epsilon(first: Mapping[Any, float], second: Mapping[Any, float]) -> float:
+    """The smallest epsilon at delta 0 of two laws that are written out; a missing outcome has probability zero."""
+    worst = 0.0
+    for outcome in {*first, *second}:
+        p, q = first.get(outcome, 0.0), second.get(outcome, 0.0)
+        if p != q:
+            worst = max(worst, math.inf if min(p, q) == 0 else abs(math.log(p / q)))
+    return worst
 
 
 def plan(epsilon: float) -> ThresholdPlan:
@@ -46,9 +50,9 @@ def heard(threshold: ThresholdPlan, bids: Bids, hears: list[int]) -> dict[tuple[
 @pytest.mark.parametrize(
     ("build", "observer"),
     [
-        (harness.owner_is_overtaken, 0),
-        (harness.tie_is_lost, OWNERS - 1),
-        (harness.absent_owner_appears, 0),
+        (neighbours.owner_is_overtaken, 0),
+        (neighbours.tie_is_lost, OWNERS - 1),
+        (neighbours.absent_owner_appears, 0),
     ],
 )
 def test_one_owner_at_the_offset_loses_the_whole_claim(build: object, observer: int, epsilon: float) -> None:
@@ -64,24 +68,9 @@ def test_one_owner_at_the_offset_loses_the_whole_claim(build: object, observer: 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
 def test_a_coalition_split_below_the_offset_loses_the_whole_claim(epsilon: float) -> None:
     threshold = plan(epsilon)
-    pair = harness.coalition_is_split(OWNERS, rank=threshold.offset - 1)
+    pair = neighbours.coalition_is_split(OWNERS, rank=threshold.offset - 1)
     laws = [heard(threshold, pair[side], [0, 1]) for side in (0, 1)]
     assert pure_epsilon(*laws) == pytest.approx(math.log1p(math.exp(epsilon)))
-
-
-@pytest.mark.parametrize(
-    "pair",
-    [
-        harness.owner_is_overtaken(OWNERS, rank=4),
-        harness.tie_is_lost(OWNERS, rank=4),
-        harness.absent_owner_appears(OWNERS, rank=4),
-        harness.coalition_is_split(OWNERS, rank=4),
-    ],
-    ids=lambda pair: pair.words,
-)
-def test_exactly_one_bid_differs(pair: Neighbours[Bids]) -> None:
-    differing = [one != two for one, two in zip(pair.first.values, pair.second.values, strict=True)]
-    assert sum(differing) == 1
 
 
 @pytest.mark.parametrize(
@@ -95,9 +84,9 @@ def test_exactly_one_bid_differs(pair: Neighbours[Bids]) -> None:
         (negated(unit_rows(4, 6), 3), 3, 6.0),
         (negated(unit_rows(4, 6, axis=5)), 1, 2.0),
         (removed(unit_rows(4, 6), 3), 3, 3.0),
-        (harness.opposite_corners(4, 0.7), 1, 2 * 0.7 * 2),  # every one of 4 coordinates by 1.4
-        (harness.opposite_corners(4, 0.5, 3), 3, 3.0 * 2),
-        (removed(harness.opposite_corners(4, 0.5, 3).first, 3), 3, 1.5 * 2),
+        (neighbours.opposite_corners(4, 0.7), 1, 2 * 0.7 * 2),  # every one of 4 coordinates by 1.4
+        (neighbours.opposite_corners(4, 0.5, 3), 3, 3.0 * 2),
+        (removed(neighbours.opposite_corners(4, 0.5, 3).first, 3), 3, 1.5 * 2),
     ],
     ids=lambda value: getattr(value, "words", ""),
 )
@@ -114,7 +103,7 @@ def test_the_rows_of_one_unit_differ_and_move_the_sum_as_far_as_they_can(
 @pytest.mark.parametrize("candidates", [2, 8, 32])
 def test_scores_lose_what_the_docstring_says(candidates: int) -> None:
     rate, sensitivity = 0.25, 2
-    pair = harness.opposite_scores(candidates, sensitivity)
+    pair = neighbours.opposite_scores(candidates, sensitivity)
     laws = []
     for side in (0, 1):
         weights = np.exp(rate * pair[side])
@@ -129,7 +118,7 @@ def test_scores_lose_what_the_docstring_says(candidates: int) -> None:
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("rising", [1, 3, 13])
 def test_a_distance_that_collapses_moves_few_scores_up_and_all_others_down(rising: int, rows: int) -> None:
-    pair = harness.distance_collapses(rising, rows)
+    pair = neighbours.distance_collapses(rising, rows)
     assert (pair.first != pair.second).any(axis=1).sum() == rows
     plan = width_choice.WidthPlan(
         size=8 * rows, unit=PrivacyUnit(rows, ""), rate=0.5 / rows, relation=Relation.REPLACE_ONE
