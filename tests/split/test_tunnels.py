@@ -111,6 +111,33 @@ def test_bytes_pass_between_all_pairs_of_engines(meetings: list[TunnelMeeting]) 
         assert asyncio.run(echo_through(attempts, sender, reader, sent)) == sent
 
 
+def test_a_link_that_is_full_both_ways_goes_on() -> None:
+    """Both ends write more than buffers hold before either reads."""
+    sent = bytes(range(256)) * 8192
+
+    async def heard(stream: TlsStream) -> bytes:
+        data = b""
+        while len(data) < len(sent):
+            data += await stream.read()
+        return data
+
+    async def both() -> list[bytes]:
+        plain = [await asyncio.open_unix_connection(sock=end) for end in socket.socketpair()]
+        streams = [
+            TlsStream(CERTIFICATES[rank], CERTIFICATES[1 - rank].certificate, plain[rank], calls=rank == 0)
+            for rank in (0, 1)
+        ]
+        await asyncio.gather(*(stream.shake_hands() for stream in streams))
+        for stream in streams:
+            stream.write(sent)
+        result = await asyncio.gather(*map(heard, streams))
+        for stream in streams:
+            stream.close()
+        return result
+
+    assert asyncio.run(asyncio.wait_for(both(), MINUTE)) == [sent, sent]
+
+
 def test_sockets_lie_where_nobody_else_can_reach_them(meetings: list[TunnelMeeting]) -> None:
     for attempt in joined(meetings, [idle(), idle(), idle()]):
         folders = {Path(address.removeprefix("unix:")).parent for address in attempt.addresses}
@@ -215,7 +242,7 @@ def spoken(meeting: TunnelMeeting, data: bytes) -> bytes:
     async def speak() -> bytes:
         async with link_to(meeting, CERTIFICATES[2], 0) as stream:
             await stream.shake_hands()
-            await stream.write(data)
+            stream.write(data)
             heard = b""
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(1.0):

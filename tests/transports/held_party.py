@@ -60,9 +60,9 @@ def _tee(folder: Path, name: str) -> None:
         with (folder / "tunnels" / f"{name}-{way}-{os.getpid()}").open("ab") as file:
             file.write(data)
 
-    async def say(stream: TlsStream, data: bytes) -> None:
+    def say(stream: TlsStream, data: bytes) -> None:
         note("out", data)
-        await told(stream, data)
+        told(stream, data)
 
     async def hear(stream: TlsStream) -> bytes:
         data = await heard(stream)

@@ -8,14 +8,12 @@ import asyncio
 import contextlib
 import datetime
 import secrets
-import shutil
 import struct
 import tempfile
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from cryptography import x509
@@ -86,6 +84,7 @@ _PIECE = 1 << 18
 _RECORD = 1 << 14
 _SHAKE_SECONDS = 20.0
 Plain = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Result = TypeVar("Result")
 
 
 class TlsStream:
@@ -111,59 +110,53 @@ class TlsStream:
         """Raise ``LetterRefused`` if the other end has another certificate, or none, or speaks something else."""
         try:
             async with asyncio.timeout(_SHAKE_SECONDS):
-                await self._shake_hands()
+                await self._repeated(self._connection.do_handshake)
             if self._connection.get_group_name() != _GROUP:
                 raise LetterRefused("a tunnel's other end has no post-quantum exchange of keys")
         except (SSL.Error, OSError, TimeoutError):
             raise LetterRefused("a tunnel's other end is not the compute party that is meant") from None
 
-    async def _shake_hands(self) -> None:
-        while True:
-            try:
-                self._connection.do_handshake()
-            except SSL.WantReadError:
-                await self._flush()
-                await self._more()
-            else:
-                return
-            finally:
-                await self._flush()
-
     async def read(self) -> bytes:
         """What comes next; nothing at the end."""
-        while True:
-            try:
-                return self._connection.recv(_PIECE)
-            except SSL.WantReadError:
-                await self._flush()
-                try:
-                    await self._more()
-                except OSError:
-                    return b""
-            except SSL.Error:
-                return b""
+        try:
+            return await self._repeated(lambda: self._connection.recv(_PIECE))
+        except (SSL.Error, OSError):
+            return b""
 
-    async def write(self, data: bytes) -> None:
-        """All of it, in one piece between what others write."""
+    def write(self, data: bytes) -> None:
+        """All of it, in one piece between what others write; whoever writes much waits in ``drain`` after it."""
         view = memoryview(data)
         for first in range(0, len(view), _RECORD):
             self._connection.sendall(view[first : first + _RECORD])
-        await self._flush()
+        self._flush()
+
+    async def drain(self) -> None:
+        await self._writer.drain()
 
     def close(self) -> None:
         self._writer.close()
 
-    async def _more(self) -> None:
-        data = await self._reader.read(_PIECE)
-        if not data:
-            raise ConnectionResetError
-        self._connection.bio_write(data)
+    async def _repeated(self, step: Callable[[], Result]) -> Result:
+        """A step of OpenSSL, repeated until it has what it needs of the other end.
 
-    async def _flush(self) -> None:
+        It never waits until the other end reads: both ends of a link that is full both ways would wait for ever.
+        """
+        while True:
+            try:
+                return step()
+            except SSL.WantReadError:
+                pass
+            finally:
+                self._flush()
+            data = await self._reader.read(_PIECE)
+            if not data:
+                raise ConnectionResetError
+            self._connection.bio_write(data)
+
+    def _flush(self) -> None:
         with contextlib.suppress(SSL.WantReadError):
             while True:
                 self._writer.write(self._connection.bio_read(_PIECE))
-        await self._writer.drain()
 
 
 _HEAD = struct.Struct(">II")  # the number of a connection, or 0 for words of a party; how many bytes follow
@@ -192,12 +185,12 @@ class _Link:
                 yield number, bytes(data[_HEAD.size : _HEAD.size + length])
                 del data[: _HEAD.size + length]
 
-    async def send(self, number: int, data: bytes) -> None:
+    def send(self, number: int, data: bytes) -> None:
         with contextlib.suppress(OSError, SSL.Error):  # to a party that is gone: that is seen where the link is read
-            await self._stream.write(_HEAD.pack(number, len(data)) + data)
+            self._stream.write(_HEAD.pack(number, len(data)) + data)
 
-    async def tell(self, *words: str) -> None:
-        await self.send(0, " ".join(words).encode("ascii"))
+    def tell(self, *words: str) -> None:
+        self.send(0, " ".join(words).encode("ascii"))
 
     def number(self) -> int:
         """Of a connection that begins here."""
@@ -209,9 +202,10 @@ class _Link:
         reader, writer = plain
         with contextlib.suppress(OSError):
             while data := await reader.read(_PIECE):
-                await self.send(number, data)
+                self.send(number, data)
+                await self._stream.drain()
         if self.plain.pop(number, None) is not None:
-            await self.send(number, b"")
+            self.send(number, b"")
         writer.close()
 
     async def deliver(self, number: int, data: bytes) -> None:
@@ -237,7 +231,6 @@ MOST_UNKNOWN = 64
 _LEADER = 0
 _AGAIN = 0.2  # seconds until the next party is called again
 _LAST_SECONDS = 10.0  # that a party waits for the others' last messages
-Result = TypeVar("Result")
 
 
 class TunnelMeeting:
@@ -268,8 +261,8 @@ class TunnelMeeting:
         self._ended = ""  # how the attempt ended for the others, if they said so first
         self._done: set[int] = set()  # others that are done with the attempt
         self._all_done = asyncio.Event()
-        self._folder: Path | None = None
-        self._entrances: list[asyncio.Server] = []
+        self._sockets = contextlib.ExitStack()  # of the attempt, in a directory that goes with them
+        self._own_socket = ""  # where this party's engine listens
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -380,7 +373,7 @@ class TunnelMeeting:
                 if self._is_waiting:
                     await self._begin(name)
                 else:
-                    await link.tell("failed", name)
+                    link.tell("failed", name)
             case ["open", number, name] if number.isdecimal():
                 await self._connect(link, int(number), name)
             case ["failed" | "refused" as how, name]:
@@ -390,9 +383,9 @@ class TunnelMeeting:
                 if self._done == set(self._peers):
                     self._all_done.set()
 
-    async def _tell_all(self, *words: str) -> None:
-        for link in list(self._links.values()):
-            await link.tell(*words)
+    def _tell_all(self, *words: str) -> None:
+        for link in self._links.values():
+            link.tell(*words)
 
     # Attempts.
 
@@ -410,11 +403,11 @@ class TunnelMeeting:
         if not self._is_waiting or len(self._links) < PARTIES - 1:
             return
         if self.rank != _LEADER:
-            await self._links[_LEADER].tell("ready")
+            self._links[_LEADER].tell("ready")
         elif self._ready == set(self._peers):
             self._ready.clear()
             name = secrets.token_hex(16)
-            await self._tell_all("go", name)
+            self._tell_all("go", name)
             await self._begin(name)
 
     async def _begin(self, name: str) -> None:
@@ -422,16 +415,18 @@ class TunnelMeeting:
         self._attempt, self._ended = name, ""
         self._done.clear()
         self._all_done.clear()
-        self._folder = Path(tempfile.mkdtemp(prefix="likeset-"))  # mkdtemp makes it for nobody else
+        folder = tempfile.TemporaryDirectory(prefix="likeset-", ignore_cleanup_errors=True)  # for nobody else
+        paths = [f"{self._sockets.enter_context(folder)}/rank-{rank}" for rank in range(PARTIES)]
+        self._own_socket = paths[self.rank]
         for rank in self._peers:
             entrance = await asyncio.start_unix_server(
                 lambda *plain, rank=rank: self._spawn(self._enter(rank, name, plain), plain[1]),
-                path=str(self._folder / f"rank-{rank}"),
+                path=paths[rank],
                 limit=_PIECE,
             )
-            self._entrances.append(entrance)
+            self._sockets.callback(entrance.close)
         if self._begun is not None and not self._begun.done():
-            self._begun.set_result(Attempt(name, tuple(f"unix:{self._folder}/rank-{rank}" for rank in range(PARTIES))))
+            self._begun.set_result(Attempt(name, tuple(f"unix:{path}" for path in paths)))
         else:  # it waited no longer
             await self._leave(name, "failed")
 
@@ -441,7 +436,7 @@ class TunnelMeeting:
         if link is not None:
             number = link.number()
             link.plain[number] = plain[1]
-            await link.tell("open", str(number), name)
+            link.tell("open", str(number), name)
             await link.carry(number, plain)
 
     async def _connect(self, link: _Link, number: int, name: str) -> None:
@@ -449,9 +444,9 @@ class TunnelMeeting:
         try:
             if name != self._attempt or number in link.plain:
                 raise ConnectionRefusedError
-            plain = await asyncio.open_unix_connection(f"{self._folder}/rank-{self.rank}", limit=_PIECE)
+            plain = await asyncio.open_unix_connection(self._own_socket, limit=_PIECE)
         except OSError:
-            await link.send(number, b"")
+            link.send(number, b"")
             return
         link.plain[number] = plain[1]
         self._spawn(link.carry(number, plain), plain[1])
@@ -467,7 +462,7 @@ class TunnelMeeting:
     async def _leave(self, name: str, how: str) -> str:
         """Where all is done, stay until the others are done, or for a while: one may be reading its last message."""
         how = how if how == "done" else self._ended or how
-        await self._tell_all(how, name)
+        self._tell_all(how, name)
         if how == "done":
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._all_done.wait(), _LAST_SECONDS)
@@ -475,12 +470,8 @@ class TunnelMeeting:
         return how
 
     def _end(self) -> None:
-        for entrance in self._entrances:
-            entrance.close()
-        self._entrances.clear()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-        self._attempt, self._folder = "", None
+        self._sockets.close()
+        self._attempt = ""
 
     async def _stop(self) -> None:
         # Nobody new comes in. A server that is closed at once forgets connections that it has just taken, and leaves
