@@ -103,12 +103,12 @@ def _measured(place: Path, owners: int) -> tuple[Counter[str], float]:
             happened = False
             for name, sync in syncs.items():
                 start = time.process_time()
-                happened |= sync.look().something_happened
+                happened |= sync.once().something_happened
                 spent[name if name in (CONSUMER, "curator") else "owners"] += time.process_time() - start
         assert consumer.progress(run).done, consumer.progress(run)  # noqa: S101 - else there is nothing to measure
         start = time.process_time()
         for _ in range(IDLE_LOOKS):
-            syncs[names[0]].look()
+            syncs[names[0]].once()
         idle = (time.process_time() - start) / IDLE_LOOKS
     for home in homes.values():
         home.close()

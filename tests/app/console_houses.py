@@ -179,7 +179,7 @@ class Houses:
 
             def look() -> None:
                 for sync in syncs:
-                    sync.look()
+                    sync.once()
 
             yield look
 

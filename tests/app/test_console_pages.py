@@ -40,7 +40,7 @@ from likeset.privacy.events import ROW, Gaussian, Norm, Relation, RowSum
 from likeset.privacy.guarantee import View
 from likeset.protocol.terms import Kernel, SplitTerms
 from likeset.protocol.wire import Offer, decode
-from likeset.transports.sync import Look
+from likeset.transports.sync import Synced
 from likeset.trust.cards import Role, card_in
 
 FAR: dict[str, Any] = {"expires": "2099-01-01"}
@@ -452,7 +452,7 @@ def test_a_row_is_found_by_its_handle(answered: Owner) -> None:
 
 def test_a_monitor_reads_counts_without_signing_in_and_no_names(node: Owner) -> None:
     loop = LoopState(mailboxes=1)
-    loop.add(Look(taken=2, sent=1, troubles={"file:///away": "is away"}))
+    loop.add(Synced(taken=2, sent=1, troubles={"file:///away": "is away"}))
     browser = Browser(application(home_site(node.home, loop), ADDRESS))
     health, metrics = browser.get("/healthz"), browser.get("/metrics")
     assert (health.status, json.loads(health.body)["unreachable_mailboxes"]) == (200, 1)
@@ -482,9 +482,9 @@ def test_a_home_that_was_stopped_is_not_healthy(node: Owner) -> None:
 def test_each_page_says_whether_the_mailboxes_are_checked_and_which_cannot_be_used(node: Owner) -> None:
     site = home_site(node.home, loop := LoopState(mailboxes=1))
     browser = signed_in_at(application(site, ADDRESS), site)
-    loop.add(Look(troubles={"file:///shared": "is away"}))
+    loop.add(Synced(troubles={"file:///shared": "is away"}))
     assert "file:///shared: is away" in browser.get("/").words
-    loop.add(Look())
+    loop.add(Synced())
     assert "is away" not in browser.get("/").words
     assert "The mailboxes are not checked." not in browser.get("/").words
     loop.last_check = 0.0

@@ -117,15 +117,15 @@ def restored(tmp_path: Path) -> Path:
     folder, clock = tmp_path / "a", Clock(utc_now())
     with Network(tmp_path, clock=clock) as network:
         network.ask(RUN)
-        network.look(CONSUMER, "a")
+        network.turn(CONSUMER, "a")
         network.owner().approve(RUN.run, RUN.digest, by="Ada")
     shutil.copytree(folder, tmp_path / "backup")
     with Network(tmp_path, made=True, clock=clock) as network:
-        network.look("a")  # posts what it signs
+        network.turn("a")  # posts what it signs
     shutil.rmtree(folder)
     shutil.copytree(tmp_path / "backup", folder)
     with Network(tmp_path, made=True, clock=clock) as network, pytest.raises(HomeRestored):
-        network.look("a")
+        network.turn("a")
     return folder
 
 

@@ -15,7 +15,7 @@ from home_world import DatedStore
 
 from likeset.homes.consumer import Consumer
 from likeset.homes.home import Home
-from likeset.transports.sync import Look, Sync
+from likeset.transports.sync import Sync, Synced
 from likeset.trust.cards import Role
 
 _ROLES: dict[str, Role] = {"home": "consumer", "curator": "curator"}
@@ -51,11 +51,11 @@ def carry(folder: Path, *, absent: Collection[str] = ()) -> None:
         run = consumer.run("golden")
         consumer.start_run(run, store.address)
         for _ in range(5):
-            look = Look()
+            look = Synced()
             for _ in range(60):
-                look = Look()
+                look = Synced()
                 for sync in syncs.values():
-                    look.add(sync.look())
+                    look.add(sync.once())
                 if not look.something_happened:
                     break
             if consumer.progress(run).ended is not None or look.next_deadline is None:

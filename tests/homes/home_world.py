@@ -35,7 +35,7 @@ from likeset.protocol.wire import Asked, Body, Message, SummaryRelease, TargetRe
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 from likeset.transports.stores import DirectoryStore, open_store
-from likeset.transports.sync import Look, Sync
+from likeset.transports.sync import Sync, Synced
 from likeset.trust.cards import CARD_FILE, SECRET_FILE, CardSecret, Role, SealingSecret
 from likeset.trust.letters import Acceptance, Receipt, SignedTerms, letter_in, open_letter, write_letter
 
@@ -528,16 +528,16 @@ class Network:
         consumer.folder(agreed.run).keep(job=job, schema=schema, target=target, selection=Selection(gamma=1.0))
         return consumer.start_run(consumer.sign(agreed), self.address)
 
-    def look(self, *names: str) -> Look:
+    def turn(self, *names: str) -> Synced:
         """One look of each of these homes, or of all."""
-        together = Look()
+        together = Synced()
         for name in names or (CONSUMER, *self.owners, CURATOR, *([WITNESS] if self.witness else [])):
-            together.add(self.sync(name).look())
+            together.add(self.sync(name).once())
         return together
 
     def settle(self, *, most: int = 20) -> None:
         """Let all look until nothing happens any more."""
         for _ in range(most):
-            if not self.look().something_happened:
+            if not self.turn().something_happened:
                 return
         raise AssertionError("letters come and go without an end")

@@ -84,11 +84,11 @@ def test_a_full_disk_is_no_other_answer(owner: Owner, monkeypatch: pytest.Monkey
 def test_refused_terms_are_logged_with_the_reason_and_not_stored(tmp_path: Path) -> None:
     with Network(tmp_path, policies={"a": {"purposes": ["billing"]}}) as network:
         network.ask(terms())
-        network.look(CONSUMER)
-        assert network.look("a").refused == 1
+        network.turn(CONSUMER)
+        assert network.turn("a").refused == 1
         assert "the purpose is not among" in logged(network.owner().home, "refused")[-1]["reason"]
         assert network.owner().mail.runs() == []
-        assert network.look("a").taken == 0, "the same file is not read again"
+        assert network.turn("a").taken == 0, "the same file is not read again"
 
 
 # The inbox.

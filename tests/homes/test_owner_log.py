@@ -138,7 +138,7 @@ def test_no_value_of_a_row_is_in_the_log_of_a_whole_run(tmp_path: Path, protocol
     agreed = terms(protocol=protocol, size=3)
     with Network(tmp_path) as network:
         network.ask(agreed)
-        network.look()
+        network.turn()
         for name in "ab":
             assert network.owner(name).approve("run-1", agreed.digest, by="Ada").accepted
         (tmp_path / "b.csv").write_text(rows_text(2) + f"30,777.4242,{CANARY}-secret,no\n")

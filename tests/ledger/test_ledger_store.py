@@ -64,7 +64,7 @@ class TestUnusableFiles:
         ("pragma", "said"),
         [
             ("application_id=5", "something else"),
-            ("user_version=5", "newer likeset"),
+            ("user_version=6", "newer likeset"),
             ("user_version=1", r"of an older likeset.*begin anew"),
         ],
     )

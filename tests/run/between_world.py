@@ -58,7 +58,7 @@ class Market(Network):
         progress = self.consumer.progress(run)
         for _ in range(8):
             for _ in range(60):
-                look = self.look(*names)
+                look = self.turn(*names)
                 if not look.something_happened:
                     break
             progress = self.consumer.progress(run)

@@ -23,7 +23,7 @@ from likeset.homes.home import Home, make_home
 from likeset.homes.mail import Mail
 from likeset.homes.runs import StoredLetter
 from likeset.transports.stores import open_store
-from likeset.transports.sync import Look, look_once, opened_syncs
+from likeset.transports.sync import Synced, opened_syncs, sync_once
 from likeset.trust.letters import Post, file_name, pair_of
 
 SUPER = "super@likeset.local"
@@ -39,9 +39,9 @@ def wait_for(happened: Callable[[], bool]) -> None:
         time.sleep(0.3)
 
 
-def look(world: CourierWorld, name: str) -> Look:
+def sync(world: CourierWorld, name: str) -> Synced:
     with opened_syncs(world.home(name), [world.address(name)]) as opened:
-        found, troubles = look_once(opened)
+        found, troubles = sync_once(opened)
     if troubles:
         raise troubles[0]
     return found
@@ -57,10 +57,10 @@ def letters_of(world: CourierWorld, name: str) -> list[StoredLetter]:
 def offered(world: CourierWorld, victim: str) -> StoredLetter | None:
     """All sync until the victim's offer is posted; the curator then syncs no more, so that it stays."""
     for name in (CONSUMER, *world.owners):
-        look(world, name)
+        sync(world, name)
     found = next((row for row in letters_of(world, victim) if row.kind == "offer" and row.state == "posted"), None)
     if found is None:
-        look(world, CURATOR)
+        sync(world, CURATOR)
     return found
 
 
@@ -126,13 +126,13 @@ def posed_as_curator(world: CourierWorld, victim: str, hostile: str, offer: Stor
         store.write(incoming, file_name(data), data)
     came = [world.network.mailbox(victim) / "in" / incoming / file_name(data) for data in forged]
     wait_for(lambda: all(path.exists() for path in came))
-    found = look(world, victim)
+    found = sync(world, victim)
     more = len(letters_of(world, victim)) - before
     return {
         "letter": base64.b64encode(sealed).decode(),
         "opened": opened,
-        "heard": found.taken,
-        "strangers": found.strangers,
+        "heard": found.taken - found.refused,
+        "refused": found.refused,
         "answers": more,
     }
 

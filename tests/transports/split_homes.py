@@ -29,7 +29,7 @@ from likeset.protocol.terms import WITNESS
 from likeset.protocol.wire import Summary
 from likeset.split.engine.agreement import AGAIN, Disagreement, Offer, keepers
 from likeset.split.host import OpeningFile
-from likeset.transports.sync import Look, Sync
+from likeset.transports.sync import Sync, Synced
 from likeset.trust.shares import COMPUTE_ROLES, ComputeRole
 
 COMPUTING = (CURATOR, CONSUMER, WITNESS)
@@ -180,8 +180,8 @@ class SplitHomes(Market):
                 sync.close()
                 sync.home.close()
 
-    def look(self, *names: str) -> Look:
-        look = super().look(*names)
+    def turn(self, *names: str) -> Synced:
+        look = super().turn(*names)
         self.notes += look.notes
         return look
 
@@ -189,7 +189,7 @@ class SplitHomes(Market):
         """Looks until something is so; what is computed goes on beside them."""
         end = time.monotonic() + _SECONDS
         while not so():
-            self.look(*parties)
+            self.turn(*parties)
             assert time.monotonic() < end, (self.progress_now, self.notes[-9:])
             time.sleep(0.005)
 
@@ -216,7 +216,7 @@ class SplitHomes(Market):
 
     def settle(self, *parties: str, most: int = 40) -> None:
         for _ in range(most):
-            if not self.look(*parties).something_happened:
+            if not self.turn(*parties).something_happened:
                 return
         raise AssertionError("letters come and go without an end")
 

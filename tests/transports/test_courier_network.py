@@ -81,5 +81,5 @@ def test_code_of_an_administrator_of_role_super_reads_a_sealed_letter_and_nothin
 def test_an_owner_that_poses_as_the_curator_gets_a_sealed_letter_and_no_answer(attacked: Any) -> None:
     posed = attacked["curator"]
     assert (posed["opened"], posed["heard"], posed["answers"]) == (False, 0, 0)
-    assert posed["strangers"] == 2
+    assert posed["refused"] == 2
     assert_sealed(posed["letter"], attacked)

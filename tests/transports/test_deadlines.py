@@ -79,7 +79,7 @@ class TestClosed:
         """Nothing is signed after the deadline: the run may have begun without this owner."""
         asked(network)
         network.clock.now = ANSWER_BY
-        network.look("b")
+        network.turn("b")
         assert network.owner("b").latest("run-1").acceptance == b""
         assert in_inbox(network, "b") == ([], "closed: your deadline passed")
 
@@ -87,7 +87,7 @@ class TestClosed:
         run = asked(network, terms(answer_by=ANSWER_BY.isoformat(), quorum=2), approved="a")
         network.settle()
         network.clock.now = ANSWER_BY
-        network.look(CONSUMER)
+        network.turn(CONSUMER)
         assert network.consumer.progress(run).ended == "quorum missed"
 
     def test_a_consumer_that_cancels_before_any_offer(self, network: Network) -> None:
@@ -102,17 +102,17 @@ class TestClosed:
 
     def test_owners_whose_answers_were_not_heard_are_told_of_a_cancellation(self, network: Network) -> None:
         run = network.ask(AGREED)
-        network.look(CONSUMER, "a", "b")
+        network.turn(CONSUMER, "a", "b")
         network.consumer.cancel(run)
-        network.look(CONSUMER, "a", "b")
+        network.turn(CONSUMER, "a", "b")
         for name in ("a", "b"):
             assert in_inbox(network, name) == ([], "closed: the consumer cancelled before any offer")
 
     def test_a_cancelled_run_stays_open_for_the_receipt_of_rows_that_left(self, network: Network) -> None:
         run = asked(network)
-        network.look("a", "b", CURATOR, CONSUMER, "a")
+        network.turn("a", "b", CURATOR, CONSUMER, "a")
         network.consumer.cancel(network.consumer.run(run.name))
-        network.look(CONSUMER, "a", "b")
+        network.turn(CONSUMER, "a", "b")
         assert in_inbox(network, "a") == ([], "rows left")
         assert network.owner("a").latest("run-1").state == "answered"
         assert in_inbox(network, "b") == ([], "closed: the consumer cancelled before any offer")
@@ -144,7 +144,7 @@ class TestClocks:
         run = asked(network, approved="a")
         network.settle()
         set_clock(network, CONSUMER, ahead=FAR)
-        notes = network.look(CONSUMER).notes
+        notes = network.turn(CONSUMER).notes
         assert any("the clock is 40 days ahead of all letters" in note for note in notes)
         assert not network.consumer.progress(run).began
         set_clock(network, CONSUMER)
@@ -155,9 +155,9 @@ class TestClocks:
 
     def test_a_curator_whose_clock_is_ahead_gives_up_nobody(self, network: Network) -> None:
         run = asked(network)
-        network.look("a", "b", CONSUMER, CURATOR, "a", CURATOR)
+        network.turn("a", "b", CONSUMER, CURATOR, "a", CURATOR)
         set_clock(network, CURATOR, ahead=FAR)
-        assert any("40 days ahead" in note for note in network.look(CURATOR).notes)
+        assert any("40 days ahead" in note for note in network.turn(CURATOR).notes)
         set_clock(network, CURATOR)
         network.settle()
         assert network.consumer.progress(run).done
@@ -165,9 +165,9 @@ class TestClocks:
 
     def test_an_owner_whose_clock_is_ahead_keeps_its_run_its_key_and_its_letters(self, network: Network) -> None:
         run = asked(network)
-        network.look("a", "b", CURATOR, CONSUMER)  # the release is in the mailbox
+        network.turn("a", "b", CURATOR, CONSUMER)  # the release is in the mailbox
         set_clock(network, "a", ahead=timedelta(days=900))
-        look = network.look("a")
+        look = network.turn("a")
         assert (look.refused, look.left) == (0, 1)
         owner = network.owner("a")
         assert owner.home.run_key(run.digest, "a") is not None
@@ -181,31 +181,31 @@ class TestClocks:
         run = asked(network)
         network.settle()
         set_clock(network, "a", ahead=timedelta(days=900))
-        network.look("a")
+        network.turn("a")
         assert network.owner("a").home.run_key(run.digest, "a") is not None
         set_clock(network, "a")
         network.clock.now += timedelta(days=900)
-        network.look("a")
+        network.turn("a")
         assert network.owner("a").home.run_key(run.digest, "a") is None
 
     def test_terms_that_come_while_the_clock_is_ahead_are_read_later(self, network: Network) -> None:
         set_clock(network, "a", ahead=timedelta(days=900))
         network.ask(AGREED)
-        network.look(CONSUMER, "a")
+        network.turn(CONSUMER, "a")
         assert network.owner("a").mail.runs() == []
         set_clock(network, "a")
-        network.look("a")
+        network.turn("a")
         assert in_inbox(network, "a") == (["run-1"], "waiting")
 
     def test_a_curator_whose_clock_was_behind_gives_up_nobody_when_it_is_set(self, network: Network) -> None:
         """It counts its patience from when its letters were posted, by the mailbox."""
         run = asked(network)
-        network.look("a", "b", CURATOR)
+        network.turn("a", "b", CURATOR)
         set_clock(network, CURATOR, ahead=-FAR)
-        notes = network.look(CONSUMER, CURATOR, CURATOR).notes
+        notes = network.turn(CONSUMER, CURATOR, CURATOR).notes
         assert any("the clock is 40 days behind the mailbox" in note for note in notes)
         set_clock(network, CURATOR)
-        network.look(CURATOR)
+        network.turn(CURATOR)
         network.settle()
         assert network.consumer.progress(run).done
         assert network.consumer.folder("run-1").summary(AGREED).absent.tolist() == []

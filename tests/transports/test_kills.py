@@ -32,7 +32,7 @@ home, address = Path(sys.argv[1]), sys.argv[2]
 while True:
     with Home(home, clock=Clock()) as opened, Sync(opened, open_store(address)) as sync:
         for _ in range(20):
-            sync.look()
+            sync.once()
 """
 _MOST_SECONDS = 900
 

@@ -87,7 +87,7 @@ class TestWholeRuns:
     def test_every_process_is_new_at_every_look_and_picks_are_opened_once(self, homes: SplitHomes) -> None:
         for _ in range(9):
             for party in homes.roles:
-                homes.look(party)
+                homes.turn(party)
                 homes.drop(party)
         homes.finish()
         assert homes.ended is Ending.DONE
@@ -113,7 +113,7 @@ class TestWholeRuns:
             assert set(doses) <= set(left.table.column("dose").to_pylist())
 
     def test_a_steward_reads_who_could_read_what(self, homes: SplitHomes) -> None:
-        homes.look(CONSUMER, "a")
+        homes.turn(CONSUMER, "a")
         answers = dict(review(homes.owner("a"), "run-1").lines)
         reads = answers["Who reads your rows?"]
         assert reads.startswith(f"Nobody but {CONSUMER}, which buys them, and at most 6 of yours")
@@ -130,7 +130,7 @@ class TestWholeRuns:
         first = next(path for path in letters if number_of(posts(homes, CONSUMER, WITNESS)[path].document) == 0)
         data = first.read_bytes()
         first.unlink()
-        assert homes.look(WITNESS).left == len(letters) - 1 == 1
+        assert homes.turn(WITNESS).left == len(letters) - 1 == 1
         first.write_bytes(data)
         homes.finish()
         assert homes.ended is Ending.DONE
@@ -164,7 +164,7 @@ class TestOwners:
         for owner in OWNERS:
             assert homes.owner(owner).approve("run-1", homes.digest, by="Ada").accepted
         homes.begin_run()
-        homes.look(CONSUMER)
+        homes.turn(CONSUMER)
         assert homes.progress_now.waited_for == OWNERS
         homes.owner("b").withdraw("run-1", by="Ada")
         homes.finish()
@@ -173,7 +173,7 @@ class TestOwners:
 
     def test_an_owner_that_gave_its_part_to_two_of_three_is_left_out_and_named(self, homes: SplitHomes) -> None:
         homes.begin_run()
-        homes.look(*OWNERS)
+        homes.turn(*OWNERS)
         shutil.rmtree(box(homes, "b", WITNESS))
         homes.settle(*COMPUTING, "a")
         assert not homes.over
@@ -231,7 +231,7 @@ class TestOwners:
         with monkeypatch.context() as patched:
             patched.setattr(Mail, "write_receipts", killed)
             with pytest.raises(KeyboardInterrupt):
-                homes.look(CONSUMER)
+                homes.turn(CONSUMER)
         homes.drop(CONSUMER)
         homes.settle(CONSUMER, *OWNERS)
         assert set(receipts(homes)) == set(OWNERS)
@@ -240,7 +240,7 @@ class TestOwners:
         homes.finish()
 
         def stored() -> tuple[int, int]:
-            homes.look("a")
+            homes.turn("a")
             owner, run = homes.owner("a"), homes.run_at("a")
             assert verify(owner)[0] == []
             out = [row for row in owner.mail.letters(run) if (row.way, row.post) == ("out", "letter")]
@@ -263,10 +263,10 @@ class TestComputing:
         homes.agree()
         homes.only_look = {CURATOR}
         homes.notes.clear()
-        homes.look(CURATOR)
+        homes.turn(CURATOR)
         words = "all compute parties are ready: computing needs `likeset up` at each of them"
         assert homes.notes == [f"run run-1: {words}"]
-        homes.look(CONSUMER, WITNESS)
+        homes.turn(CONSUMER, WITNESS)
         assert homes.progress_now.computing
         homes.drop(CURATOR)
         homes.only_look = set()
@@ -278,7 +278,7 @@ class TestComputing:
     def test_a_party_that_is_gone_is_waited_for(self, homes: SplitHomes, killed: str) -> None:
         homes.agree()
         for _ in range(3):
-            homes.look(*(party for party in COMPUTING if party != killed))
+            homes.turn(*(party for party in COMPUTING if party != killed))
         assert not homes.meeting.opened
         homes.finish()
         assert homes.ended is Ending.DONE
@@ -291,9 +291,9 @@ class TestComputing:
         def missing() -> None:
             raise InvalidArgument("environment", "none", "is no environment for workers")
 
-        homes.look(CONSUMER)
+        homes.turn(CONSUMER)
         homes.check_workers = missing
-        homes.look(party, CONSUMER)
+        homes.turn(party, CONSUMER)
         assert homes.progress_now.detail == (
             f"the {party} has no environment for workers; make it with `likeset split setup`"
         )
@@ -303,10 +303,10 @@ class TestComputing:
         text = settings.read_text()
         settings.write_text(text.replace("127.0.0.1:0", ""))
         homes.drop(party)
-        homes.look(party, CONSUMER)
+        homes.turn(party, CONSUMER)
         assert "a split run needs listen: HOST:PORT in home.yaml" in homes.progress_now.detail
         settings.write_text(text)
-        homes.look(party, CONSUMER)
+        homes.turn(party, CONSUMER)
         assert homes.progress_now.parties[party] is PartyState.TAKES_PART
         assert homes.progress_now.detail == ""
 
@@ -315,14 +315,14 @@ class TestComputing:
         self, homes: SplitHomes, party: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(compute, "program_digest", lambda: "0" * 64)
-        homes.look(CONSUMER, party, CONSUMER)
+        homes.turn(CONSUMER, party, CONSUMER)
         assert "another version of the public program" in homes.progress_now.detail
 
     def test_two_processes_of_one_home_do_not_compute_at_once(self, homes: SplitHomes) -> None:
         homes.agree()
         with homes.files(CURATOR).alone() as is_alone:
             assert is_alone
-            homes.look(CURATOR)
+            homes.turn(CURATOR)
             homes.until(lambda: homes.run_at(CURATOR).detail == "another process of this home computes", CURATOR)
             assert not homes.meeting.here
         homes.finish()
@@ -386,13 +386,13 @@ class TestEndings:
         homes.drop()
         homes.only_look = set(COMPUTING)
         homes.clock.now = homes.run_at(CONSUMER).end - timedelta(minutes=1)
-        homes.look(*OTHERS)
+        homes.turn(*OTHERS)
         for party in COMPUTING:
             assert homes.has_shares(party)
             assert homes.files(party).opening.began
             assert homes.files(party).rests == (told or party == CONSUMER)
         homes.clock.now += timedelta(minutes=1)
-        homes.look()
+        homes.turn()
         for party in COMPUTING:
             assert not homes.has_shares(party)
             assert not homes.files(party).exists
@@ -516,7 +516,7 @@ def opened_to_consumer(homes: SplitHomes, monkeypatch: pytest.MonkeyPatch) -> by
     with monkeypatch.context() as patched:
         patched.setattr(Computing, "_open", lambda *_: None)
         homes.until(lambda: bool(given(homes)))
-        homes.look()
+        homes.turn()
         picks = given(homes)
         homes.drop()
     return picks
@@ -539,7 +539,7 @@ class TestRestoredHomes:
 
     @pytest.mark.parametrize("party", [*OTHERS, "a"])
     def test_a_home_from_before_it_accepted_stops(self, homes: SplitHomes, party: str) -> None:
-        homes.look(CONSUMER)
+        homes.turn(CONSUMER)
         self.put_aside(homes, party)
         homes.finish()
         bought = homes.consumer.folder("run-1").summary_path.read_bytes()
@@ -547,7 +547,7 @@ class TestRestoredHomes:
         with pytest.raises(HomeRestored):
             homes.settle(party, CONSUMER)
         with pytest.raises(HomeRestored):
-            homes.look(party)
+            homes.turn(party)
         assert list(homes.meeting.opened.values()) == [1]
         assert homes.consumer.folder("run-1").summary_path.read_bytes() == bought
 
@@ -564,7 +564,7 @@ class TestRestoredHomes:
 
     def test_a_consumer_from_before_it_began_stops(self, homes: SplitHomes) -> None:
         homes.settle(*homes.owners, CURATOR, WITNESS)
-        homes.look(CONSUMER, *homes.owners, CURATOR, WITNESS)
+        homes.turn(CONSUMER, *homes.owners, CURATOR, WITNESS)
         self.put_aside(homes, CONSUMER)
         homes.finish()
         opened = dict(homes.meeting.opened)
@@ -580,7 +580,7 @@ class TestRestoredHomes:
         first = path.read_bytes()
         np.save(path, np.load(path) + np.float32(0.25))
         for _ in range(3):
-            homes.look()
+            homes.turn()
         assert any("another one than this run began with" in note for note in homes.notes)
         assert not homes.meeting.opened
         homes.drop()

@@ -82,10 +82,10 @@ def test_an_owners_reply_passes_few_modules_and_is_written_few_times(
         network.ask(agreed)
         network.settle()
         approve(network, agreed)
-        network.look("a", "b", CONSUMER)
+        network.turn("a", "b", CONSUMER)
         written.clear()
         with passed_modules() as modules:
-            network.look("a")  # the release came: it replies with its offer
+            network.turn("a")  # the release came: it replies with its offer
         assert any(outgoing(network, "a", "curator").iterdir()), "the reply was posted"
     assert len(modules) <= REPLY_MODULES, sorted(modules)
     assert 1 <= len(written) <= REPLY_WRITES

@@ -645,7 +645,7 @@ class Computing:
         is_past = self.home.clock() >= run.end
         if files.exists and (is_past or not files.rests):
             with files.alone() as is_alone:
-                if is_alone:  # else another process computes; the next look removes them
+                if is_alone:  # else another process computes; the next sync removes them
                     files.remove() if is_past else files.rest()
         if not is_past and not files.exists and not self._may_have_computed(run):
             self.mail.forget_shares(run)
@@ -664,8 +664,8 @@ class Computing:
                 self.mail.change(t, self.mail.again(run), detail=words)
 
     @property
-    def next_look(self) -> datetime | None:
-        """When to look again although nothing comes; None if nothing is computed."""
+    def next_check(self) -> datetime | None:
+        """When to sync again although nothing comes; None if nothing is computed."""
         return self.home.clock() + SOON if self.room is not None and self.room.is_busy else None
 
 

@@ -67,7 +67,7 @@ TABLES = {
         post TEXT NOT NULL, kind TEXT NOT NULL, round INTEGER NOT NULL DEFAULT 0, number INTEGER, letter BLOB,
         content BLOB, rows INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0, at TEXT NOT NULL,
         input INTEGER, answers INTEGER, data BLOB, state TEXT NOT NULL, folder TEXT NOT NULL DEFAULT '',
-        name TEXT NOT NULL DEFAULT '', put_back INTEGER NOT NULL DEFAULT 0
+        name TEXT NOT NULL DEFAULT ''
     )""",
     "letters_by_run": "CREATE INDEX letters_by_run ON letters (digest, party, peer, way, number)",
     "letters_by_file": "CREATE INDEX letters_by_file ON letters (folder, name)",

@@ -429,7 +429,7 @@ class Mail:
     def hear(self, data: bytes, *, place: tuple[str, str] = ("", "")) -> tuple[bytes, ...]:
         """Take a letter; returns the letters that answer it.
 
-        They are stored, and ``Sync.look`` posts them after ``claim`` has checked the run again.
+        They are stored, and ``Sync.once`` posts them after ``claim`` has checked the run again.
         A letter that was answered before gets the same bytes; a refused one is refused again, whatever changed since.
 
         Args:
@@ -997,7 +997,7 @@ class Mail:
         """Record where rows were posted (row, folder, file name), and which were removed from the mailbox."""
         with self.home.deciding() as t:
             t.connection.executemany(
-                # A row that was taken back while its file was written is removed from the mailbox by the next look.
+                # A row that was taken back while its file was written is removed from the mailbox by the next sync.
                 "UPDATE letters SET folder = ?, name = ?, state = CASE state WHEN 'claimed' THEN 'posted' "
                 "WHEN 'removed' THEN 'stale' ELSE state END WHERE id = ?",
                 [(folder, name, row.id) for row, folder, name in rows],
@@ -1011,12 +1011,9 @@ class Mail:
         rows = self._letters("WHERE way = 'out' AND state = ?", state)
         return [(runs[key], row) for row in rows if (key := (row.digest, row.party)) in runs]
 
-    def mark(self, rows: Iterable[StoredLetter], state: str, *, put_back: int = 0) -> None:
+    def mark(self, row: StoredLetter, state: str) -> None:
         with self.home.deciding() as t:
-            t.connection.executemany(
-                "UPDATE letters SET state = ?, put_back = put_back + ? WHERE id = ?",
-                [(state, put_back, row.id) for row in rows],
-            )
+            t.connection.execute("UPDATE letters SET state = ? WHERE id = ?", (state, row.id))
 
     # Files of the mailbox.
 
@@ -1037,7 +1034,7 @@ class Mail:
         return {name: state for _, name, state, _ in rows}
 
     def note_file(self, folder: str, name: str, *, state: str) -> None:
-        """Remember a file that needs no further attention: of a stranger, or refused."""
+        """Remember a file that needs no further attention."""
         with self.home.deciding() as t:
             self._note_file(t, folder, name, state=state)
 

@@ -321,7 +321,6 @@ class StoredLetter:
     state: str
     folder: str
     name: str
-    put_back: int = 0
 
     @property
     def time(self) -> datetime:

@@ -330,7 +330,7 @@ _SECRET_BYTES = 32
 _LAYOUT = Layout(
     what="ledger",
     application_id=0x4C_53_4C_31,  # "LSL1"
-    version=4,  # of the tables, and of what entries hold: the JSON form of events (``events.VERSION``) included
+    version=5,  # of the tables, and of what entries hold: the JSON form of events (``events.VERSION``) included
     statements=(
         """CREATE TABLE log (
             number INTEGER PRIMARY KEY, kind TEXT NOT NULL, key TEXT NOT NULL, body TEXT NOT NULL,

@@ -1,6 +1,6 @@
 """A home at its mailboxes: read what came, let the home hear it, do what is due, post what is ready.
 
-``Sync.look`` is the only loop between organisations, for every role and every store. A peer is told nothing but what
+``Sync.once`` is the only loop between organisations, for every role and every store. A peer is told nothing but what
 letters and documents say; reasons are in the home's log.
 """
 
@@ -38,19 +38,15 @@ from likeset.trust.letters import (
 )
 
 SHORTEST, LONGEST = 1.0, 60.0
-"""Seconds between two looks: while letters come, and when nothing has come for a while."""
+"""Seconds between two syncs: while letters come, and when nothing has come for a while."""
 LIVE_SHORTEST, LIVE_LONGEST = 0.05, 2.0
 """The same if a mailbox is live: two directories of this machine that a courier fills as letters come."""
 NOTHING_NEW = "nothing new"
 
 _GROWTH = 1.5
-_MOST_UNREAD = 512  # files that one sender may leave unread; newer ones are left alone until those are read
-_MOST_OPENED = 128  # files of one sender that one look opens
-_OTHERS = 4  # documents of one sender that one look reads beside one letter for each run
-_OLDEST = timedelta(days=3650)  # nothing older is opened: no terms last so long
-_MOST_STRANGERS = 10_000  # files of strangers that are remembered in one folder
+_MOST_OPENED = 128  # files of one sender that one sync opens
+_OTHERS = 4  # documents of one sender that one sync reads beside one letter for each run
 _MOST_OWN_OPENED = 16
-_MOST_PUT_BACK = 3
 
 
 class Note(str):
@@ -66,19 +62,18 @@ class Note(str):
 
 
 @dataclass
-class Look:
-    """What one look did.
+class Synced:
+    """What one sync did.
 
     Attributes:
         taken: files that came and were dealt with.
-        left: files that cannot be dealt with yet; the next look tries again.
+        left: files that cannot be dealt with yet; the next sync tries again.
         sent: files that were written.
-        put_back: of these, files that somebody else had removed.
-        strangers: files that no known party wrote; they are left alone.
+        put_back: files that somebody else had removed and that were written again.
         refused: of those taken, files that were refused; the home's log says why.
         runs: names of the runs of those files, each once.
         notes: what a person should know; each is said once.
-        next_deadline: when this home must look again although nothing comes.
+        next_deadline: when this home must sync again although nothing comes.
         troubles: why a mailbox could not be used, by its address.
     """
 
@@ -86,7 +81,6 @@ class Look:
     left: int = 0
     sent: int = 0
     put_back: int = 0
-    strangers: int = 0
     refused: int = 0
     runs: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -99,19 +93,18 @@ class Look:
 
     @property
     def words(self) -> str:
-        if not (self.taken or self.sent or self.left or self.strangers):
+        if not (self.taken or self.sent or self.left):
             return NOTHING_NEW
         words = [f"{_letters(self.taken)} came", f"{_letters(self.sent)} went"]
         words += [f"{self.refused} of those that came refused"] if self.refused else []
         words += [f"{_letters(self.left)} left for later"] if self.left else []
-        words += [f"{self.strangers} by strangers left alone"] if self.strangers else []
         return ", ".join(words)
 
     def touch(self, *runs: str) -> None:
         self.runs += [run for run in runs if run not in self.runs]
 
-    def add(self, other: "Look") -> None:
-        for name in ("taken", "left", "sent", "put_back", "strangers", "refused"):
+    def add(self, other: "Synced") -> None:
+        for name in ("taken", "left", "sent", "put_back", "refused"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.touch(*other.runs)
         self.notes += other.notes
@@ -140,11 +133,10 @@ class Sync:
     check_workers: Callable[[], object] = split_python
     mail: Mail = field(init=False)
     computing: Computing | None = field(default=None, init=False)  # None at an owner's home, which computes nothing
-    _look: Look = field(default_factory=Look, init=False)
-    _taken: set[bytes] = field(default_factory=set, init=False)  # terms of the runs whose files this look took
+    _done: Synced = field(default_factory=Synced, init=False)
+    _taken: set[bytes] = field(default_factory=set, init=False)  # terms of the runs whose files this sync took
     _time: datetime | None = field(default=None, init=False)
     _said: set[str] = field(default_factory=set, init=False)
-    _halves: dict[tuple[str, str], StoredFile] = field(default_factory=dict, init=False)
     _checked: set[str] = field(default_factory=set, init=False)  # outgoing folders, once in each process
 
     def __post_init__(self) -> None:
@@ -178,10 +170,10 @@ class Sync:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def look(self) -> Look:
+    def once(self) -> Synced:
         """Take what came, answer it, do what is due, post what is ready.
 
-        Whatever interrupts it, the next look continues: nothing is charged twice, and what was not written is written.
+        Whatever interrupts it, the next sync continues: nothing is charged twice, and what was not written is written.
 
         Raises:
             MailboxTrouble: the mailbox cannot be used now.
@@ -189,28 +181,28 @@ class Sync:
             LikesetError: this home cannot be used: its keys, its files, its settings.
         """
         self.home.check_running()
-        self._look, self._taken, self._time = Look(), set(), None
+        self._done, self._taken, self._time = Synced(), set(), None
         self._guard("the end of terms", self.mail.tick)
         runs = [run for run in self.mail.runs(mailbox=self.store.address) if run.readable is not None]
-        for card in sorted(self._senders(runs).values(), key=self._has_invalid_files):
+        for card in self._senders(runs).values():
             self._take_from(card, runs)
         for run in self.mail.runs(mailbox=self.store.address):
             if run.digest in self._taken:
-                self._look.touch(run.name)
+                self._done.touch(run.name)
             if not run.is_over and run.readable is not None:
                 due = lambda run=run: self.mail.parts[run.role].due(run)  # noqa: E731
                 self._guard(f"run {run.name}", due, run.name)
         if self.computing is not None:
             self._guard("files of computations", self.computing.clean)
         self._post()
-        self._look_after()
-        self._look.next_deadline = self._next_deadline()
-        return self._look
+        self._check_posted()
+        self._done.next_deadline = self._next_deadline()
+        return self._done
 
     def note(self, words: str, run: str = "") -> None:
         if words not in self._said:
             self._said.add(words)
-            self._look.notes.append(Note(words, run))
+            self._done.notes.append(Note(words, run))
 
     def _guard(self, about: str, work: Callable[[], object], run: str = "") -> bool:
         """Do something in one run; its failure must not keep the others from theirs."""
@@ -228,7 +220,7 @@ class Sync:
 
     def _next_deadline(self) -> datetime | None:
         now = self.home.clock()
-        soon = self.computing.next_look if self.computing is not None and self.stays else None
+        soon = self.computing.next_check if self.computing is not None and self.stays else None
         times = [] if soon is None else [soon]
         for run in self.mail.runs(mailbox=self.store.address):
             if not run.is_over:
@@ -237,7 +229,7 @@ class Sync:
         return min(times, default=None)
 
     def _mailbox_time(self) -> datetime:
-        """What the clock of the mailbox says: the time of a file that is written and removed, once in each look."""
+        """What the clock of the mailbox says: the time of a file that is written and removed, once in each sync."""
         if self._time is None:
             secret = self.home.secret.sealing.to_bytes()
             data = b"likeset/clock/1" + hmac.digest(secret, b"likeset/clock/1", "sha256")
@@ -277,10 +269,6 @@ class Sync:
     def _pair(self, card: Card) -> Pair:
         return pair_of(self.home.secret, card)
 
-    def _has_invalid_files(self, card: Card) -> bool:
-        folder = self._pair(card).incoming.folder
-        return any(place == folder for place, _ in self._halves) or "stranger" in self.mail.files(folder).values()
-
     def _take_from(self, card: Card, runs: Sequence[Run]) -> None:
         folder = self._pair(card).incoming.folder
         letters = [
@@ -294,12 +282,9 @@ class Sync:
         left = _OTHERS * size_of_post(other) + sum(map(size_of_post, letters))
         opened = 0
         for file in self._unread(card, folder, size_of_post(max([other, *letters]))):
-            if self._halves.get((folder, file.name)) == file:
-                self._look.left += 1
-                continue
             left -= file.size
             if left < 0 or opened == _MOST_OPENED:
-                self._look.left += 1
+                self._done.left += 1
                 continue
             opened += 1
             post = self._opened(card, folder, file)
@@ -310,12 +295,12 @@ class Sync:
         try:
             good = self._heard(card, post, place)
         except Later:
-            self._look.left += 1
+            self._done.left += 1
             return
         except HomeRestored:
             raise
         except TRANSIENT as error:
-            self._look.left += 1
+            self._done.left += 1
             self.note(f"a letter of {card.name} waits: {error}")
             return
         except LikesetError as error:
@@ -328,8 +313,8 @@ class Sync:
         if place[1] not in self.mail.files(place[0]):
             self.mail.note_file(*place, state="heard" if good else "refused")
         self._taken.add(post.terms)
-        self._look.taken += 1
-        self._look.refused += not good
+        self._done.taken += 1
+        self._done.refused += not good
 
     def _heard(self, card: Card, post: Post, place: tuple[str, str]) -> bool:
         if post.kind == "terms":
@@ -355,60 +340,34 @@ class Sync:
         now = self.home.clock()
         times = {file.name: file.modified for file in listed if file.modified <= now + CLOCKS_APART}
         known = self.mail.files(folder, times) if listed else {}
-        self._forget_gone(folder, known, listed)
-        oldest, unread, large, old = now - _OLDEST, list[StoredFile](), 0, 0
-        for file in listed:
-            if known.get(file.name) == "stranger":
-                self._look.strangers += 1
-            elif file.name in known:
-                continue
-            elif file.size > most_bytes:
-                large += 1
-            elif file.modified < oldest:
-                old += 1
-            elif not is_post_size(file.size):
-                self._look.strangers += 1
-            else:
-                unread.append(file)
-        self._count(card, large, "larger than anything that may come from there")
-        self._count(card, old, f"older than {_OLDEST.days} days")
-        unread.sort(key=lambda file: (file.modified, file.name))
-        self._count(card, len(unread) - _MOST_UNREAD, f"more than the {_MOST_UNREAD} that one sender may leave unread")
-        return unread[:_MOST_UNREAD]
-
-    def _forget_gone(self, folder: str, known: dict[str, str], listed: Iterable[StoredFile]) -> None:
-        """Remember strangers' and refused files only while they are there, so that a flood leaves no trace."""
-        names = {file.name for file in listed}
-        self._halves = {place: half for place, half in self._halves.items() if place[0] != folder or place[1] in names}
-        gone = {name for name, state in known.items() if state in ("stranger", "refused")} - names
+        # Refused files are remembered only while they are there, so that a flood leaves no trace.
+        gone = {name for name, state in known.items() if state == "refused"} - {file.name for file in listed}
         if gone:
             self.mail.forget_files(folder, gone)
-
-    def _count(self, card: Card, count: int, what: str) -> None:
-        if count > 0:
-            self._look.left += count
-            files = "a file" if count == 1 else f"{count} files"
-            self.note(f"{files} from {card.name}: {what}; left alone")
+        unread = [file for file in listed if file.name not in known]
+        usable = [file for file in unread if file.size <= most_bytes and is_post_size(file.size)]
+        if len(usable) < len(unread):
+            self._done.left += len(unread) - len(usable)
+            self.note(f"files from {card.name} that are no letters, or larger than any that may come, are left alone")
+        return sorted(usable, key=lambda file: (file.modified, file.name))
 
     def _opened(self, card: Card, folder: str, file: StoredFile) -> Post | None:
         try:
             data = self.store.read(folder, file.name, most_bytes=file.size)
         except PostTrouble:
-            self._look.left += 1  # it is gone, or cannot be read now
+            self._done.left += 1  # it is gone, or cannot be read now
             return None
         if file_name(data) != file.name:
-            self._halves[folder, file.name] = file
-            self._look.left += 1
-            self.note(f"an incomplete or changed file from {card.name}; it is read again when it changes")
+            self._done.left += 1
+            self.note(f"an incomplete or changed file from {card.name}; it is read again")
             return None
-        self._halves.pop((folder, file.name), None)
         try:
             return self._pair(card).incoming.unwrap(data)
         except BadDocument:
-            self._look.strangers += 1
-            if sum(state == "stranger" for state in self.mail.files(folder).values()) < _MOST_STRANGERS:
-                self.mail.note_file(folder, file.name, state="stranger")
-            self.note(f"files of strangers are where only {card.name} should write; they are left alone")
+            self._done.taken += 1
+            self._done.refused += 1
+            self.mail.note_file(folder, file.name, state="refused")
+            self.note(f"a file where only {card.name} should write is by somebody else; it was refused")
             return None
 
     def _fetch(self, run: Run, peer: str, folder: str, name: str) -> bytes | None:
@@ -431,7 +390,7 @@ class Sync:
             if run.readable is not None:
                 placed = ((row, self._written(run, row)) for row in self._claimed(run))
                 ours = [(row, *place) for row, place in placed if place is not None]
-                self._look.touch(*([run.name] if ours else []))
+                self._done.touch(*([run.name] if ours else []))
                 posted += ours
         removed = []
         for _, row in self.mail.in_state("stale", mailbox=self.store.address):
@@ -441,7 +400,7 @@ class Sync:
                 removed.append(row)
         if posted or removed:
             self.mail.posted(posted, removed)
-        self._look.sent += len(posted)
+        self._done.sent += len(posted)
 
     def _claimed(self, run: Run) -> list[StoredLetter]:
         rows: list[StoredLetter] = []
@@ -451,7 +410,7 @@ class Sync:
     def _written(self, run: Run, row: StoredLetter) -> tuple[str, str] | None:
         card, document = self._card(run, row.peer), self.mail.data_of(row)
         if card is None or document is None:
-            self.mail.mark([row], "withheld")
+            self.mail.mark(row, "withheld")
             return None
         pair = self._pair(card)
         data = pair.outgoing.wrap(Post(row.post, run.digest, document))
@@ -462,7 +421,7 @@ class Sync:
             return None
         return pair.outgoing.folder, file_name(data)
 
-    def _look_after(self) -> None:
+    def _check_posted(self) -> None:
         """Put back files that somebody else removed, and find files of this home that it does not know."""
         posted: dict[str, list[tuple[Run, StoredLetter]]] = {}
         for run, row in self.mail.in_state("posted", mailbox=self.store.address):
@@ -472,7 +431,7 @@ class Sync:
             try:
                 listed = {file.name: file for file in self.store.list(folder)}
             except PostTrouble as error:
-                self.note(f"posted letters cannot be looked after: {error}")
+                self.note(f"posted letters cannot be checked: {error}")
                 continue
             known = {row.name for _, row in posted.get(folder, ())}
             times = {name: file.modified for name, file in listed.items() if name in known}
@@ -496,13 +455,9 @@ class Sync:
         for run, row in missing:
             document = self.mail.data_of(row)
             if document is None:
-                self.mail.mark([row], "removed")  # nobody needs it any more
+                self.mail.mark(row, "removed")  # nobody needs it any more
             elif not self.mail.may_leave(self.mail.again(run), row):
-                self.mail.mark([row], "withheld")  # whoever removed it, it does not leave after a withdrawal
-            elif row.put_back >= _MOST_PUT_BACK:
-                self.note(
-                    f"letters to {card.name} were removed {_MOST_PUT_BACK} times; ask the operator of the mailbox"
-                )
+                self.mail.mark(row, "withheld")  # whoever removed it, it does not leave after a withdrawal
             else:
                 data = self._pair(card).outgoing.wrap(Post(row.post, run.digest, document))
                 try:
@@ -510,12 +465,10 @@ class Sync:
                 except PostTrouble as error:
                     self.note(f"nothing can be put back for {card.name}: {error}")
                     break
-                self.mail.mark([row], "posted", put_back=1)
                 count += 1
         if count:
-            self._look.sent += count
-            self._look.put_back += count
-            self._look.notes.append(f"to {card.name}: {_letters(count)} removed by somebody else; put back")
+            self._done.put_back += count
+            self.note(f"letters to {card.name} were removed by somebody else and put back; ask the mailbox's operator")
 
     def _check_own(self, card: Card, folder: str, files: Iterable[StoredFile]) -> None:
         """A file in this home's own folder that it signed and does not know shows that an old backup was restored."""
@@ -534,14 +487,14 @@ class Sync:
             except PostTrouble:
                 continue
             except BadDocument:
-                self.mail.note_file(folder, file.name, state="stranger")
+                self.mail.note_file(folder, file.name, state="refused")
                 continue
             if self.mail.is_own(post.document) and not self.mail.knows_own(post.document):
                 self.home.stop(f"an unknown letter of this home to {card.name} is in the mailbox")
             self.mail.note_file(folder, file.name, state="heard")
 
 
-# Looking once, and again and again.
+# Once, and again and again.
 
 Tell = Callable[[str], None]
 """Called with one line for a person."""
@@ -593,12 +546,12 @@ def check_clock(folder: Path, addresses: Sequence[str], *, clock: Clock = utc_no
         yield Check(what, ok=agree, detail="agree" if agree else told)
 
 
-def look_once(syncs: Sequence[Sync]) -> tuple[Look, list[LikesetError]]:
-    """One look at each mailbox; what all did, and what went wrong: trouble with one keeps no other from its look."""
-    together, troubles = Look(), list[LikesetError]()
+def sync_once(syncs: Sequence[Sync]) -> tuple[Synced, list[LikesetError]]:
+    """One sync of each mailbox; what all did, and what went wrong: trouble with one keeps no other from its turn."""
+    together, troubles = Synced(), list[LikesetError]()
     for sync in syncs:
         try:
-            together.add(sync.look())
+            together.add(sync.once())
         except HomeRestored:
             raise
         except LikesetError as error:
@@ -611,13 +564,13 @@ def serve(
     *,
     stop: Stop,
     tell: Tell,
-    looked: Callable[[Look], None] = lambda _: None,
+    synced: Callable[[Synced], None] = lambda _: None,
     troubled: Tell = lambda _: None,
     shortest: float = SHORTEST,
     longest: float = LONGEST,
     clock: Clock = utc_now,
 ) -> None:
-    """Look until told to stop; a look that has begun is completed first.
+    """Sync until told to stop; a sync that has begun is completed first.
 
     Pauses grow while nothing happens, start anew when something did, and end at deadlines. Trouble is told in one line
     when it begins and when it is over.
@@ -626,12 +579,12 @@ def serve(
         shortest, longest = min(shortest, LIVE_SHORTEST), min(longest, LIVE_LONGEST)
     troubles, pause = dict[int, str](), shortest
     while not stop.is_set():
-        together = Look()
+        together = Synced()
         for place, sync in enumerate(syncs):
             if stop.is_set():
                 break
             try:
-                look = sync.look()
+                done = sync.once()
             except HomeRestored:
                 raise
             except Exception as error:  # one bad peer or mailbox never ends this loop
@@ -643,10 +596,10 @@ def serve(
                 continue
             if troubles.pop(place, None) is not None:
                 tell("the mailbox can be used again")
-            together.add(look)
-            for note in look.notes:
+            together.add(done)
+            for note in done.notes:
                 tell(note)
-        looked(together)
+        synced(together)
         pause = shortest if together.something_happened else min(pause * _GROWTH, longest)
         until = pause
         if together.next_deadline is not None:  # a deadline that has passed does not make it busy

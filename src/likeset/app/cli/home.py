@@ -164,9 +164,9 @@ def _no_pins(home: "homes.Home", folder: Path) -> list[str]:
     return [f"no card is pinned here, so no letter can come; compare cards by telephone, then: {command}"]
 
 
-def look_document(look: "mailboxes.Look", troubles: Sequence[LikesetError] = ()) -> dict[str, Any]:
-    deadline = None if look.next_deadline is None else look.next_deadline.isoformat()
-    return {**asdict(look), "next_deadline": deadline, "troubles": [str(trouble) for trouble in troubles]}
+def sync_document(done: "mailboxes.Synced", troubles: Sequence[LikesetError] = ()) -> dict[str, Any]:
+    deadline = None if done.next_deadline is None else done.next_deadline.isoformat()
+    return {**asdict(done), "next_deadline": deadline, "troubles": [str(trouble) for trouble in troubles]}
 
 
 @contextmanager
@@ -236,17 +236,17 @@ def sync(*, mailbox: MailboxOption = None, home: HomePath = HERE, as_json: JsonF
     Example: `likeset sync --home st-mary`
     """
     with syncs_of(home, mailbox) as opened:
-        look, troubles = mailboxes.look_once(opened)
-        look.notes[:0] = _no_pins(opened[0].home, home) if opened else []
+        done, troubles = mailboxes.sync_once(opened)
+        done.notes[:0] = _no_pins(opened[0].home, home) if opened else []
 
     def view() -> None:
-        if look.words != mailboxes.NOTHING_NEW or not troubles:
-            stdout.print(literal(look.words), soft_wrap=True)
-        show_notes(look.notes)
+        if done.words != mailboxes.NOTHING_NEW or not troubles:
+            stdout.print(literal(done.words), soft_wrap=True)
+        show_notes(done.notes)
         for trouble in troubles:
             complain(str(trouble))
 
-    emit(look_document(look, troubles), as_json=as_json, view=view, ok=not troubles)
+    emit(sync_document(done, troubles), as_json=as_json, view=view, ok=not troubles)
 
 
 def up(
@@ -315,16 +315,16 @@ def up(
             tell(note)
         notify = notifications.Notifier(opened, lambda line: tell(mailboxes.Note(line)))
 
-        def looked(look: "mailboxes.Look") -> None:
-            loop.add(look)
-            if look.something_happened:
-                tell(look.words, run=", ".join(look.runs))
+        def synced(done: "mailboxes.Synced") -> None:
+            loop.add(done)
+            if done.something_happened:
+                tell(done.words, run=", ".join(done.runs))
             if not stop.is_set():  # otherwise not all mailboxes were checked
-                notify(look.troubles)
+                notify(done.troubles)
 
         shortest = min(mailboxes.SHORTEST, every)
-        mailboxes.serve(syncs, stop=stop, tell=tell, looked=looked, shortest=shortest, longest=every)
-        tell("stopped between two letters; the next look continues")
+        mailboxes.serve(syncs, stop=stop, tell=tell, synced=synced, shortest=shortest, longest=every)
+        tell("stopped between two letters; the next sync continues")
 
 
 _UNIT = """\

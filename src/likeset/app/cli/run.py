@@ -12,8 +12,8 @@ from likeset.app.cli.home import (
     NOUN,
     HomePath,
     at_home,
-    look_document,
     stopping_by_signals,
+    sync_document,
 )
 from likeset.app.lazy import lazy_imports
 from likeset.app.report import render
@@ -36,7 +36,7 @@ with lazy_imports():
     from likeset.transports import sync as mailboxes
 
 if TYPE_CHECKING:
-    from likeset.transports.sync import Look
+    from likeset.transports.sync import Synced
 
 run = typer.Typer(name="run", **NOUN)
 
@@ -162,22 +162,22 @@ def start(
                 curators.Curator(letters.Mail(curating)).add_schema(consumer.folder(signed.name).schema_path)
         consumer.start_run(signed, store.address)
         with mailboxes.opened_syncs(home, [store.address]) as opened:
-            look, troubles = mailboxes.look_once(opened)
+            done, troubles = mailboxes.sync_once(opened)
         progress, warnings = consumer.progress(signed), runs.notes_on(consumer, signed)
 
     def view() -> None:
         _print_status(progress)
         for trouble in troubles:
-            complain(f"{trouble}; the terms are signed and kept, and the next look posts them")
+            complain(f"{trouble}; the terms are signed and kept, and the next sync posts them")
 
     document = {
         **progress.document(),
         "digest": signed.terms.digest,
         "mailbox": store.address,
         "warnings": notices.notice_documents(warnings),
-        **look_document(look, troubles),
+        **sync_document(done, troubles),
     }
-    texts = [*(warning.text for warning in warnings), *look.notes]
+    texts = [*(warning.text for warning in warnings), *done.notes]
     hint = at_home(home, "likeset", "run", "watch", signed.name)
     emit(document, as_json=as_json, view=view, notes=texts, next_step=hint, ok=not troubles)
 
@@ -186,7 +186,7 @@ def start(
 def watch(
     name: RunName,
     *,
-    once: Annotated[bool, typer.Option("--once", help="Look once, and do not wait for the end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Sync once, and do not wait for the end.")] = False,
     home: HomePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
@@ -216,7 +216,7 @@ def _print_status(progress: "consumers.RunProgress") -> None:
 
 
 def _watch(consumer: "consumers.Consumer", followed: "home_runs.Run", home: Path, *, once: bool, as_json: bool) -> None:
-    """Exit code 1 if the run ended without a summary, or if the one look met a mailbox in trouble."""
+    """Exit code 1 if the run ended without a summary, or if the one sync met a mailbox in trouble."""
     progress, troubles = consumer.progress(followed), list[str]()
     was_over = progress.ended is not None
     if not was_over:
@@ -227,7 +227,7 @@ def _watch(consumer: "consumers.Consumer", followed: "home_runs.Run", home: Path
             if not as_json:
                 _print_status(progress)
 
-            def looked(_: "Look") -> None:
+            def synced(_: "Synced") -> None:
                 nonlocal progress
                 before, progress = progress, consumer.progress(followed)
                 if progress != before and not as_json:
@@ -239,7 +239,7 @@ def _watch(consumer: "consumers.Consumer", followed: "home_runs.Run", home: Path
                 stderr.print(literal(line), soft_wrap=True) if as_json else show_notes([line])
 
             mailboxes.serve(
-                opened, stop=stop, tell=tell, looked=looked, troubled=troubles.append, longest=_LONGEST_PAUSE
+                opened, stop=stop, tell=tell, synced=synced, troubled=troubles.append, longest=_LONGEST_PAUSE
             )
     failed = progress.ended is not None and not progress.done
     cancelled = consumer.run(followed.name).state == "cancelled"
@@ -269,7 +269,7 @@ def cancel(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
         followed = _started(consumer, name)
         consumer.cancel(followed)
         with mailboxes.opened_syncs(home, [followed.mailbox]) as opened:
-            _, troubles = mailboxes.look_once(opened)  # takes back what nobody has read
+            _, troubles = mailboxes.sync_once(opened)  # takes back what nobody has read
     notes = ["owners that have offered no rows are told; for the others it ends with their receipt, or with the terms"]
     if troubles:
         notes.append(f"tell them later, and take the rest back, with: {' '.join(at_home(home, 'likeset sync'))}")

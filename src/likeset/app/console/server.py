@@ -43,7 +43,7 @@ from likeset.errors import DecidedMeanwhile, InvalidArgument, LikesetError
 from likeset.files import keep_private_bytes, make_private_folder
 from likeset.homes.home import CONSOLE_FOLDER
 from likeset.text import harmless
-from likeset.transports.sync import Look
+from likeset.transports.sync import Synced
 
 UPLOAD = "upload-"  # prefix of the upload folders
 LONGEST_SESSION = 8 * 3600
@@ -272,9 +272,9 @@ class LoopState:
     troubles: Mapping[str, str] = field(default_factory=dict)
     last_check: float = field(default_factory=time.time)
 
-    def add(self, look: Look) -> None:
-        self.letters.update({"in": look.taken, "out": look.sent, "refused": look.refused})
-        self.checks, self.troubles, self.last_check = self.checks + 1, look.troubles, time.time()
+    def add(self, done: Synced) -> None:
+        self.letters.update({"in": done.taken, "out": done.sent, "refused": done.refused})
+        self.checks, self.troubles, self.last_check = self.checks + 1, done.troubles, time.time()
 
     @property
     def is_running(self) -> bool:
