@@ -305,10 +305,6 @@ class NotCurated(ProtocolError):
     """The curator lacks something public that the terms name, such as the schema; nobody was asked."""
 
 
-class RunCancelled(ProtocolError):
-    """The run was stopped before its end; what was drawn is stored and will be sent again, never drawn anew."""
-
-
 class NoAnswer(ProtocolError):
     """The server between the parties cannot be reached, or did not do what it was asked; asking again may help."""
 

@@ -140,7 +140,6 @@ def sample_result(
                 for name in columns
             ],
         },
-        "schema_digest": "04be71d2" * 8,
         "budget": {"in_words": ""},
     }
 

@@ -114,9 +114,8 @@ class TestWhatThePageSays:
         unknown = {"rows": None, "disclosed": None, "disclosed_at_most": 200, "payment": None, "payment_at_most": 87.5}
         result["owners"] = [owner | unknown for owner in result["owners"]]
         found = report_view(result, {}, None)
-        assert text_of(found["contributions"], "offered") == ["at most 200"] * len(OWNERS)
+        assert text_of(found["contributions"], "offered, of rows held") == ["at most 200"] * len(OWNERS)
         assert text_of(found["contributions"], "payment") == ["at most 87.50"] * len(OWNERS)
-        assert text_of(found["sent"], "rows sent, of rows held") == ["at most 200"] * len(OWNERS)
         assert owner_view(result, OWNERS[0])["left"] == "at most 200"
 
     def test_shares_are_drawn_on_a_scale_from_0_to_1(self) -> None:
@@ -192,7 +191,7 @@ class TestPages:
         result = sample_result() | {"warnings": [warning("mind the gap")]}
         page = Page(render(result, sample_pictures(images=True)))
         assert [attributes.get("id") for tag, attributes in page.tags if tag == "section"] == [
-            "warnings", "request", "distance", "distributions", "contributions", "guarantees", "sent", "terms",
+            "warnings", "request", "distance", "distributions", "contributions", "guarantees", "terms",
             "columns", "glossary",
         ]  # fmt: skip
         images = [attributes for tag, attributes in page.tags if tag == "img"]

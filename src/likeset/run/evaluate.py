@@ -468,7 +468,7 @@ def evaluate_job(
     schema = Schema.load(schema_file)
     if schema.label_column is None:
         raise InvalidArgument("schema", schema_file, "declares no label; there is nothing that a model could predict")
-    if schema.digest != result.get("schema_digest"):
+    if schema.digest != result["schema"]["digest"]:
         raise InvalidArgument("schema", schema_file, "is not the schema of this job; give the one that it was run with")
     try:
         table = without_dictionaries(pq.read_table(folder / SUMMARY))

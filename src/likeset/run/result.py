@@ -362,7 +362,6 @@ class Result:
             "warnings": notice_documents(self.all_warnings),
             "terms": {"digest": terms.digest, "summary": _terms_summary(terms, guarantees[0])},
             "schema": _schema_document(schema),
-            "schema_digest": schema.digest,
             "budget": self.budget,
         }
 

@@ -24,7 +24,7 @@ from typing import IO, Final, Protocol
 
 import numpy as np
 
-from likeset.errors import IllegalMessage, InvalidArgument, LikesetError, NoAnswer, PartyFailed, RunCancelled
+from likeset.errors import IllegalMessage, InvalidArgument, LikesetError, NoAnswer, PartyFailed, ProtocolError
 from likeset.files import keep_private_bytes, make_private_folder
 from likeset.protocol.split import ComputeInputs, OpenedSlots
 from likeset.split.engine.agreement import (
@@ -518,5 +518,5 @@ def compute_here(
     if failures:
         raise failures[0]
     if not opened:
-        raise RunCancelled("the computation ended without anything opened")
+        raise ProtocolError("the computation ended without anything opened")
     return opened[0]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Generic, Protocol, TypeVar
 
-from likeset.errors import LikesetError, QuorumMissed, RunCancelled
+from likeset.errors import LikesetError, ProtocolError, QuorumMissed
 from likeset.homes.curator import AS_IF_NOT_COME
 from likeset.ledger.budget import Charge, Request
 from likeset.ledger.ledger import Ledger
@@ -287,7 +287,7 @@ def run_local(
                 continue
             waiting = sorted(curator.party.waiting_for)  # nobody has anything to say: these will never answer
             if not waiting:
-                raise RunCancelled(f"run {curator.terms.run} ended without a summary")
+                raise ProtocolError(f"run {curator.terms.run} ended without a summary")
             for owner in waiting:
                 delivery.send(curator.give_up(owner))
     return delivery.result(consumer.party.summary)
@@ -328,7 +328,7 @@ def run_split(
                 # The consumer comes first: whom it gives up, the others need not wait for.
                 waiting = [(each, owner) for each in computing for owner in sorted(each.party.waiting_for)]
                 if not waiting:
-                    raise RunCancelled(f"run {consumer.terms.run} ended without a summary")
+                    raise ProtocolError(f"run {consumer.terms.run} ended without a summary")
                 party, owner = waiting[0]
                 delivery.send(party.give_up(owner))
     if consumer.party.summary is None:

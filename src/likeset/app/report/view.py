@@ -146,7 +146,6 @@ def report_view(result: Result, pictures: Mapping[str, Any], evaluation: Mapping
             guarantee_lines(result["guarantees"], owners=_names(result), unit=_unit(result))
         ),
         "budget": result["budget"]["in_words"],
-        "sent": _sent(result["owners"][:_MOST_OWNERS]),
         "owners_learn_nothing": _owners_learn_nothing(result),
         "terms": [(title_of(key), setting(value)) for key, value in result["terms"]["summary"].items()],
         "terms_digest": result["terms"]["digest"],
@@ -413,18 +412,25 @@ def _labels(labels: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _contributions(owners: Iterable[Mapping[str, Any]]) -> Table:
+    """What each owner brought and sent: who contributes most comes first."""
+    owners = list(owners)
     paid = any(owner["payment"] or owner["payment_at_most"] for owner in owners)
-    rows: list[Row] = [
-        [
-            owner["name"],
-            Cell(percent(owner["share"]), bar=owner["share"]),
-            number(owner["selected"]),
-            or_bound(owner["disclosed"], owner["disclosed_at_most"]),
-            *([or_bound(owner["payment"], owner["payment_at_most"], amount)] if paid else []),
-        ]
-        for owner in owners
-    ]
-    counts = ["selected", "offered", *(["payment"] if paid else [])]
+    rows: list[Row] = []
+    for owner in owners:
+        held, source = owner["rows"], owner["table"] or ""
+        offered = or_bound(owner["disclosed"], owner["disclosed_at_most"])
+        rows.append(
+            [
+                Cell(owner["name"], below=short_address(source) if source else "", title=source),
+                Cell(percent(owner["share"]), bar=owner["share"]),
+                number(owner["selected"]),
+                Cell(f"{offered} of {number(held)}" if held else offered, below=owner["problem"] or ""),
+                *([or_bound(owner["payment"], owner["payment_at_most"], amount)] if paid else []),
+                bytes_in_words(owner["sent_bytes"]),
+                bytes_in_words(owner["heard_bytes"]),
+            ]
+        )
+    counts = ["selected", "offered, of rows held", *(["payment"] if paid else []), "sent", "received"]
     return Table("Contributions of the owners", ["owner", "share", *counts], rows, frozenset(counts))
 
 
@@ -441,27 +447,6 @@ def _guarantee_table(lines: Iterable[GuaranteeLine]) -> Table:
     ]
     heads = ["observer", "protected", "what the observer learns", "at most", "basis"]
     return Table("Guarantees by observer", heads, rows)
-
-
-def _sent(owners: Iterable[Mapping[str, Any]]) -> Table:
-    rows: list[Row] = []
-    for owner in owners:
-        held, left = owner["rows"] or 0, owner["disclosed"] or 0
-        shown = (
-            f"{number(left)} of {number(held)}" if held else or_bound(owner["disclosed"], owner["disclosed_at_most"])
-        )
-        source = owner["table"] or ""
-        rows.append(
-            [
-                Cell(owner["name"], below=short_address(source) if source else "", title=source),
-                Cell(shown, bar=left / held if held else 0.0, below=owner["problem"] or "", kind="pool"),
-                bytes_in_words(owner["sent_bytes"]),
-                bytes_in_words(owner["heard_bytes"]),
-                number(owner["messages"]),
-            ]
-        )
-    heads = ["owner", "rows sent, of rows held", "sent", "received", "messages"]
-    return Table("What each owner sent and received", heads, rows, frozenset(heads[2:]))
 
 
 def _owners_learn_nothing(result: Result) -> bool:
