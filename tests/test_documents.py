@@ -12,7 +12,6 @@ from pydantic import Field
 from likeset import documents
 from likeset.documents import Document
 from likeset.errors import BadDocument
-from likeset.tables.schema import Schema
 
 
 class Circle(Document):
@@ -111,13 +110,6 @@ def test_a_mistake_is_named_by_file_line_field_and_remedy(text: str, expected: s
     assert "\n" not in found
 
 
-def test_the_parts_of_a_complaint_can_be_read_by_programs() -> None:
-    with pytest.raises(BadDocument) as caught:
-        parsed(f"{HEAD}copys: 2\n")
-    error = caught.value
-    assert (error.document, error.line, error.field) == ("drawing.yaml", 3, "copys")
-
-
 def test_the_bytes_of_an_alias_bomb_are_refused_before_they_grow() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 9)}]" for n in range(9)]
@@ -190,10 +182,3 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path, m
         documents.write(path, {"a": 1})
     assert path.read_text() == "old"
     assert [one.name for one in tmp_path.iterdir()] == ["out.yaml"]
-
-
-def test_a_required_field_that_is_misspelt_is_told_by_its_near_miss() -> None:
-    """That ``bounds`` is missing would be true, and would not help."""
-    text = "likeset: schema\nversion: 1\ncolumns:\n  age:\n    kind: numeric\n    bonds: [0, 1]\n"
-    with pytest.raises(BadDocument, match=r"line 6: columns\.age\.bonds: .*did you mean bounds\?"):
-        Schema.from_text(text, name="schema.yaml")

@@ -16,7 +16,7 @@ import pytest
 
 from chance import pinned_coins
 from likeset import LikesetWarning, Schema, Summarizer, evaluate
-from likeset.errors import BadTable, DifferentRequest, InvalidArgument
+from likeset.errors import DifferentRequest, InvalidArgument
 
 DECLARED = """
 likeset: schema
@@ -172,13 +172,6 @@ def test_which_rows_of_a_person_take_part_is_drawn_anew_for_a_run_and_kept_withi
     secret = {"ledger": tmp_path / "ledger", "noise": "secret", "random_state": None}
     assert picks(**secret) == picks(**secret), "the run goes on with the secrets that it began with"
     assert picks(random_state=5) != picks(random_state=6)
-
-
-def test_a_bad_cell_is_named_by_owner_row_and_column() -> None:
-    bad = OWNERS["north"].assign(sex=["f"] * 7 + ["x"] * 113)
-    with pytest.raises(BadTable) as caught:
-        Summarizer(5, schema=SCHEMA).fit(TARGET, {"north": bad})
-    assert all(word in str(caught.value) for word in ("owners['north']", "row 7", "sex"))
 
 
 @pytest.mark.parametrize("kind", KINDS)

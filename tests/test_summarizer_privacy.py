@@ -169,21 +169,19 @@ class TestRelation:
 
 
 class TestReleaseWidth:
-    def test_public_rows_give_it_for_nothing(self, tmp_path: Path) -> None:
-        path = tmp_path / "ledger.sqlite"
-        public = rows(20, 100)
+    def test_public_rows_give_it_for_nothing_and_a_private_choice_is_charged_within_the_budget(
+        self, tmp_path: Path
+    ) -> None:
+        public, path = rows(20, 100), tmp_path / "public.sqlite"
         found = Summarizer(4, ledger=path).fit(TARGET, OWNERS, public_rows=public)
         other = Summarizer(4).fit(2.0 * TARGET, OWNERS, public_rows=public)
         assert found.terms_.kernel.gamma == other.terms_.kernel.gamma
         assert found.terms_.target_budget.epsilon == 1.0
         self.check_guarantee(found, path)
-
-    def test_a_private_choice_is_charged_within_the_budget(self, tmp_path: Path) -> None:
-        path = tmp_path / "ledger.sqlite"
+        path = tmp_path / "private.sqlite"
         found = Summarizer(4, ledger=path).fit(TARGET, OWNERS)
         with Ledger(path, read_only=True) as ledger:
-            charged = [entry.key for entry in ledger.entries() if entry.kind == "reserve"]
-        assert any("consumer/width" in key for key in charged)
+            assert any("consumer/width" in entry.key for entry in ledger.entries() if entry.kind == "reserve")
         assert found.terms_.target_budget.epsilon < 1.0
         self.check_guarantee(found, path)
 

@@ -15,8 +15,6 @@ from likeset.privacy.events import (
     VERSION,
     Event,
     Gaussian,
-    InRange,
-    Laplace,
     NoRelease,
     Norm,
     Relation,
@@ -72,12 +70,6 @@ def test_releases_from_a_file_are_priced_under_the_relation_that_they_were_plann
     assert replaced[1]["proven"] == 0.0
     assert replaced[0]["proven"] < replaced[3]["proven"] < replaced[4]["proven"]
     assert all(half["proven"] <= whole["proven"] for half, whole in zip(removed, replaced, strict=True))
-
-
-def test_releases_that_hold_under_each_relation_are_priced_under_both(tmp_path: Path) -> None:
-    share = Laplace(scale=2.0, quantity=InRange(0.0, 1.0))
-    rows = json.loads(_run("--events", str(_file(tmp_path, share)), "--json").stdout)
-    assert {row["relation"] for row in rows} == set(Relation)
 
 
 def test_releases_planned_under_different_relations_are_refused(tmp_path: Path) -> None:

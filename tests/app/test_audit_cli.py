@@ -76,17 +76,6 @@ def test_json_is_one_document_with_every_figure(monkeypatch: pytest.MonkeyPatch)
     assert 0.05 < honest["found_from_leak"] < 0.5
 
 
-def test_every_claim_of_a_trial_has_a_row_and_what_nothing_could_refute_has_no_figure(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    several = replace(HONEST, claims=(Claim(1.0, 0.05), Claim(30.0, 0.0)))
-    code, out, _ = invoke(monkeypatch, ["--json"], [several])
-    assert code == 0
-    sharp, blunt = json.loads(out)
-    assert (sharp["delta"], blunt["delta"]) == (0.05, 0.0)
-    assert blunt["found_from_epsilon"] is blunt["found_from_leak"] is None
-
-
 def test_too_few_samples_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidArgument, match="samples = 10: must be at least 1000"):
         invoke(monkeypatch, ["--samples", "10"], [HONEST])

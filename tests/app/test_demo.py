@@ -149,16 +149,3 @@ def test_only_what_a_demo_made_is_replaced(tmp_path: Path, monkeypatch: pytest.M
     assert job_world.call("demo", {"out": mine}) == 2
     assert (mine / "precious").read_text(encoding="utf-8") == "kept"
     assert made == [out, out]
-
-
-def test_a_file_where_the_directory_should_be_is_refused_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    occupied = tmp_path / "occupied"
-    occupied.write_text("mine", encoding="utf-8")
-    for out in (occupied, occupied / "inside"):
-        assert job_world.call("demo", {"out": out}) == 2
-        said = capsys.readouterr()
-        assert (said.out, said.err.count("\n")) == ("", 1)
-        assert said.err.startswith("error: --out")
-    assert occupied.read_text(encoding="utf-8") == "mine"

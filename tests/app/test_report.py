@@ -8,7 +8,7 @@ import pytest
 from report_sample import OWNERS, Page, guarantee, line, sample_pictures, sample_result, warning
 
 from likeset.app.report import render, render_for_owner
-from likeset.app.report.figures import Image, draw_marginal, draw_picks
+from likeset.app.report.figures import Image, draw_marginal
 from likeset.app.report.view import Cell, Table, owner_view, report_view
 from likeset.errors import InvalidArgument
 
@@ -37,12 +37,6 @@ def view(changed: dict[str, Any] | None = None, pictures: dict[str, Any] | None 
 
 @pytest.mark.usefixtures("without_figures")
 class TestWhatThePageSays:
-    def test_rows_owners_and_distance_are_in_the_headline(self) -> None:
-        """Four of five owners contributed a row."""
-        head = view()["headline"]
-        assert (head.rows, head.distance, head.interval) == ("100 rows", "MMD² 0.00419", " (0.00322 to 0.00501)")
-        assert "4 owners" in head.relation
-
     @pytest.mark.parametrize(
         ("fresh", "verdict"),
         [(0.0082, "closer than"), (0.0021, "not as close as"), (0.0033, "interval includes"), (0.005, "interval incl")],
@@ -68,13 +62,6 @@ class TestWhatThePageSays:
         result = result | {"distance": None}
         result["comparison"]["measure"] = "in-sample"
         assert "in-sample MMD² 0.00717" in Page(render(result, {})).text
-
-    def test_the_worst_guarantee_is_in_the_headline(self) -> None:
-        result = sample_result()
-        assert report_view(result, {}, None)["owners_learn_nothing"]
-        result["guarantees"].append(guarantee("owners", OWNERS[2], 0.7, "proven", ""))
-        assert not report_view(result, {}, None)["owners_learn_nothing"]
-        assert "epsilon = 0.7, delta = 1e-05 about any row of other owners' data" in view(result)["protection"]
 
     def test_a_release_without_a_proof_has_no_bound(self) -> None:
         result = sample_result()
@@ -103,11 +90,6 @@ class TestWhatThePageSays:
         assert "any person in your target (at most 3 rows per person)" in words
         assert "patient" not in Page(render(result, {})).text
 
-    def test_one_line_for_all_owners(self) -> None:
-        table = view()["guarantees"]
-        assert text_of(table, "protected") == ["the target"] * 2 + ["each owner"] * 3
-        assert text_of(table, "basis") == ["proven", "none", "proven", "none", "none"]
-
     def test_what_only_an_owner_knows_is_a_bound(self) -> None:
         """Between organisations a consumer knows how many rows may leave an owner, and not how many did."""
         result = sample_result()
@@ -118,25 +100,12 @@ class TestWhatThePageSays:
         assert text_of(found["contributions"], "payment") == ["at most 87.50"] * len(OWNERS)
         assert owner_view(result, OWNERS[0])["left"] == "at most 200"
 
-    def test_shares_are_drawn_on_a_scale_from_0_to_1(self) -> None:
-        table = view()["contributions"]
-        assert text_of(table, "share") == ["41%", "27%", "20%", "12%", "0%"]
-        assert [row[1].bar for row in table.rows] == [0.41, 0.27, 0.2, 0.12, 0.0]
-        assert 'style="width:41.0%"' in render(sample_result(), {})
-
     def test_a_page_has_a_bounded_number_of_owners(self) -> None:
         result = sample_result()
         result["owners"] = [result["owners"][0] | {"name": f"owner-{place}"} for place in range(3000)]
         page = render(result, {})
         assert "2,960 more owners" in page
         assert len(page) < 200_000
-
-    def test_between_organisations_there_is_no_curve(self) -> None:
-        """Only the estimate is known there; an in-sample curve would be another measure than the table beside it."""
-        comparison = sample_result()["comparison"]
-        assert draw_picks(comparison) is not None
-        assert draw_picks(comparison | {"curve": []}) is None
-        assert view({"comparison": comparison | {"curve": []}})["comparison"].rows
 
     @pytest.mark.usefixtures("without_figures")
     def test_labels_are_counted_or_drawn(self) -> None:
@@ -174,16 +143,6 @@ class TestFigures:
         years = {**halves, "kind": "numeric", "edges": [1979.5, 1983.5, 1987.5]}
         assert "1982" in drawn(self.marginal(**years, column="birth_year"))
         assert "1,982" in drawn(self.marginal(**years, column="steps"))
-
-    @pytest.mark.usefixtures("without_figures")
-    def test_offers_that_nobody_here_saw_are_left_out(self) -> None:
-        pictures = sample_pictures()
-        pictures["projection"]["pool"] = None
-        for one in pictures["marginals"]:
-            one["difference_before"] = None
-        looks = view(pictures=pictures)["looks"]
-        assert not looks["pool"]
-        assert not looks["before"]
 
 
 class TestPages:

@@ -135,17 +135,6 @@ def test_draft_suggests_a_vector_for_a_hundred_numeric_columns(tmp_path: Path) -
     assert "kind vector" in " ".join(run("draft", rows, "--out", tmp_path / "draft.yaml").stdout.split())
 
 
-def test_draft_says_what_each_column_becomes(tmp_path: Path) -> None:
-    rows = file(tmp_path, "age,site,ill\n" + "30,north,0\n40,south,1\n50.5,north,1\n" * 20)
-    told = document("draft", rows, "--label", "ill")["profile"]
-    assert [(column["column"], column["becomes"]) for column in told] == [
-        ("age", "numeric"),
-        ("site", "category"),
-        ("ill", "label: category"),
-    ]
-    assert "words: 2 different values" in run("draft", rows, "--out", tmp_path / "draft.yaml").stdout
-
-
 def test_check_warns_of_a_column_that_hardly_counts(schema: Path, tmp_path: Path) -> None:
     rows = file(tmp_path, "age,site,ill\n" + "30,north,0\n31,south,1\n" * 20)
     assert "column 'age' hardly counts: its values use less than 2%" in run("check", "--schema", schema, rows).stdout

@@ -137,13 +137,6 @@ class TestInviting:
         with pytest.raises(InvalidArgument, match="is known under another job"):
             market.invite(size=7)
 
-    def test_files_of_a_run_are_the_consumers_own(self, market: Market) -> None:
-        run = market.invite()
-        folder = market.consumer.folder("run-1")
-        assert folder.target.shape == (30, run.terms.kernel.columns)
-        assert (folder.folder / "target.npy").stat().st_mode & 0o077 == 0
-        assert folder.folder.stat().st_mode & 0o077 == 0
-
     def test_days_are_counted_from_today(self) -> None:
         now = datetime(2028, 2, 1, 23, tzinfo=UTC)
         times = {"expires": "2028-03-02", "answer_by": "2028-02-16T11:30:00+00:00"}

@@ -3,11 +3,8 @@
 What is counted is what the kernel counts: the bytes that this process asked it for (``rchar`` of ``/proc/self/io``),
 whoever asked: Python, Arrow, DuckDB or SQLite. Of a run with a large file of an owner, the bytes of the same run with a
 small one are taken away, and the rest is divided by the size of the large file: a pass over all of its columns is 1.
-Single rows that are fetched by number count too, by the bytes that are read for them. They are no pass: a row takes a
-stretch, a row group or a record batch, and the files here have dozens of those, so few rows add little.
 """
 
-import gzip
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -42,13 +39,8 @@ id: {column: patient, rows_per_id: 2}
 """
 LARGE, SMALL, NOTE_BYTES = 4_000, 40, 2_000
 GROUP_ROWS = 100  # of row groups and record batches
-KINDS = ("csv", "csv.gz", "parquet", "directory", "arrow", "sqlite", "sql")
-PROTOCOLS: dict[str, dict[str, Any]] = {
-    "sealed": {"offers": "tilted"},
-    "interactive": {"protocol": "interactive"},
-}
+KINDS = ("csv", "parquet", "sqlite")
 SIZE = 2
-FETCHED_BYTES = SIZE * (1 << 20)  # interactive fetches each selected row: a stretch of text, or a batch of a copy
 BESIDES = 0.08  # of what two readings are: the header of a text is looked for in its first megabyte; footers
 
 
@@ -68,34 +60,21 @@ def rows(count: int, *, seed: int) -> pa.Table:
     )
 
 
-def write(folder: Path, name: str, table: pa.Table, kind: str) -> tuple[str, list[Path]]:
-    """A table as a file of this kind: how an owner's option names it, and which files hold it."""
+def write(folder: Path, name: str, table: pa.Table, kind: str) -> tuple[str, Path]:
+    """A table as a file of this kind: how an owner's option names it, and the file."""
     path = folder / f"{name}.{kind}"
-    if kind in ("csv", "csv.gz"):
-        with path.open("wb") if kind == "csv" else gzip.open(path, "wb", compresslevel=1) as sink:
-            pa_csv.write_csv(table, sink)
-    elif kind == "arrow":
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table, max_chunksize=GROUP_ROWS)
-    elif kind == "directory":
-        path.mkdir()
-        half = len(table) // 2
-        for place, part in enumerate((table.slice(0, half), table.slice(half))):
-            pq.write_table(part, path / f"part-{place}.parquet", row_group_size=GROUP_ROWS)
-        return str(path), sorted(path.iterdir())
-    elif kind == "sqlite":
+    if kind == "csv":
+        pa_csv.write_csv(table, path)
+    elif kind == "parquet":
+        pq.write_table(table, path, row_group_size=GROUP_ROWS)
+    else:
         with closing(sqlite3.connect(path)) as database:
             database.execute("CREATE TABLE people (patient, age, site, note, ill)")
             cells = zip(*(column.to_pylist() for column in table.columns), strict=True)
             database.executemany("INSERT INTO people VALUES (?, ?, ?, ?, ?)", cells)
             database.commit()
-        return f"sqlite:{path}?table=people", [path]
-    else:
-        path = path.with_suffix(".parquet") if kind == "parquet" else folder / f"{name}-asked.parquet"
-        pq.write_table(table, path, row_group_size=GROUP_ROWS)
-        if kind == "sql":
-            return f"sql:SELECT * FROM '{path}'", [path]  # noqa: S608 - names of our own
-    return str(path), [path]
+        return f"sqlite:{path}?table=people", path
+    return str(path), path
 
 
 def bytes_read() -> int:
@@ -127,6 +106,7 @@ class Market:
             "owner": [*owners, f"south={self.folder / 'other.csv'}"],
             "size": SIZE,
             "epsilon": 8,
+            "offers": "tilted",
             "out": self.folder / out,
             "noise": "simulated",
             "seed": 3,
@@ -136,14 +116,11 @@ class Market:
         assert job_world.call("match", words) == expected
         return bytes_read() - before
 
-    def usual(self, protocol: str) -> int:
+    def usual(self) -> int:
         """What is read beside a large owner's file; modules that are imported only now do not count."""
-        few = [
-            write(self.folder, f"few-{protocol}", rows(SMALL, seed=seed), kind)[0]
-            for seed, kind in enumerate(KINDS, start=10)
-        ]
-        self.cost(f"first-{protocol}", *few, **PROTOCOLS[protocol])
-        return min(self.cost(f"usual-{protocol}-{number}", few[0], **PROTOCOLS[protocol]) for number in range(2))
+        few = [write(self.folder, "few", rows(SMALL, seed=seed), kind)[0] for seed, kind in enumerate(KINDS, start=10)]
+        self.cost("first", *few)
+        return min(self.cost(f"usual-{number}", few[0]) for number in range(2))
 
 
 @pytest.fixture(scope="module")
@@ -154,14 +131,9 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Market]:
         yield Market.make(tmp_path_factory.mktemp("reads"))
 
 
-@pytest.fixture(scope="module", params=PROTOCOLS)
-def protocol(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest.fixture(scope="module")
-def usual(market: Market, protocol: str) -> int:
-    return market.usual(protocol)
+def usual(market: Market) -> int:
+    return market.usual()
 
 
 def copy_bytes(place: str) -> int:
@@ -172,23 +144,21 @@ def copy_bytes(place: str) -> int:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_owners_file_is_read_as_often_as_is_said(kind: str, protocol: str, usual: int, market: Market) -> None:
-    """Once to check it, once to draw, and once for its digest if it is a small Parquet or Arrow file.
+def test_an_owners_file_is_read_as_often_as_is_said(kind: str, usual: int, market: Market) -> None:
+    """Once to check it, once to draw, and once for its digest if it is a small Parquet file.
 
     What is copied first is read once (twice from SQLite, first for the types), and the copy at most twice.
     """
-    place, files = write(market.folder, f"large-{protocol}", rows(LARGE, seed=4), kind)
-    spent = market.cost(f"large-{kind}-{protocol}", place, **PROTOCOLS[protocol]) - usual
-    size, copy = sum(path.stat().st_size for path in files), copy_bytes(place)
-    times = {"parquet": 3, "directory": 3, "arrow": 3}.get(kind, 2)
-    said = (2 if kind == "sqlite" else 1) * size + 2 * copy if copy else times * size
-    assert 0.9 * said < spent, "it is really read, and really counted"
-    assert spent < (1.0 + BESIDES) * said + (FETCHED_BYTES if protocol == "interactive" else 0)
+    place, file = write(market.folder, "large", rows(LARGE, seed=4), kind)
+    spent = market.cost(f"large-{kind}", place) - usual
+    size, copy = file.stat().st_size, copy_bytes(place)
+    said = (2 if kind == "sqlite" else 1) * size + 2 * copy if copy else (3 if kind == "parquet" else 2) * size
+    assert 0.9 * said < spent < (1.0 + BESIDES) * said
 
 
 def test_a_run_that_is_resumed_reads_no_more(market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
     """With keys that nobody can foresee: it finds them in its ledger before it reads any owner's file."""
-    place, (file,) = write(market.folder, "again", rows(LARGE, seed=6), "csv")
+    place, file = write(market.folder, "again", rows(LARGE, seed=6), "csv")
     secret: dict[str, Any] = {"noise": "secret", "seed": None}
 
     def interrupt(*_: Any) -> None:

@@ -94,16 +94,6 @@ def test_predictions_hold(kind: str, world: World, tmp_path: Path) -> None:
     assert (predicted["released_coordinates"] == 0) is (kind in ("uniform", "little epsilon"))
 
 
-def test_rows_per_id_cost_as_many_times(world: World) -> None:
-    """With two rows an id the noise for the same epsilon is twice as large; the guarantee is the same."""
-    two = plan_job(world.job(epsilon=20.0))
-    one = plan_job(world.job(epsilon=20.0, schema=str(world.folder / "once.yaml")))
-    assert (two.terms.rows_per_unit, one.terms.rows_per_unit) == (2, 1)
-    assert two.advice.noise is not None
-    assert one.advice.noise is not None
-    assert two.advice.noise == pytest.approx(2.0 * one.advice.noise, rel=1e-3)
-
-
 def test_the_advice_is_good(world: World) -> None:
     """Whoever takes the epsilon that is suggested gets twice as much signal as noise, and not far more."""
     plan = plan_job(world.job())

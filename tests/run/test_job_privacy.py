@@ -19,15 +19,12 @@ from job_world import OWNERS, World, charges, rows, run, write
 from likeset.app.report import render_for_owner
 from likeset.errors import BadTable, BudgetExceeded, DifferentRequest, MessagePurged, OtherUnit
 from likeset.ledger.ledger import Ledger
-from likeset.privacy.events import Composition, Gaussian, Relation
+from likeset.privacy.events import Composition, Gaussian
 from likeset.privacy.guarantee import View
 from likeset.protocol.party import Party
 from likeset.protocol.wire import Message, encode
 from likeset.run.job import _kept
 from likeset.run.plan import plan_job
-from likeset.run.words import guarantee_lines, guarantee_meanings
-from likeset.tables.records import DeclaredRecords
-from likeset.tables.schema import Schema
 
 Heard = dict[str, list[bytes]]
 
@@ -107,25 +104,7 @@ def test_all_prices_are_for_all_rows_of_an_id(world: World) -> None:
     assert width != wider
 
 
-def test_the_unit_is_named_beside_the_price(world: World) -> None:
-    def named(old: str = "", new: str = "") -> str:
-        (world.folder / "schema.yaml").write_text(job_world.SCHEMA.replace(old, new), encoding="utf-8")
-        (meaning,) = guarantee_meanings(plan_job(world.job()).document()["guarantees"], owners=OWNERS)
-        return meaning
-
-    assert "one id (all of its rows, of which at most 2 take part) of the target" in named()
-    assert "one id (all of its rows, of which at most 1 takes part) of the target" in named("rows_per_id: 2", "keep: 1")
-    assert "one row of the target" in named("id: {column: patient, rows_per_id: 2}\n")
-
-
 # What owners hear
-
-
-def test_owners_learn_nothing_about_one_another_in_this_run(world: World) -> None:
-    """No more is promised: what a consumer asks for next may depend on rows that it has seen."""
-    guarantees = plan_job(world.job()).document()["guarantees"]
-    lines = {line.cells[0]: line.bound for line in guarantee_lines(guarantees, owners=list(OWNERS))}
-    assert lines["any owners about each owner"] == "nothing in this run"
 
 
 def changed_south(world: World, folder: Path) -> World:
@@ -235,25 +214,6 @@ def test_runs_on_one_ledger_share_one_budget(world: World) -> None:
     assert charges(Path(ledger)) == spent
 
 
-def test_an_account_that_took_simulated_noise_stays_without_a_bound(world: World) -> None:
-    ledger = str(world.folder / "ledger.sqlite")
-    run(world.job(ledger=ledger, run="trial", noise="simulated", seed=1))
-    fresh = {f"{name}-2": str(world.place(name)) for name in OWNERS}
-    later = run(world.job(ledger=ledger, run="real", owners=fresh, out=f"{world.out}-2")).result
-    assert later["budget"]["epsilon_spent"] is None
-    assert "no bound" in later["budget"]["in_words"]
-
-
-@pytest.mark.parametrize("relation", list(Relation))
-def test_what_is_guessed_about_a_row_depends_on_the_relation(world: World, relation: Relation) -> None:
-    """Under add-or-remove two candidates for a row are two steps apart: a guess between them is right more often."""
-    size = {"declared_size": 150} if relation is Relation.ADD_OR_REMOVE else {}
-    job = world.job(relation=str(relation), release_gamma=0.3, offers="tilted", **size)
-    (told,) = (one for one in plan_job(job).document()["guarantees"] if one["epsilon"])
-    (meaning,) = guarantee_meanings([told], owners=OWNERS)
-    assert (told["relation"], " whether one id " in meaning) == (relation, relation is Relation.ADD_OR_REMOVE)
-
-
 def test_the_size_of_a_target_under_add_or_remove_decides_nothing(world: World) -> None:
     """Owners have 180 rows together; with a row more or less in the target the run starts all the same."""
     started = []
@@ -338,16 +298,3 @@ def test_pictures_show_places_of_offered_rows_and_never_their_cells(world: World
     pictures = json.loads((world.out / "pictures.json").read_text(encoding="utf-8"))
     assert np.array(pictures["projection"]["pool"]).shape == (120, 2)
     assert all("pool" not in one for one in pictures["marginals"])
-
-
-def test_records_hold_declared_columns_of_sent_rows_and_nothing_else(world: World) -> None:
-    """No id, no undeclared column, no word of a row that stays: also not as the dictionary of a column."""
-    declared = DeclaredRecords(Schema.load(world.folder / "schema.yaml"))
-    table = rows(50, seed=3, age=60.0, whose="south")
-    words = pa.array(["chest"] * 49 + ["leg"]).dictionary_encode()
-    table = table.set_column(3, "site", words).append_column("note", pa.array(["CANARY"] * 50))
-    raw = declared.pack(declared.of(table).take(pa.array([0, 1])))
-    assert declared.unpack(raw, rows=2).column_names == ["age", "pulse", "site", "smoker"]
-    assert b"chest" in raw
-    for absent in (b"leg", b"CANARY", b"south-"):
-        assert absent not in raw

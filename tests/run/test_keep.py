@@ -15,13 +15,11 @@ from job_world import World, run
 from likeset.app.report.view import protection
 from likeset.arguments import Rows
 from likeset.errors import BadTable
-from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Composition, Gaussian
-from likeset.privacy.guarantee import View
 from likeset.protocol.notices import notice_documents
 from likeset.protocol.sealed import Scan
 from likeset.run import runs
-from likeset.run.job import RunSecrets, open_owners
+from likeset.run.job import RunSecrets
 from likeset.run.plan import new_draws, open_plan, plan_job
 
 MANY = [f"p{row // 10}" for row in range(60)]
@@ -84,19 +82,6 @@ def _sigma(event: Any) -> float:
     return release.sigma
 
 
-def test_what_is_charged_in_the_ledger_counts_those_rows(world: World) -> None:
-    declare(world, "keep: 3")
-    run(world.job(offers="tilted", epsilon=40.0))
-    view = View.owners("consumer")
-    with Ledger(world.out / "ledger.sqlite") as ledger:
-        (account,) = [account for account in ledger.accounts() if account.view == view]
-        assert account.epsilon == pytest.approx(40.0, rel=1e-3)
-        assert account.unit == "id in column 'patient'"
-        bodies = [entry.body for entry in ledger.entries() if '"unit"' in entry.body]
-        assert bodies
-        assert all('"unit":{"column":"patient","kind":"unit","rows":3}' in body for body in bodies)
-
-
 @pytest.mark.parametrize("protocol", ["sealed", "interactive"])
 def test_of_each_id_of_an_owner_so_many_rows_are_offered(world: World, protocol: str) -> None:
     """North has five rows of each id, and offers all that it may: one of each."""
@@ -117,17 +102,6 @@ def _summary(world: World) -> list[dict[str, Any]]:
 
 def _same(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return bool(row["age"] == pytest.approx(other["age"]) and row["pulse"] == other["pulse"])
-
-
-def test_an_owners_scan_has_no_other_rows_at_all(world: World) -> None:
-    world.replace("north.csv", patient=["same"] * 60)
-    declare(world, "keep: 4")
-    job, secrets = world.job(), RunSecrets(1)
-    with open_owners(job, open_plan(job, secrets=secrets).inputs, secrets=secrets) as opened:
-        north: Scan = opened.scans["north"]
-        assert north.row_count == opened.row_counts["north"] == 4
-        assert sum(len(block.rows) for _, block in north.blocks()) == 4
-        assert opened.row_counts["south"] == 50
 
 
 def test_a_run_that_is_resumed_draws_the_same_rows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,11 +181,3 @@ def test_a_plan_says_that_not_all_rows_of_the_target_take_part(world: World) -> 
     assert (notice["rows"], notice["given"], notice["keep"]) == (6, 60, 1)
     declare(world, "rows_per_id: 10")
     assert "rows-of-ids-kept" not in {one["kind"] for one in notice_documents(plan_job(world.job()).warnings)}
-
-
-def test_where_no_release_is_made_rows_of_ids_are_told(world: World) -> None:
-    """All ids have two rows, so no smaller number of rows helps, and still they double the noise."""
-    world.replace("target.csv", patient=[f"p{row // 2}" for row in range(60)])
-    declare(world, "rows_per_id: 2")
-    told = plan_job(world.job(epsilon=1.0)).advice.text
-    assert "60 target rows (up to 2 of each id)" in told

@@ -104,12 +104,6 @@ def test_a_column_that_nobody_declared_does_not_leave(world: World, tmp_path: Pa
     assert not any(b"canary-7f3a" in file.read_bytes() for file in done.out.rglob("*") if file.is_file())
 
 
-def test_an_honest_owner_is_believed(world: World, tmp_path: Path) -> None:
-    done = run_with(lambda fetched: fetched, world, out=str(tmp_path / "out"))
-    assert done.result["warnings"] == []
-    assert all(one["problem"] is None for one in done.result["owners"])
-
-
 def test_an_owner_called_as_a_message_begins_has_only_its_own_problem(world: World, tmp_path: Path) -> None:
     """A run with a fallback to uniform offers, a liar (south) and, without its rows, too few."""
     names = ("offers", "only", "target")

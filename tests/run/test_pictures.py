@@ -46,21 +46,6 @@ def test_a_declared_missing_value_is_missing_and_has_no_bar() -> None:
     assert dose["edges"] == [199.5, 200.5]
 
 
-def test_days_are_marked_as_days_and_nothing_is_said_to_be_missing_that_is_not() -> None:
-    day = marginal("day")
-    assert day["kind"] == "date"
-    assert day["missing"] is None
-
-
-def test_classes_are_counted_and_the_most_frequent_come_first() -> None:
-    assert _label_counts("ill", np.array([1, 0, 1, 1])) == {
-        "column": "ill",
-        "values": ["1", "0"],
-        "rows": [3, 1],
-        "others": {"count": 0, "rows": 0},
-    }
-
-
 def test_of_many_classes_the_rest_is_counted_together() -> None:
     """22 classes of which the first has two rows: 20 are shown, two rows are left."""
     labels = _label_counts("ill", np.array([*range(22), 0]))

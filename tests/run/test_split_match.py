@@ -114,12 +114,6 @@ def test_what_a_split_curator_cannot_do_is_said_before_anything_is_spent(wishes:
         simulated(**{"curator": "split", **wishes}).fit(TARGET, OWNERS, LABELS)
 
 
-def test_rows_that_are_too_wide_are_refused_before_anything_is_spent() -> None:
-    wide = {name: np.tile(rows[:, :1], 8193) for name, rows in OWNERS.items()}
-    with pytest.raises(InvalidArgument, match="at most 8,192 numbers; these have 8,193"):
-        simulated(curator="split", gamma=1.0).fit(np.tile(TARGET[:, :1], 8193), wide)
-
-
 def test_without_an_environment_for_workers_nothing_is_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PYTHON_VARIABLE, str(tmp_path / "bin" / "python"))
     ledger = tmp_path / "ledger.sqlite"
