@@ -143,6 +143,15 @@ def test_check_warns_of_a_column_that_hardly_counts(schema: Path, tmp_path: Path
     assert told["ok"] is True
 
 
+def test_check_explains_that_whole_numbers_are_a_class_each(schema: Path, tmp_path: Path) -> None:
+    rows = file(tmp_path, "age,site,ill\n" + "".join(f"{row % 90},north,{row}\n" for row in range(120)))
+    for label, classes, noted in (("kind: category", 120, True), ("kind: number", 0, False)):
+        schema.write_text(TEXT.replace("kind: category, values: [0, 1]", label), encoding="utf-8")
+        (told,) = document("check", "--schema", schema, rows)["files"]
+        assert told["label_classes"] == classes
+        assert ("declare kind: number" in run("check", "--schema", schema, rows).stdout) is noted
+
+
 def test_mistakes_end_in_one_line_and_code_2(
     schema: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

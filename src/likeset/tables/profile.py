@@ -455,6 +455,14 @@ class Inspection:
     def dead_columns(self) -> tuple[DeadColumn, ...]:
         return dead_columns_in(self.schema, self._profile.columns)
 
+    def label_classes(self) -> int:
+        """How many whole numbers are classes that the label does not declare; 0 where the label is no such number."""
+        label = self.schema.declaration.label
+        if label is None or label.kind != "category" or label.values is not None:
+            return 0
+        seen = self._profile.columns.get(label.column)
+        return seen.distinct if seen is not None and seen.filled and seen.numbers and seen.whole else 0
+
     def id_summary(self) -> IdSummary | None:
         """How rows share ids; None if the schema declares none."""
         if self._ids is None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 schema = typer.Typer(name="schema", no_args_is_help=True, rich_markup_mode="markdown")
 
 _WIDE = 100  # numeric columns
+_MANY_CLASSES = 100  # more whole numbers than that are more often measurements
 _SCHEMA_ENDINGS = (".yaml", ".yml")
 
 Files = Annotated[
@@ -247,6 +248,9 @@ def _show_inspection(name: str, inspection: "Inspection") -> None:
     if inspection.too_long:
         words = "rows have a text that is longer than text_bytes of the schema: as an owner's they take no part"
         show_notes([f"{inspection.too_long:,} {words}"])
+    if (classes := inspection.label_classes()) > _MANY_CLASSES:
+        words = "different whole numbers as labels are a class each; if they are measurements, declare kind: number"
+        show_notes([f"{classes:,} {words} in label"])
     show_notes(one.warning for one in inspection.suspicions())
     show_notes(one.warning for one in inspection.dead_columns())
 
@@ -260,6 +264,7 @@ def _inspection_document(name: str, inspection: "Inspection") -> dict[str, Any]:
         "too_long": inspection.too_long,
         "ids": None if ids is None else vars(ids),
         "taking_part": inspection.taking_part(),
+        "label_classes": inspection.label_classes(),
         "suspected_identifiers": profile.documents_of(inspection.suspicions()),
         "dead_columns": profile.documents_of(inspection.dead_columns()),
         "columns": [{**vars(column), "ok": column.ok} for column in inspection.columns],
