@@ -178,8 +178,9 @@ def test_columns_that_arrow_has_no_type_for_are_drafted_and_fit(server: str) -> 
         assert kinds == {"price": "numeric", "stay": "category", "note": "category", "dose": "numeric"}
         assert [(one.column, one.reason) for one in made.left_out] == [("token", Reason.OWN_VALUES)]
         assert schema.declared["stay"].values == ("00:00:00", "1 day", "2 days")
-        seen = {column["name"]: (column["low"], column["high"], column["missing"]) for column in made.profile}
-        assert (seen["price"], seen["dose"]) == ((1.25, 60.25, 0), (0.5, 1.5, 15))
+        missing = {column["column"]: column["missing"] for column in made.profile}
+        assert (missing["price"], missing["dose"]) == (0, 15)
+        assert (schema.declared["price"].bounds, schema.declared["dose"].bounds) == ((0.0, 70.0), (0.0, 2.0))
         inspection = Inspection(schema)
         for block in source.blocks(schema.needed_columns):
             inspection.add(block.table, table="t", locate=block.locate)
