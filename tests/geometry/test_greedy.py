@@ -343,7 +343,7 @@ def test_two_groups_of_rows_far_apart_are_matched_as_well_in_float32_as_in_float
 def test_a_pool_is_narrowed_to_the_best_quarter_on_average_and_an_eighth_of_the_others() -> None:
     """Scores are added up after each group of picks, each times the number of picks and one, and without the picks."""
     pool, target = points(31, GROUPED, 2), points(32, 40, 2, mean=0.8, scale=0.5)
-    rows = greedy._candidates(pool, target, 0.7)
+    rows = greedy.Candidates.all_of(*greedy._kernels(pool, target, 0.7, None))
     attraction, lots, groups = rows.attraction.copy(), rows.lots.copy(), []
     picks, take = greedy.Picks(30), rows.take
 
@@ -391,7 +391,7 @@ def test_where_rows_are_plenty_the_pool_is_narrowed_and_elsewhere_not(monkeypatc
 def test_an_active_set_is_the_best_quarter_and_a_sixteenth_of_the_others_and_ends_where_others_would_win() -> None:
     """It is spent when a row of the sample or of the quarter's last tenth wins, or the winner is below the quarter."""
     pool, target = points(35, 2000, 2), points(36, 40, 2, mean=0.8)
-    rows = greedy._candidates(pool, target, 0.7)
+    rows = greedy.Candidates.all_of(*greedy._kernels(pool, target, 0.7, None))
     rows.take(np.array([5, 17]))
     scores = rows.attraction - naive_twins.kernel_matrix(pool, pool[[5, 17]], gamma=0.7).sum(axis=1) / 3
     chosen, part = rows.best(picks_made=2)

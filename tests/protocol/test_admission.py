@@ -278,7 +278,7 @@ def test_every_row_that_is_admitted_has_features(gamma: float, columns: int, kin
     mask = admission.admits(FetchedRows(rows, np.empty(0)))
     assert mask.sum() >= 20
     assert np.isfinite(features(rows[mask])).all()
-    assert np.isfinite(features.of_few(rows[mask])).all()
+    assert np.isfinite(features.of_each(rows[mask])).all()
     beyond = rows.astype(np.float64) * 4.0
     assert not admission.admits(
         FetchedRows(np.where(np.abs(beyond) > kernel.largest, beyond, 9e200), np.empty(0))

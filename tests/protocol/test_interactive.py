@@ -573,7 +573,7 @@ def _said(made: World, number: int, body: Body) -> Message:
 def test_two_computations_of_the_same_features_never_disagree_by_more_than_is_allowed(kind: str, size: float) -> None:
     features = Kernel(columns=20, dimension=16, gamma=0.05, seed=7, kind=kind).features()  # type: ignore[arg-type]
     table = rows(1, 300, columns=20) * np.float32(size)
-    one_by_one = np.concatenate([features.of_few(row[None, :]) for row in table])
+    one_by_one = np.concatenate([features.of_each(row[None, :]) for row in table])
     allowed = features.disagreement(table)
-    for other in (features(table), features(table, first_row=77), features.of_few(table)):
+    for other in (features(table), features(table, first_row=77), features.of_each(table)):
         assert (np.abs(other.astype(np.float64) - one_by_one) <= allowed).all()

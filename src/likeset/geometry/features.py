@@ -152,15 +152,6 @@ class FourierFeatures:
             self._wave(angles, np.empty_like(angles), out=features[part])
         return features
 
-    def of_few(self, rows: ArrayLike) -> NDArray[np.float32]:
-        """Features of a few rows without the work of a whole tile; the last bits may differ from those of a tile."""
-        array = arguments.matrix("rows", rows)
-        self._check_columns(array)
-        angles = array.astype(np.float32) @ self._frequencies
-        features = np.empty((len(array), self.dimension), dtype=np.float32)
-        self._wave(angles, np.empty_like(angles), out=features)
-        return features
-
     def disagreement(self, rows: ArrayLike) -> NDArray[np.float64]:
         """By how much two computations of the same features may differ, whatever the order of their sums.
 

@@ -12,7 +12,7 @@ Both are deterministic for given inputs; equal gains (up to rounding) go to the 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -181,7 +181,6 @@ def _draw_lots(attraction: NDArray[np.float64]) -> NDArray[np.float32]:
 
 MatchMethod = Literal["exact", "block"]
 
-_METHODS = ("exact", "block")
 _DEPTH = 2  # active sets within active sets
 _FEW_ROWS = 10_000  # a set this small is searched whole
 _LARGEST_GROUP = 128  # picks between two scorings of all rows, at most: a wider matrix product gains no more speed
@@ -211,14 +210,10 @@ def exact_greedy(
         method: ``block`` or ``exact``; see the module's description.
         target_weights: what each row of the target counts, summing to 1; alike if not given.
     """
-    rows, wanted = arguments.matrix("pool", pool), arguments.matrix("target", target)
-    arguments.same_columns("pool", rows, "target", wanted)
-    arguments.count("size", size, most=len(rows), most_is="the number of rows in the pool")
-    arguments.positive("gamma", gamma)
-    arguments.one_of("method", method, _METHODS)
-    shares = None if target_weights is None else arguments.shares("target_weights", target_weights, length=len(wanted))
-    rows = precise_enough(rows, gamma=gamma, centre=wanted.mean(axis=0, dtype=np.float64))
-    candidates = _candidates(rows, wanted, gamma, shares)
+    arguments.one_of("method", method, get_args(MatchMethod))
+    attraction, kernel = _kernels(pool, target, gamma, target_weights)
+    arguments.count("size", size, most=len(kernel), most_is="the number of rows in the pool")
+    candidates = Candidates.all_of(attraction, kernel)
     if method == "block":
         return _match_block(candidates, size)
     picks = Picks(size)
@@ -226,9 +221,17 @@ def exact_greedy(
     return picks.result()
 
 
-def _candidates(pool: Rows, target: Rows, gamma: float, shares: NDArray[np.float64] | None = None) -> Candidates:
-    attraction = KernelColumns(target, gamma=gamma, dtype=pool.dtype).means(pool, weights=shares)
-    return Candidates.all_of(attraction, PoolKernel(pool, gamma=gamma))
+def _kernels(
+    pool: ArrayLike, target: ArrayLike, gamma: float, target_weights: ArrayLike | None
+) -> tuple[NDArray[np.float64], PoolKernel]:
+    """The mean kernel of each row of a pool with the target, and the kernel among the pool's rows."""
+    rows, wanted = arguments.matrix("pool", pool), arguments.matrix("target", target)
+    arguments.same_columns("pool", rows, "target", wanted)
+    arguments.positive("gamma", gamma)
+    shares = None if target_weights is None else arguments.shares("target_weights", target_weights, length=len(wanted))
+    rows = precise_enough(rows, gamma=gamma, centre=wanted.mean(axis=0, dtype=np.float64))
+    attraction = KernelColumns(wanted, gamma=gamma, dtype=rows.dtype).means(rows, weights=shares)
+    return attraction, PoolKernel(rows, gamma=gamma)
 
 
 def _match_block(rows: Candidates, size: int) -> Match:
@@ -323,15 +326,10 @@ def swap(
 
     Each selected row in turn is taken out and the best row of an active set put in its place, possibly itself.
     """
-    rows, wanted = arguments.matrix("pool", pool), arguments.matrix("target", target)
-    arguments.same_columns("pool", rows, "target", wanted)
-    chosen = _indices(selected, len(rows))
     arguments.count("passes", passes, least=0)
-    rows = precise_enough(rows, gamma=arguments.positive("gamma", gamma), centre=wanted.mean(axis=0, dtype=np.float64))
-    shares = None if target_weights is None else arguments.shares("target_weights", target_weights, length=len(wanted))
-    attraction = KernelColumns(wanted, gamma=gamma, dtype=rows.dtype).means(rows, weights=shares)
-    kernel = PoolKernel(rows, gamma=gamma)
-    repulsion = np.zeros(len(rows))
+    attraction, kernel = _kernels(pool, target, gamma, target_weights)
+    chosen = _indices(selected, len(kernel))
+    repulsion = np.zeros(len(kernel))
     for first in range(0, len(chosen), 128):
         repulsion += kernel.sums(chosen[first : first + 128])
     for _ in range(passes):

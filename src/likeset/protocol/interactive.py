@@ -356,7 +356,7 @@ class InteractiveCurator(Curator):
             return "sent another row than the one it bid"
         if delivery.features.shape != (1, self.terms.kernel.dimension) or not np.isfinite(delivery.features).all():
             return "sent features of another shape than agreed"
-        own = features_on_lattice(self._map.of_few(delivery.rows))
+        own = features_on_lattice(self._map.of_each(delivery.rows))
         if not (delivery.features == np.rint(delivery.features)).all():
             return "sent features that are not on the lattice"
         allowed = _FEATURE_TOLERANCE + STEPS * self._map.disagreement(delivery.rows)
