@@ -6,6 +6,7 @@ bytes at every owner, on every machine, in blocks of any size.
 """
 
 import math
+from collections.abc import Sequence
 from datetime import date
 from enum import StrEnum
 from itertools import pairwise
@@ -329,14 +330,14 @@ _LISTED = 4096  # whole numbers among which a place is looked up
 class DeclaredValues:
     """Finds cells among declared values, which are numbers or words."""
 
-    def __init__(self, declared: CategoryColumn | OrdinalColumn, missing: MissingWords) -> None:
+    def __init__(self, declared: Sequence[float | str], missing: MissingWords) -> None:
         self._missing = missing
-        self._are_words = isinstance(declared.values[0], str)
+        self._are_words = isinstance(declared[0], str)
         if self._are_words:
-            self._known = cells.array_of_words([str(word) for word in declared.values])
+            self._known = cells.array_of_words([str(word) for word in declared])
             self._seen: tuple[Any, NDArray[np.int64] | None] = (None, None)
         else:
-            values = np.array(declared.values, dtype=np.float64)
+            values = np.array(declared, dtype=np.float64)
             self._order = np.argsort(values).astype(np.int64)
             self._sorted = values[self._order]
             self._by_number = self._places_by_number(values)
@@ -601,7 +602,7 @@ class OrdinalMap(_Scalar):
 
     def __init__(self, name: str, declared: OrdinalColumn, missing: MissingWords) -> None:
         super().__init__(name, declared, missing)
-        self._declared_values = DeclaredValues(declared, missing)
+        self._declared_values = DeclaredValues(declared.values, missing)
         last = len(declared.values) - 1
         self._positions = np.array([*(rank / last for rank in range(last + 1)), np.nan])
 
@@ -630,7 +631,7 @@ class OrdinalMap(_Scalar):
 class CategoryMap(Encoder):
     def __init__(self, name: str, declared: CategoryColumn, missing: MissingWords) -> None:
         super().__init__(name, declared, missing)
-        self._declared_values = DeclaredValues(declared, missing)
+        self._declared_values = DeclaredValues(declared.values, missing)
         names = [f"{name}={_short(value)}" for value in declared.values]
         self._lost = self._other = -1  # nowhere
         if declared.unknown == "other":

@@ -182,6 +182,10 @@ class TableProfile:
                 profile.columns[name] = ColumnProfile(missing.also(own))
         return profile
 
+    @property
+    def full(self) -> bool:
+        return self._left == 0
+
     def add(self, table: pa.Table) -> None:
         if self._left is not None:
             table = table.slice(0, self._left)
@@ -313,6 +317,8 @@ def undeclared_id(source: Source, schema: Schema) -> str:
     profile = TableProfile(names, schema.declaration.missing_words)
     for block in source.blocks(names):
         profile.add(block.table)
+        if profile.full:
+            break
     for name, seen in profile.columns.items():
         repeats = seen.distinct < seen.counted and seen.whole and not seen.days
         if repeats and suspicion_of(name, seen=seen) is not None:

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
@@ -158,6 +158,8 @@ class Schema:
         if label is not None and label.match:
             declared[label.column] = _matched_label(label)
         self._declared = declared
+        known = None if label is None else label.values
+        self._label_values = None if known is None else DeclaredValues(known, self._missing)
         self._encoders: list[Encoder] = [encoder_for(name, column, self._missing) for name, column in declared.items()]
 
     @classmethod
@@ -363,7 +365,13 @@ class Schema:
         label = self.declaration.label
         if label is None:
             return np.empty(0), []
-        return _read_labels(self.column_of(block, label.column, table=table), label, self._missing)
+        column = self.column_of(block, label.column, table=table)
+        if label.values is not None and self._label_values is not None:
+            places, troubles = self._label_values.find(column)
+            return label_values(label.values)[places], [
+                (each, _UNUSABLE[each], mask) for each, mask in troubles.items()
+            ]
+        return _read_labels(column, label.kind, self._missing)
 
     def column_of(self, block: Any, name: str, *, table: str) -> Any:
         """A column of a table by its name, in one piece; or an error that says which name is near."""
@@ -417,21 +425,24 @@ _MISSING = (
     "has no label; leave such rows out, such as by "
     "\"sql:SELECT * FROM read_csv('FILE', all_varchar=true) WHERE LABEL IS NOT NULL\" in place of the file"
 )
+_UNUSABLE = {
+    Trouble.MISSING: _MISSING,
+    Trouble.UNKNOWN: "is none of the declared values of the label",
+    Trouble.WRONG: "is of another type than the declared values of the label; convert the column or the values",
+}
 _TOO_LONG = f"is a label of more than {MOST_LETTERS} letters; shorten it"
 
 
-def _read_labels(column: Any, label: LabelDeclaration, missing: MissingWords) -> tuple[NDArray[Any], Bad]:
+def _read_labels(column: Any, kind: str, missing: MissingWords) -> tuple[NDArray[Any], Bad]:
     """One label for each row, and which rows have none that can be used, with what to say about them.
 
     Numbers are float64, or int64 if they are whole as declared; categories whose values are not declared are text, in
     which a whole number has no decimals.
     """
-    if label.kind == "number":
+    if kind == "number":
         numbers, wrong = cells.numbers(column, missing)
         return numbers, _bad_rows(np.isnan(numbers) & ~wrong, wrong, "is not a finite number")
-    if label.values is not None:
-        return _read_declared(column, label.values, missing)
-    if label.kind == "category":
+    if kind == "category":
         column = _canonical(column)
     texts, absent, wrong = cells.text(column, missing)
     filled = pc.fill_null(texts, "")
@@ -467,22 +478,6 @@ def narrow(labels: NDArray[Any]) -> NDArray[Any]:
 def label_values(values: Sequence[Any]) -> NDArray[Any]:
     known = np.array(values)
     return known.astype(np.int64) if known.dtype.kind == "f" and (known == np.rint(known)).all() else known
-
-
-def _read_declared(column: Any, values: Sequence[Any], missing: MissingWords) -> tuple[NDArray[Any], Bad]:
-    places, troubles = _declared_values(tuple(values), missing).find(column)
-    known = label_values(values)
-    words = {
-        Trouble.MISSING: _MISSING,
-        Trouble.UNKNOWN: "is none of the declared values of the label",
-        Trouble.WRONG: "is of another type than the declared values of the label; convert the column or the values",
-    }
-    return known[places], [(trouble, words[trouble], mask) for trouble, mask in troubles.items()]
-
-
-@lru_cache(maxsize=64)
-def _declared_values(values: tuple[Any, ...], missing: MissingWords) -> DeclaredValues:
-    return DeclaredValues(CategoryColumn(kind="category", values=values), missing)
 
 
 def _canonical(column: Any) -> Any:
