@@ -96,7 +96,7 @@ def test_from_an_empty_directory_to_rows_that_left(node: Path, sent: Path, tmp_p
     (waiting,) = document("inbox", node=node)["runs"]
     assert (waiting["run"], waiting["rows"], waiting["status"]) == ("run-1", 12, "waiting")
     reviewed = document("review", "run-1", node=node)
-    assert reviewed["budgets"]["rows"] == {"spent": 0, "run": 12, "after": 12}
+    assert reviewed["budgets"]["rows"] == {"spent": 0, "run": 12, "after": 12, "limit": 36}
     trial = document("dry-run", "run-1", "--show", 99, node=node)
     assert (trial["exact"], trial["rows"], len(trial["shown"])) == (False, 12, 12)
     assert document("approve", "run-1", "--by", "Ada", node=node)["approved"]
@@ -296,7 +296,7 @@ def test_whoever_only_looks_changes_neither_log_nor_ledger(node: Path, sent: Pat
         run(*words, node=node)
         assert head() == before, words
     budget = document("budget", node=node)
-    assert (budget["rows"], budget["epsilon"]["delta"]) == ({"spent": 12, "limit": 100}, 1e-6), "it is read as it is"
+    assert (budget["rows"], budget["delta"]) == ({"spent": 12, "limit": 100}, 1e-6), "it is read as it is"
     run("inbox", "--add", sent, node=node)
     assert head() == before, "known terms of a run that began are decided by nothing new"
 

@@ -70,14 +70,14 @@ def test_what_is_spent_grows_with_each_charge_whatever_the_limits(tmp_path: Path
         for number, run in enumerate(runs, start=1):
             answered(owner, run)
             overview = budget_overview(owner)
-            assert (overview.rows.spent, overview.epsilon.spent) == (12 * number, 0.0)
+            assert (overview["rows"]["spent"], overview["epsilon"]["spent"]) == (12 * number, 0.0)
         write_policy(owner.home.folder, total={"epsilon": 3.0, "delta": 1e-6, "rows": 99})
-        assert budget_overview(owner).rows.spent == 24, "under other limits as well"
+        assert budget_overview(owner)["rows"]["spent"] == 24, "under other limits as well"
         owner.put_policy_in_force()
         grown = [0.0]
         for number in range(3):
             event = Laplace(scale=20.0, quantity=RowSum(Norm.COORDINATE, 1.0, ROW, Relation.REPLACE_ONE))
             charge = Charge(((View.owners("a"), event),))
             owner.ledger.draw(charge, lambda: (b"", None), request=Request("other", number, "drawn"))
-            grown.append(budget_overview(owner).epsilon.spent)
+            grown.append(budget_overview(owner)["epsilon"]["spent"])
         assert grown == sorted(set(grown))

@@ -26,7 +26,7 @@ from likeset.files import keep_private_bytes
 from likeset.homes.home import Home, Smtp
 from likeset.homes.mail import Mail
 from likeset.homes.owner import Owner
-from likeset.homes.review import budget_overview
+from likeset.homes.review import BUDGETS, budget_overview
 from likeset.homes.runs import Run
 
 NOTIFIED_FILE = "notified.json"
@@ -62,9 +62,10 @@ def events_of(owner: Owner | None, mail: Mail, unreachable: Collection[str]) -> 
                 yield _about_run("waiting", run, "waits for your decision")
                 if run.deadline <= soon:
                     yield _about_run("deadline", run, "still waits for your decision")
-        for line in budget_overview(owner).lines:
-            if line.limit and line.spent >= BUDGET_SHARE * line.limit:
-                yield Event(f"budget {line.what}", "budget", f"{BUDGET_SHARE:.0%} of a budget is spent: {line.what}")
+        overview = budget_overview(owner)
+        for name, what in BUDGETS.items():
+            if overview[name]["limit"] and overview[name]["spent"] >= BUDGET_SHARE * overview[name]["limit"]:
+                yield Event(f"budget {what}", "budget", f"{BUDGET_SHARE:.0%} of a budget is spent: {what}")
     for run in mail.runs(role="consumer"):
         if run.state == "invited" and mail.home.clock() < run.deadline <= soon:
             yield _about_run("deadline", run, "waits for answers")

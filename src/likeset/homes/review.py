@@ -30,7 +30,6 @@ from likeset.homes.mail import Mail
 from likeset.homes.owner import (
     AskingCard,
     Owner,
-    Spent,
     accounts_for,
     accounts_under,
     costs_of,
@@ -379,108 +378,71 @@ def steps_left(owner: Owner) -> list[tuple[Literal["rules", "data", "cards"], st
 # Budgets.
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetLine:
-    """One budget over all runs: what is counted, what is spent, and the limit."""
-
-    what: str
-    spent: float
-    limit: float
-
-    @property
-    def left(self) -> float:
-        """The rest; 0 if a limit was lowered below what is spent."""
-        return max(0, self.limit - self.spent)
+BUDGETS = {
+    "epsilon": "epsilon toward other owners",
+    "rows": "rows that leave",
+    "readable": "rows that one party may read",
+}
+"""What is counted over all runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetOverview:
-    """Both budgets, and their history."""
+def budget_overview(owner: Owner) -> dict[str, Any]:
+    """What is spent of each budget, its limit in ``owner.yaml``, and every charge; nothing is written.
 
-    rows: BudgetLine  # that may leave
-    readable: BudgetLine  # of them that one party may read
-    epsilon: BudgetLine  # what other owners may learn
-    delta: float  # at which epsilon holds over all runs: the sum of the deltas of the limits that were in force
-    limits: int  # how many they were
-    history: tuple[Spent, ...]  # every charge that cost something, oldest first
-
-    @property
-    def lines(self) -> tuple[BudgetLine, ...]:
-        return self.epsilon, self.rows, self.readable
-
-    @property
-    def about_delta(self) -> str:
-        if self.limits < 2:
-            return f"at delta {self.delta:g}"
-        return f"at delta {self.delta:g}, the sum of {self.limits} limits: one raised after a charge adds its delta"
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "rows": {"spent": self.rows.spent, "limit": self.rows.limit},
-            "readable": {"spent": self.readable.spent, "limit": self.readable.limit},
-            "epsilon": {"spent": self.epsilon.spent, "limit": self.epsilon.limit, "delta": self.delta},
-            "history": [asdict(charge) for charge in self.history],
-        }
-
-
-def budget_overview(owner: Owner) -> BudgetOverview:
-    """Both budgets as ``owner.yaml`` limits them; nothing is written."""
+    ``delta``, at which epsilon holds over all runs, is the sum of the deltas of the limits that were in force.
+    """
     policy = owner.policy
     accounts = accounts_under(owner.ledger, owner.name, policy, path=owner.home.policy_file)
-    rows, readable = sum(account.rows for account in accounts), sum(account.readable for account in accounts)
-    most = policy.total.rows if policy.total.readable is None else policy.total.readable
-    epsilon = sum(account.epsilon or 0.0 for account in accounts)
-    return BudgetOverview(
-        rows=BudgetLine("rows that leave", rows, policy.total.rows),
-        readable=BudgetLine("rows that one party may read", readable, most),
-        epsilon=BudgetLine("epsilon to owners", epsilon, policy.total.epsilon),
-        delta=sum(account.delta or 0.0 for account in accounts),
-        limits=max(len(account.deltas) for account in accounts),
-        history=tuple(spent_by_run(owner.ledger)),
-    )
-
-
-def budget_lines(policy: Policy, accounts: Accounts) -> list[tuple[str, str]]:
-    """What a run costs and leaves of both budgets: heading and sentence."""
-    rows, total = policy.total.rows, policy.total
-    most = rows if total.readable is None else total.readable
-    verb = "cost" if accounts.charged else "costs"
-    epsilon_cost = accounts.epsilon_of_run
-    cost = "without a bound" if math.isinf(epsilon_cost) else f"epsilon {epsilon_cost:.4g}"
-    owners = (
-        f"this run {verb} {cost}; {accounts.epsilon_spent:.4g} of {total.epsilon:.4g} is spent "
-        f"(at delta {accounts.delta:g}), {max(0.0, total.epsilon - accounts.epsilon_after):.4g} remains after it."
-    )
-    if accounts.epsilon_after == total.epsilon == 0:
-        owners = f"this run {verb} nothing: other owners learn nothing about your rows, and your rules allow no more."
-    return [
-        (
-            "Budget of rows:",
-            f"this run {verb} up to {accounts.rows_of_run:,}; {accounts.rows_spent:,} of {rows:,} are spent, "
-            f"{max(0, rows - accounts.rows_after):,} remain after it.",
-        ),
-        (
-            "Rows that one party may read:",
-            f"in this run up to {accounts.read_of_run:,}; {accounts.read_spent:,} of {most:,} so far, "
-            f"{max(0, most - accounts.read_after):,} remain after it.",
-        ),
-        ("Budget toward other owners:", owners),
-    ]
-
-
-def budget_document(accounts: Accounts) -> dict[str, Any]:
-    """Both budgets for machines; null if there is no bound."""
-    bounded = not math.isinf(accounts.epsilon_of_run)
-    return {
-        "rows": {"spent": accounts.rows_spent, "run": accounts.rows_of_run, "after": accounts.rows_after},
-        "readable": {"spent": accounts.read_spent, "run": accounts.read_of_run, "after": accounts.read_after},
-        "epsilon": {
-            "spent": accounts.epsilon_spent,
-            "run": accounts.epsilon_of_run if bounded else None,
-            "after": accounts.epsilon_after,
-        },
-        "charged": accounts.charged,
+    spent = {
+        "epsilon": sum(account.epsilon or 0.0 for account in accounts),
+        "rows": sum(account.rows for account in accounts),
+        "readable": sum(account.readable for account in accounts),
     }
+    limits = _limits_of(policy)
+    return {
+        **{name: {"spent": spent[name], "limit": limits[name]} for name in BUDGETS},
+        "delta": sum(account.delta or 0.0 for account in accounts),
+        "history": [asdict(charge) for charge in spent_by_run(owner.ledger)],
+    }
+
+
+def _limits_of(policy: Policy) -> dict[str, float]:
+    total = policy.total
+    return {
+        "epsilon": total.epsilon,
+        "rows": total.rows,
+        "readable": total.rows if total.readable is None else total.readable,
+    }
+
+
+def budgets_of_run(policy: Policy, accounts: Accounts) -> dict[str, dict[str, float | None]]:
+    """What a run spends of each budget; ``run`` is null if there is no bound."""
+    limits, bounded = _limits_of(policy), not math.isinf(accounts.epsilon_of_run)
+    parts = {
+        "epsilon": (accounts.epsilon_spent, accounts.epsilon_of_run if bounded else None, accounts.epsilon_after),
+        "rows": (accounts.rows_spent, accounts.rows_of_run, accounts.rows_after),
+        "readable": (accounts.read_spent, accounts.read_of_run, accounts.read_after),
+    }
+    names = ("spent", "run", "after")
+    return {name: {**dict(zip(names, parts[name], strict=True)), "limit": limits[name]} for name in BUDGETS}
+
+
+def _budget_lines(budgets: dict[str, dict[str, float | None]], accounts: Accounts) -> Iterator[tuple[str, str]]:
+    verb = "cost" if accounts.charged else "costs"
+    for name, what in BUDGETS.items():
+        spent, run, after, limit = (budgets[name][part] or 0 for part in ("spent", "run", "after", "limit"))
+        cost = "without a bound" if budgets[name]["run"] is None else f"up to {_amount(run)}"
+        left = _amount(max(0, limit - after))
+        words = f"this run {verb} {cost}; {_amount(spent)} of {_amount(limit)} are spent, {left} remain after it"
+        if name == "epsilon" and after == limit == 0:
+            words = f"this run {verb} nothing: other owners learn nothing about your rows, and your rules allow no more"
+        elif name == "epsilon":
+            words += f" (at delta {accounts.delta:g})"
+        yield f"Budget of {what}:", f"{words}."
+
+
+def _amount(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
 # The log.
@@ -781,13 +743,13 @@ class Review:
     status: str  # where it stands
     lines: tuple[tuple[str, str], ...]  # (question, answer) in the order in which one would ask
     accounts: Accounts  # both budgets before and after
+    budgets: dict[str, dict[str, float | None]]  # the same as a document
     verdict: Verdict  # of the policy
     suspicions: tuple[Suspicion, ...]  # columns that would leave and may identify people
     # that would leave: name, declared kind (empty if no data set fits), and why it may identify people
     columns: tuple[tuple[str, str, str], ...]
     past: list[dict[str, Any]]  # earlier runs of this consumer, newest first
     others: PlannedView  # what other owners may learn
-    rows_to_consumer: int  # that the consumer gets in all, from all owners
     readers: tuple[tuple[str, int, str], ...]  # role, number of this owner's rows that it may read at most, and which
 
     @property
@@ -801,7 +763,7 @@ class Review:
             "status": self.status,
             "parties": [card.document() for card in self.asking],
             "answers": dict(self.lines),
-            "budgets": budget_document(self.accounts),
+            "budgets": {**self.budgets, "charged": self.accounts.charged},
             "accepted": self.verdict.accepted,
             "reasons": list(self.verdict.reasons),
             "suspected_identifiers": documents_of(self.suspicions),
@@ -816,7 +778,8 @@ def review(owner: Owner, name: str) -> Review:
     terms = run.terms
     judged = owner.judge(terms, data=run.data)
     accounts = accounts_for(owner.ledger, owner.name, terms, policy)
-    others, curator, consumer = costs_of(terms, owner.name)
+    budgets = budgets_of_run(policy, accounts)
+    others, curator, _ = costs_of(terms, owner.name)
     fitting, asking, past = owner.registry.for_terms(terms), owner.asking(terms), past_runs(owner, terms)
     versions, letters = owner.versions(name), letters_out(owner, name)
     lines = [
@@ -832,13 +795,10 @@ def review(owner: Owner, name: str) -> Review:
         ("Which columns?", ", ".join(_short(name) for name in terms.columns) or "The terms do not say."),
         ("How many rows at most?", _rows(terms, curator)),
         ("Who reads your rows?", _reading(terms)),
-        other_trust(terms),
-        ("What does the curator see?", _seen_by_curator(terms)),
-        ("What does the consumer get?", _seen_by_consumer(terms, consumer)),
         ("What may other owners learn about your rows?", _learned(terms, others)),
         ("What can the network do?", NETWORK_CAN),
         ("What is paid?", _payment(terms)),
-        *budget_lines(policy, accounts),
+        *_budget_lines(budgets, accounts),
         ("What happened with this consumer before?", _history(past)),
     ]
     if len(versions) > 1:
@@ -856,12 +816,12 @@ def review(owner: Owner, name: str) -> Review:
         status=status_of(owner, run, asking=asking, verdict=judged),
         lines=tuple(lines),
         accounts=accounts,
+        budgets=budgets,
         verdict=judged,
         suspicions=suspicions,
         columns=_columns(terms, fitting, suspicions),
         past=past,
         others=others,
-        rows_to_consumer=terms.size if terms.split is not None else consumer.rows,
         readers=readers_of(terms),
     )
 
@@ -888,35 +848,19 @@ def _acknowledged(owner: Owner, terms: Terms, letters: Sequence[OutLetter]) -> s
 
 def readers_of(terms: Terms) -> tuple[tuple[str, int, str], ...]:
     """All parties, those who may read most first: role, rows that it may read at most, and which."""
+    bought = f"those that it buys; it gets {terms.size:,} rows of all owners, some, all or none of them yours"
     if terms.split is None:
         return (
             ("curator", terms.rows_per_owner, "every row that you offer"),
-            ("consumer", min(terms.rows_per_owner, terms.size), "those that it buys"),
+            ("consumer", min(terms.rows_per_owner, terms.size), bought),
             ("other owners", 0, "none"),
         )
-    shares = "none: shares, which tell nothing alone"
+    shares = "random numbers and sealed envelopes, which tell nothing alone"
     return (
-        ("consumer", terms.rows_readable, "those that it buys; of the others shares, which tell nothing alone"),
+        ("consumer", terms.rows_readable, bought),
         ("curator", 0, shares),
         ("witness", 0, shares),
         ("other owners", 0, "none"),
-    )
-
-
-def other_trust(terms: Terms) -> tuple[str, str]:
-    """What would change if the curator were trusted, or split: a question and its answer."""
-    offered = terms.rows_per_owner
-    if terms.split is not None:
-        alone = f"The curator alone would read all {offered:,} rows that you offer, bought or not, and no witness"
-        return "What if the curator were trusted?", f"{alone} would be needed. These terms do not ask for that."
-    most = min(offered, terms.size)
-    split = (
-        f"nobody but the consumer would read a row, and at most {most:,} of yours, if all parties follow the protocol"
-    )
-    return (
-        "What if the curator were split?",
-        f"Then {split}: ask the consumer for terms with `curator: split`. These terms ask you to trust the curator "
-        f"with all {offered:,}.",
     )
 
 
@@ -974,26 +918,18 @@ def _rows(terms: Terms, curator: PlannedView) -> str:
 
 
 def _reading(terms: Terms) -> str:
-    if terms.split is None:
-        return f"The curator reads every row that you offer, and {_short(terms.consumer)} those that it buys."
-    return (
-        f"Nobody but {_short(terms.consumer)}, which buys them, and at most {terms.rows_readable:,} of yours, if all "
-        "parties follow the protocol. Curator, consumer and witness compute on parts that tell nothing alone, as long "
-        "as no two of them work together: two of them together could read all that you offer. One of them that "
-        "deviates from the protocol can steer which rows are bought, and nobody notices. Nobody can see whether one "
-        "organisation stands behind two cards: ask who they are."
+    parties = "; ".join(
+        f"{role}: {f'at most {rows:,}, in the clear, with all columns above: ' if rows else ''}{words}"
+        for role, rows, words in readers_of(terms)
     )
-
-
-def _seen_by_curator(terms: Terms) -> str:
-    if terms.split is not None:
-        return "Random numbers, and sealed envelopes that it cannot open; how large everything is, and when it came."
-    return "Those rows, in the clear, with all columns above. Nothing is hidden from the curator about them."
-
-
-def _seen_by_consumer(terms: Terms, consumer: PlannedView) -> str:
-    count = terms.size if terms.split is not None else consumer.rows
-    return f"{count:,} rows in the clear in all, chosen from those of all owners; some, all or none of them yours."
+    if terms.split is None:
+        return f"{parties}. Under terms with a split curator, nobody but the consumer would read a row."
+    return (
+        f"{parties}. This holds if all parties follow the protocol and no two of curator, consumer and witness work "
+        "together: two of them together could read all that you offer. One of them that deviates from the protocol "
+        "can steer which rows are bought, and nobody notices. Nobody can see whether one organisation stands behind "
+        "two cards: ask who they are."
+    )
 
 
 def _learned(terms: Terms, others: PlannedView) -> str:

@@ -477,9 +477,9 @@ def budget(
     Example: `likeset owner budget --home st-mary`
     """
     with opened_owner(home) as opened:
-        rules, overview = opened.policy, review.budget_overview(opened)
-    note = f"epsilon holds {overview.about_delta}" if rules.total.epsilon else _NO_EPSILON
-    emit(overview.document(), as_json=as_json, notes=[note])
+        overview = review.budget_overview(opened)
+    note = "epsilon holds at delta, the sum of the deltas of the limits that were in force"
+    emit(overview, as_json=as_json, notes=[note if overview["epsilon"]["limit"] else _NO_EPSILON])
 
 
 @audit_noun.command(name="list")

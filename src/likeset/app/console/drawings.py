@@ -2,7 +2,6 @@
 
 from markupsafe import Markup, escape
 
-from likeset.homes.policy import Accounts, TotalLimit
 from likeset.privacy.guarantee import bound_in_words
 from likeset.protocol.prices import PlannedView
 
@@ -10,28 +9,16 @@ _WIDTH = 400
 _NOTHING = 1e-9
 
 
-def budget_bars(accounts: Accounts, limit: TotalLimit) -> list[Markup]:
-    readable = limit.rows if limit.readable is None else limit.readable
-    return [
-        budget_bar("rows that leave", accounts.rows_spent, accounts.rows_after, limit.rows),
-        budget_bar("rows that one party may read", accounts.read_spent, accounts.read_after, readable),
-        budget_bar("epsilon to owners", accounts.epsilon_spent, accounts.epsilon_after, limit.epsilon),
-    ]
-
-
 def budget_bar(what: str, before: float, after: float, limit: float) -> Markup:
     """One budget: what is spent, what a run adds, and the limit; past the limit where it would pass it."""
     most = max(limit, after, _NOTHING)
-    spent, added, end = (_WIDTH * part / most for part in (before, after - before, limit))
-    left = max(0, limit - after)
-    words = f"{what}: {_number(before)} spent, {_number(after - before)} by this run, {_number(limit)} in all"
-    words = words if after != before else f"{what}: {_number(before)} of {_number(limit)} spent, {_number(left)} left"
     if most <= _NOTHING:  # an empty bar would look like room
-        return _figure(
-            f"{what}: the rules allow none, and none is spent",
-            26,
-            f'<rect class="unknown" x="1" y="4" width="{_WIDTH - 2}" height="18"/>',
-        )
+        shape = f'<rect class="unknown" x="1" y="4" width="{_WIDTH - 2}" height="18"/>'
+        return _figure(f"{what}: the rules allow none, and none is spent", 26, shape)
+    spent, added, end = (_WIDTH * part / most for part in (before, after - before, limit))
+    words = f"{what}: {_number(before)} spent, {_number(after - before)} by this run, {_number(limit)} in all"
+    if after == before:
+        words = f"{what}: {_number(before)} of {_number(limit)} spent, {_number(max(0, limit - after))} left"
     over = ' class="over"' if after > limit else ' class="added"'
     return _figure(
         words,

@@ -170,9 +170,11 @@ def _run_page(owner: Owner, visit: Visit, run: Run, *, rehearsed: Rehearsal | No
         "state": reviewed.status,
         "choices": choices,
         "fitting": [data.name for data in owner.registry.for_terms(reviewed.terms)],
-        "other": reviews.other_trust(reviewed.terms),
         "examples": {} if rehearsed is None else _examples(rehearsed),
-        "bars": drawings.budget_bars(reviewed.accounts, owner.policy.total),
+        "bars": [
+            drawings.budget_bar(what, *(reviewed.budgets[name][part] or 0 for part in ("spent", "after", "limit")))
+            for name, what in reviews.BUDGETS.items()
+        ],
         "learned": drawings.learned(reviewed.others, unit=reviews.unit_of(reviewed.terms)),
     }
     return visit.render("run.html", **words)
@@ -194,10 +196,12 @@ def _examples(rehearsed: Rehearsal) -> dict[str, list[str]]:
 
 def budgets(owner: Owner, visit: Visit) -> Response:
     overview = reviews.budget_overview(owner)
-    history = list(reversed(overview.history))
+    history = overview["history"][::-1]
     pages = Pages.of(len(history), visit.number("page", 1))
-    bars = [drawings.budget_bar(line.what, line.spent, line.spent, line.limit) for line in overview.lines]
-    return visit.render("budgets.html", overview=overview, history=pages.part(history), pages=pages, bars=bars)
+    lines = [(what, overview[name]) for name, what in reviews.BUDGETS.items()]
+    bars = [drawings.budget_bar(what, line["spent"], line["spent"], line["limit"]) for what, line in lines]
+    words = {"delta": overview["delta"], "history": pages.part(history), "pages": pages, "bars": bars}
+    return visit.render("budgets.html", **words)
 
 
 def left(owner: Owner, visit: Visit) -> Response:
