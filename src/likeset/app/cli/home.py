@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 from urllib.parse import unquote, urlsplit
@@ -25,7 +25,7 @@ with lazy_imports():
     from likeset.app.console import home as console_pages
     from likeset.app.console import server
     from likeset.homes import backup as backups
-    from likeset.homes import compute, policy, review
+    from likeset.homes import compute, policy
     from likeset.homes import curator as curators
     from likeset.homes import home as homes
     from likeset.homes import mail as letters
@@ -419,10 +419,7 @@ def check(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     Example: `likeset check --home st-mary`
     """
     with homes.Home(home) as opened:
-        checks = [*review.checkup(opened), *mailboxes.check_clock(home, opened.settings.mailboxes, clock=opened.clock)]
-        if opened.own_curator is not None:
-            with homes.Home(opened.own_curator) as part:
-                checks += [replace(one, check=f"curator: {one.check}") for one in review.checkup(part)]
+        checks = console_pages.checks_of(opened)
     faults = [one for one in checks if not one.ok]
     state = "ready" if not faults else "not set up yet" if all(fault.to_do for fault in faults) else "not ready"
     document = {

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,10 @@ from likeset.app.console.server import Listen, LoopState, Page, RunningConsole, 
 from likeset.errors import HomeRestored
 from likeset.homes import review
 from likeset.homes.consumer import Consumer
-from likeset.homes.home import Home
+from likeset.homes.home import Check, Home
 from likeset.homes.mail import Mail
 from likeset.homes.owner import Owner
+from likeset.transports.sync import check_clock
 
 _Pages = Mapping[str, Callable[[Any, Visit], Response]]
 
@@ -65,8 +66,16 @@ def check(_: Home, visit: Visit) -> Response:
 
 
 def check_all(home: Home, visit: Visit) -> Response:
-    """Check rules, files, cards, every row of every data set, disk and clock."""
-    return visit.render("check.html", checks=review.checkup(home))
+    return visit.render("check.html", checks=checks_of(home))
+
+
+def checks_of(home: Home) -> list[Check]:
+    """Check rules, files, cards, every row of every data set, disk, clock and mailboxes; also of its own curator."""
+    checks = [*review.checkup(home), *check_clock(home.folder, home.settings.mailboxes, clock=home.clock)]
+    if home.own_curator is not None:
+        with Home(home.own_curator) as curator:
+            checks += [replace(one, check=f"curator: {one.check}") for one in review.checkup(curator)]
+    return checks
 
 
 def _health(home: Home, loop: LoopState) -> Response:
