@@ -87,15 +87,13 @@ def test_all_that_parties_of_a_run_keep(tmp_path: Path) -> None:
     at_clinic, at_a = ("--home", made / "clinic"), ("--home", made / "a")
     done("run", "invite", given / "job.yaml", *at_clinic)
     done("owner", "inbox", "--add", made / "clinic" / "runs" / "run-1" / "run-1.invitation", *at_a)
-    done("owner", "dry-run", "run-1", "--out", made / "before.parquet", *at_a)
     done("run", "start", given / "job.yaml", *at_clinic)
     for _ in range(4):
         for name in roles:
             done("sync", "--home", made / name)
     done("run", "report", "run-1", *at_clinic)
-    done("owner", "dry-run", "run-1", "--out", made / "rows.csv", *at_a)
     done("owner", "outbox", "run-1", "--save", made / "some" / "bytes", *at_a)
     names = {path.name for path in made.rglob("*")}
-    assert names >= {"rows.csv", "before.parquet", "summary.parquet", "summary.bin", "target.npy"}
+    assert names >= {"summary.parquet", "summary.bin", "target.npy"}
     assert names >= {"card", "card.secret", "home.yaml", "home.sqlite", "key", "keys"}
     check_private(made, least=40)

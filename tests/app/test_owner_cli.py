@@ -220,15 +220,6 @@ def test_what_the_policy_refuses_cannot_be_approved_and_exit_codes_say_so(node: 
     assert document("inbox", "--all", node=node)["runs"][0]["status"] == "denied"
 
 
-def test_a_dry_run_writes_all_rows(node: Path, sent: Path, tmp_path: Path) -> None:
-    run("inbox", "--add", sent, node=node)
-    out = tmp_path / "would-leave.csv"
-    assert not document("dry-run", "run-1", "--out", out, node=node)["exact"]
-    assert len(out.read_text().splitlines()) == 13
-    assert "nothing is overwritten" in mistake("dry-run", "run-1", "--out", out, node=node)
-    assert ".csv or .parquet" in mistake("dry-run", "run-1", "--out", tmp_path / "x.xls", node=node)
-
-
 def test_check_finds_what_is_wrong_and_quotes_no_value(node: Path, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text(rows_text(1) + f"400,1.5,{CANARY}-2,no\n")
     write_policy(node, columns=["age"])

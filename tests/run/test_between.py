@@ -264,7 +264,7 @@ class TestWishes:
         (market.place / "other.csv").write_text(rows_text(22, count=7))
         assert part.add_seed_rows(str(market.place / "other.csv")) != (run.terms.seed_digest,)
         assert part.add_seed_rows(str(market.place / "public.csv")) == (run.terms.seed_digest,)
-        kept = part.public_rows.folder / f"{run.terms.seed_digest}.npy"
+        kept = part.seed_rows / f"{run.terms.seed_digest}.npy"
         whole = kept.read_bytes()
         for data, reason in ((whole[:-4], "cannot read"), (whole[:-4] + b"\0\0\0?", "are not what they were")):
             kept.write_bytes(data)

@@ -154,7 +154,7 @@ def check_run(processes: Processes) -> Ending:
     for name in OWNERS:
         with open_owner(place / name) as owner:
             assert verify(owner)[0] == []
-            assert sum(charge.rows for charge in spent_by_run(owner.ledger)) == terms.rows_per_owner
+            assert sum(charge["rows"] for charge in spent_by_run(owner.ledger)) == terms.rows_per_owner
     return ended
 
 

@@ -1,9 +1,9 @@
 """A curator in runs: the schemas and public rows that it knows, whom it waits for, and its receipts."""
 
 import hmac
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
@@ -49,58 +49,16 @@ AS_IF_NOT_COME = (BadMessage, IllegalMessage, LetterRefused)
 _MOST_ROWS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class PublicRows:
-    """A folder of public rows."""
-
-    folder: Path  # where it is, or will be
-
-    def add(self, place: str, schemas: Iterable[Schema]) -> tuple[str, ...]:
-        """Know the rows of a table, as each of these schemas that fits maps them; returns their digests."""
-        digests, reason = [], "there is no schema"
-        for schema in schemas:
-            try:
-                rows = _mapped(place, schema)
-            except BadTable as error:
-                reason = str(error)
-                continue
-            digests.append(self._keep(rows))
-        if not digests:
-            raise InvalidArgument("--seed-rows", place, f"fits none of the schemas that are known here: {reason}")
-        return tuple(digests)
-
-    def get(self, digest: str) -> Rows:
-        """The rows of this digest."""
-        path = self.folder / f"{digest}.npy"
-        try:
-            rows: Rows = np.load(path, allow_pickle=False)
-        except FileNotFoundError:
-            raise NotCurated(
-                f"the curator does not have the public seed rows {digest[:12]} that the terms name"
-            ) from None
-        except (OSError, ValueError):
-            raise NotCurated(f"the curator cannot read the public seed rows {digest[:12]}") from None
-        if rows.ndim != 2 or digest_of_rows(rows) != digest:
-            raise NotCurated(f"the curator's public seed rows {digest[:12]} are not what they were")
-        return rows
-
-    def _keep(self, rows: Rows) -> str:
-        digest = digest_of_rows(rows)
-        self.folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-
-        def write(path: Path) -> None:
-            with path.open("wb") as file:
-                np.save(file, rows)
-
-        keep_private(self.folder / f"{digest}.npy", write)
-        return digest
-
-
 def _mapped(place: str, schema: Schema) -> Rows:
     with open_source(place) as source:
         if not 0 < source.row_count <= _MOST_ROWS:
             raise BadTable(source.name, f"must have from 1 to {_MOST_ROWS:,} rows")
         return np.concatenate([block.rows for _, block in SourceScan(source, schema, labelled=False).blocks()])
+
+
+def _save(path: Path, rows: Rows) -> None:
+    with path.open("wb") as file:  # given a path, numpy would write to another one, which ends in .npy
+        np.save(file, rows)
 
 
 class Curator(Part):
@@ -141,12 +99,37 @@ class Curator(Part):
         return schema
 
     @property
-    def public_rows(self) -> PublicRows:
-        return PublicRows(self.home.folder / "seed-rows")
+    def seed_rows(self) -> Path:
+        return self.home.folder / "seed-rows"
 
     def add_seed_rows(self, place: str) -> tuple[str, ...]:
-        """Know public rows, as the known schemas map them; returns their digests."""
-        return self.public_rows.add(place, self.schemas_known())
+        """Know public rows, as each known schema that fits maps them; returns their digests."""
+        digests, reason = [], "there is no schema"
+        for schema in self.schemas_known():
+            try:
+                rows = _mapped(place, schema)
+            except BadTable as error:
+                reason = str(error)
+                continue
+            digests.append(digest_of_rows(rows))
+            self.seed_rows.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+            keep_private(self.seed_rows / f"{digests[-1]}.npy", lambda path, rows=rows: _save(path, rows))  # type: ignore[misc]
+        if not digests:
+            raise InvalidArgument("--seed-rows", place, f"fits none of the schemas that are known here: {reason}")
+        return tuple(digests)
+
+    def _seed(self, digest: str) -> Rows:
+        try:
+            rows: Rows = np.load(self.seed_rows / f"{digest}.npy", allow_pickle=False)
+        except FileNotFoundError:
+            raise NotCurated(
+                f"the curator does not have the public seed rows {digest[:12]} that the terms name"
+            ) from None
+        except (OSError, ValueError):
+            raise NotCurated(f"the curator cannot read the public seed rows {digest[:12]}") from None
+        if rows.ndim != 2 or digest_of_rows(rows) != digest:
+            raise NotCurated(f"the curator's public seed rows {digest[:12]} are not what they were")
+        return rows
 
     # Taking part.
 
@@ -162,7 +145,7 @@ class Curator(Part):
 
     def _public_parts(self, terms: Terms) -> tuple[DeclaredRecords, Rows | None]:
         declared = DeclaredRecords(self.schema(terms.schema_digest))
-        return declared, self.public_rows.get(terms.seed_digest) if terms.seed_rows else None
+        return declared, self._seed(terms.seed_digest) if terms.seed_rows else None
 
     def make(self, run: Run, cards: Mapping[str, Card]) -> tuple[Party, ExitStack]:
         terms = run.terms

@@ -196,7 +196,6 @@ class OpenedData:
     scan: OfferedScan  # the rows that may be offered
     row_count: int  # how many rows there are in all
     withheld: int  # how many of them are not offered, because of small groups
-    not_kept: int  # how many are not offered, because the schema keeps a few rows of each id
     too_long: int  # how many have a cell that is longer than the schema declares, and so are no rows of any run
     declared: DeclaredRecords  # what its records look like
     fingerprint: str  # stays the same as long as the data, the schema and the group size do
@@ -262,7 +261,6 @@ class DataSet:
             scan=scan,
             row_count=seen.row_count,
             withheld=len(rare),
-            not_kept=0 if seen.kept is None else seen.row_count - len(seen.kept),
             too_long=len(seen.too_long),
             declared=self.declared,
             fingerprint=fingerprint,

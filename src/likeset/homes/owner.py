@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -62,17 +62,6 @@ from likeset.trust.letters import PostKind
 
 BEGIN = "owner/begin"
 """The kind of the charge that opens a run at this owner."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """One charge."""
-
-    run: str  # that it was for
-    at: str  # when (UTC)
-    toward: str  # ``others`` or ``curator``
-    rows: int  # disclosed at most
-    answered: bool  # whether an answer was stored for it
 
 
 def accounts_under(ledger: Ledger, name: str, policy: Policy, *, path: Path) -> tuple[Account, ...]:
@@ -155,8 +144,11 @@ def began(ledger: Ledger) -> dict[str, datetime]:
     return dict(_charges(ledger).began)
 
 
-def spent_by_run(ledger: Ledger) -> list[Spent]:
-    """Every charge that cost something, oldest first."""
+def spent_by_run(ledger: Ledger) -> list[dict[str, Any]]:
+    """Every charge that cost something, oldest first.
+
+    Its run and time, the rows disclosed at most, toward whom (``others`` or ``curator``), and whether it was answered.
+    """
     return _charges(ledger).spent()
 
 
@@ -167,7 +159,7 @@ class _Charges:
         self.state = state
         self.began: dict[str, datetime] = {}
         self.toward: dict[str, set[str]] = {}
-        self._spent: list[tuple[Charged, Spent]] = []
+        self._spent: list[tuple[Charged, dict[str, Any]]] = []
         self._taken = 0
 
     def take_in(self) -> None:
@@ -185,14 +177,12 @@ class _Charges:
             if rows or not isinstance(event, NoRelease):
                 toward = "others" if view.observer == "owners" else "curator"
                 self.toward.setdefault(run, set()).add(toward)
-                self._spent.append((charged, Spent(run, charged.at, toward, rows, answered=False)))
+                words = {"run": run, "at": charged.at, "toward": toward, "rows": rows}
+                self._spent.append((charged, words))
 
-    def spent(self) -> list[Spent]:
-        """Every charge that cost something, oldest first."""
-        return [replace(spent, answered=self._is_answered(charged)) for charged, spent in self._spent]
-
-    def _is_answered(self, charged: Charged) -> bool:
-        return self.state.requests[charged.key].digest is not None
+    def spent(self) -> list[dict[str, Any]]:
+        known = self.state.requests
+        return [{**words, "answered": known[charged.key].digest is not None} for charged, words in self._spent]
 
 
 _READ: WeakKeyDictionary[Ledger, _Charges] = WeakKeyDictionary()
@@ -651,54 +641,32 @@ def make_owner_home(folder: Path, *, name: str, **options: Any) -> Home:
 # Changes of the policy.
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenPolicy:
-    """What stands in ``owner.yaml`` now."""
-
-    text: str
-    policy: Policy
-    mark: str  # stands for the text: who changes it may say what it was that he saw
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyDraft:
-    """A text that may become ``owner.yaml``."""
-
-    text: str
-    policy: Policy
-    changes: tuple[tuple[str, str, str], ...]  # what differs from the policy now: field, before, after
-
-
-def written_policy(owner: Owner) -> WrittenPolicy:
-    """The policy as it stands in its file; nothing is written."""
-    policy = owner.policy
+def written_policy(owner: Owner) -> tuple[str, str]:
+    """The text of ``owner.yaml``, and a mark that stands for it: who changes it may say what they saw."""
+    _ = owner.policy  # raises if it cannot be read
     text = owner.home.policy_file.read_text(encoding="utf-8-sig")
-    return WrittenPolicy(text, policy, _mark(text))
+    return text, hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def draft_of(owner: Owner, text: str) -> PolicyDraft:
-    """Check a text that may become the policy; nothing is written."""
+def policy_changes(owner: Owner, text: str) -> list[dict[str, str]]:
+    """Check a text that may become the policy, and say what would change; nothing is written."""
     policy = documents.read_text(text, Policy, name=POLICY_FILE)
     owner.fitting(policy)
     before, after = _flat(owner.policy), _flat(policy)
-    changes = tuple((name, before[name], after[name]) for name in after if before[name] != after[name])
-    return PolicyDraft(text, policy, changes)
+    changed = (name for name in after if before[name] != after[name])
+    return [{"field": name, "before": before[name], "after": after[name]} for name in changed]
 
 
-def put(owner: Owner, text: str, *, by: str, seen: str | None = None) -> PolicyDraft:
+def put(owner: Owner, text: str, *, by: str, seen: str | None = None) -> list[dict[str, str]]:
     """Make a text the policy; it counts when this returns."""
     owner.home.check_running()
-    draft = draft_of(owner, text)
+    changes = policy_changes(owner, text)
     with owner.home.deciding():  # nobody else changes it meanwhile
-        if seen is not None and written_policy(owner).mark != seen:
+        if seen is not None and written_policy(owner)[1] != seen:
             raise DecidedMeanwhile(POLICY_FILE, "changed by somebody else")
         documents.write_text(owner.home.policy_file, text)
     owner.put_policy_in_force(by=by)
-    return draft
-
-
-def _mark(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return changes
 
 
 def _flat(policy: Policy) -> dict[str, str]:

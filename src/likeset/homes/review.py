@@ -121,14 +121,14 @@ def _used_by(owner: Owner, name: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class DataLook:
+class DataCheck:
     """What reading all rows of a data set showed."""
 
-    name: str
+    data: str
     rows: int
-    smallest: int  # groups of fewer rows are small, by ``owner.yaml``
+    smallest_group: int  # groups of fewer rows are small, by ``owner.yaml``
     withheld: int  # rows in small groups, which are never offered
-    groups: tuple[SmallGroup, ...]  # the small groups, smallest first; a row may be in several
+    small_groups: tuple[SmallGroup, ...]  # smallest first; a row may be in several
     checks: tuple[Check, ...]  # in words, without a value of a row
 
     @property
@@ -136,18 +136,11 @@ class DataLook:
         return all(check.ok for check in self.checks)
 
     def document(self) -> dict[str, Any]:
-        return {
-            "data": self.name,
-            "ok": self.ok,
-            "rows": self.rows,
-            "smallest_group": self.smallest,
-            "withheld": self.withheld,
-            "small_groups": [asdict(group) for group in self.groups],
-            "checks": [{"ok": check.ok, "detail": check.detail} for check in self.checks],
-        }
+        checks = [{"ok": check.ok, "detail": check.detail} for check in self.checks]
+        return {**asdict(self), "ok": self.ok, "checks": checks}
 
 
-def look_at_data(owner: Owner, name: str) -> DataLook:
+def check_data(owner: Owner, name: str) -> DataCheck:
     """Read every row of a data set and compare it with what is declared and allowed; nothing leaves."""
     data, policy = owner.registry.get(name), owner.policy
     with data.open_source() as source:
@@ -174,7 +167,7 @@ def look_at_data(owner: Owner, name: str) -> DataLook:
     checks = [Check(what, ok=ok, detail=detail) for ok, detail in found]
     checks += [Check(what, ok=True, detail=suspicion.warning, suspicion=suspicion) for suspicion in suspicions]
     checks += [Check(what, ok=True, detail=dead.warning, dead=dead) for dead in inspection.dead_columns()]
-    return DataLook(name, inspection.rows, policy.smallest_group, withheld, groups.groups(), tuple(checks))
+    return DataCheck(name, inspection.rows, policy.smallest_group, withheld, groups.groups(), tuple(checks))
 
 
 _Found = tuple[bool, str]
@@ -402,7 +395,7 @@ def budget_overview(owner: Owner) -> dict[str, Any]:
     return {
         **{name: {"spent": spent[name], "limit": limits[name]} for name in BUDGETS},
         "delta": sum(account.delta or 0.0 for account in accounts),
-        "history": [asdict(charge) for charge in spent_by_run(owner.ledger)],
+        "history": spent_by_run(owner.ledger),
     }
 
 
@@ -636,7 +629,7 @@ def verify(owner: Owner, *, head: Head | None = None) -> tuple[list[Problem], li
     remarks = []
     spent: Counter[str] = Counter()
     for charge in spent_by_run(owner.ledger):
-        spent[charge.run] += charge.rows
+        spent[charge["run"]] += charge["rows"]
     for name in dict.fromkeys(run.name for run in owner.mail.runs(role="owner")):
         rows = out_rows(owner, name)
         if rows_left(rows) > spent[name]:
@@ -969,7 +962,6 @@ class Rehearsal:
 
     basis: Basis  # the release it rests on; unless that is an example, exactly these rows leave
     rows: LeftRows  # that would leave, at most: fewer do if not everyone is asked
-    messages: tuple[bytes, ...]  # the bytes of the messages that would carry them
     row_count: int  # rows in the data set
     withheld: int  # rows that are never offered, because of small groups
     too_long: int  # rows with a cell that is longer than the schema declares: no rows of any run
@@ -1001,7 +993,6 @@ def rehearse(owner: Owner, terms: Terms, *, data: str = "") -> Rehearsal:
         return Rehearsal(
             basis=basis,
             rows=rows_of(leaving, data_set.schema, labelled=data_set.schema.label_column in terms.columns),
-            messages=leaving,
             row_count=opened.row_count,
             withheld=opened.withheld,
             too_long=opened.too_long,
@@ -1108,7 +1099,7 @@ def _of_owner(home: Home) -> Iterator[Check]:
         detail = "there are none; add one with `likeset owner data add`"
         yield Check("data sets", ok=False, detail=detail, to_do=True)
     for name in names:
-        yield from guarded(f"data set {name}", lambda name=name: iter(look_at_data(owner, name).checks))  # type: ignore[misc]
+        yield from guarded(f"data set {name}", lambda name=name: iter(check_data(owner, name).checks))  # type: ignore[misc]
 
 
 def _log(problems: Sequence[Problem], remarks: Sequence[str]) -> Iterator[Check]:
@@ -1127,7 +1118,7 @@ def _pinned_cards(home: Home) -> Iterator[Check]:
     needed = dict.fromkeys(role for own in roles for role in _NEEDED[own])
     missing = " and ".join(f"no {role}" for role in needed if not counts[role] and role not in roles)
     listed = ", ".join(f"{counts[role]} as {role}" for role in get_args(Role) if counts[role])
-    how = f"{missing} yet, so no run can begin: compare cards by telephone, and call `likeset card pin`"
+    how = f"{missing} yet, so no run can begin: join by an invitation, or compare cards by telephone and pin them"
     detail = "; ".join(filter(None, [listed, how if missing else ""]))
     yield Check("pinned cards", ok=not missing or "witness" not in roles, detail=detail)
 

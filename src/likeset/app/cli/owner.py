@@ -19,7 +19,7 @@ from likeset.app.cli.home import (
 from likeset.app.lazy import lazy_imports
 from likeset.display import JsonFlag, complain, emit, literal, show_document, show_notes, stdout
 from likeset.errors import HomeRestored, InvalidArgument, LikesetError
-from likeset.files import keep_private, keep_private_bytes, make_directory
+from likeset.files import keep_private_bytes, make_directory
 from likeset.text import without_secrets
 
 with lazy_imports():
@@ -104,8 +104,8 @@ def check_data(name: DataSet, *, home: HomePath = HERE, as_json: JsonFlag = Fals
     Example: `likeset owner data check patients --home st-mary`
     """
     with opened_owner(home) as opened:
-        look = review.look_at_data(opened, name)
-    emit(look.document(), as_json=as_json, ok=look.ok)
+        checked = review.check_data(opened, name)
+    emit(checked.document(), as_json=as_json, ok=checked.ok)
 
 
 @data_noun.command()
@@ -137,8 +137,7 @@ def put(
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidArgument("FILE", file, "cannot be read as UTF-8 text") from error
     with opened_owner(home) as opened:
-        draft = owners.draft_of(opened, text) if check else owners.put(opened, text, by=by or login())
-    changes = [{"field": field, "before": before, "after": after} for field, before, after in draft.changes]
+        changes = owners.policy_changes(opened, text) if check else owners.put(opened, text, by=by or login())
     emit({"in_force": not check, "changes": changes}, as_json=as_json)
 
 
@@ -259,7 +258,6 @@ def dry_run(
     *,
     data: DataName = "",
     show: Annotated[int, typer.Option(min=0, help="How many rows to show.")] = 10,
-    out: Annotated[Path | None, typer.Option(help="Write all rows there, as CSV or Parquet.")] = None,
     home: HomePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
@@ -274,8 +272,6 @@ def dry_run(
         terms = opened.latest(run).terms
         trial = review.rehearse(opened, terms, data=data)
         opened.home.note("rehearsed", run, digest=terms.digest, by=login(), basis=trial.basis)
-    if out is not None:
-        write_rows(trial.rows, out)
     document = {
         "run": run,
         "exact": trial.exact,
@@ -412,24 +408,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return str(value)
-
-
-def write_rows(rows: "review.LeftRows", out: Path) -> None:
-    """All rows into a new file, as CSV or Parquet."""
-    import pyarrow.csv  # heavy, and few commands write rows
-    import pyarrow.parquet
-
-    if rows.table is None:
-        raise InvalidArgument("--out", out, "these rows cannot be shown; there is nothing to write")
-    writers = {".parquet": pyarrow.parquet.write_table, ".csv": pyarrow.csv.write_csv}
-    if out.suffix not in writers:
-        raise InvalidArgument("--out", out, "must end in .csv or .parquet")
-    if out.exists():
-        raise InvalidArgument("--out", out, "is there already; nothing is overwritten")
-    try:
-        keep_private(out, lambda path: writers[out.suffix](rows.table, path))
-    except OSError as error:
-        raise InvalidArgument("--out", out, f"cannot be written: {error.strerror}") from error
 
 
 def _save_messages(letters: "list[review.OutLetter]", folder: Path) -> None:

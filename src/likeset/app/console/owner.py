@@ -23,7 +23,7 @@ from likeset.homes import review as reviews
 from likeset.homes.home import CONSOLE_FOLDER
 from likeset.homes.owner import Owner
 from likeset.homes.policy import Policy, policy_text
-from likeset.homes.review import Choice, DataLook, Rehearsal, Review
+from likeset.homes.review import Choice, DataCheck, Rehearsal, Review
 from likeset.homes.runs import Invitation, Run
 from likeset.ledger.ledger import Head
 from likeset.trust.cards import Role, card_in
@@ -262,15 +262,9 @@ def verify_log(owner: Owner, visit: Visit) -> Response:
 
 
 def rules(owner: Owner, visit: Visit, **words: Any) -> Response:
-    written = owners.written_policy(owner)
-    shown: dict[str, Any] = {
-        "policy": written.policy,
-        "text": written.text,
-        "mark": written.mark,
-        "wrong": "",
-        "filled": {},
-    }
-    return visit.render("rules.html", **(shown | words))
+    text, mark = owners.written_policy(owner)
+    shown: dict[str, Any] = {"text": text, "mark": mark, "wrong": "", "filled": {}}
+    return visit.render("rules.html", policy=owner.policy, **(shown | words))
 
 
 def put_rules(owner: Owner, visit: Visit) -> Response:
@@ -279,13 +273,13 @@ def put_rules(owner: Owner, visit: Visit) -> Response:
     text = "" if is_form else visit.text("text", most=_MOST_TEXT) + "\n"
     try:
         if is_form:
-            text = policy_text(_policy(visit, owners.written_policy(owner).policy))
-        draft = owners.draft_of(owner, text)
+            text = policy_text(_policy(visit, owner.policy))
+        changes = owners.policy_changes(owner, text)
     except BadDocument as error:
         words: dict[str, Any] = {"mark": seen, "filled": visit.fields} if is_form else {"mark": seen, "text": text}
         return rules(owner, visit, wrong=str(error), status=400, **words)
     if visit.text("sure") != "yes":
-        return visit.render("rules_look.html", draft=draft, seen=seen, by=by)
+        return visit.render("rules_look.html", changes=changes, text=text, seen=seen, by=by)
     owners.put(owner, text, by=by, seen=seen)
     return visit.redirect("/rules", f"The rules are in force, by {by}.")
 
@@ -318,9 +312,9 @@ def _number(text: str) -> Any:
 # ---- data sets
 
 
-def data(owner: Owner, visit: Visit, looked: DataLook | None = None) -> Response:
+def data(owner: Owner, visit: Visit, checked: DataCheck | None = None) -> Response:
     policy = owner.policy
-    words: dict[str, Any] = {"allowed": policy.columns, "smallest": policy.smallest_group, "looked": looked}
+    words: dict[str, Any] = {"allowed": policy.columns, "smallest": policy.smallest_group, "checked": checked}
     warnings = {name: [one.warning for one in owner.registry.get(name).suspicions] for name in owner.registry.names()}
     return visit.render("data.html", listed=reviews.listed_data(owner), warnings=warnings, **words)
 
@@ -336,7 +330,7 @@ def add_data(owner: Owner, visit: Visit) -> Response:
 
 
 def check_data(owner: Owner, visit: Visit) -> Response:
-    return data(owner, visit, reviews.look_at_data(owner, visit.text("name", most=128)))
+    return data(owner, visit, reviews.check_data(owner, visit.text("name", most=128)))
 
 
 def remove_data(owner: Owner, visit: Visit) -> Response:
