@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
 from likeset.privacy import gaussian_mean
-from likeset.privacy.accounting import guarantee, guess_probability
+from likeset.privacy.accounting import guarantee
 from likeset.privacy.events import ROW, Norm, PrivacyUnit, Relation, RowSum, Simulated
 from likeset.privacy.guarantee import Basis
 from likeset.privacy.noise import Integers, SecretNoise, SimulatedNoise
@@ -133,21 +133,6 @@ def test_one_replaced_row_moves_the_sum_by_two_at_most_and_opposite_rows_reach_i
     plan = _plan(4, 3)
     sums = [gaussian_mean.run(plan, rows, Silent(0)).value * 4 for rows in (before, after)]
     assert np.linalg.norm(sums[0] - sums[1]) == plan.quantity.sensitivity == 2.0
-
-
-@pytest.mark.slow
-def test_the_best_guess_at_one_row_is_right_as_often_as_is_printed_and_no_more() -> None:
-    """Opposite rows are the worst case. Of 5,000 guesses by the sign, within four standard deviations."""
-    plan = gaussian_mean.plan(
-        gaussian_mean.unit_rows(ROW, Relation.REPLACE_ONE), size=1, dimension=2, epsilon=4.0, delta=1e-5
-    )
-    noise, draws, right = SimulatedNoise(3), 5_000, 0
-    for side in (1.0, -1.0):
-        row = np.array([[side, 0.0]])
-        right += sum(side * gaussian_mean.run(plan, row, noise).value[0] > 0.0 for _ in range(draws // 2))
-    printed = guess_probability(plan.event, relation=Relation.REPLACE_ONE)
-    assert printed == pytest.approx(0.678, abs=5e-4)
-    assert right / draws == pytest.approx(printed, abs=4.0 * 0.5 / math.sqrt(draws))
 
 
 def test_the_papers_features_are_refused() -> None:

@@ -1,7 +1,6 @@
 """A set of rows is protected, not a list: tables may be sorted, and a row that is replaced then moves others."""
 
 import numpy as np
-import pytest
 
 from likeset.privacy import width_choice
 from likeset.privacy.events import ROW, Relation
@@ -43,8 +42,3 @@ def test_an_order_is_uniform_and_another_one_each_time() -> None:
 
 def test_simulations_keep_rows_as_they_are() -> None:
     assert random_order(4, SimulatedNoise(1)).tolist() == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize("size", [0, 1])
-def test_few_rows_have_one_order(size: int) -> None:
-    assert random_order(size, SecretNoise()).tolist() == list(range(size))
