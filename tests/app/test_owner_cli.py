@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -324,7 +325,7 @@ def test_a_steward_can_follow_the_page_word_by_word(tmp_path: Path, monkeypatch:
             (node / "owner.yaml").write_text(policy)
         with open_owner(node) as opened:
             if command == "check":
-                for coming in (asked, asked.with_changes(run="billing-2026")):
+                for coming in (asked, replace(asked, run="billing-2026")):
                     assert invite(opened, coming).state == "waiting"
             if command == "approve":
                 answer(opened, asked)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ def test_two_rows_of_each_patient_leave_and_the_same_ones_in_every_run(owner: Ow
     """Twelve rows are asked for, of six patients: all that are kept."""
     first = offered(owner, RUN)
     assert Counter(row // 10 for row in first) == dict.fromkeys(range(6), 2)
-    assert offered(owner, RUN.with_changes(run="run-2")) == first
+    assert offered(owner, replace(RUN, run="run-2")) == first
 
 
 def test_in_rounds_no_other_row_is_bid(owner: Owner) -> None:

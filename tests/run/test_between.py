@@ -326,7 +326,7 @@ class TestWhoSpeaks:
     def test_a_consumer_takes_no_terms_that_it_did_not_sign_here(self, market: Market) -> None:
         """Not even under its own card: it would release its target under terms of somebody who stole the card."""
         run = market.invite()
-        other = signed_terms(run.terms.with_changes(purpose="Something else"))
+        other = signed_terms(dataclasses.replace(run.terms, purpose="Something else"))
         with pytest.raises(IllegalMessage, match="has no role consumer"):
             market.consumer.mail.invited(other, by_steward=True)
         assert [known.digest for known in market.consumer.runs()] == [run.digest]

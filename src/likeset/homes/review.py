@@ -12,7 +12,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -1015,7 +1015,7 @@ def _release(owner: Owner, run: Run | None, terms: Terms) -> tuple[Basis, NDArra
                 return "the release that was heard", message.body.release, terms
     if terms.protocol == "sealed":
         # The same run with uniform offers: the same key, and all rows weigh the same.
-        return "an example", np.empty(0), terms.with_changes(offers="uniform")
+        return "an example", np.empty(0), replace(terms, offers="uniform")
     return "an example", np.zeros(terms.kernel.dimension), terms
 
 

@@ -194,14 +194,11 @@ class Draft:
 
     def _wished_offers(self) -> Literal["tilted", "uniform"]:
         """Tilted, unless the user wants otherwise; there must be something to pay for it with."""
-        interactive = self.wishes.protocol == "interactive"
         if self.wishes.offers == "uniform":
-            if interactive:
-                reason = "is of the sealed protocol; interactive needs a target release"
-                raise InvalidArgument("offers", "'uniform'", reason)
             return "uniform"
         if self.budget.epsilon == 0.0:
-            without = "" if interactive else ", or set offers to uniform, which makes no release"
+            is_sealed = self.wishes.protocol == "sealed"
+            without = ", or set offers to uniform, which makes no release" if is_sealed else ""
             raise InvalidArgument("epsilon", 0.0, f"allows no release of the target: raise it{without}")
         if self.budget.delta == 0.0:
             raise InvalidArgument(

@@ -42,7 +42,7 @@ class PlannedView:
         event: all that will be released to it.
         guarantee: what that costs, with its basis.
         rows: how many protected rows reach the observer, at most.
-        readable: how many of them it, or whoever buys them, may read; all unless it is said.
+        readable: how many of them it, or whoever buys them, may read.
         shared: whether it has shares in their place, which alone tell nothing.
         width_choice: the part of ``event`` that chose the width of the release's kernel; None where nothing did.
     """
@@ -51,13 +51,9 @@ class PlannedView:
     event: Event
     guarantee: Guarantee
     rows: int
-    readable: int = -1
+    readable: int
     shared: bool = False
     width_choice: Event | None = None
-
-    def __post_init__(self) -> None:
-        if self.readable < 0:
-            object.__setattr__(self, "readable", self.rows)
 
     @property
     def guess(self) -> float | None:
@@ -134,7 +130,8 @@ def summary_plan(terms: PlannedTerms, round_number: int) -> TargetPlan | None:
             quantity=quantity,
             size=size,
             dimension=terms.kernel.dimension,
-            sigma=_split_sigma(terms),
+            # One scale of noise for all rounds; the first round is about seed rows only.
+            sigma=_sigma_of_rounds(quantity, terms.kernel.dimension, max(1, terms.size - 1), terms.owner_budget),
         )
     steps = _paper_schedule(terms).summary(round_number) if terms.schedule else _split_steps(terms, round_number)
     return mwem_mean.MwemPlan(
@@ -157,13 +154,6 @@ def summary_event(terms: PlannedTerms) -> Event:
     plans = (summary_plan(terms, number) for number in (range(2, terms.size + 1) if changing else (2,)))
     events = Counter(plan.event for plan in plans if plan is not None)
     return Composition(tuple(Repeated(event, times * alike) for event, times in events.items()))
-
-
-def _split_sigma(terms: PlannedTerms) -> float:
-    """One scale of noise for all rounds, so that together they stay within the budget."""
-    quantity = gaussian_mean.selected_unit_rows(terms.unit, terms.relation)
-    rounds = max(1, terms.size - 1)  # the first round is about seed rows only
-    return _sigma_of_rounds(quantity, terms.kernel.dimension, rounds, terms.owner_budget)
 
 
 @lru_cache(maxsize=64)
@@ -219,9 +209,9 @@ def planned_views(
     shared = terms.split is not None
     of_target = _priced(terms, _offered(terms), terms.target_budget, simulated=simulated)
     return (
-        PlannedView(View.owners(terms.consumer), *release, 0, width_choice=width_choice),
+        PlannedView(View.owners(terms.consumer), *release, 0, 0, width_choice=width_choice),
         *views_of_owners(terms, simulated=simulated),
-        PlannedView(View.curator(terms.consumer), *of_target, terms.target_size, shared=shared),
+        PlannedView(View.curator(terms.consumer), *of_target, terms.target_size, terms.target_size, shared=shared),
     )
 
 
@@ -239,11 +229,12 @@ def views_of_owners(
         for event in (heard, _offered(terms), Unbounded(_CLEAR_ROWS))
     )
     offered, read = terms.rows_per_owner, terms.rows_readable
+    bought = read if shared else terms.size
     views = list[PlannedView]()
     for owner in terms.owners if owners is None else owners:
-        views.append(PlannedView(View.owners(owner), *to_others, 0))
+        views.append(PlannedView(View.owners(owner), *to_others, 0, 0))
         views.append(PlannedView(View.curator(owner), *to_curator, offered, read, shared=shared))
-        views.append(PlannedView(View.consumer(owner), *to_consumer, read if shared else terms.size))
+        views.append(PlannedView(View.consumer(owner), *to_consumer, bought, bought))
     return tuple(views)
 
 

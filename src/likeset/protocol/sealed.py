@@ -212,11 +212,7 @@ class Owner(Party):
         return self._rows_by_handle[handle]
 
     def _check_content(self, message: Message) -> None:
-        self._check_release(self.terms, message)
-
-    @staticmethod
-    def _check_release(terms: Terms, message: Message) -> None:
-        body, width = message.body, 0 if terms.offers == "uniform" else terms.kernel.dimension
+        body, width = message.body, 0 if self.terms.offers == "uniform" else self.terms.kernel.dimension
         if not isinstance(body, TargetRelease):
             return
         if body.release.shape != (width,) or not np.isfinite(body.release).all():
@@ -448,7 +444,9 @@ class Consumer(Party):
         body = message.body
         if not isinstance(body, Summary) or not self._fits(body):
             raise IllegalMessage(f"{title_of_message(message)}: its parts do not fit together")
-        fault = self._fault(body)
+        if self._admission.declared is None or not len(body.rows):
+            return
+        fault = self._admission.fault(body.rows, body.labels, body.records)
         if fault is not None:
             raise IllegalMessage(f"{title_of_message(message)}: has {fault}")
 
@@ -457,12 +455,6 @@ class Consumer(Party):
             self.summary = message.body
         yield from ()  # to listen costs nothing
         return ()
-
-    def _fault(self, body: Summary) -> str | None:
-        """What is wrong with the rows of a summary, in words that say nothing about them; None if nothing is."""
-        if self._admission.declared is None or not len(body.rows):
-            return None
-        return self._admission.fault(body.rows, body.labels, body.records)
 
     def _fits(self, body: Summary) -> bool:
         """Whether a summary has the form of one: what is computed from it later will not fail."""
@@ -517,7 +509,6 @@ class Curator(Party):
         self.flags: list[Flag] = []
         self.absent: set[str] = set()
         self.rows_seen = 0
-        self.late = 0
         self.held_out: HeldOut | None = None  # with details that only runs within one process may show
 
     @property
@@ -576,7 +567,6 @@ class Curator(Party):
             self._target = message.body.rows
             return (yield from self._begin(message.body))
         if self._is_late(message):
-            self.late += 1
             if isinstance(message.body, Offer | Delivery):
                 self.rows_seen += len(message.body.rows)
             return ()
@@ -853,7 +843,12 @@ class SealedCurator(Curator):
 
     def _ask(self) -> Work:
         """One auction, drawn once; everybody gets an answer of the same length."""
-        asked = yield from self._draw_auction()
+        plan = auction_plan(self.terms)
+        bids = auction.Bids(
+            values=tuple(-self._misfits[name] if name in self._misfits else None for name in self.terms.owners),
+            waited=(1,) * len(self.terms.owners),
+        )
+        asked = yield from self._auction(plan, bids, plan.event, round_number=_ANSWER)
         self._move(CuratorState.OFFERS)
         self._asked = {owner for owner, yes in zip(self.terms.owners, asked, strict=True) if yes} & set(self._misfits)
         # Where nobody was asked the run will fail, but not before all have their answers: else whoever got a no would
@@ -863,14 +858,6 @@ class SealedCurator(Curator):
             self._message(owner, _ANSWER, Asked(asked=bool(yes)))
             for owner, yes in zip(self.terms.owners, asked, strict=True)
         ]
-
-    def _draw_auction(self) -> PricedDraw[Mask]:
-        plan = auction_plan(self.terms)
-        bids = auction.Bids(
-            values=tuple(-self._misfits[name] if name in self._misfits else None for name in self.terms.owners),
-            waited=(1,) * len(self.terms.owners),
-        )
-        return (yield from self._auction(plan, bids, plan.event, round_number=_ANSWER))
 
     def _select(self) -> Message:
         if self._target is None:
@@ -883,17 +870,13 @@ class SealedCurator(Curator):
         held = self._drop_odd_labels(sent)
         self._check_quorum(taking_part - (len(sent) - len(held)) if held else 0)
         pool = np.concatenate([holding.offer.rows for holding in held])
-        selected, self.held_out = self._chosen(pool, self._target, join_labels(held))
+        labels, target, selection = join_labels(held), self._target, self._selection
+        chances = selection.class_chances(pool, target, labels) if self.terms.labels == "match" else None
+        selected = selection.select(pool, target, self.terms.size, chances=chances)
+        self.held_out = cross_fit(selection, pool, target, selected, fold_key=self._fold_key or 0, chances=chances)
         if self._fold_key is None:
             return self._summary(held, selected, self.held_out)
         return self._summary(held, _rounded(selected), self.held_out and self.held_out.rounded)
-
-    def _chosen(self, pool: Rows, target: Rows, labels: Labels) -> tuple[Selected, HeldOut | None]:
-        chances = self._selection.class_chances(pool, target, labels) if self.terms.labels == "match" else None
-        selected = self._selection.select(pool, target, self.terms.size, chances=chances)
-        return selected, cross_fit(
-            self._selection, pool, target, selected, fold_key=self._fold_key or 0, chances=chances
-        )
 
 
 def _rounded(selected: Selected) -> Selected:

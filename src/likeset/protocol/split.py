@@ -460,7 +460,6 @@ class ComputeParty(Party):
         self.role: ComputeRole = role
         self.absent: set[str] = set()
         self.faults: list[Flag] = []
-        self.late = 0  # parts that came after their time and were not looked at
         self.reaches: dict[ComputeRole, bytes] = {}
         self._secret, self._cards, self._reach = secret, {**cards, self.name: secret.card}, reach
         self._shape = offer_shape(terms)
@@ -580,8 +579,7 @@ class ComputeParty(Party):
     def _take_part(self, owner: str, data: bytes) -> None:
         """An owner's part; one that is refused is as if it had not come, but for the log."""
         if owner not in self.waiting_for:
-            self.late += 1
-            return
+            return  # too late
         self._waiting.discard(owner)
         try:
             part = OfferPart.from_bytes(data)

@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from types import MappingProxyType
@@ -125,7 +125,9 @@ def _text(name: str, value: object) -> str:
     return value
 
 
-def _texts(name: str, value: tuple[str, ...]) -> tuple[str, ...]:
+def _texts(name: str, value: object) -> tuple[str, ...]:
+    if isinstance(value, str | Mapping) or not isinstance(value, Collection):
+        raise InvalidArgument(name, type(value).__name__, "must be a list of texts")
     return tuple(_text(name, word) for word in value)
 
 
@@ -141,15 +143,20 @@ def _code(form: str, reason: str) -> _Check:
 _digest_or_empty = _code("([0-9a-f]{64})?", "must be 64 hexadecimal digits, or empty")  # becomes the name of a file
 
 
-def _owner_names(name: str, value: tuple[str, ...]) -> tuple[str, ...]:
-    if not value:
+def _owner_names(name: str, value: object) -> tuple[str, ...]:
+    owners = _texts(name, value)
+    if not owners:
         raise InvalidArgument(name, "none", "at least one owner is needed")
-    for owner in value:
+    for owner in owners:
         checked_name(name, owner)
-    twice = sorted(owner for owner, times in Counter(value).items() if times > 1)
+    twice = sorted(owner for owner, times in Counter(owners).items() if times > 1)
     if twice:
         raise InvalidArgument(name, ", ".join(twice), "an owner may be named once only")
-    return value
+    return owners
+
+
+def _relation(name: str, value: object) -> Relation:
+    return Relation(arguments.one_of(name, value, tuple(Relation)))
 
 
 def _delta(name: str, value: object) -> float:
@@ -174,18 +181,12 @@ def _fingerprints(_: str, cards: object) -> Mapping[str, str]:
     return {name: cards[name] for name in sorted(cards)}
 
 
-def _part_names(name: str, value: object) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, Collection):
-        raise InvalidArgument(name, type(value).__name__, "must be a list of the names of parts")
-    return _texts(name, tuple(value))
-
-
 def _check_of(declared: "Field[Any]") -> _Check | None:
     if (check := declared.metadata.get("check")) is not None:
         return cast("_Check", check)
     if get_origin(declared.type) is Literal:
         return lambda name, value: arguments.one_of(name, value, get_args(declared.type))
-    checks: dict[Any, _Check] = {str: _text, bool: _truth, tuple[str, ...]: _texts}
+    checks: dict[Any, _Check] = {str: _text, bool: _truth, tuple[str, ...]: _texts, Relation: _relation}
     return checks.get(declared.type)
 
 
@@ -284,7 +285,7 @@ class _Rounds:
         setting=_FINE,
     )
     accept_unproven: tuple[str, ...] = _field(
-        "names of parts without a proof that are accepted", _part_names, default=(), setting={"is_of_interactive": True}
+        "names of parts without a proof that are accepted", default=(), setting={"is_of_interactive": True}
     )
 
 
@@ -866,22 +867,13 @@ class Terms(PlannedTerms):
             kernel, split = document["kernel"], document["split"]
             document["kernel"] = Kernel(**{**kernel, "seed": int(kernel["seed"], 16)})
             document["split"] = None if split is None else SplitTerms(**split)
-            document["relation"] = Relation(document["relation"])
             for name in ("target_budget", "owner_budget"):
                 document[name] = Budget(**document[name])
-            for name in ("owners", "columns", "accept_unproven"):
-                if not isinstance(document[name], list):
-                    raise InvalidArgument("terms", name, "must be a list")
-                document[name] = tuple(document[name])
             return cls(**document)
         except InvalidArgument:
             raise
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise InvalidArgument("terms", type(error).__name__, "has a field of another type than Terms") from error
-
-    def with_changes(self, **changes: Any) -> Self:
-        """The same terms but for some fields; another digest."""
-        return replace(self, **changes)
 
 
 def clock_words(now: datetime) -> str:
