@@ -5,7 +5,6 @@ fork, so that a life costs milliseconds and hundreds of them can end, one at eve
 """
 
 import ctypes
-import functools
 import hashlib
 import json
 import multiprocessing
@@ -13,14 +12,12 @@ import os
 import platform
 import shutil
 import signal
-import sqlite3
 import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 from ledger_world import CURATOR, ROWS, TARGET, charge, gaussian, opened, reserve
 
@@ -162,17 +159,7 @@ def killed_at(call: int, life: Callable[[], None], prepare: Callable[[], None] =
 
 
 def every_step(directory: Path, stride: int = 1) -> dict[str, Any]:
-    """Kill on entry to system calls all through a release, each time from the same start."""
-    return _deaths(directory, lambda number, life, prepare: killed_at(number * stride + 1, life, prepare))
-
-
-def every_statement(directory: Path, stride: int = 1) -> dict[str, Any]:
-    """Kill before and after SQL statements all through a release, each time from the same start."""
-    return _deaths(directory, lambda number, life, prepare: killed_at_statement(number * stride + 1, life, prepare))
-
-
-def _deaths(directory: Path, killed: Callable[[int, Callable[[], None], Callable[[], None]], bool]) -> dict[str, Any]:
-    """Lives that end at one place after the other; after each death the next process goes on."""
+    """Kill on entry to system calls all through a release, each time from the same start; then the next goes on."""
     template = directory / "template"
     template.mkdir()
     with opened(Ledger(World(template).ledger, tables=TABLES)) as ledger:
@@ -193,7 +180,7 @@ def _deaths(directory: Path, killed: Callable[[int, Callable[[], None], Callable
         def life(world: World = world, open_ledgers: list[Ledger] = open_ledgers) -> None:
             one_release(world, open_ledgers[0], 1)
 
-        if not killed(deaths, life, prepare):
+        if not killed_at(deaths * stride + 1, life, prepare):
             return {"deaths": deaths, "faults": found, "sent_at_death": sorted(sent_at_death)}
         deaths += 1
         sent_at_death.add(len(world.sent()))
@@ -207,35 +194,6 @@ def _deaths(directory: Path, killed: Callable[[int, Callable[[], None], Callable
         if not {"rows-1", "bid-1"} <= world.sent().keys():
             found.append(f"death {deaths}: the resumed life did not finish")
         shutil.rmtree(place)
-
-
-def killed_at_statement(place: int, life: Callable[[], None], prepare: Callable[[], None]) -> bool:
-    """Live, and end before (odd places) or after (even ones) an SQL statement; false if life ended before."""
-
-    class Counting(sqlite3.Connection):
-        places = -(10**9)
-
-        def execute(self, *given: Any) -> sqlite3.Cursor:
-            for moment in range(2):
-                Counting.places += 1
-                if Counting.places == place:
-                    os._exit(7)
-                if moment == 0:
-                    cursor = super().execute(*given)
-            return cursor
-
-    child = os.fork()
-    if child == 0:
-        connect = functools.partial(sqlite3.connect, factory=Counting)
-        with patch("likeset.ledger.sqlite_file.sqlite3.connect", connect):
-            prepare()
-        Counting.places = 0
-        life()
-        os._exit(0)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if code not in (0, 7):
-        raise AssertionError("the life that is to be killed failed by itself")
-    return code == 7
 
 
 def creation(directory: Path, stride: int = 20) -> dict[str, Any]:
@@ -327,7 +285,7 @@ def calls(directory: Path) -> dict[str, Any]:
 if __name__ == "__main__":
     # Pricing imports its library late; a fork should not have to.
     Filter.empty(relation=Relation.REPLACE_ONE, delta=1e-5).add(gaussian()).add(gaussian()).epsilon  # noqa: B018
-    scenario = {function.__name__: function for function in (every_step, every_statement, creation, hammer, calls)}
+    scenario = {function.__name__: function for function in (every_step, creation, hammer, calls)}
     started = time.monotonic()
     try:
         report = scenario[sys.argv[1]](Path(sys.argv[2]), *map(int, sys.argv[3:]))

@@ -5,11 +5,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from ledger_world import CURATOR, ROWS, TARGET, Died, charge, commit, gaussian, laplace, opened, reserve
 
-from chance import public_coins
 from durable_writes import durable_writes
 from likeset import errors
 from likeset.ledger.budget import Charge, Request
@@ -152,34 +150,6 @@ class TestInterrupted:
             with pytest.raises(errors.ChargeRefused, match="not repeatable"):
                 ledger.draw(MEAN, drawn(b"m", Release(0.5, gaussian())), request=ask(), repeatable=True)
         assert ledger.messages() == ()
-
-    def test_noise_drawn_again_for_the_same_charge_tells_everything(self, ledger: Ledger) -> None:
-        """Why noise must not be repeatable.
-
-        An attacker sees draws before they are stored, and kills the process each time: 400 draws of a noisy 3, whose
-        scale is 20 (epsilon 0.1 for a change by 2), have a mean within 6 of it (20 * sqrt(2 / 400) = 1.4) for the
-        price of one. Otherwise an attacker sees one draw of each request.
-        """
-        coins = public_coins(5)
-
-        def seen(repeatable: bool) -> list[float]:
-            found: list[float] = []
-
-            def killed() -> tuple[bytes, None]:
-                found.append(3.0 + coins.laplace(scale=20.0))
-                raise Died
-
-            for _ in range(400 if repeatable else 3):
-                with pytest.raises((Died, errors.UnfinishedRequest)):
-                    ledger.draw(
-                        charge(TARGET, laplace(0.1)), killed, request=ask(int(repeatable)), repeatable=repeatable
-                    )
-            return found
-
-        free = seen(repeatable=True)
-        assert (len(free), ledger.accounts()[0].charges) == (400, 1)
-        assert abs(float(np.mean(free)) - 3.0) < 6.0
-        assert len(seen(repeatable=False)) == 1
 
     @pytest.mark.parametrize("call", [1, 2])
     def test_the_condition_holds_in_both_writes(self, ledger: Ledger, call: int) -> None:

@@ -28,7 +28,7 @@ from likeset.protocol.wire import Body, Delivery, Message, Offer, Summary, Targe
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan import FetchedRows
 from likeset.tables.schema import Schema
-from likeset.transports.local import ChargedParty, run_local
+from likeset.transports.local import ChargedParty
 
 # Everything that a schema can allow is allowed: whatever a cell is, it is a row wherever that can be declared.
 EVERY_KIND = Schema.from_text("""
@@ -543,10 +543,3 @@ def test_declared_values_may_be_long_whatever_the_size(monkeypatch: pytest.Monke
     monkeypatch.setattr(curators, "_LARGEST_LABELS", 1)
     made = _declared_world({}, LABEL, ["no", "yes"])
     assert not len(carry(made).summary.flagged)
-
-
-def test_engines_pass_what_is_declared_by_every_owner() -> None:
-    made = _declared_world({}, LABEL, ["no", "yes"])
-    result = run_local(made.curator(), made.owners(), made.consumer())
-    assert result.failures == {}
-    assert set(result.summary.labels.tolist()) <= {"no", "yes"}

@@ -26,7 +26,7 @@ from protocol_world import (
 )
 
 from chance import EXAMPLES
-from likeset.errors import BadMessage, DifferentRequest, IllegalMessage, LikesetError
+from likeset.errors import DifferentRequest, IllegalMessage, LikesetError
 from likeset.privacy.noise import Integers
 from likeset.protocol.terms import Budget, Terms
 from likeset.protocol.wire import Delivery, Message, Offer, Summary, decode, encode
@@ -193,56 +193,6 @@ def test_in_any_order_and_many_times_the_summary_is_the_same(options: dict[str, 
     assert len(network.refused) == refused
     assert network.world.noise.calls == expected.draws
     network.assert_nothing_twice()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [CONFIGURATIONS[name] for name in ("threshold", "gaussian", "paper")])
-@pytest.mark.parametrize("ahead", [False, True], ids=["instead", "before"])
-@pytest.mark.parametrize("kind", ["truncated", "other-run", "other-terms", "other-owner", "other-round", "other-kind"])
-def test_a_message_replaced_by_another_is_refused_or_harmless(options: dict[str, Any], kind: str, ahead: bool) -> None:
-    """Whatever comes in place of a message: once the right one comes, everything is as without faults."""
-    agreed = terms(**options)
-    expected = _expected(agreed)
-    elsewhere = [decode(data) for heard in _expected(terms(**options, run="run-2")).heard.values() for data in heard]
-    sent = [decode(data) for heard in expected.heard.values() for data in heard]
-
-    def others(message: Message) -> list[bytes]:
-        same = [one for one in sent if one.receiver == message.receiver and one.body.kind == message.body.kind]
-        if kind == "truncated":
-            data = encode(message)
-            return [data[: len(data) // 2], data[:-1], data + b"\0"]
-        if kind == "other-run":
-            place = (message.sender, message.receiver, message.round, message.body.kind)
-            return [encode(one) for one in elsewhere if (one.sender, one.receiver, one.round, one.body.kind) == place]
-        if kind == "other-terms":
-            return [encode(replace(message, terms=terms(**options, purpose="another").digest))]
-        if kind == "other-owner":
-            return [encode(one) for one in same if one.sender != message.sender and one.round <= message.round][:1]
-        if kind == "other-round":
-            earlier = [encode(one) for one in same if one.sender == message.sender and one.round < message.round]
-            return earlier + [encode(replace(message, round=number)) for number in (99, message.round + 2)]
-        bodies = [one.body for one in sent if one.body.kind != message.body.kind]
-        # That the curator is the curator, the transport says: what an owner gets from it is genuine.
-        return [encode(replace(message, body=body)) for body in bodies][:4] * (message.sender != "curator")
-
-    network = Network(world(agreed))
-    steps = 0
-    while network.summary is None:
-        steps += 1
-        assert steps < 500, network.refused[-3:]
-        data = network.bag.pop(0)
-        message = decode(data)
-        if not ahead:
-            network.deliver(data)
-        for other in others(message):
-            try:
-                network.deliver(other)
-            except BadMessage:
-                assert kind == "truncated"
-        if ahead and not network.deliver(data):
-            network.bag.append(data)
-    assert same_summary(network.summary, expected.summary)
-    assert network.world.noise.calls == expected.draws
 
 
 @each_configuration

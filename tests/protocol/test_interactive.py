@@ -28,8 +28,7 @@ from protocol_world import (
 )
 
 from chance import examples, pinned_coins, public_coins
-from likeset.errors import DifferentRequest, IllegalMessage, InvalidArgument, QuorumMissed, UnprovenPart
-from likeset.ledger.budget import Limit
+from likeset.errors import DifferentRequest, IllegalMessage, InvalidArgument, QuorumMissed
 from likeset.privacy import accounting, gaussian_mean, mwem_mean
 from likeset.privacy.auction import auction_patience
 from likeset.privacy.events import Composition, Relation, Repeated
@@ -220,19 +219,6 @@ def test_the_releases_of_all_rounds_together_spend_the_budget_of_owners(options:
     assert plan.quantity.sensitivity == 4.0
     spent = accounting.guarantee(summary_event(agreed), relation=Relation.REPLACE_ONE, delta=budget.delta).epsilon
     assert 0.999 * budget.epsilon <= spent <= budget.epsilon
-
-
-def test_an_account_that_does_not_accept_the_papers_parts_gives_nothing_to_owners() -> None:
-    """The ledger has the last word: it refuses before anything about an owner's rows was drawn."""
-    agreed = terms(**PAPER)
-    with ledger_on_disk(agreed) as ledger:
-        for name in agreed.owners:
-            ledger.set_limit(View.owners(name), Limit(1.0, 1e-5, Relation.REPLACE_ONE))
-        made = world(agreed, ledger)
-        with pytest.raises((UnprovenPart, AssertionError)):
-            carry(made)
-        accounts = {account.view: account for account in ledger.accounts()}
-        assert all(accounts[View.owners(name)].unproven == () for name in agreed.owners)
 
 
 def sent_by(outcome: Outcome, sender: str, kind: type[Any]) -> list[Message]:
@@ -562,9 +548,6 @@ def test_an_owner_that_starts_anew_and_hears_another_story_sends_no_other_rows()
 def _said(made: World, number: int, body: Body) -> Message:
     sender = made.terms.consumer if isinstance(body, TargetRelease) else CURATOR
     return Message(made.terms.run, made.terms.digest, sender, "a", number, body)
-
-
-"""Every row that an owner of the next test could have: the consumer knows the schema."""
 
 
 @pytest.mark.parametrize("kind", ["paired", "paper"])

@@ -9,7 +9,7 @@ import pytest
 from protocol_world import THRESHOLD, Outcome, World, carry, rows, same_summary, terms, world
 
 from likeset.errors import IllegalMessage, QuorumMissed
-from likeset.protocol.wire import Asked, Bid, Body, Delivery, Message, Misfit, Offer, Summary
+from likeset.protocol.wire import Bid, Body, Delivery, Message, Misfit, Offer, Summary
 
 SECRET = (1 << 255) + 99
 CANARY = 123456.789
@@ -154,14 +154,6 @@ def test_a_bid_that_is_not_a_number_is_flagged(gain: float) -> None:
     _assert_flagged(carry(made, replies_of={"a": lie}), made, "a", "bid")
 
 
-def test_no_row_left_is_no_lie() -> None:
-    made = world(terms(protocol="interactive"))
-    made.data["a"] = made.data["a"][:2]
-    outcome = carry(made)
-    assert len(outcome.summary.flagged) == 0
-    assert not outcome.refused
-
-
 def _other_row(body: Body) -> Body:
     """Bid high, deliver another row under the same handle."""
     if isinstance(body, Bid):
@@ -276,17 +268,3 @@ def test_if_too_few_are_left_there_is_no_summary() -> None:
     assert "1 of 3" in str(caught.value)
     with pytest.raises(QuorumMissed):
         carry(world(terms(quorum=1)), replies_of=dict.fromkeys("abc", bad))
-
-
-def test_an_owner_who_talks_out_of_turn_is_not_heard_and_nobody_else_is_hurt() -> None:
-    """Messages that no step foresees are refused, and the state is as before."""
-    honest = carry(world(terms()))
-    offer = Offer(rows=rows(3, 4), labels=np.empty(0), handles=np.arange(4, dtype=np.uint64))
-    for body in (Asked(asked=True), Bid(gain=1.0, handle=1), Misfit(misfit=0.0)):
-
-        def also(_heard: Message, replies: tuple[Message, ...], body: Body = body) -> list[Message]:
-            return [replace(replies[0], body=body), replace(replies[0], round=7, body=offer), *replies, *replies]
-
-        outcome = carry(world(terms()), replies_of={"b": also})
-        assert same_summary(outcome.summary, honest.summary)
-        assert {name for name, _ in outcome.refused} == {"curator"}

@@ -258,18 +258,6 @@ def test_a_party_takes_what_its_table_allows_and_else_stays_where_it_is(agreed: 
     assert len(tried) > 5
 
 
-def test_what_opens_a_run_is_what_an_owner_takes_first() -> None:
-    for agreed, opening in ((SEALED, 1), (AUCTIONED, 1), (ROUNDS, 0)):
-        for kind, number in product(BODIES, range(3)):
-            made = world(agreed).owner("a")
-            message = _message(kind, number, CONSUMER, "a", agreed)
-            if (kind, number) == ("target-release", opening):
-                made.take(message)
-                continue
-            with pytest.raises(IllegalMessage):
-                made.take(message)
-
-
 GAUSSIAN: dict[str, Any] = {
     "protocol": "interactive",
     "size": 2,
