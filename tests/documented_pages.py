@@ -48,8 +48,7 @@ def commands(page: Path) -> Iterator[Command]:
 
 def lines_to_paste(page: Path, *, without: tuple[str, ...]) -> list[str]:
     """The lines of a page's shell blocks, in their order, without those that begin so."""
-    lines = [line for block in blocks(page) if block.kind == "sh" for line in block.lines]
-    return [line for line in lines if not line.startswith(without)]
+    return [one.typed for one in commands(page) if not one.typed.startswith(without)]
 
 
 def files_to_paste(page: Path) -> dict[str, str]:
