@@ -72,6 +72,17 @@ def test_an_organisation_joins_with_one_file_and_one_call(clinic: str) -> None:
         assert (home.folder / "schema.yaml").read_text() == SCHEMA
 
 
+def test_a_witness_sees_what_it_promises_before_it_joins(clinic: str) -> None:
+    run("init", "trial", "--name", "trial", "--role", "consumer", "--mailbox", clinic)
+    run("init", "hub", "--name", "hub", "--role", "curator", "--schema", "schema.yaml")
+    with Home(Path("trial")) as home, Home(Path("hub")) as hub:
+        home.pins.pin(hub.card, "curator")
+    run("invite", "university", "--as", "witness", "--schema", "schema.yaml", "--home", "trial")
+    run("invite", "st-mary", "--home", "clinic")
+    asked = [run("join", f"{name}.invite", "--mailbox", clinic, code=1) for name in ("university", "st-mary")]
+    assert [len(document["promises"]) for document in asked] == [4, 0]
+
+
 def test_without_an_approved_mailbox_nothing_is_contacted_and_the_reply_is_a_file(clinic: str) -> None:
     assert clinic
     run("invite", "st-mary", "--rules", "rules.yaml", "--home", "clinic")

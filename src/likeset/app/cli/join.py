@@ -319,6 +319,7 @@ def _asked(invitation: "joining.Invitation") -> dict[str, Any]:
         "mailbox": proposal.mailbox,
         "expires": proposal.expires,
         "rules": invitation.rules_changed(),
+        "promises": list(compute.PROMISES) if proposal.role == "witness" else [],
     }
 
 
@@ -334,6 +335,7 @@ def _show_invitation(invitation: "joining.Invitation") -> None:
     if invitation.proposal.columns:
         declared = schemas.Schema.from_text(invitation.proposal.columns)
         facts.append(("columns", literal(", ".join(declared.record_columns), most=400)))
+    facts += [("it promises", promise) for promise in asked["promises"]]
     show_table("An invitation", ("what", ""), facts)
     if asked["rules"]:
         rows = [[rule["rule"], rule["default"], literal(rule["proposed"], most=400)] for rule in asked["rules"]]
