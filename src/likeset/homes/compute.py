@@ -624,7 +624,7 @@ class Computing:
             return
         others = {run.terms.consumer, CURATOR, WITNESS} & set(run.terms.cards) - {run.party}
         for party in sorted(others) if tell else ():
-            self.mail.say(t, run, party, "ending", ending_document(ending, detail))
+            self.mail.write_document(t, run, party, "ending", ending_document(ending, detail))
         state: State = "closed" if ending is Ending.DONE else "cancelled" if ending is Ending.CANCELLED else "failed"
         self.mail.end_in(t, run, state, ending, detail)
 
@@ -711,13 +711,13 @@ class Witness(Part):
     def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: ARG002
         if run.state == "accepted":
             run = self.mail.change(t, run, state="begun")
-            self.mail.unsay(t, run, "acceptance")
+            self.mail.take_back(t, run, "acceptance")
         self.computing.after(t, run, party)
 
     def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:  # noqa: ARG002
         self.computing.refuse(t, run, error)
 
-    def told(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
+    def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
         is_peer = post == "ending" and peer in (CURATOR, run.terms.consumer)
         return is_peer and self.computing.read_ending(t, run, peer, document)
 

@@ -312,9 +312,9 @@ class Consumer(Part):
             # An owner may have read posted terms although no answer of it was heard yet.
             posted = (row for row in self.mail.letters(run) if (row.way, row.post) == ("out", "terms"))
             sent = [row for row in posted if row.name or row.state == "claimed"]
-            self.mail.unsay(t, run, "terms", "letter")
+            self.mail.take_back(t, run, "terms", "letter")
             for owner in {row.peer for row in sent} & set(run.terms.owners):
-                self.mail.say(t, run, owner, "ending", ending_document(Ending.CANCELLED))
+                self.mail.write_document(t, run, owner, "ending", ending_document(Ending.CANCELLED))
             if run.is_split and run.state == "begun":
                 self.computing.end(t, run, Ending.CANCELLED, tell=True)
             else:
@@ -349,13 +349,13 @@ class Consumer(Part):
     def consider(self, run: Run) -> tuple[State, str]:
         raise IllegalMessage(f"run {run.name}: a consumer accepts nothing")
 
-    def told(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
+    def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
         terms = run.terms
         if post == "acceptance":
             accepted = self.mail.accepted(run, document)
             if accepted is None or accepted.party != peer or self._has_begun(run) or self.mail.peer(run, peer):
                 return False
-            self.mail.unsay(t, run, "terms", peer=peer)
+            self.mail.take_back(t, run, "terms", peer=peer)
             return True
         if post == "standing":
             return document in (b"waiting", b"abstains")
@@ -399,7 +399,7 @@ class Consumer(Part):
         if run.state == "invited":
             run = self.mail.change(t, run, state="begun", due=None)
             t.append("began", run.name, {"digest": run.digest.hex()})
-            self.mail.unsay(t, run, "terms")
+            self.mail.take_back(t, run, "terms")
         if run.is_split:
             self.computing.after(t, run, party)
         elif heard is not None and heard.message is not None and isinstance(heard.message.body, Summary):
@@ -432,7 +432,7 @@ class Consumer(Part):
         else:
             with self.home.deciding() as t:
                 for party in sorted(asked - accepted):
-                    self.mail.say(t, run, party, "terms", run.signed)
+                    self.mail.write_document(t, run, party, "terms", run.signed)
 
     def _begin(self, run: Run, accepted: set[str]) -> None:
         """Write the first letters. Owners hear who computes; those who compute hear of all that take part."""

@@ -178,7 +178,7 @@ class Curator(Part):
     def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: ARG002
         if run.state == "accepted":
             run = self.mail.change(t, run, state="begun")
-            self.mail.unsay(t, run, "acceptance")
+            self.mail.take_back(t, run, "acceptance")
         if not isinstance(party, CuratorParty):
             self.computing.after(t, run, party)
             return
@@ -205,10 +205,10 @@ class Curator(Part):
             self._say_end(t, run, ending, detail)
 
     def _say_end(self, t: Transaction, run: Run, ending: Ending, detail: str = "") -> None:
-        self.mail.say(t, run, run.terms.consumer, "ending", ending_document(ending, detail))
-        self.mail.unsay(t, run, "progress")
+        self.mail.write_document(t, run, run.terms.consumer, "ending", ending_document(ending, detail))
+        self.mail.take_back(t, run, "progress")
 
-    def told(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
+    def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
         if post == "standing" and peer in run.terms.owners:
             return document == b"abstains"
         if post == "ending" and run.is_split and peer in (run.terms.consumer, WITNESS):
@@ -262,7 +262,7 @@ class Curator(Part):
             with self.home.deciding() as t:
                 run = self.mail.change(t, self.mail.again(run), due=due)
                 if party.waiting_for:
-                    self.mail.say(t, run, run.terms.consumer, "progress", document)
+                    self.mail.write_document(t, run, run.terms.consumer, "progress", document)
 
     def _gone(self, run: Run, party: CuratorParty) -> set[str]:
         """Owners that will not answer: not introduced, abstaining, given up before, or with a refused letter."""

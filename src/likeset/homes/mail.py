@@ -181,7 +181,7 @@ class Part(ABC):
     def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:  # noqa: B027 - optional
         """Called in the transaction that records a refused letter."""
 
-    def told(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:  # noqa: ARG002
+    def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:  # noqa: ARG002
         """Take a document that is no letter; returns whether it is one that may come."""
         return False
 
@@ -209,24 +209,197 @@ class Mail:
         for key in list(self._parties):
             self._drop(key)
 
-    # Time.
+    # Letters: the first entry point.
 
-    def passed(self, moment: datetime) -> bool:
-        """Whether a moment is over. Nothing final follows from this machine's clock alone."""
-        now = self.home.clock()
-        if now < moment or self.mailbox_time is None:
-            return now >= moment
-        there = self.mailbox_time()
-        if there < moment and now - there > CLOCKS_APART:
-            raise NotReady(
-                f"the clock is {duration(now - there)} ahead of all letters: this machine says {now:%Y-%m-%d %H:%M} "
-                f"UTC, the mailbox {there:%Y-%m-%d %H:%M}; nothing is ended until they agree: set the wrong one"
+    def hear(self, data: bytes, *, place: tuple[str, str] = ("", "")) -> tuple[bytes, ...]:
+        """Take a letter; returns the letters that answer it.
+
+        They are stored, and ``Sync.once`` posts them after ``claim`` has checked the run again.
+        A letter that was answered before gets the same bytes; a refused one is refused again, whatever changed since.
+
+        Args:
+            data: the letter.
+            place: folder and name of its file in the mailbox.
+
+        Raises:
+            Later: it cannot be heard yet.
+            LikesetError: it is refused.
+        """
+        letter = letter_in(data, most_bytes=LARGEST_LETTER)
+        run = self._run_of(letter)
+        peer = self._peer_of(run, letter)  # named by the terms, introduced, and not revoked
+        if (before := self._answers_to(run, peer, letter)) is not None:
+            return before
+        if letter.header.number > self._next_number(run, peer):
+            raise Later(f"run {run.name}: an earlier letter of {peer.name} has not come yet")
+        if self._count(run, peer.name, "post = 'letter' AND state = 'refused'") >= _MOST_REFUSED_LETTERS:
+            raise IllegalMessage(f"run {run.name}: too many letters of {peer.name} were refused")
+        heard = self._opened(run, peer, letter, place)  # verifies the signature, once
+        try:
+            if heard.message is None:
+                return self._acknowledged(run, heard)
+            self.check_open(run)
+            self.parts[run.role].check(run)
+            message = heard.message
+            return self._advance(run, heard, lambda party: party.receive(message))
+        except (Later, *TRANSIENT):
+            raise
+        except Exception as error:
+            self._refuse(run, heard, error)
+            raise
+
+    def decide(self, run: Run, kind: str, act: Act, *, peer: str = "", enclosed: Enclosed | None = None) -> None:
+        """Record a decision of this home as an input of its party, with the letters that follow from it."""
+        self.check_open(run)
+        self._advance(run, Decision(kind, peer, enclosed or {}), act)
+
+    def _advance(self, run: Run, source: Heard | Decision, act: Act) -> tuple[bytes, ...]:
+        """Let the party of a run act on an input; one transaction records the input and all that follows from it."""
+        key, heard = (run.digest, run.party), source if isinstance(source, Heard) else None
+        while True:
+            version, party, sources = self._party(run, {} if heard is None else heard.newcomers)
+            is_recorded = False
+            try:
+                inputs = self._inputs_digest(run, source.content)
+                step = act(party)  # reads rows, without a lock
+                step = self._draw_noise(run, step, inputs)  # each draw is charged and stored before the block below
+                with self.home.deciding() as t:
+                    run = self.again(run)  # withdrawn, expired or answered meanwhile?
+                    self.check_open(run)
+                    self.parts[run.role].check(run)
+                    if heard is not None and (before := self._answers_to(run, heard.peer, heard.letter)) is not None:
+                        return before
+                    if self.version(run) != version:
+                        continue  # another input came meanwhile: compute again; stored noise stays
+                    letters = self._recorded(t, run, source, party, step, inputs, number=version + 1)
+                is_recorded = True
+            finally:
+                if not is_recorded:
+                    self._drop(key)  # its step is not on record
+                    self._peers.clear()  # introductions of this block were undone
+            if key in self._parties:  # a run that is over has none
+                self._parties[key] = version + 1, party, sources
+            return letters
+
+    def _recorded(
+        self,
+        t: Transaction,
+        run: Run,
+        source: Heard | Decision,
+        party: Party,
+        step: Step,
+        inputs: bytes,
+        *,
+        number: int,
+    ) -> tuple[bytes, ...]:
+        """Record input ``number`` of a run, charge what the party wants charged, and seal its replies."""
+        part = self.parts[run.role]
+        if number == 1:
+            part.start(t, run)
+            run = self.again(run)
+        self._record(t, run, source, number)
+        replies = step.complete(partial(self._charge_keyed, t, run, inputs))
+        letters = tuple(self._seal_all(t, run, replies, source, number))
+        part.after(t, run, party, source if isinstance(source, Heard) else None, replies)
+        return letters
+
+    def _refuse(self, run: Run, heard: Heard, error: Exception) -> None:
+        """Record a refusal: it is final, even if a limit is raised later. The reason is for this home alone."""
+        self.home.refused(run.name, error)
+        with self.home.deciding() as t:
+            run = self.again(run)
+            if self._answers_to(run, heard.peer, heard.letter, final=False) is None:
+                self._insert_heard(t, run, heard, "refused", data=None)
+                self.parts[run.role].refuse(t, run, heard, error)
+
+    def _record(self, t: Transaction, run: Run, source: Heard | Decision, number: int) -> None:
+        if isinstance(source, Decision):
+            values = {"kind": source.kind, "content": source.content, "input": number, "state": "heard"}
+            self._insert(t, run, source.peer, "own", "letter", **values)
+            return
+        for name, accepted in source.newcomers.items():
+            self._insert(t, run, name, "in", "acceptance", data=accepted.to_bytes(), state="heard")
+        # A trusted curator would otherwise store rows beside the key that opens them; it reads them from the mailbox.
+        stored = None if run.role == "curator" and run.terms.split is None else source.letter.data
+        self._insert_heard(t, run, source, "heard", input=number, data=stored)
+
+    def _seal_all(
+        self, t: Transaction, run: Run, replies: Iterable[Message], source: Heard | Decision, answers: int
+    ) -> Iterator[bytes]:
+        enclosed = source.enclosed if isinstance(source, Decision) else {}
+        for reply in replies:
+            peer = self.peer(run, reply.receiver)
+            if peer is not None:
+                rest = {"answers": answers, "rows": rows_in([reply])}
+                yield self._seal(t, run, peer, reply, enclosed.get(peer.name, ()), **rest)
+
+    def _seal(
+        self, t: Transaction, run: Run, peer: Peer, message: Message | None, enclosed: tuple[bytes, ...], **values: Any
+    ) -> bytes:
+        """Write a letter to post: with a message of the party, or a receipt alone."""
+        number = self._next_number(run, peer, "out")
+        heard = "AND peer = ? AND way = 'in' AND number IS NOT NULL AND state = 'heard' ORDER BY number DESC LIMIT 1"
+        last = self._select("letter", run, heard, peer.name)
+        data = b"" if message is None else message.data
+        letter = write_letter(
+            self.home.secret,
+            recipient=peer.card,
+            recipient_key=peer.run_key,
+            run_id=bytes.fromhex(run.terms.run_id),
+            terms=run.digest,
+            round=0 if message is None else message.round,
+            number=number,
+            last_received=last[0][0] if last else NOTHING_RECEIVED,
+            message=data,
+            enclosures=enclosed,
+            padding_step=padded_size(run.terms, type(None) if message is None else type(message.body)),
+        )
+        values |= {"kind": RECEIPT if message is None else message.body.kind, "round": letter.header.round}
+        values |= {"number": number, "letter": letter.digest, "content": hashlib.sha256(data).digest()}
+        values |= {"bytes": len(letter.data), "data": letter.data}
+        self._insert(t, run, peer.name, "out", "letter", state="ready", **values)
+        return letter.data
+
+    def _insert_heard(self, t: Transaction, run: Run, heard: Heard, state: str, **values: Any) -> None:
+        header, (folder, name) = heard.letter.header, heard.place
+        values |= {"kind": heard.kind, "round": header.round, "number": header.number, "letter": heard.letter.digest}
+        values |= {"content": heard.content, "rows": heard.rows, "bytes": len(heard.letter.data)}
+        self._insert(t, run, heard.peer.name, "in", "letter", state=state, folder=folder, name=name, **values)
+
+    def _insert(self, t: Transaction, run: Run, peer: str, way: str, post: PostKind, **values: Any) -> None:
+        place = {"digest": run.digest, "party": run.party, "peer": peer, "way": way, "post": post, "kind": post}
+        _insert(t, "letters", {**place, "at": stamp(self.home.clock()), **values})
+
+    # Draws and charges.
+
+    def _draw_noise(self, run: Run, step: Step, inputs: bytes) -> Step:
+        """Make the draws with noise, each charged before it is drawn and stored before the next."""
+
+        def draw(wanted: ChargeWanted) -> bytes:
+            return self.home.database.draw(
+                self.parts[run.role].charge(run, wanted),
+                wanted.draw,
+                request=wanted.request(inputs=inputs),
+                check=lambda: self.check_open(self.again(run)),
             )
-        return True
 
-    def check_not_expired(self, terms: Terms) -> None:
-        if self.passed(end_of(terms)):
-            terms.check_not_expired(self.home.clock())
+        while step.charge is not None and not step.charge.repeatable:
+            step = step.charged(draw)
+        return step
+
+    def _charge_keyed(self, t: Transaction, run: Run, inputs: bytes, wanted: ChargeWanted) -> bytes:
+        """Charge for a keyed draw in the transaction that records its letter; the ledger rejects noise here."""
+        message, release = wanted.draw()
+        charge = self.parts[run.role].charge(run, wanted)
+        return t.answer(charge, message, release, request=wanted.request(inputs=inputs))
+
+    def _inputs_digest(self, run: Run, new: bytes) -> bytes:
+        """A digest of all inputs in order; a draw that was stored for other inputs is refused, not reused."""
+        digest = hashlib.sha256(b"likeset inputs 1")
+        for (content,) in self._select("content", run, "AND input IS NOT NULL ORDER BY input"):
+            digest.update(content)
+        digest.update(new)
+        return digest.digest()
 
     # Terms: the second entry point.
 
@@ -306,74 +479,6 @@ class Mail:
         t.append("invited", terms.run, {**words, **({"by_steward": True} if by_steward else {})})
         return run
 
-    # Runs.
-
-    def run(self, digest: bytes, party: str) -> Run | None:
-        return next(iter(self._runs("WHERE digest = ? AND party = ?", digest, party)), None)
-
-    def runs(self, *, name: str | None = None, role: Role | None = None, mailbox: str | None = None) -> list[Run]:
-        """The runs of this home, in the order in which their terms came."""
-        chosen = {"name": name, "role": role, "mailbox": mailbox}
-        given = {column: value for column, value in chosen.items() if value is not None}
-        which = " AND ".join(f"{column} = ?" for column in given) or "1"
-        return self._runs(f"WHERE {which} ORDER BY rowid", *given.values())
-
-    def _runs(self, which: str, *values: object) -> list[Run]:
-        with self.home.database.snapshot() as connection:
-            rows = connection.execute(f"SELECT {_RUN_COLUMNS} FROM runs {which}", values).fetchall()  # noqa: S608
-        return [Run(*row) for row in rows]
-
-    def again(self, run: Run) -> Run:
-        """The run as it is now."""
-        now = self.run(run.digest, run.party)
-        if now is None:
-            raise IllegalMessage(f"run {run.name} is not known here")
-        return now
-
-    def change(self, t: Transaction, run: Run, **changes: Any) -> Run:
-        """Change columns of a run's row; a change of ``state`` must be one of ``MOVES``."""
-        state = changes.get("state", run.state)
-        if state != run.state and state not in MOVES[run.state]:
-            raise IllegalMessage(f"run {run.name} is {run.state} here, and cannot become {state}")
-        columns = ", ".join(f"{column} = ?" for column in changes)
-        query = f"UPDATE runs SET {columns} WHERE digest = ? AND party = ?"  # noqa: S608
-        t.connection.execute(query, (*changes.values(), run.digest, run.party))
-        changed = replace(run, **changes)
-        if changed.is_over and not run.is_over:
-            self._drop((run.digest, run.party))
-        return changed
-
-    def end(self, run: Run, state: State, ending: Ending, detail: str = "") -> Run:
-        """End a run; the first ending counts."""
-        with self.home.deciding() as t:
-            return self.end_in(t, self.again(run), state, ending, detail)
-
-    def end_in(self, t: Transaction, run: Run, state: State, ending: Ending, detail: str = "") -> Run:
-        if run.is_over:
-            return run
-        words = f"{ending}: {detail}" if detail and detail != ending else str(ending)
-        kind = {"closed": "closed", "cancelled": "cancelled", "expired": "expired"}.get(state, "failed")
-        t.append(kind, run.name, {"digest": run.digest.hex(), "detail": words})
-        return self.change(t, run, state=state, detail=words, due=None)
-
-    def check_open(self, run: Run) -> None:
-        """Raise unless letters of a run may be answered and posted now: the one place that decides this."""
-        self.home.check_running()
-        if run.state not in OPEN and not (run.role == "consumer" and run.state == "invited"):
-            raise IllegalMessage(f"run {run.name} is {run.state} here")
-        self.check_not_expired(run.terms)
-        if self.home.run_key(run.digest, run.party) is None:  # restored from a backup: it may have drawn and sent
-            raise IllegalMessage(f"run {run.name}: its key is not in this home")
-        self._check_cards(run.terms, run.party)
-
-    def _check_cards(self, terms: Terms, party: str) -> None:
-        if terms.cards.get(party) != self.home.card.fingerprint:
-            raise IllegalMessage(f"run {terms.run}: the terms name another card than this home's")
-        known = must_know(terms, party).items()
-        faults = [fault for role, name in known if (fault := self.home.pins.fault(role, terms.cards[name]))]
-        if faults:
-            raise IllegalMessage(f"run {terms.run}: {'; '.join(faults)}")
-
     # Whether this home takes part.
 
     def consider(self, run: Run) -> Run:
@@ -405,15 +510,15 @@ class Mail:
                 if not run.acceptance:  # the key is made in the transaction, so two processes never make two
                     key = self.home.make_run_key(run.digest, run.party).public
                     run = self.change(t, run, acceptance=self._acceptance(run, key))
-                self.say(t, run, run.terms.consumer, "acceptance", run.acceptance)
-                self.unsay(t, run, "standing", "ending")
+                self.write_document(t, run, run.terms.consumer, "acceptance", run.acceptance)
+                self.take_back(t, run, "standing", "ending")
             elif state == "waiting":
-                self.say(t, run, run.terms.consumer, "standing", b"waiting")
+                self.write_document(t, run, run.terms.consumer, "standing", b"waiting")
             elif run.role == "owner":
-                self.say(t, run, run.terms.consumer, "standing", b"abstains")
+                self.write_document(t, run, run.terms.consumer, "standing", b"abstains")
             else:
                 words = ending_document(Ending.NOT_CURATED, detail)
-                self.say(t, run, run.terms.consumer, "ending", words)
+                self.write_document(t, run, run.terms.consumer, "ending", words)
         return run
 
     def _acceptance(self, run: Run, key: bytes) -> bytes:
@@ -424,436 +529,153 @@ class Mail:
         accepted = Acceptance(run_id, run.digest, role, run.party, self.home.card, key)
         return accepted.signed_by(self.home.secret).to_bytes()
 
-    # Letters: the first entry point.
+    # Whether letters may be answered and posted now.
 
-    def hear(self, data: bytes, *, place: tuple[str, str] = ("", "")) -> tuple[bytes, ...]:
-        """Take a letter; returns the letters that answer it.
+    def check_open(self, run: Run) -> None:
+        """Raise unless letters of a run may be answered and posted now: the one place that decides this."""
+        self.home.check_running()
+        if run.state not in OPEN and not (run.role == "consumer" and run.state == "invited"):
+            raise IllegalMessage(f"run {run.name} is {run.state} here")
+        self.check_not_expired(run.terms)
+        if self.home.run_key(run.digest, run.party) is None:  # restored from a backup: it may have drawn and sent
+            raise IllegalMessage(f"run {run.name}: its key is not in this home")
+        self._check_cards(run.terms, run.party)
 
-        They are stored, and ``Sync.once`` posts them after ``claim`` has checked the run again.
-        A letter that was answered before gets the same bytes; a refused one is refused again, whatever changed since.
+    def _check_cards(self, terms: Terms, party: str) -> None:
+        if terms.cards.get(party) != self.home.card.fingerprint:
+            raise IllegalMessage(f"run {terms.run}: the terms name another card than this home's")
+        known = must_know(terms, party).items()
+        faults = [fault for role, name in known if (fault := self.home.pins.fault(role, terms.cards[name]))]
+        if faults:
+            raise IllegalMessage(f"run {terms.run}: {'; '.join(faults)}")
 
-        Args:
-            data: the letter.
-            place: folder and name of its file in the mailbox.
+    def check_not_expired(self, terms: Terms) -> None:
+        if self.passed(end_of(terms)):
+            terms.check_not_expired(self.home.clock())
 
-        Raises:
-            Later: it cannot be heard yet.
-            LikesetError: it is refused.
-        """
-        letter = letter_in(data, most_bytes=LARGEST_LETTER)
-        run = self._run_of(letter)
-        peer = self._peer_of(run, letter)
-        if (before := self._answers_to(run, peer, letter)) is not None:
-            return before
-        if letter.header.number > self._next_number(run, peer):
-            raise Later(f"run {run.name}: an earlier letter of {peer.name} has not come yet")
-        if self._count(run, peer.name, "post = 'letter' AND state = 'refused'") >= _MOST_REFUSED_LETTERS:
-            raise IllegalMessage(f"run {run.name}: too many letters of {peer.name} were refused")
-        heard = self._opened(run, peer, letter, place)  # verifies the signature, once
-        try:
-            if heard.message is None:
-                return self._acknowledged(run, heard)
-            self.check_open(run)
-            self.parts[run.role].check(run)
-            message = heard.message
-            return self._advance(run, lambda party: party.receive(message), heard)
-        except (Later, *TRANSIENT):
-            raise
-        except Exception as error:
-            self._refuse(run, heard, error)
-            raise
-
-    def decide(self, run: Run, kind: str, act: Act, *, peer: str = "", enclosed: Enclosed | None = None) -> None:
-        """Record a decision of this home as an input of its party, with the letters that follow from it."""
-        self.check_open(run)
-        self._advance(run, act, Decision(kind, peer, enclosed or {}))
-
-    def _advance(self, run: Run, act: Act, source: "Heard | Decision") -> tuple[bytes, ...]:
-        part, key = self.parts[run.role], (run.digest, run.party)
-        heard = source if isinstance(source, Heard) else None
-        while True:
-            version, party, sources = self._party(run, heard)
-            try:
-                inputs = self._inputs_digest(run, source.content)
-                step = act(party)  # reads rows, without a lock
-                step = self._draw_noise(run, step, inputs)  # each draw is charged and stored before the block below
-                with self.home.deciding() as t:
-                    run = self.again(run)
-                    self.check_open(run)
-                    part.check(run)
-                    if heard is not None and (before := self._answers_to(run, heard.peer, heard.letter)) is not None:
-                        self._drop(key)
-                        return before
-                    if self.version(run) != version:
-                        self._drop(key)  # another input came meanwhile: compute again; stored noise stays
-                        continue
-                    if version == 0:
-                        part.start(t, run)
-                        run = self.again(run)
-                    self._record(t, run, source, version + 1)
-                    replies = step.complete(partial(self._charge_keyed, t, run, inputs))
-                    letters = tuple(self._seal_all(t, run, replies, source, version + 1))
-                    part.after(t, run, party, heard, replies)
-            except BaseException:
-                self._drop(key)  # its step is not on record
-                self._peers.clear()  # introductions of this block were undone
-                raise
-            if key in self._parties:  # a run that is over has none
-                self._parties[key] = version + 1, party, sources
-            return letters
-
-    # Parties.
-
-    def version(self, run: Run) -> int:
-        """How many inputs the party of a run has heard."""
-        return int(self._select("coalesce(max(input), 0)", run)[0][0])
-
-    def party(self, run: Run) -> Party:
-        """The party of a run, rebuilt from its inputs if necessary."""
-        return self._party(run, None)[1]
-
-    def _party(self, run: Run, heard: Heard | None) -> tuple[int, Party, ExitStack]:
-        key, version = (run.digest, run.party), self.version(run)
-        cached = self._parties.get(key)
-        if cached is not None and (cached[0] != version or cached[1].failed):
-            self._drop(key)
-            cached = None
-        if cached is None:
-            newcomers = {} if heard is None else heard.newcomers
-            party, sources = self.parts[run.role].make(run, self.cards(run, newcomers))
-            try:
-                self._replay(run, party)
-            except BaseException:
-                sources.close()
-                raise
-            cached = self._parties[key] = version, party, sources
-        return cached
-
-    def _drop(self, key: tuple[bytes, str]) -> None:
-        """Drop a cached party; it is rebuilt from the log."""
-        dropped = self._parties.pop(key, None)
-        if dropped is not None:
-            dropped[2].close()
-
-    def _replay(self, run: Run, party: Party) -> None:
-        """Let a new party hear all inputs again; what it drew before is in the ledger."""
-        rows = self.letters(run)
-        inputs = sorted((row for row in rows if row.input is not None), key=lambda row: row.input or 0)
-        if not inputs:
-            return
-        stored = {message.key: message.message for message in self.home.database.messages(run=run.name)}
-
-        def kept(wanted: ChargeWanted) -> bytes:
-            key = wanted.request().key
-            if key not in stored:
-                raise IllegalMessage(f"run {run.name}: a part of its log was purged; it cannot be resumed")
-            return stored[key]
-
-        answers: dict[int | None, list[bytes]] = {}
-        for row in rows:
-            answers.setdefault(row.answers, []).append(row.content)
-        for row in inputs:
-            replies = self._repeated(run, party, row).complete(kept)
-            said = [hashlib.sha256(reply.data).digest() for reply in replies if self.peer(run, reply.receiver)]
-            if said != answers.get(row.input, []):
-                words = "replaying the log produced different bytes; this run cannot be resumed"
-                raise IllegalMessage(f"run {run.name}: {words}")
-
-    def _repeated(self, run: Run, party: Party, row: StoredLetter) -> Step:
-        if row.way == "own":
-            return self.parts[run.role].repeat(party, row)
-        data = self.data_of(row)
-        if data is None and self.fetch is not None:
-            data = self.fetch(run, row.peer, row.folder, row.name)
-        if data is None:
-            raise Later(f"run {run.name}: a letter of {row.peer} was removed from the mailbox")
-        peer = self.peer(run, row.peer)
-        if peer is None:
-            raise IllegalMessage(f"run {run.name}: {row.peer} is not known")
-        letter = letter_in(data, most_bytes=LARGEST_LETTER)
-        heard = self._opened(run, peer, letter, (row.folder, row.name), again=True)
-        if heard.letter.digest != row.letter or heard.message is None:
-            raise IllegalMessage(f"run {run.name}: a letter of {row.peer} is not the one that was heard")
-        return party.receive(heard.message)
-
-    def _inputs_digest(self, run: Run, new: bytes) -> bytes:
-        """A digest of all inputs in order; a draw that was stored for other inputs is refused, not reused."""
-        digest = hashlib.sha256(b"likeset inputs 1")
-        for (content,) in self._select("content", run, "AND input IS NOT NULL ORDER BY input"):
-            digest.update(content)
-        digest.update(new)
-        return digest.digest()
-
-    # Draws and charges.
-
-    def _draw_noise(self, run: Run, step: Step, inputs: bytes) -> Step:
-        """Make the draws with noise, each charged before it is drawn and stored before the next."""
-
-        def draw(wanted: ChargeWanted) -> bytes:
-            return self.home.database.draw(
-                self.parts[run.role].charge(run, wanted),
-                wanted.draw,
-                request=wanted.request(inputs=inputs),
-                check=lambda: self.check_open(self.again(run)),
+    def passed(self, moment: datetime) -> bool:
+        """Whether a moment is over. Nothing final follows from this machine's clock alone."""
+        now = self.home.clock()
+        if now < moment or self.mailbox_time is None:
+            return now >= moment
+        there = self.mailbox_time()
+        if there < moment and now - there > CLOCKS_APART:
+            raise NotReady(
+                f"the clock is {duration(now - there)} ahead of all letters: this machine says {now:%Y-%m-%d %H:%M} "
+                f"UTC, the mailbox {there:%Y-%m-%d %H:%M}; nothing is ended until they agree: set the wrong one"
             )
+        return True
 
-        while step.charge is not None and not step.charge.repeatable:
-            step = step.charged(draw)
-        return step
+    # Documents that are no letters: acceptances, words about taking part, progress, endings.
 
-    def _charge_keyed(self, t: Transaction, run: Run, inputs: bytes, wanted: ChargeWanted) -> bytes:
-        """Charge for a keyed draw in the transaction that records its letter; the ledger rejects noise here."""
-        message, release = wanted.draw()
-        charge = self.parts[run.role].charge(run, wanted)
-        return t.answer(charge, message, release, request=wanted.request(inputs=inputs))
-
-    # Recording.
-
-    def _record(self, t: Transaction, run: Run, source: "Heard | Decision", number: int) -> None:
-        if isinstance(source, Decision):
-            values = {"kind": source.kind, "content": source.content, "input": number, "state": "heard"}
-            self._insert(t, run, source.peer, "own", "letter", **values)
-            return
-        for name, accepted in source.newcomers.items():
-            self._insert(t, run, name, "in", "acceptance", data=accepted.to_bytes(), state="heard")
-        # A trusted curator would otherwise store rows beside the key that opens them; it reads them from the mailbox.
-        stored = None if run.role == "curator" and run.terms.split is None else source.letter.data
-        self._insert_heard(t, run, source, "heard", input=number, data=stored)
-
-    def _insert_heard(self, t: Transaction, run: Run, heard: Heard, state: str, **values: Any) -> None:
-        header, (folder, name) = heard.letter.header, heard.place
-        values |= {"kind": heard.kind, "round": header.round, "number": header.number, "letter": heard.letter.digest}
-        values |= {"content": heard.content, "rows": heard.rows, "bytes": len(heard.letter.data)}
-        self._insert(t, run, heard.peer.name, "in", "letter", state=state, folder=folder, name=name, **values)
-
-    def _insert(self, t: Transaction, run: Run, peer: str, way: str, post: PostKind, **values: Any) -> None:
-        place = {"digest": run.digest, "party": run.party, "peer": peer, "way": way, "post": post, "kind": post}
-        _insert(t, "letters", {**place, "at": stamp(self.home.clock()), **values})
-
-    def _refuse(self, run: Run, heard: Heard, error: Exception) -> None:
-        """Record a refusal: it is final, even if a limit is raised later. The reason is for this home alone."""
-        self.home.refused(run.name, error)
+    def hear_document(
+        self, card: Card, digest: bytes, post: PostKind, document: bytes, *, place: tuple[str, str]
+    ) -> bool:
+        """Take a document from a peer; returns whether it may come. It is recorded with its file either way."""
+        run = next((run for run in self._runs("WHERE digest = ?", digest)), None)
+        if run is None:
+            if post == "ending":
+                return True  # of terms that were taken back before they came
+            raise Later("a document under terms that are not known here")
+        peer = next((name for name, known in run.terms.cards.items() if known == card.fingerprint), None)
         with self.home.deciding() as t:
             run = self.again(run)
-            if self._answers_to(run, heard.peer, heard.letter, final=False) is None:
-                self._insert_heard(t, run, heard, "refused", data=None)
-                self.parts[run.role].refuse(t, run, heard, error)
+            part = self.parts[run.role]
+            # Nothing is stored of documents in a run that is over, nor of a flood.
+            is_party = peer is not None and peer != run.party
+            is_flood = is_party and self._count(run, str(peer), "post <> 'letter'") >= _MOST_DOCUMENTS
+            if (
+                peer is None
+                or not is_party
+                or is_flood
+                or run.is_over
+                or not part.hear_document(t, run, peer, post, document)
+            ):
+                self._note_file(t, *place, state="refused")
+                return is_party and run.is_over
+            # Only the last word of a kind counts; older ones leave no bytes.
+            which = "AND peer = ? AND way = 'in' AND post = ? AND post <> 'acceptance'"
+            self._update(t, run, "data = NULL", which, peer, post)
+            self._insert(t, run, peer, "in", post, data=document, state="heard", folder=place[0], name=place[1])
+        return True
 
-    def _seal_all(
-        self, t: Transaction, run: Run, replies: Iterable[Message], source: "Heard | Decision", answers: int
-    ) -> Iterator[bytes]:
-        enclosed = source.enclosed if isinstance(source, Decision) else {}
-        for reply in replies:
-            peer = self.peer(run, reply.receiver)
-            if peer is not None:
-                rest = {"answers": answers, "rows": rows_in([reply])}
-                yield self._seal(t, run, peer, reply, enclosed.get(peer.name, ()), **rest)
+    def write_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> None:
+        """Write a document to a peer in place of the last one of its kind."""
+        if self.last_document(run, "out", post, peer) == document:
+            return
+        self.take_back(t, run, post, peer=peer)
+        self._insert(t, run, peer, "out", post, data=document, bytes=len(document), state="ready")
 
-    def _seal(
-        self, t: Transaction, run: Run, peer: Peer, message: Message | None, enclosed: tuple[bytes, ...], **values: Any
-    ) -> bytes:
-        """Write a letter to post: with a message of the party, or a receipt alone."""
-        number = self._next_number(run, peer, "out")
-        heard = "AND peer = ? AND way = 'in' AND number IS NOT NULL AND state = 'heard' ORDER BY number DESC LIMIT 1"
-        last = self._select("letter", run, heard, peer.name)
-        data = b"" if message is None else message.data
-        letter = write_letter(
-            self.home.secret,
-            recipient=peer.card,
-            recipient_key=peer.run_key,
-            run_id=bytes.fromhex(run.terms.run_id),
-            terms=run.digest,
-            round=0 if message is None else message.round,
-            number=number,
-            last_received=last[0][0] if last else NOTHING_RECEIVED,
-            message=data,
-            enclosures=enclosed,
-            padding_step=padded_size(run.terms, type(None) if message is None else type(message.body)),
-        )
-        values |= {"kind": RECEIPT if message is None else message.body.kind, "round": letter.header.round}
-        values |= {"number": number, "letter": letter.digest, "content": hashlib.sha256(data).digest()}
-        values |= {"bytes": len(letter.data), "data": letter.data}
-        self._insert(t, run, peer.name, "out", "letter", state="ready", **values)
-        return letter.data
+    def take_back(self, t: Transaction, run: Run, *posts: PostKind, peer: str | None = None) -> None:
+        """Take back documents: those that were not posted are dropped, posted ones are removed from the mailbox."""
+        for post in posts:
+            change = "state = CASE state WHEN 'ready' THEN 'removed' ELSE 'stale' END"
+            self._update(t, run, change, f"{_LEAVING} AND post = ? AND peer = coalesce(?, peer)", post, peer)
 
-    # Looking letters up.
+    # Posting. ``sync`` claims rows, writes their files, and marks them as posted.
 
-    def letters(self, run: Run) -> list[StoredLetter]:
-        """All rows of a run, in the order in which they were written."""
-        return self._letters("WHERE digest = ? AND party = ?", run.digest, run.party)
+    def claim(self, run: Run) -> list[StoredLetter]:
+        """The outgoing rows of a run to post now. Letters are claimed only while the run is open; withdrawn ones stay.
 
-    def _letters(self, which: str, *values: object) -> list[StoredLetter]:
-        with self.home.database.snapshot() as connection:
-            rows = connection.execute(f"SELECT {_LETTER_COLUMNS} FROM letters {which} ORDER BY id", values)  # noqa: S608
-            return [StoredLetter(*row) for row in rows]
+        A row that was claimed before a crash is claimed again: writing its file twice changes nothing.
+        """
+        which = "WHERE digest = ? AND party = ? AND state IN ('ready', 'claimed')"
+        if not self._letters(which, run.digest, run.party):
+            return []
+        with self.home.deciding() as t:
+            run = self.again(run)
+            for row in self._letters(which, run.digest, run.party):  # again: another process may have changed them
+                state = "claimed" if self.may_leave(run, row) else "withheld"
+                if state != row.state:
+                    t.connection.execute("UPDATE letters SET state = ? WHERE id = ?", (state, row.id))
+                    if state == "withheld":
+                        t.append("withheld", run.name, {"kind": row.kind, "rows": row.rows})
+        return self._letters("WHERE digest = ? AND party = ? AND state = 'claimed'", run.digest, run.party)
 
-    def _select(self, what: str, run: Run, which: str = "", *values: object) -> list[Any]:
-        """Columns of the rows of a run's letters."""
-        query = f"SELECT {what} FROM letters WHERE digest = ? AND party = ? {which}"  # noqa: S608
-        with self.home.database.snapshot() as connection:
-            return connection.execute(query, (run.digest, run.party, *values)).fetchall()
-
-    def _update(self, t: Transaction, run: Run, change: str, which: str, *values: object) -> None:
-        query = f"UPDATE letters SET {change} WHERE digest = ? AND party = ? {which}"  # noqa: S608
-        t.connection.execute(query, (run.digest, run.party, *values))
-
-    def data_of(self, row: StoredLetter) -> bytes | None:
-        with self.home.database.snapshot() as connection:
-            found = connection.execute("SELECT data FROM letters WHERE id = ?", (row.id,)).fetchone()
-        return None if found is None or found[0] is None else bytes(found[0])
-
-    def last_document(self, run: Run, way: str, post: PostKind, peer: str) -> bytes | None:
-        """The document of a kind that came last from a peer, or that was last said to it."""
-        which = (
-            "AND way = ? AND post = ? AND peer = ? AND state NOT IN ('refused', 'stale', 'removed') AND "
-            "data IS NOT NULL ORDER BY id DESC LIMIT 1"
-        )
-        rows = self._select("data", run, which, way, post, peer)
-        return bytes(rows[0][0]) if rows else None
-
-    def message_of(self, run: Run, row: StoredLetter) -> Message | None:
-        """The message in an inbound letter whose bytes and key are here; None if they are gone."""
-        data, peer = self.data_of(row), self.peer(run, row.peer)
-        if data is None or peer is None or self.home.run_key(run.digest, run.party) is None:
-            return None
-        letter = letter_in(data, most_bytes=LARGEST_LETTER)
-        return self._opened(run, peer, letter, (row.folder, row.name), again=True).message
-
-    def _run_of(self, letter: Letter) -> Run:
-        header = letter.header
-        runs = self._runs("WHERE digest = ?", header.terms)
-        run = next((run for run in runs if run.terms.cards.get(run.party) == header.recipient), None)
-        if run is None:
-            if runs:
-                raise LetterRefused(Refusal.RECIPIENT)
-            raise Later("a letter under terms that are not known here")
-        if bytes.fromhex(run.terms.run_id) != header.run_id:
-            raise IllegalMessage(f"run {run.name}: a letter of another run")
-        return run
-
-    def _peer_of(self, run: Run, letter: Letter) -> Peer:
-        """The writer of a letter: named by the terms, not revoked, and introduced. Only the consumer introduces."""
-        sender = letter.header.sender
-        name = next((name for name, card in run.terms.cards.items() if card == sender), None)
-        if name is None or name == run.party:
-            raise IllegalMessage(f"run {run.name}: a letter of a party that the terms do not name")
-        if self.home.pins.is_given_up(sender):
-            raise IllegalMessage(f"run {run.name}: a letter of {name}, whose card was replaced or revoked here")
-        peer = self.peer(run, name)
-        if peer is None:
-            raise Later(f"run {run.name}: a letter of {name}, which was not introduced yet")
-        return peer
-
-    def peer(self, run: Run, name: str) -> Peer | None:
-        """A party that takes part in a run; None if it was not introduced."""
-        key = (run.digest, run.party, name)
-        if key not in self._peers:
-            if name == run.terms.consumer:
-                signed = run.invitation.signed
-                self._peers[key] = Peer(name, signed.card, signed.run_key)
-            else:
-                rows = self._select("data", run, f"{_INTRODUCED} AND peer = ? LIMIT 1", name)
-                if not rows:
-                    return None
-                accepted = Acceptance.from_bytes(rows[0][0])
-                self._peers[key] = Peer(name, accepted.card, accepted.run_key)
-        return self._peers[key]
-
-    def introduced(self, run: Run) -> frozenset[str]:
-        """The names of all parties that accepted and were introduced."""
-        return frozenset(name for (name,) in self._select("peer", run, _INTRODUCED))
-
-    def cards(self, run: Run, newcomers: Mapping[str, Acceptance] | None = None) -> dict[str, Card]:
-        """The cards of all who take part besides this home."""
-        names = {run.terms.consumer, *self.introduced(run)} - {run.party}
-        known = {name: peer.card for name in sorted(names) if (peer := self.peer(run, name)) is not None}
-        return known | {name: accepted.card for name, accepted in (newcomers or {}).items()}
-
-    def accepted(self, run: Run, data: bytes) -> Acceptance | None:
-        """An acceptance of these terms by a party that they name; None if it does not hold."""
+    def may_leave(self, run: Run, row: StoredLetter) -> bool:
+        """Whether the file of a row may be written now, for the first time or again."""
+        if row.post != "letter" or row.kind == RECEIPT:
+            return True
         try:
-            found = Acceptance.from_bytes(data)
-        except BadDocument:
-            return None
-        terms = run.terms
-        holds = (
-            found.run_id == bytes.fromhex(terms.run_id)
-            and found.terms == run.digest
-            and terms.cards.get(found.party) == found.card.fingerprint
-            and found.party not in (terms.consumer, run.party)
-            and found.role == role_in(terms, found.party)
-            and not self.home.pins.is_given_up(found.card.fingerprint)
-        )
-        return found if holds else None
+            if run.role == "owner" or not run.is_over:
+                self.check_open(run)
+            else:  # the last letters of a run that has just ended
+                self.home.check_running()
+                self.check_not_expired(run.terms)
+        except TRANSIENT:
+            raise
+        except LikesetError:
+            return False
+        return True
 
-    def _answers_to(self, run: Run, peer: Peer, letter: Letter, *, final: bool = True) -> tuple[bytes, ...] | None:
-        """The letters that answered a letter before; None if it is new."""
-        with self.home.database.snapshot():
-            which = "AND peer = ? AND way = 'in' AND number = ?"
-            rows = self._select("letter, state, input", run, which, peer.name, letter.header.number)
-            if not rows:
-                return None
-            known, state, number = rows[0]
-            if not final:
-                return ()
-            if bytes(known) != letter.digest:
-                raise IllegalMessage(f"run {run.name}: another letter of {peer.name} had this number")
-            if state == "refused":
-                raise IllegalMessage(f"run {run.name}: this letter was refused before")
-            which = "AND answers = ? AND data IS NOT NULL ORDER BY id"
-            answers = [] if number is None else self._select("data", run, which, number)
-        return tuple(bytes(data) for (data,) in answers)
+    def posted(self, rows: Iterable[tuple[StoredLetter, str, str]], removed: Iterable[StoredLetter] = ()) -> None:
+        """Record where rows were posted (row, folder, file name), and which were removed from the mailbox."""
+        with self.home.deciding() as t:
+            t.connection.executemany(
+                # A row that was taken back while its file was written is removed from the mailbox by the next sync.
+                "UPDATE letters SET folder = ?, name = ?, state = CASE state WHEN 'claimed' THEN 'posted' "
+                "WHEN 'removed' THEN 'stale' ELSE state END WHERE id = ?",
+                [(folder, name, row.id) for row, folder, name in rows],
+            )
+            query = "UPDATE letters SET state = 'removed' WHERE id = ?"
+            t.connection.executemany(query, [(row.id,) for row in removed])
 
-    def _count(self, run: Run, peer: str, which: str) -> int:
-        return int(self._select("count(*)", run, f"AND peer = ? AND way = 'in' AND {which}", peer)[0][0])
+    def mark(self, row: StoredLetter, state: str) -> None:
+        with self.home.deciding() as t:
+            t.connection.execute("UPDATE letters SET state = ? WHERE id = ?", (state, row.id))
 
-    def _next_number(self, run: Run, peer: Peer, way: str = "in") -> int:
-        return int(self._select("coalesce(max(number) + 1, 0)", run, "AND peer = ? AND way = ?", peer.name, way)[0][0])
+    def in_state(self, state: str, *, mailbox: str | None = None) -> list[tuple[Run, StoredLetter]]:
+        """Outgoing rows in a state, with their runs."""
+        runs = {(run.digest, run.party): run for run in self.runs(mailbox=mailbox)}
+        rows = self._letters("WHERE way = 'out' AND state = ?", state)
+        return [(runs[key], row) for row in rows if (key := (row.digest, row.party)) in runs]
 
-    def _opened(self, run: Run, peer: Peer, letter: Letter, place: tuple[str, str], *, again: bool = False) -> Heard:
-        key = self.home.run_key(run.digest, run.party)
-        if key is None:
-            if run.state in DECIDABLE:
-                raise Later(f"run {run.name}: this home has not accepted these terms")
-            raise IllegalMessage(f"run {run.name}: its key was deleted")
-        if not isinstance(letter.data, bytes) or len(letter.data) > self.most_bytes(run, peer.name):
-            raise IllegalMessage(f"run {run.name}: a letter that is larger than {peer.name} may write")
-        opened = open_letter(letter, writer=peer.card, reader=self.home.card, key=key)
-        message = None
-        if opened.message:
-            message = decode(opened.message, most_bytes=LARGEST_LETTER)
-            said = (message.run, message.terms, message.sender, message.receiver, message.round)
-            if said != (run.name, run.terms.digest, peer.name, run.party, letter.header.round):
-                raise IllegalMessage(f"run {run.name}: a message of {peer.name} is not the one that its letter names")
-        newcomers = self._newcomers(run, peer, message, opened.enclosures)
-        heard = Heard(peer, letter, message, opened.enclosures, newcomers, place)
-        if again:
-            return heard
-        which = "AND peer = ? AND way = 'in' AND content = ? AND number <> ?"
-        if self._select("1", run, which, peer.name, heard.content, letter.header.number):
-            raise IllegalMessage(f"run {run.name}: {peer.name} repeats in a new letter what it wrote before")
-        return heard
-
-    def _newcomers(
-        self, run: Run, peer: Peer, message: Message | None, enclosures: Sequence[bytes]
-    ) -> dict[str, Acceptance]:
-        """The parties that a letter of the consumer introduces; nobody else may enclose anything but a receipt."""
-        if message is None or not enclosures:
-            return {}
-        if peer.name != run.terms.consumer:
-            raise IllegalMessage(f"run {run.name}: a letter of {peer.name} with enclosures")
-        known, newcomers = self.introduced(run), {}
-        for data in enclosures:
-            accepted = self.accepted(run, data)
-            if accepted is None:
-                raise IllegalMessage(f"run {run.name}: an enclosed acceptance does not hold")
-            if accepted.party not in known:
-                newcomers[accepted.party] = accepted
-        return newcomers
-
-    def most_bytes(self, run: Run, peer: str) -> int:
-        """The size of the largest letter that a peer may write to this party."""
-        return most_bytes_to_owner(run.terms) if run.role == "owner" else most_bytes_from(run.terms, peer)
+    def withhold(self, t: Transaction, run: Run) -> None:
+        """Keep letters that were not posted yet from ever leaving."""
+        for row in self._letters("WHERE digest = ? AND party = ? AND state = 'ready'", run.digest, run.party):
+            if row.post == "letter" and row.kind != RECEIPT:
+                t.connection.execute("UPDATE letters SET state = 'withheld' WHERE id = ?", (row.id,))
+                t.append("withheld", run.name, {"kind": row.kind, "rows": row.rows})
 
     # Receipts.
 
@@ -912,167 +734,6 @@ class Mail:
         data = self.data_of(rows[-1]) if rows else None
         return None if data is None else Receipt.from_bytes(data)
 
-    # Documents that are no letters: acceptances, words about taking part, progress, endings.
-
-    def told(self, card: Card, digest: bytes, post: PostKind, document: bytes, *, place: tuple[str, str]) -> bool:
-        """Take a document from a peer; returns whether it may come. It is recorded with its file either way."""
-        run = next((run for run in self._runs("WHERE digest = ?", digest)), None)
-        if run is None:
-            if post == "ending":
-                return True  # of terms that were taken back before they came
-            raise Later("a document under terms that are not known here")
-        peer = next((name for name, known in run.terms.cards.items() if known == card.fingerprint), None)
-        with self.home.deciding() as t:
-            run = self.again(run)
-            part = self.parts[run.role]
-            # Nothing is stored of documents in a run that is over, nor of a flood.
-            is_party = peer is not None and peer != run.party
-            is_flood = is_party and self._count(run, str(peer), "post <> 'letter'") >= _MOST_DOCUMENTS
-            if peer is None or not is_party or is_flood or run.is_over or not part.told(t, run, peer, post, document):
-                self._note_file(t, *place, state="refused")
-                return is_party and run.is_over
-            # Only the last word of a kind counts; older ones leave no bytes.
-            which = "AND peer = ? AND way = 'in' AND post = ? AND post <> 'acceptance'"
-            self._update(t, run, "data = NULL", which, peer, post)
-            self._insert(t, run, peer, "in", post, data=document, state="heard", folder=place[0], name=place[1])
-        return True
-
-    def say(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> None:
-        """Say something to a peer in place of what was said before."""
-        if self.last_document(run, "out", post, peer) == document:
-            return
-        self.unsay(t, run, post, peer=peer)
-        self._insert(t, run, peer, "out", post, data=document, bytes=len(document), state="ready")
-
-    def unsay(self, t: Transaction, run: Run, *posts: PostKind, peer: str | None = None) -> None:
-        """Take back documents: those that were not posted are dropped, posted ones are removed from the mailbox."""
-        for post in posts:
-            change = "state = CASE state WHEN 'ready' THEN 'removed' ELSE 'stale' END"
-            self._update(t, run, change, f"{_LEAVING} AND post = ? AND peer = coalesce(?, peer)", post, peer)
-
-    def withhold(self, t: Transaction, run: Run) -> None:
-        """Keep letters that were not posted yet from ever leaving."""
-        for row in self._letters("WHERE digest = ? AND party = ? AND state = 'ready'", run.digest, run.party):
-            if row.post == "letter" and row.kind != RECEIPT:
-                t.connection.execute("UPDATE letters SET state = 'withheld' WHERE id = ?", (row.id,))
-                t.append("withheld", run.name, {"kind": row.kind, "rows": row.rows})
-
-    # Posting. ``sync`` claims rows, writes their files, and marks them as posted.
-
-    def claim(self, run: Run) -> list[StoredLetter]:
-        """The outgoing rows of a run to post now. Letters are claimed only while the run is open; withdrawn ones stay.
-
-        A row that was claimed before a crash is claimed again: writing its file twice changes nothing.
-        """
-        which = "WHERE digest = ? AND party = ? AND state IN ('ready', 'claimed')"
-        if not self._letters(which, run.digest, run.party):
-            return []
-        with self.home.deciding() as t:
-            run = self.again(run)
-            for row in self._letters(which, run.digest, run.party):  # again: another process may have changed them
-                state = "claimed" if self.may_leave(run, row) else "withheld"
-                if state != row.state:
-                    t.connection.execute("UPDATE letters SET state = ? WHERE id = ?", (state, row.id))
-                    if state == "withheld":
-                        t.append("withheld", run.name, {"kind": row.kind, "rows": row.rows})
-        return self._letters("WHERE digest = ? AND party = ? AND state = 'claimed'", run.digest, run.party)
-
-    def may_leave(self, run: Run, row: StoredLetter) -> bool:
-        """Whether the file of a row may be written now, for the first time or again."""
-        if row.post != "letter" or row.kind == RECEIPT:
-            return True
-        try:
-            if run.role == "owner" or not run.is_over:
-                self.check_open(run)
-            else:  # the last letters of a run that has just ended
-                self.home.check_running()
-                self.check_not_expired(run.terms)
-        except TRANSIENT:
-            raise
-        except LikesetError:
-            return False
-        return True
-
-    def posted(self, rows: Iterable[tuple[StoredLetter, str, str]], removed: Iterable[StoredLetter] = ()) -> None:
-        """Record where rows were posted (row, folder, file name), and which were removed from the mailbox."""
-        with self.home.deciding() as t:
-            t.connection.executemany(
-                # A row that was taken back while its file was written is removed from the mailbox by the next sync.
-                "UPDATE letters SET folder = ?, name = ?, state = CASE state WHEN 'claimed' THEN 'posted' "
-                "WHEN 'removed' THEN 'stale' ELSE state END WHERE id = ?",
-                [(folder, name, row.id) for row, folder, name in rows],
-            )
-            query = "UPDATE letters SET state = 'removed' WHERE id = ?"
-            t.connection.executemany(query, [(row.id,) for row in removed])
-
-    def in_state(self, state: str, *, mailbox: str | None = None) -> list[tuple[Run, StoredLetter]]:
-        """Outgoing rows in a state, with their runs."""
-        runs = {(run.digest, run.party): run for run in self.runs(mailbox=mailbox)}
-        rows = self._letters("WHERE way = 'out' AND state = ?", state)
-        return [(runs[key], row) for row in rows if (key := (row.digest, row.party)) in runs]
-
-    def mark(self, row: StoredLetter, state: str) -> None:
-        with self.home.deciding() as t:
-            t.connection.execute("UPDATE letters SET state = ? WHERE id = ?", (state, row.id))
-
-    # Files of the mailbox.
-
-    def files(self, folder: str, times: Mapping[str, datetime] | None = None) -> dict[str, str]:
-        """The files of a folder that this home knows, with the state of their rows.
-
-        ``times`` are those of the files, by the mailbox. They count where this machine's clock was behind: deadlines
-        are counted from letters.
-        """
-        with self.home.database.snapshot() as connection:
-            query = "SELECT id, name, state, at FROM letters WHERE folder = ?"
-            rows = connection.execute(query, (folder,)).fetchall()
-        dated = ((number, at, times[name]) for number, name, _, at in rows if times and name in times)
-        late = [(stamp(time), number) for number, at, time in dated if time - datetime.fromisoformat(at) > CLOCKS_APART]
-        if late:
-            with self.home.deciding() as t:
-                t.connection.executemany("UPDATE letters SET at = ? WHERE id = ?", late)
-        return {name: state for _, name, state, _ in rows}
-
-    def note_file(self, folder: str, name: str, *, state: str) -> None:
-        """Remember a file that needs no further attention."""
-        with self.home.deciding() as t:
-            self._note_file(t, folder, name, state=state)
-
-    def _note_file(self, t: Transaction, folder: str, name: str, *, state: str) -> None:
-        row = {"digest": b"", "party": "", "peer": "", "way": "in", "post": "letter", "kind": "file"}
-        _insert(t, "letters", {**row, "at": stamp(self.home.clock()), "state": state, "folder": folder, "name": name})
-
-    def forget_files(self, folder: str, names: Iterable[str]) -> None:
-        with self.home.deciding() as t:
-            t.connection.executemany(
-                "DELETE FROM letters WHERE folder = ? AND name = ? AND kind = 'file'",
-                [(folder, name) for name in names],
-            )
-
-    def is_own(self, document: bytes) -> bool:
-        """Whether a document was signed by this home."""
-        own = self.home.card
-        try:
-            if SignedTerms.is_in(document):
-                return SignedTerms.from_bytes(document).card == own
-            if Acceptance.is_in(document):
-                return Acceptance.from_bytes(document).card == own
-            return letter_in(document, most_bytes=len(document)).is_signed_by(own)
-        except LikesetError:
-            return False
-
-    def knows_own(self, document: bytes) -> bool:
-        """Whether the database knows a document that this home signed. Purging keeps the digests of own letters."""
-        with self.home.database.snapshot() as connection:
-            if SignedTerms.is_in(document):
-                query, value = "SELECT 1 FROM runs WHERE signed = ?", document
-            elif Acceptance.is_in(document):
-                query, value = "SELECT 1 FROM runs WHERE acceptance = ?", document
-            else:
-                query = "SELECT 1 FROM letters WHERE way = 'out' AND letter = ?"
-                value = letter_in(document, most_bytes=len(document)).digest
-            return connection.execute(query, (value,)).fetchone() is not None
-
     # The end of the terms.
 
     def tick(self) -> None:
@@ -1111,6 +772,366 @@ class Mail:
         """Delete the key of a run, after the write-ahead log has lost the bytes that it opens."""
         self.home.database.empty_log()
         self.home.delete_run_key(run.digest, run.party)
+
+    # Runs.
+
+    def run(self, digest: bytes, party: str) -> Run | None:
+        return next(iter(self._runs("WHERE digest = ? AND party = ?", digest, party)), None)
+
+    def runs(self, *, name: str | None = None, role: Role | None = None, mailbox: str | None = None) -> list[Run]:
+        """The runs of this home, in the order in which their terms came."""
+        chosen = {"name": name, "role": role, "mailbox": mailbox}
+        given = {column: value for column, value in chosen.items() if value is not None}
+        which = " AND ".join(f"{column} = ?" for column in given) or "1"
+        return self._runs(f"WHERE {which} ORDER BY rowid", *given.values())
+
+    def _runs(self, which: str, *values: object) -> list[Run]:
+        with self.home.database.snapshot() as connection:
+            rows = connection.execute(f"SELECT {_RUN_COLUMNS} FROM runs {which}", values).fetchall()  # noqa: S608
+        return [Run(*row) for row in rows]
+
+    def again(self, run: Run) -> Run:
+        """The run as it is now."""
+        now = self.run(run.digest, run.party)
+        if now is None:
+            raise IllegalMessage(f"run {run.name} is not known here")
+        return now
+
+    def change(self, t: Transaction, run: Run, **changes: Any) -> Run:
+        """Change columns of a run's row; a change of ``state`` must be one of ``MOVES``."""
+        state = changes.get("state", run.state)
+        if state != run.state and state not in MOVES[run.state]:
+            raise IllegalMessage(f"run {run.name} is {run.state} here, and cannot become {state}")
+        columns = ", ".join(f"{column} = ?" for column in changes)
+        query = f"UPDATE runs SET {columns} WHERE digest = ? AND party = ?"  # noqa: S608
+        t.connection.execute(query, (*changes.values(), run.digest, run.party))
+        changed = replace(run, **changes)
+        if changed.is_over and not run.is_over:
+            self._drop((run.digest, run.party))
+        return changed
+
+    def end(self, run: Run, state: State, ending: Ending, detail: str = "") -> Run:
+        """End a run; the first ending counts."""
+        with self.home.deciding() as t:
+            return self.end_in(t, self.again(run), state, ending, detail)
+
+    def end_in(self, t: Transaction, run: Run, state: State, ending: Ending, detail: str = "") -> Run:
+        if run.is_over:
+            return run
+        words = f"{ending}: {detail}" if detail and detail != ending else str(ending)
+        kind = {"closed": "closed", "cancelled": "cancelled", "expired": "expired"}.get(state, "failed")
+        t.append(kind, run.name, {"digest": run.digest.hex(), "detail": words})
+        return self.change(t, run, state=state, detail=words, due=None)
+
+    # Parties: rebuilt from their inputs, and kept while no other process adds one.
+
+    def version(self, run: Run) -> int:
+        """How many inputs the party of a run has heard."""
+        return int(self._select("coalesce(max(input), 0)", run)[0][0])
+
+    def party(self, run: Run) -> Party:
+        """The party of a run, rebuilt from its inputs if necessary."""
+        return self._party(run, {})[1]
+
+    def _party(self, run: Run, newcomers: Mapping[str, Acceptance]) -> tuple[int, Party, ExitStack]:
+        key, version = (run.digest, run.party), self.version(run)
+        cached = self._parties.get(key)
+        if cached is not None and (cached[0] != version or cached[1].failed):
+            self._drop(key)
+            cached = None
+        if cached is None:
+            party, sources = self.parts[run.role].make(run, self.cards(run, newcomers))
+            try:
+                self._replay(run, party)
+            except BaseException:
+                sources.close()
+                raise
+            cached = self._parties[key] = version, party, sources
+        return cached
+
+    def _drop(self, key: tuple[bytes, str]) -> None:
+        """Drop a cached party; it is rebuilt from the log."""
+        dropped = self._parties.pop(key, None)
+        if dropped is not None:
+            dropped[2].close()
+
+    def _replay(self, run: Run, party: Party) -> None:
+        """Let a new party hear all inputs again; what it drew before is in the ledger."""
+        rows = self.letters(run)
+        inputs = sorted((row for row in rows if row.input is not None), key=lambda row: row.input or 0)
+        if not inputs:
+            return
+        stored = {message.key: message.message for message in self.home.database.messages(run=run.name)}
+
+        def kept(wanted: ChargeWanted) -> bytes:
+            key = wanted.request().key
+            if key not in stored:
+                raise IllegalMessage(f"run {run.name}: a part of its log was purged; it cannot be resumed")
+            return stored[key]
+
+        answers: dict[int | None, list[bytes]] = {}
+        for row in rows:
+            answers.setdefault(row.answers, []).append(row.content)
+        for row in inputs:
+            replies = self._repeated(run, party, row).complete(kept)
+            said = [hashlib.sha256(reply.data).digest() for reply in replies if self.peer(run, reply.receiver)]
+            if said != answers.get(row.input, []):
+                words = "replaying the log produced different bytes; this run cannot be resumed"
+                raise IllegalMessage(f"run {run.name}: {words}")
+
+    def _repeated(self, run: Run, party: Party, row: StoredLetter) -> Step:
+        if row.way == "own":
+            return self.parts[run.role].repeat(party, row)
+        data = self.data_of(row)
+        if data is None and self.fetch is not None:
+            data = self.fetch(run, row.peer, row.folder, row.name)
+        if data is None:
+            raise Later(f"run {run.name}: a letter of {row.peer} was removed from the mailbox")
+        peer = self.peer(run, row.peer)
+        if peer is None:
+            raise IllegalMessage(f"run {run.name}: {row.peer} is not known")
+        letter = letter_in(data, most_bytes=LARGEST_LETTER)
+        heard = self._opened(run, peer, letter, (row.folder, row.name), again=True)
+        if heard.letter.digest != row.letter or heard.message is None:
+            raise IllegalMessage(f"run {run.name}: a letter of {row.peer} is not the one that was heard")
+        return party.receive(heard.message)
+
+    # Who writes a letter, and what is in it.
+
+    def _run_of(self, letter: Letter) -> Run:
+        header = letter.header
+        runs = self._runs("WHERE digest = ?", header.terms)
+        run = next((run for run in runs if run.terms.cards.get(run.party) == header.recipient), None)
+        if run is None:
+            if runs:
+                raise LetterRefused(Refusal.RECIPIENT)
+            raise Later("a letter under terms that are not known here")
+        if bytes.fromhex(run.terms.run_id) != header.run_id:
+            raise IllegalMessage(f"run {run.name}: a letter of another run")
+        return run
+
+    def _peer_of(self, run: Run, letter: Letter) -> Peer:
+        """The writer of a letter: named by the terms, not revoked, and introduced. Only the consumer introduces."""
+        sender = letter.header.sender
+        name = next((name for name, card in run.terms.cards.items() if card == sender), None)
+        if name is None or name == run.party:
+            raise IllegalMessage(f"run {run.name}: a letter of a party that the terms do not name")
+        if self.home.pins.is_given_up(sender):
+            raise IllegalMessage(f"run {run.name}: a letter of {name}, whose card was replaced or revoked here")
+        peer = self.peer(run, name)
+        if peer is None:
+            raise Later(f"run {run.name}: a letter of {name}, which was not introduced yet")
+        return peer
+
+    def peer(self, run: Run, name: str) -> Peer | None:
+        """A party that takes part in a run; None if it was not introduced."""
+        key = (run.digest, run.party, name)
+        if key not in self._peers:
+            if name == run.terms.consumer:
+                signed = run.invitation.signed
+                self._peers[key] = Peer(name, signed.card, signed.run_key)
+            else:
+                rows = self._select("data", run, f"{_INTRODUCED} AND peer = ? LIMIT 1", name)
+                if not rows:
+                    return None
+                accepted = Acceptance.from_bytes(rows[0][0])
+                self._peers[key] = Peer(name, accepted.card, accepted.run_key)
+        return self._peers[key]
+
+    def introduced(self, run: Run) -> frozenset[str]:
+        """The names of all parties that accepted and were introduced."""
+        return frozenset(name for (name,) in self._select("peer", run, _INTRODUCED))
+
+    def cards(self, run: Run, newcomers: Mapping[str, Acceptance]) -> dict[str, Card]:
+        """The cards of all who take part besides this home."""
+        names = {run.terms.consumer, *self.introduced(run)} - {run.party}
+        known = {name: peer.card for name in sorted(names) if (peer := self.peer(run, name)) is not None}
+        return known | {name: accepted.card for name, accepted in newcomers.items()}
+
+    def accepted(self, run: Run, data: bytes) -> Acceptance | None:
+        """An acceptance of these terms by a party that they name; None if it does not hold."""
+        try:
+            found = Acceptance.from_bytes(data)
+        except BadDocument:
+            return None
+        terms = run.terms
+        holds = (
+            found.run_id == bytes.fromhex(terms.run_id)
+            and found.terms == run.digest
+            and terms.cards.get(found.party) == found.card.fingerprint
+            and found.party not in (terms.consumer, run.party)
+            and found.role == role_in(terms, found.party)
+            and not self.home.pins.is_given_up(found.card.fingerprint)
+        )
+        return found if holds else None
+
+    def _opened(self, run: Run, peer: Peer, letter: Letter, place: tuple[str, str], *, again: bool = False) -> Heard:
+        key = self.home.run_key(run.digest, run.party)
+        if key is None:
+            if run.state in DECIDABLE:
+                raise Later(f"run {run.name}: this home has not accepted these terms")
+            raise IllegalMessage(f"run {run.name}: its key was deleted")
+        if not isinstance(letter.data, bytes) or len(letter.data) > self.most_bytes(run, peer.name):
+            raise IllegalMessage(f"run {run.name}: a letter that is larger than {peer.name} may write")
+        opened = open_letter(letter, writer=peer.card, reader=self.home.card, key=key)
+        message = None
+        if opened.message:
+            message = decode(opened.message, most_bytes=LARGEST_LETTER)
+            said = (message.run, message.terms, message.sender, message.receiver, message.round)
+            if said != (run.name, run.terms.digest, peer.name, run.party, letter.header.round):
+                raise IllegalMessage(f"run {run.name}: a message of {peer.name} is not the one that its letter names")
+        newcomers = self._newcomers(run, peer, message, opened.enclosures)
+        heard = Heard(peer, letter, message, opened.enclosures, newcomers, place)
+        if again:
+            return heard
+        which = "AND peer = ? AND way = 'in' AND content = ? AND number <> ?"
+        if self._select("1", run, which, peer.name, heard.content, letter.header.number):
+            raise IllegalMessage(f"run {run.name}: {peer.name} repeats in a new letter what it wrote before")
+        return heard
+
+    def _newcomers(
+        self, run: Run, peer: Peer, message: Message | None, enclosures: Sequence[bytes]
+    ) -> dict[str, Acceptance]:
+        """The parties that a letter of the consumer introduces; nobody else may enclose anything but a receipt."""
+        if message is None or not enclosures:
+            return {}
+        if peer.name != run.terms.consumer:
+            raise IllegalMessage(f"run {run.name}: a letter of {peer.name} with enclosures")
+        known, newcomers = self.introduced(run), {}
+        for data in enclosures:
+            accepted = self.accepted(run, data)
+            if accepted is None:
+                raise IllegalMessage(f"run {run.name}: an enclosed acceptance does not hold")
+            if accepted.party not in known:
+                newcomers[accepted.party] = accepted
+        return newcomers
+
+    def most_bytes(self, run: Run, peer: str) -> int:
+        """The size of the largest letter that a peer may write to this party."""
+        return most_bytes_to_owner(run.terms) if run.role == "owner" else most_bytes_from(run.terms, peer)
+
+    # Looking letters up.
+
+    def letters(self, run: Run) -> list[StoredLetter]:
+        """All rows of a run, in the order in which they were written."""
+        return self._letters("WHERE digest = ? AND party = ?", run.digest, run.party)
+
+    def data_of(self, row: StoredLetter) -> bytes | None:
+        with self.home.database.snapshot() as connection:
+            found = connection.execute("SELECT data FROM letters WHERE id = ?", (row.id,)).fetchone()
+        return None if found is None or found[0] is None else bytes(found[0])
+
+    def last_document(self, run: Run, way: str, post: PostKind, peer: str) -> bytes | None:
+        """The document of a kind that came last from a peer, or that was last written to it."""
+        which = (
+            "AND way = ? AND post = ? AND peer = ? AND state NOT IN ('refused', 'stale', 'removed') AND "
+            "data IS NOT NULL ORDER BY id DESC LIMIT 1"
+        )
+        rows = self._select("data", run, which, way, post, peer)
+        return bytes(rows[0][0]) if rows else None
+
+    def message_of(self, run: Run, row: StoredLetter) -> Message | None:
+        """The message in an inbound letter whose bytes and key are here; None if they are gone."""
+        data, peer = self.data_of(row), self.peer(run, row.peer)
+        if data is None or peer is None or self.home.run_key(run.digest, run.party) is None:
+            return None
+        letter = letter_in(data, most_bytes=LARGEST_LETTER)
+        return self._opened(run, peer, letter, (row.folder, row.name), again=True).message
+
+    def _answers_to(self, run: Run, peer: Peer, letter: Letter, *, final: bool = True) -> tuple[bytes, ...] | None:
+        """The letters that answered a letter before; None if it is new."""
+        with self.home.database.snapshot():
+            which = "AND peer = ? AND way = 'in' AND number = ?"
+            rows = self._select("letter, state, input", run, which, peer.name, letter.header.number)
+            if not rows:
+                return None
+            known, state, number = rows[0]
+            if not final:
+                return ()
+            if bytes(known) != letter.digest:
+                raise IllegalMessage(f"run {run.name}: another letter of {peer.name} had this number")
+            if state == "refused":
+                raise IllegalMessage(f"run {run.name}: this letter was refused before")
+            which = "AND answers = ? AND data IS NOT NULL ORDER BY id"
+            answers = [] if number is None else self._select("data", run, which, number)
+        return tuple(bytes(data) for (data,) in answers)
+
+    def _next_number(self, run: Run, peer: Peer, way: str = "in") -> int:
+        return int(self._select("coalesce(max(number) + 1, 0)", run, "AND peer = ? AND way = ?", peer.name, way)[0][0])
+
+    def _count(self, run: Run, peer: str, which: str) -> int:
+        return int(self._select("count(*)", run, f"AND peer = ? AND way = 'in' AND {which}", peer)[0][0])
+
+    def _letters(self, which: str, *values: object) -> list[StoredLetter]:
+        with self.home.database.snapshot() as connection:
+            rows = connection.execute(f"SELECT {_LETTER_COLUMNS} FROM letters {which} ORDER BY id", values)  # noqa: S608
+            return [StoredLetter(*row) for row in rows]
+
+    def _select(self, what: str, run: Run, which: str = "", *values: object) -> list[Any]:
+        """Columns of the rows of a run's letters."""
+        query = f"SELECT {what} FROM letters WHERE digest = ? AND party = ? {which}"  # noqa: S608
+        with self.home.database.snapshot() as connection:
+            return connection.execute(query, (run.digest, run.party, *values)).fetchall()
+
+    def _update(self, t: Transaction, run: Run, change: str, which: str, *values: object) -> None:
+        query = f"UPDATE letters SET {change} WHERE digest = ? AND party = ? {which}"  # noqa: S608
+        t.connection.execute(query, (run.digest, run.party, *values))
+
+    # Files of the mailbox.
+
+    def files(self, folder: str, times: Mapping[str, datetime] | None = None) -> dict[str, str]:
+        """The files of a folder that this home knows, with the state of their rows.
+
+        ``times`` are those of the files, by the mailbox. They count where this machine's clock was behind: deadlines
+        are counted from letters.
+        """
+        with self.home.database.snapshot() as connection:
+            query = "SELECT id, name, state, at FROM letters WHERE folder = ?"
+            rows = connection.execute(query, (folder,)).fetchall()
+        dated = ((number, at, times[name]) for number, name, _, at in rows if times and name in times)
+        late = [(stamp(time), number) for number, at, time in dated if time - datetime.fromisoformat(at) > CLOCKS_APART]
+        if late:
+            with self.home.deciding() as t:
+                t.connection.executemany("UPDATE letters SET at = ? WHERE id = ?", late)
+        return {name: state for _, name, state, _ in rows}
+
+    def note_file(self, folder: str, name: str, *, state: str) -> None:
+        """Remember a file that needs no further attention."""
+        with self.home.deciding() as t:
+            self._note_file(t, folder, name, state=state)
+
+    def _note_file(self, t: Transaction, folder: str, name: str, *, state: str) -> None:
+        row = {"digest": b"", "party": "", "peer": "", "way": "in", "post": "letter", "kind": "file"}
+        _insert(t, "letters", {**row, "at": stamp(self.home.clock()), "state": state, "folder": folder, "name": name})
+
+    def forget_files(self, folder: str, names: Iterable[str]) -> None:
+        with self.home.deciding() as t:
+            t.connection.executemany(
+                "DELETE FROM letters WHERE folder = ? AND name = ? AND kind = 'file'",
+                [(folder, name) for name in names],
+            )
+
+    def is_unknown_own(self, document: bytes) -> bool:
+        """Whether this home signed a document that its database does not know: then an old backup was restored.
+
+        Purging keeps the digests of own letters.
+        """
+        own = self.home.card
+        try:
+            if SignedTerms.is_in(document):
+                is_own, value = SignedTerms.from_bytes(document).card == own, document
+                query = "SELECT 1 FROM runs WHERE signed = ?"
+            elif Acceptance.is_in(document):
+                is_own, value = Acceptance.from_bytes(document).card == own, document
+                query = "SELECT 1 FROM runs WHERE acceptance = ?"
+            else:
+                letter = letter_in(document, most_bytes=len(document))
+                is_own, value = letter.is_signed_by(own), letter.digest
+                query = "SELECT 1 FROM letters WHERE way = 'out' AND letter = ?"
+        except LikesetError:
+            return False
+        with self.home.database.snapshot() as connection:
+            return is_own and connection.execute(query, (value,)).fetchone() is None
 
 
 def _insert(t: Transaction, table: str, row: Mapping[str, Any]) -> None:

@@ -495,8 +495,8 @@ class Owner(Part):
                     words = f"{Ending.WITHDRAWN}: by {by}"
                     self.mail.change(t, run, state="cancelled", detail=words, decided_at=stamp(self.now()))
                     if run.readable is not None:
-                        self.mail.say(t, run, acknowledging_party(run.terms), "standing", b"abstains")
-                        self.mail.say(t, run, run.terms.consumer, "standing", b"abstains")
+                        self.mail.write_document(t, run, acknowledging_party(run.terms), "standing", b"abstains")
+                        self.mail.write_document(t, run, run.terms.consumer, "standing", b"abstains")
 
     def note_review(self, run: Run, *, by: str) -> None:
         with self.home.deciding() as t:
@@ -590,7 +590,7 @@ class Owner(Part):
         if replies:
             words = {"heard": heard.kind, "round": heard.message.round, "rows": rows}
             t.append("sent", run.name, {**words, "replies": [reply.body.kind for reply in replies]})
-        self.mail.unsay(t, run, "acceptance")  # the writer of this letter has it
+        self.mail.take_back(t, run, "acceptance")  # the writer of this letter has it
         if (heard.message.round, heard.kind) == last_call(run.terms):
             self.mail.change(t, self.mail.again(run), state="answered")
 
@@ -604,9 +604,9 @@ class Owner(Part):
 
     def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:  # noqa: ARG002
         if not run.is_over and heard.message is not None:
-            self.mail.say(t, run, acknowledging_party(run.terms), "standing", b"abstains")
+            self.mail.write_document(t, run, acknowledging_party(run.terms), "standing", b"abstains")
 
-    def told(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
+    def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
         ending = read_ending(document) if (post, peer) == ("ending", run.terms.consumer) else None
         if ending is None or ending[0] is not Ending.CANCELLED:
             return False

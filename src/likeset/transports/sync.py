@@ -329,7 +329,7 @@ class Sync:
         if post.kind == "letter":
             self.mail.hear(post.document, place=place)
             return True
-        return self.mail.told(card, post.terms, post.kind, post.document, place=place)
+        return self.mail.hear_document(card, post.terms, post.kind, post.document, place=place)
 
     def _unread(self, card: Card, folder: str, most_bytes: int) -> list[StoredFile]:
         try:
@@ -489,7 +489,7 @@ class Sync:
             except BadDocument:
                 self.mail.note_file(folder, file.name, state="refused")
                 continue
-            if self.mail.is_own(post.document) and not self.mail.knows_own(post.document):
+            if self.mail.is_unknown_own(post.document):
                 self.home.stop(f"an unknown letter of this home to {card.name} is in the mailbox")
             self.mail.note_file(folder, file.name, state="heard")
 
