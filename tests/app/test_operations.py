@@ -14,7 +14,7 @@ import sys
 import tarfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -180,7 +180,7 @@ def _spoil(good: Path, bad: Path, fault: str) -> None:
 
 
 def test_a_database_of_an_older_likeset_is_refused_with_what_to_do(home: Path) -> None:
-    with sqlite3.connect(home / "home.sqlite") as connection:
+    with closing(sqlite3.connect(home / "home.sqlite")) as connection:
         connection.execute("PRAGMA user_version=3")
     result = CliRunner().invoke(cli.app, ["check", "--home", str(home), "--json"])
     assert result.exit_code == 1
