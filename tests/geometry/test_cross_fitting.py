@@ -169,33 +169,6 @@ def test_the_interval_covers_in_other_markets_too(target_rows: int, pool_rows: i
     check_coverage(lines, slack=0.0 if len(seeds) >= 400 else 0.01)  # `make soak` has thousands
 
 
-def test_the_curve_ends_at_the_estimate_and_follows_from_the_same_rows() -> None:
-    coins = np.random.default_rng(3)
-    target, pool = of_the_kind(coins, 50), offers(coins, 150)
-    selection = Selection(gamma=GAMMA, folds=5)
-    selected = selection.select(pool, target, 20)
-    distance = cross_fit(selection, pool, target, selected)
-    again = cross_fit(selection, pool, target, selected)
-    assert distance is not None
-    assert again is not None
-    assert len(distance.curve) == 20
-    assert distance.curve[-1] == pytest.approx(distance.squared_mmd, abs=1e-12)
-    assert again.squared_mmd == distance.squared_mmd
-
-
-def test_in_a_small_pool_the_curve_turns_where_right_rows_run_out() -> None:
-    """30 rows of the kind and 90 far away: whoever asks for 100 gets mostly the latter."""
-    coins = np.random.default_rng(5)
-    target = of_the_kind(coins, 100)
-    far = (coins.normal(size=(90, COLUMNS)) + 4.0).astype(np.float32)
-    pool = np.concatenate([of_the_kind(coins, 30), far])
-    selection = Selection(gamma=GAMMA, folds=5, swaps=0)
-    distance = cross_fit(selection, pool, target, selection.select(pool, target, 100))
-    assert distance is not None
-    assert 10 <= np.argmin(distance.curve) + 1 <= 40
-    assert distance.squared_mmd > 2.0 * distance.curve.min()
-
-
 @pytest.mark.parametrize(
     ("estimate", "error", "rounded", "rounded_error"),
     [

@@ -1,7 +1,5 @@
 """The kernel against its definition, and the median heuristic."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -28,17 +26,6 @@ def test_the_kernel_agrees_with_its_definition(seed: int, rows: int, others: int
     expected = [[naive_twins.kernel(x, y, gamma=gamma) for y in b] for x in a]
     np.testing.assert_allclose(rbf_kernel(a, b, gamma=gamma), expected, rtol=0, atol=1e-12)
     np.testing.assert_allclose(kernel_means(a, b, gamma=gamma), np.mean(expected, axis=1), rtol=0, atol=1e-12)
-
-
-def test_the_kernel_of_three_rows_by_hand() -> None:
-    """Rows 0, 1 and 3 of one column at gamma = 1/2: squared distances 1, 4 and 9."""
-    rows = np.array([[0.0], [1.0], [3.0]])
-    expected = [
-        [1, math.exp(-0.5), math.exp(-4.5)],
-        [math.exp(-0.5), 1, math.exp(-2)],
-        [math.exp(-4.5), math.exp(-2), 1],
-    ]
-    np.testing.assert_allclose(rbf_kernel(rows, rows, gamma=0.5), expected, rtol=1e-15)
 
 
 def test_float32_rows_give_a_float32_kernel_and_whole_numbers_a_float64_one() -> None:
@@ -108,11 +95,6 @@ def test_results_do_not_depend_on_the_size_of_a_block(monkeypatch: pytest.Monkey
     whole = kernel_means(a, b, gamma=0.7)
     monkeypatch.setattr(kernels, "BLOCK_ENTRIES", 100)
     np.testing.assert_allclose(kernel_means(a, b, gamma=0.7), whole, rtol=1e-13)
-
-
-def test_median_gamma_by_hand() -> None:
-    """Rows 0, 1, 3: squared distances 1, 4, 9, median 4, so a scale of 2 gives 1/2."""
-    assert median_gamma([[0.0], [1.0], [3.0]], scale=2.0, coins=public_coins(0)) == pytest.approx(0.5)
 
 
 def test_median_gamma_of_a_sample_is_that_of_the_rows_it_drew_and_repeats_with_the_coins() -> None:

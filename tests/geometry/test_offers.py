@@ -4,8 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
@@ -64,36 +62,6 @@ def test_the_mix_and_what_it_explains_are_those_of_their_definition(noise: float
         np.testing.assert_allclose(np.exp(found.log_weights), 0.9 * mix / shares + 0.1, atol=1e-3)
 
 
-def test_labels_that_say_nothing_are_not_used() -> None:
-    coins = public_coins(1)
-    rows, labels = _classes(coins, [500, 500, 500])
-    target, _ = _classes(coins, [300, 0, 0])
-    features = FourierFeatures(6, 200, 0.05, seed=1)
-    released = features.mean(target)
-    hashed = features(rows)
-    assert fit_strata(hashed, labels, released, noise=0.0) is not None
-    assert fit_strata(hashed, coins.permutation(labels), released, noise=0.0) is None
-
-
-@pytest.mark.parametrize("aside", [0.0, 0.7])
-def test_labels_that_are_weakly_related_to_rows_are_not_used(aside: float) -> None:
-    """4,000 rows surely show that class 1 is rarer where the target lies, and a mix of classes would come closer."""
-    coins = public_coins(4)
-    rows = coins.normal(size=(4000, 6))
-    labels = (coins.random(4000) < 1.0 / (1.0 + np.exp(-0.6 * rows[:, 0]))).astype(np.int64)
-    target = coins.normal(size=(2000, 6)) + np.array([-0.7, aside, 0.0, 0.0, 0.0, 0.0])
-    features = FourierFeatures(6, 200, 0.05, seed=1)
-    assert fit_strata(features(rows), labels, features.mean(target), noise=1e-4) is None
-
-
-def test_noise_beyond_the_signal_leaves_the_weights_alone() -> None:
-    coins = public_coins(2)
-    rows, labels = _classes(coins, [500, 500, 500])
-    features = FourierFeatures(6, 200, 0.05, seed=1)
-    released = features.mean(rows) + coins.normal(scale=1.0, size=200)
-    assert fit_strata(features(rows), labels, released, noise=1.0) is None
-
-
 @pytest.mark.parametrize("labels", [np.zeros(60, dtype=np.int64), np.arange(60), np.repeat([0.5, 1.5], 30)])
 def test_one_class_or_as_many_as_rows_or_numbers_are_no_classes(labels: NDArray[np.generic]) -> None:
     coins = public_coins(3)
@@ -122,19 +90,6 @@ def test_uniform_takes_as_many_from_each_owner_as_it_can(owner_sizes: list[int],
     for rows, available in zip(chosen, owner_sizes, strict=True):
         assert rows.tolist() == sorted(set(rows.tolist()))
         assert set(rows.tolist()) <= set(range(available))
-
-
-@given(owner_sizes=st.lists(st.integers(0, 40), min_size=1, max_size=8), share=st.floats(0, 1), seed=st.integers(0, 99))
-def test_no_owner_gives_two_more_than_another_that_still_has_rows(
-    owner_sizes: list[int], share: float, seed: int
-) -> None:
-    size = int(share * sum(owner_sizes))
-    if not size:
-        return
-    quota = [len(rows) for rows in uniform(owner_sizes, size, coins=public_coins(seed))]
-    assert sum(quota) == size
-    open_quota = [given for given, available in zip(quota, owner_sizes, strict=True) if given < available]
-    assert not open_quota or max(quota) <= min(open_quota) + 1
 
 
 def test_uniform_draws_every_row_equally_often() -> None:

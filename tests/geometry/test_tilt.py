@@ -63,23 +63,6 @@ def test_where_the_target_is_in_reach_the_weighted_mean_score_is_the_noise_corre
     assert effective_rows >= 50
 
 
-def test_the_noise_correction_is_right_on_average() -> None:
-    """The mean of t over 4000 noisy releases is u.g at the target itself, within 6.2 of its deviations.
-
-    Without the correction it would be off by d sigma² = 0.15, which is more than a hundred of them.
-    """
-    rows, sigma = hashed(1, 50), 0.05
-    coins = public_coins(7)
-    errors = []
-    for _ in range(4000):
-        released = TARGET + coins.normal(0, sigma, size=60)
-        fitted = fit(rows, released, noise_energy=60 * sigma**2, wanted=2)
-        errors.append(fitted.target_score - fitted.direction @ TARGET)
-    deviation = np.std(errors) / math.sqrt(len(errors))
-    assert abs(np.mean(errors)) < 6.2 * deviation
-    assert 100 * deviation < 60 * sigma**2
-
-
 @pytest.mark.parametrize("wanted", [2, 40, 400, 3000])
 def test_where_the_target_is_out_of_reach_the_tilt_stays_finite_and_keeps_enough_rows(wanted: int) -> None:
     """Rows around 0 with a target around 8: no weights reach it, and the bound of wanted/2 rows is what stops it."""
@@ -124,16 +107,6 @@ def test_a_fit_is_finite_and_keeps_enough_rows_whatever_it_is_given(
     if fitted.reached:
         own = float((features @ fitted.direction).mean())
         assert fitted.mean_score >= fitted.target_score - 1e-6 * max(1.0, abs(fitted.target_score), abs(own))
-
-
-def test_where_noise_swamps_the_release_the_offer_is_uniform() -> None:
-    """Where t <= u.mu, what is left of the release after the correction does not point away from the owner."""
-    rows = owner_that_can()
-    fitted = fit(rows, TARGET, noise_energy=10.0, wanted=100)
-    assert fitted.beta == 0.0
-    assert fitted.effective_rows == len(rows)
-    assert not fitted.score(rows).any()
-    assert fitted.mean_score == pytest.approx(float((rows.astype(np.float64) @ fitted.direction).mean()))
 
 
 def test_the_strength_falls_to_zero_as_the_known_noise_grows() -> None:
@@ -251,26 +224,6 @@ def test_draws_follow_the_law_of_sampling_one_by_one_without_replacement(
 @pytest.mark.parametrize("strength", [0.7, 1.3])
 def test_draws_of_another_strength_would_be_noticed(observed: dict[tuple[int, int], int], strength: float) -> None:
     assert surprise(observed, ordered_draw_law([strength * score for score in SCORES])) < 1e-9
-
-
-def test_a_key_decides_the_draw_and_zero_scores_draw_uniformly() -> None:
-    """10 of 50 rows, 600 keys: each row 120 ± 10 times; 6.8 deviations for the largest of fifty."""
-    counts = np.zeros(50)
-    for key in range(600):
-        counts[draw(np.zeros(50), 10, key=key).row_numbers] += 1
-    assert counts.sum() == 6000
-    assert np.abs(counts - 120).max() < 6.8 * math.sqrt(600 * 0.2 * 0.8)
-
-
-def test_a_tilted_draw_has_a_mean_close_to_the_release() -> None:
-    """The point of it all: of 400 rows drawn, the tilt brings the mean features ten times closer (squared)."""
-    rows = owner_that_can()
-    fitted = fit(rows, TARGET, noise_energy=0.0, wanted=400)
-    distances = []
-    for scores in (fitted.score(rows), np.zeros(len(rows))):
-        drawn = draw(scores, 400, key=11)
-        distances.append(float(((rows[drawn.row_numbers].mean(axis=0) - TARGET) ** 2).sum()))
-    assert distances[0] < 0.1 * distances[1]
 
 
 # What is refused.

@@ -39,19 +39,6 @@ def test_a_known_optimum_is_found() -> None:
     np.testing.assert_allclose(found, [2 / 3, 1 / 3, 0], atol=1e-6)
 
 
-def test_one_row_has_all_the_weight_even_where_it_is_out_of_reach() -> None:
-    assert weights([[3.0, 4.0]], [[0.0, 0.0]], gamma=0.1).tolist() == [1.0]
-    assert weights([[1e6]], [[0.0]], gamma=1.0).tolist() == [1.0]
-
-
-def test_copies_of_a_row_share_what_the_row_alone_would_get() -> None:
-    rows, target = np.array([[0.0], [1.5]]), np.array([[0.2], [0.4], [1.0]])
-    alone = weights(rows, target, gamma=1.0)
-    shared = weights(rows[[0, 1, 0, 0, 1]], target, gamma=1.0)
-    assert shared[[0, 2, 3]].sum() == pytest.approx(alone[0], abs=1e-5)
-    assert shared[[1, 4]].sum() == pytest.approx(alone[1], abs=1e-5)
-
-
 @pytest.mark.parametrize("gamma", [1e-8, 1e-4, 50.0, 1e4])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_very_wide_and_very_narrow_kernels_stay_optimal(gamma: float, dtype: type[np.floating]) -> None:
