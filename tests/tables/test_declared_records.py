@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from schema_samples import SCHEMA, as_text, encoded, in_pieces, typed
+from schema_samples import SCHEMA, typed
 
 from chance import examples, public_coins
 from likeset.errors import BadDocument, BadMessage, BadTable
@@ -142,15 +142,6 @@ def test_other_types_that_files_have(tmp_path: Any) -> None:
     assert check(SCHEMA_OF_EVERY_KIND, pq.read_table(tmp_path / "rows.parquet")).equals(made)
     nothing = pa.table({name: pa.nulls(2) for name in KINDS})
     assert check(SCHEMA_OF_EVERY_KIND, nothing).num_rows == 2
-
-
-@pytest.mark.parametrize(
-    "form", [lambda table: table, as_text, in_pieces, encoded], ids=["typed", "text", "pieces", "dictionaries"]
-)
-def test_the_sample_of_every_kind_in_every_form(form: Any) -> None:
-    table = typed(60)
-    made = check(SCHEMA, form(table))
-    assert made.equals(check(SCHEMA, table)) or form is as_text  # words for missing stay as they were written
 
 
 def test_records_that_are_not_as_declared_are_marked() -> None:
@@ -319,20 +310,6 @@ def test_whatever_owners_read_by_the_schema_is_right(data: st.DataObject, label:
     letters = found.label_letters
     if labels.dtype.kind == "U" and letters is not None:
         assert np.strings.str_len(labels).max() <= letters
-
-
-def test_typed_columns_give_labels_that_are_right() -> None:
-    for label, cells in (
-        (f"{NUMBER_LABELS}, match: true", pa.array([0, 0, -3], pa.int16())),
-        (f"{NUMBER_LABELS}, match: true", pa.array([2.5, 0, -3], pa.float32())),
-        (f"{WORD_LABELS}, match: true", pa.array(["low", "high"], pa.string()).dictionary_encode()),
-        ("kind: number, bounds: [-5, 5], match: true", pa.array([0.1, 2.7], pa.float32())),
-        ("kind: number, bounds: [-5, 5], match: true", pa.array([1, 2], pa.uint8())),
-    ):
-        declared = labelled(label)
-        labels, records = read(declared, cells)
-        assert DeclaredRecords(declared).label_fault(labels) is None
-        assert np.array_equal(DeclaredRecords(declared).labels_in(records), labels)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -130,13 +130,6 @@ def test_a_row_that_cannot_be_used_is_told_as_a_pass_tells_it(
     assert (seen.row_count, seen.most_rows, len(seen.too_long), seen.sample) == (ROWS, 3, ROWS // 70 + 1, None)
 
 
-def test_an_absent_column_is_named_before_anything_is_read(kind: str, tmp_path: Path) -> None:
-    place = write(tmp_path, table().drop_columns(["patient"]), kind)
-    with open_source(place) as source, pytest.raises(BadTable) as refused:
-        scan_of(source).first_pass()
-    assert refused.value.column == "patient"
-
-
 def test_what_is_at_hand_is_not_read_again(kind: str, tmp_path: Path) -> None:
     """The file is gone: the sample and the rows of the last draw are still there, and no others."""
     path = write(tmp_path, table(), kind)

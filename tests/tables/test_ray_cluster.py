@@ -107,13 +107,6 @@ def test_a_cluster_that_does_not_start_or_cannot_be_joined_is_told_in_our_words(
     assert ray.calls == ["init", "shutdown"]
 
 
-def test_ctrl_c_while_it_starts_leaves_nothing(ray: PlayedRay) -> None:
-    ray.fails = KeyboardInterrupt()
-    with pytest.raises(KeyboardInterrupt):
-        connect()
-    assert ray.calls == ["init", "shutdown"]
-
-
 @pytest.mark.parametrize("error", [GetTimeoutError(), RayError(), None])
 def test_workers_without_the_same_likeset_are_found_before_a_pass(
     ray: PlayedRay, address: str, error: Exception | None

@@ -194,9 +194,3 @@ def test_ids_of_every_type(kind: str, few: int, monkeypatch: pytest.MonkeyPatch)
 def test_it_counts_as_a_naive_twin(ids: list[str]) -> None:
     with open_source(pa.table({"id": ids})) as source:
         assert counted(source, "id", missing=("",)) == max(Counter(one.strip() for one in ids).values())
-
-
-def test_a_missing_column_is_named() -> None:
-    with open_source(pa.table({"id": ["a"]})) as source, pytest.raises(BadTable) as refused:
-        counted(source, "idd", missing=())
-    assert refused.value.column == "idd"

@@ -51,15 +51,6 @@ def same(a: Mapped, b: Mapped) -> bool:
     return a.rows.tobytes() == b.rows.tobytes() and a.labels.tobytes() == b.labels.tobytes()
 
 
-def test_the_result_is_one_block_of_32_bit_numbers_and_labels() -> None:
-    found = mapped(typed())
-    assert found.rows.dtype == np.float32
-    assert found.rows.shape == (200, SCHEMA.width) == (200, len(SCHEMA.feature_names))
-    assert found.rows.flags.c_contiguous
-    assert found.labels.dtype == np.int64
-    assert np.isfinite(found.rows).all()
-
-
 @pytest.mark.parametrize("form", [as_text, in_pieces, encoded, lambda table: encoded(as_text(table))])
 def test_every_form_of_the_same_rows_gives_the_same_bytes(form: Any) -> None:
     assert same(mapped(typed()), mapped(form(typed())))

@@ -14,7 +14,7 @@ from protocol_world import ledger_on_disk, terms
 from scan_world import SCHEMA, assert_same, drawings, in_memory, table, write
 
 from chance import examples
-from likeset.errors import BadTable, InvalidArgument
+from likeset.errors import BadTable
 from likeset.geometry.offers import Drawing
 from likeset.protocol.prices import target_plan
 from likeset.protocol.sealed import SealedOwner
@@ -96,24 +96,6 @@ def test_a_cell_that_cannot_be_used_is_named_by_file_and_row_group(
     assert caught.value.column == "ward"
     assert caught.value.place == "part-011.parquet, row group 1, row 130"
     assert "east" not in str(caught.value)
-
-
-def test_a_file_that_was_cut_short_ends_the_pass(tmp_path: Path) -> None:
-    place = write(tmp_path / "rows", _ROWS, [3_000] * 3)
-    scan = _scan(place, workers=2)
-    file = place / "part-002.parquet"
-    file.write_bytes(file.read_bytes()[:-2_000])
-    with pytest.raises(BadTable, match="part-002"):
-        scan.draw(Drawing(10, 1))
-    with pytest.raises(BadTable, match="part-002"):
-        _scan(place)
-
-
-@pytest.mark.parametrize("option", ["workers", "block_rows"])
-def test_a_count_that_is_none_is_refused(tmp_path: Path, option: str) -> None:
-    place = write(tmp_path / "rows", _ROWS, [9_000])
-    with pytest.raises(InvalidArgument, match=option):
-        _scan(place, **{option: 0})
 
 
 @pytest.mark.parametrize(

@@ -89,12 +89,6 @@ def test_sqlite(
         assert source.fingerprint() != first
 
 
-def test_the_order_of_a_query_is_kept(database: Path) -> None:
-    query = "SELECT age FROM patients WHERE age > 44 ORDER BY age DESC"
-    with open_source(f"sqlite:{database}?query={query}") as source:
-        assert source.fetch([0, 1, 2, 3], ["age"]).to_pydict() == {"age": [49, 48, 47, 46]}
-
-
 @pytest.mark.parametrize(
     ("what", "complaint"),
     [
@@ -179,15 +173,6 @@ def test_a_query_over_files(spool_directory: Path) -> None:
 def test_queries_over_several_files(query: str) -> None:
     with open_source(f"sql:{query}") as source:
         assert source.fetch([0], ["n"]).to_pydict() == {"n": [50]}
-
-
-@pytest.mark.usefixtures("files")
-def test_a_query_over_a_csv_file_and_one_without_rows() -> None:
-    with open_source("sql:SELECT n FROM 't.csv' WHERE n > 1") as source:
-        assert source.fetch([0], ["n"]).to_pydict() == {"n": [2]}
-    with open_source("sql:SELECT n FROM 't.csv' WHERE n > 9") as source:
-        assert source.row_count == 0
-        assert list(source.blocks(["n"])) == []
 
 
 @pytest.mark.parametrize(
