@@ -22,9 +22,9 @@ from likeset.tables.profile import (
     SchemaDraft,
     TableProfile,
     draft,
+    identifying_column,
+    identifying_columns,
     rounded_outward,
-    suspicion_of,
-    suspicions_in,
 )
 from likeset.tables.schema import Schema
 from likeset.tables.sources import open_source
@@ -44,8 +44,8 @@ account_balance time_in_hospital diag_1 payer_code pixel_12 index_of_refraction 
 
 def test_names_that_speak_of_identifiers() -> None:
     named = [*SUSPECT.split(), "", " ", "Unnamed: 0", "Unnamed: 12", "Date of Birth", "row number"]
-    assert [name for name in named if suspicion_of(name) is None] == []
-    assert [name for name in HARMLESS.split() if suspicion_of(name) is not None] == []
+    assert [name for name in named if identifying_column(name) is None] == []
+    assert [name for name in HARMLESS.split() if identifying_column(name) is not None] == []
 
 
 def why(values: Any, name: str = "x", **columns: Any) -> Reason | None:
@@ -56,8 +56,8 @@ def why(values: Any, name: str = "x", **columns: Any) -> Reason | None:
         profile = TableProfile([name])
         for first in range(0, table.num_rows, 97):  # in uneven blocks
             profile.add(table.slice(first, 97))
-        suspicion = suspicion_of(name, seen=profile.columns[name])
-        verdicts.add(None if suspicion is None else suspicion.reason)
+        warning = identifying_column(name, seen=profile.columns[name])
+        verdicts.add(None if warning is None else warning.reason)
     assert len(verdicts) == 1, "a file of text is judged otherwise"
     return verdicts.pop()
 
@@ -124,7 +124,7 @@ id: {column: patient_nbr}
 
 def test_a_schema_alone_tells_what_leaves_and_how_many_values_it_can_have() -> None:
     schema = Schema.from_text(SCHEMA)
-    assert [one.column for one in suspicions_in(schema)] == ["encounter_id", "zip", "birth_date", "surname"]
+    assert [one.column for one in identifying_columns(schema)] == ["encounter_id", "zip", "birth_date", "surname"]
     assert "patient_nbr" not in schema.record_columns, "the id does not leave, so that nobody is warned of it"
 
 
@@ -132,7 +132,7 @@ def test_a_label_is_looked_at_too() -> None:
     schema = Schema.from_text(SCHEMA.replace("surname, kind: text", "outcome, kind: text"))
     profile = TableProfile(["outcome"])
     profile.add(pa.table({"outcome": [f"words about row {row}" for row in range(60)]}))
-    suspected = {one.column: one.reason for one in suspicions_in(schema, profile.columns)}
+    suspected = {one.column: one.reason for one in identifying_columns(schema, profile.columns)}
     assert suspected["outcome"] is Reason.OWN_VALUES
 
 

@@ -27,7 +27,7 @@ from likeset.protocol.sealed import Admission, foreseen_sample
 from likeset.protocol.terms import Terms
 from likeset.tables.cells import MissingWords, plain_array
 from likeset.tables.columns import BooleanColumn, CategoryColumn, OrdinalColumn
-from likeset.tables.profile import DeadColumn, Reason, Suspicion, TableProfile, dead_columns_in, suspicions_in
+from likeset.tables.profile import ColumnWarning, Reason, TableProfile, dead_columns, identifying_columns
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan import OfferedScan, SourceScan, check_ids, check_most_rows, without_dictionaries
 from likeset.tables.schema import Declaration, Schema
@@ -211,7 +211,7 @@ class DataSet:
     mapping: Mapping | None  # how own columns become declared ones, if they are not that already
     folder: Path | None = None  # where it is registered; None if it is not yet
     # columns that hardly count, by its first rows; known right after it was added only
-    dead_columns: tuple[DeadColumn, ...] = ()
+    dead_columns: tuple[ColumnWarning, ...] = ()
 
     def open_source(self) -> Source:
         if self.mapping is None:
@@ -271,22 +271,21 @@ class DataSet:
         return DeclaredRecords(self.schema)
 
     @property
-    def suspicions(self) -> tuple[Suspicion, ...]:
+    def identifying_columns(self) -> tuple[ColumnWarning, ...]:
         """Columns that leave with a record and may identify people: as last seen in rows, or by the schema alone."""
         if self.folder is not None and (self.folder / _SUSPECTED).exists():
             with contextlib.suppress(LikesetError):
                 known = documents.read(self.folder / _SUSPECTED, _Suspected)
                 if known.schema_digest == self.schema.digest:
-                    return tuple(Suspicion(column.column, column.reason, column.word) for column in known.columns)
-        return suspicions_in(self.schema)
+                    return tuple(ColumnWarning(column.column, column.reason, column.word) for column in known.columns)
+        return identifying_columns(self.schema)
 
-    def keep_suspicions(self, suspicions: Iterable[Suspicion]) -> None:
+    def keep_identifying_columns(self, identifying: Iterable[ColumnWarning]) -> None:
         """Remember what a look at rows said; it stays in this home."""
         if self.folder is None:
             return
         columns = [
-            {"column": suspicion.column, "reason": str(suspicion.reason), "word": suspicion.word}
-            for suspicion in suspicions
+            {"column": warning.column, "reason": str(warning.reason), "word": warning.word} for warning in identifying
         ]
         content = {"likeset": "suspected", "version": 1, "schema_digest": self.schema.digest, "columns": columns}
         with contextlib.suppress(LikesetError):  # then the schema alone tells until the next look
@@ -364,7 +363,7 @@ class Registry:
             check_ids(opened, data.schema)
             if opened.row_count == 0:
                 raise BadTable(opened.name, "has no rows")
-            suspicions, dead = _first_look(opened, data.schema)
+            identifying, dead = _first_look(opened, data.schema)
         place = self._folder / name
         make_private_folder(place)  # an address may hold a password
         documents.write_text(place / _SCHEMA, data.schema.to_yaml())
@@ -373,7 +372,7 @@ class Registry:
         # Last, since a folder without it is no data set.
         documents.write(place / _SOURCE, {"likeset": "data", "version": 1, "source": lasting})
         registered = replace(data, folder=place, dead_columns=dead)
-        registered.keep_suspicions(suspicions)
+        registered.keep_identifying_columns(identifying)
         return registered
 
     def remove(self, name: str) -> None:
@@ -391,12 +390,12 @@ class Registry:
         return [data for name in self.names() if (data := self.get(name)).schema.digest == terms.schema_digest]
 
 
-def _first_look(source: Source, schema: Schema) -> tuple[tuple[Suspicion, ...], tuple[DeadColumn, ...]]:
+def _first_look(source: Source, schema: Schema) -> tuple[tuple[ColumnWarning, ...], tuple[ColumnWarning, ...]]:
     """Columns that may identify people and columns that hardly count, by the first rows: enough to see either."""
     rows = source.fetch(np.arange(min(source.row_count, BLOCK_ROWS)), schema.record_columns)
     profile = TableProfile.declared(schema)
     profile.add(rows)
-    return suspicions_in(schema, profile.columns), dead_columns_in(schema, profile.columns)
+    return identifying_columns(schema, profile.columns), dead_columns(schema, profile.columns)
 
 
 def _text_of(path: Path) -> bytes | None:

@@ -23,7 +23,7 @@ from likeset.errors import BadDocument, HomeRestored, InvalidArgument, LikesetEr
 from likeset.files import keep_private_bytes, make_home_folder, make_private_folder, read_secret, write_secret
 from likeset.ledger.ledger import Entry, Ledger, Transaction
 from likeset.privacy.guarantee import checked_name
-from likeset.tables.profile import DeadColumn, Suspicion
+from likeset.tables.profile import ColumnWarning
 from likeset.text import near_miss, without_secrets
 from likeset.trust.cards import (
     CARD_FILE,
@@ -101,13 +101,12 @@ class Check:
     check: str  # what was checked
     ok: bool  # whether it passed
     detail: str  # the result and the remedy; never a value of a row
-    suspicion: Suspicion | None = None  # a column that may identify people: a warning, not a failure
-    dead: DeadColumn | None = None  # a column without influence: a warning, too
+    column: ColumnWarning | None = None  # a column that may identify people, or hardly counts: not a failure
     to_do: bool = False  # nothing is wrong, but this part of the home is not set up yet
 
     @property
     def is_warning(self) -> bool:
-        return self.ok and (self.suspicion is not None or self.dead is not None)
+        return self.ok and self.column is not None
 
 
 def guarded(check: str, look: Callable[[], Iterator[Check]]) -> list[Check]:

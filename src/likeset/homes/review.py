@@ -58,7 +58,7 @@ from likeset.protocol.wire import (
     decode,
 )
 from likeset.split.host import environment_folder, program_digest, try_worker, worker_python
-from likeset.tables.profile import Inspection, Suspicion, documents_of, suspicion_of, undeclared_id
+from likeset.tables.profile import ColumnWarning, Inspection, documents_of, identifying_column, undeclared_id
 from likeset.tables.records import DeclaredRecords, EnvelopeRecords
 from likeset.tables.scan import KeptRowsOfIds, check_ids
 from likeset.tables.schema import Schema
@@ -108,7 +108,7 @@ def _listed(owner: Owner, data: DataSet) -> dict[str, Any]:
             name: "label" if name == label else str(declared[name].kind) for name in data.schema.record_columns
         },
         "mapped": data.mapping is not None,
-        "suspected_identifiers": documents_of(data.suspicions),
+        "suspected_identifiers": documents_of(data.identifying_columns),
         "used_by": _used_by(owner, data.name),
     }
 
@@ -154,8 +154,8 @@ def check_data(owner: Owner, name: str) -> DataCheck:
         complaints = [*_complaints(inspection), *_about_ids(data, source)]
         person = undeclared_id(source, data.schema)
         withheld = len(rare_among(groups, source, kept))
-    suspicions = inspection.suspicions()
-    data.keep_suspicions(suspicions)
+    identifying = inspection.identifying_columns()
+    data.keep_identifying_columns(identifying)
     taking_part = inspection.rows if kept is None else len(kept)
     found = [
         *_about_rows(inspection, data, complaints, None if kept is None else taking_part),
@@ -165,8 +165,8 @@ def check_data(owner: Owner, name: str) -> DataCheck:
     ]
     what = f"data set {name}"
     checks = [Check(what, ok=ok, detail=detail) for ok, detail in found]
-    checks += [Check(what, ok=True, detail=suspicion.warning, suspicion=suspicion) for suspicion in suspicions]
-    checks += [Check(what, ok=True, detail=dead.warning, dead=dead) for dead in inspection.dead_columns()]
+    warnings = (*identifying, *inspection.dead_columns())
+    checks += [Check(what, ok=True, detail=warning.warning, column=warning) for warning in warnings]
     return DataCheck(name, inspection.rows, policy.smallest_group, withheld, groups.groups(), tuple(checks))
 
 
@@ -738,7 +738,7 @@ class Review:
     accounts: Accounts  # both budgets before and after
     budgets: dict[str, dict[str, float | None]]  # the same as a document
     verdict: Verdict  # of the policy
-    suspicions: tuple[Suspicion, ...]  # columns that would leave and may identify people
+    identifying_columns: tuple[ColumnWarning, ...]  # columns that would leave and may identify people
     # that would leave: name, declared kind (empty if no data set fits), and why it may identify people
     columns: tuple[tuple[str, str, str], ...]
     past: list[dict[str, Any]]  # earlier runs of this consumer, newest first
@@ -759,7 +759,7 @@ class Review:
             "budgets": {**self.budgets, "charged": self.accounts.charged},
             "accepted": self.verdict.accepted,
             "reasons": list(self.verdict.reasons),
-            "suspected_identifiers": documents_of(self.suspicions),
+            "suspected_identifiers": documents_of(self.identifying_columns),
             "readers": [{"role": role, "rows": rows, "words": words} for role, rows, words in self.readers],
             "history": self.past,
         }
@@ -802,7 +802,7 @@ def review(owner: Owner, name: str) -> Review:
     if held_back := rows_left((letter.row for letter in letters), held_back=True):
         words = f"{held_back:,} rows, which are charged: a withdrawal or the end of the terms came first."
         lines.append(("What was held back?", words))
-    suspicions = _suspicions(terms, fitting)
+    identifying = _identifying_columns(terms, fitting)
     return Review(
         run=run,
         asking=asking,
@@ -811,8 +811,8 @@ def review(owner: Owner, name: str) -> Review:
         accounts=accounts,
         budgets=budgets,
         verdict=judged,
-        suspicions=suspicions,
-        columns=_columns(terms, fitting, suspicions),
+        identifying_columns=identifying,
+        columns=_columns(terms, fitting, identifying),
         past=past,
         others=others,
         readers=readers_of(terms),
@@ -858,9 +858,9 @@ def readers_of(terms: Terms) -> tuple[tuple[str, int, str], ...]:
 
 
 def _columns(
-    terms: Terms, fitting: Sequence[DataSet], suspicions: Sequence[Suspicion]
+    terms: Terms, fitting: Sequence[DataSet], identifying: Sequence[ColumnWarning]
 ) -> tuple[tuple[str, str, str], ...]:
-    why = {suspicion.column: suspicion.why for suspicion in suspicions}
+    why = {warning.column: warning.why for warning in identifying}
     kinds: dict[str, str] = {}
     for data in fitting:
         kinds = {name: str(column.kind) for name, column in data.schema.declaration.columns.items()} | kinds
@@ -877,13 +877,13 @@ def _history(past: Sequence[dict[str, Any]]) -> str:
     return f"{words} The last one was {_short(last['run'])}, {last['what']}, {last['at'][:10]}."
 
 
-def _suspicions(terms: Terms, fitting: Sequence[DataSet]) -> tuple[Suspicion, ...]:
+def _identifying_columns(terms: Terms, fitting: Sequence[DataSet]) -> tuple[ColumnWarning, ...]:
     """Columns that would leave and may identify people; by their names alone if no data set fits."""
     if not fitting:
-        named = (suspicion_of(name) for name in terms.columns)
-        return tuple(suspicion for suspicion in named if suspicion is not None)
-    suspected = dict.fromkeys(suspicion for data in fitting for suspicion in data.suspicions)
-    return tuple(suspicion for suspicion in suspected if suspicion.column in terms.columns)
+        named = (identifying_column(name) for name in terms.columns)
+        return tuple(warning for warning in named if warning is not None)
+    suspected = dict.fromkeys(warning for data in fitting for warning in data.identifying_columns)
+    return tuple(warning for warning in suspected if warning.column in terms.columns)
 
 
 def _short(text: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from likeset.protocol.wire import Summary
-from likeset.tables.profile import DeadColumn, Suspicion
+from likeset.tables.profile import ColumnWarning
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +156,12 @@ def bounds_from_data(columns: Sequence[str]) -> Notice:
     )
 
 
-def column_hardly_counts(dead: DeadColumn) -> Notice:
+def column_hardly_counts(dead: ColumnWarning) -> Notice:
     return Notice("column-hardly-counts", f"in the target, {dead.warning}", details={"column": dead.column})
 
 
-def suspected_identifier(suspicion: Suspicion) -> Notice:
-    told = suspicion.document()
+def suspected_identifier(warning: ColumnWarning) -> Notice:
+    told = warning.document()
     return Notice("suspected-identifier", told.pop("warning"), details=told)
 
 

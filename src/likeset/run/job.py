@@ -47,7 +47,7 @@ from likeset.protocol.notices import Notice
 from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import Scan, foreseen_sample
 from likeset.protocol.terms import PRESETS, WITNESS, PlannedTerms, RunSettings, Terms, settings
-from likeset.tables.profile import TableProfile, dead_columns_in, suspicions_in, undeclared_id
+from likeset.tables.profile import TableProfile, dead_columns, identifying_columns, undeclared_id
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan import OfferedScan, SourceScan, check_most_rows
 from likeset.tables.schema import Schema
@@ -205,7 +205,7 @@ class Inputs:
             return []
         profile = TableProfile.declared(schema, labelled=schema.label_column in target.table.column_names)
         profile.add(target.table)
-        warnings = [notices.suspected_identifier(one) for one in suspicions_in(schema, profile.columns)]
+        warnings = [notices.suspected_identifier(one) for one in identifying_columns(schema, profile.columns)]
         if target.undeclared_id and wishes.offers != "uniform":
             warnings.append(notices.repeated_persons(target.undeclared_id))
         if schema.keep is not None and target.given > len(target.rows):
@@ -216,7 +216,7 @@ class Inputs:
             warnings.append(notices.NOT_REPEATABLE)
         if wishes.epsilon > _LARGEST_USUAL_EPSILON and wishes.offers != "uniform":
             warnings.append(notices.weak_promise(wishes.epsilon))
-        dead = dead_columns_in(schema, profile.columns)
+        dead = dead_columns(schema, profile.columns)
         warnings += [notices.column_hardly_counts(column) for column in dead]
         return warnings + ([notices.bounds_from_data(schema.from_data)] if schema.from_data else [])
 

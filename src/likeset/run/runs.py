@@ -53,7 +53,7 @@ from likeset.run.plan import (
 )
 from likeset.run.result import FORMAT, OwnerFacts, Result, pictures
 from likeset.split.host import compute_here, split_python
-from likeset.tables.profile import suspicions_in
+from likeset.tables.profile import identifying_columns
 from likeset.tables.scan import SourceScan
 from likeset.transports.local import (
     ChargedParty,
@@ -432,7 +432,7 @@ def notes_on(consumer: ConsumerRole, run: Run) -> list[Notice]:
     job = job_of(folder)
     uniform = terms.offers == "uniform" and job.offers != "uniform"  # then nothing is spent, whatever epsilon says
     return [
-        *map(notices.suspected_identifier, suspicions_in(folder.schema(terms))),
+        *map(notices.suspected_identifier, identifying_columns(folder.schema(terms))),
         *([notices.uniform_offers(terms.target_size, job.epsilon, terms.rows_per_unit)] if uniform else []),
         *check_carried(job),
     ]

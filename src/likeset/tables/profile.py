@@ -222,22 +222,25 @@ def _hint(name: str) -> tuple[str, str]:
 
 
 class Reason(StrEnum):
-    """Why a column may identify people."""
+    """Why a column is warned of: it may identify people, or it hardly counts."""
 
     NAMELESS = "nameless"
     NAME = "name"
     OWN_VALUES = "own-values"
+    DEAD = "dead"
 
 
+_DEAD = 0.02
 _REASONS = {
     Reason.NAMELESS: "it has no name, and a column without a name cannot be a feature: most likely it numbers the rows",
     Reason.OWN_VALUES: "nearly every row has its own value",
+    Reason.DEAD: f"its values use less than {_DEAD:.0%} of the declared bounds",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Suspicion:
-    """A column that may identify people; ``word`` is the part of its name that says so, empty where values do."""
+class ColumnWarning:
+    """A column that people should look at; ``word`` is the part of its name that says so, empty where values do."""
 
     column: str
     reason: Reason
@@ -249,6 +252,8 @@ class Suspicion:
 
     @property
     def warning(self) -> str:
+        if self.reason is Reason.DEAD:
+            return f"column {self.column!r} hardly counts: {self.why}; declare narrower ones, or leave it out"
         return f"column {self.column!r} may identify people, and leaves with every record: {self.why}"
 
     def document(self) -> dict[str, str]:
@@ -256,26 +261,28 @@ class Suspicion:
         return {**told, "why": self.why, "warning": self.warning}
 
 
-def suspicion_of(name: str, *, declared: Any = None, seen: ColumnProfile | None = None) -> Suspicion | None:
+def identifying_column(name: str, *, declared: Any = None, seen: ColumnProfile | None = None) -> ColumnWarning | None:
     """Whether a column may identify people, by its name, its declaration and its profile in a table."""
     seen = seen if seen is not None and seen.filled else None
     if not name.strip():
-        return Suspicion(name, Reason.NAMELESS)
+        return ColumnWarning(name, Reason.NAMELESS)
     hint, word = _hint(name)
     if hint and not _declared_as_code(hint, declared) and not (seen is not None and _shared(hint, seen)):
-        return Suspicion(name, Reason.NAME, word)
+        return ColumnWarning(name, Reason.NAME, word)
     if isinstance(declared, CategoryColumn | OrdinalColumn) and getattr(declared, "unknown", "refuse") == "refuse":
         return None  # no value leaves that does not stand in the schema
-    return Suspicion(name, Reason.OWN_VALUES) if seen is not None and _own_values(seen, declared) else None
+    return ColumnWarning(name, Reason.OWN_VALUES) if seen is not None and _own_values(seen, declared) else None
 
 
-def suspicions_in(schema: Schema, seen: Mapping[str, ColumnProfile] | None = None) -> tuple[Suspicion, ...]:
+def identifying_columns(schema: Schema, seen: Mapping[str, ColumnProfile] | None = None) -> tuple[ColumnWarning, ...]:
     """The columns that leave with a record, label included, and may identify people; by names alone without rows."""
     label, declared = schema.declaration.label, dict(schema.declared)
     if label is not None and label.column not in declared and label.values is not None:
         declared[label.column] = CategoryColumn(kind="category", values=label.values)
     seen = seen or {}
-    answers = (suspicion_of(name, declared=declared.get(name), seen=seen.get(name)) for name in schema.record_columns)
+    answers = (
+        identifying_column(name, declared=declared.get(name), seen=seen.get(name)) for name in schema.record_columns
+    )
     return tuple(answer for answer in answers if answer is not None)
 
 
@@ -321,38 +328,20 @@ def undeclared_id(source: Source, schema: Schema) -> str:
             break
     for name, seen in profile.columns.items():
         repeats = seen.distinct < seen.counted and seen.whole and not seen.days
-        if repeats and suspicion_of(name, seen=seen) is not None:
+        if repeats and identifying_column(name, seen=seen) is not None:
             return name
     return ""
 
 
 # --- Columns that use next to nothing of their bounds
 
-_DEAD = 0.02
 _LEAST_ROWS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class DeadColumn:
-    """A column whose values use less than 2% of its bounds: one wrong zero among the bounds is enough."""
-
-    column: str
-
-    @property
-    def warning(self) -> str:
-        return (
-            f"column {self.column!r} hardly counts: its values use less than {_DEAD:.0%} of the declared bounds; "
-            "declare narrower ones, or leave it out"
-        )
-
-    def document(self) -> dict[str, str]:
-        return {"column": self.column, "warning": self.warning}
-
-
-def dead_columns_in(schema: Schema, seen: Mapping[str, ColumnProfile]) -> tuple[DeadColumn, ...]:
+def dead_columns(schema: Schema, seen: Mapping[str, ColumnProfile]) -> tuple[ColumnWarning, ...]:
     """The columns that use less than 2% of their bounds, of at least ten rows."""
     return tuple(
-        DeadColumn(name)
+        ColumnWarning(name, Reason.DEAD)
         for name, declared in schema.declared.items()
         if name in seen and seen[name].rows - seen[name].missing >= _LEAST_ROWS and _used(declared, seen[name]) < _DEAD
     )
@@ -369,7 +358,7 @@ def _used(declared: Any, profile: ColumnProfile) -> float:
     return float((high - low) / (most - least))
 
 
-def documents_of(found: Iterable[Suspicion | DeadColumn]) -> list[dict[str, str]]:
+def documents_of(found: Iterable[ColumnWarning]) -> list[dict[str, str]]:
     return [one.document() for one in found]
 
 
@@ -454,12 +443,12 @@ class Inspection:
         self.too_long += int(np.count_nonzero(self._records.too_long(block)))
         self.rows += block.num_rows
 
-    def suspicions(self) -> tuple[Suspicion, ...]:
+    def identifying_columns(self) -> tuple[ColumnWarning, ...]:
         """Columns that may identify people, by their names and by the first rows."""
-        return suspicions_in(self.schema, self._profile.columns)
+        return identifying_columns(self.schema, self._profile.columns)
 
-    def dead_columns(self) -> tuple[DeadColumn, ...]:
-        return dead_columns_in(self.schema, self._profile.columns)
+    def dead_columns(self) -> tuple[ColumnWarning, ...]:
+        return dead_columns(self.schema, self._profile.columns)
 
     def label_classes(self) -> int:
         """How many whole numbers are classes that the label does not declare; 0 where the label is no such number."""
@@ -526,8 +515,8 @@ class SchemaDraft:
 
     text: str
     profile: tuple[dict[str, Any], ...]
-    left_out: tuple[Suspicion, ...]
-    included: tuple[Suspicion, ...]
+    left_out: tuple[ColumnWarning, ...]
+    included: tuple[ColumnWarning, ...]
     unusable: Mapping[str, str]
 
 
@@ -559,11 +548,13 @@ def draft(
         raise BadTable(first.name, unusable[label], column=label)
     judged = [name for name in names if name != ids and name not in unusable]
     # Each file is judged by itself: two files may number their rows alike.
-    suspected = (suspicion_of(n, seen=table[n]) for n in judged for table in tables if n in table and table[n].filled)
-    suspicions = {suspicion.column: suspicion for suspicion in suspected if suspicion is not None}
-    if any(name in suspicions and suspicions[name].reason is Reason.NAMELESS for name in (label, *include)):
+    suspected = (
+        identifying_column(n, seen=table[n]) for n in judged for table in tables if n in table and table[n].filled
+    )
+    identifying = {warning.column: warning for warning in suspected if warning is not None}
+    if any(name in identifying and identifying[name].reason is Reason.NAMELESS for name in (label, *include)):
         raise BadTable(first.name, "a column without a name cannot be a feature or a label; give it a name in the file")
-    left_out = {name: one for name, one in suspicions.items() if name != label and name not in include}
+    left_out = {name: one for name, one in identifying.items() if name != label and name not in include}
     if set(judged) - set(left_out) <= {label}:
         listed = "; ".join(
             [*(f"{name!r} may identify people" for name in left_out), *(f"{n!r}: {why}" for n, why in unusable.items())]
@@ -602,7 +593,7 @@ def draft(
         ),
         tuple(told),
         left_out=tuple(left_out.values()),
-        included=tuple(one for name, one in suspicions.items() if name not in left_out),
+        included=tuple(one for name, one in identifying.items() if name not in left_out),
         unusable=unusable,
     )
 

@@ -421,13 +421,14 @@ def check(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     with homes.Home(home) as opened:
         checks = console_pages.checks_of(opened)
     faults = [one for one in checks if not one.ok]
+    warned = [one.column for one in checks if one.column is not None]
     state = "ready" if not faults else "not set up yet" if all(fault.to_do for fault in faults) else "not ready"
     document = {
         "ok": not faults,
         "state": state,
         "checks": checks_document(checks),
-        "suspected_identifiers": profile.documents_of(one.suspicion for one in checks if one.suspicion is not None),
-        "dead_columns": profile.documents_of(one.dead for one in checks if one.dead is not None),
+        "suspected_identifiers": profile.documents_of(one for one in warned if one.reason is not profile.Reason.DEAD),
+        "dead_columns": profile.documents_of(one for one in warned if one.reason is profile.Reason.DEAD),
     }
     add_data = at_home(home, "likeset", "owner", "data", "add", "NAME", "FILE", "--schema", "SCHEMA.yaml")
     missing = {fault.check for fault in faults if fault.to_do}

@@ -75,10 +75,10 @@ def add(
         "source": without_secrets(data.source),
         "schema": data.schema.digest,
         "columns": list(data.schema.record_columns),
-        "suspected_identifiers": profile.documents_of(data.suspicions),
+        "suspected_identifiers": profile.documents_of(data.identifying_columns),
         "dead_columns": profile.documents_of(data.dead_columns),
     }
-    notes = [one.warning for one in data.suspicions] + [one.warning for one in data.dead_columns]
+    notes = [one.warning for one in data.identifying_columns] + [one.warning for one in data.dead_columns]
     emit(document, as_json=as_json, notes=notes, next_step=at_home(home, "likeset", "check"))
 
 
@@ -91,7 +91,7 @@ def list_data(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     with opened_owner(home) as opened:
         listed = review.listed_data(opened)
         known = [opened.registry.get(data["data"]) for data in listed]
-    notes = [suspicion.warning for data in known for suspicion in data.suspicions]
+    notes = [warning.warning for data in known for warning in data.identifying_columns]
     emit({"data": listed}, as_json=as_json, notes=notes)
 
 
@@ -241,7 +241,7 @@ def review_run(run: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False
         for question, answer in answers.lines:
             stdout.print(f"[bold]{literal(question)}[/] {literal(answer)}")
         stdout.print()
-        show_notes(one.warning for one in answers.suspicions)
+        show_notes(one.warning for one in answers.identifying_columns)
         accepted = answers.verdict.accepted
         stdout.print("[bold green]owner.yaml allows it[/]" if accepted else "[bold red]owner.yaml refuses it[/]")
         for reason in answers.verdict.reasons:

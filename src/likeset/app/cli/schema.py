@@ -116,7 +116,7 @@ def show(
         "rows_per_unit": loaded.rows_per_unit,
         "keep": loaded.keep,
         "from_data": list(loaded.from_data),
-        "suspected_identifiers": profile.documents_of(profile.suspicions_in(loaded)),
+        "suspected_identifiers": profile.documents_of(profile.identifying_columns(loaded)),
     }
     emit(document, as_json=as_json, notes=_data_notes(loaded))
 
@@ -251,7 +251,7 @@ def _show_inspection(name: str, inspection: "Inspection") -> None:
     if (classes := inspection.label_classes()) > _MANY_CLASSES:
         words = "different whole numbers as labels are a class each; if they are measurements, declare kind: number"
         show_notes([f"{classes:,} {words} in label"])
-    show_notes(one.warning for one in inspection.suspicions())
+    show_notes(one.warning for one in inspection.identifying_columns())
     show_notes(one.warning for one in inspection.dead_columns())
 
 
@@ -265,7 +265,7 @@ def _inspection_document(name: str, inspection: "Inspection") -> dict[str, Any]:
         "ids": None if ids is None else vars(ids),
         "taking_part": inspection.taking_part(),
         "label_classes": inspection.label_classes(),
-        "suspected_identifiers": profile.documents_of(inspection.suspicions()),
+        "suspected_identifiers": profile.documents_of(inspection.identifying_columns()),
         "dead_columns": profile.documents_of(inspection.dead_columns()),
         "columns": [{**vars(column), "ok": column.ok} for column in inspection.columns],
     }

@@ -315,7 +315,9 @@ def _number(text: str) -> Any:
 def data(owner: Owner, visit: Visit, checked: DataCheck | None = None) -> Response:
     policy = owner.policy
     words: dict[str, Any] = {"allowed": policy.columns, "smallest": policy.smallest_group, "checked": checked}
-    warnings = {name: [one.warning for one in owner.registry.get(name).suspicions] for name in owner.registry.names()}
+    warnings = {
+        name: [one.warning for one in owner.registry.get(name).identifying_columns] for name in owner.registry.names()
+    }
     return visit.render("data.html", listed=reviews.listed_data(owner), warnings=warnings, **words)
 
 
