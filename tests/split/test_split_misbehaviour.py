@@ -80,8 +80,8 @@ class SpoiledSeat:
                 self.links[attempt.name] = SpoiledLinks(folder, first=self.first)
             return Attempt(attempt.name, self.links[attempt.name].addresses(self.rank))
 
-    def leave(self, attempt: Attempt, *, how: str) -> str:
-        return self.seat.leave(attempt, how=how)
+    def leave(self, how: str) -> str:
+        return self.seat.leave(how)
 
 
 @contextmanager

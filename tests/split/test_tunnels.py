@@ -151,22 +151,23 @@ def test_when_one_partys_worker_ends_all_others_are_stopped_know_how_and_meet_ag
 ) -> None:
     workers = [idle(), idle(), idle()]
     attempts = joined(meetings, workers)
-    assert meetings[failing].leave(attempts[failing], how=how) == how
+    assert meetings[failing].leave(how) == how
     for rank in {0, 1, 2} - {failing}:
         assert killed(workers[rank]).wait(MINUTE)
-        assert meetings[rank].leave(attempts[rank], how="failed") == how
+        assert meetings[rank].leave("failed") == how
     again = joined(meetings, [idle(), idle(), idle()])
     assert {attempt.name for attempt in again} != {attempt.name for attempt in attempts}
 
 
-def test_who_is_done_stays_until_the_others_are(meetings: list[TunnelMeeting]) -> None:
-    attempts = joined(meetings, [idle(), idle(), idle()])
+@pytest.mark.parametrize("last", ["done", "failed"])
+def test_who_is_done_stays_until_the_others_are_or_one_stops(meetings: list[TunnelMeeting], last: str) -> None:
+    joined(meetings, [idle(), idle(), idle()])
     with ThreadPoolExecutor(3) as threads:
-        calls = [threads.submit(meetings[rank].leave, attempts[rank], how="done") for rank in (0, 1)]
+        calls = [threads.submit(meetings[rank].leave, "done") for rank in (0, 1)]
         time.sleep(0.1)
         assert not any(call.done() for call in calls)
-        calls.append(threads.submit(meetings[2].leave, attempts[2], how="done"))
-        assert [call.result() for call in calls] == ["done"] * 3
+        calls.append(threads.submit(meetings[2].leave, last))
+        assert [call.result() for call in calls] == [last] * 3
 
 
 def test_when_a_partys_process_is_gone_the_others_are_stopped() -> None:
@@ -274,8 +275,8 @@ def framed(number: int, data: bytes) -> bytes:
 def test_what_a_party_must_not_say_changes_nothing(meetings: list[TunnelMeeting], said: bytes) -> None:
     attempts = joined(meetings, [idle(), idle(), idle()])
     assert spoken(meetings[0], said) == b""
-    for meeting, attempt in zip(meetings, attempts, strict=True):
-        meeting.leave(attempt, how="failed")  # another link of the witness ended the attempt
+    for meeting in meetings:
+        meeting.leave("failed")  # another link of the witness ended the attempt
     assert len({attempt.name for attempt in joined(meetings, [idle(), idle(), idle()])} - {attempts[0].name}) == 1
 
 

@@ -292,6 +292,7 @@ def try_worker(python: Path) -> dict[str, str]:
 
 _PAUSE = 0.2  # seconds between two attempts
 _SILENCE = 300  # seconds without a message after which the engine gives an attempt up
+LAST_SECONDS = 300.0  # that a party that is done waits for the others
 
 
 @dataclass(frozen=True)
@@ -311,10 +312,11 @@ class Meeting(Protocol):
         The worker is killed when another party leaves the attempt before it is done.
         """
 
-    def leave(self, attempt: Attempt, *, how: str) -> str:
+    def leave(self, how: str) -> str:
         """This party's worker ended, ``done``, ``failed`` or ``refused``; returns how the attempt ended for all.
 
-        Unless it is done, the attempt is over for the others at once.
+        Unless it is done, the attempt is over for the others at once. Where it is done, this returns when the others
+        are done as well, or one of them has stopped: until then they may be reading what the worker sent last.
         """
 
 
@@ -389,22 +391,22 @@ class SplitParty:
         try:
             self.worker.hello()
             attempt = self._meeting.join(patience, self.worker)
-            how, reason = "failed", "this party stopped"
+            inputs, how, reason = self._inputs, "failed", "this party stopped"
+            public = inputs.rank, inputs.program, inputs.digest
+            task = Task(self._settings, *public, attempt.name, attempt.addresses, _SILENCE)
             try:
-                how, reason = self.worker.serve(self._task(attempt), lambda frame: self._answer(frame, progress))
+                how, reason = self.worker.serve(task, lambda frame: self._answer(frame, progress))
             finally:
-                ended = self._meeting.leave(attempt, how=how)
-            if (how, ended) == ("failed", "refused"):
+                ended = self._meeting.leave(how)
+            if self._opened is not None:
+                return "done", ""
+            if how == "refused" or how == ended:
+                return how, reason
+            if ended == "refused":
                 return ended, "another of them refused this attempt, and its own log says why"
-            return how, reason
+            return ended, "another of them stopped"
         finally:
             self.stop()
-
-    def _task(self, attempt: Attempt) -> Task:
-        inputs = self._inputs
-        return Task(
-            self._settings, inputs.rank, inputs.program, inputs.digest, attempt.name, attempt.addresses, _SILENCE
-        )
 
     def _answer(self, frame: Frame, progress: Progress) -> bytes:
         """What a worker gets for what it said; empty for progress."""
@@ -460,7 +462,7 @@ class LocalMeeting:
         self._turn = threading.Condition()
         self._here: list[WorkerProcess] = []
         self._workers: list[WorkerProcess] = []
-        self._attempt, self._ended = Attempt("", ()), ""
+        self._attempt, self._ended, self._done = Attempt("", ()), "", 0
         self._folder = tempfile.TemporaryDirectory(prefix="likeset-")
 
     def close(self) -> None:
@@ -472,17 +474,20 @@ class LocalMeeting:
             if len(self._here) == PARTIES:
                 folder = Path(tempfile.mkdtemp(dir=self._folder.name))
                 self._attempt = Attempt(folder.name, tuple(f"unix:{folder}/{rank}" for rank in range(PARTIES)))
-                self._workers, self._here, self._ended = self._here, [], ""
+                self._workers, self._here, self._ended, self._done = self._here, [], "", 0
                 self._turn.notify_all()
             elif not self._turn.wait_for(lambda: worker in self._workers, timeout):
                 self._here.remove(worker)
                 raise NoAnswer("another compute party did not come in time")
             return self._attempt
 
-    def leave(self, attempt: Attempt, *, how: str) -> str:
+    def leave(self, how: str) -> str:
         with self._turn:
-            if how == "done" or attempt.name != self._attempt.name:
-                return how
+            self._turn.notify_all()
+            if how == "done":
+                self._done += 1
+                self._turn.wait_for(lambda: self._done == PARTIES or self._ended, LAST_SECONDS)
+                return self._ended or how
             self._ended = self._ended or how
             for worker in self._workers:
                 worker.kill()

@@ -24,7 +24,7 @@ from OpenSSL import SSL
 
 from likeset.errors import BadDocument, LetterRefused, NoAnswer
 from likeset.split.engine.agreement import PARTIES
-from likeset.split.host import Attempt, WorkerProcess
+from likeset.split.host import LAST_SECONDS, Attempt, WorkerProcess
 
 _KEY_BYTES = 32
 _FIRST = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
@@ -230,7 +230,6 @@ MOST_UNKNOWN = 64
 """Connections at a time whose other end has not yet shown its certificate, and reasons that are remembered."""
 _LEADER = 0
 _AGAIN = 0.2  # seconds until the next party is called again
-_LAST_SECONDS = 10.0  # that a party waits for the others' last messages
 
 
 class TunnelMeeting:
@@ -284,8 +283,8 @@ class TunnelMeeting:
             why = f" ({self.refusals[-1]})" if self.refusals else ""
             raise NoAnswer(f"another compute party did not come in time{why}") from None
 
-    def leave(self, attempt: Attempt, *, how: str) -> str:
-        return self._do(self._leave(attempt.name, how))
+    def leave(self, how: str) -> str:
+        return self._do(self._leave(how))
 
     def stop(self) -> None:
         self._do(self._stop())
@@ -362,7 +361,8 @@ class TunnelMeeting:
         if self._links.get(rank) is link:
             del self._links[rank]
             self._ready.discard(rank)
-            self._over(self._attempt, "failed")
+            if rank not in self._done:
+                self._over(self._attempt, "failed")
 
     async def _hear(self, rank: int, link: _Link, words: list[str]) -> None:
         match words:
@@ -428,7 +428,7 @@ class TunnelMeeting:
         if self._begun is not None and not self._begun.done():
             self._begun.set_result(Attempt(name, tuple(f"unix:{path}" for path in paths)))
         else:  # it waited no longer
-            await self._leave(name, "failed")
+            await self._leave("failed")
 
     async def _enter(self, rank: int, name: str, plain: Plain) -> None:
         """This party's engine connected to another one; without a link it is closed, and the engine tries again."""
@@ -459,13 +459,12 @@ class TunnelMeeting:
             if self._worker is not None:
                 self._worker.kill()
 
-    async def _leave(self, name: str, how: str) -> str:
-        """Where all is done, stay until the others are done, or for a while: one may be reading its last message."""
-        how = how if how == "done" else self._ended or how
-        self._tell_all(how, name)
+    async def _leave(self, how: str) -> str:
+        self._tell_all(how if how == "done" else self._ended or how, self._attempt)
         if how == "done":
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._all_done.wait(), _LAST_SECONDS)
+                await asyncio.wait_for(self._all_done.wait(), LAST_SECONDS)
+        how = self._ended or how
         self._end()
         return how
 

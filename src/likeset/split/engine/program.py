@@ -153,7 +153,7 @@ class Program:
         self._settings = settings
         self._lows, self._highs = np.array(settings.lows, dtype=np.int64), np.array(settings.highs, dtype=np.int64)
         self._middles = (self._lows + self._highs) // 2
-        self._blocked = 8 * (settings.size + 20)  # scores lie between -size-1 and size+10
+        self._blocked = 8 * (settings.size + 20)  # scores lie between -size-1 and size+17
         self._slots = slot_count(settings.offers, settings.size)
         self._grid = grid(settings.offers, settings.size)
         # Rows lie within a fourth of the farthest exponent from the middle.

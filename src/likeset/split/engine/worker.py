@@ -5,7 +5,6 @@ import os
 import queue
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from typing import Any, BinaryIO
@@ -55,11 +54,6 @@ _CHUNK_BYTES = 64 << 20
 _STORED_AS = "aby3.AShr<FM64>"
 
 
-def secret_words(own: NDArray[np.int64], following: NDArray[np.int64]) -> engine.Share:
-    """A party's side of shared words: the additive share that it was given, and the next party's."""
-    return _share(_meta(own.shape), np.ascontiguousarray(np.stack([own, following], axis=-1)).tobytes())
-
-
 def content_of(share: engine.Share) -> bytes:
     """Of a share of integers: for each word the party's own share and the next party's."""
     meta = _read_meta(share)
@@ -96,10 +90,6 @@ def joined(shares: Sequence[engine.Share]) -> engine.Share:
     return _share(bytes(meta.SerializeToString()), b"".join(_content(share) for share in shares))
 
 
-def public_value(io: spu.Io, value: NDArray[np.int64]) -> engine.Share:
-    return io.make_shares(value, spu.Visibility.VIS_PUBLIC)[0]
-
-
 def _share(meta: bytes, content: bytes) -> engine.Share:
     share = engine.Share()
     share.meta = meta
@@ -128,17 +118,7 @@ def _read_meta(share: engine.Share) -> engine.ValueMeta:
     return meta
 
 
-def _meta(shape: tuple[int, ...]) -> bytes:
-    meta = engine.ValueMeta()
-    meta.data_type, meta.visibility = engine.DataType.DT_I64, engine.Visibility.VIS_SECRET
-    meta.shape, meta.storage_type, meta.is_complex = list(shape), _STORED_AS, False
-    return bytes(meta.SerializeToString())
-
-
 _CONNECT_EVERY_MS = 250
-_RECEIVED = b"received"
-_LAST_SECONDS = 10.0  # that the reader waits for answers
-_ON_ITS_WAY = 0.2  # seconds that an answer has to get out of the process
 _WORD = "<i8"
 _ENUMERATIONS = {
     "protocol": engine.ProtocolKind,
@@ -181,7 +161,15 @@ class Machine:
         self.variables.run(self._compiled[key])
 
     def set_words(self, name: str, own: Words, following: Words) -> None:
-        self.variables.set_var(name, secret_words(own, following))
+        """Shared words: the additive share that this party was given, and the next party's."""
+        meta = engine.ValueMeta()
+        meta.data_type, meta.visibility = engine.DataType.DT_I64, engine.Visibility.VIS_SECRET
+        meta.shape, meta.storage_type, meta.is_complex = list(own.shape), _STORED_AS, False
+        pairs = np.ascontiguousarray(np.stack([own, following], axis=-1)).tobytes()
+        self.variables.set_var(name, _share(bytes(meta.SerializeToString()), pairs))
+
+    def set_public(self, name: str, value: Words) -> None:
+        self.variables.set_var(name, self.io.make_shares(value, spu.Visibility.VIS_PUBLIC)[0])
 
     def forget(self, *names: str) -> None:
         for name in names:
@@ -205,24 +193,6 @@ class Machine:
                 self.link.send_async(reader, data)
             return {}
         return {rank: data if rank == reader else self.link.recv(rank) for rank in senders}
-
-    def part(self, reader: int) -> None:
-        """Leave when the party that reads has what was sent to it, and knows that the others know.
-
-        The engine's messages are not acknowledged, and a process that ends takes those with it that are still on their
-        way. So the reader says that it has everything and waits a while for answers; all others answer it.
-        """
-        if self.rank == reader:
-            others = [rank for rank in range(PARTIES) if rank != reader]
-            for rank in others:
-                self.link.send_async(rank, _RECEIVED)
-            answers = threading.Thread(target=lambda: [self.link.recv(rank) for rank in others], daemon=True)
-            answers.start()
-            answers.join(_LAST_SECONDS)
-            return
-        self.link.recv(reader)
-        self.link.send_async(reader, _RECEIVED)
-        time.sleep(_ON_ITS_WAY)
 
 
 def _visibility(name: str) -> engine.Visibility:
@@ -290,7 +260,7 @@ def compute(task: Task, party: "Party") -> None:
     sent = machine.sent_to(CONSUMER, share, senders)
     if sent:
         party.give(*_opened(sent, (task.settings.size, PAYLOAD_WORDS)))
-    machine.part(CONSUMER)
+    party.end()  # while the engine is there: what it sent may be on its way
 
 
 def _opened(sent: dict[int, bytes], shape: tuple[int, ...]) -> tuple[bytes, Words]:
@@ -334,7 +304,7 @@ class _Attempt:
         machine.run(self._program.target, {"target_words": self._target[0]}, ("target", "target_norms"))
         drawn = {"public_factors": checksum_factors(seed, columns), "public_tests": range_tests(seed, settings)}
         for name, value in drawn.items():
-            self._set_public(name, value)
+            machine.set_public(name, value)
         parts, step = [], block_rows(settings)
         for first in range(0, self._slots, step):
             last = min(first + step, self._slots)
@@ -343,7 +313,7 @@ class _Attempt:
         for name, blocks_of_it in zip(_BLOCK, zip(*parts, strict=True), strict=True):
             machine.variables.set_var(name, joined(blocks_of_it))
         self._set_offers("secrets", slice(None), slice(columns + 1, None))
-        self._set_public("public_numbers", self._numbers)
+        machine.set_public("public_numbers", self._numbers)
         secrets = np.zeros((self._slots, SECRET_WORDS), dtype=np.int64)
         inputs = {"secrets": secrets, "checks": secrets[:, 0], "public_numbers": self._numbers}
         machine.run(self._program.begin, inputs, ("payload",))
@@ -388,7 +358,7 @@ class _Attempt:
     def _add(self, first: int) -> None:
         steps = range(first, min(first + ROUND_STEPS, self._adding))
         self._set_steps("public_seats", [seat(self._settings.size, step) for step in steps])
-        self._set_public("public_steps", np.array(len(steps), dtype=np.int64))
+        self._machine.set_public("public_steps", np.array(len(steps), dtype=np.int64))
         inputs = self._shapes("rows", "attraction", *_ADDING, "public_seats", "public_steps")
         self._machine.run(self._program.adds, inputs, _ADDING)
 
@@ -402,16 +372,13 @@ class _Attempt:
         self._set_steps("public_strips", [strip(size, step) * (step < last) for step in steps])
         self._set_steps("public_strips_before", [strip(size, max(0, step - 1)) for step in steps])
         self._set_steps("public_fills", [np.array(int(step > 0), dtype=np.int64) for step in steps])
-        self._set_public("public_steps", np.array(len(steps), dtype=np.int64))
+        self._machine.set_public("public_steps", np.array(len(steps), dtype=np.int64))
         told = ("public_strips", "public_strips_before", "public_fills", "public_steps")
         self._machine.run(self._program.swaps, self._shapes("rows", *_SWAPPING, *told), _SWAPPING)
 
     def _set_steps(self, name: str, steps: list[Words]) -> None:
         missing = [np.zeros_like(steps[0])] * (ROUND_STEPS - len(steps))
-        self._set_public(name, np.stack([*steps, *missing]))
-
-    def _set_public(self, name: str, value: Words) -> None:
-        self._machine.variables.set_var(name, public_value(self._machine.io, value))
+        self._machine.set_public(name, np.stack([*steps, *missing]))
 
     def _shapes(self, *names: str) -> dict[str, Array]:
         settings, slots = self._settings, self._slots
@@ -487,6 +454,11 @@ class Party:
         self.say("opened", seed, payloads.astype(_WORD).tobytes())
         self.answer("taken", 0)
 
+    def end(self) -> None:
+        """Done: the party ends this process when the others are done as well."""
+        self.say("done")
+        threading.Event().wait()
+
     def tell(self, stage: str, done: int, of: int) -> None:
         self.say("progress", stage.encode("ascii"), b"%d" % done, b"%d" % of)
 
@@ -498,7 +470,6 @@ def serve(given: BinaryIO, told: BinaryIO) -> None:
     party.say("hello", json.dumps(versions, sort_keys=True).encode("ascii"))
     try:
         compute(Task.from_bytes(party.answer("task", 1)[0]), party)
-        party.say("done")
     except (Disagreement, BadSettings, BadRuntime) as error:
         party.say("refused", str(error).encode("ascii", "replace"))
     except BadFrame as error:
