@@ -10,12 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from split_views import View, chance_of_counts, chance_of_difference, features, run_many, set_bits
 from split_world import ONE, SplitWorld, needs_engine, world
 
 from chance import pinned_coins
-from likeset.trust.shares import split_words
 
 RUNS = 32  # two kinds that differ in one bit for certain: 2 / (64 over 32) = 1e-18, times a million bits
 ALARM = 1e-9
@@ -130,24 +128,3 @@ def test_a_consumer_that_edits_its_own_share_before_the_opening_reads_the_same_p
     assert not [words for words in opened if words[1:5].tobytes() in secrets]
     tried = [[secrets.get(words[1:5].tobytes()) for words in line] for line in opened[:, None] - known]
     assert [[number for number in line if number is not None] for line in tried] == [[n] for n in small.selected()]
-
-
-def view_of(share: NDArray[np.uint64]) -> View:
-    return View((share.astype("<u8").tobytes(),), (), (), ())
-
-
-def drawn(words: NDArray[np.uint64], *, clear: bool) -> NDArray[np.uint64]:
-    """A share of the curator; with a leak the first column is in it as it is."""
-    share = split_words(words)[2].copy()
-    if clear:
-        share[:, 0] = words[:, 0]
-    return share
-
-
-@pytest.mark.parametrize("clear", [False, True], ids=["shares", "a column in the clear"])
-def test_shares_of_two_inputs_are_told_apart_only_where_a_column_is_in_the_clear(clear: bool) -> None:
-    first = np.arange(24, dtype=np.uint64)
-    kinds = [first.reshape(8, 3), first[::-1].reshape(8, 3)]
-    views = [[view_of(drawn(words, clear=clear)) for _ in range(RUNS)] for words in kinds]
-    chance, _ = chance_of_difference(*views)
-    assert (chance < ALARM) == clear

@@ -103,10 +103,6 @@ def test_numbers_are_words_in_two_s_complement() -> None:
     assert fixed_point(np.array([[0.5, -1.5]])).tolist() == [[32768, 2**64 - 98304]]
 
 
-def test_words_travel_with_the_most_significant_byte_first() -> None:
-    assert word_bytes(np.array([[1, 2**63]], dtype=np.uint64)).hex() == "0000000000000001" + "8000000000000000"
-
-
 @given(st.floats(-1000, 1000))
 def test_fixed_point_is_off_by_half_a_step_at_most(number: float) -> None:
     back = from_fixed_point(fixed_point(np.array([[number]])))[0, 0]

@@ -77,14 +77,6 @@ def test_every_party_finds_its_part_whole_and_the_sum_is_the_row() -> None:
     assert not words[words[:, 3] == 0, :3].any()
 
 
-@pytest.mark.parametrize("role", PARTIES)
-def test_parts_and_lists_travel_as_bytes(role: Any) -> None:
-    part = OFFER[role]
-    assert OfferPart.from_bytes(part.to_bytes()) == part
-    assert part.offer_list.is_signed_by(OWNER.card)
-    assert not part.offer_list.is_signed_by(PARTIES[role].card)
-
-
 def test_what_was_bought_opens_and_nothing_else() -> None:
     picks = [pick(OFFER, int(slot)) for slot in slots_of(OFFER)]
     assert opened(OFFER, *picks) == RECORDS

@@ -1,6 +1,5 @@
 """Signed terms and acceptances: who asks and who agreed, to exactly these terms, and with which key for the run."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,8 +8,6 @@ from trust_world import (
     ALICE,
     BOB,
     BOBS_RUN_KEY,
-    MALLORY,
-    MALLORYS_RUN_KEY,
     RUN_ID,
     TERMS,
     each_bit,
@@ -53,10 +50,6 @@ def test_an_acceptance_survives_its_bytes(role: AcceptingRole) -> None:
     assert accepted.role == role
 
 
-def test_terms_survive_their_bytes() -> None:
-    assert SignedTerms.from_bytes(SIGNED.to_bytes()) == SIGNED
-
-
 @each_bit
 @pytest.mark.parametrize("statement", [ALICE.card, SIGNED, ACCEPTED], ids=["card", "terms", "acceptance"])
 def test_no_bit_can_be_changed(statement: Card | Statement, step: int) -> None:
@@ -64,22 +57,6 @@ def test_no_bit_can_be_changed(statement: Card | Statement, step: int) -> None:
     for bit in range(0, 8 * len(data), step):
         with pytest.raises(BadDocument):
             type(statement).from_bytes(flipped(data, bit))
-
-
-@pytest.mark.parametrize(
-    ("statement", "changes"),
-    [
-        *((SIGNED, change) for change in ({"text": '{"size":11}'}, {"signature": bytes(64)})),
-        *((ACCEPTED, change) for change in ({"run_id": bytes(16)}, {"terms": bytes(32)})),
-        *((ACCEPTED, change) for change in ({"role": "curator"}, {"party": "carol"})),
-        *((one, {"card": MALLORY.card}) for one in (SIGNED, ACCEPTED)),
-        *((one, {"run_key": MALLORYS_RUN_KEY.public}) for one in (SIGNED, ACCEPTED)),
-    ],
-)
-def test_what_was_changed_after_signing_is_refused(statement: Statement, changes: dict[str, Any]) -> None:
-    changed = dataclasses.replace(statement, **changes)
-    with pytest.raises(BadDocument, match="signature does not hold"):
-        type(changed).from_bytes(changed.to_bytes())
 
 
 def test_size_comes_first() -> None:

@@ -136,12 +136,6 @@ class OfferContext:
         return self.terms, fingerprint_bytes(self.owner), parties
 
     @functools.cached_property
-    def row_names(self) -> tuple[bytes, bytes]:
-        """How keys of slots and sealed records begin: tag, terms, owner; and for records also the consumer."""
-        key = fields(_ROW_TAG, self.terms, fingerprint_bytes(self.owner))
-        return key, key + fields(fingerprint_bytes(self.parties[COMPUTE_ROLES.index("consumer")]))
-
-    @functools.cached_property
     def digest(self) -> bytes:
         """By which commitments and leaves name it: nobody's commitment is another's, nor of another run."""
         return hashlib.sha256(fields(_OFFER_TAG, *self.parts())).digest()
@@ -165,14 +159,14 @@ def seal_record(
     if len(record) > record_bytes:
         raise InvalidArgument("record", f"{len(record)} bytes", f"must have at most {record_bytes}, as the terms say")
     plaintext = len(record).to_bytes(_LENGTH_BYTES, "big") + record + bytes(record_bytes - len(record))
-    cipher = ChaCha20Poly1305(_slot_key(context, slot, key, random))
-    return cipher.encrypt(_NONCE, plaintext, _associated(context, slot))
+    cipher, associated = _cipher(context, slot, key, random)
+    return cipher.encrypt(_NONCE, plaintext, associated)
 
 
 def open_envelope(envelope: bytes, *, context: OfferContext, slot: int, key: bytes, random: bytes) -> bytes:
-    cipher = ChaCha20Poly1305(_slot_key(context, slot, key, random))
+    cipher, associated = _cipher(context, slot, key, random)
     try:
-        plaintext = cipher.decrypt(_NONCE, envelope, _associated(context, slot))
+        plaintext = cipher.decrypt(_NONCE, envelope, associated)
     except InvalidTag:
         raise BadDocument("envelope", "does not open with the key of its slot") from None
     end = _LENGTH_BYTES + int.from_bytes(plaintext[:_LENGTH_BYTES], "big")
@@ -181,15 +175,15 @@ def open_envelope(envelope: bytes, *, context: OfferContext, slot: int, key: byt
     return plaintext[_LENGTH_BYTES:end]
 
 
-def _slot_key(context: OfferContext, slot: int, key: bytes, random: bytes) -> bytes:
+def _cipher(context: OfferContext, slot: int, key: bytes, random: bytes) -> tuple[ChaCha20Poly1305, bytes]:
+    """The cipher of a slot's envelope, and what the envelope is bound to."""
     if len(key) != KEY_BYTES or len(random) != RANDOM_BYTES:
         raise InvalidArgument("key", f"{len(key)} and {len(random)} bytes", "K and r must have 32 bytes each")
-    info = context.row_names[0] + fields(index_bytes(slot))
-    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(key + random)
-
-
-def _associated(context: OfferContext, slot: int) -> bytes:
-    return context.row_names[1] + fields(index_bytes(slot))
+    names = _ROW_TAG, context.terms, fingerprint_bytes(context.owner)
+    consumer = fingerprint_bytes(context.parties[COMPUTE_ROLES.index("consumer")])
+    info = fields(*names, index_bytes(slot))
+    derived = HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(key + random)
+    return ChaCha20Poly1305(derived), fields(*names, consumer, index_bytes(slot))
 
 
 SALT_BYTES = 32
