@@ -9,7 +9,7 @@ from typing import Any
 from protocol_world import open_accounts, terms, world
 
 from likeset.errors import ChargeRefused
-from likeset.ledger.budget import Limit
+from likeset.ledger.budget import Charge, Limit, Request
 from likeset.ledger.ledger import Ledger, Transaction
 from likeset.privacy.events import Event, NoRelease, Unbounded
 from likeset.privacy.guarantee import View
@@ -84,13 +84,9 @@ def _asking(name: str, ledger: Ledger, draw: Draw, *, rows: int = 0) -> ChargedP
     """A party that wants one draw charged and says nothing."""
     event: Event = Unbounded("rows are shown") if rows else NoRelease()
     wanted = ChargeWanted(
-        costs=((View.curator(name), event),),
+        charge=Charge(((View.curator(name), event),), rows),
+        asked=Request("run", 1, f"row-{name}"),
         draw=draw,
-        run="run",
-        round=1,
-        kind=f"row-{name}",
-        content=b"",
-        rows=rows,
         repeatable=True,
     )
     party: Any = SimpleNamespace(receive=lambda _: Step(wanted, _go_on=lambda *_: Step()))

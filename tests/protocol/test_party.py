@@ -15,7 +15,7 @@ from protocol_world import CONSUMER, THRESHOLD, CountingNoise, World, ledger_on_
 import likeset.protocol
 from likeset.errors import BudgetExceeded, IllegalMessage, PartyFailed, QuorumMissed
 from likeset.ledger import budget
-from likeset.ledger.budget import Limit
+from likeset.ledger.budget import Charge, Limit, Request
 from likeset.privacy.events import Unbounded
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Integers
@@ -281,9 +281,10 @@ def test_a_step_names_its_charge_and_has_no_replies_before_its_end() -> None:
     wanted = step.charge
     assert wanted is not None
     assert step.replies == ()
-    assert wanted.costs == ((View.curator("a"), Unbounded("rows are seen by the curator")),)
-    assert (wanted.run, wanted.round, wanted.kind, wanted.content) == ("run-1", 1, "a/offer", encode(call))
-    assert (wanted.rows, wanted.repeatable) == (made.terms.rows_per_owner, True)
+    costs = ((View.curator("a"), Unbounded("rows are seen by the curator")),)
+    assert wanted.charge == Charge(costs, made.terms.rows_per_owner)
+    assert wanted.asked == Request("run-1", 1, "a/offer", encode(call))
+    assert wanted.repeatable
     data, release = wanted.draw()
     assert release is None
     end = step.go_on(data)
@@ -314,10 +315,10 @@ def test_one_message_may_want_several_charges_one_after_the_other() -> None:
         curator.take(bid)
     step = curator.party.receive(bids[-1])
     assert step.charge is not None
-    assert step.charge.kind == "curator/auction"
+    assert step.charge.asked.kind == "curator/auction"
     step = step.go_on(b"\0")  # nobody is asked
     assert step.charge is not None
-    assert (step.charge.kind, step.charge.round) == ("curator/summary-release", 2)
+    assert (step.charge.asked.kind, step.charge.asked.round) == ("curator/summary-release", 2)
     step = step.go_on(step.charge.draw()[0])
     assert [reply.body.kind for reply in step.replies] == ["asked"] * 3 + ["summary-release"] * 3
 

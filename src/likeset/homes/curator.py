@@ -166,7 +166,8 @@ class Curator(Part):
 
     def charge(self, run: Run, wanted: ChargeWanted) -> Charge:
         """Accounts of this run alone: over all runs, owners keep their own budgets."""
-        return replace(wanted.charge, costs=tuple((_of_run(view, run.terms), event) for view, event in wanted.costs))
+        charge = wanted.charge
+        return replace(charge, costs=tuple((_of_run(view, run.terms), event) for view, event in charge.costs))
 
     def repeat(self, party: Party, row: StoredLetter) -> Step:
         if isinstance(party, CuratorParty):

@@ -13,6 +13,7 @@ from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import IllegalMessage, InvalidArgument
 from likeset.geometry.features import FourierFeatures
+from likeset.ledger.budget import Charge
 from likeset.privacy import auction, gaussian_mean, mwem_mean
 from likeset.privacy.events import Event, NoRelease, Unbounded
 from likeset.privacy.guarantee import View
@@ -143,14 +144,11 @@ class InteractiveOwner(Owner):
 
     def _all_rows(self, message: Message) -> ChargeWanted:
         """All rows that may leave in this run are charged at once, before the first of them can be asked for."""
+        costs = ((View.curator(self.name), Unbounded("rows are seen by the curator")),)
         return ChargeWanted(
-            costs=((View.curator(self.name), Unbounded("rows are seen by the curator")),),
+            charge=Charge(costs, rows=self.terms.rows_per_owner),
+            asked=self._request("rows", 0, message.data),
             draw=lambda: (b"", None),
-            run=self.terms.run,
-            round=0,
-            kind=f"{self.name}/rows",
-            content=message.data,
-            rows=self.terms.rows_per_owner,
             repeatable=True,
         )
 
@@ -202,12 +200,9 @@ class InteractiveOwner(Owner):
         # One row a round, ever: who starts anew and hears another story would otherwise send other rows for the same
         # charge.
         kept = yield ChargeWanted(
-            costs=((View.curator(self.name), NoRelease()),),
+            charge=Charge(((View.curator(self.name), NoRelease()),)),
+            asked=self._request("delivery", message.round, story),
             draw=lambda: (delivery.data, None),
-            run=self.terms.run,
-            round=message.round,
-            kind=f"{self.name}/delivery",
-            content=story,
             repeatable=True,
         )
         self._attraction[row] = -np.inf  # never offered again

@@ -2,14 +2,13 @@
 
 import hashlib
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Any, TypeVar
 
 from likeset.errors import IllegalMessage, PartyFailed, QuorumMissed
 from likeset.ledger.budget import Charge, Request
-from likeset.privacy.events import Event, Release
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import Release
 from likeset.protocol import wire
 from likeset.protocol.terms import Terms
 from likeset.protocol.wire import Body, Message
@@ -219,35 +218,21 @@ class ChargeWanted:
     """What must be charged before a draw; a (run, round, kind) is drawn once, and gives the same bytes ever after.
 
     Attributes:
-        costs: who will hear of the draw, and of whose rows, each with the event as that view sees it.
+        charge: who will hear of the draw, and of whose rows, each with the event as that view sees it.
+        asked: names the draw, and holds what it follows from, to tell a repetition from another request.
         draw: what follows the charge.
-        run: name of the run.
-        round: within the run.
-        kind: what is drawn, with the name of the party that draws it.
-        content: what the draw follows from, to tell a repetition from another request.
-        rows: how many rows it discloses, or offers in shares, at most.
-        readable: how many of them one party may read; None: all.
         repeatable: whether the draw follows from a key that is kept, and not from coins: then a charge that was
             interrupted is taken up again.
     """
 
-    costs: tuple[tuple[View, Event], ...]
+    charge: Charge
+    asked: Request
     draw: Draw = field(repr=False)
-    run: str
-    round: int
-    kind: str
-    content: bytes = field(repr=False)
-    rows: int = 0
-    readable: int | None = None
     repeatable: bool = False
-
-    @property
-    def charge(self) -> Charge:
-        return Charge(self.costs, self.rows, self.readable)
 
     def request(self, *, inputs: bytes = b"") -> Request:
         """The ledger's request for the draw; ``inputs`` is a digest of everything that the draw follows from."""
-        return Request(self.run, self.round, self.kind, content=self.content + inputs)
+        return replace(self.asked, content=self.asked.content + inputs)
 
 
 _Value = TypeVar("_Value")
@@ -439,6 +424,9 @@ class Party:
             raise QuorumMissed(
                 f"{taking_part} of {len(self.terms.owners)} owners took part; the terms ask for {self.terms.quorum}"
             )
+
+    def _request(self, kind: str, round_number: int, content: bytes) -> Request:
+        return Request(self.terms.run, round_number, f"{self.name}/{kind}", content)
 
     def _message(self, receiver: str, round_number: int, body: Body) -> Message:
         return Message(

@@ -20,6 +20,7 @@ from likeset.geometry.greedy import thin
 from likeset.geometry.offers import Drawing, Strata, Tilt, fit_strata
 from likeset.geometry.offers import fit as fit_tilt
 from likeset.geometry.selection import HeldOut, Selected, Selection, cross_fit, is_usable_width
+from likeset.ledger.budget import Charge, Request
 from likeset.privacy import auction, gaussian_mean, mwem_mean
 from likeset.privacy.events import Event, NoRelease, Relation, Release, Simulated, Unbounded
 from likeset.privacy.guarantee import View
@@ -386,12 +387,9 @@ def released_mean(terms: Terms, rows: Rows, noise: Noise) -> PricedDraw[Vector]:
         return drawn.value.astype("<f8").tobytes(), drawn
 
     kept = yield ChargeWanted(
-        costs=((View.owners(terms.consumer), event),),
+        charge=Charge(((View.owners(terms.consumer), event),)),
+        asked=Request(terms.run, 0, f"{terms.consumer}/target-release", terms.digest.encode()),
         draw=draw,
-        run=terms.run,
-        round=0,
-        kind=f"{terms.consumer}/target-release",
-        content=terms.digest.encode(),
     )
     return np.frombuffer(kept, dtype="<f8")
 
@@ -589,14 +587,9 @@ class Curator(Party):
         """A draw about all owners' rows that all owners hear of; drawn with coins, so never drawn again."""
         if not self._noise.private and not isinstance(event, NoRelease):
             event = Simulated(event)
-        return ChargeWanted(
-            costs=tuple((View.owners(owner), event) for owner in self.terms.owners),
-            draw=draw,
-            run=self.terms.run,
-            round=round_number,
-            kind=f"{CURATOR}/{kind}",
-            content=self._digest.encode(),
-        )
+        costs = tuple((View.owners(owner), event) for owner in self.terms.owners)
+        asked = self._request(kind, round_number, self._digest.encode())
+        return ChargeWanted(charge=Charge(costs), asked=asked, draw=draw)
 
     def _auction(
         self, plan: auction.AuctionPlan, bids: auction.Bids, event: Event, *, round_number: int
@@ -778,14 +771,11 @@ class SealedOwner(Owner):
         drawn = draw_offer(self.terms, self._scan, weighing, key=self._key)
         offer = self._message(CURATOR, message.round, self._offer(drawn))
         offer_bytes = offer.data
+        costs = ((View.curator(self.name), Unbounded("rows are seen by the curator")),)
         kept = yield ChargeWanted(
-            costs=((View.curator(self.name), Unbounded("rows are seen by the curator")),),
+            charge=Charge(costs, rows=self.terms.rows_per_owner),
+            asked=self._request("offer", message.round, message.data),
             draw=lambda: (offer_bytes, None),
-            run=self.terms.run,
-            round=message.round,
-            kind=f"{self.name}/offer",
-            content=message.data,
-            rows=self.terms.rows_per_owner,
             repeatable=True,
         )
         reply = offer if kept == offer_bytes else decode(kept)

@@ -15,6 +15,7 @@ from likeset.arguments import Rows
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, OfferRefused, PartyFailed
 from likeset.geometry.selection import Selection
 from likeset.geometry.weights import weights
+from likeset.ledger.budget import Charge
 from likeset.privacy.events import Relation, Unbounded
 from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Noise
@@ -745,12 +746,9 @@ class SplitConsumer(ComputeParty):
             return fields(_KEPT_TAG, *shares, *new_salts(len(roles))), None
 
         kept = yield ChargeWanted(
-            costs=((View.owners(self.name), size_event(self.terms.relation)),),
+            charge=Charge(((View.owners(self.name), size_event(self.terms.relation)),)),
+            asked=self._request("target-shares", TARGET_ROUND, self._digest.encode()),
             draw=draw,
-            run=self.terms.run,
-            round=TARGET_ROUND,
-            kind=f"{self.name}/target-shares",
-            content=self._digest.encode(),
             repeatable=True,  # nothing left before it was kept
         )
         parts = read_tagged(_KEPT_TAG, kept, 2 * len(roles))
@@ -895,17 +893,11 @@ class SplitOwner(SealedOwner):
             )
             return fields(_TAG, *(part.to_bytes() for part in shared.values())), None
 
+        event = Unbounded("rows are offered in shares; the consumer reads those bought")
         kept = yield ChargeWanted(
-            costs=(
-                (View.curator(self.name), Unbounded("rows are offered in shares; the consumer reads those bought")),
-            ),
+            charge=Charge(((View.curator(self.name), event),), self.terms.rows_per_owner, self.terms.rows_readable),
+            asked=self._request("shared-offer", message.round, message.data),
             draw=draw,
-            run=self.terms.run,
-            round=message.round,
-            kind=f"{self.name}/shared-offer",
-            content=message.data,
-            rows=self.terms.rows_per_owner,
-            readable=self.terms.rows_readable,
             repeatable=True,
         )
         self.rows_disclosed = len(records)
