@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from likeset.errors import InvalidArgument, UnknownEvent
 from likeset.privacy import events as ev
-from likeset.privacy.events import ROW, InRange, Norm, PairSplit, PrivacyUnit, Relation, RowSum, SelectionSum
+from likeset.privacy.events import ROW, Norm, PairSplit, PrivacyUnit, Relation, RowSum, SelectionSum
 
 _sizes = st.integers(1, 10**6)
 _positive = st.floats(1e-9, 1e9)
-_ranges = st.builds(InRange, lower=st.floats(-10, 0), upper=st.floats(0.5, 10))
 
 
 _units = st.builds(PrivacyUnit, rows=_sizes, column=st.just("patient"))
@@ -33,7 +32,7 @@ def _leaves(relation: Relation) -> st.SearchStrategy[ev.Event]:
     return st.one_of(
         st.just(ev.NoRelease()),
         st.builds(ev.Unbounded, reason=st.text(max_size=20)),
-        st.builds(ev.Laplace, scale=_positive, quantity=sums | _ranges),
+        st.builds(ev.Laplace, scale=_positive, quantity=sums),
         st.builds(ev.ExponentialChoice, rate=_positive, quantity=sums | selections),
         st.builds(
             ev.Gaussian,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from chance import public_coins
 from likeset.errors import InvalidArgument
-from likeset.privacy.events import ROW, InRange, Norm, PairSplit, PrivacyUnit, Relation, RowSum, SelectionSum
+from likeset.privacy.events import ROW, Norm, PairSplit, PrivacyUnit, Relation, RowSum, SelectionSum
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,6 @@ def _on_sphere(
     return scaled
 
 
-def test_a_share_moves_by_at_most_one_under_either_relation() -> None:
-    share = InRange(lower=0.0, upper=1.0)
-    assert (share.sensitivity, share.relation) == (1.0, None)
-
-
 def test_a_split_of_pairs_is_bounded_under_replace_one_only() -> None:
     """By its type: there is no way to ask for another bound."""
     split = PairSplit(unit=PrivacyUnit(3, ""))
@@ -78,12 +73,6 @@ def test_a_selection_of_fixed_size_has_rows_replaced_and_twice_as_many_if_one_is
     best = [sum(sorted(rows, reverse=True)[:2]) for rows in ([0.0, -1.0], [0.0, -1.0, 1.0])]
     assert abs(best[0] - best[1]) == added.sensitivity == 2.0
     assert replaced.sensitivity == 4.0
-
-
-@pytest.mark.parametrize(("lower", "upper"), [(1.0, 1.0), (2.0, 1.0), (float("-inf"), 1.0), (0.0, float("nan"))])
-def test_a_range_without_width_is_refused(lower: float, upper: float) -> None:
-    with pytest.raises(InvalidArgument):
-        InRange(lower=lower, upper=upper)
 
 
 @pytest.mark.parametrize(("radius", "rows"), [(0.0, 1), (-1.0, 1), (float("inf"), 1), (1.0, 0)])

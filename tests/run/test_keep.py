@@ -78,7 +78,7 @@ def test_prices_are_for_as_many_rows_as_take_part(world: World) -> None:
 def _sigma(event: Any) -> float:
     release = event.events[-1] if isinstance(event, Composition) else event
     assert isinstance(release, Gaussian)
-    assert release.quantity.unit.rows == 2  # type: ignore[union-attr]
+    assert release.quantity.unit.rows == 2
     return release.sigma
 
 

@@ -29,7 +29,6 @@ from likeset.privacy.events import (
     Composition,
     Event,
     ExponentialChoice,
-    InRange,
     Observer,
     PrivacyUnit,
     Relation,
@@ -221,7 +220,7 @@ def sometimes_raw(seed: int, share: float) -> Trial:
 
 def doubled_rate(seed: int) -> Trial:
     """The exponential mechanism at twice its rate: the factor 2 for scores that may rise and fall is lost."""
-    event = ExponentialChoice(rate=0.25, quantity=InRange(-1.0, 1.0))
+    event = ExponentialChoice(rate=0.25, quantity=EVENT.quantity)
     pair, noise = neighbours.opposite_scores(candidates=32, sensitivity=2), SimulatedNoise(seed)
     observe = auditor.draws(lambda side: noise.exponential_choice(pair[side], 2 * event.rate))
     name = "exponential choice, rate doubled"

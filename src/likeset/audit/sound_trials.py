@@ -39,7 +39,6 @@ from likeset.privacy.events import (
     Composition,
     ExponentialChoice,
     Gaussian,
-    InRange,
     Laplace,
     Norm,
     Observer,
@@ -150,7 +149,7 @@ def bare_noise(noise: Noise, norm: Norm, relation: Relation, *, rows_per_unit: i
 def choice(noise: Noise, *, samples: int) -> Trial:
     """The exponential mechanism, scores as far apart as they may be."""
     pair = neighbours.opposite_scores(candidates=8, sensitivity=2)
-    event = ExponentialChoice(rate=0.5, quantity=InRange(-1.0, 1.0))
+    event = ExponentialChoice(rate=0.5, quantity=EVENT.quantity)
     return trial_of(
         "exponential choice",
         pair,

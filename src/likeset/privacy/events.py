@@ -4,7 +4,6 @@ A relation says what neighbouring data are, a quantity how far it can move betwe
 did to a quantity. What events cost is another question, and another module's (``accounting``).
 """
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -128,29 +127,7 @@ class PairSplit:
         return 2.0 * self.unit.rows
 
 
-@dataclass(frozen=True, slots=True)
-class InRange:
-    """One number that lies between two public bounds whatever the data are (a share lies in [0, 1]).
-
-    The bound holds under every relation and for every unit.
-    """
-
-    lower: float
-    upper: float
-    norm: ClassVar[Norm] = Norm.COORDINATE
-    relation: ClassVar[None] = None
-    unit: ClassVar[None] = None
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.lower) and math.isfinite(self.upper) and self.lower < self.upper):
-            raise InvalidArgument("upper", self.upper, f"must be finite and above lower = {self.lower}")
-
-    @property
-    def sensitivity(self) -> float:
-        return self.upper - self.lower
-
-
-Quantity = RowSum | SelectionSum | PairSplit | InRange
+Quantity = RowSum | SelectionSum | PairSplit
 """Everything that noise may be added to."""
 
 
@@ -366,7 +343,6 @@ _QUANTITIES: dict[str, type[Any]] = {
     "row-sum": RowSum,
     "selection-sum": SelectionSum,
     "pair-split": PairSplit,
-    "in-range": InRange,
 }
 _UNITS: dict[str, type[Any]] = {"unit": PrivacyUnit}
 _NAMES = {kind: name for name, kind in (_KINDS | _QUANTITIES | _UNITS).items()}
@@ -376,7 +352,7 @@ _TYPES: dict[str, tuple[type, ...]] = {"float": (int, float), "int": (int,), "bo
 def relation_of(event: Event) -> Relation | None:
     """The relation under which an event was planned; None if it is the same under each, or has no bound under any."""
     steps = list(_steps(event))
-    found = {quantity.relation for quantity in _quantities(steps) if quantity.relation is not None}
+    found = {quantity.relation for quantity in _quantities(steps)}
     if any(isinstance(step, PublicSize) for step in steps):
         found.add(Relation.REPLACE_ONE)
     return _only(found, "under one relation")
@@ -384,8 +360,7 @@ def relation_of(event: Event) -> Relation | None:
 
 def unit_of(event: Event) -> str | None:
     """The unit of privacy that an event was planned for, in words; None if its bound holds for every unit."""
-    units = (quantity.unit for quantity in _quantities(_steps(event)))
-    return _only({str(unit) for unit in units if unit is not None}, "for one unit")
+    return _only({str(quantity.unit) for quantity in _quantities(_steps(event))}, "for one unit")
 
 
 def _steps(event: Event) -> Iterator[Event]:
