@@ -27,7 +27,7 @@ MOST_IN_A_CELL = 400
 _MOST_NOTES = 5
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_NUMBER = re.compile(r"\W{0,2}[\d.,]+(e-?\d+)?(%|[ ]bytes|[ ]\(.*)?(\n.*)?")
+_NUMBER = re.compile(r"\W{0,2}[\d.,]+(e-?\d+)?(%|\s(bytes|[kMG]B|of [\d,]+|\(.*))?(\n.*)?")
 
 
 class _Screen(Console):

@@ -1,5 +1,6 @@
 """The result of a run: what was selected, judged on the selected rows; and ``result.json``."""
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -570,7 +571,8 @@ def _edges(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
 def _label_counts(column: str, labels: NDArray[Any]) -> dict[str, Any]:
     if labels.dtype.kind == "f" and len(np.unique(labels)) > _BARS:
         counts, edges = np.histogram(labels, bins=_BARS)
-        return {"column": column, "edges": [round(float(edge), 6) for edge in edges], "rows": counts.tolist()}
+        ranges = [f"{low:.4g} to {high:.4g}" for low, high in itertools.pairwise(edges)]
+        return {"column": column, "values": ranges, "rows": counts.tolist(), "others": {"count": 0, "rows": 0}}
     values, counts = np.unique(labels, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     shown, rest = order[:_LABELS], order[_LABELS:]

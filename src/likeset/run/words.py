@@ -201,15 +201,9 @@ def distance_notes(result: Mapping[str, Any]) -> list[str]:
     if not result["distance"]:
         return ["The distance to new rows like the target's is not known."]
     far = "This is a large distance: few rows like the target's were offered. The report shows the columns that differ."
-    return [far] if is_far(result["distance"]["low"], rows=result["rows_selected"]) else []
-
-
-def is_far(low: float, *, rows: int) -> bool:
-    """Whether the lower end of an interval is far above the distance of as many fresh rows of the target's kind.
-
-    The expected distance of fresh rows is ``(1 - mean kernel) / rows``, which is at most 1 / rows.
-    """
-    return low > max(_FAR, _TIMES_FRESH / rows)
+    # Fresh rows of the target's kind have (1 - mean kernel) / rows on average, which is at most 1 / rows.
+    is_far = result["distance"]["low"] > max(_FAR, _TIMES_FRESH / result["rows_selected"])
+    return [far] if is_far else []
 
 
 def measure_in_words(comparison: Mapping[str, Any]) -> tuple[str, str]:

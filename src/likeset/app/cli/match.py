@@ -13,7 +13,7 @@ from rich.text import Text
 
 from likeset import documents
 from likeset.app.lazy import lazy_imports
-from likeset.app.report import Cell, models_view, render, render_for_owner
+from likeset.app.report import Cell, contributions, models_view, render, render_for_owner
 from likeset.display import (
     JsonFlag,
     VerboseFlag,
@@ -41,7 +41,6 @@ from likeset.run.words import (
     measure_in_words,
     not_private,
     number,
-    or_bound,
 )
 from likeset.text import harmless
 
@@ -225,22 +224,13 @@ def _show_comparison(result: Mapping[str, Any]) -> None:
 
 
 def _show_owners(result: Mapping[str, Any]) -> None:
-    rows = [
-        (
-            owner["name"],
-            "unknown" if owner["rows"] is None else f"{owner['rows']:,}",  # between organisations only the owner knows
-            "unknown" if owner["heard_bytes"] is None else f"{owner['heard_bytes']:,} bytes",
-            or_bound(owner["disclosed"], owner["disclosed_at_most"], number),
-            f"{owner['selected']:,}",
-            f"{100 * owner['share']:.0f}%",
-        )
-        for owner in result["owners"]
-    ]
+    table = contributions(result["owners"])
+    rows = [[cell if isinstance(cell, str) else cell.text for cell in row] for row in table.rows]
     each = result["rows_seen"] / max(1, result["rows_selected"])
     seen = f"The curator saw {result['rows_seen']:,} rows, {each:.1f} for each row selected."
     if result["terms"]["summary"]["split"]:
         seen = f"The curator computed on secret shares of {result['rows_seen']:,} rows and read none of them."
-    show_table("Contributions", ("owner", "rows", "received", "disclosed", "selected", "share"), rows, caption=seen)
+    show_table("Contributions", table.heads, rows, caption=seen)
     show_text(SHARE)
 
 

@@ -240,20 +240,6 @@ def _strip(images: Any, side: int, shown: int) -> Any:
     return sheet
 
 
-def draw_label_numbers(labels: Mapping[str, Any]) -> Image:
-    """How many rows of the summary have a label in each range."""
-    edges, rows = labels["edges"], labels["rows"]
-    with _drawing():
-        figure = Figure(figsize=(_WIDTH, 2.2), layout="constrained")
-        axes = figure.add_subplot()
-        axes.stairs(rows, edges, fill=True, color=SUMMARY, alpha=0.75)
-        axes.set_xlim(edges[0], edges[-1])
-        axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(float(value), 3)))
-        return _image(figure, f"Labels from {number(edges[0], 3)} to {number(edges[-1], 3)}.")
-
-
 def draw_scores(lines: Sequence[Mapping[str, Any]]) -> Image | None:
     measure = next(iter(lines[0]["scores"]))
     shown = [line for line in lines if line["scores"][measure]["value"] is not None]

@@ -115,7 +115,6 @@ def _page(template: str, view: Mapping[str, Any]) -> str:
 
 
 def report_view(result: Result, pictures: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> dict[str, Any]:
-    owners = sorted(result["owners"], key=lambda owner: -float(owner["share"]))
     return {
         "title": f"likeset: {result['run']}",
         "version": result["version"],
@@ -139,9 +138,9 @@ def report_view(result: Result, pictures: Mapping[str, Any], evaluation: Mapping
         "looks": _looks(pictures, columns=len(result["schema"]["columns"])),
         "labels": _labels(pictures.get("labels")),
         "share_meaning": SHARE,
-        "contributions": _contributions(owners[:_MOST_OWNERS]),
+        "contributions": contributions(result["owners"], most=_MOST_OWNERS),
         "owed": owed_in_words(result),
-        "owners_left_out": max(0, len(owners) - _MOST_OWNERS),
+        "owners_left_out": max(0, len(result["owners"]) - _MOST_OWNERS),
         "guarantees": _guarantee_table(
             guarantee_lines(result["guarantees"], owners=_names(result), unit=_unit(result))
         ),
@@ -398,22 +397,19 @@ def _missing(marginal: Mapping[str, Any]) -> str:
 def _labels(labels: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if labels is None:
         return None
-    others = labels.get("others") or {"count": 0, "rows": 0}
+    others = labels["others"]
     total = sum(labels["rows"]) + others["rows"]
-    known: dict[str, Any] = {"column": labels["column"], "rows": quantity(total, "selected row")}
-    if "edges" in labels:
-        return known | {"image": figures.draw_label_numbers(labels), "table": None}
     lines = list(zip(labels["values"], labels["rows"], strict=True))
     if others["count"]:
         lines.append((quantity(others["count"], "other label"), others["rows"]))
     cells = [[value, Cell(percent(count / total), bar=count / total), number(count)] for value, count in lines]
     table = Table("Labels of the summary", ["label", "share of the rows", "rows"], cells, frozenset({"rows"}))
-    return known | {"image": None, "table": table}
+    return {"column": labels["column"], "rows": quantity(total, "selected row"), "table": table}
 
 
-def _contributions(owners: Iterable[Mapping[str, Any]]) -> Table:
-    """What each owner brought and sent: who contributes most comes first."""
-    owners = list(owners)
+def contributions(owners: Iterable[Mapping[str, Any]], *, most: int | None = None) -> Table:
+    """What each owner brought, sent and received; who contributes most comes first."""
+    owners = sorted(owners, key=lambda owner: -float(owner["share"]))[:most]
     paid = any(owner["payment"] or owner["payment_at_most"] for owner in owners)
     rows: list[Row] = []
     for owner in owners:
