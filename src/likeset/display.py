@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from likeset.tables.scan import Passed
 
 MOST_IN_A_CELL = 400
-_MOST_NOTES = 5
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NUMBER = re.compile(r"\W{0,2}[\d.,]+(e-?\d+)?(%|\s(bytes|[kMG]B|of [\d,]+|\(.*))?(\n.*)?")
@@ -43,8 +42,6 @@ stdout = _Screen(highlight=False, emoji=False)
 stderr = _Screen(stderr=True, highlight=False, emoji=False)
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables, for machines.")]
-
-VerboseFlag = Annotated[bool, typer.Option("--verbose", help="Show every note, however many there are.")]
 
 
 def literal(text: str, *, most: int | None = None) -> str:
@@ -173,14 +170,10 @@ def show_text(markup: str) -> None:
     stdout.print(markup, soft_wrap=not stdout.is_terminal)
 
 
-def show_notes(notes: Iterable[str], *, all_of_them: bool = True) -> None:
-    """A line for each thing that a user should know; of very many only the first, unless all are wanted."""
-    told = list(notes)
-    shown = told if all_of_them or len(told) <= _MOST_NOTES else told[:1]
-    for note in shown:
+def show_notes(notes: Iterable[str]) -> None:
+    """A line for each thing that a user should know."""
+    for note in notes:
         show_text(f"[yellow]note:[/] {literal(note)}")
-    if len(shown) < len(told):
-        show_text(f"[yellow]note:[/] and {len(told) - len(shown):,} more; --verbose shows them")
 
 
 def show_next(words: str, *command: str) -> None:

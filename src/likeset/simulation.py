@@ -40,13 +40,7 @@ _HELD_OUT = 140  # images of the target's digits that no owner has: half are the
 class LabelledMarket:
     """Owners' rows and labels by name, the target (its labels are known to the experimenter only) and test rows.
 
-    Attributes:
-        owners: each owner's rows.
-        labels: their labels.
-        target: rows to match.
-        test: rows like the target's that nobody has.
-        test_labels: their labels.
-        public: rows that anybody may see, in nobody's set: they start the summary of the paper's protocol.
+    ``public`` are rows that anybody may see: they start the summary of the paper's protocol.
     """
 
     owners: Mapping[str, Rows]
@@ -132,16 +126,7 @@ DELTA = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What a method gets.
-
-    Attributes:
-        market: owners, target, test rows.
-        size: rows wanted.
-        gamma: of the selection's kernel.
-        offers: rows that each owner offers in ``sealed``.
-        epsilon: what owners may learn about the target's rows, for protocols that take a budget.
-        seed: of everything that is drawn.
-    """
+    """What a method gets: ``offers`` rows of each owner in ``sealed``; ``epsilon`` for protocols that take a budget."""
 
     market: LabelledMarket
     size: int
@@ -161,17 +146,7 @@ class StatedCost:
 
 @dataclass(frozen=True, eq=False)
 class MethodPicks:
-    """What a method selected.
-
-    Attributes:
-        indices: rows of the pool, in the order in which they were selected.
-        rows_seen: how many rows the curator saw.
-        weights: of the rows; None if they count alike.
-        target: what owners can learn about a row of the target.
-        owners: what owners can learn about a row of another owner.
-        notes: what went otherwise than foreseen.
-        extra: other plain values worth recording.
-    """
+    """What a method selected: rows of the pool in order, and what can be learned of the target and other owners."""
 
     indices: NDArray[np.int64]
     rows_seen: int
@@ -210,10 +185,7 @@ class _Unlimited:
 def run_protocol(task: Task, *, curator_of: CuratorOf | None = None, **wishes: Any) -> MethodPicks:
     """Run the protocol that fields of ``RunSettings`` describe, with simulated noise of the task's seed.
 
-    Args:
-        task: what is to be matched.
-        curator_of: makes the curator of ``sealed``, if it is not the usual one.
-        wishes: fields of ``RunSettings``.
+    ``curator_of`` makes the curator of ``sealed``, if it is not the usual one.
     """
     secret = np.random.default_rng([task.seed, 4])
     shared_seed = int.from_bytes(secret.bytes(32), "big")

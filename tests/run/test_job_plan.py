@@ -263,10 +263,7 @@ def test_a_plan_on_a_ledger_says_what_is_left_and_refuses_as_the_run_would(
     assert "What the ledger leaves" in capsys.readouterr().out
 
 
-def test_many_notes_become_one_line_unless_all_are_wanted(
-    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Eight columns that hardly count are eight notes; that they were drafted from data is one."""
+def test_all_columns_of_which_the_same_is_to_be_said_share_one_notice(world: World, tmp_path: Path) -> None:
     schema = tmp_path / "schema.yaml"
     more = "".join(f"  age{place}: {{kind: numeric, bounds: [0, 10000], from_data: true}}\n" for place in range(8))
     schema.write_text(job_world.SCHEMA.replace("  smoker:", f"{more}  smoker:"), encoding="utf-8")
@@ -274,15 +271,12 @@ def test_many_notes_become_one_line_unless_all_are_wanted(
     for place in range(8):
         target = target.append_column(f"age{place}", target["age"])
     write(tmp_path / "target.csv", target)
-    options = world.options(schema=schema, target=tmp_path / "target.csv", owner=[f"north={world.place('north')}"])
-    assert job_world.call("plan", options) == 0
-    shown = capsys.readouterr().out
-    assert shown.count("hardly counts") == 1
-    assert "and 8 more; --verbose shows them" in shown
-    assert "from 1 owner, to look" in shown
-    assert job_world.call("plan", options, "--verbose") == 0
-    shown = capsys.readouterr().out
-    assert (shown.count("hardly counts"), shown.count("drafted from data")) == (8, 1)
+    told = plan_job(world.job(schema=str(schema), target=str(tmp_path / "target.csv"))).warnings
+    names = tuple(f"age{place}" for place in range(8))
+    assert [(one.kind, one.details["columns"]) for one in told] == [
+        ("columns-hardly-count", names),
+        ("bounds-from-data", names),
+    ]
 
 
 def test_pages_say_how_often_a_guess_is_right_as_a_plan_does(world: World) -> None:

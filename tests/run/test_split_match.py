@@ -124,7 +124,7 @@ def test_without_an_environment_for_workers_nothing_is_spent(tmp_path: Path, mon
 
 def test_the_plan_tells_who_reads_what_and_how_many_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     world = World.make(tmp_path)
-    assert call("plan", world.options(curator="split", out=None), "--verbose") == 0
+    assert call("plan", world.options(curator="split", out=None)) == 0
     shown = capsys.readouterr()
     words = " ".join((shown.out + shown.err).split())
     for told in ("in shares that tell nothing", "that nobody reads", "labels are not matched", "in-sample"):

@@ -156,8 +156,13 @@ def bounds_from_data(columns: Sequence[str]) -> Notice:
     )
 
 
-def column_hardly_counts(dead: ColumnWarning) -> Notice:
-    return Notice("column-hardly-counts", f"in the target, {dead.warning}", details={"column": dead.column})
+def columns_hardly_count(columns: Sequence[str]) -> Notice:
+    return Notice(
+        "columns-hardly-count",
+        f"in the target, {', '.join(map(repr, columns))} hardly count: values use less than 2% of the declared bounds; "
+        "declare narrower ones, or leave these columns out",
+        details={"columns": tuple(columns)},
+    )
 
 
 def suspected_identifier(warning: ColumnWarning) -> Notice:

@@ -216,8 +216,8 @@ class Inputs:
             warnings.append(notices.NOT_REPEATABLE)
         if wishes.epsilon > _LARGEST_USUAL_EPSILON and wishes.offers != "uniform":
             warnings.append(notices.weak_promise(wishes.epsilon))
-        dead = dead_columns(schema, profile.columns)
-        warnings += [notices.column_hardly_counts(column) for column in dead]
+        if dead := dead_columns(schema, profile.columns):
+            warnings.append(notices.columns_hardly_count([one.column for one in dead]))
         return warnings + ([notices.bounds_from_data(schema.from_data)] if schema.from_data else [])
 
 

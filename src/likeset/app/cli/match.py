@@ -16,7 +16,6 @@ from likeset.app.lazy import lazy_imports
 from likeset.app.report import Cell, contributions, models_view, render, render_for_owner
 from likeset.display import (
     JsonFlag,
-    VerboseFlag,
     Waiting,
     emit,
     literal,
@@ -184,7 +183,7 @@ def _number(setting: Setting, text: str, word: str) -> float:
         raise InvalidArgument(f"--{setting.name.replace('_', '-')}", text, f"must be {kind} or {word}") from error
 
 
-def show_result(result: Mapping[str, Any], *, all_notes: bool = True) -> None:
+def show_result(result: Mapping[str, Any]) -> None:
     """The distance to the target, the contributions and the guarantees."""
     if not result["private"]:
         show_not_private(result["noise"])
@@ -196,7 +195,7 @@ def show_result(result: Mapping[str, Any], *, all_notes: bool = True) -> None:
     names = [owner["name"] for owner in result["owners"]]
     show_guarantees(result["guarantees"], owners=names, title="Privacy guarantees")
     show_text(literal(result["budget"]["in_words"]))
-    show_notes((warning["text"] for warning in result["warnings"]), all_of_them=all_notes)
+    show_notes(warning["text"] for warning in result["warnings"])
 
 
 def _show_headline(result: Mapping[str, Any]) -> None:
@@ -252,7 +251,6 @@ def match(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Workers of an owner's pass.  \\[default: all cores]")
     ] = None,
-    verbose: VerboseFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """Collect rows from owners that together look like your target.
@@ -270,7 +268,7 @@ def match(
         done = runs.run_job(job, render=render, resume=resume, progress=waiting.step, scan=open_scan)
 
     def view() -> None:
-        show_result(done.result, all_notes=verbose)
+        show_result(done.result)
         show_text(
             f"\nEverything is in [bold]{literal(str(done.out))}[/]: the rows in summary.parquet, "
             f"the report in [bold]{literal(str(done.out / 'report.html'))}[/]."
@@ -285,7 +283,6 @@ def match(
 def plan(
     job: "jobs.Job",
     *,
-    verbose: VerboseFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """Say what a job would do and cost, before any owner's row is read or anything is spent.
@@ -300,7 +297,7 @@ def plan(
     def view() -> None:
         show_plan(planned, "No row of any owner was read, and nothing was spent.")
         told = (note for note in planned.notes if note.kind != "uniform-offers")  # which the advice tells
-        show_notes((note.text for note in (*told, *planned.warnings)), all_of_them=verbose)
+        show_notes(note.text for note in (*told, *planned.warnings))
         changed = "".join(f" and another --{name}" for name in jobs.options_to_change(job))
         changed = " and --resume" if jobs.unfinished(Path(job.out)).is_dir() else changed
         show_text(f"[dim]Next: [/][bold]likeset match[/][dim] with the same arguments{changed}[/]")

@@ -62,15 +62,7 @@ Result = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell of a table.
-
-    Attributes:
-        text: its content.
-        below: small print.
-        bar: length of a bar before the text, from 0 to 1.
-        kind: a class of the style sheet.
-        title: shown when the pointer is over the small print.
-    """
+    """One cell of a table; ``below`` is small print with the tooltip ``title``, ``bar`` a length from 0 to 1."""
 
     text: str
     below: str = ""
