@@ -49,24 +49,17 @@ def test_owners_hear_nothing_of_how_rows_are_selected(by: dict[str, Any], public
 
 
 class TestLedger:
-    def test_a_second_run_beyond_the_limit_is_refused_before_anything_is_spent(self, tmp_path: Path) -> None:
-        path = tmp_path / "ledger.sqlite"
-        Summarizer(4, release_gamma=0.1, ledger=path, run="first").fit(TARGET, OWNERS)
-        with Ledger(path, read_only=True) as ledger:
-            before = ledger.head()
-        with pytest.raises(BudgetExceeded):
-            Summarizer(4, release_gamma=0.1, ledger=path, run="second").fit(TARGET, OWNERS)
-        with Ledger(path, read_only=True) as ledger:
-            assert ledger.head() == before
-            assert ledger.messages(run="second") == ()
-
     def test_the_targets_budget_is_one_over_all_runs(self, tmp_path: Path) -> None:
         """Other owners, whose budgets are fresh: the target's is what is spent."""
         path = tmp_path / "ledger.sqlite"
         Summarizer(4, release_gamma=0.1, ledger=path, run="first").fit(TARGET, OWNERS)
         others = {f"new {name}": table for name, table in OWNERS.items()}
+        with Ledger(path, read_only=True) as ledger:
+            before = ledger.head()
         with pytest.raises(BudgetExceeded, match="any owners see consumer"):
             Summarizer(4, release_gamma=0.1, ledger=path, run="second").fit(TARGET, others)
+        with Ledger(path, read_only=True) as ledger:
+            assert (ledger.head(), ledger.messages(run="second")) == (before, ()), "refused before anything is spent"
         assert account(path, TARGET_VIEW).epsilon == pytest.approx(1.0, rel=1e-5)
         uniform = Summarizer(4, offers="uniform", ledger=path, run="third").fit(TARGET, others)
         assert len(uniform.indices_) == 4

@@ -54,27 +54,6 @@ def declare(world: World, old: str, new: str) -> None:
 # Options and places
 
 
-@pytest.mark.parametrize(
-    ("typed", "words"),
-    [
-        (["--size", "1.5"], ["'--size'", "integer"]),
-        (["--epsilon", "much"], ["'--epsilon'", "number"]),
-        (["--workers", "0"], ["'--workers'"]),
-        (["--sizes", "3"], ["--sizes", "--size"]),
-    ],
-)
-def test_options_that_cannot_be_read_end_in_a_word_about_usage(
-    typed: list[str], words: list[str], world: World, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code = job_world.call("match", world.options(), *typed)
-    printed = capsys.readouterr()
-    assert (code, printed.out) == (2, "")
-    assert "likeset match --help" in printed.err
-    assert "Traceback" not in printed.err
-    assert all(word in printed.err for word in words)
-    assert not world.out.exists()
-
-
 def test_what_is_there_stays(world: World) -> None:
     """Neither a finished job nor one that was interrupted is overwritten; the message says what to do."""
     world.out.mkdir()

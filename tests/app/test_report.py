@@ -47,14 +47,6 @@ class TestWhatThePageSays:
         result["comparison"]["lines"][1:] = [line("fresh rows of the target", fresh, "", kind="fresh")]
         assert verdict in report_view(result, {}, None)["verdict"]
 
-    def test_an_alternative_is_known_by_its_kind_and_by_the_same_measure(self) -> None:
-        result = sample_result()
-        assert report_view(result, {}, None)["verdict"]
-        held_out = result["comparison"] | {"measure": "held-out"}
-        assert view({"comparison": held_out})["verdict"] == ""
-        result["comparison"]["lines"][1:] = [line("Fresh start, random forest", 0.5, ""), line("Random walk", 0.6, "")]
-        assert report_view(result, {}, None)["verdict"] == ""
-
     def test_the_in_sample_distance_is_never_beside_the_estimate(self) -> None:
         result = sample_result() | {"in_sample_squared_mmd": 0.00717}
         assert "0.0072" not in (words := Page(render(result, {})).text)

@@ -5,7 +5,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +14,6 @@ from job_world import OWNERS, SIZE, World
 from likeset.errors import BadDocument
 from likeset.run.job import Job
 from likeset.run.runs import read_result
-from likeset.tables.schema import Schema
 
 TIMES = ("created", "seconds")
 
@@ -94,28 +92,6 @@ def test_the_summary_is_rows_of_the_owners_with_labels_owner_and_weight(secret: 
                 assert (row["age"], row["pulse"], row["site"], row["smoker"], row["ill"]) in known
     assert counts == {one["name"]: one["selected"] for one in result(secret)["owners"]}
     assert sum(counts.values()) == SIZE
-
-
-def test_the_squared_mmd_is_that_of_the_rows_in_the_files(simulated: Path, world: World) -> None:
-    """Mapped by the schema again and put into the definition, term by term."""
-    import numpy as np
-
-    schema = Schema.load(world.folder / "schema.yaml")
-
-    def mapped(table: pa.Table) -> Any:
-        return schema.map(table, table="rows", locate=str, labels=False).rows.astype(np.float64)
-
-    target = mapped(pa_csv.read_csv(world.folder / "target.csv"))
-    summary = mapped(pq.read_table(simulated / "summary.parquet"))
-    found = result(simulated)
-
-    def mean(left: Any, right: Any) -> float:
-        return float(
-            np.mean([[np.exp(-found["gamma"] * ((one - other) ** 2).sum()) for other in right] for one in left])
-        )
-
-    direct = mean(target, target) - 2.0 * mean(target, summary) + mean(summary, summary)
-    assert found["in_sample_squared_mmd"] == pytest.approx(direct, abs=1e-6)
 
 
 @pytest.mark.slow

@@ -104,19 +104,6 @@ def test_a_column_that_nobody_declared_does_not_leave(world: World, tmp_path: Pa
     assert not any(b"canary-7f3a" in file.read_bytes() for file in done.out.rglob("*") if file.is_file())
 
 
-def test_an_owner_called_as_a_message_begins_has_only_its_own_problem(world: World, tmp_path: Path) -> None:
-    """A run with a fallback to uniform offers, a liar (south) and, without its rows, too few."""
-    names = ("offers", "only", "target")
-    owners = {name: str(world.place(file)) for name, file in zip(names, job_world.OWNERS, strict=True)}
-    few: dict[str, Any] = {"size": 150, "allow_fewer": True, "epsilon": 0.05, "out": str(tmp_path / "out")}
-    found = run_with(nudged, world, owners=owners, purpose="offers was not believed: only target", **few).result
-    warnings = [(one["kind"], one["owner"]) for one in found["warnings"]]
-    assert warnings == [("uniform-offers", None), ("not-believed", names[1]), ("few-rows", None)]
-    problems = {one["name"]: one["problem"] for one in found["owners"]}
-    assert (problems[names[0]], problems[names[2]]) == (None, None)
-    assert problems[names[1]].startswith(f"{names[1]} was not believed: ")
-
-
 def test_a_failure_is_told_by_the_name_that_the_user_gave(tmp_path: Path) -> None:
     """Owners with blanks have another name on the wire; the second run finds nothing left of one owner's budget."""
     path, mine = tmp_path / "ledger.sqlite", "the curator's offers"
