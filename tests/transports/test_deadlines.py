@@ -83,6 +83,21 @@ class TestClosed:
         assert network.owner("b").latest("run-1").acceptance == b""
         assert in_inbox(network, "b") == ([], "closed: your deadline passed")
 
+    def test_an_approval_that_the_consumer_never_heard_does_not_look_approved_after_the_deadline(
+        self, network: Network
+    ) -> None:
+        """The run began without this owner, which had denied it; nobody tells it so."""
+        asked(network, approved="a")
+        owner = network.owner("b")
+        owner.deny("run-1", by="Ada", reason="no")
+        network.settle()
+        owner.approve("run-1", AGREED.digest, by="Ada")
+        network.settle()
+        assert in_inbox(network, "b") == ([], "approved")
+        network.clock.now = ANSWER_BY
+        network.settle()
+        assert in_inbox(network, "b") == ([], "approved, but nothing came by the deadline")
+
     def test_at_the_deadline_too_few_owners_end_the_run(self, network: Network) -> None:
         run = asked(network, terms(answer_by=ANSWER_BY.isoformat(), quorum=2), approved="a")
         network.settle()

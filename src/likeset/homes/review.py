@@ -293,7 +293,7 @@ def status_of(
     if has_begun:
         return "rows left" if has_left else "began"
     if run.decided:
-        return "approved"
+        return "approved" if owner.now() < run.deadline else "approved, but nothing came by the deadline"
     if not (verdict or owner.judge(terms)).accepted:
         return "owner.yaml refuses it"
     return "changed after a decision, waiting" if any(version.decided for version in versions) else "waiting"
@@ -822,7 +822,9 @@ def review(owner: Owner, name: str) -> Review:
 def _answer_by(owner: Owner, run: Run) -> str:
     moment = f"{run.deadline.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     closed = owner.closed_because(run)
-    return f"{moment}. This run is closed: {closed}." if closed else f"{moment}. The run then begins without you."
+    if closed:
+        return f"{moment}. This run is closed: {closed}."
+    return f"{moment}." if run.decided else f"{moment}. The run then begins without you."
 
 
 def _acknowledged(owner: Owner, terms: Terms, letters: Sequence[OutLetter]) -> str:
@@ -912,7 +914,7 @@ def _rows(terms: Terms, curator: PlannedView) -> str:
 
 def _reading(terms: Terms) -> str:
     parties = "; ".join(
-        f"{role}: {f'at most {rows:,}, in the clear, with all columns above: ' if rows else ''}{words}"
+        f"{role}: at most {rows:,} in the clear, with all columns above ({words})" if rows else f"{role}: {words}"
         for role, rows, words in readers_of(terms)
     )
     if terms.split is None:

@@ -330,7 +330,7 @@ def _show_invitation(invitation: "joining.Invitation") -> None:
         ("you would be", f"{asked['name']}, as {asked['role']}"),
         *((f"the {role}", f"{card.name}") for role, card in invitation.cards.items() if role != "consumer"),
         ("mailbox", literal(asked["mailbox"])),
-        ("until", asked["expires"]),
+        ("until", f"{invitation.expires:%Y-%m-%d %H:%M} UTC"),
     ]
     if invitation.proposal.columns:
         declared = schemas.Schema.from_text(invitation.proposal.columns)
