@@ -183,45 +183,6 @@ def test_what_cannot_be_pinned_is_said_before_anybody_telephones(world: World, m
         assert "fingerprint" not in result.stdout
 
 
-def damaged_cards(text: str) -> dict[str, tuple[str, str]]:
-    """Texts that are no card, and what is said about each."""
-    head, name, fingerprint, *body = text.splitlines()
-    middle = len(body) // 2
-    turned = [*body[:middle], changed(body[middle][0]) + body[middle][1:], *body[middle + 1 :]]
-
-    def put(*lines: str) -> str:
-        return "\n".join(lines) + "\n"
-
-    return {
-        "nothing": ("", "is no card"),
-        "something else": ("likeset: owner\nversion: 1\n", "is no card"),
-        "its first line": (put(head), "card"),
-        "cut in a line": (text[:-90], "card"),
-        "cut after a line": (put(head, name, fingerprint, *body[:-1]), "card"),
-        "a letter changed": (put(head, name, fingerprint, *turned), "its signature does not hold"),
-        "a letter that is none": (put(head, name, fingerprint, "?" + body[0][1:], *body[1:]), "none of base 64"),
-        "another name above": (put(head, "name: hub", fingerprint, *body), "somebody changed it"),
-        "an escape above": (put(head, "name: \x1b[2Jclinic", fingerprint, *body), "somebody changed it"),
-        "another fingerprint": (put(head, name, fingerprint[:-1] + changed(fingerprint[-1]), *body), "changed it"),
-    }
-
-
-@pytest.mark.parametrize("kind", damaged_cards("head\nname\nfingerprint\nx\n"))
-def test_what_is_no_card_is_neither_shown_nor_pinned(world: World, complaint: Any, kind: str) -> None:
-    text, words = damaged_cards(world.clinic.card.to_text())[kind]
-    path = world.place / "sent.card"
-    path.write_text(text, encoding="ascii")
-    given = ("--fingerprint", world.clinic.card.fingerprint, "--home", world.node.folder)
-    for said in (
-        complaint("show", path),
-        complaint("pin", path, "--as", "consumer", *given),
-        complaint("replace", path, *given),
-    ):
-        assert "sent.card" in said
-        assert words in said
-        assert "get the file again" in said or "likeset card show --export" in said
-
-
 def test_somebody_who_sent_their_keys_is_to_be_told(world: World, complaint: Any) -> None:
     secret = world.clinic.folder / SECRET_FILE
     said = complaint("pin", secret, "--as", "consumer", "--home", world.node.folder)
@@ -234,20 +195,6 @@ def test_homes_that_cannot_be_used(world: World, complaint: Any) -> None:
     at_place = ("--home", world.place)
     for words in (["make"], ["show"], ["list"], ["revoke", "x", "--reason", "y"], ["show", world.hub.card_file]):
         assert "is no home" in complaint(*words, *at_place)
-    secret = world.clinic.folder / SECRET_FILE
-    secret.chmod(0o604)
-    assert "other users can read it (mode 0604), and it is secret; chmod 600 it" in complaint(
-        "show", "--home", world.clinic.folder
-    )
-    secret.unlink()
-    lost = complaint("show", "--home", world.clinic.folder)
-    assert "there are no keys in this home; restore them from a copy, or make a new card" in lost
-    assert "'likeset card make --new'" in lost, "without --new it refuses, because the card is still there"
-    assert "never overwritten" in complaint("make", "--home", world.clinic.folder)
-    other = world.hub.folder / SECRET_FILE
-    secret.write_bytes(other.read_bytes())
-    secret.chmod(0o600)
-    assert "does not belong to card beside it" in complaint("show", "--home", world.clinic.folder)
 
 
 def test_nothing_is_overwritten_by_an_export(world: World, complaint: Any) -> None:

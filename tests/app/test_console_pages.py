@@ -35,9 +35,6 @@ from likeset.homes import review
 from likeset.homes.home import make_home
 from likeset.homes.owner import Owner, make_owner_home, open_owner
 from likeset.homes.policy import starting_text
-from likeset.ledger.budget import Charge, Request
-from likeset.privacy.events import ROW, Gaussian, Norm, Relation, RowSum
-from likeset.privacy.guarantee import View
 from likeset.protocol.terms import Kernel, SplitTerms
 from likeset.protocol.wire import Offer, decode
 from likeset.transports.sync import Synced
@@ -341,12 +338,6 @@ def test_a_card_is_pinned_only_with_the_fingerprint_that_was_read_out(tmp_path: 
         assert (folder / "card.secret").read_text().split()[-1] not in own.text
 
 
-def test_a_trial_shows_rows_as_they_would_leave(node: Owner, ada: Browser) -> None:
-    page = ada.post("/trial", {"run": "run-1", "by": "Ada"})
-    assert page.text.partition('aria-label="Table: Columns that leave"')[2].partition("</table>")[0] != ""
-    assert [entry["basis"] for entry in logged(node.home, "rehearsed")] == ["an example"]
-
-
 def test_a_run_says_who_may_read_what(node: Owner, ada: Browser) -> None:
     """Twelve rows are offered; the consumer may read the six that it can buy, a trusted curator all."""
     page = ada.get("/run?name=run-1").words
@@ -393,27 +384,6 @@ def test_budgets_and_what_left_have_the_numbers_of_the_command_line(answered: Ow
     assert (len(values), values) == (48, shown)
     (run,) = said(answered, "owner", "outbox")["runs"]
     assert f"run-1 new-clinic {shown_time(run['last'])} {run['messages']} 12 no" in ada.get("/left").words
-
-
-def test_a_raised_limit_adds_its_delta_for_owners_too(node: Owner, ada: Browser) -> None:
-    node.put_policy_in_force()
-    total = node.policy.total
-    charge = Gaussian(
-        sigma=40.0,
-        quantity=RowSum(Norm.EUCLIDEAN, 1.0, ROW, Relation.REPLACE_ONE),
-        coordinates=2,
-        spacing=1e-4,
-    )
-    limits = {"epsilon": 9, "delta": total.delta, "rows": total.rows, "relation": total.relation}
-    write_policy(node.home.folder, total=limits)
-    node.put_policy_in_force()
-    assert said(node, "owner", "budget")["delta"] == total.delta, "nothing was charged under the first limit"
-    node.ledger.draw(
-        Charge(((View.owners(node.name), charge),)), lambda: (b"", None), request=Request("earlier", 0, "begin")
-    )
-    write_policy(node.home.folder, total={**limits, "epsilon": 10})
-    assert said(node, "owner", "budget")["delta"] == pytest.approx(2 * total.delta)
-    assert f"at delta {2 * total.delta:g}" in ada.get("/budgets").words
 
 
 def test_what_left_can_be_saved_byte_by_byte(answered: Owner) -> None:

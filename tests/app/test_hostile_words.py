@@ -1,6 +1,5 @@
 """What strangers write, on the screens of those who read it: it steers no terminal, and means nothing as markup."""
 
-import ast
 import contextlib
 import io
 import json
@@ -9,11 +8,8 @@ from pathlib import Path
 
 import pytest
 from home_world import SCHEMA, make_owner, rows_text, signed_text, terms
-from rich.console import Console
 from rich.text import Text
 
-import likeset.app
-import studies
 from likeset import display as screen
 from likeset.app.cli import main
 
@@ -120,17 +116,3 @@ def test_what_a_command_forgets_is_done_by_the_screen() -> None:
     assert "\x1b[1mown\x1b[0m" in text
     assert not {"\x9b", "\u202e", "\u2066", "\u200b", "\x07"} & set(text)
     assert "\x1b[2J" not in text
-
-
-def test_no_command_has_a_screen_of_its_own() -> None:
-    """All print through ``likeset.display``: whoever imports rich's own escape or makes a console goes around it."""
-    folders = [Path(package.__file__ or "").parent for package in (likeset.app, studies)]
-    odd = []
-    for path in sorted(path for folder in folders for path in folder.rglob("*.py")):
-        ways = ("print",) if path.parent.name == "console" else ("escape", "Console", "print")  # pages have their own
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.ImportFrom) else []
-            called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
-            odd += [f"{path.name}: {name}" for name in (*names, called) if name in ways]
-    assert odd == []
-    assert isinstance(screen.stdout, Console)

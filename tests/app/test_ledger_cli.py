@@ -1,7 +1,6 @@
 """``likeset ledger show``, ``verify`` and ``purge`` as a person and as a program would use them."""
 
 import json
-import shutil
 import sqlite3
 import sys
 from pathlib import Path
@@ -101,17 +100,6 @@ def test_verify_finds_an_altered_entry(path: Path) -> None:
     assert not verified["ok"]
     assert 8 in [problem["entry"] for problem in verified["problems"]]
     assert "was altered" in run("verify", path, code=1).stdout
-
-
-def test_verify_finds_a_roll_back_with_a_head_kept_elsewhere(path: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "copy.sqlite"
-    shutil.copy(path, copy)
-    with Ledger(path) as ledger:
-        ledger.set_limit(CURATOR, Limit.rows_only(50))
-        head = str(ledger.head())
-    run("verify", path, "--head", head)
-    run("verify", copy)
-    run("verify", copy, "--head", head, code=1)
 
 
 def test_purge_removes_messages_and_keeps_charges(path: Path) -> None:

@@ -73,6 +73,8 @@ def test_who_is_not_pinned_is_shown_with_what_to_do_and_cannot_be_approved(node:
         "the card of the consumer",
         "the card of the curator",
     ]
+    know(node)
+    assert document(node, "approve", RUN.run)["approved"]
 
 
 @pytest.mark.parametrize("name", ["terms.json", "terms.yaml", "terms.invitation"])

@@ -4,25 +4,20 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 import pytest
 from home_world import (
     CANARY,
     SCHEMA,
     SCHEMA_OF_ALL,
     answered,
-    give_card,
     make_owner,
     rows_text,
     terms,
-    write_policy,
 )
 from typer.testing import CliRunner, Result
 
 from likeset.app import cli
-from likeset.homes.owner import make_owner_home, open_owner
+from likeset.homes.owner import open_owner
 from likeset.homes.review import rows_that_left
 from likeset.protocol.split import records_in
 from likeset.protocol.terms import Kernel, SplitTerms, Terms
@@ -102,24 +97,6 @@ def test_whose_row_it_is_stays_with_the_owner(tmp_path: Path, kept: str) -> None
         assert (row["number"], row["id"]) == (line, {"patient": f"p{line // 10}"})
         assert "patient" not in row["record"]
     assert "the buyer has the record, and not the id" in ask(node, handle).stdout
-
-
-def test_a_directory_of_files_tells_which_file(tmp_path: Path) -> None:
-    make_owner_home(tmp_path / "node", name="a").close()
-    give_card(tmp_path / "node", "a")
-    write_policy(tmp_path / "node")
-    (tmp_path / "rows.csv").write_text(rows_text(1))
-    (tmp_path / "schema.yaml").write_text(SCHEMA)
-    table = pyarrow.csv.read_csv(tmp_path / "rows.csv")
-    (tmp_path / "parts").mkdir()
-    for part in range(3):
-        pyarrow.parquet.write_table(table.slice(20 * part, 20), tmp_path / f"parts/{part}.parquet")
-    assert isinstance(table, pa.Table)
-    with open_owner(tmp_path / "node") as node:
-        node.registry.add("patients", str(tmp_path / "parts"), schema=tmp_path / "schema.yaml")
-    for handle, dose in offered(tmp_path / "node", terms(**FAR)).items():
-        line = round(dose - 300.4242)
-        assert found(tmp_path / "node", handle)["place"] == f"{line // 20}.parquet, row group 0, row {line % 20}"
 
 
 def test_the_handle_of_another_owner_or_of_nobody_finds_nothing(tmp_path: Path) -> None:

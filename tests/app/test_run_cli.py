@@ -2,11 +2,8 @@
 
 import json
 import math
-import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -83,25 +80,6 @@ def world(tmp_path: Path) -> Iterator[World]:
 def _terms(invited: dict[str, Any]) -> Terms:
     """What the file says that is given to owners."""
     return Invitation.read(Path(invited["invitation"]).read_bytes()).terms
-
-
-def test_a_run_from_invitation_to_shares(world: World) -> None:
-    job = world.job
-    assert world.say("plan", job)["rows_per_owner"] == 12
-    invited = world.say("invite", job, "--days", 3)
-    assert _terms(invited).expires == invited["expires"]
-    assert invited["cards"] == dict(_terms(invited).cards)
-    assert set(invited["cards"]) == {"new-clinic", "curator", "a", "b"}
-    assert world.say("invite", job, "--days", 4) == invited  # the same bytes, whatever is asked for now
-    assert world.held(job)["digest"] == invited["digest"]
-    told = world.say("watch", "run-1")
-    assert (told["ended"], told["parties"]["a"], told["parties"]["b"]) == ("done", "takes part", "takes part")
-    assert world.say("report", "run-1")["rows_selected"] == 6
-    shares = world.say("report", "run-1")["owners"]
-    assert sum(one["share"] for one in shares) == pytest.approx(1.0)
-    assert sum(one["selected"] for one in shares) == 6
-    (listed,) = world.say("list")["runs"]
-    assert (listed["mailbox"] is not None, listed["result"]) == (True, True)
 
 
 def test_every_screen_shows_one_price_and_one_share(world: World) -> None:
@@ -209,7 +187,13 @@ def test_a_run_that_was_not_started_cannot_be_followed(world: World) -> None:
 
 
 def test_a_run_goes_from_the_terms_to_the_result_by_looks_alone(world: World) -> None:
-    started = world.say("start", world.job, "--decide-within", 3)
+    assert world.say("plan", world.job)["rows_per_owner"] == 12
+    invited = world.say("invite", world.job, "--decide-within", 3)
+    assert (_terms(invited).expires, dict(_terms(invited).cards)) == (invited["expires"], invited["cards"])
+    assert set(invited["cards"]) == {"new-clinic", "curator", "a", "b"}
+    assert world.say("invite", world.job, "--days", 4) == invited  # the same bytes, whatever is asked for now
+    started = world.say("start", world.job)
+    assert started["digest"] == invited["digest"]
     assert started["parties"] == dict.fromkeys(("curator", "a", "b"), "has not got the terms")
     assert (started["sent"], started["began"], started["troubles"]) == (3, False, [])
     world.all_look()
@@ -226,6 +210,8 @@ def test_a_run_goes_from_the_terms_to_the_result_by_looks_alone(world: World) ->
     assert (done["ended"], done["cancelled"]) == ("done", False)
     result = world.say("report", "run-1")
     assert (result["rows_selected"], result["warnings"]) == (6, [])
+    assert sum(one["share"] for one in result["owners"]) == pytest.approx(1.0)
+    assert sum(one["selected"] for one in result["owners"]) == 6
     (listed,) = world.say("list")["runs"]
     assert (listed["mailbox"], listed["result"], listed["state"]) == (world.mailbox.as_uri(), True, "done")
     with pytest.raises(InvalidArgument, match="there is nothing to cancel"):
@@ -288,28 +274,6 @@ def test_a_password_in_the_settings_is_refused_with_file_line_and_field(world: W
     settings.write_text(re.sub("mailboxes: .*", "mailboxes: []", text), encoding="utf-8")
     with pytest.raises(InvalidArgument, match=r"no mailbox is named: .* mailboxes: in home.yaml"):
         world.call("sync", "--home", world.folder / "a")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_ends_between_two_letters_with_one_line_and_exit_code_0(world: World, number: int) -> None:
-    words = ["up", world.folder / "a", "--no-console"]
-    script = "from likeset.app.cli import main; main()"
-    with subprocess.Popen(  # noqa: S603 (our own command)
-        [sys.executable, "-u", "-c", script, *map(str, words)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=os.environ | {"COLUMNS": "80"},
-    ) as process:
-        assert process.stdout is not None
-        first = process.stdout.readline()
-        process.send_signal(number)
-        rest = process.communicate(timeout=600)[0]
-    assert "checking 1 mailbox; Ctrl-C ends it" in first
-    assert rest.count("\n") == 1
-    assert "stopped between two letters" in rest
-    assert process.returncode == 0
 
 
 def test_one_look_at_a_mailbox_in_trouble_ends_with_exit_code_1(world: World) -> None:

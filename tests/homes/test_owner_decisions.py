@@ -14,14 +14,12 @@ from home_world import (
     answered,
     approve,
     give_card,
-    introduce,
     invite,
     logged,
     make_owner,
     opened,
     rows_text,
     secret_of,
-    signed_terms,
     terms,
     write_policy,
 )
@@ -252,19 +250,6 @@ def test_a_sampling_key_that_others_may_read_or_that_is_damaged_is_refused(owner
     with pytest.raises(LikesetError):
         owner.mail.hear(Outside(owner, terms()).release())
     assert rows_spent(owner) == 0
-
-
-def test_what_a_steward_adds_is_shown_also_if_nobody_is_pinned_and_cannot_be_approved(owner: Owner) -> None:
-    run = owner.mail.consider(owner.mail.invited(signed_terms(terms()), by_steward=True))
-    assert status(owner) == "the consumer's card is not pinned"
-    judged = owner.approve("run-1", terms().digest, by="Ada")
-    assert [reason.partition(" is not")[0] for reason in judged.reasons] == [
-        "the card of the consumer",
-        "the card of the curator",
-    ]
-    introduce(owner.home, terms())
-    assert owner.approve("run-1", terms().digest, by="Ada").accepted
-    assert owner.mail.consider(owner.mail.again(run)).state == "accepted"
 
 
 @pytest.mark.parametrize("given_up", ["new-clinic", "curator", "own"])

@@ -287,31 +287,6 @@ def test_no_feature_map_is_built_before_a_run_begins(owner: Owner, monkeypatch: 
     assert approve(owner, terms(run="small")).state == "accepted"
 
 
-@pytest.mark.parametrize(("dimension", "seed", "name"), [(15, 7, "dimension"), (16, 1 << 256, "seed")])
-def test_what_a_feature_map_would_refuse_is_refused_with_the_terms(dimension: int, seed: int, name: str) -> None:
-    with pytest.raises(InvalidArgument, match=name):
-        Kernel(columns=5, dimension=dimension, gamma=0.4, seed=seed)
-
-
-def test_an_owner_that_is_named_twice_is_found_among_many() -> None:
-    """By a few comparisons of each name; with each other one it would be 180,000."""
-    compared = 0
-
-    class Counted(str):
-        __slots__ = ()
-        __hash__ = str.__hash__
-
-        def __eq__(self, other: object) -> bool:
-            nonlocal compared
-            compared += 1
-            return str.__eq__(self, other)
-
-    names = [f"o{place}" for place in range(600)]
-    with pytest.raises(InvalidArgument, match="o77"):
-        terms(owners=tuple(map(Counted, [*names, "o77"])))
-    assert compared < 10 * len(names)
-
-
 def test_a_consumer_cannot_replace_the_run_of_another_by_its_name(tmp_path: Path) -> None:
     policy: dict[str, Any] = {"consumers": [CONSUMER, "other-clinic"], "manual_approval": False}
     with opened(make_owner(tmp_path, **policy)) as owner:

@@ -21,7 +21,6 @@ from home_world import (
 from likeset.errors import ChargeRefused, LedgerTampered
 from likeset.homes import review
 from likeset.homes.owner import Owner, open_owner
-from likeset.ledger.ledger import Ledger
 
 DATABASE = "home.sqlite"
 
@@ -46,10 +45,6 @@ def altered(folder: Path, *statements: str) -> None:
         connection.execute(statement)
     connection.commit()
     connection.close()
-
-
-def test_an_untouched_home_is_intact(folder: Path) -> None:
-    assert problems(folder) == []
 
 
 def test_a_home_whose_log_was_altered_does_nothing_any_more(folder: Path) -> None:
@@ -86,23 +81,6 @@ def test_messages_or_letters_that_were_altered_are_found(tmp_path: Path, stateme
     connection.commit()
     connection.close()
     assert problems(folder)
-
-
-def test_a_saved_head_shows_that_the_end_was_cut_off(folder: Path) -> None:
-    with opened(folder) as owner:
-        head = owner.ledger.head()
-    altered(folder, f"DELETE FROM log WHERE number = {head.number}")  # noqa: S608 - a test
-    with Ledger(folder / DATABASE, read_only=True) as ledger:
-        assert any("is gone" in problem.what for problem in ledger.verify(head=head).problems)
-
-
-def test_two_processes_share_one_log(folder: Path) -> None:
-    with opened(folder) as one, opened(folder) as other:
-        for number in range(5):
-            one.home.note("data", "", number=number)
-            other.home.note("data", "", number=number)
-        assert len(logged(one.home, "data")) == 10
-    assert problems(folder) == []
 
 
 def test_a_purge_is_no_problem_and_rows_are_shown_no_longer(folder: Path) -> None:

@@ -6,14 +6,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from home_world import CANARY, answered, make_owner, opened, rows_text, terms, write_policy
+from home_world import CANARY, make_owner, opened, rows_text, write_policy
 
 from likeset.errors import InvalidArgument
 from likeset.homes.data import SmallGroup
-from likeset.homes.review import budget_overview, check_data, checkup
-from likeset.ledger.budget import Charge, Request
-from likeset.privacy.events import ROW, Laplace, Norm, Relation, RowSum
-from likeset.privacy.guarantee import View
+from likeset.homes.review import check_data, checkup
 
 
 def test_small_groups_are_those_of_a_naive_count(tmp_path: Path) -> None:
@@ -62,22 +59,3 @@ def test_a_look_warns_of_persons_with_several_rows_and_no_declared_id(
         look = check_data(owner, "patients")
     assert look.ok
     assert any("'patient_id'" in check.detail for check in look.checks) == warned
-
-
-def test_what_is_spent_grows_with_each_charge_whatever_the_limits(tmp_path: Path) -> None:
-    runs = [terms(run=f"run-{number}", expires="2099-01-01") for number in (1, 2)]
-    with opened(make_owner(tmp_path)) as owner:
-        for number, run in enumerate(runs, start=1):
-            answered(owner, run)
-            overview = budget_overview(owner)
-            assert (overview["rows"]["spent"], overview["epsilon"]["spent"]) == (12 * number, 0.0)
-        write_policy(owner.home.folder, total={"epsilon": 3.0, "delta": 1e-6, "rows": 99})
-        assert budget_overview(owner)["rows"]["spent"] == 24, "under other limits as well"
-        owner.put_policy_in_force()
-        grown = [0.0]
-        for number in range(3):
-            event = Laplace(scale=20.0, quantity=RowSum(Norm.COORDINATE, 1.0, ROW, Relation.REPLACE_ONE))
-            charge = Charge(((View.owners("a"), event),))
-            owner.ledger.draw(charge, lambda: (b"", None), request=Request("other", number, "drawn"))
-            grown.append(budget_overview(owner)["epsilon"]["spent"])
-        assert grown == sorted(set(grown))
