@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from console_houses import COLUMNS, PATIENCE, Houses, served, waited
+from console_homes import COLUMNS, PATIENCE, Homes, served, waited
 from home_world import invite, logged, make_owner, terms, write_policy
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
@@ -53,8 +53,8 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def houses(tmp_path_factory: pytest.TempPathFactory) -> Houses:
-    return Houses(tmp_path_factory.mktemp("houses"))
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Homes:
+    return Homes(tmp_path_factory.mktemp("homes"))
 
 
 @pytest.fixture
@@ -110,11 +110,11 @@ def decided(page: Page, choice: str, *, reason: str = "") -> None:
     expect(page.get_by_role("heading", name="Confirm", exact=True)).to_be_visible()
 
 
-def test_a_stewards_whole_story(chromium: Browser, houses: Houses, tmp_path: Path) -> None:
-    words = ("up", houses.steward, "--every", "0.5", "--mailbox", houses.mailbox.as_uri())
+def test_a_stewards_whole_story(chromium: Browser, homes: Homes, tmp_path: Path) -> None:
+    words = ("up", homes.steward, "--every", "0.5", "--mailbox", homes.mailbox.as_uri())
     with (
         served(*words, log=tmp_path / "log") as (_, link),
-        houses.others() as others_look,
+        homes.others() as others_look,
         chromium.new_context(viewport=WIDE) as context,  # type: ignore[arg-type]
     ):
         page = context.new_page()
@@ -124,11 +124,11 @@ def test_a_stewards_whole_story(chromium: Browser, houses: Houses, tmp_path: Pat
         page.on("pageerror", lambda error: troubles.append(str(error)))
         page.goto(link)
         looked_at(page, "first-start")
-        _set_up(page, houses)
-        _one_is_denied(page, houses, others_look)
-        _one_is_approved(page, houses, others_look)
-        _records(page, houses)
-        _approved(page, houses, others_look, "stroke-2026-08")
+        _set_up(page, homes)
+        _one_is_denied(page, homes, others_look)
+        _one_is_approved(page, homes, others_look)
+        _records(page, homes)
+        _approved(page, homes, others_look, "stroke-2026-08")
         decided(page, "Withdraw")
         looked_at(page, "withdraw")
         page.get_by_role("button", name="Yes, withdraw").click()
@@ -138,20 +138,20 @@ def test_a_stewards_whole_story(chromium: Browser, houses: Houses, tmp_path: Pat
         page.get_by_role("link", name="All runs").click()
         expect(page.get_by_text("closed: you withdrew")).to_be_visible()
         looked_at(page, "all-runs")
-        shutil.move(houses.mailbox, houses.place / "away")
+        shutil.move(homes.mailbox, homes.place / "away")
         expect(_reloaded(page).get_by_text("mailbox unreachable")).to_be_visible()
         looked_at(page, "unreachable")
-        shutil.move(houses.place / "away", houses.mailbox)
+        shutil.move(homes.place / "away", homes.mailbox)
         assert troubles == [], "the content policy forbids nothing that pages need"
         page.get_by_role("button", name="Sign out").click()
         expect(page.get_by_text("You are not signed in")).to_be_visible()
-    with open_owner(houses.steward) as node:
+    with open_owner(homes.steward) as node:
         assert review.verify(node)[0] == []
         kinds = [entry.kind for entry in node.ledger.entries() if entry.kind in ("denied", "approved", "withdrawn")]
         assert kinds == ["denied", "approved", "approved", "withdrawn"]
 
 
-def _set_up(page: Page, houses: Houses) -> None:
+def _set_up(page: Page, homes: Homes) -> None:
     page.get_by_role("link", name="Rules", exact=True).first.click()
     page.get_by_label("Who may ask").fill("new-clinic")
     page.get_by_label("What for").fill("research*")
@@ -166,15 +166,15 @@ def _set_up(page: Page, houses: Houses) -> None:
     looked_at(page, "rules")
     page.get_by_role("link", name="Data sets", exact=True).click()
     page.get_by_label("Name", exact=True).fill("patients")
-    page.get_by_label("Source").fill(str(houses.place / "st-mary.csv"))
-    page.get_by_label("Schema").set_input_files(houses.place / "schema.yaml")
+    page.get_by_label("Source").fill(str(homes.place / "st-mary.csv"))
+    page.get_by_label("Schema").set_input_files(homes.place / "schema.yaml")
     page.get_by_role("button", name="Add", exact=True).click()
     page.get_by_role("button", name="Check the rows of patients").click()
     expect(page.get_by_text("all 400 rows are as the schema declares")).to_be_visible()
     expect(page.get_by_role("region", name="Small groups of patients")).to_be_visible()
     looked_at(page, "data")
     for party, role in (("clinic", "consumer"), ("curator", "curator")):
-        file, fingerprint = houses.card_of(party)
+        file, fingerprint = homes.card_of(party)
         page.get_by_role("link", name="Cards", exact=True).click()
         page.get_by_label("Card file").set_input_files(file)
         page.get_by_label("Role").select_option(role)
@@ -209,8 +209,8 @@ def _reloaded(page: Page) -> Page:
     return page
 
 
-def _one_is_denied(page: Page, houses: Houses, others_look: Callable[[], None]) -> None:
-    houses.asks("billing-2026-06", "Research on billing")
+def _one_is_denied(page: Page, homes: Homes, others_look: Callable[[], None]) -> None:
+    homes.asks("billing-2026-06", "Research on billing")
     others_look()
     _arrived(page, "billing-2026-06")
     page.get_by_role("link", name="billing-2026-06").click()
@@ -221,19 +221,19 @@ def _one_is_denied(page: Page, houses: Houses, others_look: Callable[[], None]) 
     page.get_by_role("link", name="Inbox").click()
 
 
-def _one_is_approved(page: Page, houses: Houses, others_look: Callable[[], None]) -> None:
-    run = _approved(page, houses, others_look, "sepsis-2026-07")
+def _one_is_approved(page: Page, homes: Homes, others_look: Callable[[], None]) -> None:
+    run = _approved(page, homes, others_look, "sepsis-2026-07")
 
     def receipt_came() -> bool:
         others_look()
-        with open_owner(houses.steward) as node:
-            return houses.is_done(run) and node.mail.receipt(node.latest(run.name)) is not None
+        with open_owner(homes.steward) as node:
+            return homes.is_done(run) and node.mail.receipt(node.latest(run.name)) is not None
 
     waited(receipt_came)
 
 
-def _approved(page: Page, houses: Houses, others_look: Callable[[], None], name: str) -> Run:
-    run = houses.asks(name, "Research on sepsis")
+def _approved(page: Page, homes: Homes, others_look: Callable[[], None], name: str) -> Run:
+    run = homes.asks(name, "Research on sepsis")
     others_look()
     page.get_by_role("link", name="Inbox").click()
     _arrived(page, name)
@@ -249,14 +249,14 @@ def _approved(page: Page, houses: Houses, others_look: Callable[[], None], name:
     return run
 
 
-def _records(page: Page, houses: Houses) -> None:
+def _records(page: Page, homes: Homes) -> None:
     page.get_by_role("link", name="What left", exact=True).click()
     expect(page.get_by_role("row", name="sepsis-2026-07")).to_contain_text("yes")
     looked_at(page, "left-runs")
     page.get_by_role("link", name="sepsis-2026-07").click()
     expect(page.get_by_text("rows left.")).to_be_visible()
     looked_at(page, "left")
-    with open_owner(houses.steward) as node:
+    with open_owner(homes.steward) as node:
         (offer,) = (decode(letter.message or b"").body for letter in review.letters_out(node, "sepsis-2026-07"))
     assert isinstance(offer, Offer)
     page.get_by_role("link", name="All that left").click()
@@ -276,13 +276,13 @@ def _records(page: Page, houses: Houses) -> None:
     looked_at(page, "log")
 
 
-def test_a_consumer_follows_its_runs(chromium: Browser, houses: Houses) -> None:
+def test_a_consumer_follows_its_runs(chromium: Browser, homes: Homes) -> None:
     """After the story above, whose run is done; before it, a run that waits."""
-    with houses.consumer() as consumer:
+    with homes.consumer() as consumer:
         runs = consumer.runs()
-    run = runs[1] if runs else houses.asks("sepsis-2026-07", "Research on sepsis")
+    run = runs[1] if runs else homes.asks("sepsis-2026-07", "Research on sepsis")
     with (
-        home_console(houses.place / "clinic", Listen()) as running,
+        home_console(homes.place / "clinic", Listen()) as running,
         chromium.new_context(viewport=WIDE) as context,  # type: ignore[arg-type]
     ):
         page = context.new_page()
@@ -290,17 +290,17 @@ def test_a_consumer_follows_its_runs(chromium: Browser, houses: Houses) -> None:
         looked_at(page, "consumer")
         page.get_by_role("link", name="sepsis-2026-07").click()
         expect(page.get_by_role("heading", name="Replies")).to_be_visible()
-        if houses.is_done(run):
+        if homes.is_done(run):
             page.get_by_role("button", name="Make the report").click()
-            _same_as_commands(page, houses)
+            _same_as_commands(page, homes)
             page.get_by_role("link", name="Open the report").click()
             expect(page.get_by_role("heading", level=1)).to_be_visible()
             page.go_back()
         looked_at(page, "consumer-run")
 
 
-def _same_as_commands(page: Page, houses: Houses) -> None:
-    home = ["--home", str(houses.place / "clinic"), "--json"]
+def _same_as_commands(page: Page, homes: Homes) -> None:
+    home = ["--home", str(homes.place / "clinic"), "--json"]
     watched, reported = (
         json.loads(CliRunner().invoke(cli.app, ["run", command, "sepsis-2026-07", *home]).stdout)
         for command in ("watch", "report")

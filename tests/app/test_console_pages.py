@@ -53,7 +53,7 @@ COMMANDS = {
     "/log": "owner audit list, owner audit verify",
     "/data": "owner data list",
     "/data/add": "owner data add",
-    "/data/look": "owner data check",
+    "/data/check": "owner data check",
     "/data/remove": "owner data remove",
     "/rules": "owner policy put",
     "/cards": "card list",
@@ -302,13 +302,13 @@ def test_data_sets_are_added_and_removed_unless_a_run_uses_them(node: Owner, ada
 def test_a_data_set_is_looked_at_with_its_small_groups(tmp_path: Path) -> None:
     with open_owner(make_owner(tmp_path, rare=3, smallest_group=4)) as node:
         ada, before = signed_in(node), head(node)
-        page = ada.post("/data/look", {"name": "patients"})
+        page = ada.post("/data/check", {"name": "patients"})
         assert "3 rows are in groups of fewer than 4 and are never offered" in page.words
         assert f"sex {CANARY} 3" in page.words
         told = said(node, "owner", "data", "check", "patients")
         assert f"Check of {told['rows']} rows" in page.words
         assert all(check["detail"] in page.words for check in told["checks"])
-        assert ada.post("/data/look", {"name": "nosuch"}).status == 400
+        assert ada.post("/data/check", {"name": "nosuch"}).status == 400
         assert head(node) == before, "to look writes nothing into the log, least of all a value"
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from console_houses import PATIENCE
+from console_homes import PATIENCE
 from console_world import ADDRESS, COOKIE, Browser, signed_in, signed_in_at
 from home_world import SCHEMA, invite, make_owner, rows_text, secret_of, terms
 

@@ -325,14 +325,14 @@ class Owner(Part):
         """Whether the policy allows a run, with every reason against it; nothing is written."""
         policy = policy or self.policy
         if self.name not in terms.owners:
-            return Verdict.of([f"{self.name} is not among the owners that the terms invite"])
+            return Verdict((f"{self.name} is not among the owners that the terms invite",))
         try:
             accounts = accounts_for(self.ledger, self.name, terms, policy)
         except (LikesetError, ArithmeticError, ValueError) as error:  # a stranger's numbers may be odd together
-            return Verdict.of([f"its cost cannot be computed ({type(error).__name__})"])
+            return Verdict((f"its cost cannot be computed ({type(error).__name__})",))
         history = History(began(self.ledger), self.now())
         reasons = [*self._about_cards(policy, terms), *self._about_data(terms, data)]
-        return Verdict.of([*reasons, *verdict(policy, terms, accounts, history).reasons])
+        return Verdict((*reasons, *verdict(policy, terms, accounts, history).reasons))
 
     def asking(self, terms: Terms) -> tuple[AskingCard, ...]:
         return asking_cards(self.policy, self.name, terms, self.home.pins)

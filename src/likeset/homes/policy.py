@@ -113,12 +113,11 @@ class History:
 class Verdict:
     """Whether the policy allows a run."""
 
-    accepted: bool
-    reasons: tuple[str, ...]  # all that speak against it, in words; none if it is accepted
+    reasons: tuple[str, ...]  # all that speak against it, in words
 
-    @classmethod
-    def of(cls, reasons: Sequence[str]) -> Self:
-        return cls(not reasons, tuple(reasons))
+    @property
+    def accepted(self) -> bool:
+        return not self.reasons
 
 
 def verdict(policy: Policy, terms: Terms, accounts: Accounts, history: History) -> Verdict:
@@ -126,7 +125,7 @@ def verdict(policy: Policy, terms: Terms, accounts: Accounts, history: History) 
     reasons = [*_about_who(policy, terms), *_about_what(policy, terms), *_about_one_run(policy, terms, accounts)]
     if not accounts.charged:
         reasons += [*_about_totals(policy, accounts), *about_month(policy, terms.run, history)]
-    return Verdict.of([*reasons, *_about_end(terms, history.now)])
+    return Verdict((*reasons, *_about_end(terms, history.now)))
 
 
 def plainly_against(policy: Policy, terms: Terms, now: datetime) -> list[str]:

@@ -148,10 +148,6 @@ def stopping_by_signals() -> Iterator[SignalStop]:
         stop.close()
 
 
-def checks_document(checks: "Sequence[homes.Check]") -> list[dict[str, Any]]:
-    return [{"check": one.check, "ok": one.ok, "detail": one.detail} for one in checks]
-
-
 HomePath = Annotated[
     Path, typer.Option("--home", envvar="LIKESET_HOME", help="The home; by default the current directory.")
 ]
@@ -426,7 +422,7 @@ def check(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     document = {
         "ok": not faults,
         "state": state,
-        "checks": checks_document(checks),
+        "checks": [{"check": one.check, "ok": one.ok, "detail": one.detail} for one in checks],
         "suspected_identifiers": profile.documents_of(one for one in warned if one.reason is not profile.Reason.DEAD),
         "dead_columns": profile.documents_of(one for one in warned if one.reason is profile.Reason.DEAD),
     }

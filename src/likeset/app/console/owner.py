@@ -279,7 +279,7 @@ def put_rules(owner: Owner, visit: Visit) -> Response:
         words: dict[str, Any] = {"mark": seen, "filled": visit.fields} if is_form else {"mark": seen, "text": text}
         return rules(owner, visit, wrong=str(error), status=400, **words)
     if visit.text("sure") != "yes":
-        return visit.render("rules_look.html", changes=changes, text=text, seen=seen, by=by)
+        return visit.render("rules_confirm.html", changes=changes, text=text, seen=seen, by=by)
     owners.put(owner, text, by=by, seen=seen)
     return visit.redirect("/rules", f"The rules are in force, by {by}.")
 
@@ -373,7 +373,7 @@ def compare_card(owner: Owner, visit: Visit) -> Response:
     else:
         pins.check_replacement(card)
     role = role if replaced is None else replaced.role
-    return visit.render("card_look.html", card=card, role=role, replaced=replaced, by=by)
+    return visit.render("card_compare.html", card=card, role=role, replaced=replaced, by=by)
 
 
 def pin_card(owner: Owner, visit: Visit) -> Response:
@@ -431,7 +431,7 @@ ACTIONS: dict[str, Callable[[Owner, Visit], Response]] = {
     "/left/row": row_by_handle,
     "/log": verify_log,
     "/data/add": add_data,
-    "/data/look": check_data,
+    "/data/check": check_data,
     "/data/remove": remove_data,
     "/rules": put_rules,
     "/cards/compare": compare_card,

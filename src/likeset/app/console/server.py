@@ -228,7 +228,7 @@ class Visit:
         shared = {
             "menu": self.site.menu,
             "here": next(below, addresses[0]),
-            "house": self.site.name,
+            "party": self.site.name,
             "stopped": self.site.stopped(),
             "loop_state": self.site.loop,
             "is_form": bool(self.fields),
@@ -254,23 +254,14 @@ Page = Callable[[Visit], Response]
 
 @dataclass
 class LoopState:
-    """What the loop of ``likeset up`` did so far; the console's thread reads it.
+    """What the loop of ``likeset up`` did so far; the console's thread reads it."""
 
-    Attributes:
-        mailboxes: how many it checks.
-        pause: the longest pause between two checks, in seconds.
-        checks: how many there were.
-        letters: how many came ("in"), went ("out") or were refused.
-        troubles: why a mailbox could not be used at the last check, by its address.
-        last_check: when it ended, in seconds since 1970; before the first one, when the loop began.
-    """
-
-    mailboxes: int = 0
-    pause: float = 0.0
+    mailboxes: int = 0  # how many it checks
+    pause: float = 0.0  # the longest pause between two checks, in seconds
     checks: int = 0
-    letters: Counter[str] = field(default_factory=Counter)
-    troubles: Mapping[str, str] = field(default_factory=dict)
-    last_check: float = field(default_factory=time.time)
+    letters: Counter[str] = field(default_factory=Counter)  # how many came ("in"), went ("out") or were refused
+    troubles: Mapping[str, str] = field(default_factory=dict)  # of the last check, by address of the mailbox
+    last_check: float = field(default_factory=time.time)  # when it ended; before the first one, when the loop began
 
     def add(self, done: Synced) -> None:
         self.letters.update({"in": done.taken, "out": done.sent, "refused": done.refused})
@@ -284,36 +275,21 @@ class LoopState:
 
 @dataclass(frozen=True)
 class Site:
-    """The pages of one home's console.
+    """The pages of one home's console."""
 
-    Attributes:
-        folder: the home.
-        name: of its party.
-        menu: addresses and titles at the top of each page; other addresses belong to the first.
-        pages: answer GET, by path, and write nothing.
-        actions: answer POST, by path.
-        stopped: why the home answers nobody any more, or "".
-        open_pages: answer GET without sign-in, by path of ``OPEN_PATHS``, except under the public address.
-        loop: what checks the mailboxes.
-    """
-
-    folder: Path
-    name: str
-    menu: Sequence[tuple[str, str]]
-    pages: Mapping[str, Page]
-    actions: Mapping[str, Page]
-    stopped: Callable[[], str] = lambda: ""
+    folder: Path  # the home
+    name: str  # of its party
+    menu: Sequence[tuple[str, str]]  # addresses and titles; other addresses belong to the first
+    pages: Mapping[str, Page]  # answer GET, by path, and write nothing
+    actions: Mapping[str, Page]  # answer POST, by path
+    stopped: Callable[[], str] = lambda: ""  # why the home answers nobody any more
+    # answer GET without sign-in, by path of ``OPEN_PATHS``, except under the public address
     open_pages: Mapping[str, Callable[[], Response]] = field(default_factory=dict)
-    loop: LoopState = field(default_factory=LoopState)
+    loop: LoopState = field(default_factory=LoopState)  # what checks the mailboxes
 
 
 def application(site: Site, *addresses: str) -> ASGIApp:
-    """All pages of a console behind its checks.
-
-    Args:
-        site: the pages.
-        *addresses: under which it is reached, such as ``http://127.0.0.1:8000``; people use the last one.
-    """
+    """All pages of a console behind its checks, for the addresses at which it is reached; people use the last one."""
     sessions, links = Sessions(), Links(site.folder)
 
     def show(page: Page) -> Callable[[Request], Any]:
@@ -562,11 +538,7 @@ def _can_lock(descriptor: int) -> bool:
 
 
 def new_link(home: Path) -> str:
-    """A link into the running console of a home.
-
-    Raises:
-        InvalidArgument: no console runs.
-    """
+    """A link into the running console of a home; raises ``InvalidArgument`` if none runs."""
     links = Links(home)
     return f"{links.address()}/enter?token={links.make()}"
 
@@ -576,20 +548,11 @@ def new_link(home: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Where a console listens.
-
-    Attributes:
-        host: an address of this machine.
-        port: 0 takes a free one.
-        public: the address that people type if a proxy with TLS stands before the console.
-
-    Raises:
-        InvalidArgument: others could read what is sent.
-    """
+    """Where a console listens; raises ``InvalidArgument`` if others could read what is sent."""
 
     host: str = "127.0.0.1"
-    port: int = 0
-    public: str = ""
+    port: int = 0  # 0 takes a free one
+    public: str = ""  # the address that people type if a proxy with TLS stands before the console
 
     def __post_init__(self) -> None:
         try:

@@ -69,7 +69,7 @@ def waited(so: Callable[[], bool]) -> None:
 
 
 @dataclass
-class Houses:
+class Homes:
     """A consumer, a curator and two owners; nobody at the first of them has done anything yet.
 
     Args:
