@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 import naive_twins
 from chance import examples
-from likeset.geometry import selection
+from likeset.geometry import kernels, selection
 from likeset.geometry.kernels import kernel_means, median_gamma, squared_mmd
 from likeset.geometry.selection import HeldOut, Selected, Selection, cross_fit, is_usable_width
 
@@ -126,8 +126,12 @@ def twin(chosen: Selection, pool: Matrix, target: Matrix, selected: Selected, fo
     return HeldOut(estimate[0], float(np.sqrt(values.var(ddof=1) / count + spread)), estimate[1:])
 
 
+@pytest.mark.parametrize("entries", [50, kernels.BLOCK_ENTRIES])
 @pytest.mark.parametrize(("weighted", "folds", "count"), [(False, 5, 23), (True, 5, 26), (True, 9, 22)])
-def test_the_estimate_is_that_of_its_definition(weighted: bool, folds: int, count: int) -> None:
+def test_the_estimate_is_that_of_its_definition(
+    weighted: bool, folds: int, count: int, entries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "BLOCK_ENTRIES", entries)
     coins = np.random.default_rng(11)
     target, pool = of_the_kind(coins, count), offers(coins, 40)
     chosen = Selection(gamma=GAMMA, weighted=weighted, folds=folds)

@@ -108,6 +108,8 @@ def test_median_gamma_of_a_sample_is_that_of_the_rows_it_drew_and_repeats_with_t
     drawn = np.sort(public_coins(4).choice(5000, size=400, replace=False))
     distances = ((rows[drawn, None] - rows[drawn]) ** 2).sum(axis=2)[np.triu_indices(400, k=1)]
     assert first == pytest.approx(1.0 / np.median(distances), rel=1e-9)
+    small = median_gamma((rows - 100.0) * 1e-3, scale=2.0, coins=public_coins(4), sample=400)
+    assert small == pytest.approx(2e6 * first, rel=1e-6)
     # Squared distances are twice a chi-square of three degrees: median 2 * 2.366.
     assert first == pytest.approx(1 / 4.732, rel=0.1)
 

@@ -96,6 +96,7 @@ def test_longer_rows_have_the_joint_kernel(weight: float) -> None:
     coins = public_coins(2)
     pool, target, codes = coins.normal(size=(30, 2)), coins.normal(size=(7, 2)), coins.integers(3, size=30)
     chances = np.maximum(coins.dirichlet(np.full(3, 3.0), size=7), 0.02)
+    chances[0] = [0.9, 0.099, 0.001]  # the last is too little to count
     told = ClassChances(codes, chances.mean(axis=0), chances, skill=1.0, weight=weight)
     mixed, shares, counted = told.mixed(1)
     longer, wanted, weights, same = joint_rows(pool, target, told, size=1, gamma=0.8)
