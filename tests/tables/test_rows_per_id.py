@@ -142,6 +142,8 @@ def test_ids_that_are_neither_text_nor_numbers_are_refused(tmp_path: Path) -> No
     for declared in (SCHEMA, Schema.from_text(TEXT.replace("keep", "rows_per_id"))):
         with pytest.raises(BadTable, match="ids must be text or numbers"):
             first_pass(path, schema=declared)
+        with pytest.raises(BadTable, match=r"^mine, column 'who': ids must be text or numbers"):
+            Inspection(declared).add(table([[1], [2]]), table="mine", locate=str)
 
 
 def test_schemas_that_do_not_use_it_keep_their_digest() -> None:

@@ -60,7 +60,7 @@ from likeset.protocol.wire import (
 from likeset.split.host import environment_folder, program_digest, try_worker, worker_python
 from likeset.tables.profile import ColumnWarning, Inspection, documents_of, identifying_column, undeclared_id
 from likeset.tables.records import DeclaredRecords, EnvelopeRecords
-from likeset.tables.scan import KeptRowsOfIds, check_ids
+from likeset.tables.scan import KeptRowsOfIds, check_most_rows
 from likeset.tables.schema import Schema
 from likeset.tables.sources import Source
 from likeset.text import harmless, without_secrets
@@ -151,7 +151,7 @@ def check_data(owner: Owner, name: str) -> DataCheck:
             inspection.add(block.table, table=source.name, locate=block.locate)
             (groups if keeping is None else keeping).add(block)
         kept = None if keeping is None else keeping.row_numbers()
-        complaints = [*_complaints(inspection), *_about_ids(data, source)]
+        complaints = [*_complaints(inspection), *_about_ids(inspection, source)]
         person = undeclared_id(source, data.schema)
         withheld = len(rare_among(groups, source, kept))
     identifying = inspection.identifying_columns()
@@ -221,9 +221,10 @@ def _complaints(inspection: Inspection) -> Iterator[str]:
         yield f"{ids.missing:,} rows do not say whose they are"
 
 
-def _about_ids(data: DataSet, source: Source) -> Iterator[str]:
+def _about_ids(inspection: Inspection, source: Source) -> Iterator[str]:
+    ids = inspection.id_summary()
     try:
-        check_ids(source, data.schema)
+        check_most_rows(0 if ids is None else max(ids.most_rows, ids.missing), source, inspection.schema)
     except BadTable as error:
         yield str(error)
 

@@ -656,11 +656,9 @@ class CategoryMap(Encoder):
             narrow = places.astype(np.int8)
             for feature in range(len(self.features)):
                 np.multiply(narrow == feature, height, out=out[:, feature])
-        elif places.min(initial=0) < 0:
+        else:
             rows = np.flatnonzero(places >= 0)
             out[rows, places[rows]] = height
-        else:
-            out[np.arange(len(places)), places] = height
         return troubles
 
     def sound(self, column: Any) -> bool:

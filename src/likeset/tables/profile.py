@@ -438,7 +438,7 @@ class Inspection:
             for trouble, complaint, mask in schema.labels(block, table=table)[1]:
                 self.columns[-1].note(trouble, mask, complaint, locate)
         if self._ids is not None:
-            self._ids.count(schema.column_of(block, self._ids.columns[0], table=table))
+            self._ids.count(schema.column_of(block, self._ids.columns[0], table=table), table=table)
         self._profile.add(block)
         self.too_long += int(np.count_nonzero(self._records.too_long(block)))
         self.rows += block.num_rows

@@ -620,9 +620,9 @@ class IdCount:
     def add(self, block: Block) -> None:
         self.count(block.table.column(self.columns[0]))
 
-    def count(self, ids: Any) -> None:
+    def count(self, ids: Any, *, table: str = "") -> None:
         for chunk in ids.chunks if isinstance(ids, pa.ChunkedArray) else [ids]:
-            plain = plain_ids(chunk, self._words, table=self._table, column=self.columns[0])
+            plain = plain_ids(chunk, self._words, table=table or self._table, column=self.columns[0])
             self.missing += plain.null_count
             self._counts.add(plain.drop_null())
 
