@@ -247,15 +247,11 @@ class DataSet:
         check_most_rows(seen.most_rows, source, self.schema)
         rare = rare_among(groups, source, seen.kept)
         # An owner of interactive leaves rows that are too long out by itself, so that its others keep their numbers.
-        withheld = np.union1d(rare, seen.too_long) if sealed else rare
-        left = seen.row_count - len(withheld)
-        if seen.kept is not None:
-            left = len(np.setdiff1d(seen.kept, withheld, assume_unique=True))
-        if not left:
+        scan = OfferedScan.after(seen, every, withhold=sealed, rare=rare)
+        if scan.row_count == len(scan.absent_rows):
             raise BadTable(source.name, "has no row that may be offered")
         if seen.fault is not None:
             raise seen.fault
-        scan = OfferedScan.after(seen, every, withhold=sealed, rare=rare)
         fingerprint = _digest(source.fingerprint(), self.schema.digest, str(smallest_group))
         return OpenedData(
             scan=scan,
