@@ -150,6 +150,7 @@ def test_gains_and_distances_of_picks_are_those_of_their_definition(
     coins = np.random.default_rng(12)
     target, rows = of_the_kind(coins, 9).astype(np.float64), offers(coins, 5).astype(np.float64)
     judged = Selection(gamma=GAMMA).judge(rows, target)
+    assert (judged.label_weight, judged.label_skill) == (0.0, 0.0)
     for place in range(5):
         gain = naive_twins.marginal_gain(rows[[place]], rows[:place], target, gamma=GAMMA)[0]
         assert judged.gains[place] == pytest.approx(gain, abs=1e-6)

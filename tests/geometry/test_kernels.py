@@ -99,16 +99,13 @@ def test_results_do_not_depend_on_the_size_of_a_block(monkeypatch: pytest.Monkey
 
 def test_median_gamma_of_a_sample_is_that_of_the_rows_it_drew_and_repeats_with_the_coins() -> None:
     rows = public_coins(0).normal(size=(5000, 3)) + 100.0
-    first = median_gamma(rows, scale=1.0, coins=public_coins(4), sample=400)
-    assert first == median_gamma(rows, scale=1.0, coins=public_coins(4), sample=400)
-    assert first != median_gamma(rows, scale=1.0, coins=public_coins(5), sample=400)
-    assert median_gamma(rows, scale=1.0, coins=public_coins(4)) == median_gamma(
-        rows, scale=1.0, coins=public_coins(4), sample=1000
-    )
-    drawn = np.sort(public_coins(4).choice(5000, size=400, replace=False))
-    distances = ((rows[drawn, None] - rows[drawn]) ** 2).sum(axis=2)[np.triu_indices(400, k=1)]
+    first = median_gamma(rows, scale=1.0, coins=public_coins(4))
+    assert first == median_gamma(rows, scale=1.0, coins=public_coins(4))
+    assert first != median_gamma(rows, scale=1.0, coins=public_coins(5))
+    drawn = np.sort(public_coins(4).choice(5000, size=1000, replace=False))
+    distances = ((rows[drawn, None] - rows[drawn]) ** 2).sum(axis=2)[np.triu_indices(1000, k=1)]
     assert first == pytest.approx(1.0 / np.median(distances), rel=1e-9)
-    small = median_gamma((rows - 100.0) * 1e-3, scale=2.0, coins=public_coins(4), sample=400)
+    small = median_gamma((rows - 100.0) * 1e-3, scale=2.0, coins=public_coins(4))
     assert small == pytest.approx(2e6 * first, rel=1e-6)
     # Squared distances are twice a chi-square of three degrees: median 2 * 2.366.
     assert first == pytest.approx(1 / 4.732, rel=0.1)

@@ -18,6 +18,7 @@ from likeset.errors import InvalidArgument
 BLOCK_ENTRIES = 1 << 18
 """Kernel entries that are held at once: 1 MB in float32, small enough for the caches to help."""
 _LARGEST_ERROR = 1e-3  # of an exponent, and so of a kernel value
+_MEDIAN_ROWS = 1000
 _FAR = 100.0  # squared distance of the mean from zero, in units of the rows' own spread, that calls for a copy
 
 
@@ -33,18 +34,16 @@ def kernel_means(rows: ArrayLike, others: ArrayLike, *, gamma: float) -> NDArray
     return KernelColumns(second, gamma=gamma, dtype=np.result_type(first, second)).sums(first) / len(second)
 
 
-def median_gamma(rows: ArrayLike, *, scale: float, coins: np.random.Generator, sample: int = 1000) -> float:
+def median_gamma(rows: ArrayLike, *, scale: float, coins: np.random.Generator) -> float:
     """Median heuristic: ``scale`` over the median squared distance between two different rows.
 
-    The median is taken over the pairs of at most ``sample`` rows, drawn by ``coins``.
+    The median is taken over the pairs of at most 1,000 rows, drawn by ``coins``.
     """
     array = arguments.matrix("rows", rows)
     arguments.positive("scale", scale)
     if len(array) < 2:
         raise InvalidArgument("rows", f"array of shape {array.shape}", "at least two rows are needed for a median")
-    chosen = np.sort(
-        coins.choice(len(array), size=min(arguments.count("sample", sample, least=2), len(array)), replace=False)
-    )
+    chosen = np.sort(coins.choice(len(array), size=min(_MEDIAN_ROWS, len(array)), replace=False))
     kept = array[chosen].astype(np.float64)
     kept -= kept.mean(axis=0)
     squared_norms = np.einsum("ij,ij->i", kept, kept)

@@ -132,14 +132,14 @@ def selection_game(
     return SelectionGame(attraction=attraction @ belongs, similarity=(similarity + similarity.T) / 2.0)
 
 
-def shapley(game: Game, *, coins: np.random.Generator | None = None, pairs: int = _PAIRS) -> Shapley:
-    """Exact up to 15 owners; beyond, by ``pairs`` of orders that ``coins`` draw.
+def shapley(game: Game, *, coins: np.random.Generator | None = None) -> Shapley:
+    """Exact up to 15 owners; beyond, by 50 pairs of orders that ``coins`` draw.
 
     Owners without a selected row are worth 0, and the others what they are worth without them; so they are left out,
     which matters where owners are many.
     """
     if isinstance(game, SelectionGame) and 0 < len(playing := game.contributors()) < game.owner_count:
-        fair = shapley(game.among(playing), coins=coins, pairs=pairs)
+        fair = shapley(game.among(playing), coins=coins)
         values, errors = np.zeros((2, game.owner_count))
         values[playing], errors[playing] = fair.values, fair.standard_errors
         return replace(fair, values=values, standard_errors=errors)
@@ -147,7 +147,7 @@ def shapley(game: Game, *, coins: np.random.Generator | None = None, pairs: int 
         return exact_shapley(game)
     if coins is None:
         raise InvalidArgument("coins", None, f"are needed to sample orders of more than {MOST_EXACT} owners")
-    return sampled_shapley(game, coins=coins, pairs=pairs)
+    return sampled_shapley(game, coins=coins)
 
 
 def exact_shapley(game: Game) -> Shapley:
