@@ -383,7 +383,9 @@ def outbox(
     document: dict[str, Any] = {"runs": left, "letters": [letter.document() for letter in shown_too]}
 
     def view() -> None:
-        show_document({name: lines for name, lines in document.items() if lines} or "Nothing has left.")
+        hidden = ("sha256", "run") if run else ("sha256",)  # the table would be too wide
+        lines = [{name: value for name, value in line.items() if name not in hidden} for line in document["letters"]]
+        show_document({name: part for name, part in (("runs", left), ("letters", lines)) if part} or "Nothing has left.")
         for name, table in tables.items():
             first = row_documents(table, show)
             show_document(first or "these rows cannot be shown", f"{name}: {table.count:,} rows")
