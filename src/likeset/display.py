@@ -136,7 +136,8 @@ def _cell(value: Any, *, short: bool = False) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, Mapping):
-        return ", ".join(f"{_words(str(name))} {_cell(one, short=short)}" for name, one in value.items())
+        known = {name: one for name, one in value.items() if one is not None}
+        return ", ".join(f"{_words(str(name))} {_cell(one, short=short)}" for name, one in known.items())
     if isinstance(value, list):
         return ", ".join(_cell(one, short=short) for one in value) or "none"
     if _TIME.match(value):
