@@ -385,7 +385,7 @@ def outbox(
     def view() -> None:
         hidden = ("sha256", "run") if run else ("sha256",)  # the table would be too wide
         lines = [{name: value for name, value in line.items() if name not in hidden} for line in document["letters"]]
-        show_document({name: part for name, part in (("runs", left), ("letters", lines)) if part} or "Nothing has left.")
+        show_document({"runs": left, **({"letters": lines} if lines else {})} if left or lines else "Nothing has left.")
         for name, table in tables.items():
             first = row_documents(table, show)
             show_document(first or "these rows cannot be shown", f"{name}: {table.count:,} rows")
