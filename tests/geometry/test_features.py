@@ -229,17 +229,17 @@ def test_features_do_not_depend_on_the_place_of_a_row(columns: int, dimension: i
     FourierFeatures(columns, dimension, gamma, seed=3, kind=kind).check_places()
 
 
-@pytest.mark.parametrize("place", [0, 100, 511])
-def test_a_machine_on_which_one_place_rounds_otherwise_is_found_out(
-    place: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("places", [[0], [100], [511], [0, 511]])
+def test_a_machine_on_which_some_places_round_otherwise_is_found_out(
+    places: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One line of the cosines of 512 rows is off by a unit in the last place."""
+    """Cosines of 512 rows are off by a unit in the last place; turned round, the first and the last look alike."""
     honest = np.cos
 
     def cosines(angles: Any, out: Any = None) -> Any:
         found = honest(angles, out=out)
         if out is not None:
-            out[place] = np.nextafter(out[place], np.float32(np.inf))
+            out[places] = np.nextafter(out[places], np.float32(np.inf))
         return found
 
     features = FourierFeatures(5, 16, 0.2, seed=3)

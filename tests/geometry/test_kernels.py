@@ -117,3 +117,12 @@ def test_median_gamma_needs_rows_that_differ() -> None:
         with pytest.raises(InvalidArgument) as caught:
             median_gamma(rows, scale=1.0, coins=coins)
         assert caught.value.argument == "rows"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_rounding_leaves_between_equal_rows_is_no_distance(seed: int) -> None:
+    """Eight rows of ten are equal, so 28 distances of 45 are zero; a product and a sum of squares round otherwise."""
+    rows = np.repeat(public_coins(seed).normal(size=(3, 700)), [8, 1, 1], axis=0)
+    with pytest.raises(InvalidArgument) as caught:
+        median_gamma(rows, scale=1.0, coins=public_coins(0))
+    assert caught.value.argument == "rows"

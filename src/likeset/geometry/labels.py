@@ -170,7 +170,7 @@ def class_chances(pool: Rows, codes: Codes, target: Rows, *, gamma: float) -> Cl
     sure = skill - _ERRORS * error
     chances[:, present], mix[present] = _soft(predicted, scale), relevance @ own
     weight = min(sure, _LARGEST_WEIGHT) if sure >= _LEAST_SKILL else 0.0
-    return ClassChances(codes, mix, chances, skill=float(np.clip(skill, 0.0, 1.0)), weight=weight)
+    return ClassChances(codes, mix, chances, skill=max(skill, 0.0), weight=weight)
 
 
 def joint_rows(

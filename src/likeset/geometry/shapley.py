@@ -186,6 +186,5 @@ def sampled_shapley(game: Game, *, coins: np.random.Generator, pairs: int = _PAI
 
 
 def _worth(attraction: NDArray[np.float64], similarity: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``max over t >= 0 of 2 t attraction - t² similarity``; rows whose embeddings cancel are worth nothing."""
-    usable = (attraction > 0.0) & (similarity > 0.0)
-    return np.divide(attraction**2, similarity, out=np.zeros_like(attraction), where=usable)
+    """``max over t >= 0 of 2 t attraction - t² similarity``; a coalition without rows is worth nothing."""
+    return np.divide(attraction**2, similarity, out=np.zeros_like(attraction), where=attraction > 0.0)
