@@ -29,6 +29,7 @@ from likeset.protocol.wire import Message, Summary, decode, encode
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan import MemoryScan
 from likeset.transports.local import ChargedParty
+from likeset.trust.cards import CardSecret
 
 CONSUMER = "hospital"
 PAPER_PARTS = ("paper-auction", SUMMARY_RELEASE)
@@ -190,7 +191,6 @@ class World:
     ledger: Ledger
     noise: CountingNoise = field(default_factory=CountingNoise)
     labels: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    secret: int = 0
     fold_key: int | None = 11
     selection: Selection = field(default_factory=Selection)
     declared: DeclaredRecords | None = None
@@ -220,8 +220,14 @@ class World:
             scan=MemoryScan(self.data[name], self.labels.get(name), self.tables.get(name)),
             key=1000 + self.terms.owners.index(name),
             declared=self.declared,
+            secret=self.secret_of(name),
         )
         return ChargedParty(party, self.ledger)
+
+    def secret_of(self, name: str) -> CardSecret | None:
+        """The party's card; parties of a run in one house have none."""
+        del name
+        return None
 
     def first_words(self, curator: ChargedParty[Any]) -> tuple[Message, ...]:
         """What owners hear first: the consumer's release, and then what the curator says to the target."""

@@ -2,24 +2,21 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from protocol_world import CONSUMER, CountingNoise, QuickLedger, rows, terms
+from protocol_world import CONSUMER, World, terms, world
 
 from clear_program import clear_selection, near_rows
 from likeset.errors import IllegalMessage, LikesetError
 from likeset.geometry.kernels import squared_mmd
-from likeset.geometry.selection import Selection
 from likeset.ledger.ledger import Ledger
-from likeset.protocol.sealed import Owner
-from likeset.protocol.split import ComputeInputs, ComputeParty, OpenedSlots, SplitConsumer, make_owner
+from likeset.protocol.split import ComputeInputs, ComputeParty, OpenedSlots, SplitConsumer
 from likeset.protocol.terms import Kernel, SplitTerms, Terms
 from likeset.protocol.wire import Message, decode, encode
-from likeset.tables.scan import MemoryScan
 from likeset.transports.local import ChargedParty
 from likeset.trust.cards import Card, CardSecret
 from likeset.trust.shares import ComputeRole
@@ -93,18 +90,11 @@ def _selected(
     return clear_selection(kernel(pool), kernel(target).mean(axis=1), valid, public.size)
 
 
-@dataclass
-class SharedRun:
+class SharedRun(World):
     """The parties of one split run; each can be made anew on the same ledger."""
 
-    terms: Terms
-    data: dict[str, NDArray[np.float32]]
-    target: NDArray[np.float32]
-    ledger: Ledger
-    labels: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    selection: Selection = field(default_factory=Selection)
-    declared: Any = None
-    tables: Mapping[str, Any] = field(default_factory=dict)
+    def secret_of(self, name: str) -> CardSecret:
+        return secret_of(name)
 
     @property
     def cards(self) -> dict[str, Card]:
@@ -114,7 +104,7 @@ class SharedRun:
         party = SplitConsumer(
             self.terms,
             target=self.target,
-            noise=CountingNoise(),
+            noise=self.noise,
             secret=secret_of(CONSUMER),
             cards=self.cards,
             selection=self.selection,
@@ -128,17 +118,6 @@ class SharedRun:
         party = ComputeParty(self.terms, role, secret=secret, cards=self.cards, reach=f"{role}'s worker".encode())
         return ChargedParty(party, self.ledger)
 
-    def owner(self, name: str) -> ChargedParty[Owner]:
-        party = make_owner(
-            self.terms,
-            name,
-            scan=MemoryScan(self.data[name], self.labels.get(name), self.tables.get(name)),
-            key=1000 + self.terms.owners.index(name),
-            declared=self.declared,
-            secret=secret_of(name),
-        )
-        return ChargedParty(party, self.ledger)
-
     def parties(self) -> dict[str, Any]:
         """All of them, by name."""
         computing: dict[str, Any] = {CONSUMER: self.consumer(), "curator": self.compute("curator")}
@@ -147,14 +126,9 @@ class SharedRun:
         return {**computing, **{name: self.owner(name) for name in self.terms.owners if name in self.data}}
 
 
-def shared_run(agreed: Terms, ledger: Ledger | None = None, *, count: int = 12, **more: Any) -> SharedRun:
-    """Owners who differ a little, and a target that looks like a mixture of them."""
-    columns = agreed.kernel.columns
-    data = {
-        name: rows(10 + place, count, columns=columns, shift=0.5 * place) for place, name in enumerate(agreed.owners)
-    }
-    target = rows(5, agreed.target_size, columns=columns, shift=0.3)
-    return SharedRun(agreed, data, target, ledger or QuickLedger(), **more)
+def shared_run(agreed: Terms, ledger: Ledger | None = None, **more: Any) -> SharedRun:
+    """Over the rows of ``world``."""
+    return SharedRun(**vars(world(agreed, ledger, **more)))
 
 
 @dataclass

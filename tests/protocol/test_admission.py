@@ -355,7 +355,6 @@ def test_a_consumer_takes_no_row_that_is_none() -> None:
 
 
 CANARY = "canary-81724"
-SECRET = (1 << 255) + 99
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "sealed": {},
     "threshold": THRESHOLD,
@@ -398,7 +397,6 @@ def _declared_world(options: dict[str, Any], label: str, cells: Any, *, owners: 
         rows_of_target,
         QuickLedger(),
         labels=labels if schema.label_column else {},
-        secret=SECRET,
         declared=DeclaredRecords(schema),
         tables=tables,
     )

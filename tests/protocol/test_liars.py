@@ -11,7 +11,6 @@ from protocol_world import THRESHOLD, Outcome, World, carry, rows, same_summary,
 from likeset.errors import IllegalMessage, QuorumMissed
 from likeset.protocol.wire import Bid, Body, Delivery, Message, Misfit, Offer, Summary
 
-SECRET = (1 << 255) + 99
 CANARY = 123456.789
 Lie = Callable[[Body], Body]
 
@@ -52,7 +51,6 @@ def _without(made: World, name: str) -> World:
         {one: data for one, data in made.data.items() if one != name},
         made.target,
         type(made.ledger)(),  # type: ignore[call-arg]
-        secret=made.secret,
         labels=made.labels,
     )
 

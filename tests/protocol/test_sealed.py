@@ -392,7 +392,6 @@ def test_whoever_is_not_invited_is_no_owner() -> None:
         make_owner(terms(), "stranger", scan=MemoryScan(rows(2)), key=1, declared=None)
 
 
-SECRET = (1 << 255) + 99
 INTERACTIVE = {"protocol": "interactive"}
 KINDS: dict[str, dict[str, Any]] = {
     "sealed": {},
@@ -406,7 +405,7 @@ WISHES = (Selection(), Selection(gamma=40.0), Selection(gamma=1e-3))
 
 
 def _held(options: dict[str, Any], selection: Selection) -> tuple[World, Outcome]:
-    made = world(terms(**options), selection=selection, secret=SECRET)
+    made = world(terms(**options), selection=selection)
     return made, carry(made)
 
 
@@ -473,7 +472,7 @@ def test_weights_are_made_where_they_are_wished_and_match_better() -> None:
 def test_a_wish_that_cannot_be_heeded_is_refused_and_nobody_is_asked(
     options: dict[str, Any], changes: dict[str, Any]
 ) -> None:
-    made = world(terms(**options), secret=SECRET)
+    made = world(terms(**options))
     curator, honest = made.curator(), _sent(made)
     with pytest.raises(IllegalMessage, match=f"target message of {CONSUMER}") as refusal:
         curator.take(replace(honest, body=replace(honest.body, **changes)))
