@@ -3,7 +3,6 @@
 import contextlib
 import datetime
 import decimal
-import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -15,16 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from protocol_world import CONSUMER, THRESHOLD, QuickLedger, World, carry, rows, same_summary, terms, world
+from protocol_world import CONSUMER, THRESHOLD, QuickLedger, World, carry, rows, terms, world
 from test_neighbouring_worlds import RELEASED, ScriptedCurator, ScriptedNoise
 
 from chance import EXAMPLES, examples, public_coins
 from likeset.errors import BadMessage, BadTable, IllegalMessage, InvalidArgument
-from likeset.protocol import sealed as curators
 from likeset.protocol import wire
-from likeset.protocol.sealed import Admission, SealedCurator
+from likeset.protocol.sealed import Admission
 from likeset.protocol.terms import Kernel, Terms, read_foreign
-from likeset.protocol.wire import Body, Delivery, Message, Offer, Summary, Target, decode, encode
+from likeset.protocol.wire import Body, Delivery, Message, Offer, Summary, decode, encode
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan import FetchedRows
 from likeset.tables.schema import Schema
@@ -487,26 +485,6 @@ def _offered(values: NDArray[np.float32], labels: list[str]) -> Offer:
     return Offer(rows=values, labels=np.array(labels), handles=np.arange(len(values), dtype=np.uint64))
 
 
-def test_one_long_label_costs_the_curator_no_room_for_all_others() -> None:
-    """100 KB of short labels and one of 1,000 letters; an array of them all would be 100 MB."""
-    count = 25_000
-    agreed = terms(owners=("a", "b"), size=2, offer_factor=float(count))
-    made = world(agreed)
-    curator = ChargedParty(SealedCurator(agreed, noise=made.noise, fold_key=11), QuickLedger())
-    target = made.consumer().start()[0].body
-    assert isinstance(target, Target)
-    curator.take(decode(_sent(agreed, CONSUMER, target, 0)))
-    curator.take(decode(_sent(agreed, "a", _offered(rows(1, count), ["no"] * count))))
-    tracemalloc.start()
-    (reply,) = curator.take(decode(_sent(agreed, "b", _offered(rows(2, 1, shift=99.0), ["x" * 1000]))))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert isinstance(reply.body, wire.Summary)
-    assert reply.body.labels.tolist() == ["no", "no"]
-    assert reply.body.labels.dtype == "<U2"
-    assert peak < 60 << 20
-
-
 def test_a_text_of_more_letters_than_allowed_is_neither_written_nor_read(monkeypatch: pytest.MonkeyPatch) -> None:
     agreed = terms()
     longest = _offered(rows(1, 1), ["x" * 1000])
@@ -519,25 +497,3 @@ def test_a_text_of_more_letters_than_allowed_is_neither_written_nor_read(monkeyp
         decode(data)
     with pytest.raises(BadMessage, match="more than 1000 letters"):
         decode(data)
-
-
-@pytest.mark.parametrize("protocol", ["sealed", "interactive"])
-def test_labels_too_long_for_the_size_of_a_summary_are_left_out_at_its_end(
-    protocol: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = world(terms(protocol=protocol), labels={name: np.array(["word"] * 12) for name in "abc"})
-    honest = carry(made).summary
-    monkeypatch.setattr(curators, "_LARGEST_LABELS", 4 * made.terms.size * 10)  # ten letters each
-    assert same_summary(carry(made).summary, honest)
-    made.ledger = QuickLedger()
-    outcome = carry(made, replies_of={"b": _with_labels(lambda count: np.array(["x" * 11] * count))})
-    assert outcome.summary.flagged.tolist() == [1]
-    assert "too long" in str(outcome.summary.reasons[0])
-    assert len(outcome.summary.rows) == made.terms.size
-    assert 1 not in outcome.summary.owners
-
-
-def test_declared_values_may_be_long_whatever_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(curators, "_LARGEST_LABELS", 1)
-    made = _declared_world({}, LABEL, ["no", "yes"])
-    assert not len(carry(made).summary.flagged)

@@ -735,23 +735,3 @@ def test_numbers_that_depend_on_all_offers_have_few_digits() -> None:
     hundredths = (summary.weights * total for total in range(950, 1051))  # ten weights
     assert np.ptp(summary.weights) > 0.0
     assert any(np.allclose(parts, np.round(parts), rtol=0.0, atol=1e-9) for parts in hundredths)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"label_weight": 1.5},
-        {"label_skill": -0.1},
-        {"label_weight": float("nan")},
-        {"held_out_error": -1.0, "held_out_squared_mmd": 0.0},
-        {"held_out_error": 0.1, "held_out_squared_mmd": float("inf")},
-        {"held_out_error": 0.1},
-    ],
-)
-def test_a_summary_with_impossible_numbers_about_labels_or_distance_is_refused(changes: dict[str, Any]) -> None:
-    made = world(terms())
-    (sent,) = (decode(data) for data in carry(made).heard[CONSUMER])
-    consumer = made.consumer()
-    consumer.start()
-    with pytest.raises(IllegalMessage, match="do not fit together"):
-        consumer.take(replace(sent, body=replace(sent.body, **changes)))

@@ -60,19 +60,6 @@ from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan import DrawnRows, FetchedRows
 from likeset.tables.schema import narrow, unusable_texts
 
-
-def fault_of_labels(terms: Terms, declared: DeclaredRecords, labels: Labels) -> str | None:
-    """What is wrong with the labels of some rows, in words that quote none of them; None if nothing is.
-
-    Labels are there if the terms name their column, and only then.
-    """
-    if declared.label_column not in terms.columns:
-        return "labels, which nobody declared" if len(labels) else None
-    if not len(labels):
-        return "rows without labels, where the schema declares them"
-    return declared.label_fault(labels)
-
-
 Mask = NDArray[np.bool_]
 
 _NOT_AS_DECLARED = "records that are not as the schema declares"
@@ -135,19 +122,23 @@ class Admission:
             yield "labels that are not those of its records", np.asarray(inside != labels, dtype=np.bool_)
 
     def _label_faults(self, labels: Labels, rows: int) -> Iterator[tuple[str, Mask]]:
-        """Labels are right or wrong one by one; what is wrong with their kind is wrong with all."""
+        """Labels are right or wrong one by one; what is wrong with their kind is wrong with all.
+
+        They are there if the terms name their column, and only then; without a schema any will do.
+        """
         if len(labels) == rows:
             yield "labels that no message takes", unusable_texts(labels)
-        if self.declared is None:
-            return  # any others will do
-        fault = fault_of_labels(self.terms, self.declared, labels) if rows else None
-        if fault is None:
+        if self.declared is None or not rows:
             return
-        if len(labels) != rows:
-            yield fault, np.ones(rows, dtype=np.bool_)
-            return
-        one_by_one = [fault_of_labels(self.terms, self.declared, labels[row : row + 1]) for row in range(rows)]
-        yield fault, np.array([reason is not None for reason in one_by_one])
+        everywhere = np.ones(rows, dtype=np.bool_)
+        if self.declared.label_column not in self.terms.columns:
+            if len(labels):
+                yield "labels, which nobody declared", everywhere
+        elif not len(labels):
+            yield "rows without labels, where the schema declares them", everywhere
+        elif (fault := self.declared.label_fault(labels)) is not None:
+            one_by_one = [self.declared.label_fault(labels[row : row + 1]) is not None for row in range(rows)]
+            yield fault, np.array(one_by_one) if len(labels) == rows else everywhere
 
 
 def key_in_run(key: int, run: str, purpose: str) -> int:
@@ -467,14 +458,7 @@ class Consumer(Party):
             and bool(((places >= 0) & (places < len(self.terms.owners))).all())
             and all(bool(np.isfinite(part).all()) for part in (body.rows, body.weights, body.gains, body.squared_mmds))
             and bool((body.weights >= 0.0).all())
-            and all(0.0 <= number <= 1.0 for number in (body.label_weight, body.label_skill))
-            and (math.isnan(body.held_out_error) or math.isfinite(body.held_out_squared_mmd + body.held_out_error))
-            and not body.held_out_error < 0.0
         )
-
-
-_LARGEST_LABELS = 1 << 28  # bytes of all labels of a summary, where their length is not declared
-_BYTES_PER_LETTER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -643,9 +627,8 @@ class Curator(Party):
     def _drop_odd_labels(self, held: list[Held]) -> list[Held]:
         """Without owners whose labels are of another kind than those of most owners of whom something is held.
 
-        Where two kinds have as many owners, the kind of the first owner in the terms counts. Nor with those whose
-        labels are so long that a summary of this size would be too large. That is not asked when rows come in: one row
-        of an owner would decide whether its others are used in later rounds.
+        Where two kinds have as many owners, the kind of the first owner in the terms counts. That is not asked when
+        rows come in: one row of an owner would decide whether its others are used in later rounds.
         """
         kinds: dict[int, set[str]] = {}
         for holding in sorted(held, key=lambda holding: holding.owner):
@@ -656,24 +639,16 @@ class Curator(Party):
         odd = {owner for owner, kind in kinds.items() if kind != expected}
         for owner in sorted(odd):
             self._flag(self.terms.owners[owner], "sent labels of another kind than other owners")
-        long = {holding.owner for holding in held if _letters(holding.offer.labels) > self._most_letters} - odd
-        for owner in sorted(long):
-            self._flag(self.terms.owners[owner], "sent labels that are too long for a summary of this size")
-        return [holding for holding in held if holding.owner not in odd | long]
-
-    @property
-    def _most_letters(self) -> int:
-        declared = None if self._declared is None else self._declared.label_letters
-        return max(1, _LARGEST_LABELS // (_BYTES_PER_LETTER * self.terms.size)) if declared is None else declared
+        return [holding for holding in held if holding.owner not in odd]
 
     def _summary(self, held: list[Held], selected: Selected, held_out: HeldOut | None = None) -> Message:
-        chosen, offers = selected.indices, [holding.offer for holding in held]
+        chosen, offers, labels = selected.indices, [holding.offer for holding in held], _joined_labels(held)
         owners = np.repeat([holding.owner for holding in held], [len(offer.rows) for offer in offers])
         places = {name: number for number, name in enumerate(self.terms.owners)}
         flags = sorted(self.flags, key=lambda flag: places[flag.owner])
         summary = Summary(
             rows=np.concatenate([offer.rows for offer in offers])[chosen],
-            labels=_chosen_labels(held, chosen),
+            labels=narrow(labels[chosen]) if len(labels) else labels,
             owners=owners[chosen].astype(np.int64),
             handles=np.concatenate([offer.handles for offer in offers])[chosen],
             weights=selected.weights,
@@ -700,18 +675,8 @@ class Curator(Party):
         return np.frombuffer(self._declared.pack(pa.concat_tables(tables).take(pa.array(chosen))), dtype=np.uint8)
 
 
-def join_labels(held: list[Held]) -> Labels:
-    """The labels of all rows; texts one by one, for an array gives each the room of the longest."""
-    parts = [holding.offer.labels for holding in held]
-    if all(part.dtype.kind == "U" for part in parts):
-        parts = [part.astype(object) for part in parts]
-    return np.concatenate(parts)
-
-
-def _chosen_labels(held: list[Held], chosen: NDArray[np.int64]) -> Labels:
-    labels = join_labels(held)
-    labels = labels[chosen] if len(labels) else labels
-    return labels if labels.dtype.kind != "O" else labels.astype(np.str_)
+def _joined_labels(held: list[Held]) -> Labels:
+    return np.concatenate([holding.offer.labels for holding in held])
 
 
 def _usable(rows: Rows) -> bool:
@@ -727,10 +692,6 @@ def _label_kind(labels: Labels) -> str:
     if not len(labels):
         return "none"
     return "text" if labels.dtype.kind == "U" else "numbers"
-
-
-def _letters(labels: Labels) -> int:
-    return int(np.strings.str_len(labels).max(initial=0)) if labels.dtype.kind == "U" else 0
 
 
 _RELEASE, _ANSWER = RELEASE_ROUND["sealed"], 2  # rounds
@@ -860,7 +821,7 @@ class SealedCurator(Curator):
         held = self._drop_odd_labels(sent)
         self._check_quorum(taking_part - (len(sent) - len(held)) if held else 0)
         pool = np.concatenate([holding.offer.rows for holding in held])
-        labels, target, selection = join_labels(held), self._target, self._selection
+        labels, target, selection = _joined_labels(held), self._target, self._selection
         chances = selection.class_chances(pool, target, labels) if self.terms.labels == "match" else None
         selected = selection.select(pool, target, self.terms.size, chances=chances)
         self.held_out = cross_fit(selection, pool, target, selected, fold_key=self._fold_key or 0, chances=chances)
