@@ -342,33 +342,6 @@ def past_runs(owner: Owner, terms: Terms) -> list[dict[str, Any]]:
     return sorted(past, key=lambda run: str(run["at"]), reverse=True)
 
 
-# Before the first run.
-
-_ASKED = {"consumers": "who may ask", "purposes": "what for", "columns": "which columns may leave"}
-_ROWS = "how many rows in one run and in all"
-
-
-def policy_gaps(policy: Policy) -> list[str]:
-    """Fields of ``owner.yaml`` that allow nothing yet."""
-    gaps = [word for word in _ASKED if not getattr(policy, word)]
-    return gaps if policy.total.rows and policy.per_run.rows else [*gaps, "rows in per_run and total"]
-
-
-def steps_left(owner: Owner) -> list[tuple[Literal["rules", "data", "cards"], str]]:
-    """What is missing before runs can be answered, in order: subject and words."""
-    steps: list[tuple[Literal["rules", "data", "cards"], str]] = []
-    if gaps := policy_gaps(owner.policy):
-        asked = ", ".join(_ASKED.get(gap, _ROWS) for gap in gaps)
-        steps.append(("rules", f"Nothing may leave yet. Say {asked}."))
-    if not owner.registry.names():
-        steps.append(("data", "Add a data set."))
-    roles = {pin.role for pin in owner.home.pins.pinned()}
-    missing = [role for role in ("consumer", "curator") if role not in roles]
-    if missing:
-        steps.append(("cards", f"Pin the card of a {' and of a '.join(missing)}."))
-    return steps
-
-
 # Budgets.
 
 
@@ -1084,11 +1057,26 @@ def _directory(home: Home) -> Check:
     return Check("directory", ok=True, detail="private")
 
 
+def steps_left(owner: Owner) -> list[Check]:
+    """What is missing before runs can be answered, in order."""
+    checks = [*_policy(owner.policy), *_data_sets(owner), *_pinned_cards(owner.home)]
+    return [check for check in checks if check.to_do]
+
+
 def _of_owner(home: Home) -> Iterator[Check]:
     owner = Owner(Mail(home))
-    policy = owner.policy
-    if gaps := policy_gaps(policy):
-        detail = f"allows nothing yet: fill in {', '.join(gaps)} in owner.yaml"
+    yield from _policy(owner.policy)
+    yield from guarded("log", lambda: _log(*verify(owner)))
+    yield from _data_sets(owner)
+    for name in owner.registry.names():
+        yield from guarded(f"data set {name}", lambda name=name: iter(check_data(owner, name).checks))  # type: ignore[misc]
+
+
+def _policy(policy: Policy) -> Iterator[Check]:
+    gaps = [name for name in ("consumers", "purposes", "columns") if not getattr(policy, name)]
+    gaps += [] if policy.total.rows and policy.per_run.rows else ["rows in one run and in all"]
+    if gaps:
+        detail = f"owner.yaml allows nothing yet: fill in {', '.join(gaps)}"
         yield Check("policy", ok=False, detail=detail, to_do=True)
     elif policy.per_run.rows > policy.total.rows or policy.per_run.epsilon > policy.total.epsilon:
         detail = "one run may cost more than all together; lower per_run or raise total"
@@ -1096,13 +1084,12 @@ def _of_owner(home: Home) -> Iterator[Check]:
     else:
         by_hand, by_rules = "a person decides about each run", "runs within it are approved by themselves"
         yield Check("policy", ok=True, detail=f"can be used; {by_hand if policy.manual_approval else by_rules}")
-    yield from guarded("log", lambda: _log(*verify(owner)))
-    names = owner.registry.names()
-    if not names:
-        detail = "there are none; add one with `likeset owner data add`"
+
+
+def _data_sets(owner: Owner) -> Iterator[Check]:
+    if not owner.registry.names():
+        detail = "there are none; add one (likeset owner data add)"
         yield Check("data sets", ok=False, detail=detail, to_do=True)
-    for name in names:
-        yield from guarded(f"data set {name}", lambda name=name: iter(check_data(owner, name).checks))  # type: ignore[misc]
 
 
 def _log(problems: Sequence[Problem], remarks: Sequence[str]) -> Iterator[Check]:
@@ -1123,7 +1110,7 @@ def _pinned_cards(home: Home) -> Iterator[Check]:
     listed = ", ".join(f"{counts[role]} as {role}" for role in get_args(Role) if counts[role])
     how = f"{missing} yet, so no run can begin: join by an invitation, or compare cards by telephone and pin them"
     detail = "; ".join(filter(None, [listed, how if missing else ""]))
-    yield Check("pinned cards", ok=not missing or "witness" not in roles, detail=detail)
+    yield Check("pinned cards", ok=not missing or "witness" not in roles, detail=detail, to_do=bool(missing))
 
 
 def _mailboxes(home: Home) -> Iterator[Check]:
