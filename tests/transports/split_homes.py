@@ -27,7 +27,7 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.split import ComputeInputs, OpenedSlots
 from likeset.protocol.terms import WITNESS
 from likeset.protocol.wire import Summary
-from likeset.split.engine.agreement import AGAIN, Disagreement, Offer, keepers
+from likeset.split.engine.agreement import AGAIN, Disagreement, Statement, keepers
 from likeset.split.host import OpeningFile
 from likeset.transports.sync import Sync, Synced
 from likeset.trust.shares import COMPUTE_ROLES, ComputeRole
@@ -67,7 +67,7 @@ class ClearMeeting:
         return ClearComputation(self, job)
 
     def compute(self, parts: Mapping[int, "ClearComputation"], session: str) -> None:
-        said = [Offer("program", "settings", session, "commitment", bool(parts[rank].share)) for rank in range(3)]
+        said = [Statement("program", "settings", session, "commitment", bool(parts[rank].share)) for rank in range(3)]
         try:
             senders = keepers(said)
         except Disagreement as error:

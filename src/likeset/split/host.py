@@ -18,13 +18,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Protocol
 
 import numpy as np
 
-from likeset.errors import IllegalMessage, InvalidArgument, LikesetError, NoAnswer, PartyFailed, ProtocolError
+from likeset.errors import IllegalMessage, InvalidArgument, NoAnswer, PartyFailed
 from likeset.files import keep_private_bytes, make_private_folder
 from likeset.protocol.split import ComputeInputs, OpenedSlots
 from likeset.split.engine.agreement import (
@@ -72,16 +73,16 @@ def split_python() -> Path:
 
 
 def environment_folder() -> Path:
-    """Of ``LIKESET_SPLIT_PYTHON``; else ``.venv-split`` beside the source; else what `likeset split setup` makes."""
+    """Of ``LIKESET_SPLIT_PYTHON``; else ``.venv-split`` beside the source; else what `likeset split setup` makes.
+
+    That one belongs to this user, and to this version of the lock file.
+    """
     named = os.environ.get(PYTHON_VARIABLE)
     if named:
         return Path(named).parent.parent
     beside = _PROJECT / ".venv-split"
-    return beside if beside.is_dir() and (_PROJECT / "pyproject.toml").is_file() else usual_folder()
-
-
-def usual_folder() -> Path:
-    """The place that `likeset split setup` makes: of this user, and of this version of the lock file."""
+    if beside.is_dir() and (_PROJECT / "pyproject.toml").is_file():
+        return beside
     data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(data) / "likeset" / f"split-{hashlib.sha256(LOCK_FILE.read_bytes()).hexdigest()[:12]}"
 
@@ -281,11 +282,8 @@ def _keep_no_dump(pid: int) -> None:
 
 def try_worker(python: Path) -> dict[str, str]:
     """Start a worker, let it say what it is made of, and end it: versions by name."""
-    worker = WorkerProcess(python)
-    try:
+    with contextlib.closing(WorkerProcess(python)) as worker:
         return worker.hello()
-    finally:
-        worker.close()
 
 
 # A party.
@@ -498,30 +496,14 @@ def compute_here(
     inputs: Mapping[ComputeRole, ComputeInputs], *, python: Path | None = None, progress: Progress | None = None
 ) -> OpenedSlots:
     """Compute with a worker for each party, all on this machine; returns what is opened to the consumer."""
-    interpreter = python or split_python()
-    failures: list[LikesetError] = []
-    opened: list[OpenedSlots] = []
-
-    def act(party: SplitParty, progress: Progress | None) -> None:
-        try:
-            picks = party.run(progress=progress)
-            opened.extend([] if picks is None else [picks])
-        except LikesetError as error:
-            failures.append(error)
-
-    meeting = LocalMeeting()
+    interpreter, meeting = python or split_python(), LocalMeeting()
     with tempfile.TemporaryDirectory(prefix="likeset-split-") as folder, contextlib.closing(meeting):
-        threads: list[threading.Thread] = []
-        for each in inputs.values():
-            opening = OpeningFile(Path(folder) / str(each.rank))
-            party = SplitParty(each, opening=opening, python=interpreter, meeting=meeting)
-            threads.append(threading.Thread(target=act, args=(party, None if threads else progress)))
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    if failures:
-        raise failures[0]
-    if not opened:
-        raise ProtocolError("the computation ended without anything opened")
-    return opened[0]
+        parties = [
+            SplitParty(each, opening=OpeningFile(Path(folder) / str(each.rank)), python=interpreter, meeting=meeting)
+            for each in inputs.values()
+        ]
+        with ThreadPoolExecutor(PARTIES) as threads:
+            told = [progress, None, None]
+            runs = [threads.submit(party.run, progress=one) for party, one in zip(parties, told, strict=True)]
+        (opened,) = [slots for slots in [run.result() for run in runs] if slots is not None]
+        return opened

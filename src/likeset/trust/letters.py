@@ -391,7 +391,7 @@ class Receipt(Signed):
 
 PostKind = Literal["terms", "standing", "acceptance", "letter", "progress", "ending"]
 """What a document is: terms that a consumer signed; a word on whether somebody takes part; an acceptance; a letter;
-whom a curator waits for; how a run ended at the curator."""
+whom a curator waits for; how a run ended at the writer."""
 
 POST_STEP: Final = 4096
 """Of what is wrapped, in bytes: it is filled up to a multiple of it."""

@@ -333,7 +333,7 @@ class Disagreement(ValueError):
 
 
 @dataclass(frozen=True)
-class Offer:
+class Statement:
     """What a compute party says first."""
 
     program: str  # digest of the program's files and of the lock file
@@ -360,15 +360,15 @@ class Offer:
         return cls(program, settings, inputs, committed, keeps)
 
 
-def keepers(offers: Sequence[Offer]) -> list[int]:
+def keepers(statements: Sequence[Statement]) -> list[int]:
     """The ranks that store their share of picks that were opened before; nobody if the computation is to begin.
 
     A ``Disagreement``: they run different programs, settings or inputs; or picks were opened, and one share is left.
     """
     for name in ("program", "settings", "inputs"):
-        if len({getattr(offer, name) for offer in offers}) != 1:
+        if len({getattr(statement, name) for statement in statements}) != 1:
             raise Disagreement(f"the compute parties do not have the same {name}")
-    ranks = [rank for rank, offer in enumerate(offers) if offer.keeps]
+    ranks = [rank for rank, statement in enumerate(statements) if statement.keeps]
     if ranks and len(ranks) < _ENOUGH:
         raise Disagreement("picks were opened before, and only one party has kept its share of them")
     return ranks
@@ -379,12 +379,12 @@ def commitment(nonce: bytes) -> str:
     return hashlib.sha256(b"likeset split nonce" + nonce).hexdigest()
 
 
-def joint_seed(offers: Sequence[Offer], nonces: Sequence[str]) -> bytes:
+def joint_seed(statements: Sequence[Statement], nonces: Sequence[str]) -> bytes:
     """32 bytes from the numbers that all parties told, each as it had bound itself to it, and none twice."""
     numbers = []
-    for offer, nonce in zip(offers, nonces, strict=True):
+    for statement, nonce in zip(statements, nonces, strict=True):
         number = bytes.fromhex(nonce) if set(nonce) <= set("0123456789abcdef") and len(nonce) % 2 == 0 else b""
-        if len(number) != _NONCE_BYTES or commitment(number) != offer.commitment:
+        if len(number) != _NONCE_BYTES or commitment(number) != statement.commitment:
             raise Disagreement("a compute party told another number than it had bound itself to")
         numbers.append(number)
     if len(set(numbers)) != len(numbers):

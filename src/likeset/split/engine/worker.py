@@ -28,7 +28,7 @@ from .agreement import (
     BadSettings,
     Disagreement,
     Frame,
-    Offer,
+    Statement,
     Task,
     Words,
     adding_steps,
@@ -242,14 +242,14 @@ def compute(task: Task, party: "Party") -> None:
     machine = Machine(task)
     nonce = os.urandom(32)
     share = party.stored_share()
-    said = Offer(task.program, task.settings.digest(), task.inputs, commitment(nonce), bool(share))
-    offers = [Offer.from_text(text) for text in machine.link.all_gather(said.to_text())]
-    senders = keepers(offers)
+    said = Statement(task.program, task.settings.digest(), task.inputs, commitment(nonce), bool(share))
+    statements = [Statement.from_text(text) for text in machine.link.all_gather(said.to_text())]
+    senders = keepers(statements)
     if not senders:
         attempt = _Attempt(task, party, machine)
         attempt.take_inputs()
         # Inputs are fixed from here on: only now may anybody learn what they are checked with.
-        seed = joint_seed(offers, machine.link.all_gather(nonce.hex()))
+        seed = joint_seed(statements, machine.link.all_gather(nonce.hex()))
         attempt.prepare(seed)
         attempt.select()
         share = pack("picks", seed, attempt.share_of_picks())
