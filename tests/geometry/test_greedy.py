@@ -297,6 +297,14 @@ def test_of_copies_the_first_is_picked_first_also_where_a_sample_of_the_rows_com
         assert set(range(row % different, row, different)) <= set(picked[:place].tolist())
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_the_largest_scores_are_as_many_as_wanted_and_of_ties_the_first(seed: int) -> None:
+    scores = public_coins(seed).integers(0, 4, size=30).astype(np.float64)
+    for count in range(1, 31):
+        naive = sorted(range(30), key=lambda place: (-scores[place], place))[:count]
+        assert greedy.largest_positions(scores, count).tolist() == sorted(naive)
+
+
 def test_lots_are_even_and_alike_for_equal_rows() -> None:
     attraction = public_coins(23).uniform(1e-6, 1.0, size=20_000)
     lots = greedy._draw_lots(attraction)
