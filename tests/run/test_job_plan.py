@@ -220,7 +220,7 @@ def test_what_came_from_data_and_what_promises_nothing_is_warned_about(world: Wo
     warnings = plan_job(world.job(schema=str(schema), epsilon=40.0, noise="simulated")).warnings
     assert set(warnings) == {notices.SIMULATED_NOISE, notices.weak_promise(40.0), notices.bounds_from_data(["age"])}
     assert [one.text.partition(";")[0] for one in warnings] == [
-        "simulated, not private: whoever knows the seed knows the noise",
+        "simulated, not private: the seed determines the noise",
         "epsilon = 40 promises next to nothing",
         "the schema has bounds, values or rows per id that were drafted from data",
     ]

@@ -115,7 +115,7 @@ PUBLIC_WIDTH = Notice(
     "own distances; give gamma as a number for another one",
 )
 SIMULATED_NOISE = Notice(
-    "simulated-noise", "simulated, not private: whoever knows the seed knows the noise; use it for trials only"
+    "simulated-noise", "simulated, not private: the seed determines the noise; use it for trials only"
 )
 NOT_REPEATABLE = Notice(
     "not-repeatable",

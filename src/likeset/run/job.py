@@ -442,14 +442,14 @@ def _interrupts_wait() -> Iterator[None]:
 
 def note_how_to_raise(error: BudgetExceeded, path: Path) -> None:
     """Add to a refusal where the budget stands, and the command that raises its limit."""
-    error.add_note(f"look at it with: likeset ledger show {shlex.quote(str(path))}")
+    error.add_note(f"see: likeset ledger show {shlex.quote(str(path))}")
     with Ledger(path, read_only=True) as ledger:
         protected = [account.view.protected for account in ledger.accounts() if str(account.view) == error.view]
     for name in protected[:1]:
         needed = error.spent + error.requested
         amount = f"--rows {needed:.0f}" if error.unit == "rows" else f"--epsilon {math.ceil(needed * 100.0) / 100.0:g}"
         command = f"likeset ledger limit {shlex.quote(str(path))} --of {name} {amount}"
-        error.add_note(f"whoever may allow more raises the limit with: {command}")
+        error.add_note(f"the person responsible for the data raises the limit with: {command}")
 
 
 class KeptTerms(documents.Document):

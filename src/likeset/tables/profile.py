@@ -478,8 +478,8 @@ class Inspection:
 
 _HEAD = """\
 # A draft from the types and values of {names}.
-# A schema is public. What comes from data tells something about the data: look at every line that says "from data",
-# write down what is publicly known instead (a clinical range, the code book's values), and then remove its from_data.
+# A schema is public, and values that come from data reveal something about the data. Replace every value marked "from
+# data" by public knowledge (a clinical range, the code book's values), and remove the mark from_data.
 """
 _LEFT_OUT = "# Left out, because they may identify people (likeset schema draft --include COLUMN declares one):\n"
 _UNUSABLE = "# Left out, because they cannot be used:\n"

@@ -54,7 +54,7 @@ COMMANDS = {
     "owner": ("owner:owner", "An owner's own side: policy, approvals, what left, budgets."),
     "restore": ("home:restore", "Restore a home from a backup into a new directory."),
     "run": ("run:run", "Runs between organisations, from the consumer's side."),
-    "schema": ("schema:schema", "Declared columns: draft a schema, look at it, check files against it."),
+    "schema": ("schema:schema", "Declared columns: draft a schema, show it, check files against it."),
     "split": ("home:split", "The split curator's workers: their environment."),
     "sync": ("home:sync", "Check the mailboxes of a home once: receive letters and send those that are due."),
     "up": (

@@ -136,8 +136,8 @@ def replace(
 ) -> None:
     """Pin a party's new card in place of its old one, once its fingerprint was compared by telephone.
 
-    It has the role of the old one, and runs under way under that one end. Ask why there is a new one: whoever wants to
-    be taken for the party would say the same.
+    It has the role of the old one, and runs under way under that one end. Ask why there is a new one: an
+    impostor would announce one, too.
 
     Example: `likeset card replace clinic-2027.card --home st-mary`
     """

@@ -349,7 +349,7 @@ def _digest_to_approve(opened: "owners.Owner", name: str, given: str, home: Path
         is_changed = any(run.reviewed for run in versions)
         changed = "the terms changed after the last review" if is_changed else "nobody has looked at it"
         command = " ".join(at_home(home, "likeset", "owner", "review", name))
-        raise InvalidArgument("RUN", name, f"{changed}; look at it first: {command}")
+        raise InvalidArgument("RUN", name, f"{changed}; review it first: {command}")
     return versions[-1].digest.hex()
 
 

@@ -62,7 +62,7 @@ def invited(job: Path, days: int, answer_within: float | None, consumer: "consum
     try:
         return runs.invite(consumer, loaded, **runs.times_of_terms(days, answer_within))
     except BudgetExceeded as error:
-        error.add_note(f"look at it with: likeset ledger show {consumer.home.database_file}")
+        error.add_note(f"see: likeset ledger show {consumer.home.database_file}")
         error.add_note("the first run sets the limit for all; likeset ledger limit --help says how to change it")
         raise
 
@@ -122,7 +122,7 @@ def invite(
         "notes": notices.notice_documents(notes),
     }
     hints = [
-        f"give owners this file; they look at it with: likeset owner inbox --add {path.name}",
+        f"give owners this file; they add it with: likeset owner inbox --add {path.name}",
         f"they take part only if they have pinned your card: {terms.cards[terms.consumer]}",
     ]
     emit(document, as_json=as_json, notes=hints)

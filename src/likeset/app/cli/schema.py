@@ -56,8 +56,8 @@ def draft(
 ) -> None:
     """Propose a schema from files, with the reason for every column.
 
-    A schema is public. Every bound or value in it that came from data is marked: put public knowledge in its place, for
-    it tells something about the data. Columns that may identify people, by their names or because nearly every row has
+    A schema is public, and bounds or values that come from data reveal something about the data. They are marked:
+    replace them by public knowledge. Columns that may identify people, by their names or because nearly every row has
     a value of its own, are left out and listed. Nothing is asked, and nothing is overwritten.
 
     Example: `likeset schema draft hospital.csv --label disease --out schema.yaml`
