@@ -25,7 +25,7 @@ from likeset.protocol.interactive import InteractiveCurator, direction_on_lattic
 from likeset.protocol.party import PricedDraw, Work
 from likeset.protocol.prices import planned_views, summary_plan
 from likeset.protocol.terms import Budget, Terms
-from likeset.protocol.wire import Asked, SummaryRelease, decode
+from likeset.protocol.wire import SummaryRelease
 from likeset.transports.local import ChargedParty
 
 SIZE = 6
@@ -187,34 +187,3 @@ def test_with_a_selective_auction_the_search_finds_neighbours_that_differ_by_mor
 def test_without_the_pool_the_search_finds_neighbours_that_differ_by_more() -> None:
     """Why rows that were sent and not used stay at hand."""
     assert _first_counterexample(RELEASED, keeps_pool=False, begin=70) is not None
-
-
-def test_the_papers_auction_tells_with_certainty_what_it_claims_to_hide() -> None:
-    """Where ``a`` has the best row it is asked, always; one row of ``b`` makes it pass over ``a`` now and then.
-
-    Being passed over has probability 0 in one world and not in the other: no finite epsilon covers that.
-    """
-    agreed = terms(
-        protocol="interactive",
-        size=1,
-        owners=("a", "b"),
-        auction="paper",
-        auction_epsilon=0.7,
-        accept_unproven=PAPER_PARTS,
-    )
-    views = {view.view: view.guarantee for view in planned_views(agreed, width_choice=None)}
-    assert views[View.owners("b")].basis is Basis.NONE
-    target = rows(5, agreed.target_size)
-    near, far = target[:3].copy(), target[:3] + np.float32(6.0)
-    outbid = far.copy()
-    outbid[0] = target.mean(axis=0)
-    passed_over = []
-    for data in ({"a": near, "b": far}, {"a": near, "b": outbid}):
-        asked = []
-        for seed in range(25):
-            made = World(agreed, data, target, QuickLedger(), ExactRelease(seed))
-            heard = carry(made).heard["a"]
-            asked += [body.asked for body in (decode(one).body for one in heard) if isinstance(body, Asked)]
-        passed_over.append(asked.count(False))
-    assert passed_over[0] == 0
-    assert passed_over[1] > 0
