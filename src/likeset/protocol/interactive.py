@@ -134,23 +134,20 @@ class InteractiveOwner(Owner):
         replies: Sequence[Message] = ()
         if isinstance(body, TargetRelease):
             self._open_rows(body.release)  # tells nobody anything, and takes long: no charge waits for it
-            yield self._all_rows(message)
+            # All rows that may leave in this run are charged at once, before the first of them can be asked for.
+            costs = ((View.curator(self.name), Unbounded("rows are seen by the curator")),)
+            yield ChargeWanted(
+                charge=Charge(costs, rows=self.terms.rows_per_owner),
+                asked=self._request("rows", 0, message.data),
+                draw=lambda: (b"", None),
+                repeatable=True,
+            )
         elif isinstance(body, SummaryRelease):
             replies = (self._message(CURATOR, message.round, self._bid(body)),)
         elif isinstance(body, Asked):
             replies = yield from self._answer(message, body, story)
         self._story = story
         return replies
-
-    def _all_rows(self, message: Message) -> ChargeWanted:
-        """All rows that may leave in this run are charged at once, before the first of them can be asked for."""
-        costs = ((View.curator(self.name), Unbounded("rows are seen by the curator")),)
-        return ChargeWanted(
-            charge=Charge(costs, rows=self.terms.rows_per_owner),
-            asked=self._request("rows", 0, message.data),
-            draw=lambda: (b"", None),
-            repeatable=True,
-        )
 
     def _open_rows(self, release: Vector) -> None:
         direction = direction_on_lattice(release)

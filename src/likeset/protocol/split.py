@@ -307,14 +307,6 @@ def checked_target(terms: Terms, role: ComputeRole, body: TargetShare) -> HeldTa
     return HeldTarget(share, each)
 
 
-def checked_receipts(terms: Terms, body: ShareReceipts) -> Lists:
-    """Of whose offers a compute party says that it has its part, and by which lists."""
-    lists = lists_in(body.receipts.tobytes())
-    if not lists.keys() <= {terms.cards[owner] for owner in terms.owners}:
-        raise BadDocument("share receipts", "name somebody who is no owner of this run")
-    return lists
-
-
 @dataclass(frozen=True, eq=False)
 class ComputeInputs:
     """Everything that one party's computation needs. All but rank and arrays is public, and alike at all parties."""
@@ -539,7 +531,10 @@ class ComputeParty(Party):
         if isinstance(body, TargetShare):
             return checked_target(self.terms, self.role, body)
         if isinstance(body, ShareReceipts) and role is not None:
-            return checked_receipts(self.terms, body)
+            lists = lists_in(body.receipts.tobytes())
+            if not lists.keys() <= {self.terms.cards[owner] for owner in self.terms.owners}:
+                raise BadDocument("share receipts", "name somebody who is no owner of this run")
+            return lists
         if isinstance(body, RosterVote) and role is not None:
             return self._checked_vote(body, role)
         if isinstance(body, PicksOpened) and body.openings != self._picks:
