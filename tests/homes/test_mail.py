@@ -38,6 +38,7 @@ from likeset.errors import (
     LikesetError,
     TermsExpired,
 )
+from likeset.homes import review
 from likeset.homes.mail import Later
 from likeset.homes.owner import Owner
 from likeset.homes.runs import MOVES, rows_in
@@ -363,6 +364,8 @@ class TestDeciding:
             assert "offer" in [row.kind for row in owner.mail.claim(outside.run)]  # and the process dies
             owner.withdraw("run-1", by="Ada")
             assert "offer" not in [row.kind for row in owner.mail.claim(outside.run)]
+            sent = review.rows_left(review.out_rows(owner, "run-1"))
+            assert sent == agreed.rows_per_owner, "it may have been written before the process died"
 
     def test_an_approval_withdrawn_while_the_reply_is_made(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

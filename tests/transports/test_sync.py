@@ -16,6 +16,7 @@ sys.path.append(str(Path(__file__).parent.parent / "homes"))
 from home_world import CONSUMER, NOON, Network, logged, secret_of, signed_terms, terms, write_policy
 
 from likeset.errors import HomeRestored, LikesetError, MailboxTrouble, PostTrouble
+from likeset.homes import review
 from likeset.homes.home import Home
 from likeset.homes.runs import Run
 from likeset.protocol.party import CURATOR
@@ -278,6 +279,8 @@ class TestFiles:
         network.owner("a").withdraw(agreed.run, by="Ada")
         assert network.turn("a").put_back == 0
         assert not offer.exists()
+        sent = review.rows_left(review.out_rows(network.owner("a"), agreed.run))
+        assert sent == agreed.rows_per_owner, "somebody may have read it before"
 
     def test_a_folder_where_nothing_can_be_put_back_keeps_no_other_from_its_letters(
         self, network: Network, monkeypatch: pytest.MonkeyPatch

@@ -625,7 +625,9 @@ class Mail:
         with self.home.deciding() as t:
             run = self.again(run)
             for row in self._letters(which, run.digest, run.party):  # again: another process may have changed them
-                state = "claimed" if self.may_leave(run, row) else "withheld"
+                # What was claimed before may be in the mailbox, so it is never said to be held back.
+                held_back = "withheld" if row.state == "ready" else "removed"
+                state = "claimed" if self.may_leave(run, row) else held_back
                 if state != row.state:
                     t.connection.execute("UPDATE letters SET state = ? WHERE id = ?", (state, row.id))
                     if state == "withheld":
@@ -659,6 +661,12 @@ class Mail:
             )
             query = "UPDATE letters SET state = 'removed' WHERE id = ?"
             t.connection.executemany(query, [(row.id,) for row in removed])
+
+    def post_again(self, rows: Iterable[StoredLetter]) -> None:
+        """Claim posted rows again whose files somebody else removed; the next claim checks whether they may leave."""
+        if gone := [(row.id,) for row in rows]:
+            with self.home.deciding() as t:
+                t.connection.executemany("UPDATE letters SET state = 'claimed' WHERE id = ? AND state = 'posted'", gone)
 
     def mark(self, row: StoredLetter, state: str) -> None:
         with self.home.deciding() as t:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol, Self
 
-from likeset.errors import BadDocument, HomeRestored, LikesetError, NotReady, PostTrouble
+from likeset.errors import BadDocument, HomeRestored, LikesetError, PostTrouble
 from likeset.homes.compute import Computing, Witness, compute_room
 from likeset.homes.consumer import Consumer
 from likeset.homes.curator import Curator
@@ -194,8 +194,8 @@ class Sync:
                 self._guard(f"run {run.name}", due, run.name)
         if self.computing is not None:
             self._guard("files of computations", self.computing.clean)
-        self._post()
         self._check_posted()
+        self._post()
         self._done.next_deadline = self._next_deadline()
         return self._done
 
@@ -384,7 +384,13 @@ class Sync:
     # What leaves.
 
     def _post(self) -> None:
-        """Post what is ready and remove what was taken back; one transaction records both."""
+        """Remove what was taken back and post what is ready; one transaction records both."""
+        removed = []
+        for _, row in self.mail.in_state("stale", mailbox=self.store.address):
+            with contextlib.suppress(PostTrouble):  # removed when the folder can be used again
+                if row.name:
+                    self.store.remove(row.folder, row.name)
+                removed.append(row)
         posted = []
         for run in self.mail.runs(mailbox=self.store.address):
             if run.readable is not None:
@@ -392,15 +398,13 @@ class Sync:
                 ours = [(row, *place) for row, place in placed if place is not None]
                 self._done.touch(*([run.name] if ours else []))
                 posted += ours
-        removed = []
-        for _, row in self.mail.in_state("stale", mailbox=self.store.address):
-            with contextlib.suppress(PostTrouble):  # removed when the folder can be used again
-                if row.name:
-                    self.store.remove(row.folder, row.name)
-                removed.append(row)
         if posted or removed:
             self.mail.posted(posted, removed)
-        self._done.sent += len(posted)
+        again = [row for row, *_ in posted if row.name]
+        self._done.sent += len(posted) - len(again)
+        self._done.put_back += len(again)
+        for peer in sorted({row.peer for row in again}):
+            self.note(f"letters to {peer} were removed by somebody else and put back; ask the mailbox's operator")
 
     def _claimed(self, run: Run) -> list[StoredLetter]:
         rows: list[StoredLetter] = []
@@ -422,53 +426,29 @@ class Sync:
         return pair.outgoing.folder, file_name(data)
 
     def _check_posted(self) -> None:
-        """Put back files that somebody else removed, and find files of this home that it does not know."""
-        posted: dict[str, list[tuple[Run, StoredLetter]]] = {}
-        for run, row in self.mail.in_state("posted", mailbox=self.store.address):
-            posted.setdefault(row.folder, []).append((run, row))
+        """Find files that somebody else removed, to be posted again, and files of this home that it does not know."""
+        posted: dict[str, list[StoredLetter]] = {}
         cards = {self._pair(pin.card).outgoing.folder: pin.card for pin in self.home.pins.pinned()}
+        for run, row in self.mail.in_state("posted", mailbox=self.store.address):
+            posted.setdefault(row.folder, []).append(row)
+            if row.folder not in cards and (card := self._card(run, row.peer)) is not None:
+                cards[row.folder] = card
         for folder in {*posted, *(cards.keys() - self._checked)}:
             try:
                 listed = {file.name: file for file in self.store.list(folder)}
             except PostTrouble as error:
                 self.note(f"posted letters cannot be checked: {error}")
                 continue
-            known = {row.name for _, row in posted.get(folder, ())}
+            known = {row.name for row in posted.get(folder, ())}
             times = {name: file.modified for name, file in listed.items() if name in known}
             self.mail.files(folder, times)
             behind = max(times.values(), default=self.home.clock()) - self.home.clock()
             if behind > CLOCKS_APART:
                 self.note(f"the clock is {duration(behind)} behind the mailbox: set the wrong one")
-            card = cards.get(folder) or self._card_of(posted.get(folder, ()))
-            if card is not None:
-                self._check_own(card, folder, [file for name, file in listed.items() if name not in known])
-                missing = [pair for pair in posted.get(folder, ()) if pair[1].name not in listed]
-                with contextlib.suppress(NotReady):
-                    self._put_back(card, missing)
+            if folder in cards:
+                self._check_own(cards[folder], folder, [file for name, file in listed.items() if name not in known])
+            self.mail.post_again(row for row in posted.get(folder, ()) if row.name not in listed)
             self._checked.add(folder)
-
-    def _card_of(self, posted: Iterable[tuple[Run, StoredLetter]]) -> Card | None:
-        return next((card for run, row in posted if (card := self._card(run, row.peer)) is not None), None)
-
-    def _put_back(self, card: Card, missing: Sequence[tuple[Run, StoredLetter]]) -> None:
-        count = 0
-        for run, row in missing:
-            document = self.mail.data_of(row)
-            if document is None:
-                self.mail.mark(row, "removed")  # nobody needs it any more
-            elif not self.mail.may_leave(self.mail.again(run), row):
-                self.mail.mark(row, "withheld")  # whoever removed it, it does not leave after a withdrawal
-            else:
-                data = self._pair(card).outgoing.wrap(Post(row.post, run.digest, document))
-                try:
-                    self.store.write(row.folder, row.name, data)
-                except PostTrouble as error:
-                    self.note(f"nothing can be put back for {card.name}: {error}")
-                    break
-                count += 1
-        if count:
-            self._done.put_back += count
-            self.note(f"letters to {card.name} were removed by somebody else and put back; ask the mailbox's operator")
 
     def _check_own(self, card: Card, folder: str, files: Iterable[StoredFile]) -> None:
         """A file in this home's own folder that it signed and does not know shows that an old backup was restored."""
