@@ -114,19 +114,6 @@ def test_an_open_home_keeps_its_policy_and_mailboxes(clinic: str) -> None:
         assert Policy.load(home.policy_file).consumers == ("other",)
 
 
-@pytest.mark.parametrize(
-    ("rules", "told"),
-    [("manual_approval: false", "automatic approval"), ("consumers: ['*']", "must name the inviter alone")],
-)
-def test_rules_that_decide_for_the_owner_are_not_proposed(clinic: str, rules: str, told: str) -> None:
-    assert clinic
-    text = RULES.replace("consumers: [clinic]\n", "") if rules.startswith("consumers") else RULES
-    Path("rules.yaml").write_text(f"{text}{rules}\n")
-    result = CliRunner().invoke(app, ["invite", "st-mary", "--rules", "rules.yaml", "--home", "clinic"])
-    assert told in str(result.exception)
-    assert not Path("st-mary.invite").exists()
-
-
 def test_a_file_that_is_no_invitation_is_named(clinic: str) -> None:
     assert clinic
     Path("x.invite").write_bytes(b"something")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from home_world import logged, make_owner, opened, secret_of
+from home_world import logged, make_owner, opened
 
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.homes import review
@@ -227,12 +227,3 @@ def test_curators_and_witnesses_of_a_policy_are_all_that_are_pinned(tmp_path: Pa
         home.policy_file.write_text("\n".join([*lines, "curators: [hub]", "witnesses: []"]), encoding="utf-8")
         policy = Policy.load(home.policy_file)
         assert (policy.curators, policy.witnesses) == (("hub",), ())
-
-
-def test_a_card_that_was_pinned_for_another_role_does_not_count(tmp_path: Path) -> None:
-    with opened(make_owner(tmp_path)) as owner:
-        card = secret_of("curator").card
-        owner.home.pins.pin(card, "owner")
-        assert "with the role owner" in owner.home.pins.fault("curator", card.fingerprint)
-        with pytest.raises(InvalidArgument, match="a card has one role here"):
-            owner.home.pins.pin(card, "curator")

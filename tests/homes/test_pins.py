@@ -60,7 +60,8 @@ def test_a_wrong_fingerprint_or_role_pins_nothing(pins: Pins) -> None:
 def test_a_name_means_one_card_and_a_card_has_one_role(pins: Pins) -> None:
     first = pins.pin(BOB, "owner")
     assert pins.pin(BOB, "owner") == first, "the same pin again changes nothing"
-    refuses(pins, "is pinned as owner", lambda: pins.pin(BOB, "curator"))
+    refuses(pins, "is pinned as owner; a card has one role here", lambda: pins.pin(BOB, "curator"))
+    assert "with the role owner" in pins.fault("curator", BOB.fingerprint)
     named = f"{BOB.fingerprint}.*replace it"
     refuses(pins, named, lambda: pins.pin(NEW_BOB, "owner"), lambda: pins.pin(NEW_BOB, "consumer"))
 

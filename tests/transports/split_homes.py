@@ -137,7 +137,7 @@ class SplitHomes(Market):
     Attributes:
         meeting: where they compute.
         begin: starts a computation.
-        only_look: parties whose processes look once and do not stay.
+        only_syncs: parties whose processes look once and do not stay.
         check_workers: raises if no worker can be started.
     """
 
@@ -146,7 +146,7 @@ class SplitHomes(Market):
         listen_here(place)
         self.meeting = ClearMeeting()
         self.begin: Callable[[ComputeJob], Computation] = self.meeting.begin
-        self.only_look: set[str] = set()
+        self.only_syncs: set[str] = set()
         self.check_workers: Callable[[], object] = lambda: None
         self.notes: list[str] = []
         run = self.invite(**{"witness": WITNESS, "quorum": 1, **job})
@@ -155,7 +155,7 @@ class SplitHomes(Market):
 
     def sync(self, name: str, *, stays: bool = False) -> Sync:  # noqa: ARG002 - those that compute stay
         if name not in self._syncs:
-            made = super().sync(name, stays=name in COMPUTING and name not in self.only_look)
+            made = super().sync(name, stays=name in COMPUTING and name not in self.only_syncs)
             if (computing := made.computing) is not None:
                 computing.check_workers = self.check_workers
                 if computing.room is not None:
@@ -226,11 +226,11 @@ class SplitHomes(Market):
 
     def agree(self) -> None:
         """All signed one roster, and nobody computes yet."""
-        self.only_look = set(COMPUTING)
+        self.only_syncs = set(COMPUTING)
         self.drop(*COMPUTING)
         self.settle()
         self.drop()
-        self.only_look = set()
+        self.only_syncs = set()
 
     def run_at(self, party: str) -> Run:
         (run,) = self.sync(party).mail.runs()

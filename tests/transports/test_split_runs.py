@@ -260,7 +260,7 @@ class TestOwners:
 class TestComputing:
     def test_who_only_syncs_is_told_that_computing_needs_serve(self, homes: SplitHomes) -> None:
         homes.agree()
-        homes.only_look = {CURATOR}
+        homes.only_syncs = {CURATOR}
         homes.notes.clear()
         homes.turn(CURATOR)
         words = "all compute parties are ready: computing needs `likeset up` at each of them"
@@ -268,7 +268,7 @@ class TestComputing:
         homes.turn(CONSUMER, WITNESS)
         assert homes.progress_now.computing
         homes.drop(CURATOR)
-        homes.only_look = set()
+        homes.only_syncs = set()
         homes.finish()
         assert homes.ended is Ending.DONE
 
@@ -383,7 +383,7 @@ class TestEndings:
             for party in OTHERS:
                 shutil.rmtree(box(homes, CONSUMER, party))
         homes.drop()
-        homes.only_look = set(COMPUTING)
+        homes.only_syncs = set(COMPUTING)
         homes.clock.now = homes.run_at(CONSUMER).end - timedelta(minutes=1)
         homes.turn(*OTHERS)
         for party in COMPUTING:
@@ -466,7 +466,7 @@ class TestEndings:
     ) -> None:
         """That process may open picks in this moment, and its record must not be removed."""
         homes.agree()
-        homes.only_look = set(COMPUTING)
+        homes.only_syncs = set(COMPUTING)
         files = homes.files(party)
         homes.consumer.cancel(homes.run_at(CONSUMER))
         with files.alone():
@@ -483,7 +483,7 @@ class TestEndings:
     ) -> None:
         """A consumer that has its rows cancels and brings the run back: nothing is opened again."""
         homes.agree()
-        homes.only_look = set(COMPUTING)
+        homes.only_syncs = set(COMPUTING)
         files = homes.files(party)
         files.opening.store(b"share")
         homes.consumer.cancel(homes.run_at(CONSUMER))

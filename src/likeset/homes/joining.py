@@ -26,6 +26,7 @@ from likeset.errors import BadDocument, InvalidArgument, PostTrouble
 from likeset.files import keep_private_bytes, make_private_folder
 from likeset.homes.home import Home, MailboxAddress, make_home, stamp
 from likeset.homes.policy import Policy, policy_text
+from likeset.homes.runs import MUST_BE_PINNED
 from likeset.privacy.guarantee import checked_name
 from likeset.tables.schema import Schema
 from likeset.trust.cards import (
@@ -48,18 +49,13 @@ SCHEMA_FILE = "schema.yaml"
 _FOLDER = "invitations"
 _MOST_BYTES = 1 << 20
 _REPLY_STEP = 4096
-_MOST_REPLIES = 32  # files that one look reads in the folder of an invitation
+_MOST_REPLIES = 32  # files that one check reads in the folder of an invitation
 _LEAST_DISK = 1 << 30
 _SLOW_CLOCK = timedelta(hours=1)
 _WORDS, _WORDS_INTRODUCED, _BITS = 8, 12, 11
 _KEY_BYTES = 17
 _SCRYPT = {"n": 1 << 16, "r": 8, "p": 1, "maxmem": 1 << 27}  # 64 MiB
 _WORDS_TAG = b"likeset joining words 1"
-_PINS: dict[JoiningRole, tuple[Role, ...]] = {
-    "owner": ("consumer", "curator", "witness"),
-    "curator": ("consumer",),
-    "witness": ("consumer", "curator"),
-}
 
 
 class ReplyStore(Protocol):
@@ -181,7 +177,7 @@ class Invitation(Signed):
     def cards(self) -> dict[Role, Card]:
         """The cards that the new party pins, by role."""
         cards: dict[Role, Card | None] = {"consumer": self.card, "curator": self.curator, "witness": self.witness}
-        return {role: card for role in _PINS[self.proposal.role] if (card := cards[role]) is not None}
+        return {role: card for role in MUST_BE_PINNED[self.proposal.role] if (card := cards[role]) is not None}
 
     @property
     def introduced(self) -> dict[Role, Card]:

@@ -198,7 +198,7 @@ def role_in(terms: Terms, party: str) -> Role:
     return "curator" if party == CURATOR else "witness"
 
 
-_MUST_BE_PINNED: dict[Role, tuple[Role, ...]] = {
+MUST_BE_PINNED: dict[Role, tuple[Role, ...]] = {
     "owner": ("consumer", "curator", "witness"),
     "curator": ("consumer",),
     "witness": ("consumer", "curator"),
@@ -208,7 +208,7 @@ _MUST_BE_PINNED: dict[Role, tuple[Role, ...]] = {
 
 def must_know(terms: Terms, party: str) -> dict[Role, str]:
     """The parties whose cards must be pinned by this party: their names in the terms, by role."""
-    names = {role: terms.consumer if role == "consumer" else role for role in _MUST_BE_PINNED[role_in(terms, party)]}
+    names = {role: terms.consumer if role == "consumer" else role for role in MUST_BE_PINNED[role_in(terms, party)]}
     return {role: name for role, name in names.items() if name in terms.cards}
 
 
