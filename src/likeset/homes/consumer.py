@@ -149,8 +149,8 @@ class RunFolder:
         documents.write(self.job_path, job)
         documents.write_text(self.schema_path, schema.read_text(encoding="utf-8-sig"))
         keep_private(self.folder / "target.npy", lambda path: _save(path, target))
-        wishes = {name: value for name, value in asdict(selection).items() if name != "swaps"}
-        documents.write_text(self.folder / "selection.json", json.dumps(wishes) + "\n")
+        settings = {name: value for name, value in asdict(selection).items() if name != "swaps"}
+        documents.write_text(self.folder / "selection.json", json.dumps(settings) + "\n")
 
 
 def _save(path: Path, rows: Rows) -> None:

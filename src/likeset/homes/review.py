@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from likeset.errors import BadTable, InvalidArgument
+from likeset.errors import BadTable, HomeRestored, InvalidArgument
 from likeset.files import keep_private_bytes, make_home_folder
 from likeset.homes.data import DataSet, SmallGroup, SmallGroups, rare_among
 from likeset.homes.home import NETWORK_CAN, Check, Home, TunnelPorts, guarded
@@ -36,7 +36,16 @@ from likeset.homes.owner import (
     spent_by_run,
 )
 from likeset.homes.policy import Accounts, Policy, Verdict
-from likeset.homes.runs import CLOSED, RECEIPT, Ending, Run, StoredLetter, acknowledging_party, rows_in
+from likeset.homes.runs import (
+    CLOSED,
+    RECEIPT,
+    Ending,
+    Invitation,
+    Run,
+    StoredLetter,
+    acknowledging_party,
+    rows_in,
+)
 from likeset.ledger.ledger import Entry, Head, Problem
 from likeset.privacy.events import ROW, NoRelease
 from likeset.privacy.guarantee import bound_in_words
@@ -246,6 +255,12 @@ def inbox(owner: Owner, *, every: bool = False) -> list[Run]:
     if not every:
         return owner.waiting()
     return list({run.name: run for run in owner.mail.runs(role="owner")}.values())
+
+
+def add_terms(owner: Owner, invitation: Invitation) -> tuple[Run, bool]:
+    """Put terms that came by another way into the inbox: the run, and whether it was known already."""
+    is_known = owner.mail.run(invitation.digest, owner.name) is not None
+    return owner.mail.consider(owner.mail.invited(invitation.to_bytes(), by_steward=True)), is_known
 
 
 def inbox_run(owner: Owner, run: Run) -> dict[str, Any]:
@@ -1043,6 +1058,15 @@ def checkup(home: Home) -> list[Check]:
         checks += [*guarded("workers", _workers), *guarded("tunnels", lambda: _tunnels(home))]
     places = {"home": home.folder, **({"copies": Path(tempfile.gettempdir())} if "owner" in roles else {})}
     return [*checks, *(_disk(place, what) for what, place in places.items()), *guarded("clock", lambda: _clock(home))]
+
+
+def stopped(home: Home) -> str:
+    """Why a home does nothing any more; empty if it does."""
+    try:
+        home.check_running()
+    except HomeRestored as error:
+        return str(error)
+    return ""
 
 
 def _running(home: Home) -> Iterator[Check]:

@@ -18,7 +18,7 @@ from likeset.app.cli.home import (
 )
 from likeset.app.lazy import lazy_imports
 from likeset.display import JsonFlag, complain, emit, literal, show_document, show_notes, stdout
-from likeset.errors import HomeRestored, InvalidArgument, LikesetError
+from likeset.errors import InvalidArgument, LikesetError
 from likeset.files import keep_private_bytes, make_directory
 from likeset.text import without_secrets
 
@@ -169,7 +169,7 @@ def inbox(
     Example: `likeset owner inbox --home st-mary`
     """
     with opened_owner(home) as opened:
-        stopped = _stopped(opened)
+        stopped = review.stopped(opened.home)
         state, added = _added(opened, add) if add else (None, "")
         runs = [review.inbox_run(opened, run) for run in review.inbox(opened, every=every)]
     failed = bool(add) and state is None
@@ -200,21 +200,11 @@ def inbox(
     emit(document, as_json=as_json, view=view, next_step=hint, ok=not (stopped or failed))
 
 
-def _stopped(opened: "owners.Owner") -> str:
-    """Why this home does nothing any more; empty if it does."""
-    try:
-        opened.home.check_running()
-    except HomeRestored as error:
-        return str(error)
-    return ""
-
-
 def _added(opened: "owners.Owner", path: Path) -> tuple[str | None, str]:
     """Put an invitation into the inbox: the state of its run if it is there now, and what happened in words."""
     invitation = runs.read_invitation(path)
-    is_known = opened.mail.run(invitation.digest, opened.name) is not None
     try:
-        run = opened.mail.consider(opened.mail.invited(invitation.to_bytes(), by_steward=True))
+        run, is_known = review.add_terms(opened, invitation)
     except LikesetError as error:
         return None, f"not added: {error}"
     return run.state, f"{'known already' if is_known else 'added'}: {review.status_of(opened, run)}"
@@ -227,7 +217,7 @@ def review_run(run: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False
     Example: `likeset owner review sepsis-2026-07 --home st-mary`
     """
     with opened_owner(home) as opened:
-        stopped = _stopped(opened)
+        stopped = review.stopped(opened.home)
         answers = review.review(opened, run)
         choices = review.open_decisions(opened, answers.run)
         if not stopped and not opened.home.is_full:

@@ -13,7 +13,6 @@ from starlette.responses import JSONResponse, Response
 
 from likeset.app.console import consumer, owner
 from likeset.app.console.server import Listen, LoopState, Page, RunningConsole, Site, Visit, serving
-from likeset.errors import HomeRestored
 from likeset.homes import review
 from likeset.homes.consumer import Consumer
 from likeset.homes.home import Check, Home
@@ -50,15 +49,9 @@ def home_site(home: Home, loop: LoopState | None = None) -> Site:
     first = pages[menu[0][0]]
     loop = loop or LoopState()
     open_pages = {"/healthz": partial(_health, home, loop), "/metrics": partial(_metrics, home, loop)}
-    return Site(home.folder, home.name, menu, {"/": first, **pages}, actions, partial(_stopped, home), open_pages, loop)
-
-
-def _stopped(home: Home) -> str:
-    try:
-        home.check_running()
-    except HomeRestored as error:
-        return str(error)
-    return ""
+    return Site(
+        home.folder, home.name, menu, {"/": first, **pages}, actions, partial(review.stopped, home), open_pages, loop
+    )
 
 
 def check(_: Home, visit: Visit) -> Response:
@@ -79,7 +72,7 @@ def checks_of(home: Home) -> list[Check]:
 
 
 def _health(home: Home, loop: LoopState) -> Response:
-    stuck = "the home was stopped" if _stopped(home) else ""
+    stuck = "the home was stopped" if review.stopped(home) else ""
     if not loop.is_running:
         stuck = "the mailboxes are not checked"
     document = {"ok": not stuck, "trouble": stuck, "unreachable_mailboxes": len(loop.troubles)}

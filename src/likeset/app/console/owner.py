@@ -75,12 +75,9 @@ def inbox(owner: Owner, visit: Visit) -> Response:
 
 
 def add_invitation(owner: Owner, visit: Visit) -> Response:
-    invitation = Invitation.read(visit.file("invitation"))
-    is_known = owner.mail.run(invitation.digest, owner.name) is not None
-    run = owner.mail.consider(owner.mail.invited(invitation.to_bytes(), by_steward=True)).name
-    return visit.redirect(
-        link("/run", name=run), f"Run {run} {'was known already' if is_known else 'is in the inbox'}."
-    )
+    run, is_known = reviews.add_terms(owner, Invitation.read(visit.file("invitation")))
+    words = f"Run {run.name} {'was known already' if is_known else 'is in the inbox'}."
+    return visit.redirect(link("/run", name=run.name), words)
 
 
 def show_run(owner: Owner, visit: Visit) -> Response:
