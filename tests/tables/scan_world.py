@@ -61,6 +61,15 @@ def write(directory: Path, rows: pa.Table, sizes: list[int], *, group: int = 100
     return directory
 
 
+def spoil(directory: Path, file: int, row: int, *, group: int = 1000) -> None:
+    """One ward of one file becomes a word that the schema does not declare."""
+    path = directory / f"part-{file:03d}.parquet"
+    rows = pq.read_table(path)
+    wards = rows.column("ward").to_pylist()
+    wards[row] = "east"
+    pq.write_table(rows.set_column(2, "ward", pa.array(wards)), path, row_group_size=group)
+
+
 def drawings(count: int, *, key: int = 7) -> tuple[Drawing, Drawing]:
     """A weighted draw and a uniform one."""
     features = FourierFeatures(SCHEMA.width, 64, 0.5, 3)

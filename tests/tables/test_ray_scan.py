@@ -8,10 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from scan_world import table, write
+from scan_world import spoil, table, write
 
 from likeset.errors import InvalidArgument
 from likeset.tables.ray_scan import import_ray
@@ -30,11 +28,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     place = write(work / "rows", rows, [1_500, 700, 2_300, 4_500])
     broken = write(work / "broken", rows, [1_500, 700, 2_300, 4_500])
     for file, row in ((1, 650), (3, 20)):
-        path = broken / f"part-{file:03d}.parquet"
-        found = pq.read_table(path)
-        wards = found.column("ward").to_pylist()
-        wards[row] = "east"
-        pq.write_table(found.set_column(2, "ward", pa.array(wards)), path, row_group_size=500)
+        spoil(broken, file, row, group=500)
     program = Path(__file__).parent / "ray_trial.py"
     done = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, str(program), str(place), str(broken), str(work)],

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from protocol_world import ledger_on_disk, terms
-from scan_world import SCHEMA, assert_same, drawings, in_memory, table, write
+from scan_world import SCHEMA, assert_same, drawings, in_memory, spoil, table, write
 
 from chance import examples
 from likeset.errors import BadTable
@@ -72,15 +71,6 @@ def test_fetch_and_blocks_agree_with_the_draw(tmp_path: Path) -> None:
     assert rows[drawn.row_numbers].tobytes() == drawn.records.rows.tobytes()
 
 
-def _broken(directory: Path, file: int, column: str, value: object) -> None:
-    path = directory / f"part-{file:03d}.parquet"
-    rows = pq.read_table(path)
-    values = rows.column(column).to_pylist()
-    values[130] = value
-    place = rows.schema.names.index(column)
-    pq.write_table(rows.set_column(place, column, pa.array(values)), path, row_group_size=100)
-
-
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_cell_that_cannot_be_used_is_named_by_file_and_row_group(
@@ -89,7 +79,7 @@ def test_a_cell_that_cannot_be_used_is_named_by_file_and_row_group(
     """Also by the pass that only draws a sample, and the earliest one however many threads there are."""
     place = write(tmp_path / "rows", _ROWS, [300] * 30)
     for file in (23, 11, 29):
-        _broken(place, file, "ward", "east")
+        spoil(place, file, 130, group=100)
     wanted = drawings(50)[0 if weighted else 1]
     with pytest.raises(BadTable) as caught:
         _scan(place, workers=workers, block_rows=64).draw(wanted)
@@ -137,11 +127,7 @@ def test_a_category_that_appears_in_file_73_only_ends_it_before_anything_is_sent
 ) -> None:
     """With an auction, the first pass is followed by a message: so it has to see every cell itself."""
     place = write(tmp_path / "rows", table(9_000), [100] * 90)
-    path = place / "part-073.parquet"
-    rows = pq.read_table(path)
-    wards = rows.column("ward").to_pylist()
-    wards[42] = "east"
-    pq.write_table(rows.set_column(2, "ward", pa.array(wards)), path)
+    spoil(place, 73, 42)
     agreed = _agreed(**auction)
     with ledger_on_disk(agreed) as ledger:
         head = ledger.head()
