@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from likeset.errors import BadTable
+from likeset.tables import sources
 from likeset.tables.sources import open_source
 
 CANARY = "canary-7319"
@@ -78,6 +79,21 @@ def test_bad_text(tmp_path: Path, content: bytes, expected: str) -> None:
     file = tmp_path / "t.csv"
     file.write_bytes(content)
     assert f"{file}: {expected}" in complaint(file) or f"{file}, {expected}" in complaint(file)
+
+
+@pytest.mark.parametrize(("letters", "refused"), [(189, False), (191, True)])
+def test_a_record_may_have_so_many_bytes(
+    tmp_path: Path, letters: int, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """128 here, of what is held after pieces of 64 without an end: 62, 126, 190. Otherwise 16 megabytes."""
+    monkeypatch.setattr(sources, "_PIECE_BYTES", 64)
+    assert sources._RECORD_BYTES == 16 << 20
+    monkeypatch.setattr(sources, "_RECORD_BYTES", 128)
+    (tmp_path / "t.csv").write_bytes(b"a\n1\n" + b"x" * letters + b"\n")
+    if refused:
+        assert ", line 3: a record is longer than" in complaint(tmp_path / "t.csv")
+    else:
+        assert open_source(tmp_path / "t.csv").row_count == 2
 
 
 @pytest.mark.parametrize(
