@@ -293,7 +293,8 @@ def _reason(problem: Any, model: type[BaseModel], path: Sequence[Any]) -> str:
         if path == ("version",):
             return f"this likeset reads version {context['expected']}, not {given}; take the likeset that wrote it"
         word = str(context.get("tag", given))
-        return f"must be {_either(choices or [str(context.get('expected'))])}{near_miss(word, choices)}"
+        near = near_miss(word, choices) if len(choices) > 1 else ""
+        return f"must be {_either(choices or [str(context.get('expected'))])}{near}"
     if kind == "value_error":
         return str(context["error"])
     if kind in _WORDS:

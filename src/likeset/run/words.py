@@ -38,9 +38,16 @@ _OBSERVERS = {"owners": "any owners", "curator": "the curator", "consumer": "the
 
 
 @cache
-def environment(package: str) -> "Environment":
-    """The templates of a package; they escape all texts."""
+def environment(package: str, *, most: int | None = None) -> "Environment":
+    """The templates of a package; they escape all texts, without control characters and not longer than ``most``."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # the command line's help needs none
+
+    def finalize(value: Any) -> Any:
+        if hasattr(value, "__html__") or not isinstance(value, str):
+            return value
+        if most is not None and len(value) > most:
+            return harmless(value, most=most)
+        return NO_BREAK.join(map(harmless, value.split(NO_BREAK)))
 
     return Environment(
         loader=PackageLoader(package),
@@ -49,14 +56,8 @@ def environment(package: str) -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
-        finalize=_harmless,
+        finalize=finalize,
     )
-
-
-def _harmless(value: Any) -> Any:
-    if hasattr(value, "__html__") or not isinstance(value, str):
-        return value
-    return NO_BREAK.join(harmless(part) for part in value.split(NO_BREAK))
 
 
 # Numbers and names

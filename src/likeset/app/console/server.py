@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import uvicorn
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup, escape
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -42,6 +42,7 @@ from likeset.display import complain
 from likeset.errors import DecidedMeanwhile, InvalidArgument, LikesetError
 from likeset.files import keep_private_bytes, make_private_folder
 from likeset.homes.home import CONSOLE_FOLDER
+from likeset.run import words as wording
 from likeset.text import harmless
 from likeset.transports.sync import Synced
 
@@ -82,15 +83,7 @@ Item = TypeVar("Item")
 
 @cache
 def environment() -> Environment:
-    made = Environment(
-        loader=PackageLoader("likeset.app.console", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-        finalize=_shown,
-    )
+    made = wording.environment("likeset.app.console", most=_MOST_SHOWN)
     made.filters.update(
         lines=_lines,
         brief=lambda text: re.sub(r"\b([0-9a-f]{12})[0-9a-f]{28,}\b", r"\1…", text),
@@ -101,11 +94,6 @@ def environment() -> Environment:
     )
     made.globals["link"] = link
     return made
-
-
-def _shown(value: Any) -> Any:
-    """Remove control and direction characters from every text; jinja2 escapes the result."""
-    return harmless(value, most=_MOST_SHOWN) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _lines(text: str) -> Markup:
