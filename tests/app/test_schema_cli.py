@@ -135,14 +135,6 @@ def test_draft_suggests_a_vector_for_a_hundred_numeric_columns(tmp_path: Path) -
     assert "kind vector" in " ".join(run("draft", rows, "--out", tmp_path / "draft.yaml").stdout.split())
 
 
-def test_check_warns_of_a_column_that_hardly_counts(schema: Path, tmp_path: Path) -> None:
-    rows = file(tmp_path, "age,site,ill\n" + "30,north,0\n31,south,1\n" * 20)
-    assert "column 'age' hardly counts: its values use less than 2%" in run("check", "--schema", schema, rows).stdout
-    (told,) = document("check", "--schema", schema, rows)["files"]
-    assert [dead["column"] for dead in told["dead_columns"]] == ["age"]
-    assert told["ok"] is True
-
-
 def test_check_explains_that_whole_numbers_are_a_class_each(schema: Path, tmp_path: Path) -> None:
     rows = file(tmp_path, "age,site,ill\n" + "".join(f"{row % 90},north,{row}\n" for row in range(120)))
     for label, classes, noted in (("kind: category", 120, True), ("kind: number", 0, False)):

@@ -4,6 +4,7 @@ Exit codes: 0 done; 1 done, and the answer is no (a check failed); 2 the input o
 130 interrupted.
 """
 
+import os
 from importlib import import_module
 from typing import Annotated, Any, cast
 
@@ -143,4 +144,7 @@ def whole_program() -> TyperGroup:
 
 
 def main() -> None:
+    # Products of matrices are small here: more threads mostly wait. BLAS reads this when numpy is first imported.
+    for library in ("OPENBLAS", "MKL"):
+        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     run_program(app)
