@@ -704,23 +704,16 @@ class SealedOwner(Owner):
 
     def _handle(self, message: Message) -> Work:
         if isinstance(message.body, TargetRelease):
-            weighing = self._weighing = self._weigh(message.body.release)
+            plan = target_plan(self.terms)
+            noise = plan.standard_deviation if isinstance(plan, gaussian_mean.GaussianPlan) else 0.0
+            release = message.body.release if plan else None
+            weighing = self._weighing = weigh(self.terms, self._scan, release, noise=noise, key=self._key)
             if self.terms.auction != "everyone":
                 return (self._message(CURATOR, _RELEASE, Misfit(misfit=weighing.misfit)),)
             return (yield from self._sealed_offer(message, weighing))
         if isinstance(message.body, Asked) and message.body.asked and self._weighing is not None:
             return (yield from self._sealed_offer(message, self._weighing))
         return ()
-
-    def _weigh(self, release: Vector) -> Weighing:
-        plan = target_plan(self.terms)
-        return weigh(
-            self.terms,
-            self._scan,
-            release if plan else None,
-            noise=plan.standard_deviation if isinstance(plan, gaussian_mean.GaussianPlan) else 0.0,
-            key=self._key,
-        )
 
     def _sealed_offer(self, message: Message, weighing: Weighing) -> Work:
         """The offer, charged before it leaves and kept so that it can be sent again.

@@ -451,7 +451,6 @@ class ComputeParty(Party):
         if len(reach) > MOST_REACH:
             raise InvalidArgument("reach", f"{len(reach)} bytes", f"must have at most {MOST_REACH}")
         self.role: ComputeRole = role
-        self.absent: set[str] = set()
         self.faults: list[Flag] = []
         self.reaches: dict[ComputeRole, bytes] = {}
         self._secret, self._cards, self._reach = secret, {**cards, self.name: secret.card}, reach
@@ -549,8 +548,8 @@ class ComputeParty(Party):
             self._target = self._content
         elif isinstance(body, ShareReceipts) and role is not None:
             self._receipts[role] = self._content
-            if role == "consumer":
-                self._abandon_others(self._receipts[role])
+            if role == "consumer":  # owners of whom it has no part are in no roster: nobody waits for them
+                self._waiting = {owner for owner in self._waiting if self.terms.cards[owner] in self._content}
         elif isinstance(body, RosterVote) and role is not None:
             self._votes[role] = self._content
             self.reaches[role] = body.reach.tobytes()
@@ -561,16 +560,8 @@ class ComputeParty(Party):
         if owner not in self.waiting_for:
             return ()
         self._waiting.discard(owner)
-        self.absent.add(owner)
         yield from ()
         return self._go_on()
-
-    def _abandon_others(self, named: Lists) -> None:
-        """Owners of whom the consumer has no part are in no roster: nobody waits for them."""
-        for owner in sorted(self._waiting):
-            if self.terms.cards[owner] not in named:
-                self._waiting.discard(owner)
-                self.absent.add(owner)
 
     def _take_part(self, owner: str, data: bytes) -> None:
         """An owner's part; one that is refused is as if it had not come, but for the log."""
