@@ -360,12 +360,8 @@ def test_a_pool_is_narrowed_to_the_best_quarter_on_average_and_an_eighth_of_the_
     assert left.indices.tolist() == np.flatnonzero(chosen).tolist()
 
 
-@pytest.mark.slow
 def test_where_rows_are_plenty_the_pool_is_narrowed_and_elsewhere_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """0.34375 of the rows are left, and must be 60 for each pick: 34,910 rows are plenty for 200 picks, 34,909 are not.
-
-    The pool is narrowed after 192 picks, if more are wanted.
-    """
+    """0.34375 of the rows are left, and must be 60 for each pick: 699 rows are plenty for 4 picks, 698 are not."""
     narrowed: list[tuple[int, int]] = []
     narrow = greedy._narrow
 
@@ -374,11 +370,14 @@ def test_where_rows_are_plenty_the_pool_is_narrowed_and_elsewhere_not(monkeypatc
         return narrow(picks, last, rows)
 
     monkeypatch.setattr(greedy, "_narrow", seen)
-    pool, target = points(33, 34_910, 2).astype(np.float32), points(34, 20, 2).astype(np.float32)
-    exact_greedy(pool, target, 200, gamma=0.5)
-    exact_greedy(pool[:34_909], target, 200, gamma=0.5)
-    exact_greedy(pool, target, 192, gamma=0.5)
-    assert narrowed == [(192, 34_910)]
+    monkeypatch.setattr(greedy, "_WATCHED_PICKS", (3,))
+    pool, target = points(33, 699, 2), points(34, 20, 2)
+    for rows, size in ((699, 4), (698, 4), (699, 3)):
+        exact_greedy(pool[:rows], target, size, gamma=0.5)
+    assert narrowed == [(3, 699)]
+    # 0.34375 of 1,920 rows are 660, which is 60 for each of 11 picks.
+    exact_greedy(points(35, 1920, 2), target, 11, gamma=0.5)
+    assert narrowed == [(3, 699), (3, 1920)]
 
 
 def test_an_active_set_is_the_best_quarter_and_a_sixteenth_of_the_others_and_ends_where_others_would_win() -> None:
