@@ -264,7 +264,6 @@ def _heavy_tails(coins: np.random.Generator) -> tuple[Rows, Rows]:
     return coins.standard_t(2, size=(40_000, 2)), coins.standard_t(2, size=(500, 2))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [0.3, 10.0])
 @pytest.mark.parametrize("data", [_small_part_of_the_target_is_elsewhere, _a_square, _heavy_tails])
 def test_block_is_never_much_worse_than_exact_where_rows_are_plenty(data: Any, width: float) -> None:

@@ -33,7 +33,6 @@ def test_the_reference_gives_the_known_answers_of_random123(
     assert [f"{word:016x}" for word in reference_stream.philox(counter, key)] == answer.split()
 
 
-@pytest.mark.slow
 @settings(max_examples=examples(20))
 @given(
     purpose=st.text(max_size=20),

@@ -154,7 +154,6 @@ def test_the_top_bid_is_asked_and_few_others(epsilon: float, asked: int) -> None
     assert sum(plan.probability(rank) for rank in range(1, 10001)) == pytest.approx(asked, abs=0.02)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
 def test_threshold_auction_exactly(epsilon: float) -> None:
     """Over all biddings of 4 owners, ties and absence included: epsilon alone, log(1 + e^epsilon) together.
