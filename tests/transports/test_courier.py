@@ -53,9 +53,9 @@ class Network:
             return self.answers[site](topic, request)
         return self.sites[site].answer(topic, request)
 
-    def visit(self, *names: str) -> None:
+    def update(self, *names: str) -> None:
         for name in names:
-            self.router.visit(name)
+            self.router.update(name)
 
     def given(self) -> list[str]:
         """Sites that were asked for a file."""
@@ -73,45 +73,45 @@ def test_a_letter_comes_to_whoever_reads_its_folder_and_to_nobody_else(network: 
     assert network.store("b").list(PAIR) == []
     assert network.store("c").list(OTHER) == []
     network.store("a").write(PAIR, NAME, DATA)
-    network.visit("a", "b", "c")
+    network.update("a", "b", "c")
     assert network.store("b").read(PAIR, NAME, most_bytes=100) == DATA
     assert not any((network.folder / "c" / "in").iterdir())
     network.store("a").remove(PAIR, NAME)
-    network.visit("a", "b", "c")
+    network.update("a", "b", "c")
     assert network.store("b").list(PAIR) == []
 
 
-def test_a_site_is_visited_without_a_listing_when_nothing_changed_and_readers_are_woken(network: Network) -> None:
+def test_a_site_is_updated_without_a_listing_when_nothing_changed_and_readers_are_woken(network: Network) -> None:
     network.store("b").list(PAIR)
-    network.visit("a", "b")
-    assert not network.router.visit("a")
+    network.update("a", "b")
+    assert not network.router.update("a")
     network.store("a").write(PAIR, NAME, DATA)
-    assert network.router.visit("a")
+    assert network.router.update("a")
     assert network.woken == ["b"]
-    assert network.router.visit("b")
+    assert network.router.update("b")
 
 
 def test_what_came_stays_while_its_writer_is_not_connected(network: Network) -> None:
     network.store("b").list(PAIR)
     network.store("a").write(PAIR, NAME, DATA)
-    network.visit("a", "b")
+    network.update("a", "b")
     network.router.forget("a")
-    network.visit("b")
+    network.update("b")
     assert [file.name for file in network.store("b").list(PAIR)] == [NAME]
-    network.visit("a", "b")
+    network.update("a", "b")
     assert network.given() == ["a"], "it is not carried twice"
 
 
 def test_a_file_that_vanished_or_is_too_large_is_not_carried(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
     network.store("b").list(PAIR)
     network.store("a").write(PAIR, NAME, DATA)
-    network.visit("a")
+    network.update("a")
     network.store("a").remove(PAIR, NAME)  # after it was listed
-    network.visit("b", "b")
-    assert network.given() == ["a"], "it is not asked for at each visit"
+    network.update("b", "b")
+    assert network.given() == ["a"], "it is not asked for at each update"
     monkeypatch.setattr(nvflare, "MOST_FILE_BYTES", len(DATA) - 1)
     network.store("a").write(PAIR, "0" * 64, DATA)
-    network.visit("a", "b")
+    network.update("a", "b")
     assert network.given() == ["a"]
     assert network.store("b").list(PAIR) == []
 
@@ -124,13 +124,13 @@ def test_a_site_that_does_not_answer_or_lies_disturbs_no_other(network: Network)
     network.store("b").list(OTHER)
     network.store("a").write(PAIR, NAME, DATA)
     network.store("c").write(OTHER, NAME, DATA)
-    network.visit("a", "c")
+    network.update("a", "c")
     network.answers["c"] = silent
-    network.visit("b")
+    network.update("b")
     assert network.store("b").read(PAIR, NAME, most_bytes=100) == DATA
     assert network.store("b").list(OTHER) == []
     del network.answers["c"]
-    network.visit("c", "b")
+    network.update("c", "b")
     assert network.store("b").read(OTHER, NAME, most_bytes=100) == DATA
 
 
@@ -149,7 +149,7 @@ ODD_VIEWS: list[object] = [
 def test_a_listing_of_another_form_is_no_answer(network: Network, view: object) -> None:
     network.answers["a"] = lambda *_: view
     with pytest.raises(NoAnswer):
-        network.router.visit("a")
+        network.router.update("a")
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ class ComputeFolder:
     def reach(self, place: TunnelPlace) -> Reach:
         """What the others are told, the same ever after."""
         tunnel = self.tunnel(place)
-        return Reach(*place.told(tunnel.port), tunnel.certificate.certificate)
+        return Reach(*place.reached_at(tunnel.port), tunnel.certificate.certificate)
 
     def tunnel(self, place: TunnelPlace) -> _Tunnel:
         """This party's own end: made once, and raises ``NoAnswer`` if every port is taken."""

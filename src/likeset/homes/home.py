@@ -218,14 +218,14 @@ class TunnelPlace:
             raise InvalidArgument("reach_at", reach_at, reason)
         return cls(here, there)
 
-    def told(self, port: int) -> tuple[str, int]:
+    def reached_at(self, port: int) -> tuple[str, int]:
         if self.reach_at.first == 0 or self.listen.first == 0:
             return self.reach_at.host, self.reach_at.first or port
         return self.reach_at.host, self.reach_at.first + port - self.listen.first
 
 
 def check_tunnels(listen: str, reach_at: str) -> None:
-    """Look at what a new home is to be told; nothing is fine, and may be written into its settings later."""
+    """Check the addresses of a new home; none is fine, and may be written into its settings later."""
     for option, text in (("--listen", listen), ("--reach-at", reach_at)):
         try:
             _checked_tunnel(text)

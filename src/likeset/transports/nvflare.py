@@ -40,8 +40,8 @@ _LARGE = 1 << 20
 _MOST_LARGE = 4  # files of more than _LARGE bytes in the server's memory at once
 _SECONDS_UNTIL_RETRY = 30.0
 _MOST_REMEMBERED = 100_000
-_SHORTEST, _LONGEST = 0.03, 1.0  # seconds between two visits to a site
-_PAUSE_PER_SILENCE = 0.1  # a site that was silent for ten seconds is visited every second
+_SHORTEST, _LONGEST = 0.03, 1.0  # seconds between two updates of a site
+_PAUSE_PER_SILENCE = 0.1  # a site that was silent for ten seconds is updated every second
 
 Offers = dict[str, dict[str, int]]
 """Sizes of files by folder and name."""
@@ -127,7 +127,7 @@ def _sizes(store: DirectoryStore, folder: str) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class _View:
-    """A site at the last visit: what it offers, and which files it has of each folder that its home reads."""
+    """A site at its last update: what it offers, and which files it has of each folder that its home reads."""
 
     digest: str = ""
     offered: Offers = field(default_factory=dict)
@@ -135,7 +135,7 @@ class _View:
 
 
 class Router:
-    """The server's side: copies files between sites; visits to different sites may run at the same time.
+    """The server's side: copies files between sites; updates of different sites may run at the same time.
 
     Args:
         call: asks a site.
@@ -150,8 +150,8 @@ class Router:
         self._lock = threading.Lock()
         self._large = threading.BoundedSemaphore(_MOST_LARGE)
 
-    def visit(self, site: str) -> bool:
-        """Look at a site, bring it what its home wants, and remove what its writer removed.
+    def update(self, site: str) -> bool:
+        """List the files of a site, bring it what its home wants, and remove what its writer removed.
 
         Returns:
             Whether anything changed: then more may follow soon.
@@ -273,7 +273,7 @@ class CourierSite(FLComponent):  # type: ignore[misc]
 
 
 class CourierServer(FLComponent):  # type: ignore[misc]
-    """In the process of the server: visits every connected site, each in a thread of its own."""
+    """In the process of the server: updates every connected site, each in a thread of its own."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -305,7 +305,7 @@ class CourierServer(FLComponent):  # type: ignore[misc]
         event, last, trouble = self._events[site], time.monotonic(), ""
         while site in self._addresses:
             try:
-                if self._router.visit(site):
+                if self._router.update(site):
                     last = time.monotonic()
                 trouble = ""
             except Exception as error:  # one bad site never ends the courier
