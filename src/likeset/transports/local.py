@@ -90,22 +90,21 @@ AtOnce = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 @dataclass(eq=False)
-class _Waiting:
-    """A party that wants something charged before it goes on."""
+class _Begun:
+    """A party with its first step."""
 
     party: ChargedParty[Any]
     step: Step
-    wanted: ChargeWanted
-    ledger: Ledger | None  # if it may be charged there together with what others want: free, new and repeatable
-    stored: bytes | None = None
+    ledger: Ledger | None  # if its charge may be written there together with those of others: free, new, repeatable
+    stored: bytes | None = None  # what was drawn then
 
 
 def take_together(asked: Sequence[tuple[ChargedParty[Any], Message]], *, at_once: AtOnce = map) -> list[Answers]:
     """The replies of different parties to a message each, in their order; all that they cost is charged."""
     begun = list(at_once(_begun, asked))
-    by_ledger: dict[Ledger, list[_Waiting]] = defaultdict(list)
+    by_ledger: dict[Ledger, list[_Begun]] = defaultdict(list)
     for one in begun:
-        if isinstance(one, _Waiting) and one.ledger is not None:
+        if isinstance(one, _Begun) and one.ledger is not None:
             by_ledger[one.ledger].append(one)
     for ledger, waiting in by_ledger.items():
         if len(waiting) > 1:
@@ -113,42 +112,38 @@ def take_together(asked: Sequence[tuple[ChargedParty[Any], Message]], *, at_once
     return list(at_once(_ended, begun))
 
 
-def _begun(asked: tuple[ChargedParty[Any], Message]) -> _Waiting | Answers:
-    """A party's first step; all that it says, if it wants nothing charged."""
+def _begun(asked: tuple[ChargedParty[Any], Message]) -> _Begun | LikesetError:
     party, message = asked
     try:
         step, ledger = party.party.receive(message), party.charges
         wanted: ChargeWanted | None = step.charge
-        if wanted is None:
-            return tuple(step.replies)
-        if not wanted.repeatable or not wanted.charge.free or not isinstance(ledger, Ledger):
-            return _Waiting(party, step, wanted, None)
-        return _Waiting(party, step, wanted, ledger if ledger.charge_of(wanted.request()) is None else None)
+        if wanted is None or not wanted.repeatable or not wanted.charge.free or not isinstance(ledger, Ledger):
+            return _Begun(party, step, None)
+        return _Begun(party, step, ledger if ledger.charge_of(wanted.request()) is None else None)
     except LikesetError as error:
         return error
 
 
-def _charge_together(ledger: Ledger, waiting: Sequence[_Waiting], at_once: AtOnce) -> None:
+def _charge_together(ledger: Ledger, waiting: Sequence[_Begun], at_once: AtOnce) -> None:
     """Draw what costs nothing, and is the same whenever it is drawn, then reserve and commit all in one write."""
+    wanted = [one.step.charge for one in waiting if one.step.charge is not None]
     try:
-        drawn = list(at_once(lambda one: one.wanted.draw(), waiting))
-        with ledger.deciding() as transaction:
-            stored = [
-                transaction.answer(one.wanted.charge, *answer, request=one.wanted.request())
-                for one, answer in zip(waiting, drawn, strict=True)
-            ]
-        for one, answer in zip(waiting, stored, strict=True):
-            one.stored = answer
+        drawn = list(at_once(lambda one: one.draw(), wanted))
+        with ledger.deciding() as t:
+            answers = zip(wanted, drawn, strict=True)
+            stored = [t.answer(one.charge, *answer, request=one.request()) for one, answer in answers]
     except LikesetError:
         return  # alone, each of them hears what is its own
     except BaseException:
         for one in waiting:
             one.step.abandon()
         raise
+    for one, data in zip(waiting, stored, strict=True):
+        one.stored = data
 
 
-def _ended(one: _Waiting | Answers) -> Answers:
-    if not isinstance(one, _Waiting):
+def _ended(one: _Begun | LikesetError) -> Answers:
+    if not isinstance(one, _Begun):
         return one
     try:
         return (one.step if one.stored is None else one.step.go_on(one.stored)).complete(one.party.committed)
