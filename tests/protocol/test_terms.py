@@ -332,6 +332,8 @@ def test_a_kernel_that_nobody_can_mean_takes_no_memory(columns: int, dimension: 
         KernelShape(3, 17)
     with pytest.raises(InvalidArgument):
         Kernel(columns=columns, dimension=dimension, gamma=1.0, seed=1)
+    with pytest.raises(InvalidArgument, match="seed"):
+        Kernel(columns=3, dimension=16, gamma=1.0, seed=1 << 256)
 
 
 def test_cards_have_one_text_in_whatever_order_they_are_given() -> None:

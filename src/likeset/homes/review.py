@@ -724,8 +724,7 @@ class Review:
     asking: tuple[AskingCard, ...]  # the parties it would be with, by their cards
     status: str  # where it stands
     lines: tuple[tuple[str, str], ...]  # (question, answer) in the order in which one would ask
-    accounts: Accounts  # both budgets before and after
-    budgets: dict[str, dict[str, float | None]]  # the same as a document
+    budgets: dict[str, dict[str, float | None]]  # what it spends of each
     verdict: Verdict  # of the policy
     identifying_columns: tuple[ColumnWarning, ...]  # columns that would leave and may identify people
     # that would leave: name, declared kind (empty if no data set fits), and why it may identify people
@@ -745,7 +744,7 @@ class Review:
             "status": self.status,
             "parties": [card.document() for card in self.asking],
             "answers": dict(self.lines),
-            "budgets": {**self.budgets, "charged": self.accounts.charged},
+            "budgets": self.budgets,
             "accepted": self.verdict.accepted,
             "reasons": list(self.verdict.reasons),
             "suspected_identifiers": documents_of(self.identifying_columns),
@@ -797,7 +796,6 @@ def review(owner: Owner, name: str) -> Review:
         asking=asking,
         status=status_of(owner, run, asking=asking, verdict=judged),
         lines=tuple(lines),
-        accounts=accounts,
         budgets=budgets,
         verdict=judged,
         identifying_columns=identifying,
