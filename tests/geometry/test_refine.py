@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 import naive_twins
 from chance import examples, public_coins
@@ -86,6 +87,27 @@ def test_the_best_free_rows_stand_ready(monkeypatch: pytest.MonkeyPatch) -> None
     for fewest, count in ((4, 10), (15, 15), (52, 52), (53, 53), (60, 53)):
         monkeypatch.setattr(greedy, "_FEWEST_SWAPPED_IN", fewest)
         assert sorted(greedy._best_free(scores, free)) == sorted(best[:count])
+
+
+def test_the_rows_that_may_be_swapped_in_are_the_best_eighth_that_are_not_selected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the gain of one row more, over all selected ones."""
+    pool, target = public_coins(71).normal(size=(80, 2)), public_coins(72).normal(0.5, size=(20, 2))
+    selected, found = np.array([3, 40, 79, 12]), list[list[int]]()
+    best = greedy._best_free
+
+    def seen(scores: NDArray[np.float64], free: NDArray[np.bool_]) -> NDArray[np.int64]:
+        found.append(best(scores, free).tolist())
+        return best(scores, free)
+
+    monkeypatch.setattr(greedy, "_FEWEST_SWAPPED_IN", 1)
+    monkeypatch.setattr(greedy, "_best_free", seen)
+    swap(pool, target, selected, gamma=0.7)
+    among = naive_twins.kernel_matrix(pool, pool[selected], gamma=0.7).mean(axis=1)
+    gains = naive_twins.kernel_matrix(pool, target, gamma=0.7).mean(axis=1) - among
+    gains[selected] = -np.inf
+    assert sorted(found[0]) == sorted(np.argsort(-gains)[:10].tolist())
 
 
 def test_swapping_improves_on_greedy() -> None:

@@ -51,6 +51,8 @@ def test_each_choice_is_the_best_there_is_in_its_group(together: int, monkeypatc
     assert thin(rows, proxies, weights, 11, gamma=0.4).tolist() == expected
 
 
-def test_fewer_candidates_than_wanted_are_all_kept() -> None:
-    rows = np.zeros((3, 2))
-    assert thin(rows, rows, np.full(3, 1 / 3), 5, gamma=1.0).tolist() == [0, 1, 2]
+def test_candidates_that_are_no_more_than_wanted_are_all_kept() -> None:
+    """In their order, not in that of a choice, which would begin with the second."""
+    rows = np.array([[5.0], [0.0], [1.0]])
+    for count in (3, 5):
+        assert thin(rows, rows[1:2], np.ones(1), count, gamma=1.0).tolist() == [0, 1, 2]
