@@ -127,8 +127,6 @@ def test_functions_check_their_rows_and_their_gamma_by_name(name: str) -> None:
         ("exact_greedy", {"method": GOOD}, "method"),
         ("swap", {"passes": -1}, "passes"),
         ("median_gamma", {"scale": 0}, "scale"),
-        ("median_gamma", {"sample": 1}, "sample"),
-        ("median_gamma", {"sample": GOOD}, "sample"),
         ("fit", {"wanted": GOOD}, "wanted"),
         ("fit", {"noise_energy": GOOD[0]}, "noise_energy"),
         ("fit", {"released": GOOD}, "released"),
