@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 sys.path.append(str(Path(__file__).parent.parent / "homes"))
 
@@ -23,6 +24,7 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import Budget, Terms
 from likeset.transports import sync
 from likeset.transports.sync import Sync, Synced, serve, sync_once
+from likeset.trust.cards import CardSecret
 from likeset.trust.letters import Post, file_name, pair_of
 
 _UNPROVEN = {"accept_unproven": ["unbounded"], "total": {"epsilon": 99, "delta": 1e-4, "rows": 999}}
@@ -436,6 +438,11 @@ class TestFiles:
 
         monkeypatch.setattr(store, "list", list_files)
         assert network.turn("a").taken == 1
+
+    def test_a_card_that_copies_a_homes_sealing_key_keeps_no_other_from_being_heard(self, network: Network) -> None:
+        copied = CardSecret("mallory", Ed25519PrivateKey.generate(), secret_of(CURATOR).sealing).card
+        network.sync(CURATOR).home.pins.pin(copied, "consumer")
+        assert held(network, terms()).state == "closed"
 
     def test_a_home_that_meets_its_own_unknown_letter_stops(self, network: Network, tmp_path: Path) -> None:
         agreed = terms()

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trust_world import ALICE, BOB, MALLORY, TERMS, party
 
-from likeset.errors import BadDocument, InvalidArgument
+from likeset.errors import BadDocument
 from likeset.trust.letters import POST_STEP, Post, file_name, is_post_size, pair_of, size_of_post
 
 HERS, HIS = pair_of(ALICE, BOB.card), pair_of(BOB, ALICE.card)
@@ -44,11 +44,6 @@ def test_a_new_card_of_a_party_has_new_folders() -> None:
     assert renewed.outgoing.folder != HERS.outgoing.folder
     with pytest.raises(BadDocument):
         HIS.incoming.unwrap(renewed.outgoing.wrap(WORD))
-
-
-def test_nobody_leaves_posts_for_themselves() -> None:
-    with pytest.raises(InvalidArgument, match="this home's own"):
-        pair_of(ALICE, ALICE.card)
 
 
 def test_a_file_is_named_after_its_bytes() -> None:

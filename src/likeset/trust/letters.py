@@ -465,8 +465,6 @@ class Pair(NamedTuple):
 
 @functools.lru_cache(_REMEMBERED)
 def pair_of(own: CardSecret, other: Card) -> Pair:
-    if own.card.sealing == other.sealing:
-        raise InvalidArgument("card", other.name, "is this home's own, and nobody leaves posts for themselves")
     shared = own.sealing.exchange_with(other.sealing)
     return Pair(Way.derived(shared, own.card, other), Way.derived(shared, other, own.card))
 
