@@ -297,7 +297,7 @@ def test_an_error_tells_its_place_and_no_value(
     def broken(*_: object) -> None:
         raise RuntimeError("a row: 4711")
 
-    monkeypatch.setattr("likeset.homes.review.checkup", broken)
+    monkeypatch.setattr("likeset.homes.checkup.checkup", broken)
     answer = ada.post("/check")
     assert answer.status == 500
     assert "a row: 4711" not in answer.text + "".join(capsys.readouterr())

@@ -9,8 +9,8 @@ import pytest
 from home_world import CANARY, make_owner, opened, rows_text, write_policy
 
 from likeset.errors import InvalidArgument
+from likeset.homes.checkup import check_data, checkup
 from likeset.homes.data import SmallGroup
-from likeset.homes.review import check_data, checkup
 
 
 def test_small_groups_are_those_of_a_naive_count(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from home_world import logged, make_owner, opened
 
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.homes import review
+from likeset.homes import checkup
 from likeset.homes.home import Home, make_home
 from likeset.homes.owner import make_owner_home
 from likeset.homes.policy import Policy, starting_text
@@ -153,7 +153,7 @@ def test_a_home_does_not_pin_its_own_card_or_name(tmp_path: Path) -> None:
 
 
 def check_of(home: Home, name: str) -> tuple[bool, str]:
-    (check,) = (check for check in review.checkup(home) if check.check == name)
+    (check,) = (check for check in checkup.checkup(home) if check.check == name)
     return check.ok, check.detail
 
 
@@ -176,7 +176,7 @@ def test_the_check_looks_at_cards(tmp_path: Path) -> None:
 
 def test_the_check_of_a_new_owner_says_what_to_do(tmp_path: Path) -> None:
     with make_owner_home(tmp_path / "home", name="a") as home:
-        faults = [check for check in review.checkup(home) if not check.ok]
+        faults = [check for check in checkup.checkup(home) if not check.ok]
         assert {check.check for check in faults} == {"policy", "data sets"}
         assert all(check.to_do for check in faults)
         home.policy_file.write_text("likeset: owner\nversion: 9\n")
@@ -201,10 +201,10 @@ def test_the_check_sees_a_wrong_clock_a_full_disk_and_an_open_directory(
 
 
 def test_the_check_of_a_witness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(review, "worker_python", lambda folder: folder)
-    monkeypatch.setattr(review, "try_worker", lambda _: {"spu": "0.9", "python": "3.11"})
+    monkeypatch.setattr(checkup, "worker_python", lambda folder: folder)
+    monkeypatch.setattr(checkup, "try_worker", lambda _: {"spu": "0.9", "python": "3.11"})
     with made(tmp_path / "home", "witness", listen="127.0.0.1:0") as home:
-        faults = {check.check for check in review.checkup(home) if not check.ok}
+        faults = {check.check for check in checkup.checkup(home) if not check.ok}
         assert faults == {"pinned cards", "mailboxes"}
         for name, role in (("clinic", "consumer"), ("hub", "curator")):
             home.pins.pin(card_of(name), role)  # type: ignore[arg-type]

@@ -8,8 +8,9 @@ import pytest
 from home_world import SCHEMA, Outside, approve, charged, logged, make_owner, opened, rows_text, terms
 
 from likeset.errors import BadTable
+from likeset.homes.checkup import checkup
 from likeset.homes.owner import Owner
-from likeset.homes.review import checkup, rehearse
+from likeset.homes.review import rehearse
 from likeset.protocol.sealed import foreseen_sample
 from likeset.tables.schema import Schema
 from likeset.tables.sources import Block, Source

@@ -9,8 +9,9 @@ import pytest
 from home_world import CANARY, SCHEMA, make_owner, opened, rows_text, terms
 
 from likeset.errors import InvalidArgument
+from likeset.homes.checkup import checkup
 from likeset.homes.owner import Owner
-from likeset.homes.review import checkup, rehearse
+from likeset.homes.review import rehearse
 from likeset.protocol.terms import Terms
 from likeset.tables.schema import Schema
 

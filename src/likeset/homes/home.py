@@ -23,7 +23,6 @@ from likeset.errors import BadDocument, HomeRestored, InvalidArgument, LikesetEr
 from likeset.files import keep_private_bytes, make_home_folder, make_private_folder, read_secret, write_secret
 from likeset.ledger.ledger import Entry, Ledger, Transaction
 from likeset.privacy.guarantee import checked_name
-from likeset.tables.profile import ColumnWarning
 from likeset.text import near_miss, without_secrets
 from likeset.trust.cards import (
     CARD_FILE,
@@ -92,28 +91,6 @@ def stamp(moment: datetime) -> str:
 
 
 # Checks that people read.
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One check of ``likeset check``."""
-
-    check: str  # what was checked
-    ok: bool  # whether it passed
-    detail: str  # the result and the remedy; never a value of a row
-    column: ColumnWarning | None = None  # a column that may identify people, or hardly counts: not a failure
-    to_do: bool = False  # nothing is wrong, but this part of the home is not set up yet
-
-    @property
-    def is_warning(self) -> bool:
-        return self.ok and self.column is not None
-
-
-def guarded(check: str, look: Callable[[], Iterator[Check]]) -> list[Check]:
-    try:
-        return list(look())
-    except LikesetError as error:
-        return [Check(check, ok=False, detail=str(error))]
 
 
 NETWORK_CAN = (
@@ -527,6 +504,15 @@ class Home:
         self.database.refresh()
         if self._folded.stopped:
             raise HomeRestored(self._folded.stopped)
+
+    @property
+    def stopped(self) -> str:
+        """Why this home was stopped; empty if it works."""
+        try:
+            self.check_running()
+        except HomeRestored as error:
+            return str(error)
+        return ""
 
     def stop(self, reason: str) -> None:
         self.note("stopped", "", reason=reason)

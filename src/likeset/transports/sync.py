@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from likeset.errors import BadDocument, HomeRestored, LikesetError, PostTrouble
+from likeset.homes.checkup import Check
 from likeset.homes.compute import Computing, Witness, compute_room
 from likeset.homes.consumer import Consumer
 from likeset.homes.curator import Curator
-from likeset.homes.home import Check, Clock, Home, utc_now
+from likeset.homes.home import Clock, Home, utc_now
 from likeset.homes.mail import CLOCKS_APART, TRANSIENT, Later, Mail
 from likeset.homes.owner import Owner
 from likeset.homes.runs import LARGEST_LETTER, Run, StoredLetter, duration

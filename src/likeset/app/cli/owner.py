@@ -24,8 +24,8 @@ from likeset.text import without_secrets
 
 with lazy_imports():
     from likeset.app.cli import ledger as ledger_commands
+    from likeset.homes import checkup, policy, review, runs
     from likeset.homes import owner as owners
-    from likeset.homes import policy, review, runs
     from likeset.ledger import ledger as ledgers
     from likeset.tables import profile
 
@@ -104,7 +104,7 @@ def check_data(name: DataSet, *, home: HomePath = HERE, as_json: JsonFlag = Fals
     Example: `likeset owner data check patients --home st-mary`
     """
     with opened_owner(home) as opened:
-        checked = review.check_data(opened, name)
+        checked = checkup.check_data(opened, name)
     emit(checked.document(), as_json=as_json, ok=checked.ok)
 
 
@@ -169,7 +169,7 @@ def inbox(
     Example: `likeset owner inbox --home st-mary`
     """
     with opened_owner(home) as opened:
-        stopped = review.stopped(opened.home)
+        stopped = opened.home.stopped
         state, added = _added(opened, add) if add else (None, "")
         runs = [review.inbox_run(opened, run) for run in review.inbox(opened, every=every)]
     failed = bool(add) and state is None
@@ -217,7 +217,7 @@ def review_run(run: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False
     Example: `likeset owner review sepsis-2026-07 --home st-mary`
     """
     with opened_owner(home) as opened:
-        stopped = review.stopped(opened.home)
+        stopped = opened.home.stopped
         answers = review.review(opened, run)
         choices = review.open_decisions(opened, answers.run)
         if not stopped and not opened.home.is_full:

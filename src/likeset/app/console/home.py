@@ -13,9 +13,10 @@ from starlette.responses import JSONResponse, Response
 
 from likeset.app.console import consumer, owner
 from likeset.app.console.server import Listen, LoopState, Page, RunningConsole, Site, Visit, serving
-from likeset.homes import review
+from likeset.homes import checkup
+from likeset.homes.checkup import Check
 from likeset.homes.consumer import Consumer
-from likeset.homes.home import Check, Home
+from likeset.homes.home import Home
 from likeset.homes.mail import Mail
 from likeset.homes.owner import Owner
 from likeset.transports.sync import check_clock
@@ -49,9 +50,7 @@ def home_site(home: Home, loop: LoopState | None = None) -> Site:
     first = pages[menu[0][0]]
     loop = loop or LoopState()
     open_pages = {"/healthz": partial(_health, home, loop), "/metrics": partial(_metrics, home, loop)}
-    return Site(
-        home.folder, home.name, menu, {"/": first, **pages}, actions, partial(review.stopped, home), open_pages, loop
-    )
+    return Site(home.folder, home.name, menu, {"/": first, **pages}, actions, lambda: home.stopped, open_pages, loop)
 
 
 def check(_: Home, visit: Visit) -> Response:
@@ -64,15 +63,15 @@ def check_all(home: Home, visit: Visit) -> Response:
 
 def checks_of(home: Home) -> list[Check]:
     """Check rules, files, cards, every row of every data set, disk, clock and mailboxes; also of its own curator."""
-    checks = [*review.checkup(home), *check_clock(home.folder, home.settings.mailboxes, clock=home.clock)]
+    checks = [*checkup.checkup(home), *check_clock(home.folder, home.settings.mailboxes, clock=home.clock)]
     if home.own_curator is not None:
         with Home(home.own_curator) as curator:
-            checks += [replace(one, check=f"curator: {one.check}") for one in review.checkup(curator)]
+            checks += [replace(one, check=f"curator: {one.check}") for one in checkup.checkup(curator)]
     return checks
 
 
 def _health(home: Home, loop: LoopState) -> Response:
-    stuck = "the home was stopped" if review.stopped(home) else ""
+    stuck = "the home was stopped" if home.stopped else ""
     if not loop.is_running:
         stuck = "the mailboxes are not checked"
     document = {"ok": not stuck, "trouble": stuck, "unreachable_mailboxes": len(loop.troubles)}

@@ -18,12 +18,14 @@ from likeset.app.console import drawings
 from likeset.app.console.server import UPLOAD, Pages, Visit, download, link
 from likeset.errors import BadDocument, InvalidArgument, LikesetError
 from likeset.files import PRIVATE_FOLDER
+from likeset.homes import checkup
 from likeset.homes import owner as owners
 from likeset.homes import review as reviews
+from likeset.homes.checkup import DataCheck
 from likeset.homes.home import CONSOLE_FOLDER
 from likeset.homes.owner import Owner
 from likeset.homes.policy import Policy, policy_text
-from likeset.homes.review import Choice, DataCheck, Rehearsal, Review
+from likeset.homes.review import Choice, Rehearsal, Review
 from likeset.homes.runs import Invitation, Run
 from likeset.ledger.ledger import Head
 from likeset.trust.cards import Role, card_in
@@ -71,7 +73,7 @@ def inbox(owner: Owner, visit: Visit) -> Response:
     found = reviews.inbox(owner, every=every)
     pages = Pages.of(len(found), visit.number("page", 1))
     runs = [reviews.inbox_run(owner, run) for run in pages.part(found[::-1] if every else found)]
-    return visit.render("inbox.html", runs=runs, every=every, pages=pages, steps=reviews.steps_left(owner))
+    return visit.render("inbox.html", runs=runs, every=every, pages=pages, steps=checkup.steps_left(owner))
 
 
 def add_invitation(owner: Owner, visit: Visit) -> Response:
@@ -329,7 +331,7 @@ def add_data(owner: Owner, visit: Visit) -> Response:
 
 
 def check_data(owner: Owner, visit: Visit) -> Response:
-    return data(owner, visit, reviews.check_data(owner, visit.text("name", most=128)))
+    return data(owner, visit, checkup.check_data(owner, visit.text("name", most=128)))
 
 
 def remove_data(owner: Owner, visit: Visit) -> Response:
