@@ -58,8 +58,6 @@ def test_an_owner_reads_terms(
     signed = tmp_path / "run-1.invitation"
     signed.write_bytes(signed_text(hostile(field)))
     for words in (
-        ["policy", "test", path],
-        ["policy", "test", signed],
         ["inbox", "--add", path],
         ["inbox", "--add", signed],
         ["inbox", "--all"],

@@ -38,7 +38,6 @@ for _part in (data_noun, policy_noun, audit_noun):
 
 DataSet = Annotated[str, typer.Argument(metavar="NAME", help="The data set.", show_default=False)]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="The run, as the inbox names it.", show_default=False)]
-TermsPath = Annotated[Path, typer.Argument(metavar="TERMS", help="A signed invitation.", show_default=False)]
 DataName = Annotated[str, typer.Option(help="The data set to use, if several fit.")]
 
 
@@ -139,19 +138,6 @@ def put(
     with opened_owner(home) as opened:
         changes = owners.policy_changes(opened, text) if check else owners.put(opened, text, by=by or login())
     emit({"in_force": not check, "changes": changes}, as_json=as_json)
-
-
-@policy_noun.command(name="test")
-def policy_test(path: TermsPath, *, data: DataName = "", home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """Test whether owner.yaml allows a run under these terms, with every reason against it. Exit code 1 if not.
-
-    Example: `likeset owner policy test sepsis.invitation --home st-mary`
-    """
-    terms = runs.read_invitation(path).terms
-    with opened_owner(home) as opened:
-        verdict = opened.judge(terms, data=data)
-    document = {"run": terms.run, "digest": terms.digest, **_verdict_document(verdict)}
-    emit(document, as_json=as_json, ok=verdict.accepted)
 
 
 @owner.command()
