@@ -294,6 +294,18 @@ def test_links_in_a_kit_lead_root_nowhere(two_users: tuple[Path, Path, Path]) ->
     assert (home / "card.secret").stat().st_uid == 4002
 
 
+def test_links_in_place_of_a_couriers_folder_lead_root_nowhere(two_users: tuple[Path, Path, Path]) -> None:
+    kit, home, folder = two_users
+    folder.mkdir()
+    (folder / "in").symlink_to(home)
+    os.chown(folder, 4001, 4001)
+    (folder.parent / "link").symlink_to(folder)
+    for named in (folder, folder.parent / "link"):
+        with pytest.raises(InvalidArgument, match=r"--folder"):
+            said("settle", kit, "--folder", named, "--home", home)
+    assert home.stat().st_uid == 4002
+
+
 def test_two_users_are_kept_apart_by_owners_and_modes(two_users: tuple[Path, Path, Path]) -> None:
     kit, home, folder = two_users
     assert said("settle", kit, "--folder", folder, "--home", home)[0] == 0

@@ -8,6 +8,7 @@ The server stores nothing: a site or a server that was stopped continues from wh
 NVFlare builds both classes from the site's own configuration when it starts (``settle``), so that no job is needed.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -373,13 +374,26 @@ def make_folder(folder: Path, *, home_uid: int, nvflare_uid: int) -> None:
 
     For two users this process must be root's.
     """
-    folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-    for name, writer, reader in (("out", home_uid, nvflare_uid), ("in", nvflare_uid, home_uid)):
-        place = folder / name
-        place.mkdir(mode=0o700, exist_ok=True)
-        if writer != reader:
-            os.chown(place, writer, group_of(reader))
-        place.chmod(0o700 if writer == reader else 0o2750)
+    # As root: where another user can put links into it, or instead of it, they would lead anywhere.
+    try:
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError as error:
+        raise InvalidArgument("--folder", folder, f"cannot be used: {error.strerror}") from error
+    try:
+        status = os.fstat(opened)
+        if home_uid != nvflare_uid and (status.st_uid != os.geteuid() or status.st_mode & 0o022):
+            raise InvalidArgument(
+                "--folder", folder, "other users can change it; name a directory that is root's alone"
+            )
+        for name, writer, reader in (("out", home_uid, nvflare_uid), ("in", nvflare_uid, home_uid)):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, mode=0o700, dir_fd=opened)
+            if writer != reader:
+                os.chown(name, writer, group_of(reader), dir_fd=opened, follow_symlinks=False)
+            os.chmod(name, 0o700 if writer == reader else 0o2750, dir_fd=opened)
+    finally:
+        os.close(opened)
 
 
 def group_of(uid: int) -> int:
