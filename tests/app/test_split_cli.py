@@ -36,7 +36,7 @@ def half_made(folder: Path, *, packages: int) -> Path:
 
 def failing(*words: str) -> str:
     """What a command says when it fails, which is one line of likeset's own errors."""
-    result = RUNNER.invoke(app, ["split", *words])
+    result = RUNNER.invoke(app, ["split", "setup", *words])
     assert isinstance(result.exception, InvalidArgument), result.output
     line = str(result.exception)
     assert "\n" not in line
@@ -47,14 +47,14 @@ def test_a_missing_environment_is_told_with_what_makes_it(tmp_path: Path, monkey
     monkeypatch.setenv(PYTHON_VARIABLE, str(tmp_path / "none" / "bin" / "python"))
     with pytest.raises(InvalidArgument, match=r"is no environment for workers; make it with `likeset split setup`"):
         split_python()
-    assert "likeset split setup" in failing("check", "--at", str(tmp_path / "none"))
 
 
 def test_a_half_made_environment_is_told_and_one_whose_worker_does_not_start(tmp_path: Path) -> None:
-    assert "half made" in failing("check", "--at", str(half_made(tmp_path / "half", packages=5)))
+    with pytest.raises(InvalidArgument, match="half made"):
+        worker_python(half_made(tmp_path / "half", packages=5))
     whole = half_made(tmp_path / "whole", packages=len(locked_versions()))
     assert worker_python(whole) == whole / "bin" / "python"
-    assert "does not start a worker" in failing("check", "--at", str(whole))
+    assert "does not start a worker" in failing("--at", str(whole))
 
 
 def test_setup_makes_a_half_made_one_anew_and_nothing_else(tmp_path: Path) -> None:
@@ -64,9 +64,9 @@ def test_setup_makes_a_half_made_one_anew_and_nothing_else(tmp_path: Path) -> No
     old = tmp_path / "old"
     old.write_text("#!/bin/sh\necho 3.12\n", encoding="ascii")
     old.chmod(0o700)
-    assert "of version 3.12; workers need 3.10 or 3.11" in failing("setup", "--at", str(half), "--python", str(old))
+    assert "of version 3.12; workers need 3.10 or 3.11" in failing("--at", str(half), "--python", str(old))
     assert (half / "pyvenv.cfg").exists()
-    assert "is there already" in failing("setup", "--at", str(other), "--python", str(old))
+    assert "is there already" in failing("--at", str(other), "--python", str(old))
     new = tmp_path / "new"
     new.write_text('#!/bin/sh\n[ "$2" = -c ] && echo 3.11 || exit 1\n', encoding="ascii")
     new.chmod(0o700)
@@ -78,8 +78,7 @@ def test_setup_makes_a_half_made_one_anew_and_nothing_else(tmp_path: Path) -> No
 @pytest.mark.skipif(not BESIDE.is_dir(), reason=f"there is no environment for workers at {BESIDE}: `make split`")
 def test_an_environment_that_is_whole_stays_and_its_worker_starts() -> None:
     ready = RUNNER.invoke(app, ["split", "setup", "--at", str(BESIDE), "--json"])
-    assert json.loads(ready.output)["made"] is False
-    checked = RUNNER.invoke(app, ["split", "check", "--at", str(BESIDE), "--json"])
-    document = json.loads(checked.output)
+    document = json.loads(ready.output)
+    assert document["made"] is False
     assert document["versions"]["spu"] == locked_versions()["spu"]
     assert document["program"] == program_digest()

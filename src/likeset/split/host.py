@@ -281,7 +281,7 @@ def _keep_no_dump(pid: int) -> None:
 
 
 def try_worker(python: Path) -> dict[str, str]:
-    """Start a worker, let it say what it is made of, and end it: versions by name."""
+    """Starts a worker and returns its package versions."""
     with contextlib.closing(WorkerProcess(python)) as worker:
         return worker.hello()
 

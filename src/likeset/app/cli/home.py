@@ -501,24 +501,23 @@ def curator_schema(
 
 
 split = typer.Typer(name="split", **NOUN)
-AtOption = Annotated[
-    Path | None, typer.Option("--at", metavar="DIR", help="Where it is; by default the place that likeset looks at.")
-]
 
 
 @split.command("setup")
 def split_setup(
     *,
-    at: AtOption = None,
+    at: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where to make it; by default where likeset looks for it.")
+    ] = None,
     python: Annotated[
         str, typer.Option(metavar="PATH", help="A Python 3.10 or 3.11; by default the one that runs likeset.")
     ] = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Make the environment of workers from the lock file, every package checked by its hash.
+    """Make the environment of workers from the lock file, every package checked by its hash, and start a worker.
 
-    It lies apart from likeset's own, and takes about 1 GB. What an interrupted call left is made anew; what is whole
-    stays as it is. With `--at` other than the usual place, LIKESET_SPLIT_PYTHON must name its interpreter.
+    It is separate from likeset's own, and takes about 1 GB. A complete environment is not changed; one that an
+    interrupted call left is made again. With another `--at`, LIKESET_SPLIT_PYTHON must name its interpreter.
 
     Example: `likeset split setup`
     """
@@ -529,16 +528,6 @@ def split_setup(
     except InvalidArgument:
         path = host.make_environment(folder, python=python or sys.executable)
         made = True
-    emit({"environment": str(folder), "python": str(path), "made": made}, as_json=as_json)
-
-
-@split.command("check")
-def split_check(*, at: AtOption = None, as_json: JsonFlag = False) -> None:
-    """Start a worker and see that it is made of what the lock file says; show the program that terms name.
-
-    Example: `likeset split check`
-    """
-    folder = host.environment_folder() if at is None else at
-    versions = host.try_worker(host.worker_python(folder))
-    program = host.program_digest()
-    emit({"environment": str(folder), "versions": versions, "program": program}, as_json=as_json)
+    versions, program = host.try_worker(path), host.program_digest()
+    document = {"environment": str(folder), "python": str(path), "made": made, "versions": versions, "program": program}
+    emit(document, as_json=as_json)
