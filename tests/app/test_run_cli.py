@@ -163,7 +163,7 @@ def test_offers_that_a_curator_would_not_take_are_said_by_the_plan(
     monkeypatch.setattr("likeset.run.runs.LARGEST_LETTER", offer)
     assert world.say("plan", job)["between_organisations"] == []
     assert world.say("plan", world.write_job(**many))["sent_bytes_per_owner_at_most"] > offer
-    assert [note["kind"] for note in world.say("plan", job)["between_organisations"]] == ["rounds-are-looks"]
+    assert [note["kind"] for note in world.say("plan", job)["between_organisations"]] == ["rounds-are-syncs"]
     monkeypatch.setattr("likeset.run.runs.LARGEST_LETTER", offer - 1)
     (note,) = world.say("plan", world.write_job())["between_organisations"]
     assert note["kind"] == "large-offer"

@@ -118,7 +118,7 @@ class ComputeFolder:
         return OpeningFile(self.folder)
 
     def reach(self, place: TunnelPlace) -> Reach:
-        """What the others are told, the same ever after."""
+        """This party's address and certificate for the run; created once, then stored."""
         tunnel = self.tunnel(place)
         return Reach(*place.reached_at(tunnel.port), tunnel.certificate.certificate)
 

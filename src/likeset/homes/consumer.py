@@ -289,7 +289,7 @@ class Consumer(Part):
         return run
 
     def start_run(self, run: Run, mailbox: str) -> Run:
-        """Let a signed run travel by a mailbox; asked again, as it was."""
+        """Assigns a mailbox to a signed run; calling it again changes nothing."""
         if run.state == "cancelled":
             raise InvalidArgument("run", run.name, "was cancelled; give the job another name, and start that")
         if run.mailbox:

@@ -214,7 +214,7 @@ class Mail:
     def hear(self, data: bytes, *, place: tuple[str, str] = ("", "")) -> tuple[bytes, ...]:
         """Take a letter; returns the letters that answer it.
 
-        They are stored, and ``Sync.once`` posts them after ``claim`` has checked the run again.
+        The returned letters are already stored; ``Sync.once`` posts them after ``claim`` has checked the run again.
         A letter that was answered before gets the same bytes; a refused one is refused again, whatever changed since.
 
         Args:
@@ -262,7 +262,9 @@ class Mail:
             try:
                 inputs = self._inputs_digest(run, source.content)
                 step = act(party)  # reads rows, without a lock
-                step = self._draw_noise(run, step, inputs)  # each draw is charged and stored before the block below
+                # Only draws with noise happen here: each is charged in one transaction and stored in another, before
+                # the block below. Keyed draws of owners are charged inside that block.
+                step = self._draw_noise(run, step, inputs)
                 with self.home.deciding() as t:
                     run = self.again(run)  # withdrawn, expired or answered meanwhile?
                     self.check_open(run)
@@ -270,7 +272,8 @@ class Mail:
                     if heard is not None and (before := self._answers_to(run, heard.peer, heard.letter)) is not None:
                         return before
                     if self.version(run) != version:
-                        continue  # another input came meanwhile: compute again; stored noise stays
+                        # Another input came meanwhile: recompute; noise stored for other inputs is refused, not reused.
+                        continue
                     letters = self._recorded(t, run, source, party, step, inputs, number=version + 1)
                 is_recorded = True
             finally:

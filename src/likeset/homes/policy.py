@@ -256,8 +256,8 @@ version: 1
 consumers: {_words(policy.consumers)}
 purposes: {_words(policy.purposes)}
 
-# Who may curate and who may witness, by the names on their cards. Nobody counts whose card is not pinned in that role
-# (likeset card pin), so "*" means all that are.
+# Who may curate and who may witness, by the names on their cards. Only cards pinned in that role are accepted
+# (likeset card pin), so "*" means all of those.
 curators: {_words(policy.curators)}
 witnesses: {_words(policy.witnesses)}
 

@@ -200,11 +200,11 @@ SEED_ROWS_NEEDED = Notice(
 )
 
 
-def rounds_are_looks(rounds: int) -> Notice:
+def rounds_are_syncs(rounds: int) -> Notice:
     return Notice(
-        "rounds-are-looks",
-        f"interactive has {rounds:,} rounds, one for each row; by mailbox each of them waits until curator and owners "
-        f"have looked: with a look every hour, {rounds:,} hours or more; sealed needs a few looks",
+        "rounds-are-syncs",
+        f"interactive has {rounds:,} rounds, one for each row; by mailbox, each round waits for a sync by curator and "
+        f"owners: with hourly syncs, at least {rounds:,} hours; sealed needs only a few syncs",
     )
 
 

@@ -361,7 +361,7 @@ def check_carried(job: Job) -> list[Notice]:
     if job.seed_rows is not None:
         notes.append(notices.SEED_ROWS_NEEDED)
     if job.protocol == "interactive":
-        notes.append(notices.rounds_are_looks(job.size))
+        notes.append(notices.rounds_are_syncs(job.size))
     return notes
 
 

@@ -124,7 +124,7 @@ class TlsStream:
             return b""
 
     def write(self, data: bytes) -> None:
-        """All of it, in one piece between what others write; whoever writes much waits in ``drain`` after it."""
+        """Writes all data without interleaving; await ``drain`` after large writes."""
         view = memoryview(data)
         for first in range(0, len(view), _RECORD):
             self._connection.sendall(view[first : first + _RECORD])

@@ -108,7 +108,7 @@ class Signed:
 
     @classmethod
     def is_in(cls, data: bytes) -> bool:
-        """Whether bytes say of themselves that they are such a statement; whether they are, reading them tells."""
+        """Checks the type tag only; ``read`` validates the structure."""
         return data.startswith(fields(cls.tag))
 
     @classmethod

@@ -261,9 +261,7 @@ def up(
         float,
         typer.Option("--every", min=0.1, metavar="SECONDS", help="The longest pause between two checks of a mailbox."),
     ] = 60.0,
-    console: Annotated[
-        bool, typer.Option("--console/--no-console", help="Open the console in a browser's reach.")
-    ] = True,
+    console: Annotated[bool, typer.Option("--console/--no-console", help="Serve the console.")] = True,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The console's port; 0 takes one that is free.")] = 0,
     listen: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Where the console listens; others than loopback need --public.")
@@ -486,7 +484,7 @@ def curator_schema(
     home: HomePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """Know schemas, and list all that are known. A run on another one ends before anybody is asked for rows.
+    """Add schemas to the curator and list them. A run on another one ends before anybody is asked for rows.
 
     Example: `likeset curator schema schema.yaml --home curator`
     """
