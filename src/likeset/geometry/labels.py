@@ -83,7 +83,7 @@ _LARGEST_WEIGHT = 0.99  # at 1 rows of different classes would be infinitely far
 _ERRORS = 2.0  # standard errors by which skill may be less than it seems, and a count more
 _SCALES = np.exp(np.linspace(-1.0, 4.0, 13))
 _STEPS, _CLOSE = 200, 1e-6
-_FEWEST_CHANCE = 0.01  # of a class that a row of the target counts with
+_FEWEST_CHANCE = 0.01  # of a class that a row of the target counts with; half of an even share of all classes at least
 _PLENTY = 2.0  # rows of the pool for each that is wanted of a class
 _OUT_OF_REACH = 1e-30
 _SMALLEST = 1e-9
@@ -184,8 +184,7 @@ def joint_rows(
     mixed, shares, weight = chances.mixed(size)
     apart = np.sqrt(-np.log1p(-weight) / (2.0 * gamma))
     columns = (apart * np.eye(len(shares))).astype(pool.dtype)
-    # Half of an even share: rounding must not leave a row without a class.
-    kept = np.where(mixed >= min(_FEWEST_CHANCE, 0.5 / len(shares)), mixed, 0.0)
+    kept = np.where(mixed >= _FEWEST_CHANCE, mixed, 0.0)
     numbers, classes = np.nonzero(kept)
     weights = kept[numbers, classes] * (shares / np.maximum(kept.sum(axis=0), _SMALLEST))[classes]
     return (
