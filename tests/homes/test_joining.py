@@ -116,6 +116,15 @@ def test_invitation_changed_in_transit_is_refused(market: Market) -> None:
             Invitation.from_bytes(bytes(changed))
 
 
+def test_no_name_in_an_invitation_leads_to_another_folder(market: Market) -> None:
+    with pytest.raises(BadDocument, match="slash"):
+        market.invite("a/../../elsewhere")
+    text = market.invite("a-x-elsewhere").text.replace("a-x-elsewhere", "a/../elsewhere")
+    hostile = signed_anew(market.invite("other", role="curator", rules=None), market.clinic, text=text, by_curator=b"")
+    with pytest.raises(BadDocument, match="slash"):
+        Invitation.from_bytes(hostile.to_bytes())
+
+
 def test_reply_from_someone_else(market: Market) -> None:
     """Whoever saw the invitation can answer it under the owner's name; the words tell the two replies apart."""
     invitation = market.invite()

@@ -135,6 +135,8 @@ class Invitation(Signed):
         if None in ends:
             raise BadDocument("invitation", "has a time without a zone")
         names = [proposal.name, *(card.name for card in cards)]
+        if any("/" in name for name in names):
+            raise BadDocument("invitation", "has a name with a slash, and names become those of files and folders")
         if len(set(names)) < len(names) or len({card.sealing for card in cards}) < len(cards):
             raise BadDocument("invitation", "gives one name or one key to two parties")
         if (self.curator is None) != (proposal.role == "curator") or (self.witness and proposal.role != "owner"):
