@@ -122,6 +122,9 @@ class TestWholeRuns:
         network.clock.now = NOON + timedelta(days=900)
         network.turn()
         assert box(network) == []
+        mail = network.sync(CURATOR).mail
+        came = [row for row in mail.letters(mail.runs()[0]) if row.way == "in"]
+        assert not any(row.content for row in came), "digests of few possible contents could be tried"
         assert not list(network.place.glob("*/keys/*"))
 
     def test_a_quiet_look_lists_each_folder_and_writes_nothing(
