@@ -289,6 +289,10 @@ class NotReady(ProtocolError):
     """Something of this home must be put right first, such as its clock; until then nothing is decided."""
 
 
+class TryLater(LikesetError):
+    """A letter that cannot be heard yet: it stays in the mailbox."""
+
+
 class IllegalMessage(ProtocolError):
     """A well-formed message that may not come now, from that sender, or with that content."""
 

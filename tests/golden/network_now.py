@@ -46,7 +46,7 @@ def carry(folder: Path, *, absent: Collection[str] = ()) -> None:
             for name in names
             if name.removeprefix("node-") not in absent
         }
-        consumer = syncs["home"].mail.parts["consumer"]
+        consumer = syncs["home"].mail.handlers["consumer"]
         assert isinstance(consumer, Consumer)
         run = consumer.run("golden")
         consumer.start_run(run, store.address)

@@ -287,7 +287,7 @@ def approve(owner: Owner, agreed: Terms, *, by: str = "Ada", data: str = "") -> 
     run = invite(owner, agreed)
     judged = owner.approve(agreed.run, agreed.digest, by=by, data=data)
     assert judged.accepted, judged.reasons
-    run = owner.mail.consider(owner.mail.again(run))
+    run = owner.mail.consider(owner.mail.reload(run))
     assert run.state == "accepted", (run.state, run.detail)
     return run
 
@@ -507,13 +507,13 @@ class Network:
         return self._syncs[name]
 
     def owner(self, name: str = "a") -> Owner:
-        part = self.sync(name).mail.parts["owner"]
+        part = self.sync(name).mail.handlers["owner"]
         assert isinstance(part, Owner)
         return part
 
     @property
     def consumer(self) -> Consumer:
-        part = self.sync(CONSUMER).mail.parts["consumer"]
+        part = self.sync(CONSUMER).mail.handlers["consumer"]
         assert isinstance(part, Consumer)
         return part
 

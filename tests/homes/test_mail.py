@@ -37,9 +37,9 @@ from likeset.errors import (
     LetterRefused,
     LikesetError,
     TermsExpired,
+    TryLater,
 )
 from likeset.homes import review
-from likeset.homes.mail import Later
 from likeset.homes.owner import Owner
 from likeset.homes.runs import MOVES, rows_in
 from likeset.ledger.ledger import Ledger
@@ -220,7 +220,7 @@ class TestRefusing:
 
     def test_a_letter_that_another_card_signed(self, owner: Owner, outside: Outside) -> None:
         forged = outside.letter(release_to(terms()), writer="b", enclosures=(outside.acceptance(CURATOR),))
-        with pytest.raises(Later):  # b was never introduced
+        with pytest.raises(TryLater):  # b was never introduced
             owner.mail.hear(forged)
 
     def test_a_release_of_the_curator(self, owner: Owner, outside: Outside) -> None:
@@ -230,7 +230,7 @@ class TestRefusing:
         assert len(logged(owner.home, "refused")) == 1
 
     def test_a_curator_whom_the_consumer_did_not_introduce_is_not_heard(self, owner: Owner, outside: Outside) -> None:
-        with pytest.raises(Later, match="not introduced"):
+        with pytest.raises(TryLater, match="not introduced"):
             owner.mail.hear(outside.ask(2))
         assert not logged(owner.home, "refused")
 
@@ -242,7 +242,7 @@ class TestRefusing:
 
     def test_a_letter_of_another_run_or_recipient(self, owner: Owner, outside: Outside) -> None:
         other = outside.letter(release_to(terms()), terms=bytes(32))
-        with pytest.raises(Later):
+        with pytest.raises(TryLater):
             owner.mail.hear(other)
         run_id = Outside(owner, terms()).letter(release_to(terms()), run_id=bytes(16))
         assert "another run" in self.refused(owner, run_id)
@@ -294,7 +294,7 @@ class TestRefusing:
 
     def test_a_letter_whose_number_skips_one_waits(self, owner: Owner, outside: Outside) -> None:
         first, second = outside.release(), outside.letter(release_to(terms(), values=np.zeros(16)))
-        with pytest.raises(Later):
+        with pytest.raises(TryLater):
             owner.mail.hear(second)
         assert owner.mail.hear(first)
 
@@ -402,7 +402,7 @@ class TestDeciding:
         with opened(make_owner(tmp_path)) as owner:
             run = invite(owner, agreed)
             owner.deny("run-1", by="Ada", reason="no contract")
-            run = owner.mail.consider(owner.mail.again(run))
+            run = owner.mail.consider(owner.mail.reload(run))
             assert run.state == "refused"
             assert owner.mail.last_document(run, "out", "standing", CONSUMER) == b"abstains"
             assert [entry["reason"] for entry in logged(owner.home, "denied")] == ["no contract"]
@@ -426,7 +426,7 @@ class TestDeciding:
                 if state not in MOVES["waiting"] and state != "waiting":
                     with pytest.raises(IllegalMessage, match="cannot become"), owner.home.deciding() as t:
                         owner.mail.change(t, run, state=state)
-            assert owner.mail.again(run).state == "waiting"
+            assert owner.mail.reload(run).state == "waiting"
 
 
 class TestTheEnd:
@@ -469,7 +469,7 @@ class TestTheEnd:
             run = approve(owner, terms())
             clock.now = NOON + timedelta(days=900)
             owner.mail.tick()
-            assert owner.mail.again(run).state == "expired"
+            assert owner.mail.reload(run).state == "expired"
 
 
 class TestReceipts:

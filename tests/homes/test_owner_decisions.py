@@ -24,10 +24,9 @@ from home_world import (
     write_policy,
 )
 
-from likeset.errors import BadDocument, DecidedMeanwhile, IllegalMessage, InvalidArgument, LikesetError
+from likeset.errors import BadDocument, DecidedMeanwhile, IllegalMessage, InvalidArgument, LikesetError, TryLater
 from likeset.homes import review
 from likeset.homes.data import DataSet
-from likeset.homes.mail import Later
 from likeset.homes.owner import Owner, open_owner
 from likeset.homes.owner import put as put_policy
 from likeset.homes.review import rows_left
@@ -128,7 +127,7 @@ def test_a_run_begins_with_the_data_set_that_was_approved_last(
         return guarded(data, *words, **options)
 
     monkeypatch.setattr(DataSet, "guarded", meanwhile)
-    with pytest.raises(Later):
+    with pytest.raises(TryLater):
         owner.mail.hear(letter)
     assert (rows_spent(owner), owner.has_begun("run-1")) == (0, False)
     assert owner.mail.hear(letter)

@@ -293,7 +293,7 @@ def test_a_consumer_cannot_replace_the_run_of_another_by_its_name(tmp_path: Path
         run = invite(owner, terms())
         assert run.state == "accepted"
         assert let_in(owner, terms(consumer="other-clinic")) == "invited"
-        assert owner.mail.again(run).state == "accepted"
+        assert owner.mail.reload(run).state == "accepted"
 
 
 def test_two_versions_of_a_run_do_not_replace_each_other_for_ever(tmp_path: Path) -> None:
@@ -301,8 +301,8 @@ def test_two_versions_of_a_run_do_not_replace_each_other_for_ever(tmp_path: Path
         older, newer = invite(owner, terms()), invite(owner, terms(size=5))
         for _ in range(3):
             for run in (older, newer):
-                owner.due(owner.mail.again(run))
-        assert (owner.mail.again(older).state, owner.mail.again(newer).state) == ("invited", "accepted")
+                owner.due(owner.mail.reload(run))
+        assert (owner.mail.reload(older).state, owner.mail.reload(newer).state) == ("invited", "accepted")
         assert len(logged(owner.home, "approved")) == 2
 
 

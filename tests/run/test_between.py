@@ -256,7 +256,7 @@ class TestWishes:
         seeded = {"protocol": "interactive", "seed_rows": "public.csv", "summary_release": "gaussian"}
         run = market.invite(**seeded, owner_epsilon=4.0)
         assert run.terms.seed_rows == 7
-        part = market.sync(CURATOR).mail.parts["curator"]
+        part = market.sync(CURATOR).mail.handlers["curator"]
         assert isinstance(part, Curator)
         market.consumer.start_run(run, market.address)
         market.settle()
@@ -275,7 +275,7 @@ class TestWishes:
 
     def test_public_rows_that_fit_no_schema_are_refused_by_name(self, market: Market) -> None:
         (market.place / "odd.csv").write_text("age,dose\n50,3\n")
-        part = market.sync(CURATOR).mail.parts["curator"]
+        part = market.sync(CURATOR).mail.handlers["curator"]
         assert isinstance(part, Curator)
         with pytest.raises(InvalidArgument, match=r"fits none of the schemas that are known here: .*odd\.csv"):
             part.add_seed_rows(str(market.place / "odd.csv"))

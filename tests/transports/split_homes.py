@@ -19,7 +19,7 @@ from home_world import CONSUMER
 from shared_run_world import clear_picks
 
 from likeset.errors import IllegalMessage, NoAnswer
-from likeset.homes.compute import Computation, ComputeFolder, ComputeJob, ComputeRoom
+from likeset.homes.compute import Computation, Computations, ComputeFolder, ComputeJob
 from likeset.homes.consumer import RunProgress
 from likeset.homes.home import SETTINGS_FILE
 from likeset.homes.runs import Ending, Run
@@ -158,19 +158,19 @@ class SplitHomes(Market):
             made = super().sync(name, stays=name in COMPUTING and name not in self.only_syncs)
             if (computing := made.computing) is not None:
                 computing.check_workers = self.check_workers
-                if computing.room is not None:
-                    computing.room.begin, computing.room.pause = self.begin, 0.0
+                if computing.computations is not None:
+                    computing.computations.begin, computing.computations.pause = self.begin, 0.0
         return self._syncs[name]
 
     @property
     def roles(self) -> tuple[str, ...]:
         return (*COMPUTING, *self.owners)
 
-    def room(self, party: str) -> ComputeRoom:
+    def computations(self, party: str) -> Computations:
         computing = self.sync(party).computing
         assert computing is not None
-        assert computing.room is not None
-        return computing.room
+        assert computing.computations is not None
+        return computing.computations
 
     def drop(self, *parties: str) -> None:
         """Processes end; all if none is named."""

@@ -82,7 +82,7 @@ class TestWholeRuns:
         assert receipts(homes) == dict.fromkeys(OWNERS, slots)
         assert {homes.run_at(party).state for party in homes.roles} == {"closed"}
         for party in COMPUTING:
-            assert homes.files(party).rests
+            assert homes.files(party).has_only_record
 
     def test_every_process_is_new_at_every_look_and_picks_are_opened_once(self, homes: SplitHomes) -> None:
         for _ in range(9):
@@ -389,7 +389,7 @@ class TestEndings:
         for party in COMPUTING:
             assert homes.has_shares(party)
             assert homes.files(party).opening.began
-            assert homes.files(party).rests == (told or party == CONSUMER)
+            assert homes.files(party).has_only_record == (told or party == CONSUMER)
         homes.clock.now += timedelta(minutes=1)
         homes.turn()
         for party in COMPUTING:
@@ -424,7 +424,7 @@ class TestEndings:
         """Its computation is done, it has not stored the summary, and another party says that the run failed."""
         with monkeypatch.context() as patched:
             patched.setattr(Computing, "_open", lambda *_: None)
-            homes.until(lambda: homes.room(CONSUMER).opened(homes.digest) is not None)
+            homes.until(lambda: homes.computations(CONSUMER).opened(homes.digest) is not None)
         leave_ending(homes, liar)
         homes.finish()
         assert homes.ended is Ending.DONE
@@ -475,7 +475,7 @@ class TestEndings:
             assert {path.name for path in files.folder.iterdir()} == before
             files.opening.store(b"share")
         homes.settle()
-        assert files.rests
+        assert files.has_only_record
 
     @both
     def test_the_record_of_an_opening_stays_until_the_terms_end_whatever_the_consumer_says(
@@ -506,7 +506,7 @@ def _of_other_rows(words: Words) -> tuple[Words, ...]:
 
 def given(homes: SplitHomes) -> bytes:
     """What is opened to the consumer, whose process has not looked at it yet."""
-    slots = homes.room(CONSUMER).opened(homes.digest)
+    slots = homes.computations(CONSUMER).opened(homes.digest)
     return b"" if slots is None else written_slots(slots)
 
 

@@ -313,7 +313,7 @@ class TestFiles:
         def cancel_first(folder: str, name: str, data: bytes) -> None:
             if not taken_back:
                 taken_back.append(True)
-                network.consumer.cancel(mail.again(run))
+                network.consumer.cancel(mail.reload(run))
             write(folder, name, data)
 
         with pytest.MonkeyPatch.context() as patch:
@@ -632,7 +632,7 @@ class TestTwoProcesses:
         make = consumer.make
 
         def slow(*arguments: Any) -> Any:
-            consumer.cancel(consumer.mail.again(run))
+            consumer.cancel(consumer.mail.reload(run))
             return make(*arguments)
 
         monkeypatch.setattr(consumer, "make", slow)
@@ -651,7 +651,7 @@ class TestTwoProcesses:
         owner.mail.consider(owner.mail.invited(run.signed, by_steward=True))
         approve(network, agreed)
         network.settle()
-        assert network.consumer.progress(network.consumer.mail.again(run)).done
+        assert network.consumer.progress(network.consumer.mail.reload(run)).done
 
     def test_a_consumer_without_the_key_of_a_run_draws_nothing(self, network: Network) -> None:
         """A home restored from a backup has no keys of runs; it may have drawn and sent a release before."""

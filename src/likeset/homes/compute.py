@@ -30,7 +30,7 @@ from likeset.errors import (
 from likeset.files import keep_private_bytes, make_private_folder, remove_unfinished
 from likeset.geometry.selection import Selection
 from likeset.homes.home import SPLIT_FOLDER, Home, TunnelPlace
-from likeset.homes.mail import Heard, Mail, Part
+from likeset.homes.mail import Heard, Mail, RoleHandler
 from likeset.homes.runs import Ending, Run, State, StoredLetter, ending_document, last_time, read_ending
 from likeset.ledger.ledger import Transaction
 from likeset.privacy.noise import SecretNoise
@@ -50,7 +50,7 @@ from likeset.split.links import RunCertificate, TunnelMeeting, TunnelPeer, read_
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 from likeset.trust.cards import Card, Role
-from likeset.trust.letters import PostKind
+from likeset.trust.letters import PARTICIPATION, PostKind
 from likeset.trust.shares import COMPUTE_ROLES
 
 _TUNNEL, _LOCK = "tunnel.json", ".lock"
@@ -150,7 +150,7 @@ class ComputeFolder:
         finally:
             os.close(descriptor)
 
-    def rest(self) -> None:
+    def keep_only_record(self) -> None:
         """Remove everything but the record of an opening, so that a run that is brought back is not opened again."""
         if not self.opening.began:
             self.remove()
@@ -161,8 +161,8 @@ class ComputeFolder:
                 path.unlink(missing_ok=True)
 
     @property
-    def rests(self) -> bool:
-        """Whether nothing but the empty record of an opening is left."""
+    def has_only_record(self) -> bool:
+        """Whether only the empty record of an opening is left."""
         record = self.opening.record
         return list(self.folder.iterdir()) == [record] and not record.stat().st_size
 
@@ -290,8 +290,8 @@ class _Task:
 
 
 @dataclass(eq=False)
-class ComputeRoom:
-    """Where a home computes, one thread for each run."""
+class Computations:
+    """The computations of a home, one thread for each run."""
 
     home: Path
     place: TunnelPlace  # where its tunnels listen
@@ -385,10 +385,10 @@ class ComputeRoom:
             computation.stop()
 
 
-def compute_room(home: Home) -> ComputeRoom | None:
-    """Where a home computes; None if its settings name no place to listen: then it accepts no split run."""
+def computations_of(home: Home) -> Computations | None:
+    """The computations of a home; None if its settings name no place to listen: then it accepts no split run."""
     try:
-        return ComputeRoom(home.folder, home.settings.tunnels)
+        return Computations(home.folder, home.settings.tunnels)
     except InvalidArgument:
         return None
 
@@ -402,7 +402,7 @@ class Computing:
     """Split runs at a home."""
 
     mail: Mail
-    room: ComputeRoom | None = None  # where it computes; None for a process that does not stay
+    computations: Computations | None = None  # None for a process that does not stay
     check_workers: Callable[[], object] = split_python  # raises if no worker can be started
     # called with a line for a person and the name of the run; the same line may come several times
     tell: Callable[[str, str], None] = lambda *_: None
@@ -484,7 +484,7 @@ class Computing:
         """Another compute party says how the run ended there; only the consumer says that rows were opened."""
         if ending in (Ending.DONE, Ending.NOT_CURATED):
             return False
-        opened = self.room is not None and self.room.opened(run.digest.hex()) is not None
+        opened = self.computations is not None and self.computations.opened(run.digest.hex()) is not None
         if not opened:  # nobody takes opened picks from their reader
             said = f": {detail}" if detail else ""
             self.end(t, run, ending, f"{peer} says so{said}")
@@ -504,7 +504,7 @@ class Computing:
         except QuorumMissed:
             self.finish(run, Ending.QUORUM_MISSED, tell=True)
             return
-        run = self.mail.again(run)
+        run = self.mail.reload(run)
         is_consumer = run.role == "consumer"
         if is_consumer:
             self._acknowledge(run)
@@ -520,8 +520,8 @@ class Computing:
         """Owners that said after their acceptance that they do not take part."""
         gone = set[str]()
         for row in self.mail.letters(run):
-            if (row.way, row.state) == ("in", "heard") and row.post in ("acceptance", "standing"):
-                abstains = row.post == "standing" and self.mail.data_of(row) == b"abstains"
+            if (row.way, row.state) == ("in", "heard") and row.post in ("acceptance", PARTICIPATION):
+                abstains = row.post == PARTICIPATION and self.mail.data_of(row) == b"abstains"
                 (gone.add if abstains else gone.discard)(row.peer)
         return gone
 
@@ -534,7 +534,7 @@ class Computing:
         due = deadline.timestamp() if party.waiting_for and deadline is not None else None
         if due != run.due:
             with self.home.deciding() as t:
-                self.mail.change(t, self.mail.again(run), due=due)
+                self.mail.change(t, self.mail.reload(run), due=due)
 
     def waiting(self, run: Run) -> tuple[tuple[str, ...], datetime | None] | None:
         """The owners whose parts are missing, and until when they are waited for; None if nobody is."""
@@ -569,10 +569,10 @@ class Computing:
         told = {row.peer for row in rows if (row.way, row.kind) == ("out", "receipt")}
         if came - told:
             with self.home.deciding() as t:
-                self.mail.write_receipts(t, self.mail.again(run), sorted(came - told))
+                self.mail.write_receipts(t, self.mail.reload(run), sorted(came - told))
 
     def _compute(self, run: Run, party: ComputeParty) -> None:
-        if self.room is None:
+        if self.computations is None:
             self._note(run, "all compute parties are ready: computing needs `likeset up` at each of them")
             return
         ranks = {role: rank for rank, role in enumerate(COMPUTE_ROLES)}
@@ -582,15 +582,15 @@ class Computing:
             self.finish(run, Ending.NOT_COMPUTED, str(error), tell=True)
             return
         digest = run.digest.hex()
-        status = self.room.start(digest, party.inputs(), reaches)
+        status = self.computations.start(digest, party.inputs(), reaches)
         self._note(run, str(status), f"computing: {status.stage}" if status.state == "computing" else "")
-        if count := self.room.repeats(digest):
+        if count := self.computations.repeats(digest):
             words = f"a party asked again for its picks, and got the stored bytes ({count} times)"
             self.tell(f"run {run.name}: {words}", run.name)
         if status.state == "failed":
             self.finish(run, Ending.NOT_COMPUTED, status.reason, tell=True)
         elif status.state == "done" and isinstance(party, SplitConsumer):
-            slots = self.room.opened(digest)
+            slots = self.computations.opened(digest)
             if slots is not None:
                 self._open(run, slots)
 
@@ -617,7 +617,7 @@ class Computing:
     def finish(self, run: Run, ending: Ending, detail: str = "", *, tell: bool = False) -> None:
         """End a run here; nothing of it is computed any more. ``tell`` tells the other compute parties."""
         with self.home.deciding() as t:
-            self.end(t, self.mail.again(run), ending, detail, tell=tell)
+            self.end(t, self.mail.reload(run), ending, detail, tell=tell)
 
     def end(self, t: Transaction, run: Run, ending: Ending, detail: str = "", *, tell: bool = False) -> None:
         if run.is_over:
@@ -640,13 +640,13 @@ class Computing:
 
     def _clean(self, run: Run) -> None:
         digest, files = run.digest.hex(), self.folder(run)
-        if self.room is not None:
-            self.room.end(digest)
+        if self.computations is not None:
+            self.computations.end(digest)
         is_past = self.home.clock() >= run.end
-        if files.exists and (is_past or not files.rests):
+        if files.exists and (is_past or not files.has_only_record):
             with files.alone() as is_alone:
                 if is_alone:  # else another process computes; the next sync removes them
-                    files.remove() if is_past else files.rest()
+                    files.remove() if is_past else files.keep_only_record()
         if not is_past and not files.exists and not self._may_have_computed(run):
             self.mail.forget_shares(run)
 
@@ -657,16 +657,16 @@ class Computing:
         return len(votes) == len(COMPUTE_ROLES) - 1
 
     def _note(self, run: Run, words: str, told: str = "") -> None:
-        if run.role != "consumer" or self.room is None:  # a consumer that stays sees the words in its progress
+        if run.role != "consumer" or self.computations is None:  # a consumer that stays sees the words in its progress
             self.tell(f"run {run.name}: {told or words}", run.name)
         if run.detail != words:
             with self.home.deciding() as t:
-                self.mail.change(t, self.mail.again(run), detail=words)
+                self.mail.change(t, self.mail.reload(run), detail=words)
 
     @property
     def next_check(self) -> datetime | None:
         """When to sync again although nothing comes; None if nothing is computed."""
-        return self.home.clock() + SOON if self.room is not None and self.room.is_busy else None
+        return self.home.clock() + SOON if self.computations is not None and self.computations.is_busy else None
 
 
 def _waits(party: ComputeParty) -> str:
@@ -685,7 +685,7 @@ PROMISES: Final = (
 """A witness reads no row and no target: it gets random numbers, as long as it keeps these promises."""
 
 
-class Witness(Part):
+class Witness(RoleHandler):
     """A witness's part in split runs: it computes, and has no data."""
 
     role: ClassVar[Role] = "witness"

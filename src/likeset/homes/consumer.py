@@ -19,7 +19,7 @@ from likeset.files import keep_private, keep_private_bytes, make_private_folder
 from likeset.geometry.selection import Selection
 from likeset.homes.compute import Computing
 from likeset.homes.home import Home
-from likeset.homes.mail import Heard, Mail, Part
+from likeset.homes.mail import Heard, Mail, RoleHandler
 from likeset.homes.runs import Ending, Invitation, Run, State, StoredLetter, ending_document, read_ending, read_progress
 from likeset.ledger.ledger import Transaction
 from likeset.privacy.noise import SecretNoise
@@ -31,7 +31,7 @@ from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 from likeset.text import near_miss
 from likeset.trust.cards import CARD_FILE, Card, Pin, Role, read_card
-from likeset.trust.letters import PostKind, SignedTerms
+from likeset.trust.letters import PARTICIPATION, PostKind, SignedTerms
 
 _HOW = "invite it (likeset invite NAME --as ROLE), or pin its card after a call: likeset card pin FILE --as"
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -247,7 +247,7 @@ def _moment(when: datetime) -> str:
     return f"{when:%Y-%m-%d %H:%M} UTC"
 
 
-class Consumer(Part):
+class Consumer(RoleHandler):
     """A consumer's part in runs."""
 
     role: ClassVar[Role] = "consumer"
@@ -298,7 +298,7 @@ class Consumer(Part):
                 raise InvalidArgument("--mailbox", mailbox, reason)
             return run
         with self.home.deciding() as t:
-            return self.mail.change(t, self.mail.again(run), mailbox=mailbox)
+            return self.mail.change(t, self.mail.reload(run), mailbox=mailbox)
 
     def cancel(self, run: Run) -> None:
         """Stop a run: nothing more is posted in it but this; owners that have offered nothing close it."""
@@ -307,7 +307,7 @@ class Consumer(Part):
         if run.is_over:
             return
         with self.home.deciding() as t:
-            run = self.mail.again(run)
+            run = self.mail.reload(run)
             self.mail.withhold(t, run)
             # An owner may have read posted terms although no answer of it was heard yet.
             posted = (row for row in self.mail.letters(run) if (row.way, row.post) == ("out", "terms"))
@@ -328,7 +328,7 @@ class Consumer(Part):
         begun = False
         for row in self.mail.letters(run):
             begun |= row.way == "own"
-            if row.way != "in" or row.state != "heard" or row.post not in ("acceptance", "standing", "ending"):
+            if row.way != "in" or row.state != "heard" or row.post not in ("acceptance", PARTICIPATION, "ending"):
                 continue
             data = self.mail.data_of(row)
             if data is None:
@@ -338,7 +338,7 @@ class Consumer(Part):
                 found.setdefault(row.peer, ("ready", data))
                 if not is_ready:
                     found[row.peer] = "ready", data
-            elif row.post == "standing":
+            elif row.post == PARTICIPATION:
                 word = data.decode("ascii", "replace")
                 if not is_ready or (word == "abstains" and begun and run.is_split):
                     found[row.peer] = word, b""
@@ -357,7 +357,7 @@ class Consumer(Part):
                 return False
             self.mail.take_back(t, run, "terms", peer=peer)
             return True
-        if post == "standing":
+        if post == PARTICIPATION:
             return document in (b"waiting", b"abstains")
         if post == "progress" and peer == CURATOR:
             words = read_progress(document)
@@ -455,7 +455,7 @@ class Consumer(Part):
 
     def progress(self, run: Run) -> RunProgress:
         """Where a run is, by what this home has recorded; nobody is asked."""
-        run, terms, answers = self.mail.again(run), run.terms, self.answers(run)
+        run, terms, answers = self.mail.reload(run), run.terms, self.answers(run)
         states = {"ready": PartyState.TAKES_PART, "waiting": PartyState.DECIDES, "abstains": PartyState.ABSTAINS}
         said = None
         if run.is_split:

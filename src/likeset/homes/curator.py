@@ -20,11 +20,12 @@ from likeset.errors import (
     LetterRefused,
     NotCurated,
     QuorumMissed,
+    TryLater,
     UnfinishedRequest,
 )
 from likeset.files import PRIVATE_FOLDER, keep_private, keep_private_bytes, make_private_folder
 from likeset.homes.compute import Computing
-from likeset.homes.mail import Heard, Later, Mail, Part
+from likeset.homes.mail import Heard, Mail, RoleHandler
 from likeset.homes.runs import RECEIPT, Ending, Run, State, StoredLetter, ending_document, last_time, progress_document
 from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Transaction
@@ -41,9 +42,9 @@ from likeset.tables.scan import SourceScan
 from likeset.tables.schema import Schema
 from likeset.tables.sources import open_source
 from likeset.trust.cards import Card, Role
-from likeset.trust.letters import PostKind
+from likeset.trust.letters import PARTICIPATION, PostKind
 
-AS_IF_NOT_COME = (BadMessage, IllegalMessage, LetterRefused)
+IGNORED_ERRORS = (BadMessage, IllegalMessage, LetterRefused)
 """Errors of a curator at a letter after which the run goes on as if the letter had not come."""
 
 _MOST_ROWS = 1_000_000
@@ -61,7 +62,7 @@ def _save(path: Path, rows: Rows) -> None:
         np.save(file, rows)
 
 
-class Curator(Part):
+class Curator(RoleHandler):
     """A curator's part in runs. In a split run it reads nothing, and needs no schema."""
 
     role: ClassVar[Role] = "curator"
@@ -194,7 +195,7 @@ class Curator(Part):
             self._fail(t, run, Ending.QUORUM_MISSED)
         elif isinstance(error, UnfinishedRequest):
             self._fail(t, run, Ending.UNFINISHED)
-        elif not isinstance(error, AS_IF_NOT_COME):
+        elif not isinstance(error, IGNORED_ERRORS):
             self._fail(t, run, Ending.FAILED, type(error).__name__)
 
     def _fail(self, t: Transaction, run: Run, ending: Ending, detail: str = "") -> None:
@@ -210,7 +211,7 @@ class Curator(Part):
         self.mail.take_back(t, run, "progress")
 
     def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
-        if post == "standing" and peer in run.terms.owners:
+        if post == PARTICIPATION and peer in run.terms.owners:
             return document == b"abstains"
         if post == "ending" and run.is_split and peer in (run.terms.consumer, WITNESS):
             return self.computing.read_ending(t, run, peer, document)
@@ -226,7 +227,7 @@ class Curator(Part):
         else:
             if run.state == "begun":
                 self._give_up_late(run)
-                run = self.mail.again(run)
+                run = self.mail.reload(run)
             if run.state == "answered":
                 self._send_receipts(run)
 
@@ -235,12 +236,12 @@ class Curator(Part):
         while True:
             try:
                 party = self.mail.party(run)
-            except Later:
+            except TryLater:
                 began = self._began(run)
                 if began is not None and self.mail.passed(last_time(run.end, began)):
                     with self.home.deciding() as t:
                         lost = "a letter was removed from the mailbox and not put back"
-                        self._fail(t, self.mail.again(run), Ending.FAILED, lost)
+                        self._fail(t, self.mail.reload(run), Ending.FAILED, lost)
                 raise
             if not isinstance(party, CuratorParty) or run.state != "begun":
                 return
@@ -254,21 +255,21 @@ class Curator(Part):
             except (QuorumMissed, UnfinishedRequest) as error:
                 with self.home.deciding() as t:
                     ending = Ending.QUORUM_MISSED if isinstance(error, QuorumMissed) else Ending.UNFINISHED
-                    self._fail(t, self.mail.again(run), ending)
-            run = self.mail.again(run)
+                    self._fail(t, self.mail.reload(run), ending)
+            run = self.mail.reload(run)
         until = min(deadlines.values(), default=None)
         due = None if until is None else until.timestamp()
         document = progress_document(party.waiting_for, until)
         if due != run.due or document != self.mail.last_document(run, "out", "progress", run.terms.consumer):
             with self.home.deciding() as t:
-                run = self.mail.change(t, self.mail.again(run), due=due)
+                run = self.mail.change(t, self.mail.reload(run), due=due)
                 if party.waiting_for:
                     self.mail.write_document(t, run, run.terms.consumer, "progress", document)
 
     def _gone(self, run: Run, party: CuratorParty) -> set[str]:
         """Owners that will not answer: not introduced, abstaining, given up before, or with a refused letter."""
         rows, present = self.mail.letters(run), self.mail.introduced(run)
-        gone = {row.peer for row in rows if row.way == "in" and row.post == "standing" and row.state == "heard"}
+        gone = {row.peer for row in rows if row.way == "in" and row.post == PARTICIPATION and row.state == "heard"}
         gone |= {row.peer for row in rows if row.way == "in" and row.post == "letter" and row.state == "refused"}
         gone |= {row.peer for row in rows if row.way == "own"}
         return {owner for owner in party.waiting_for if owner in gone or owner not in present}
@@ -299,10 +300,10 @@ class Curator(Part):
             if not self.mail.passed(when):
                 if run.due != when.timestamp():
                     with self.home.deciding() as t:
-                        self.mail.change(t, self.mail.again(run), due=when.timestamp())
+                        self.mail.change(t, self.mail.reload(run), due=when.timestamp())
                 return
         with self.home.deciding() as t:
-            run = self.mail.again(run)
+            run = self.mail.reload(run)
             present = self.mail.introduced(run)
             self.mail.write_receipts(t, run, (owner for owner in run.terms.owners if owner in present))
             self.mail.change(t, run, state="closed", due=None)

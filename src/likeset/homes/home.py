@@ -58,9 +58,9 @@ TABLES = {
         data TEXT NOT NULL, smallest_group INTEGER, PRIMARY KEY (digest, party)
     )""",
     "runs_by_name": "CREATE INDEX runs_by_name ON runs (name)",
-    # Everything that came, was decided here, or leaves, in order. ``post`` is the kind of document (terms, acceptance,
-    # standing, progress, ending, letter), ``kind`` that of the message in a letter. ``input`` numbers the inputs of a
-    # party: letters and the home's own decisions (way 'own'). ``answers`` is the input that an outgoing letter answers.
+    # Everything that came, was decided here, or leaves, in order. ``post`` is the kind of document (a ``PostKind``),
+    # ``kind`` that of the message in a letter. ``input`` numbers the inputs of a party: letters and the home's own
+    # decisions (way 'own'). ``answers`` is the input that an outgoing letter answers.
     "letters": """CREATE TABLE letters (
         id INTEGER PRIMARY KEY, digest BLOB NOT NULL, party TEXT NOT NULL, peer TEXT NOT NULL, way TEXT NOT NULL,
         post TEXT NOT NULL, kind TEXT NOT NULL, round INTEGER NOT NULL DEFAULT 0, number INTEGER, letter BLOB,

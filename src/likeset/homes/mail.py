@@ -26,6 +26,7 @@ from likeset.errors import (
     LikesetError,
     MailboxTrouble,
     NotReady,
+    TryLater,
 )
 from likeset.homes.home import Home, stamp
 from likeset.homes.runs import (
@@ -58,6 +59,7 @@ from likeset.protocol.wire import Message, decode
 from likeset.trust.cards import Card, Role, fields
 from likeset.trust.letters import (
     NOTHING_RECEIVED,
+    PARTICIPATION,
     Acceptance,
     Letter,
     PostKind,
@@ -80,10 +82,6 @@ _RUN_COLUMNS = ", ".join(column.name for column in dataclasses.fields(Run))
 _LETTER_COLUMNS = ", ".join(column.name for column in dataclasses.fields(StoredLetter))
 _LEAVING = "AND way = 'out' AND state IN ('ready', 'claimed', 'posted')"
 _INTRODUCED = "AND way = 'in' AND post = 'acceptance' AND state = 'heard'"
-
-
-class Later(LikesetError):
-    """A letter that cannot be heard yet: it stays in the mailbox."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +136,14 @@ class Decision:
 
 
 @dataclass(eq=False)
-class Part(ABC):
-    """What one role does in runs: when it takes part, which party answers, what follows, what it waits for."""
+class RoleHandler(ABC):
+    """The behaviour of one role in runs: when it takes part, which party answers, what follows, what it waits for."""
 
     mail: "Mail"
     role: ClassVar[Role]
 
     def __post_init__(self) -> None:
-        self.mail.parts[self.role] = self
+        self.mail.handlers[self.role] = self
 
     @property
     def home(self) -> Home:
@@ -201,7 +199,7 @@ class Mail:
         self, home: Home, *, fetch: Fetch | None = None, mailbox_time: Callable[[], datetime] | None = None
     ) -> None:
         self.home, self.fetch, self.mailbox_time = home, fetch, mailbox_time
-        self.parts: dict[Role, Part] = {}
+        self.handlers: dict[Role, RoleHandler] = {}
         self._parties: dict[tuple[bytes, str], tuple[int, Party, ExitStack]] = {}
         self._peers: dict[tuple[bytes, str, str], Peer] = {}
 
@@ -222,7 +220,7 @@ class Mail:
             place: folder and name of its file in the mailbox.
 
         Raises:
-            Later: it cannot be heard yet.
+            TryLater: it cannot be heard yet.
             LikesetError: it is refused.
         """
         letter = letter_in(data, most_bytes=LARGEST_LETTER)
@@ -231,7 +229,7 @@ class Mail:
         if (before := self._answers_to(run, peer, letter)) is not None:
             return before
         if letter.header.number > self._next_number(run, peer):
-            raise Later(f"run {run.name}: an earlier letter of {peer.name} has not come yet")
+            raise TryLater(f"run {run.name}: an earlier letter of {peer.name} has not come yet")
         if self._count(run, peer.name, "post = 'letter' AND state = 'refused'") >= _MOST_REFUSED_LETTERS:
             raise IllegalMessage(f"run {run.name}: too many letters of {peer.name} were refused")
         heard = self._opened(run, peer, letter, place)  # verifies the signature, once
@@ -239,10 +237,10 @@ class Mail:
             if heard.message is None:
                 return self._acknowledged(run, heard)
             self.check_open(run)
-            self.parts[run.role].check(run)
+            self.handlers[run.role].check(run)
             message = heard.message
             return self._advance(run, heard, lambda party: party.receive(message))
-        except (Later, *TRANSIENT):
+        except (TryLater, *TRANSIENT):
             raise
         except Exception as error:
             self._refuse(run, heard, error)
@@ -266,9 +264,9 @@ class Mail:
                 # the block below. Keyed draws of owners are charged inside that block.
                 step = self._draw_noise(run, step, inputs)
                 with self.home.deciding() as t:
-                    run = self.again(run)  # withdrawn, expired or answered meanwhile?
+                    run = self.reload(run)  # withdrawn, expired or answered meanwhile?
                     self.check_open(run)
-                    self.parts[run.role].check(run)
+                    self.handlers[run.role].check(run)
                     if heard is not None and (before := self._answers_to(run, heard.peer, heard.letter)) is not None:
                         return before
                     if self.version(run) != version:
@@ -296,24 +294,24 @@ class Mail:
         number: int,
     ) -> tuple[bytes, ...]:
         """Record input ``number`` of a run, charge what the party wants charged, and seal its replies."""
-        part = self.parts[run.role]
+        handler = self.handlers[run.role]
         if number == 1:
-            part.start(t, run)
-            run = self.again(run)
+            handler.start(t, run)
+            run = self.reload(run)
         self._record(t, run, source, number)
         replies = step.complete(partial(self._charge_keyed, t, run, inputs))
         letters = tuple(self._seal_all(t, run, replies, source, number))
-        part.after(t, run, party, source if isinstance(source, Heard) else None, replies)
+        handler.after(t, run, party, source if isinstance(source, Heard) else None, replies)
         return letters
 
     def _refuse(self, run: Run, heard: Heard, error: Exception) -> None:
         """Record a refusal: it is final, even if a limit is raised later. The reason is for this home alone."""
         self.home.refused(run.name, error)
         with self.home.deciding() as t:
-            run = self.again(run)
+            run = self.reload(run)
             if self._answers_to(run, heard.peer, heard.letter, final=False) is None:
                 self._insert_heard(t, run, heard, "refused", data=None)
-                self.parts[run.role].refuse(t, run, heard, error)
+                self.handlers[run.role].refuse(t, run, heard, error)
 
     def _record(self, t: Transaction, run: Run, source: Heard | Decision, number: int) -> None:
         if isinstance(source, Decision):
@@ -380,10 +378,10 @@ class Mail:
 
         def draw(wanted: ChargeWanted) -> bytes:
             return self.home.database.draw(
-                self.parts[run.role].charge(run, wanted),
+                self.handlers[run.role].charge(run, wanted),
                 wanted.draw,
                 request=wanted.request(inputs=inputs),
-                check=lambda: self.check_open(self.again(run)),
+                check=lambda: self.check_open(self.reload(run)),
             )
 
         while step.charge is not None and not step.charge.repeatable:
@@ -393,7 +391,7 @@ class Mail:
     def _charge_keyed(self, t: Transaction, run: Run, inputs: bytes, wanted: ChargeWanted) -> bytes:
         """Charge for a keyed draw in the transaction that records its letter; the ledger rejects noise here."""
         message, release = wanted.draw()
-        charge = self.parts[run.role].charge(run, wanted)
+        charge = self.handlers[run.role].charge(run, wanted)
         return t.answer(charge, message, release, request=wanted.request(inputs=inputs))
 
     def _inputs_digest(self, run: Run, new: bytes) -> bytes:
@@ -429,7 +427,7 @@ class Mail:
         self.check_not_expired(terms)
         party = self._name_in(terms)
         role = role_in(terms, party)
-        if role == "consumer" or role not in self.parts:
+        if role == "consumer" or role not in self.handlers:
             raise IllegalMessage(f"run {terms.run}: this home has no role {role}")
         known = self.run(invitation.digest, party)
         if known is not None:
@@ -442,7 +440,7 @@ class Mail:
                 self._check_flood(terms)
             else:  # the same terms may lie refused in the mailbox: the next sync reads refused files again
                 t.connection.execute("DELETE FROM letters WHERE kind = 'file' AND state = 'refused'")
-            self.parts[role].admit(terms, by_steward=by_steward)
+            self.handlers[role].admit(terms, by_steward=by_steward)
             return self.add(t, invitation, party, role, mailbox=mailbox, by_steward=by_steward)
 
     def _check_flood(self, terms: Terms) -> None:
@@ -490,11 +488,11 @@ class Mail:
             return run
         if run.role == "owner" and run.state != "accepted" and self.passed(run.deadline):
             return run  # too late: nothing is signed, and the next sync closes it
-        part = self.parts[run.role]
+        handler = self.handlers[run.role]
         try:
             self.check_not_expired(run.terms)
             self._check_cards(run.terms, run.party)
-            state, detail = part.consider(run)
+            state, detail = handler.consider(run)
         except TRANSIENT:
             raise
         except Exception as error:
@@ -504,7 +502,7 @@ class Mail:
         if state == "accepted" and run.state == "accepted":
             return run
         with self.home.deciding() as t:
-            run = self.again(run)
+            run = self.reload(run)
             if run.state not in DECIDABLE:
                 return run
             if state != run.state or detail != run.detail:
@@ -514,11 +512,11 @@ class Mail:
                     key = self.home.make_run_key(run.digest, run.party).public
                     run = self.change(t, run, acceptance=self._acceptance(run, key))
                 self.write_document(t, run, run.terms.consumer, "acceptance", run.acceptance)
-                self.take_back(t, run, "standing", "ending")
+                self.take_back(t, run, PARTICIPATION, "ending")
             elif state == "waiting":
-                self.write_document(t, run, run.terms.consumer, "standing", b"waiting")
+                self.write_document(t, run, run.terms.consumer, PARTICIPATION, b"waiting")
             elif run.role == "owner":
-                self.write_document(t, run, run.terms.consumer, "standing", b"abstains")
+                self.write_document(t, run, run.terms.consumer, PARTICIPATION, b"abstains")
             else:
                 words = ending_document(Ending.NOT_CURATED, detail)
                 self.write_document(t, run, run.terms.consumer, "ending", words)
@@ -569,7 +567,7 @@ class Mail:
             )
         return True
 
-    # Documents that are no letters: acceptances, words about taking part, progress, endings.
+    # Documents that are no letters: acceptances, participation, progress, endings.
 
     def hear_document(
         self, card: Card, digest: bytes, post: PostKind, document: bytes, *, place: tuple[str, str]
@@ -579,11 +577,11 @@ class Mail:
         if run is None:
             if post == "ending":
                 return True  # of terms that were taken back before they came
-            raise Later("a document under terms that are not known here")
+            raise TryLater("a document under terms that are not known here")
         peer = next((name for name, known in run.terms.cards.items() if known == card.fingerprint), None)
         with self.home.deciding() as t:
-            run = self.again(run)
-            part = self.parts[run.role]
+            run = self.reload(run)
+            handler = self.handlers[run.role]
             # Nothing is stored of documents in a run that is over, nor of a flood.
             is_party = peer is not None and peer != run.party
             is_flood = is_party and self._count(run, str(peer), "post <> 'letter'") >= _MOST_DOCUMENTS
@@ -592,7 +590,7 @@ class Mail:
                 or not is_party
                 or is_flood
                 or run.is_over
-                or not part.hear_document(t, run, peer, post, document)
+                or not handler.hear_document(t, run, peer, post, document)
             ):
                 self._note_file(t, *place, state="refused")
                 return is_party and run.is_over
@@ -626,7 +624,7 @@ class Mail:
         if not self._letters(which, run.digest, run.party):
             return []
         with self.home.deciding() as t:
-            run = self.again(run)
+            run = self.reload(run)
             for row in self._letters(which, run.digest, run.party):  # again: another process may have changed them
                 # What was claimed before may be in the mailbox, so it is never said to be held back.
                 held_back = "withheld" if row.state == "ready" else "removed"
@@ -724,7 +722,7 @@ class Mail:
         if names != (bytes.fromhex(terms.run_id), run.digest, run.party) or not receipt.is_signed_by(heard.peer.card):
             raise IllegalMessage(f"run {run.name}: a receipt for another run or owner, or signed by another card")
         with self.home.deciding() as t:
-            run = self.again(run)
+            run = self.reload(run)
             if (before := self._answers_to(run, heard.peer, heard.letter)) is not None:
                 return before
             sent = {row.letter: row for row in self.letters(run) if row.way == "out" and row.peer == heard.peer.name}
@@ -803,7 +801,7 @@ class Mail:
             rows = connection.execute(f"SELECT {_RUN_COLUMNS} FROM runs {which}", values).fetchall()  # noqa: S608
         return [Run(*row) for row in rows]
 
-    def again(self, run: Run) -> Run:
+    def reload(self, run: Run) -> Run:
         """The run as it is now."""
         now = self.run(run.digest, run.party)
         if now is None:
@@ -826,7 +824,7 @@ class Mail:
     def end(self, run: Run, state: State, ending: Ending, detail: str = "") -> Run:
         """End a run; the first ending counts."""
         with self.home.deciding() as t:
-            return self.end_in(t, self.again(run), state, ending, detail)
+            return self.end_in(t, self.reload(run), state, ending, detail)
 
     def end_in(self, t: Transaction, run: Run, state: State, ending: Ending, detail: str = "") -> Run:
         if run.is_over:
@@ -853,7 +851,7 @@ class Mail:
             self._drop(key)
             cached = None
         if cached is None:
-            party, sources = self.parts[run.role].make(run, self.cards(run, newcomers))
+            party, sources = self.handlers[run.role].make(run, self.cards(run, newcomers))
             try:
                 self._replay(run, party)
             except BaseException:
@@ -894,12 +892,12 @@ class Mail:
 
     def _repeated(self, run: Run, party: Party, row: StoredLetter) -> Step:
         if row.way == "own":
-            return self.parts[run.role].repeat(party, row)
+            return self.handlers[run.role].repeat(party, row)
         data = self.data_of(row)
         if data is None and self.fetch is not None:
             data = self.fetch(run, row.peer, row.folder, row.name)
         if data is None:
-            raise Later(f"run {run.name}: a letter of {row.peer} was removed from the mailbox")
+            raise TryLater(f"run {run.name}: a letter of {row.peer} was removed from the mailbox")
         peer = self.peer(run, row.peer)
         if peer is None:
             raise IllegalMessage(f"run {run.name}: {row.peer} is not known")
@@ -918,7 +916,7 @@ class Mail:
         if run is None:
             if runs:
                 raise LetterRefused(Refusal.RECIPIENT)
-            raise Later("a letter under terms that are not known here")
+            raise TryLater("a letter under terms that are not known here")
         if bytes.fromhex(run.terms.run_id) != header.run_id:
             raise IllegalMessage(f"run {run.name}: a letter of another run")
         return run
@@ -933,7 +931,7 @@ class Mail:
             raise IllegalMessage(f"run {run.name}: a letter of {name}, whose card was replaced or revoked here")
         peer = self.peer(run, name)
         if peer is None:
-            raise Later(f"run {run.name}: a letter of {name}, which was not introduced yet")
+            raise TryLater(f"run {run.name}: a letter of {name}, which was not introduced yet")
         return peer
 
     def peer(self, run: Run, name: str) -> Peer | None:
@@ -982,7 +980,7 @@ class Mail:
         key = self.home.run_key(run.digest, run.party)
         if key is None:
             if run.state in DECIDABLE:
-                raise Later(f"run {run.name}: this home has not accepted these terms")
+                raise TryLater(f"run {run.name}: this home has not accepted these terms")
             raise IllegalMessage(f"run {run.name}: its key was deleted")
         if not isinstance(letter.data, bytes) or len(letter.data) > self.most_bytes(run, peer.name):
             raise IllegalMessage(f"run {run.name}: a letter that is larger than {peer.name} may write")

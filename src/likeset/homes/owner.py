@@ -21,10 +21,11 @@ from likeset.errors import (
     LikesetError,
     OtherRelation,
     OtherUnit,
+    TryLater,
 )
 from likeset.homes.data import DataSet, Registry
 from likeset.homes.home import POLICY_FILE, SETTINGS_FILE, Home, Pins, make_home, stamp
-from likeset.homes.mail import Heard, Later, Mail, Part
+from likeset.homes.mail import Heard, Mail, RoleHandler
 from likeset.homes.policy import (
     Accounts,
     History,
@@ -56,7 +57,7 @@ from likeset.protocol.split import make_owner
 from likeset.protocol.terms import Terms, clock_words
 from likeset.protocol.wire import Message
 from likeset.trust.cards import Card, PinState, Role
-from likeset.trust.letters import PostKind
+from likeset.trust.letters import PARTICIPATION, PostKind
 
 # Budgets over all runs.
 
@@ -247,7 +248,7 @@ def _asking_card(policy: Policy, role: Role, name: str, fingerprint: str, pins: 
 _BY_POLICY = POLICY_FILE
 
 
-class Owner(Part):
+class Owner(RoleHandler):
     """An owner's part in runs, and what its steward decides.
 
     Privacy contract:
@@ -495,8 +496,8 @@ class Owner(Part):
                     words = f"{Ending.WITHDRAWN}: by {by}"
                     self.mail.change(t, run, state="cancelled", detail=words, decided_at=stamp(self.now()))
                     if run.readable is not None:
-                        self.mail.write_document(t, run, acknowledging_party(run.terms), "standing", b"abstains")
-                        self.mail.write_document(t, run, run.terms.consumer, "standing", b"abstains")
+                        self.mail.write_document(t, run, acknowledging_party(run.terms), PARTICIPATION, b"abstains")
+                        self.mail.write_document(t, run, run.terms.consumer, PARTICIPATION, b"abstains")
 
     def note_review(self, run: Run, *, by: str) -> None:
         with self.home.deciding() as t:
@@ -567,7 +568,7 @@ class Owner(Part):
         """Charge what others may learn in the run as a whole, with the data set it is bound to."""
         fingerprint, data, policy = self._opened[run.digest]
         if run.data != data:
-            raise Later(f"run {run.name}: another data set was approved while rows were read")
+            raise TryLater(f"run {run.name}: another data set was approved while rows were read")
         reasons = about_month(policy, run.name, History(began(self.ledger), self.now()))
         if reasons:
             raise IllegalMessage("; ".join(reasons))
@@ -592,7 +593,7 @@ class Owner(Part):
             t.append("sent", run.name, {**words, "replies": [reply.body.kind for reply in replies]})
         self.mail.take_back(t, run, "acceptance")  # the writer of this letter has it
         if (heard.message.round, heard.kind) == last_call(run.terms):
-            self.mail.change(t, self.mail.again(run), state="answered")
+            self.mail.change(t, self.mail.reload(run), state="answered")
 
     def _rows_sent(self, run: Run, replies: Sequence[Message]) -> int:
         """Rows in letters of earlier answers; parts of one offer are the same rows."""
@@ -604,7 +605,7 @@ class Owner(Part):
 
     def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:  # noqa: ARG002
         if not run.is_over and heard.message is not None:
-            self.mail.write_document(t, run, acknowledging_party(run.terms), "standing", b"abstains")
+            self.mail.write_document(t, run, acknowledging_party(run.terms), PARTICIPATION, b"abstains")
 
     def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
         ending = read_ending(document) if (post, peer) == ("ending", run.terms.consumer) else None

@@ -362,8 +362,8 @@ def _check_target_size(job: Job, target: Target, total: int) -> None:
 class RunSecrets:
     root: int
 
-    def kept(self, ledger: Ledger, view: View, *, run: str, content: bytes, told: Event) -> Self:
-        """The secrets that this run began with; these, if it begins now.
+    def load_or_store(self, ledger: Ledger, view: View, *, run: str, content: bytes, told: Event) -> Self:
+        """The stored secrets of this run; stores these if it starts now.
 
         They lie in the ledger, which is private and purged by run, and cost nothing. A run that goes on with
         other data than it began with is refused: it would get answers that were made for those.

@@ -429,7 +429,7 @@ class Plan:
         kept = draws.secrets
         if content is not None:
             told = size_event(self.terms.relation)
-            kept = kept.kept(ledger, about_target, run=self.terms.run, content=content, told=told)
+            kept = kept.load_or_store(ledger, about_target, run=self.terms.run, content=content, told=told)
         gamma = self._release_gamma(ledger, draws.noises[0])
         width = None if self.terms.split is None else split_width(self.wishes, self.inputs, gamma)
         if self.terms.split is not None and "cards" not in between:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Generic, Protocol, TypeVar
 
 from likeset.errors import LikesetError, ProtocolError, QuorumMissed
-from likeset.homes.curator import AS_IF_NOT_COME
+from likeset.homes.curator import IGNORED_ERRORS
 from likeset.ledger.budget import Charge, Request
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Release
@@ -90,7 +90,7 @@ AtOnce = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 @dataclass(eq=False)
-class _Begun:
+class _Started:
     """A party with its first step."""
 
     party: ChargedParty[Any]
@@ -101,30 +101,30 @@ class _Begun:
 
 def take_together(asked: Sequence[tuple[ChargedParty[Any], Message]], *, at_once: AtOnce = map) -> list[Answers]:
     """The replies of different parties to a message each, in their order; all that they cost is charged."""
-    begun = list(at_once(_begun, asked))
-    by_ledger: dict[Ledger, list[_Begun]] = defaultdict(list)
-    for one in begun:
-        if isinstance(one, _Begun) and one.ledger is not None:
+    started = list(at_once(_start, asked))
+    by_ledger: dict[Ledger, list[_Started]] = defaultdict(list)
+    for one in started:
+        if isinstance(one, _Started) and one.ledger is not None:
             by_ledger[one.ledger].append(one)
     for ledger, waiting in by_ledger.items():
         if len(waiting) > 1:
             _charge_together(ledger, waiting, at_once)
-    return list(at_once(_ended, begun))
+    return list(at_once(_finish, started))
 
 
-def _begun(asked: tuple[ChargedParty[Any], Message]) -> _Begun | LikesetError:
+def _start(asked: tuple[ChargedParty[Any], Message]) -> _Started | LikesetError:
     party, message = asked
     try:
         step, ledger = party.party.receive(message), party.charges
         wanted: ChargeWanted | None = step.charge
         if wanted is None or not wanted.repeatable or not wanted.charge.free or not isinstance(ledger, Ledger):
-            return _Begun(party, step, None)
-        return _Begun(party, step, ledger if ledger.charge_of(wanted.request()) is None else None)
+            return _Started(party, step, None)
+        return _Started(party, step, ledger if ledger.charge_of(wanted.request()) is None else None)
     except LikesetError as error:
         return error
 
 
-def _charge_together(ledger: Ledger, waiting: Sequence[_Begun], at_once: AtOnce) -> None:
+def _charge_together(ledger: Ledger, waiting: Sequence[_Started], at_once: AtOnce) -> None:
     """Draw what costs nothing, and is the same whenever it is drawn, then reserve and commit all in one write."""
     wanted = [one.step.charge for one in waiting if one.step.charge is not None]
     try:
@@ -142,8 +142,8 @@ def _charge_together(ledger: Ledger, waiting: Sequence[_Begun], at_once: AtOnce)
         one.stored = data
 
 
-def _ended(one: _Begun | LikesetError) -> Answers:
-    if not isinstance(one, _Begun):
+def _finish(one: _Started | LikesetError) -> Answers:
+    if not isinstance(one, _Started):
         return one
     try:
         return (one.step if one.stored is None else one.step.go_on(one.stored)).complete(one.party.committed)
@@ -221,7 +221,7 @@ class _Delivery:
         """A message of an owner that is refused does not stop the run: the owner is given up later."""
         try:
             self.send(party.take(message))
-        except AS_IF_NOT_COME as error:
+        except IGNORED_ERRORS as error:
             if message.sender not in party.terms.owners:
                 raise
             self.failures.setdefault(message.sender, str(error))

@@ -15,13 +15,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol, Self
 
-from likeset.errors import BadDocument, HomeRestored, LikesetError, PostTrouble
+from likeset.errors import BadDocument, HomeRestored, LikesetError, PostTrouble, TryLater
 from likeset.homes.checkup import Check
-from likeset.homes.compute import Computing, Witness, compute_room
+from likeset.homes.compute import Computing, Witness, computations_of
 from likeset.homes.consumer import Consumer
 from likeset.homes.curator import Curator
 from likeset.homes.home import Clock, Home, utc_now
-from likeset.homes.mail import CLOCKS_APART, TRANSIENT, Later, Mail
+from likeset.homes.mail import CLOCKS_APART, TRANSIENT, Mail
 from likeset.homes.owner import Owner
 from likeset.homes.runs import LARGEST_LETTER, Run, StoredLetter, duration
 from likeset.split.host import split_python
@@ -144,8 +144,8 @@ class Sync:
         self.mail = Mail(self.home, fetch=self._fetch, mailbox_time=self._mailbox_time)
         roles = self.home.settings.roles
         if set(roles) != {"owner"}:
-            room = compute_room(self.home) if self.stays else None
-            self.computing = Computing(self.mail, room, self.check_workers, self.note)
+            computations = computations_of(self.home) if self.stays else None
+            self.computing = Computing(self.mail, computations, self.check_workers, self.note)
         for role in roles:
             if role == "owner":
                 Owner(self.mail)
@@ -161,8 +161,8 @@ class Sync:
         return self.store.address.startswith("courier:")
 
     def close(self) -> None:
-        if self.computing is not None and self.computing.room is not None:
-            self.computing.room.close()
+        if self.computing is not None and self.computing.computations is not None:
+            self.computing.computations.close()
         self.mail.close()
 
     def __enter__(self) -> Self:
@@ -191,7 +191,7 @@ class Sync:
             if run.digest in self._taken:
                 self._done.touch(run.name)
             if not run.is_over and run.readable is not None:
-                due = lambda run=run: self.mail.parts[run.role].due(run)  # noqa: E731
+                due = lambda run=run: self.mail.handlers[run.role].due(run)  # noqa: E731
                 self._guard(f"run {run.name}", due, run.name)
         if self.computing is not None:
             self._guard("files of computations", self.computing.clean)
@@ -211,7 +211,7 @@ class Sync:
             work()
         except HomeRestored:
             raise
-        except (Later, LikesetError) as error:
+        except LikesetError as error:
             self.note(f"{about} waits: {error}", run)
             return False
         except Exception as error:  # texts of foreign errors may quote rows
@@ -295,7 +295,7 @@ class Sync:
     def _take(self, card: Card, post: Post, place: tuple[str, str]) -> None:
         try:
             good = self._heard(card, post, place)
-        except Later:
+        except TryLater:
             self._done.left += 1
             return
         except HomeRestored:
@@ -323,7 +323,7 @@ class Sync:
             if run.digest != post.terms:
                 return False
             self.mail.consider(run)
-            if self.mail.again(run).state == "waiting":
+            if self.mail.reload(run).state == "waiting":
                 how = f"likeset owner review {run.name}"
                 self.note(f"run {run.name} of {run.terms.consumer} waits for a decision: {how}", run.name)
             return True

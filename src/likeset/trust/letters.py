@@ -390,8 +390,11 @@ class Receipt(Signed):
 
 
 PostKind = Literal["terms", "standing", "acceptance", "letter", "progress", "ending"]
-"""What a document is: terms that a consumer signed; a word on whether somebody takes part; an acceptance; a letter;
-whom a curator waits for; how a run ended at the writer."""
+"""The kind of a document: terms that a consumer signed; participation; an acceptance; a letter; whom a curator waits
+for; how a run ended at the writer."""
+
+PARTICIPATION: Final = "standing"
+"""A party's word about taking part, ``waiting`` or ``abstains``; the wire format calls this kind ``standing``."""
 
 POST_STEP: Final = 4096
 """Of what is wrapped, in bytes: it is filled up to a multiple of it."""

@@ -127,7 +127,7 @@ def report_view(result: Result, pictures: Mapping[str, Any], evaluation: Mapping
         "meanings": [(line["name"], line["meaning"]) for line in result["comparison"]["lines"] if line["meaning"]],
         "models": None if evaluation is None else models_view(evaluation),
         "scores": None if evaluation is None else figures.draw_scores(evaluation["models"]),
-        "looks": _looks(pictures, columns=len(result["schema"]["columns"])),
+        "pictures": _pictures(pictures, columns=len(result["schema"]["columns"])),
         "labels": _labels(pictures.get("labels")),
         "share_meaning": SHARE,
         "contributions": contributions(result["owners"], most=_MOST_OWNERS),
@@ -344,10 +344,10 @@ def _losses(lines: Sequence[Mapping[str, Any]]) -> Table:
     return Table("Loss of each model without an owner's rows", ["without", *heads], rows, frozenset(heads))
 
 
-def _looks(pictures: Mapping[str, Any], *, columns: int) -> dict[str, Any] | None:
-    if not pictures:
+def _pictures(drawn: Mapping[str, Any], *, columns: int) -> dict[str, Any] | None:
+    if not drawn:
         return None
-    projection, images = pictures["projection"], pictures["images"]
+    projection, images = drawn["projection"], drawn["images"]
     large = [
         {
             "title": "All columns together",
@@ -367,7 +367,7 @@ def _looks(pictures: Mapping[str, Any], *, columns: int) -> dict[str, Any] | Non
             "after": number(marginal["difference_after"]),
             "missing": _missing(marginal),
         }
-        for marginal in pictures["marginals"][: _MOST_MARGINALS if images else _AROUND]
+        for marginal in drawn["marginals"][: _MOST_MARGINALS if images else _AROUND]
     ]
     return {
         "large": large,
