@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 sys.path.append(str(Path(__file__).parent.parent / "homes"))
 
-from home_world import CONSUMER, NOON, Network, logged, secret_of, signed_terms, terms, write_policy
+from home_world import CONSUMER, NOON, Network, logged, pin, secret_of, signed_terms, terms, write_policy
 
 from likeset.errors import HomeRestored, LikesetError, MailboxTrouble, PostTrouble
 from likeset.homes import review
@@ -534,6 +534,14 @@ class TestCurator:
             network.__exit__()
             network._syncs.clear()
         assert keys[0] == keys[1] > 1 << 128
+
+    def test_a_run_that_would_draw_under_the_name_of_another_consumers_run_is_not_begun(self, network: Network) -> None:
+        mail = network.sync(CURATOR).mail
+        pin(mail.home, "other", "consumer")
+        held(network, terms())
+        same = [mail.consider(mail.invited(signed_terms(terms(consumer="other", **more)))) for more in ({}, AUCTION)]
+        assert [run.state for run in same] == ["accepted", "invited"]
+        assert "knows a run of this name already" in same[1].detail
 
     def test_an_owner_whose_card_was_revoked_here_is_not_heard(self, network: Network) -> None:
         """A curator needs no pin of an owner, but may have one."""

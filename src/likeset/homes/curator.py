@@ -140,9 +140,16 @@ class Curator(RoleHandler):
                 self.computing.check(run, "curator")
             else:
                 self._public_parts(run.terms)
+                self._check_name(run)
         except NotCurated as error:
             return "invited", str(error)
         return "accepted", ""
+
+    def _check_name(self, run: Run) -> None:
+        """Draws are known by the run's name: one of another consumer would fail at its draw, when all were charged."""
+        others = (other for other in self.mail.runs(name=run.name) if other.consumer != run.consumer)
+        if _has_draws(run.terms) and any(other.acceptance for other in others):
+            raise NotCurated("the curator knows a run of this name already; start this one under another name")
 
     def _public_parts(self, terms: Terms) -> tuple[DeclaredRecords, Rows | None]:
         declared = DeclaredRecords(self.schema(terms.schema_digest))
@@ -153,7 +160,7 @@ class Curator(RoleHandler):
         if run.is_split:
             return self.computing.make(run, "curator", cards)
         declared, seed_rows = self._public_parts(terms)
-        if terms.protocol == "interactive" or terms.auction != "everyone":  # otherwise it draws nothing
+        if _has_draws(terms):
             limits = owner_limits(terms, simulated=False)
             self.home.database.set_limits(
                 {_of_run(view, terms): limit for view, limit in limits.items() if view.observer == "owners"}
@@ -308,6 +315,10 @@ class Curator(RoleHandler):
             self.mail.write_receipts(t, run, (owner for owner in run.terms.owners if owner in present))
             self.mail.change(t, run, state="closed", due=None)
             t.append("closed", run.name, {"digest": run.digest.hex(), "detail": run.detail})
+
+
+def _has_draws(terms: Terms) -> bool:
+    return terms.protocol == "interactive" or terms.auction != "everyone"
 
 
 def _of_run(view: View, terms: Terms) -> View:
