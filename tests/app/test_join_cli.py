@@ -72,6 +72,15 @@ def test_an_organisation_joins_with_one_file_and_one_call(clinic: str) -> None:
         assert (home.folder / "schema.yaml").read_text() == SCHEMA
 
 
+def test_every_proposed_rule_is_shown_to_its_end(clinic: str) -> None:
+    assert clinic
+    columns = ", ".join([*(f"value-{number}" for number in range(300)), "surname"])
+    Path("rules.yaml").write_text(RULES.replace("[age, sick]", f"[{columns}]"))
+    run("invite", "st-mary", "--rules", "rules.yaml", "--home", "clinic")
+    result = CliRunner().invoke(app, ["join", "st-mary.invite"])
+    assert "surname" in "".join(letter for letter in result.output if letter.isalpha())
+
+
 def test_a_witness_sees_what_it_promises_before_it_joins(clinic: str) -> None:
     run("init", "trial", "--name", "trial", "--role", "consumer", "--mailbox", clinic)
     run("init", "hub", "--name", "hub", "--role", "curator", "--schema", "schema.yaml")

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
+from rich.text import Text
 
 from likeset import documents
 from likeset.app.cli.home import (
@@ -23,6 +24,7 @@ from likeset.app.lazy import lazy_imports
 from likeset.display import JsonFlag, complain, emit, literal, show_notes, show_table, stdout
 from likeset.errors import InvalidArgument, MailboxTrouble
 from likeset.files import keep_private_bytes
+from likeset.text import harmless
 
 with lazy_imports():
     from likeset.homes import compute, joining, policy
@@ -338,7 +340,8 @@ def _show_invitation(invitation: "joining.Invitation") -> None:
     facts += [("it promises", promise) for promise in asked["promises"]]
     show_table("An invitation", ("what", ""), facts)
     if asked["rules"]:
-        rows = [[rule["rule"], rule["default"], literal(rule["proposed"], most=400)] for rule in asked["rules"]]
+        # Whole: what an owner agrees to must not stand behind an end that is cut off.
+        rows = [[rule["rule"], rule["default"], Text(harmless(rule["proposed"]))] for rule in asked["rules"]]
         caption = "You approve each run by hand, and can change every rule later (owner.yaml)."
         show_table("Rules that it proposes", ("rule", "by default", "proposed"), rows, caption=caption)
     show_notes(_second_calls(invitation))
