@@ -42,7 +42,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_its_command(wheel: Path) 
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         (entry_points,) = (name for name in names if name.endswith("entry_points.txt"))
-        assert "likeset = likeset.app.cli:main" in archive.read(entry_points).decode()
+        assert "likeset = likeset.app.start:main" in archive.read(entry_points).decode()
         (described,) = (name for name in names if name.endswith(".dist-info/METADATA"))
         requires = email.message_from_bytes(archive.read(described)).get_all("Requires-Dist") or []
     assert {name for name in names if ".dist-info/" not in name} == {

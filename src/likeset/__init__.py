@@ -3,9 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from likeset import errors
-
 if TYPE_CHECKING:
+    from likeset import errors
     from likeset.app.file_matching import match
     from likeset.geometry.greedy import exact_greedy
     from likeset.geometry.kernels import squared_mmd
@@ -48,6 +47,8 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     # Load a public name when it is first used: the command line would wait two seconds for what it may not need.
+    if name == "errors":
+        return import_module("likeset.errors")
     if name not in _HOMES:
         raise AttributeError(f"module 'likeset' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -31,7 +31,7 @@ from likeset.trust.cards import Role
 PATIENCE = 120.0
 """Seconds after which something hangs; it ends a test, and is never measured."""
 
-LIKESET = (sys.executable, "-c", "from likeset.app.cli import main; main()")
+LIKESET = (sys.executable, "-c", "from likeset.app.start import main; main()")
 COLUMNS = ("age", "creatinine", "lactate", "sex", "ward", "sepsis")
 SCHEMA = """\
 likeset: schema

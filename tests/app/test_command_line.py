@@ -84,6 +84,27 @@ def test_help_of_a_command_runs_none_of_the_modules_that_do_the_work() -> None:
     assert not {"matplotlib", "scipy", "sklearn", "duckdb", "opendp", "nvflare"} & loaded
 
 
+@pytest.mark.parametrize(("module", "becomes"), [("typer", "raise"), ("likeset.tables.scan", "raise ImportError")])
+def test_an_interrupt_while_modules_are_imported_is_one_line(module: str, becomes: str) -> None:
+    """A module whose import was interrupted may fail again with another error, where it is next used."""
+    script = f"""
+import os, signal, sys
+class Interrupting:
+    def find_spec(name, path=None, target=None):
+        if name == {module!r}:
+            try: os.kill(os.getpid(), signal.SIGINT)
+            except KeyboardInterrupt: {becomes}
+sys.meta_path.insert(0, Interrupting)
+sys.argv = ["likeset", "schema", "draft", "none.csv"]
+from likeset.app.start import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)  # noqa: S603
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr.startswith("error: interrupted")
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here to complete for")
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from likeset.simulation import digits_market
 from likeset.trust.cards import Role
 
 CONSUMER, CURATOR = "clinic", "curator"
-_LIKESET = (sys.executable, "-c", "from likeset.app.cli import main; main()")
+_LIKESET = (sys.executable, "-c", "from likeset.app.start import main; main()")
 _SECONDS = 600.0
 _POLICY = f"""\
 likeset: owner

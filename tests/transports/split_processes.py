@@ -24,7 +24,7 @@ from likeset.split.host import PYTHON_VARIABLE
 
 RUN = "run-1"
 _MOST_SECONDS = 900.0
-_LIKESET = (sys.executable, "-c", "from likeset.app.cli import main; main()")
+_LIKESET = (sys.executable, "-c", "from likeset.app.start import main; main()")
 
 Command = Callable[[str], tuple[str, ...]]
 
