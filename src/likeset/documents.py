@@ -236,8 +236,11 @@ def _first_problem(error: ValidationError, model: type[BaseModel], root: Any, na
         path = tuple(problem["loc"])
         if problem["type"] in ("union_tag_invalid", "union_tag_not_found"):  # it lies in the field that holds the tag
             path = (*path, str(problem["ctx"]["discriminator"]).strip("'"))
-        line, fields = _locate(root, path, problem)
-        problems.append((line, ".".join(fields), _reason(problem, model, path)))
+        (line, fields), reason = _locate(root, path, problem), _reason(problem, model, path)
+        named, _, rest = reason.partition(": ")
+        if not path and (inner := _locate(root, (named,), problem))[1]:
+            (line, fields), reason = inner, rest  # the reason begins with the name of a field
+        problems.append((line, ".".join(fields), reason))
     line, field, reason = min(problems, key=lambda problem: problem[0])
     others = len({problem[:2] for problem in problems}) - 1
     if others:
@@ -285,7 +288,9 @@ _WORDS = {
 def _reason(problem: Any, model: type[BaseModel], path: Sequence[Any]) -> str:
     kind, context, given = problem["type"], problem.get("ctx", {}), problem["input"]
     if kind == "extra_forbidden":
-        known = _fields_at(model, path[:-1])
+        known, beside = _fields_at(model, path[:-1]), _fields_at(model, path[:-2])
+        if path[-1] in beside and path[-2] not in beside:
+            return f"is no field of kind: {path[-2]}; use a kind that has it, or one of {', '.join(known)}"
         there_are = f"; there are {', '.join(known)}"
         return f"is no field here{near_miss(str(path[-1]), known) or there_are}"
     if kind in ("literal_error", "union_tag_invalid"):

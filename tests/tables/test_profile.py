@@ -229,6 +229,42 @@ def test_the_remedy_for_decimal_commas_gives_a_file_that_fits(tmp_path: Path, we
     assert fits(again, source)
 
 
+def test_days_are_recognised_in_the_common_formats_and_only_where_they_fit_no_other() -> None:
+    days = [(day, month) for month in range(1, 13) for day in range(1, 13)]
+    forms = {"%d.%m.%Y": "{0:02}.{1:02}.2023", "%Y/%m/%d": "2023/{1}/{0}"}
+    columns = {form: [shape.format(*day) for day in days] for form, shape in forms.items()}
+    columns |= {"%d/%m/%Y": [f"{a}/{b}/2023" for a, b in days[:-1]] + ["13/1/2023"]}
+    columns |= {"%m/%d/%Y": [f"{a}/{b}/2023" for a, b in days[:-1]] + ["1/13/2023"]}
+    columns |= {"either": [f"{a}/{b}/2023" for a, b in days], "age": [30 + day for day, _ in days]}
+    table = pa.table(columns)
+    halves = [open_source(table.slice(0, 72)), open_source(table.slice(72))]
+    made = draft([*halves, open_source(table.slice(0, 0))])
+    schema = Schema.from_text(made.text)
+    assert {name: getattr(declared, "format", None) for name, declared in schema.declared.items()} == {
+        **{form: form for form in columns if "%" in form},
+        "age": None,
+    }
+    assert (set(made.unusable), made.left_out) == ({"either"}, ())
+    inspection = Inspection(schema)
+    inspection.add(table, table="t", locate=str)
+    assert (inspection.ok, inspection.identifying_columns()) == (True, ())
+    undashed = Schema.from_text(
+        "likeset: schema\nversion: 1\ncolumns:\n  x: {kind: date, format: '%Y%m%d', bounds: [2020-01-01, 2024-01-01]}"
+    )
+    inspection = Inspection(undashed)
+    inspection.add(pa.table({"x": [f"2023{b:02}{a:02}" for a, b in days]}), table="t", locate=str)
+    assert (inspection.ok, inspection.identifying_columns()) == (True, ())
+
+
+@pytest.mark.parametrize("units", [["64.3 kg"] * 40, ["64.3"] * 20 + ["64.3 kg"]])
+def test_a_draft_points_at_columns_in_which_some_values_are_numbers(units: list[str]) -> None:
+    measured, named = [f"{row / 10}" for row in range(40)], ["north", "south"] * 20
+    made = draft([open_source(pa.table({"weight": rows, "ward": named[: len(rows)]})) for rows in (measured, units)])
+    told = {column["column"]: (column["becomes"], "remove units" in column["why"]) for column in made.profile}
+    assert told == {"weight": ("text", True), "ward": ("category", False)}
+    assert made.text.count("remove units") == 1
+
+
 def fits(made: SchemaDraft, source: str) -> bool:
     schema = Schema.from_text(made.text)
     inspection = Inspection(schema)

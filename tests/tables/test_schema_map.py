@@ -281,8 +281,8 @@ def test_types_of_one_day_give_one_result() -> None:
 @pytest.mark.parametrize(
     ("column", "good", "bad", "words"),
     [
-        ("kind: numeric, bounds: [0, 9]", "1", "many", "is not a finite number"),
-        ("kind: numeric, bounds: [0, 9]", "1", "1,5", "is not a finite number"),
+        ("kind: numeric, bounds: [0, 9]", "1", "4.5 kg", "is not a finite number; has letters"),
+        ("kind: numeric, bounds: [0, 9]", "1", "1,5", "is not a finite number; decimal commas are not read"),
         ("kind: numeric, bounds: [0, 9]", "1", "-inf", "is not a finite number"),
         ("kind: numeric, bounds: [0, 9]", 1.0, math.inf, "is not a finite number"),
         ("kind: numeric, bounds: [0, 9], outside: clip", 1.0, math.inf, "is not a finite number"),

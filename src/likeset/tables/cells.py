@@ -23,8 +23,14 @@ from numpy.typing import NDArray
 Mask = NDArray[np.bool_]
 
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+COMMA_FORM = r"^[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)(,[0-9]+)?([eE][+-]?[0-9]+)?$"
+COMMAS = (
+    "decimal commas are not read; write points, or give \"sql:SELECT * REPLACE (replace(replace(COLUMN, '.', ''), ',', "
+    "'.') AS COLUMN) FROM read_csv('FILE', all_varchar=true)\" in place of the file"
+)
+_INFINITE = "(?i)^[+-]?inf(inity)?$"
 _NAN = r"^[+-]?[nN][aA][nN](\(.*\))?$"
-_DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}($|[T ])"
+DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}($|[T ])"
 _MOST_WAITING = 1_000_000
 _EPOCH = date(1970, 1, 1).toordinal()
 _PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
@@ -169,6 +175,21 @@ def _parse_numbers(cells: Any, missing: MissingWords) -> tuple[Any, Mask]:
     return parsed, _mask(pc.and_(pc.invert(good), pc.invert(nan)))
 
 
+def why_no_numbers(cells: Any) -> str:
+    """What is the matter with cells that are no numbers, and the remedy, without a value; empty if that is not seen."""
+    if pa.types.is_dictionary(cells.type):
+        cells = pc.cast(cells, cells.type.value_type)
+    if not is_text(cells.type):
+        return ""
+    texts = _trim(cells)
+    commas = pc.match_substring_regex(texts, COMMA_FORM)
+    others = pc.invert(pc.or_(commas, pc.match_substring_regex(texts, _INFINITE)))
+    said = [f"; {COMMAS}"] if pc.any(commas).as_py() else []
+    if pc.any(others).as_py():
+        said.append("; has letters or other signs: remove units, and list words that mean missing as missing_words")
+    return "".join(said)
+
+
 def words(cells: Any, known: Any, missing: MissingWords) -> tuple[NDArray[np.int64], Mask, Mask]:
     """The place of each word among those known, -1 if it is none of them; which are missing; which are no words.
 
@@ -218,7 +239,7 @@ def days(cells: Any, form: str, missing: MissingWords) -> tuple[NDArray[np.float
 def _parse_days(cells: Any, form: str, missing: MissingWords) -> tuple[NDArray[np.float64], Mask]:
     cells = _without_missing(pc.cast(_trim(cells), pa.string()), missing)
     if form == "iso":
-        looks_right = pc.match_substring_regex(cells, _DAY)
+        looks_right = pc.match_substring_regex(cells, DAY)
         cut = pc.if_else(looks_right, pc.utf8_slice_codeunits(cells, 0, 10), pa.scalar(None, pa.string()))
         try:
             values = _with_nan(pc.cast(pc.cast(pc.cast(cut, pa.date32()), pa.int32()), pa.float64()))

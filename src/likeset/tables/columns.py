@@ -304,12 +304,19 @@ class Encoder:
     def unit(self) -> str:
         raise NotImplementedError
 
-    def complaint(self, trouble: Trouble) -> str | None:
-        """What to say about a trouble of this column; None if it is allowed."""
+    def complaint(self, trouble: Trouble, column: Any = None, mask: Mask | None = None) -> str | None:
+        """What to say about a trouble of this column, and of those cells if they are given; None if it is allowed."""
         field = {Trouble.MISSING: "missing", Trouble.OUTSIDE: "outside", Trouble.UNKNOWN: "unknown"}.get(trouble, "")
         if getattr(self._declared, field, "refuse") != "refuse":
             return None
-        return _NO_VALUE if trouble is Trouble.MISSING else self._refusal(trouble)
+        if trouble is Trouble.MISSING:
+            return _NO_VALUE
+        why = self._why_wrong(column.filter(pa.array(mask))) if trouble is Trouble.WRONG and column is not None else ""
+        return self._refusal(trouble) + why
+
+    def _why_wrong(self, wrong: Any) -> str:  # noqa: ARG002 - for those that can tell
+        """What is the matter with cells of the wrong type."""
+        return ""
 
     def _refusal(self, trouble: Trouble) -> str:
         """What to say of a cell that is outside, unknown or of the wrong type."""
@@ -521,8 +528,11 @@ class NumericMap(_Scalar):
 
     def _refusal(self, trouble: Trouble) -> str:
         if trouble is Trouble.WRONG:
-            return "is not a finite number; decimal commas must become points"
+            return "is not a finite number"
         return f"is outside the declared bounds {self._low:.12g} to {self._high:.12g}; {_OUTSIDE}"
+
+    def _why_wrong(self, wrong: Any) -> str:
+        return cells.why_no_numbers(wrong)
 
 
 class DateMap(_Scalar):
@@ -551,7 +561,8 @@ class DateMap(_Scalar):
     def _refusal(self, trouble: Trouble) -> str:
         if trouble is Trouble.WRONG:
             form = self._declared.format
-            return f"is not a date in the format {'year-month-day' if form == 'iso' else form}"
+            remedy = "correct it, or declare how days are written, such as format: '%d.%m.%Y'"
+            return f"is not a date in the format {'year-month-day' if form == 'iso' else form}; {remedy}"
         return f"is outside the declared bounds {' to '.join(self._declared.bounds)}; {_OUTSIDE}"
 
 

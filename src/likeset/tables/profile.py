@@ -35,7 +35,14 @@ MARK = "from data: replace by public knowledge"
 _MOST_ROWS = 200_000  # of a table that are profiled to find identifiers
 _MOST_VALUES = 1000
 _LEAST_COUNTED = 20_000
-_COMMA_FORM = r"^[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)(,[0-9]+)?([eE][+-]?[0-9]+)?$"
+_DAY_SHAPES = {
+    "iso": cells.DAY,
+    "%d.%m.%Y": r"^[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}$",
+    "%Y/%m/%d": "^[0-9]{4}/[0-9]{1,2}/[0-9]{1,2}$",
+    "%d/%m/%Y": "^[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}$",
+    "%m/%d/%Y": "^[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}$",
+}
+_AMBIGUOUS = ("%d/%m/%Y", "%m/%d/%Y")
 
 
 # --- What one pass shows of a column
@@ -44,15 +51,17 @@ _COMMA_FORM = r"^[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)(,[0-9]+)?([eE][+-]?[0-9]+
 class ColumnProfile:
     """What the rows of a table show of one column.
 
-    ``numbers``, ``whole`` and ``days`` hold for every value so far. ``low`` and ``high`` are numbers, or days since
-    1970. Of more than 1,000 different values only those of the first rows are ``counted``.
+    ``numbers`` and ``whole`` hold for every value so far, and every value is a day in each of the ``day_formats``;
+    where ``mixed``, some values are numbers and others are not. ``low`` and ``high`` are numbers, or days since 1970.
+    Of more than 1,000 different values only those of the first rows are ``counted``.
     """
 
     def __init__(self, missing: MissingWords) -> None:
         self._missing = missing
         self.rows = self.missing = self.counted = 0
-        self.numbers = self.whole = self.days = True
-        self._comma_form = True
+        self.numbers = self.whole = self._comma_form = True
+        self.mixed = False
+        self.day_formats = tuple(_DAY_SHAPES)
         self.low, self.high = math.inf, -math.inf
         self.width: int | None = None  # of lists
         self._counts = [cells.ValueCounts()]
@@ -64,15 +73,26 @@ class ColumnProfile:
         for part in parts:
             whole.rows, whole.missing = whole.rows + part.rows, whole.missing + part.missing
             whole.numbers, whole.whole = whole.numbers and part.numbers, whole.whole and part.whole
-            whole.days, whole._comma_form = whole.days and part.days, whole._comma_form and part._comma_form
+            whole.day_formats = tuple(form for form in whole.day_formats if form in part.day_formats)
+            whole._comma_form &= part._comma_form
             whole.low, whole.high = min(whole.low, part.low), max(whole.high, part.high)
             whole.width = whole.width or part.width
             whole._counts += part._counts
+        kinds = {part.numbers for part in parts if part.filled}
+        whole.mixed = len(kinds) == 2 or any(part.mixed for part in parts)
         return whole
 
     @property
     def filled(self) -> bool:
         return self.rows > self.missing
+
+    @property
+    def days(self) -> bool:
+        return bool(self.day_formats) and not self.ambiguous_days
+
+    @property
+    def ambiguous_days(self) -> bool:
+        return self.day_formats == _AMBIGUOUS
 
     @property
     def ranged(self) -> bool:
@@ -106,7 +126,7 @@ class ColumnProfile:
                 self._add_days(column)
                 self._count(column.drop_null())
             else:
-                self.days = False
+                self.day_formats = ()
             if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
                 lengths = pc.list_value_length(column).drop_null()
                 self.width = self.width or (lengths[0].as_py() if len(lengths) else None)
@@ -117,27 +137,32 @@ class ColumnProfile:
         self.missing += len(column) - len(present)
         self._count(present)
         if self._comma_form:
-            matched = pc.match_substring_regex(pc.unique(present), _COMMA_FORM)
+            matched = pc.match_substring_regex(pc.unique(present), cells.COMMA_FORM)
             self._comma_form = bool(pc.all(matched, min_count=0).as_py())
         if self.numbers:
             values, wrong = cells.numbers(present, self._missing)
             if not wrong.any():
                 self._add_numbers(values)
             else:
-                self.numbers = False
+                self.numbers, self.mixed = False, self.low <= self.high or not wrong.all()
                 self.low, self.high = math.inf, -math.inf
-        if not self.numbers and self.days:
+        if not self.numbers and self.day_formats:
             self._add_days(present)
 
     def _add_days(self, column: Any) -> None:
-        days, wrong = cells.days(column, "iso", self._missing)
-        self.days &= not wrong.any()
-        self._take(days)
+        distinct, fitting = pc.unique(column), []
+        for form in self.day_formats:
+            if not cells.is_text(column.type) or pc.all(pc.match_substring_regex(distinct, _DAY_SHAPES[form])).as_py():
+                days, wrong = cells.days(column, form, self._missing)
+                if not wrong.any():
+                    fitting.append(form)
+                    self._take(days)
+        self.day_formats = tuple(fitting)
 
     def _add_numbers(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         present = self._take(values)
         if len(present):
-            self.days = False
+            self.day_formats = ()
             self.whole &= bool((present == np.rint(present)).all())
         return present
 
@@ -306,9 +331,11 @@ def _shared(hint: str, profile: ColumnProfile) -> bool:
 def _own_values(profile: ColumnProfile, declared: Any) -> bool:
     """Whether nearly every row has a text, or every row a whole number, of its own; of a date only the day leaves."""
     rows, repeats = profile.counted, profile.counted - profile.distinct
+    if isinstance(declared, DateColumn) or (declared is None and profile.day_formats):
+        return False
     if profile.numbers:
         return profile.whole and rows >= 100 and not repeats
-    if profile.decimal_commas or (profile.days and isinstance(declared, DateColumn | None)):
+    if profile.decimal_commas:
         return False
     return rows >= 30 and repeats <= 0.1 * rows
 
@@ -327,7 +354,7 @@ def undeclared_id(source: Source, schema: Schema) -> str:
         if profile.full:
             break
     for name, seen in profile.columns.items():
-        repeats = seen.distinct < seen.counted and seen.whole and not seen.days
+        repeats = seen.distinct < seen.counted and seen.whole and not seen.day_formats
         if repeats and identifying_column(name, seen=seen) is not None:
             return name
     return ""
@@ -389,7 +416,7 @@ class ColumnCount:
         room = _SHOWN - len(self.first[trouble])
         self.first[trouble] += [locate(int(row)) for row in np.flatnonzero(mask)[:room]]
         if complaint is not None:
-            self.complaints[trouble] = complaint
+            self.complaints.setdefault(trouble, complaint)
 
 
 @dataclass(frozen=True)
@@ -431,9 +458,9 @@ class Inspection:
         schema = self.schema
         scratch = np.zeros((block.num_rows, schema.width), dtype=np.float32)
         encoded = schema.encode_columns(block, scratch, table=table)
-        for count, (encoder, troubles) in zip(self.columns, encoded, strict=False):
+        for count, (encoder, column, troubles) in zip(self.columns, encoded, strict=False):
             for trouble, mask in troubles.items():
-                count.note(trouble, mask, encoder.complaint(trouble), locate)
+                count.note(trouble, mask, encoder.complaint(trouble, column, mask), locate)
         if self.columns and self.columns[-1].kind == "label":
             for trouble, complaint, mask in schema.labels(block, table=table)[1]:
                 self.columns[-1].note(trouble, mask, complaint, locate)
@@ -495,11 +522,11 @@ _ABOUT_IDS = """\
 # Privacy protects all rows of an id at once, so noise grows with rows_per_id: the most rows that one id may have.
 # Fewer rows of each id give less noise: with keep: 1 in place of rows_per_id, one row of each, drawn in secret, counts.
 """
-_COMMAS = (
-    "decimal commas are not read; write points, or give \"sql:SELECT * REPLACE (replace(replace(COLUMN, '.', ''), ',', "
-    "'.') AS COLUMN) FROM read_csv('FILE', all_varchar=true)\" in place of the file"
+_AMBIGUOUS_DAYS = (
+    f"days that fit {_AMBIGUOUS[0]} and {_AMBIGUOUS[1]}: declare kind: date with the format that they are written in"
 )
 _CONSTANT = "every row has the same value: leave it out"
+_MIXED = "some values are numbers and others are not: for a measure, remove units and words, and declare kind: numeric"
 _MOST_CODES, _MOST_NAMED_CODES, _MOST_WORDS, _TEXT_WIDTH = 10, 100, 30, 64
 _TRUTH = {"true", "false", "yes", "no", "t", "f", "y", "n", "0", "1", "0.0", "1.0"}
 _CODE_NAME = re.compile(r"(?:id|code|type)$", re.IGNORECASE)
@@ -543,7 +570,8 @@ def draft(
     if not any(profile.rows for profile in profiles.values()):
         raise BadTable(first.name, "there are no rows to draft from")
     unusable |= {name: "no value in any row" for name, seen in profiles.items() if not seen.filled and name != ids}
-    unusable |= {name: _COMMAS for name, seen in profiles.items() if seen.decimal_commas and name != ids}
+    unusable |= {name: _AMBIGUOUS_DAYS for name, seen in profiles.items() if seen.filled and seen.ambiguous_days}
+    unusable |= {name: cells.COMMAS for name, seen in profiles.items() if seen.decimal_commas and name != ids}
     if label in unusable:
         raise BadTable(first.name, unusable[label], column=label)
     judged = [name for name in names if name != ids and name not in unusable]
@@ -568,13 +596,13 @@ def draft(
         elif name in left_out:
             why = f"may identify people: {left_out[name].why}"
         elif name not in unusable:
-            fields, why, constant = _proposal(name, seen)
+            fields, why, remarks = _proposal(name, seen)
             becomes = fields["kind"]
             if name == label:
                 fields = _label_fields(fields, seen.values())
                 becomes, foot = f"label: {fields['kind']}", _marked({"label": {"column": label, **fields}})
             else:
-                lines += [f"  # {_CONSTANT}\n"] if constant else []
+                lines += [f"  # {remark}\n" for remark in remarks]
                 lines.append(_marked({name: fields}, indent="  "))
         told.append({"column": name, "becomes": becomes, "missing": seen.missing, "why": why})
     shown = " ".join(", ".join(source.name for source in sources).split())
@@ -622,15 +650,17 @@ def _read(
     return tables, most_rows
 
 
-def _proposal(name: str, seen: ColumnProfile) -> tuple[dict[str, Any], str, bool]:
-    """The declaration of a column, why it is so, and whether every row has the same value."""
+def _proposal(name: str, seen: ColumnProfile) -> tuple[dict[str, Any], str, list[str]]:
+    """The declaration of a column, why it is so, and what to look at."""
     fields, why = _kind(name, seen)
     if seen.missing:
         fields["missing"] = "indicator"
     if {"bounds", "values"} & set(fields):
         fields["from_data"] = True
     constant = seen.low == seen.high if seen.ranged else len(seen.values() or "..") == 1
-    return fields, f"{why}; {_CONSTANT}" if constant else why, constant
+    mixed = seen.mixed and fields["kind"] in ("category", "text")
+    remarks = [remark for remark, applies in ((_CONSTANT, constant), (_MIXED, mixed)) if applies]
+    return fields, "; ".join([why, *remarks]), remarks
 
 
 def _kind(name: str, seen: ColumnProfile) -> tuple[dict[str, Any], str]:
@@ -640,7 +670,9 @@ def _kind(name: str, seen: ColumnProfile) -> tuple[dict[str, Any], str]:
         bounds = rounded_outward(seen.low, seen.high)
         return {"kind": "vector", "width": seen.width, "bounds": bounds}, f"lists of {seen.width} numbers"
     if seen.days:
-        return {"kind": "date", "bounds": _years(seen.low, seen.high)}, "days"
+        form = seen.day_formats[0]
+        fields, written = ({}, "") if form == "iso" else ({"format": form}, f", written as {form}")
+        return {"kind": "date", **fields, "bounds": _years(seen.low, seen.high)}, f"days{written}"
     # One word in all rows is more often the only code of many, such as N for north.
     if {str(value).lower() for value in values} <= _TRUTH and len(values) > (0 if seen.numbers else 1):
         return {"kind": "boolean"}, "truth values, such as 0 and 1"

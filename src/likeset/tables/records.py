@@ -106,7 +106,7 @@ class DeclaredRecords:
     def rows_of(self, records: pa.Table) -> tuple[Rows, Mask]:
         rows = np.zeros((records.num_rows, self.schema.width), dtype=np.float32)
         good = np.ones(records.num_rows, dtype=np.bool_)
-        for encoder, troubles in self.schema.encode_columns(records, rows, table="records"):
+        for encoder, _, troubles in self.schema.encode_columns(records, rows, table="records"):
             for trouble, mask in troubles.items():
                 if encoder.complaint(trouble) is not None:
                     good &= ~mask

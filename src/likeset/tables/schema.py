@@ -327,9 +327,9 @@ class Schema:
         """
         out = np.zeros((block.num_rows, self.width), dtype=np.float32, order="F" if by_columns else "C")
         problems: list[tuple[int, int, str, str]] = []
-        for position, (encoder, troubles) in enumerate(self.encode_columns(block, out, table=table)):
+        for position, (encoder, column, troubles) in enumerate(self.encode_columns(block, out, table=table)):
             for trouble, mask in troubles.items():
-                complaint = encoder.complaint(trouble)
+                complaint = encoder.complaint(trouble, column, mask)
                 if complaint is not None:
                     problems.append((int(mask.argmax()), position, encoder.name, complaint))
         read: NDArray[Any] = np.empty(0)
@@ -352,12 +352,13 @@ class Schema:
 
     def encode_columns(
         self, block: pa.Table | pa.RecordBatch, out: NDArray[np.float32], *, table: str
-    ) -> Iterator[tuple[Encoder, Troubles]]:
+    ) -> Iterator[tuple[Encoder, Any, Troubles]]:
+        """Each column with its map and what is wrong in it; its features are then in ``out``."""
         columns = [self.column_of(block, encoder.name, table=table) for encoder in self._encoders]
         first = 0
         for encoder, column in zip(self._encoders, columns, strict=True):
             last = first + len(encoder.features)
-            yield encoder, encoder.encode(column, out[:, first:last])
+            yield encoder, column, encoder.encode(column, out[:, first:last])
             first = last
 
     def labels(self, block: pa.Table | pa.RecordBatch, *, table: str) -> tuple[NDArray[Any], "Bad"]:
@@ -441,7 +442,8 @@ def _read_labels(column: Any, kind: str, missing: MissingWords) -> tuple[NDArray
     """
     if kind == "number":
         numbers, wrong = cells.numbers(column, missing)
-        return numbers, _bad_rows(np.isnan(numbers) & ~wrong, wrong, "is not a finite number")
+        why = cells.why_no_numbers(column.filter(pa.array(wrong))) if wrong.any() else ""
+        return numbers, _bad_rows(np.isnan(numbers) & ~wrong, wrong, f"is not a finite number{why}")
     if kind == "category":
         column = _canonical(column)
     texts, absent, wrong = cells.text(column, missing)
