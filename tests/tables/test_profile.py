@@ -232,7 +232,7 @@ def test_the_remedy_for_decimal_commas_gives_a_file_that_fits(tmp_path: Path, we
 def test_days_are_recognised_in_the_common_formats_and_only_where_they_fit_no_other() -> None:
     days = [(day, month) for month in range(1, 13) for day in range(1, 13)]
     forms = {"%d.%m.%Y": "{0:02}.{1:02}.2023", "%Y/%m/%d": "2023/{1}/{0}"}
-    columns = {form: [shape.format(*day) for day in days] for form, shape in forms.items()}
+    columns: dict[str, list[Any]] = {form: [shape.format(*day) for day in days] for form, shape in forms.items()}
     columns |= {"%d/%m/%Y": [f"{a}/{b}/2023" for a, b in days[:-1]] + ["13/1/2023"]}
     columns |= {"%m/%d/%Y": [f"{a}/{b}/2023" for a, b in days[:-1]] + ["1/13/2023"]}
     columns |= {"either": [f"{a}/{b}/2023" for a, b in days], "age": [30 + day for day, _ in days]}

@@ -793,11 +793,8 @@ def _advice(plan: Plan) -> Advice:
     better_rows = _least(lambda value: outlook(epsilon, round(value)).ratio >= _GOOD, rows, _MOST_SUGGESTED_ROWS)
     ways = [f"epsilon >= {_up(better_epsilon):g}"] if better_epsilon else []
     ways += [f">= {math.ceil(better_rows / 10) * 10:,} rows"] if better_rows else []
-    relation = "as large as" if now.ratio >= 0.8 else f"{1.0 / now.ratio:.1f} times"
-    if now.ratio >= 1.25:
-        relation = f"{100.0 / now.ratio:.0f}% of"
     otherwise = "offers: uniform" if terms.protocol == "sealed" else "protocol: sealed"
-    text = have + f"the noise is {relation} the signal; use {' or '.join(ways) or otherwise}."
+    text = have + f"the noise is {100.0 / now.ratio:.0f}% of the signal; use {' or '.join(ways) or otherwise}."
     return Advice(now.noise, now.signal, text, pays=now.pays)
 
 
