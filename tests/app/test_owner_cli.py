@@ -186,7 +186,7 @@ def test_terms_must_be_looked_at_before_they_are_approved_and_again_when_they_ch
     node: Path, sent: Path, tmp_path: Path
 ) -> None:
     run("inbox", "--add", sent, node=node)
-    assert "nobody has looked at it" in mistake("approve", "run-1", node=node)
+    assert "nobody has reviewed it" in mistake("approve", "run-1", node=node)
     run("review", "run-1", node=node)
     changed = written(tmp_path / "changed.invitation", terms(size=5, **FAR))
     run("inbox", "--add", changed, node=node)

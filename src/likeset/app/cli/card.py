@@ -1,4 +1,4 @@
-"""``likeset card``: who a home is, and whom a person here has compared by telephone."""
+"""``likeset card``: the card of a home, and the cards that it pinned."""
 
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
@@ -26,7 +26,7 @@ Fingerprint = Annotated[
 _STOLEN = (
     "everybody who pinned the old card must replace it (likeset card replace) before they hear this home again: give "
     "them the new one, and read its fingerprint out by telephone",
-    "runs under way under the old card end; what they have cost stays charged",
+    "open runs under the old card end; what they have cost stays charged",
     "if somebody else has the old keys, telephone now: until the old card is replaced, they can speak in your name",
 )
 
@@ -37,15 +37,15 @@ def make(
     home: HomePath = HERE,
     name: Annotated[str | None, typer.Option(help="The name on it; by default the home's own.")] = None,
     new: Annotated[
-        bool, typer.Option("--new", help="After a theft or a loss: also if there is one, which is kept beside it.")
+        bool, typer.Option("--new", help="After a theft or a loss: replace the card; its old files are kept.")
     ] = False,
     by: By = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make the card of a home that has none: `card`, to give away, and `card.secret`, for nobody else.
+    """Make the card of a home that has none: `card`, to give to others, and `card.secret`, to keep secret.
 
-    New homes have one. With `--new` a home gets another one in place of its own: then everybody who pinned the
-    old one must replace it, and runs under way under the old one end.
+    New homes have one. With `--new`, a new card replaces it: everybody who pinned the old card must then replace it,
+    and open runs under the old card end.
 
     Example: `likeset card make --home st-mary`
     """
@@ -65,7 +65,7 @@ def show(
     export: Annotated[Path | None, typer.Option(help="Write the card, which is public, into this new file.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show a card: its name, its fingerprint to be read out by telephone, and as what it is pinned in this home.
+    """Show a card: its name, its fingerprint to be read out by telephone, and the role it is pinned with in this home.
 
     Example: `likeset card show --home st-mary --export st-mary.card`
     """
@@ -90,14 +90,14 @@ def pin(
     file: CardFile,
     *,
     role: Annotated[
-        str, typer.Option("--as", help="As what: owner, curator, consumer or witness.", show_default=False)
+        str, typer.Option("--as", help="The role: owner, curator, consumer or witness.", show_default=False)
     ],
     fingerprint: Fingerprint = None,
     home: HomePath = HERE,
     by: By = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Pin a party's card, once its fingerprint was compared by telephone; then this home believes what it signs.
+    """Pin a party's card after comparing its fingerprint by telephone; this home then accepts what the card signs.
 
     Call a number that you know, not one that came with the card, and let the party read its fingerprint out.
 
@@ -114,7 +114,7 @@ def pin(
 
 @card.command(name="list")
 def list_cards(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """List the cards that were ever pinned in this home; only those that are pinned now count.
+    """List all cards that were ever pinned in this home; only those that are still pinned are accepted.
 
     Example: `likeset card list --home st-mary`
     """
@@ -134,9 +134,9 @@ def replace(
     by: By = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Pin a party's new card in place of its old one, once its fingerprint was compared by telephone.
+    """Pin a party's new card in place of its old one, after comparing its fingerprint by telephone.
 
-    It has the role of the old one, and runs under way under that one end. Ask why there is a new one: an
+    The new card gets the role of the old one, and open runs under the old one end. Ask why there is a new card: an
     impostor would announce one, too.
 
     Example: `likeset card replace clinic-2027.card --home st-mary`
@@ -152,15 +152,15 @@ def replace(
 @card.command()
 def revoke(
     which: Annotated[
-        str, typer.Argument(metavar="NAME|FINGERPRINT", help="The pinned card, or one that was.", show_default=False)
+        str, typer.Argument(metavar="NAME|FINGERPRINT", help="A card that is pinned or was.", show_default=False)
     ],
     *,
-    reason: Annotated[str, typer.Option(help="Why, for those who look later.", show_default=False)],
+    reason: Annotated[str, typer.Option(help="The reason, for the log.", show_default=False)],
     home: HomePath = HERE,
     by: By = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Mark a card as one that never counts again: nothing that it signs is believed here from now on.
+    """Revoke a card for ever: from now on this home accepts nothing that it signs.
 
     Example: `likeset card revoke clinic --reason "keys stolen" --home st-mary`
     """

@@ -56,7 +56,7 @@ ReachOption = Annotated[
 ]
 LogFormat = Literal["text", "json"]
 Answer = TypeVar("Answer")
-By = Annotated[str | None, typer.Option("--by", help="Who does it, for the log; by default the name of the login.")]
+By = Annotated[str | None, typer.Option("--by", help="The person who does it, for the log; by default the login name.")]
 
 
 def at_home(home: Path, *command: str) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ def at_home(home: Path, *command: str) -> tuple[str, ...]:
 
 
 def login() -> str:
-    """Who is at the keyboard, as far as the system knows."""
+    """The login name of the current user."""
     try:
         return getpass.getuser()
     except (KeyError, OSError, ImportError):  # a container without a list of users
@@ -87,7 +87,7 @@ def at_terminal() -> bool:
 
 
 def ask(question: str, take: Callable[[str], Answer]) -> Answer | None:
-    """What ``take`` makes of a person's words; asked again while it refuses them. None for Enter alone."""
+    """Ask until ``take`` accepts the answer, and return its result; None for Enter alone."""
     while typed := typer.prompt(question, default="", show_default=False).strip():
         try:
             return take(typed)
@@ -126,7 +126,7 @@ class SignalStop:
         return self._set
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set, or so many seconds."""
+        """Wait until it is set, at most this many seconds."""
         select.select([self._reader], [], [], timeout)
         return self._set
 
@@ -137,7 +137,7 @@ class SignalStop:
 
 @contextmanager
 def stopping_by_signals() -> Iterator[SignalStop]:
-    """SIGTERM and Ctrl-C set what this gives, and end nothing else; a second one does. Only in the main thread."""
+    """Yield an event that SIGTERM or Ctrl-C sets; a second signal ends the program. Only in the main thread."""
     stop = SignalStop()
     before = {number: signal.signal(number, stop.set) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -226,8 +226,8 @@ def init(
 def sync(*, mailbox: MailboxOption = None, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     """Check the mailboxes of a home once: receive letters and send those that are due.
 
-    Exit code 1 if one is not reachable. Without --mailbox, the mailboxes in home.yaml. Suitable for cron. Split runs
-    need `likeset up`.
+    Without --mailbox, it uses the mailboxes in home.yaml. Exit code 1 if one is not reachable. Suitable for cron.
+    Split runs need `likeset up`.
 
     Example: `likeset sync --home st-mary`
     """
@@ -264,14 +264,12 @@ def up(
     console: Annotated[bool, typer.Option("--console/--no-console", help="Serve the console.")] = True,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The console's port; 0 takes one that is free.")] = 0,
     listen: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where the console listens; others than loopback need --public.")
+        str, typer.Option(metavar="ADDRESS", help="Where the console listens; all but loopback need --public.")
     ] = "127.0.0.1",
     public: Annotated[
-        str, typer.Option(metavar="URL", help="The address that people type, of a proxy before the console.")
+        str, typer.Option(metavar="URL", help="The public address of a proxy in front of the console.")
     ] = "",
-    link: Annotated[
-        bool, typer.Option("--link", help="Only make a new link into the console that runs already.")
-    ] = False,
+    link: Annotated[bool, typer.Option("--link", help="Only make a new link to the console that is running.")] = False,
     log: Annotated[LogFormat, typer.Option(help="Write lines for people, or as JSON with run and party.")] = "text",
     install: Annotated[
         bool, typer.Option("--install", help="Only write likeset-NAME.service here: a systemd unit with these options.")
@@ -484,7 +482,7 @@ def curator_schema(
     home: HomePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """Add schemas to the curator and list them. A run on another one ends before anybody is asked for rows.
+    """Add schemas to the curator and list them. A run on an unknown schema ends before owners are asked.
 
     Example: `likeset curator schema schema.yaml --home curator`
     """

@@ -1,4 +1,4 @@
-"""``likeset ledger``: what each view may learn, what it has learned, and whether the record still holds."""
+"""``likeset ledger``: limits, what was spent, and whether the record is intact."""
 
 import json
 from collections.abc import Iterable
@@ -69,7 +69,7 @@ def limit(
     rows: Annotated[int | None, typer.Option(help="How many of these rows the curator may see, over all runs.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Change what may be learned about somebody's rows in all; what was spent stays spent, and the change is recorded.
+    """Change the limits on a party's rows over all runs; spent budget stays spent, and the change is recorded.
 
     The first job on a ledger opens its accounts with what that job needs; later ones need more.
 
@@ -109,8 +109,8 @@ def verify(
 ) -> None:
     """Check every entry, link, sum and stored message. Exit code 1 if anything was altered, removed or overspent.
 
-    The chain has no key: who can write the file can cut off its end, put back an old copy, or write everything
-    anew. Keep the head that this prints where he cannot write, and give it back with `--head`.
+    The chain has no key: a person who can write the file can cut off its end, restore an old copy, or rewrite it all.
+    Keep the head that this prints where that person cannot write, and pass it with `--head`.
 
     Example: `likeset ledger verify ledger.sqlite --head "$(cat /mnt/elsewhere/head)"`
     """

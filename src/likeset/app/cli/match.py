@@ -76,9 +76,9 @@ _FILES: dict[str, Any] = {
 }
 _PLACES: dict[str, Any] = {
     "preset": _text("Settings by one name: paper, as published; options beside it count instead."),
-    "public_rows": _text("Rows that anybody may see; they set the release's scale for free."),
+    "public_rows": _text("Public rows; they set the release's scale at no privacy cost."),
     "ledger": _text("Budgets that outlive this job.", default="in the output directory"),
-    "run": _text("Name of the run in the ledger; made up if not given."),
+    "run": _text("Name of the run in the ledger; generated if not given."),
     "out": _text("Output directory; must not exist.", default="matched"),
     "seed_rows": _text("Public rows that start the summary of interactive.", panel=_FINE),
     "consumer": _text("Your name in the records.", default="consumer", panel=_FINE),
@@ -244,7 +244,7 @@ def show_guarantees(guarantees: Sequence[Mapping[str, Any]], *, owners: Sequence
 def match(
     job: "jobs.Job",
     *,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was interrupted.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume a run that was interrupted.")] = False,
     scan: Annotated[
         str, typer.Option(help="How owners pass over their rows: local, ray, or ray:ADDRESS of a cluster.")
     ] = "local",
@@ -285,7 +285,7 @@ def plan(
     *,
     json: JsonFlag = False,
 ) -> None:
-    """Say what a job would do and cost, before any owner's row is read or anything is spent.
+    """Show what a job would do and cost; no owner's row is read and nothing is spent.
 
     Takes the arguments of likeset match, reads the schema and your target, and writes nothing.
 
@@ -381,7 +381,7 @@ def evaluate(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The output directory of a finished job.")],
     *,
     test: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Labelled rows of your target's kind that nobody selected by.")
+        str | None, typer.Option(metavar="FILE", help="Labelled rows of your target's kind that no selection used.")
     ] = None,
     schema: Annotated[
         str | None,
@@ -392,11 +392,11 @@ def evaluate(
         typer.Option(metavar="NAME=PATH", help="All rows of an owner, where you have them; once for each owner."),
     ] = None,
     by_owner: Annotated[
-        bool, typer.Option("--by-owner", help="Also say what models lose without each owner's rows.")
+        bool, typer.Option("--by-owner", help="Also measure what models lose without each owner's rows.")
     ] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Train models on a summary, and judge them on a labelled test file.
+    """Train models on a summary, and score them on a labelled test file.
 
     A linear model, a forest and gradient boosting, with intervals. With all owners' files, also on as many rows
     drawn at random, and on all rows, with the differences. Where the schema declares an id, the test needs its column:

@@ -30,9 +30,9 @@ with lazy_imports():
     from likeset.tables import profile
 
 owner = typer.Typer(name="owner", **NOUN)
-data_noun = typer.Typer(name="data", help="The data sets of this home.", **NOUN)
-policy_noun = typer.Typer(name="policy", help="What owner.yaml allows.", **NOUN)
-audit_noun = typer.Typer(name="audit", help="The audit log.", **NOUN)
+data_noun = typer.Typer(name="data", help="Add, list, check and remove the data sets of this home.", **NOUN)
+policy_noun = typer.Typer(name="policy", help="Change owner.yaml.", **NOUN)
+audit_noun = typer.Typer(name="audit", help="List and verify the audit log.", **NOUN)
 for _part in (data_noun, policy_noun, audit_noun):
     owner.add_typer(_part)
 
@@ -143,8 +143,8 @@ def put(
 @owner.command()
 def inbox(
     *,
-    every: Annotated[bool, typer.Option("--all", help="Also runs that were decided about.")] = False,
-    add: Annotated[Path | None, typer.Option(help="Put a signed invitation that came by another way there.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Also show runs with a decision.")] = False,
+    add: Annotated[Path | None, typer.Option(help="Add a signed invitation from this file.")] = None,
     home: HomePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
@@ -198,7 +198,7 @@ def _added(opened: "owners.Owner", path: Path) -> tuple[str | None, str]:
 
 @owner.command(name="review")
 def review_run(run: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """Everything about a run in plain words: who asks, what leaves, what others may learn, what it costs.
+    """Show a run in plain words: who asks, what leaves, what others may learn, what it costs.
 
     Example: `likeset owner review sepsis-2026-07 --home st-mary`
     """
@@ -323,7 +323,7 @@ def _digest_to_approve(opened: "owners.Owner", name: str, given: str, home: Path
         return matching[0]
     if not versions[-1].reviewed:
         is_changed = any(run.reviewed for run in versions)
-        changed = "the terms changed after the last review" if is_changed else "nobody has looked at it"
+        changed = "the terms changed after the last review" if is_changed else "nobody has reviewed it"
         command = " ".join(at_home(home, "likeset", "owner", "review", name))
         raise InvalidArgument("RUN", name, f"{changed}; review it first: {command}")
     return versions[-1].digest.hex()
@@ -343,7 +343,7 @@ def outbox(
     home: HomePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """What left, run by run; of one run its letters, the rows in them, and whether the curator acknowledged them.
+    """Show what left in each run; for one run, its letters, their rows, and whether the curator acknowledged them.
 
     Example: `likeset owner outbox sepsis-2026-07 --rows --home st-mary`
     """
@@ -406,7 +406,7 @@ def row(
     home: HomePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """Find the row that left under a handle: which data set, where it lies there, and what its buyer has of it.
+    """Find the row that left under a handle: its data set, its place there, and the record that the buyer has.
 
     Each record that a consumer buys holds its owner's handle, in the column likeset_handle: a number that tells nobody
     but the owner anything. A buyer who finds a mistake in a record can name it by this number.
@@ -447,7 +447,7 @@ def list_entries(
     home: HomePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """The last entries of the audit log, newest first: what was asked, decided, refused, charged and sent.
+    """List the last entries of the audit log, newest first: requests, decisions, refusals, charges and letters sent.
 
     Example: `likeset owner audit list --about sepsis-2026-07 --home st-mary`
     """

@@ -40,7 +40,7 @@ def account(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Say what releases cost: epsilon at a delta, under a neighbouring relation.
+    """Compute what releases cost: epsilon at a delta, under a neighbouring relation.
 
     With `--events`, for releases recorded in a file, under the relation that they were planned under; with `--paper`,
     for the paper's settings, its claim beside what is proven, and the preconditions of its theorem.

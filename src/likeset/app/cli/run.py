@@ -48,7 +48,7 @@ DecideWithin = Annotated[
     typer.Option(min=0, metavar="DAYS", help="How long owners have to answer.  \\[default: half of the terms' life]"),
 ]
 
-_LONGEST_PAUSE = 10.0  # somebody looks at the screen
+_LONGEST_PAUSE = 10.0  # a person is watching the screen
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def invited(job: Path, days: int, answer_within: float | None, consumer: "consum
 
 @run.command()
 def plan(job: JobPath, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """Say what a job would do, cost and leave of the budget in the home; writes nothing and asks nobody.
+    """Show what a job would do and cost, and the budget that would be left; writes nothing and contacts nobody.
 
     Without a home the budget counts this run alone.
 
@@ -101,10 +101,10 @@ def invite(
     home: HomePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """Sign the terms of a job, for owners to look at before it is submitted; they name all parties by their cards.
+    """Sign the terms of a job, so that owners can review them before the run starts.
 
-    The cards of all owners and of the curator must be pinned here (`likeset card pin`). Where the release's
-    width is chosen privately, that choice is made and charged now, once.
+    The terms name all parties by their cards: those of all owners and of the curator must be pinned here (`likeset
+    card pin`). If the release's width is chosen privately, that choice is made and charged now, once.
 
     Example: `likeset run invite job.yaml --home clinic`
     """
@@ -145,11 +145,11 @@ def start(
     home: HomePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """Sign the terms of a job, and leave them in a mailbox for owners and curator. They decide by themselves.
+    """Sign the terms of a job and post them to owners and curator, who decide whether to take part.
 
-    It begins when all have answered, or after --decide-within with those who accepted, if they are enough; the signed
-    terms tell owners that time. Follow it with `likeset run watch`, or let cron call `likeset sync`. Called again, it
-    does the same.
+    The run begins when all have answered, or after --decide-within with those who accepted, if they are enough; the
+    signed terms contain that time. Follow the run with `likeset run watch`, or let cron call `likeset sync`. Calling
+    this again posts the same terms.
 
     Example: `likeset run start job.yaml --mailbox sftp://clinic@post.example.org/likeset --home clinic`
     """
@@ -190,10 +190,10 @@ def watch(
     home: HomePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """Follow a run: who has the terms, who answered, what is waited for, until when. Exit code 1 if it failed.
+    """Follow a run: who received the terms, who answered, whom it waits for, until when. Exit code 1 if it failed.
 
-    A run by mailbox goes on only while somebody looks: this command does, or `likeset sync` now and then.
-    Ctrl-C ends the watching, not the run.
+    A run continues only while this command or `likeset up` runs, or when `likeset sync` is called.
+    Ctrl-C stops this command, not the run.
 
     Example: `likeset run watch sepsis-2026-07 --home clinic`
     """
@@ -259,9 +259,9 @@ def _watch(consumer: "consumers.Consumer", followed: "home_runs.Run", home: Path
 
 @run.command()
 def cancel(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """Stop a run for good. What was drawn is kept and stays charged.
+    """Cancel a run. Releases that were drawn stay stored and charged.
 
-    What nobody has read is taken back, and nothing more is posted. Owners that have offered no rows close it.
+    Unread files are removed from the mailbox, and nothing more is posted. Owners that have offered no rows close it.
 
     Example: `likeset run cancel sepsis-2026-07 --home clinic`
     """

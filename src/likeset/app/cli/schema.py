@@ -45,7 +45,7 @@ Files = Annotated[
 def draft(
     files: Files,
     *,
-    out: Annotated[Path | None, typer.Option(help="Write it there; printed if not given.")] = None,
+    out: Annotated[Path | None, typer.Option(help="A new file for the schema; printed if not given.")] = None,
     label: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
     ids: Annotated[str | None, typer.Option("--id", help="The column that says whose row it is.")] = None,
     include: Annotated[
@@ -100,7 +100,7 @@ def show(
     *,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show what a schema makes of a row: what one unit of each column is, features, digest.
+    """Show how a schema maps a row: the unit of each column, the features, the digest.
 
     Example: `likeset schema show schema.yaml`
     """
