@@ -275,12 +275,12 @@ class OfferRefused(ProtocolError, ValueError):
 
 
 class HomeRestored(ProtocolError):
-    """This home signed something that it does not remember; nothing is answered or charged any more."""
+    """This home signed something that its database does not know; it answers and charges nothing more."""
 
     def __init__(self, since: str) -> None:
         super().__init__(
-            f"this home was put back from an old copy: since {since} it is known that it signed what it forgot; "
-            "it answers and charges nothing more. Restore a newer copy, or make a new home with a new card for others"
+            f"this home was restored from an old backup: on {since} it found a letter of its own that it does not "
+            "know; it answers and charges nothing more. Restore a newer backup, or make a new home with a new card"
         )
         self.since = since
 

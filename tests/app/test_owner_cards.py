@@ -134,7 +134,7 @@ def restored(tmp_path: Path) -> Path:
 def test_a_home_that_was_restored_says_so_wherever_somebody_would_act(restored: Path, tmp_path: Path) -> None:
     with open_owner(restored) as opened:
         before = charged(opened)
-    words = "this home was put back from an old copy"
+    words = "this home was restored from an old backup"
     checks = {check["check"]: check for check in document(restored, "check", code=1)["checks"]}
     assert (checks["home"]["ok"], words in checks["home"]["detail"]) == (False, True)
     assert words in document(restored, "inbox", code=1)["stopped"]

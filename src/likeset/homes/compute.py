@@ -60,7 +60,7 @@ _MOST_PORT = 65535
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Where a compute party is reached in a run, and by which certificate it is known: what a roster vote carries."""
+    """The address and certificate of a compute party in a run, as a roster vote contains them."""
 
     host: str
     port: int
@@ -123,7 +123,7 @@ class ComputeFolder:
         return Reach(*place.reached_at(tunnel.port), tunnel.certificate.certificate)
 
     def tunnel(self, place: TunnelPlace) -> _Tunnel:
-        """This party's own end: made once, and raises ``NoAnswer`` if every port is taken."""
+        """This party's port and certificate, created once. Raises ``NoAnswer`` if every port is taken."""
         path = self.folder / _TUNNEL
         if not path.exists():
             made = _Tunnel(RunCertificate.generate(), _free_port(place, taken=_ports_of(self.home)))
@@ -199,7 +199,7 @@ def _document(data: bytes) -> dict[str, Any]:
 
 
 PATIENCE: Final = 60.0
-"""Seconds without progress after which a computation looks whether it is to go on waiting."""
+"""Seconds without progress after which a computation checks whether to continue waiting."""
 _LAST_SECONDS = 15.0
 
 
@@ -213,17 +213,17 @@ class ComputeJob:
     host: str  # that its tunnels listen on
     port: int
     peers: Mapping[int, TunnelPeer]  # the others, by rank
-    progress: Progress  # told (stage, done, of), or ``AGAIN`` when it is asked for what was opened before
+    progress: Progress  # called with (stage, done, of), or ``AGAIN`` when stored picks are asked for again
 
 
 class Computation(Protocol):
-    """A party's part, at work."""
+    """The running computation of one party."""
 
     def run(self) -> OpenedSlots | None:
         """Compute with the others until picks are opened: to the consumer, and None at the others."""
 
     def stop(self) -> None:
-        """End it, from any thread. Asked again, nothing happens."""
+        """Stop it, from any thread; calling it again does nothing."""
 
 
 class WorkerComputation:
@@ -297,13 +297,13 @@ class Computations:
     place: TunnelPlace  # where its tunnels listen
     # starts a computation; tests give another one than workers
     begin: Callable[[ComputeJob], Computation] = WorkerComputation
-    # seconds until it is tried again what hindered a computation, or whether somebody still needs it
+    # seconds until a computation that was hindered, or is done, is tried again
     pause: float = 20.0
     _tasks: dict[str, _Task] = field(default_factory=dict, init=False)
     _repeats: Counter[str] = field(default_factory=Counter, init=False)
 
     def start(self, run: str, inputs: ComputeInputs, reaches: Mapping[int, Reach]) -> ComputeStatus:
-        """Let a run be computed, if it is not already; returns how far it is."""
+        """Start the computation of a run, unless it is running; returns its status."""
         task = self._tasks.get(run)
         if task is None or self._is_due_again(task):
             task = self._tasks[run] = _Task()
@@ -314,7 +314,7 @@ class Computations:
         return task.status
 
     def _is_due_again(self, task: _Task) -> bool:
-        """What hindered it may be mended; and who is done may be needed by a consumer that was killed before it was."""
+        """Retry after a pause: the obstacle may be gone, and a consumer that was killed may need this party again."""
         over = task.ended and time.monotonic() - task.ended >= self.pause
         is_without_result = task.status.state == "done" and task.result is None
         return bool(over) and (is_without_result or task.status.state in ("hindered", "elsewhere"))
@@ -328,7 +328,7 @@ class Computations:
         return None if task is None else task.result
 
     def repeats(self, run: str) -> int:
-        """How often this party was asked again for what was opened before, and sent it as it was."""
+        """How often this party was asked again for opened picks, and sent the stored bytes."""
         return self._repeats[run]
 
     def end(self, run: str) -> None:
@@ -394,7 +394,7 @@ def computations_of(home: Home) -> Computations | None:
 
 
 SOON: Final = timedelta(seconds=2)
-"""How soon a home looks again while something is computed."""
+"""The time until the next sync while something is computed."""
 
 
 @dataclass(eq=False)
@@ -459,7 +459,7 @@ class Computing:
             raise IllegalMessage("a split run that opened its picks cannot be resumed")
         return party.give_up(row.peer)
 
-    # What follows from a letter.
+    # After a letter.
 
     def after(self, t: Transaction, run: Run, party: Party) -> None:
         if not isinstance(party, ComputeParty):
@@ -490,7 +490,7 @@ class Computing:
             self.end(t, run, ending, f"{peer} says so{said}")
         return True
 
-    # What is due.
+    # Periodic work.
 
     def due(self, run: Run) -> None:
         """Stop waiting for late owners; compute; end what cannot be completed."""
@@ -629,7 +629,7 @@ class Computing:
         self.mail.end_in(t, run, state, ending, detail)
 
     def clean(self) -> None:
-        """Stop computing runs that are over, and remove their shares; called in each look.
+        """Stop computing runs that are over, and remove their shares; called in each sync.
 
         The record of an opening stays until the terms end. Without it, the run could be computed once more for a party
         that brings it back. Letters with shares stay until then as well, unless nobody may have computed.

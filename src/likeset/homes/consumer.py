@@ -144,7 +144,7 @@ class RunFolder:
         return message.body
 
     def keep(self, *, job: Mapping[str, Any], schema: Path, target: Rows, selection: Selection) -> None:
-        """Write what a run needs beside its terms, before they are signed."""
+        """Write the files that a run needs besides its terms, before they are signed."""
         make_private_folder(self.folder)
         documents.write(self.job_path, job)
         documents.write_text(self.schema_path, schema.read_text(encoding="utf-8-sig"))
@@ -277,7 +277,7 @@ class Consumer(RoleHandler):
         return next(iter(self.mail.runs(name=name, role="consumer")), None)
 
     def sign(self, terms: Terms) -> Run:
-        """Sign terms and record the run; asked again, the same bytes."""
+        """Sign terms and record the run; a second call signs the same bytes."""
         if terms.cards.get(terms.consumer) != self.home.card.fingerprint:
             raise InvalidArgument("terms", terms.run, "name another card than this home's as the consumer's")
         check_between(terms)
@@ -301,7 +301,7 @@ class Consumer(RoleHandler):
             return self.mail.change(t, self.mail.reload(run), mailbox=mailbox)
 
     def cancel(self, run: Run) -> None:
-        """Stop a run: nothing more is posted in it but this; owners that have offered nothing close it."""
+        """Cancel a run: only the cancellation is posted; owners that have offered nothing close the run."""
         if self.folder(run.name).summary_path.exists() or run.state == "closed":
             raise InvalidArgument("RUN", run.name, "has its summary; there is nothing to cancel: `likeset run report`")
         if run.is_over:
@@ -410,7 +410,7 @@ class Consumer(RoleHandler):
         if run.is_split:
             self.computing.refuse(t, run, error)
 
-    # What is due.
+    # Periodic work.
 
     def due(self, run: Run) -> None:
         if run.state == "begun":
@@ -454,7 +454,7 @@ class Consumer(RoleHandler):
     # Progress.
 
     def progress(self, run: Run) -> RunProgress:
-        """Where a run is, by what this home has recorded; nobody is asked."""
+        """The progress of a run, as recorded in this home."""
         run, terms, answers = self.mail.reload(run), run.terms, self.answers(run)
         states = {"ready": PartyState.TAKES_PART, "waiting": PartyState.DECIDES, "abstains": PartyState.ABSTAINS}
         said = None

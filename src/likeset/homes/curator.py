@@ -1,4 +1,4 @@
-"""A curator in runs: the schemas and public rows that it knows, whom it waits for, and its receipts."""
+"""A curator in runs: its schemas and public rows, the owners that it waits for, and its receipts."""
 
 import hmac
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ from likeset.trust.cards import Card, Role
 from likeset.trust.letters import PARTICIPATION, PostKind
 
 IGNORED_ERRORS = (BadMessage, IllegalMessage, LetterRefused)
-"""Errors of a curator at a letter after which the run goes on as if the letter had not come."""
+"""Errors at a letter that the curator ignores: the run continues as if the letter had not come."""
 
 _MOST_ROWS = 1_000_000
 
@@ -72,7 +72,7 @@ class Curator(RoleHandler):
         self.home.check_role("curator")
         self.computing = computing or Computing(mail)
 
-    # What it knows.
+    # Schemas and public rows.
 
     @property
     def schemas(self) -> Path:
@@ -82,7 +82,7 @@ class Curator(RoleHandler):
         return [Schema.load(path) for path in sorted(self.schemas.glob("*.yaml"))]
 
     def add_schema(self, path: Path) -> Schema:
-        """Know a schema; a run on another one ends before anybody is asked for rows."""
+        """Add a schema; a run on an unknown schema ends before owners are asked for rows."""
         schema = Schema.load(path)
         make_private_folder(self.schemas)
         keep_private_bytes(self.schemas / f"{schema.digest}.yaml", path.read_bytes())
@@ -104,7 +104,7 @@ class Curator(RoleHandler):
         return self.home.folder / "seed-rows"
 
     def add_seed_rows(self, place: str) -> tuple[str, ...]:
-        """Know public rows, as each known schema that fits maps them; returns their digests."""
+        """Add public rows, mapped by each known schema that fits; returns their digests."""
         digests, reason = [], "there is no schema"
         for schema in self.schemas_known():
             try:
@@ -182,7 +182,7 @@ class Curator(RoleHandler):
             return party.give_up(row.peer)
         return self.computing.repeat(party, row)
 
-    # What follows.
+    # After a letter.
 
     def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: ARG002
         if run.state == "accepted":
@@ -224,7 +224,7 @@ class Curator(RoleHandler):
             return self.computing.read_ending(t, run, peer, document)
         return False
 
-    # What is due.
+    # Periodic work.
 
     def due(self, run: Run) -> None:
         if run.state in ("invited", "waiting", "refused"):
@@ -282,7 +282,7 @@ class Curator(RoleHandler):
         return {owner for owner in party.waiting_for if owner in gone or owner not in present}
 
     def _deadlines(self, run: Run, party: CuratorParty) -> dict[str, datetime]:
-        """When each owner that is waited for is given up: so long after the last letter to it."""
+        """When the curator stops waiting for each owner: the patience after the last letter to it."""
         began = self._began(run)
         if began is None:
             return {}

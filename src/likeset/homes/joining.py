@@ -69,7 +69,7 @@ class ReplyStore(Protocol):
 
 
 class Proposal(Document):
-    """What an invitation says beside cards."""
+    """The fields of an invitation besides the cards."""
 
     likeset: Literal["invite"] = "invite"
     version: Literal[1] = 1
@@ -85,7 +85,7 @@ class Proposal(Document):
 
 @dataclass(frozen=True)
 class Invitation(Signed):
-    """An invitation to join a market; one that exists holds: its signature, its cards, its rules."""
+    """An invitation to join a market; ``from_bytes`` checks its signature, cards and rules."""
 
     tag = b"likeset invite"
     context = INVITE_CONTEXT

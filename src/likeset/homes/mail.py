@@ -180,11 +180,11 @@ class RoleHandler(ABC):
         """Called in the transaction that records a refused letter."""
 
     def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:  # noqa: ARG002
-        """Take a document that is no letter; returns whether it is one that may come."""
+        """Take a document that is no letter; returns whether it is permitted."""
         return False
 
     def due(self, run: Run) -> None:  # noqa: B027 - optional
-        """Do what is due although nothing came; called in each sync for every run that is not over."""
+        """Periodic work, such as deadlines; called in each sync for every run that is not over."""
 
 
 Act = Callable[[Party], Step]
@@ -572,7 +572,7 @@ class Mail:
     def hear_document(
         self, card: Card, digest: bytes, post: PostKind, document: bytes, *, place: tuple[str, str]
     ) -> bool:
-        """Take a document from a peer; returns whether it may come. It is recorded with its file either way."""
+        """Take a document from a peer; returns whether it is permitted. It is recorded with its file either way."""
         run = next((run for run in self._runs("WHERE digest = ?", digest)), None)
         if run is None:
             if post == "ending":
@@ -680,7 +680,7 @@ class Mail:
         return [(runs[key], row) for row in rows if (key := (row.digest, row.party)) in runs]
 
     def withhold(self, t: Transaction, run: Run) -> None:
-        """Keep letters that were not posted yet from ever leaving."""
+        """Withhold letters that were not posted yet; they never leave."""
         for row in self._letters("WHERE digest = ? AND party = ? AND state = 'ready'", run.digest, run.party):
             if row.post == "letter" and row.kind != RECEIPT:
                 t.connection.execute("UPDATE letters SET state = 'withheld' WHERE id = ?", (row.id,))
@@ -709,7 +709,7 @@ class Mail:
             self._seal(t, run, peer, None, (receipt.to_bytes(),), rows=receipt.rows)
 
     def _acknowledged(self, run: Run, heard: Heard) -> tuple[bytes, ...]:
-        """Keep a receipt for what left; it may come after a withdrawal, too."""
+        """Store a receipt; it may come after a withdrawal, too."""
         self.home.check_running()
         terms = run.terms
         if run.role != "owner" or heard.peer.name != acknowledging_party(terms) or len(heard.enclosures) != 1:
@@ -834,7 +834,7 @@ class Mail:
         t.append(kind, run.name, {"digest": run.digest.hex(), "detail": words})
         return self.change(t, run, state=state, detail=words, due=None)
 
-    # Parties: rebuilt from their inputs, and kept while no other process adds one.
+    # Parties: rebuilt from their inputs, and cached while no other process adds one.
 
     def version(self, run: Run) -> int:
         """How many inputs the party of a run has heard."""

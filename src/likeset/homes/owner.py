@@ -154,7 +154,7 @@ def spent_by_run(ledger: Ledger) -> list[dict[str, Any]]:
 
 
 class _Charges:
-    """What the charges of a ledger were for; each is looked at once, for there may be very many."""
+    """The charges of a ledger by run; each is read only once, because there may be very many."""
 
     def __init__(self, state: LedgerState) -> None:
         self.state = state
@@ -192,7 +192,7 @@ _READ: WeakKeyDictionary[Ledger, _Charges] = WeakKeyDictionary()
 def _charges(ledger: Ledger) -> _Charges:
     with ledger.reading() as state:  # one thread at a time, also within a decision
         charges = _READ.get(ledger)
-        if charges is None or charges.state is not state:  # the first look, or a write was undone
+        if charges is None or charges.state is not state:  # the first call, or a write was undone
             charges = _READ[ledger] = _Charges(state)
         charges.take_in()
         return charges
@@ -386,7 +386,7 @@ class Owner(RoleHandler):
         return name in began(self.ledger)
 
     def mark(self, name: str) -> str:
-        """Stands for the terms of a run and all decisions about it: a person may say what they saw."""
+        """A digest of a run's terms and decisions; with it, a person's decision refers to the state that was shown."""
         # No other states: the process at the mailbox changes them without a person.
         words = [[run.digest.hex(), run.decided, run.decided_at, run.is_withdrawn] for run in self.versions(name)]
         return hashlib.sha256(json.dumps(words).encode()).hexdigest()[:16]

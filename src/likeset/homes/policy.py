@@ -43,7 +43,7 @@ class TotalLimit(Document):
 
 
 class Policy(Document):
-    """What stands in ``owner.yaml``."""
+    """The contents of ``owner.yaml``."""
 
     likeset: Literal["owner"]
     version: Literal[1]
@@ -129,7 +129,7 @@ def verdict(policy: Policy, terms: Terms, accounts: Accounts, history: History) 
 
 
 def plainly_against(policy: Policy, terms: Terms, now: datetime) -> list[str]:
-    """What speaks against a run by the words of its terms alone; what it costs is not computed."""
+    """The reasons against a run that follow from its terms alone; its cost is not computed."""
     rows = _about_rows(policy, terms.rows_per_owner, terms.rows_readable)
     return [*_about_who(policy, terms), *_about_what(policy, terms), *rows, *_about_end(terms, now)]
 
@@ -243,7 +243,7 @@ def starting_text() -> str:
 
 
 def policy_text(policy: Policy) -> str:
-    """An ``owner.yaml`` that says what a policy says, with words for whoever reads it."""
+    """The text of an ``owner.yaml`` for a policy, with comments for its reader."""
     run, total = policy.per_run, policy.total
     per_run = f"{{epsilon: {_number(run.epsilon)}, delta: {_number(run.delta)}, rows: {run.rows}{_readable(run)}}}"
     all_runs = f"epsilon: {_number(total.epsilon)}, delta: {_number(total.delta)}, rows: {total.rows}{_readable(total)}"

@@ -1,4 +1,4 @@
-"""All parties in one process, with a trusted or a split curator. Nothing is private from whoever runs it.
+"""All parties in one process, with a trusted or a split curator. Nothing is private from the person who runs it.
 
 Messages travel as bytes here too, so that what works in one process works between organisations. Owners work side by
 side in threads, and what those who share a ledger answer to one round is one write there. An owner who cannot answer
@@ -67,7 +67,7 @@ class ChargedParty(Generic[_Party]):
         return self.party.receive(message).complete(self.committed)
 
     def start(self: "ChargedParty[Consumer] | ChargedParty[SplitConsumer]") -> tuple[Message, ...]:
-        """What a consumer says first; asked again, the same bytes."""
+        """The first messages of a consumer; a second call returns the same bytes."""
         return self.party.start().complete(self.committed)
 
     def give_up(
@@ -100,7 +100,7 @@ class _Started:
 
 
 def take_together(asked: Sequence[tuple[ChargedParty[Any], Message]], *, at_once: AtOnce = map) -> list[Answers]:
-    """The replies of different parties to a message each, in their order; all that they cost is charged."""
+    """The replies of several parties to one message each, in the same order; their costs are charged."""
     started = list(at_once(_start, asked))
     by_ledger: dict[Ledger, list[_Started]] = defaultdict(list)
     for one in started:
@@ -125,7 +125,7 @@ def _start(asked: tuple[ChargedParty[Any], Message]) -> _Started | LikesetError:
 
 
 def _charge_together(ledger: Ledger, waiting: Sequence[_Started], at_once: AtOnce) -> None:
-    """Draw what costs nothing, and is the same whenever it is drawn, then reserve and commit all in one write."""
+    """Make draws that are free and repeatable, then reserve and commit them in one write."""
     wanted = [one.step.charge for one in waiting if one.step.charge is not None]
     try:
         drawn = list(at_once(lambda one: one.draw(), wanted))
@@ -133,7 +133,7 @@ def _charge_together(ledger: Ledger, waiting: Sequence[_Started], at_once: AtOnc
             answers = zip(wanted, drawn, strict=True)
             stored = [t.answer(one.charge, *answer, request=one.request()) for one, answer in answers]
     except LikesetError:
-        return  # alone, each of them hears what is its own
+        return  # each party then draws by itself and gets its own error
     except BaseException:
         for one in waiting:
             one.step.abandon()
@@ -152,7 +152,7 @@ def _finish(one: _Started | LikesetError) -> Answers:
 
 
 Progress = Callable[[str, int, int], None]
-"""Called with (what is being waited for, how many are done, how many there are)."""
+"""Called with (stage, done, of)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +163,7 @@ class RunResult:
         summary: what the consumer received.
         messages: how many messages travelled.
         bytes_sent: and how many bytes.
-        failures: owners who could not answer, and why, as they told themselves; nobody else hears it.
+        failures: owners who could not answer, and why; the reasons are told to no other party.
     """
 
     summary: Summary

@@ -70,7 +70,7 @@ def _known_hosts() -> Path:
 
 
 def _not_connected(error: Exception, *, host: str, port: int, user: str) -> str:
-    """What is wrong and what to do; nothing that the server says is repeated."""
+    """The error and its remedy; the server's text is not repeated."""
     scan = f"ssh-keyscan -p {port} {host} >> {_known_hosts()}"
     match error:
         case _UnknownHostKey():
@@ -276,7 +276,7 @@ class SftpStore(Store):
             files.stat(self._mailbox)
 
     def _do(self, action: Callable[[SftpFiles], _Result]) -> _Result:
-        """Over the connection that is there, and once more over a new one if that was lost."""
+        """Run over the open connection, and once more over a new one if it was lost."""
         reused = self._files is not None
         if self._files is None:
             self._files = self._connected()
@@ -299,7 +299,7 @@ class SftpStore(Store):
         return None
 
     def _refused(self, error: OSError) -> MailboxTrouble:
-        """What the server's short answer comes to, in words; the text of the answer is not repeated."""
+        """The meaning of the server's status code; the server's text is not repeated."""
         if isinstance(error, FileNotFoundError) and not self._is_there():
             return MailboxTrouble(self.address, "there is no such folder on the server; ask its keeper to make it")
         if isinstance(error, FileNotFoundError):

@@ -20,13 +20,13 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from likeset.errors import InvalidArgument, MailboxTrouble, PostTrouble, missing_extra
 
 MOST_LISTED = 10_000
-"""Files that a listing names at most: those whose names come first, so that everybody sees the same ones."""
+"""The largest number of files in a listing: the first names, so that everybody sees the same ones."""
 
 PARTIAL_NAME = re.compile(r"\.[0-9a-f]{64}\.[0-9a-f]{8}")
-"""What a file is called while it is written. It is never listed."""
+"""The name of a file while it is written. It is never listed."""
 
 PARTIAL_SECONDS = 3600.0
-"""After so long nobody writes it any more: its writer was killed, and the next one removes it."""
+"""After this time its writer counts as killed, and the next writer removes the file."""
 
 _MOST_LOOKED_AT = 100_000  # entries of one listing, whatever they are
 _MOST_SECONDS = 60.0  # for one listing or one file, and longer for large files:
@@ -100,19 +100,19 @@ class Store(ABC):
             return self._read(folder, name, most_bytes)
 
     def write(self, folder: str, name: str, data: bytes) -> None:
-        """Put a file there, whole or not at all; one of that name is replaced."""
+        """Write a file atomically; replaces one of that name."""
         _check_place(folder, name)
         with self._converted_errors():
             self._write(folder, name, data)
 
     def remove(self, folder: str, name: str) -> None:
-        """Take a file away; one that is gone already is fine."""
+        """Remove a file; does nothing if it does not exist."""
         _check_place(folder, name)
         with self._converted_errors():
             self._remove(folder, name)
 
     def close(self) -> None:  # noqa: B027 - most have nothing to let go of
-        """Let go of connections; the next call opens them again."""
+        """Close connections; the next call opens them again."""
 
     @abstractmethod
     def _list(self, folder: str) -> Listing: ...
@@ -177,12 +177,12 @@ def bounded_listing(entries: Iterable[StoredFile | None]) -> Listing:
 
 
 def bounded_bytes(pieces: Iterable[bytes], most_bytes: int, *, announced: int = 0) -> bytes:
-    """The pieces of a file or of an answer together.
+    """Join the pieces of a file or of an answer.
 
     Args:
         pieces: what the place sends.
-        most_bytes: how much of it is taken; what is longer is refused.
-        announced: how much there is, by the word of the place.
+        most_bytes: the limit; longer data are refused.
+        announced: the size that the place states.
     """
     data, too_long = (
         bytearray(),

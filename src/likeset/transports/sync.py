@@ -1,4 +1,4 @@
-"""A home at its mailboxes: read what came, let the home hear it, do what is due, post what is ready.
+"""Syncs a home with its mailboxes: reads new files, lets the home hear them, applies deadlines, posts what is ready.
 
 ``Sync.once`` is the only loop between organisations, for every role and every store. A peer is told nothing but what
 letters and documents say; reasons are in the home's log.
@@ -51,7 +51,7 @@ _MOST_OWN_OPENED = 16
 
 
 class Note(str):
-    """One line about something that a person should look at; ``run`` names its run, if it is about one."""
+    """A line for a person's attention; ``run`` names its run, if it is about one."""
 
     __slots__ = ("run",)
     run: str
@@ -64,11 +64,11 @@ class Note(str):
 
 @dataclass
 class Synced:
-    """What one sync did.
+    """The outcome of one sync.
 
     Attributes:
-        taken: files that came and were dealt with.
-        left: files that cannot be dealt with yet; the next sync tries again.
+        taken: files that were read and processed.
+        left: files that cannot be processed yet; the next sync tries again.
         sent: files that were written.
         put_back: files that somebody else had removed and that were written again.
         refused: of those taken, files that were refused; the home's log says why.
@@ -172,9 +172,9 @@ class Sync:
         self.close()
 
     def once(self) -> Synced:
-        """Take what came, answer it, do what is due, post what is ready.
+        """Read and answer new files, apply deadlines, and post what is ready.
 
-        Whatever interrupts it, the next sync continues: nothing is charged twice, and what was not written is written.
+        After an interruption the next sync continues: nothing is charged twice, and missing files are written.
 
         Raises:
             MailboxTrouble: the mailbox cannot be used now.
@@ -230,7 +230,7 @@ class Sync:
         return min(times, default=None)
 
     def _mailbox_time(self) -> datetime:
-        """What the clock of the mailbox says: the time of a file that is written and removed, once in each sync."""
+        """The mailbox's time: that of a file that each sync writes and removes once."""
         if self._time is None:
             secret = self.home.secret.sealing.to_bytes()
             data = b"likeset/clock/1" + hmac.digest(secret, b"likeset/clock/1", "sha256")
@@ -244,7 +244,7 @@ class Sync:
         """By how much this machine's clock is ahead of the mailbox's; negative if it is behind."""
         return self.home.clock() - self._mailbox_time()
 
-    # What came.
+    # Reading.
 
     def _senders(self, runs: Iterable[Run]) -> dict[str, Card]:
         """Pinned consumers, and the parties of runs in which something may still come."""
@@ -382,7 +382,7 @@ class Sync:
         except (PostTrouble, BadDocument):
             return None
 
-    # What leaves.
+    # Posting.
 
     def _post(self) -> None:
         """Remove what was taken back and post what is ready; one transaction records both."""
@@ -475,7 +475,7 @@ class Sync:
             self.mail.note_file(folder, file.name, state="heard")
 
 
-# Once, and again and again.
+# One sync, and the loop.
 
 Tell = Callable[[str], None]
 """Called with one line for a person."""
@@ -485,7 +485,7 @@ class Stop(Protocol):
     def is_set(self) -> bool: ...
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set, or so many seconds; returns whether it is set."""
+        """Wait until it is set, at most this many seconds; returns whether it is set."""
 
 
 @contextmanager
@@ -528,7 +528,7 @@ def check_clock(folder: Path, addresses: Sequence[str], *, clock: Clock = utc_no
 
 
 def sync_once(syncs: Sequence[Sync]) -> tuple[Synced, list[LikesetError]]:
-    """One sync of each mailbox; what all did, and what went wrong: trouble with one keeps no other from its turn."""
+    """Sync each mailbox once; returns the joint outcome and the troubles, which stop no other mailbox."""
     together, troubles = Synced(), list[LikesetError]()
     for sync in syncs:
         try:

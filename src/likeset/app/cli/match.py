@@ -99,7 +99,7 @@ def _option(setting: Setting) -> Any:
 
 
 def _shown_default(setting: Setting) -> str:
-    """What counts where neither an option nor a job file says anything; empty where that is nothing."""
+    """The default as help shows it; empty if there is none."""
     if isinstance(setting.default, bool):
         return "yes" if setting.default else "no"
     if setting.is_required or setting.default in (None, (), ""):
@@ -108,7 +108,7 @@ def _shown_default(setting: Setting) -> str:
 
 
 def _typed(kind: Any) -> Any:
-    """What the command line reads for a type: text where a word may stand, and None where nothing is given."""
+    """The type of an option: text where a word is allowed, and None where it may be missing."""
     if kind == tuple[str, ...]:
         return list[str] | None
     if get_origin(kind) is Literal or _word_of(kind) is not None:
