@@ -445,15 +445,16 @@ def test_up_notifies_by_a_command_and_logs_json_with_level_party_and_run(tmp_pat
     ask_for(folder, command=[sys.executable, "-c", script, str(tmp_path / "told")], webhook="http://127.0.0.1:9/")
     with opened(folder) as owner:
         invite(owner, RUN)
-    words = ("up", folder, "--no-console", "--log", "json", "--mailbox", f"file://{tmp_path}/none", "--every", "0.1")
+    words = ("up", folder, "--log", "json", "--mailbox", f"file://{tmp_path}/none", "--every", "0.1")
     done = subprocess.run(  # noqa: S603 (our own command)
         [sys.executable, "-c", "from likeset.app.cli import main; main()", *map(str, words)],
         capture_output=True,
         text=True,
         timeout=120,
         check=True,
-        env=os.environ | {"no_proxy": "127.0.0.1"},
+        env=os.environ | {"no_proxy": "127.0.0.1", "JOURNAL_STREAM": "9:1"},
     )
+    assert "/enter?token=" not in done.stdout, "others read the journal"
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert {line["party"] for line in lines} == {"a"}
     assert all({"at", "level", "run", "message"} <= line.keys() for line in lines)

@@ -300,7 +300,10 @@ def up(
         loop = server.LoopState(len(syncs), every)
         if console:
             running = stack.enter_context(console_pages.home_console(home, where, loop))
-            tell(f"the console: {running.link} (signs in once, within a quarter of an hour)", link=running.link)
+            if "JOURNAL_STREAM" in os.environ:  # systemd's journal, which more people read than may decide here
+                tell(f"the console: {running.address}; likeset up {home} --link prints a link that signs in")
+            else:
+                tell(f"the console: {running.link} (signs in once, within a quarter of an hour)", link=running.link)
         mailboxes_named = f"checking {len(syncs)} mailbox{'' if len(syncs) == 1 else 'es'}"
         tell(f"{mailboxes_named if syncs else 'home.yaml names no mailbox: nothing comes or goes'}; Ctrl-C ends it")
         for note in _no_pins(opened, home):
