@@ -49,6 +49,18 @@ def test_a_rare_class_keeps_its_rows_and_counts_for_as_many_as_it_may_well_have(
     np.testing.assert_allclose(shares, largest / largest.sum(), atol=0.01)
 
 
+def test_labels_that_rows_tell_for_certain_do_not_count_for_everything() -> None:
+    """At a weight of 1 rows of different classes would be infinitely far apart."""
+    coins = pinned_coins(4)
+    (pool, codes), (target, _) = (_draw(coins, [0.5, 0.5], rows, apart=60.0) for rows in (400, 60))
+    told = class_chances(pool, codes, target, gamma=0.05)
+    assert told.skill == pytest.approx(1.0)
+    assert told.weight == 0.99
+    longer, wanted, _, _ = joint_rows(pool, target, told, size=10, gamma=0.05)
+    assert np.isfinite(longer).all()
+    assert np.isfinite(wanted).all()
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_labels_that_rows_do_not_tell_have_no_weight(seed: int) -> None:
     coins = pinned_coins(seed)
