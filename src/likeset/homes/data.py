@@ -37,7 +37,7 @@ from likeset.text import near_miss
 
 @dataclass(frozen=True, slots=True)
 class SmallGroup:
-    """Rows that have a value in common which few others have."""
+    """Rows that share a value with few others."""
 
     column: str  # in which
     value: str  # as it is declared; for this house alone
@@ -45,10 +45,10 @@ class SmallGroup:
 
 
 class SmallGroups:
-    """Finds the rows with some category value that fewer than ``smallest`` rows have, while all rows go by once.
+    """Finds the rows with some category value that fewer than ``smallest`` rows have, in one pass.
 
     Groups are values of category, ordinal and yes-or-no columns, and of a label that is a category; missing is none.
-    Of each value that was seen less often so far, the numbers of its rows are held.
+    It stores the row numbers of each value that fewer rows had so far.
     """
 
     def __init__(self, schema: Schema, *, smallest: int, labelled: bool) -> None:
@@ -62,7 +62,7 @@ class SmallGroups:
         self._add(block, None)
 
     def add_some(self, block: Block, kept: NDArray[np.int64]) -> None:
-        """The next rows, of which only those of these numbers count: the others are offered to nobody."""
+        """Add rows; only those with the given numbers count, because the others are never offered."""
         here = np.arange(block.first_row, block.first_row + len(block))
         self._add(block, pa.array(np.isin(here, kept, assume_unique=True)))
 
@@ -85,7 +85,7 @@ class SmallGroups:
                     rows.setdefault(value, []).append(block.first_row + int(place))
 
     def groups(self) -> tuple[SmallGroup, ...]:
-        """The small groups among all rows that went by, smallest first."""
+        """The small groups among all rows that were added, smallest first."""
         groups = [
             SmallGroup(column, str(value), len(numbers))
             for column, by_value in self._rows.items()
@@ -181,7 +181,7 @@ class _SuspectedColumn(Document):
 
 
 class _Suspected(Document):
-    """The columns that may identify people, as they looked when rows were last looked at."""
+    """The columns that may identify people, by the last data check."""
 
     likeset: Literal["suspected"]
     version: Literal[1]
@@ -196,7 +196,7 @@ class OpenedData:
     scan: OfferedScan  # the rows that may be offered
     row_count: int  # how many rows there are in all
     withheld: int  # how many of them are not offered, because of small groups
-    too_long: int  # how many have a cell that is longer than the schema declares, and so are no rows of any run
+    too_long: int  # how many have a cell that is longer than the schema declares: rows of no run
     declared: DeclaredRecords  # what its records look like
     fingerprint: str  # stays the same as long as the data, the schema and the group size do
 
@@ -205,7 +205,7 @@ class OpenedData:
 class DataSet:
     """A registered data set."""
 
-    name: str  # by which the owner calls it
+    name: str  # the owner's name for it
     source: str = field(repr=False)  # an address may hold a password; where its rows lie
     schema: Schema  # what is declared
     mapping: Mapping | None  # how own columns become declared ones, if they are not that already
@@ -268,7 +268,7 @@ class DataSet:
 
     @property
     def identifying_columns(self) -> tuple[ColumnWarning, ...]:
-        """Columns that leave with a record and may identify people: as last seen in rows, or by the schema alone."""
+        """Columns that leave with a record and may identify people: by the last data check, or by the schema alone."""
         if self.folder is not None and (self.folder / _SUSPECTED).exists():
             with contextlib.suppress(LikesetError):
                 known = documents.read(self.folder / _SUSPECTED, _Suspected)
@@ -277,14 +277,14 @@ class DataSet:
         return identifying_columns(self.schema)
 
     def keep_identifying_columns(self, identifying: Iterable[ColumnWarning]) -> None:
-        """Remember what a look at rows said; it stays in this home."""
+        """Store the warnings of a data check; they stay in this home."""
         if self.folder is None:
             return
         columns = [
             {"column": warning.column, "reason": str(warning.reason), "word": warning.word} for warning in identifying
         ]
         content = {"likeset": "suspected", "version": 1, "schema_digest": self.schema.digest, "columns": columns}
-        with contextlib.suppress(LikesetError):  # then the schema alone tells until the next look
+        with contextlib.suppress(LikesetError):  # then the schema alone decides until the next check
             documents.write(self.folder / _SUSPECTED, content)
 
     def misfits(self, terms: Terms) -> list[str]:
@@ -372,11 +372,11 @@ class Registry:
         return registered
 
     def remove(self, name: str) -> None:
-        """Forget a data set; whatever a crash leaves of it is none any more."""
+        """Remove a data set; the files that a crash leaves are no data set any more."""
         place = self.get(name).folder
         assert place is not None  # noqa: S101 - what the registry gives is registered
         try:
-            for file in (_SOURCE, _SCHEMA, _MAPPING, _SUSPECTED):  # first what makes it a data set
+            for file in (_SOURCE, _SCHEMA, _MAPPING, _SUSPECTED):  # first the file that makes it a data set
                 (place / file).unlink(missing_ok=True)
             place.rmdir()
         except OSError as error:
@@ -398,7 +398,7 @@ def _text_of(path: Path) -> bytes | None:
     try:
         return path.read_bytes()
     except OSError:
-        return None  # whoever reads it in earnest says why
+        return None  # reading the rows later says why
 
 
 def _table(source: str) -> str:

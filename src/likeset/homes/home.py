@@ -744,7 +744,7 @@ class Pins:
 
 
 def _pinned_again(known: Pin, role: Role) -> Pin:
-    """A card that is here already: the same pin is no change; a card that was given up never comes back."""
+    """The pin of a known card that is pinned again in its role; a replaced or revoked card is refused."""
     name = known.card.name
     if known.state == "replaced":
         reason = f"was replaced by {known.by} on {known.at}; ask {name} for its new card"

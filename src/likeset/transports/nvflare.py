@@ -152,7 +152,7 @@ class Router:
         self._large = threading.BoundedSemaphore(_MOST_LARGE)
 
     def update(self, site: str) -> bool:
-        """List the files of a site, bring it what its home wants, and remove what its writer removed.
+        """List the files of a site, copy those that its home reads to it, and remove those that their writer removed.
 
         Returns:
             Whether anything changed: then more may follow soon.
@@ -405,7 +405,7 @@ def group_of(uid: int) -> int:
 
 
 def rights_of(uid: int, path: Path) -> int:
-    """What a user may do with a file or directory, by its owner, group and modes: 4 read, 2 write, 1 enter."""
+    """The permissions of a user for a file or directory: the sum of 4 (read), 2 (write) and 1 (enter)."""
     if uid == 0:
         return 0o7
     status = path.stat()
@@ -420,7 +420,7 @@ def rights_of(uid: int, path: Path) -> int:
 
 
 def settle(kit: Path, folder: Path | None = None) -> None:
-    """Make a site of NVFlare a courier and nothing else. To settle a kit again is to settle it.
+    """Make a site of NVFlare a courier and nothing else. A settled kit can be settled again.
 
     Jobs may name no other classes and bring no code, nobody may submit one or give commands, logs are not streamed, and
     the size of messages is bounded.
