@@ -179,7 +179,7 @@ def test_too_few_rows_are_refused_before_anything_is_spent(
     with pytest.raises(InvalidArgument, match=words) as refused:
         simulated(ledger=path, **settings).fit(TARGET, OWNERS)
     assert refused.value.argument == argument
-    assert "--allow-fewer" in str(refused.value)
+    assert "allow_fewer" in str(refused.value)
     assert not path.exists()
 
 

@@ -36,7 +36,8 @@ class InvalidArgument(LikesetError, ValueError):
         self.row, self.column = row, column
 
     def __str__(self) -> str:
-        return f"{self.argument} = {harmless(str(self.value), most=_MOST_SHOWN)}: {self.reason}"
+        is_value = "is missing" if self.value == "missing" else f"= {harmless(str(self.value), most=_MOST_SHOWN)}"
+        return f"{self.argument} {is_value}: {self.reason}"
 
 
 class BadDocument(LikesetError, ValueError):

@@ -305,7 +305,7 @@ BAD: list[Bad] = [
     given("unknown relation", "relation", "did you mean replace-one?", relation="replace"),
     given("unknown scan", "scan", "local, ray", scan="cloud"),
     given("gamma that is no number", "--gamma", "number or median", gamma="wide"),
-    given("fewer offers than rows wanted", "offer_factor = 0.1", "--allow-fewer", offer_factor=0.1),
+    given("fewer offers than rows wanted", "offer_factor = 0.1", "allow_fewer", offer_factor=0.1),
     given("an auction without a proof", "paper", "interactive", auction="paper"),
     given("add-or-remove without a public size", "declared_size", relation="add-or-remove"),
     given(

@@ -92,7 +92,7 @@ def test_what_cannot_be_evaluated_is_said(world: World, tmp_path: Path, capsys: 
         ({"test": None}, "a labelled file of your target's kind"),
         ({"schema": other}, "is not the schema of this job"),
         ({"test": _without_a_label(tmp_path / "gap.csv")}, "has no label; leave such rows out"),
-        ({"test": _without_the_column(tmp_path / "none.csv")}, "ill"),
+        ({"test": _without_the_column(tmp_path / "none.csv")}, "column 'ill': is missing: models learn it"),
         ({"test": _without_ids(tmp_path / "nobody.csv")}, "patient"),
     ):
         code, _, err = evaluated(world, capsys, **changed)

@@ -57,7 +57,9 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 
 
 def test_show_tells_units_features_label_and_digest(schema: Path) -> None:
-    assert "120 (from 0 to 120)" in run("show", schema).stdout
+    shown = run("show", schema).stdout
+    assert "120 (from 0 to 120)" in shown
+    assert "site=north" not in shown
     found = document("show", schema)
     assert (found["width"], found["label"]) == (3, "ill")
     assert found["digest"] == Schema.load(schema).digest

@@ -42,7 +42,11 @@ def median_gamma(rows: ArrayLike, *, scale: float, coins: np.random.Generator) -
     array = arguments.matrix("rows", rows)
     arguments.positive("scale", scale)
     if len(array) < 2:
-        raise InvalidArgument("rows", f"array of shape {array.shape}", "at least two rows are needed for a median")
+        raise InvalidArgument(
+            "rows",
+            f"array of shape {array.shape}",
+            "at least two rows are needed for a median; give more rows, or the width gamma",
+        )
     chosen = np.sort(coins.choice(len(array), size=min(_MEDIAN_ROWS, len(array)), replace=False))
     kept = array[chosen].astype(np.float64)
     kept -= kept.mean(axis=0)

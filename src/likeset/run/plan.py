@@ -70,7 +70,7 @@ ONE_RUN = (
 )
 
 _DIGITS_SINGLE, _DIGITS_DOUBLE = 24, 50  # binary ones; owners thin in single precision, a curator goes to double
-_ALLOW_FEWER = "take what there is (--allow-fewer, or allow_fewer in a job and in Python)"
+_ALLOW_FEWER = "set allow_fewer to take what there is"
 _ROUNDING = 1e-6  # of a budget that is spent in parts
 _GOOD = 2.0  # signal to noise
 _LARGEST_SUGGESTED = 16.0
@@ -231,7 +231,10 @@ def check_scale(inputs: Inputs, *, released: bool) -> None:
         )
     else:
         return
-    remedy = "divide each column by a spread that is public knowledge, or give release_gamma"
+    remedy = (
+        "divide each column by a spread that is public knowledge (a scaler in a pipeline scales the target alone), or "
+        "give release_gamma"
+    )
     raise InvalidArgument(
         "target",
         f"array of shape {inputs.target.rows.shape}",

@@ -40,6 +40,7 @@ from likeset.run.words import (
     measure_in_words,
     not_private,
     number,
+    short_address,
 )
 from likeset.text import harmless
 
@@ -312,7 +313,7 @@ def show_plan(planned: "plans.Plan", caption: str) -> None:
     target, sent = planned.inputs.target, traffic.sent_bytes
     show_text(
         f"\n[bold]{terms.size:,} rows[/] from {len(terms.owners):,} {owners}, to look like the "
-        f"{len(target.rows):,} rows of {literal(target.name)}. Protocol: {terms.protocol}."
+        f"{len(target.rows):,} rows of {literal(short_address(target.name))}. Protocol: {terms.protocol}."
     )
     show_table(
         "What will travel",
@@ -498,7 +499,7 @@ def demo(
         show_result(done.result)
         show_text(
             f"\nThe report, with pictures: [bold]{literal(str(done.out / 'report.html'))}[/]\n"
-            f"Now with these files: [bold]likeset plan {literal(str(done.out / 'job.yaml'))} --epsilon 1[/]\n"
+            f"Now with these files: [bold]likeset plan {literal(str(done.out / 'job.yaml'))} --epsilon 2[/]\n"
         )
 
     emit({**done.result, "report": str(done.out / "report.html")}, as_json=json, view=view)

@@ -118,7 +118,8 @@ def show(
         "from_data": list(loaded.from_data),
         "suspected_identifiers": profile.documents_of(profile.identifying_columns(loaded)),
     }
-    emit(document, as_json=as_json, notes=_data_notes(loaded))
+    shown = {name: value for name, value in document.items() if name != "features"}  # the columns tell how many
+    emit(document, as_json=as_json, view=lambda: show_document(shown), notes=_data_notes(loaded))
 
 
 @schema.command()

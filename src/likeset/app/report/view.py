@@ -111,7 +111,7 @@ def report_view(result: Result, pictures: Mapping[str, Any], evaluation: Mapping
         "title": f"likeset: {result['run']}",
         "version": result["version"],
         "banner": _banner(result, seed=result["seed"]),
-        "run": "" if result["run"] in ("", _UNNAMED) else result["run"],
+        "run": _shown_run(result),
         "created": str(result["created"]).replace("T", " ")[:16],
         "headline": headline(result),
         "verdict": _verdict(result),
@@ -169,7 +169,7 @@ def owner_view(result: Result, owner: str) -> dict[str, Any]:
         "title": f"likeset: {owner}",
         "version": result["version"],
         "banner": _banner(result, seed=None),
-        "run": _unless_named(result["run"], others),
+        "run": _unless_named(_shown_run(result), others, empty=""),
         "owner": owner,
         "left": _rows_left(own),
         "held": own["rows"],
@@ -511,6 +511,10 @@ def _owner_terms(terms: Mapping[str, Any], others: Sequence[str]) -> list[tuple[
     return shown
 
 
-def _unless_named(text: str, others: Sequence[str]) -> str:
+def _shown_run(result: Result) -> str:
+    return "" if result["run"] == _UNNAMED else result["run"]
+
+
+def _unless_named(text: str, others: Sequence[str], *, empty: str = DASH) -> str:
     named = any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) for name in others if name)
-    return DASH if named else text or DASH
+    return DASH if named else text or empty
