@@ -510,9 +510,10 @@ def read_evaluation(folder: Path) -> dict[str, Any] | None:
 def _labelled(address: str, schema: Schema) -> TrainingRows:
     blocks = []
     with open_source(address) as source:
-        if schema.label_column not in source.schema.names:
+        label = schema.label_column
+        if label is not None and label not in source.schema.names:
             reason = "is missing: models learn it, and are judged by it; give a file with this label"
-            raise BadTable(source.name, reason, column=schema.label_column)
+            raise BadTable(source.name, reason, column=label)
         for first_row, block in SourceScan(source, schema).blocks():
             if first_row + len(block.rows) > _MOST_ROWS:
                 raise BadTable(source.name, f"has more than {_MOST_ROWS:,} rows; a sample of them will do")

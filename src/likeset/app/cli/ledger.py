@@ -20,6 +20,7 @@ from likeset.text import harmless
 ledger = typer.Typer(name="ledger", no_args_is_help=True, rich_markup_mode="markdown")
 _BAR, _SHORT_BAR = 24, 8
 _WIDE = 104  # columns that the table needs with full bars and a basis of a few words
+_ALL = 0.999
 _LATE, _NEARLY_LATE = 0.9, 0.7
 _SIZES = ("sigma", "scale", "rate", "epsilon")
 
@@ -172,10 +173,11 @@ def _show_accounts(accounts: tuple[Account, ...]) -> None:
 
 def _bar(spent: float, limit: float) -> Text:
     share = min(1.0, spent / limit) if limit else float(spent > 0)
+    share = 1.0 if share > _ALL else share
     color = "red" if share >= _LATE else "yellow" if share >= _NEARLY_LATE else "green"
     full, empty = ("█", "░") if stdout.encoding.lower().startswith("utf") else ("#", ".")
     whole = _BAR if stdout.width >= _WIDE else _SHORT_BAR
-    # Something spent is never drawn as nothing, and something left never as everything.
+    # Something spent is never drawn as nothing, and something left that is seen in the numbers never as everything.
     length = round(share * whole) if share in (0.0, 1.0) else min(whole - 1, max(1, round(share * whole)))
     return Text.assemble((full * length, color), (empty * (whole - length), "dim"))
 
