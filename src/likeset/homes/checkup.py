@@ -88,7 +88,7 @@ def _running(home: Home) -> Iterator[Check]:
 def _directory(home: Home) -> Check:
     mode = stat.S_IMODE(home.folder.stat().st_mode)
     if os.name == "posix" and mode & 0o077:
-        return Check("directory", ok=False, detail=f"other users may look into it (mode {mode:04o}); chmod 700 it")
+        return Check("directory", ok=False, detail=f"other users can read it (mode {mode:04o}); chmod 700 it")
     return Check("directory", ok=True, detail="private")
 
 
@@ -300,7 +300,7 @@ def _about_columns(data: DataSet, allowed: tuple[str, ...]) -> Iterator[_Found]:
         yield False, f"owner.yaml does not let these columns leave: {', '.join(map(repr, forbidden))}"
     if data.schema.from_data:
         listed = ", ".join(map(repr, data.schema.from_data))
-        yield False, f"what came from data tells something about it: {listed}"
+        yield False, f"these parts of the schema came from data and reveal something about it: {listed}"
 
 
 def _complaints(inspection: Inspection) -> Iterator[str]:

@@ -132,8 +132,8 @@ class ComputeFolder:
             words = {"port": made.port, "secret": made.certificate.to_bytes().hex()}
             keep_private_bytes(path, json.dumps(words).encode("ascii"))
             return made
-        kept = _document(path.read_bytes())
-        return _Tunnel(RunCertificate.from_bytes(bytes.fromhex(kept["secret"])), int(kept["port"]))
+        stored = _document(path.read_bytes())
+        return _Tunnel(RunCertificate.from_bytes(bytes.fromhex(stored["secret"])), int(stored["port"]))
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[bool]:

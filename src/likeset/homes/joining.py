@@ -284,7 +284,7 @@ class Reply(Signed):
 
     @classmethod
     def sealed(cls, invitation: Invitation, secret: CardSecret) -> bytes:
-        """A reply that only the inviter can read: whoever keeps the mailbox does not learn who joins."""
+        """A reply that only the inviter can read: the operator of the mailbox does not learn who joins."""
         unsigned = cls(invitation.digest, secret.card, b"")
         reply = unsigned.signed_by(secret).to_bytes()
         return seal(invitation.card.sealing, fields(reply, bytes(_REPLY_STEP - len(reply))), info=_info(invitation))

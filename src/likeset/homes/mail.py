@@ -874,7 +874,7 @@ class Mail:
             return
         stored = {message.key: message.message for message in self.home.database.messages(run=run.name)}
 
-        def kept(wanted: ChargeWanted) -> bytes:
+        def stored_draw(wanted: ChargeWanted) -> bytes:
             key = wanted.request().key
             if key not in stored:
                 raise IllegalMessage(f"run {run.name}: a part of its log was purged; it cannot be resumed")
@@ -884,7 +884,7 @@ class Mail:
         for row in rows:
             answers.setdefault(row.answers, []).append(row.content)
         for row in inputs:
-            replies = self._repeated(run, party, row).complete(kept)
+            replies = self._repeated(run, party, row).complete(stored_draw)
             said = [hashlib.sha256(reply.data).digest() for reply in replies if self.peer(run, reply.receiver)]
             if said != answers.get(row.input, []):
                 words = "replaying the log produced different bytes; this run cannot be resumed"

@@ -237,7 +237,7 @@ class Run:
     detail: str = ""  # why, in words
     due: float | None = None  # when something must be done although nothing comes
     by_steward: bool = False  # whether a person here added the terms
-    reviewed: bool = False  # whether a person here looked at them
+    reviewed: bool = False  # whether a person here reviewed them
     # ``approved`` or ``denied`` by a person or by owner.yaml; empty before
     decided: Literal["approved", "denied", ""] = ""
     decided_by: str = ""  # who

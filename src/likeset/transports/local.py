@@ -263,7 +263,7 @@ def run_local(
         consumer: speaks first.
         workers: how many owners work at once.
         progress: called as answers come in.
-        clock: tells the time, to see whether the terms have ended.
+        clock: returns the time, to check whether the terms have ended.
 
     Raises:
         TermsExpired: the terms may no longer be used; nothing was released.

@@ -135,6 +135,6 @@ class S3Store(Store):
         if code == "InvalidRange":
             return PostTrouble(self.address, "a file is empty; it was left alone")
         reason = _CODES.get(code, _REFUSED)
-        # Whoever wrote a file can have it refused to all readers: archived, private, or under a key of its own.
+        # The writer of a file can have it refused to all readers: archived, private, or under a key of its own.
         is_of_one_file = is_read and reason in (_DENIED, _REFUSED)
         return (PostTrouble if is_of_one_file else MailboxTrouble)(self.address, reason)

@@ -60,7 +60,7 @@ Listing = list[StoredFile]
 class Modes:
     """Permissions of what a writer makes in a mailbox, whatever its umask says.
 
-    Only the writer changes anything in its folder. Whoever may enter the mailbox may read: that is how its keeper says
+    Only the writer changes anything in its folder. A user who can enter the mailbox can read it: so its keeper decides
     who the others are, and names that nobody can guess say who reads what.
     """
 
@@ -79,7 +79,7 @@ class Store(ABC):
 
     Every method checks names, and raises ``MailboxTrouble`` if the place cannot be used now, or ``PostTrouble``, which
     is one of these, if it is only this file or this folder. A failure that a store does not know is ``PostTrouble``: it
-    may be the fault of whoever writes to this folder, and must not keep this home from reading the others.
+    may be the fault of the writer of this folder, and must not keep this home from reading the others.
     """
 
     @property
@@ -407,7 +407,7 @@ class DirectoryStore(Store):
                 return MailboxTrouble(self.address, _DENIED)
         except OSError:
             return MailboxTrouble(self.address, _DENIED if isinstance(error, PermissionError) else _NO_ANSWER)
-        # Whoever writes to this folder may have caused it, for example by a lease on a file, and the others are heard.
+        # The writer of this folder may have caused it, for example by a lease on a file, and the others are heard.
         return PostTrouble(self.address, _ONE_PLACE.get(number, f"a folder or file there: {os.strerror(number)}"))
 
 

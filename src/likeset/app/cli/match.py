@@ -297,7 +297,7 @@ def plan(
 
     def view() -> None:
         show_plan(planned, "No row of any owner was read, and nothing was spent.")
-        told = (note for note in planned.notes if note.kind != "uniform-offers")  # which the advice tells
+        told = (note for note in planned.notes if note.kind != "uniform-offers")  # the advice says it
         show_notes(note.text for note in (*told, *planned.warnings))
         changed = "".join(f" and another --{name}" for name in jobs.options_to_change(job))
         changed = " and --resume" if jobs.unfinished(Path(job.out)).is_dir() else changed

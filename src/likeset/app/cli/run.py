@@ -168,7 +168,7 @@ def start(
     def view() -> None:
         _print_status(progress)
         for trouble in troubles:
-            complain(f"{trouble}; the terms are signed and kept, and the next sync posts them")
+            complain(f"{trouble}; the terms are signed and stored, and the next sync posts them")
 
     document = {
         **progress.document(),
