@@ -320,7 +320,7 @@ class Mail:
             return
         for name, accepted in source.newcomers.items():
             self._insert(t, run, name, "in", "acceptance", data=accepted.to_bytes(), state="heard")
-        # A trusted curator would otherwise store rows beside the key that opens them; it reads them from the mailbox.
+        # A trusted curator's home would otherwise hold rows beside the key that opens them; they stay in the mailbox.
         stored = None if run.role == "curator" and run.terms.split is None else source.letter.data
         self._insert_heard(t, run, source, "heard", input=number, data=stored)
 
