@@ -206,7 +206,9 @@ def test_a_denial_needs_a_reason_which_stays_here(node: Owner, ada: Browser) -> 
     assert ada.decide("deny", reason="no contract yet").status == 303
     (entry,) = logged(node.home, "denied")
     assert (entry["by"], entry["reason"]) == ("Ada", "no contract yet")
-    assert "no contract yet" in ada.get("/run?name=run-1").words
+    page = ada.get("/run?name=run-1")
+    assert "no contract yet" in page.words
+    assert "waits for your decision" not in page.words
 
 
 def test_of_two_who_decide_one_wins_and_the_other_is_told(node: Owner, ada: Browser) -> None:
@@ -235,9 +237,12 @@ def test_terms_that_change_while_somebody_reads_are_not_approved(node: Owner, ad
 def test_what_the_rules_refuse_is_not_approved(node: Owner, ada: Browser) -> None:
     write_policy(node.home.folder, purposes=["billing"])
     (reason,) = review.review(node, "run-1").verdict.reasons
-    answer = ada.decide("approve")
+    page = ada.get("/run?name=run-1")
+    form = {"run": "run-1", "choice": "approve", "by": "Ada"} | {n: page.field(n) for n in ("digest", "seen")}
+    answer = ada.post("/decide", form)
     assert answer.status == 409
-    assert reason in ada.get("/run?name=run-1").words
+    assert reason in page.words
+    assert 'value="approve"' not in page.text
     assert reason in answer.words
     assert logged(node.home, "approved") == []
 

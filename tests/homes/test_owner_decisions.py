@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from home_world import (
+    CONSUMER,
     Clock,
+    Network,
     Outside,
     answer,
     answered,
@@ -32,6 +34,7 @@ from likeset.homes.owner import put as put_policy
 from likeset.homes.review import rows_left
 from likeset.privacy.guarantee import View
 from likeset.protocol.wire import SummaryRelease
+from likeset.transports.sync import Note
 
 OTHER = terms(size=5)
 
@@ -249,6 +252,40 @@ def test_a_sampling_key_that_others_may_read_or_that_is_damaged_is_refused(owner
     with pytest.raises(LikesetError):
         owner.mail.hear(Outside(owner, terms()).release())
     assert rows_spent(owner) == 0
+
+
+def test_a_run_whose_data_are_missing_stops_here_and_its_owner_learns_why(tmp_path: Path) -> None:
+    with Network(tmp_path) as network:
+        network.ask(terms())
+        network.settle()
+        owner = network.owner()
+        owner.approve("run-1", terms().digest, by="Ada")
+        (tmp_path / "a.csv").rename(tmp_path / "moved.csv")
+        network.owner("b").approve("run-1", terms().digest, by="Bob")
+        notes = [
+            note for _ in range(4) for note in (network.turn(CONSUMER, "b", "curator"), network.turn("a"))[1].notes
+        ]
+        (told,) = [note for note in notes if "did not continue" in note]
+        assert isinstance(told, Note)
+        assert told.run == "run-1"
+        assert "a.csv" not in told
+        shown = review.review(owner, "run-1")
+        assert shown.status == status(owner) == review.STOPPED
+        (why,) = {entry["reason"] for entry in logged(owner.home, "refused")}
+        assert why in shown.lines[0][1]
+        assert rows_spent(owner) == rows_left(review.out_rows(owner, "run-1")) == 0
+        assert review.open_decisions(owner, shown.run) == ("withdraw",)
+        with pytest.raises(InvalidArgument, match="new run"):
+            owner.approve("run-1", terms().digest, by="Ada")
+
+
+def test_a_run_that_is_done_keeps_its_status_when_a_card_is_revoked(owner: Owner) -> None:
+    outside, letters = answered(owner, terms())
+    owner.mail.hear(outside.receipt(letters, 12))
+    before = status(owner)
+    owner.home.pins.revoke("new-clinic", "stolen", by="Ada")
+    assert owner.latest("run-1").state == "closed"
+    assert status(owner) == before == "rows left"
 
 
 @pytest.mark.parametrize("given_up", ["new-clinic", "curator", "own"])

@@ -86,6 +86,11 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+def reason_for_log(error: Exception) -> str:
+    """What the log says about an error: texts of foreign exceptions may quote rows, so only their type."""
+    return str(error) if isinstance(error, LikesetError) else type(error).__name__
+
+
 def stamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="seconds")
 
@@ -471,19 +476,14 @@ class Home:
         self.database.append(kind, about, words)
 
     def refused(self, about: str, error: Exception | str) -> None:
-        """Log why something was refused; never raises, since that could sound different to the other side.
-
-        Texts of foreign exceptions may quote rows, so only their type is logged.
-        """
-        if isinstance(error, Exception):
-            name = type(error).__name__
-            error = f"{name}: {error}" if isinstance(error, LikesetError) else name
+        """Log why something was refused; never raises, since that could sound different to the other side."""
+        reason = reason_for_log(error) if isinstance(error, Exception) else error
         try:
             self.database.refresh()
             count = self._folded.refused[about] if self._folded.day == stamp(self.clock())[:10] else 0
             if count < _MOST_REFUSED:
                 more = {"more": "further refusals of this day are not logged"} if count == _MOST_REFUSED - 1 else {}
-                self.note("refused", about[:100], reason=error[:_MOST_REASON], **more)
+                self.note("refused", about[:100], reason=reason[:_MOST_REASON], **more)
         except (LikesetError, OSError):
             pass
 

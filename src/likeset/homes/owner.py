@@ -24,7 +24,7 @@ from likeset.errors import (
     TryLater,
 )
 from likeset.homes.data import DataSet, Registry
-from likeset.homes.home import POLICY_FILE, SETTINGS_FILE, Home, Pins, make_home, stamp
+from likeset.homes.home import POLICY_FILE, SETTINGS_FILE, Home, Pins, make_home, reason_for_log, stamp
 from likeset.homes.mail import Heard, Mail, RoleHandler
 from likeset.homes.policy import (
     Accounts,
@@ -517,6 +517,9 @@ class Owner(RoleHandler):
         if reason := self.closed_because(withdrawn):
             by_clock = f", {run.deadline:%Y-%m-%d %H:%M} UTC; this machine's clock says {clock_words(self.now())}"
             raise InvalidArgument("RUN", run.name, f"is closed: {reason}{'' if withdrawn.is_over else by_clock}")
+        if any(other.stopped_because for other in self.versions(run.name)):
+            reason = "did not continue here, which is final: withdraw, and ask the consumer for a new run"
+            raise InvalidArgument("RUN", run.name, reason)
         if self.has_begun(run.name):
             raise InvalidArgument("RUN", run.name, "has begun; end it with `likeset owner withdraw`")
 
@@ -578,7 +581,7 @@ class Owner(RoleHandler):
         t.answer(Charge(((others.view, others.event),)), fingerprint.encode("ascii"), None, request=request)
         words = {"digest": run.digest.hex(), "data": run.data, "smallest_group": policy.smallest_group}
         t.append("began", run.name, words)
-        self.mail.change(t, run, state="begun", smallest_group=policy.smallest_group)
+        self.mail.change(t, run, state="begun", detail="", smallest_group=policy.smallest_group)
 
     def after(self, t: Transaction, run: Run, party: Party, heard: Heard | None, replies: Sequence[Message]) -> None:  # noqa: ARG002
         rows = rows_in(replies)
@@ -592,8 +595,9 @@ class Owner(RoleHandler):
             words = {"heard": heard.kind, "round": heard.message.round, "rows": rows}
             t.append("sent", run.name, {**words, "replies": [reply.body.kind for reply in replies]})
         self.mail.take_back(t, run, "acceptance")  # the writer of this letter has it
-        if (heard.message.round, heard.kind) == last_call(run.terms):
-            self.mail.change(t, self.mail.reload(run), state="answered")
+        run = self.mail.reload(run)
+        is_last = (heard.message.round, heard.kind) == last_call(run.terms)
+        self.mail.change(t, run, state="answered" if is_last else run.state, detail="")
 
     def _rows_sent(self, run: Run, replies: Sequence[Message]) -> int:
         """Rows in letters of earlier answers; parts of one offer are the same rows."""
@@ -603,8 +607,10 @@ class Owner(RoleHandler):
             return max((row.rows for row in earlier), default=0)
         return sum(row.rows for row in earlier)
 
-    def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:  # noqa: ARG002
+    def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:
         if not run.is_over and heard.message is not None:
+            if run.state != "answered":
+                self.mail.change(t, run, detail=reason_for_log(error)[:400])
             self.mail.write_document(t, run, acknowledging_party(run.terms), PARTICIPATION, b"abstains")
 
     def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:

@@ -69,6 +69,7 @@ from likeset.trust.cards import Role
 from likeset.trust.letters import Receipt
 
 UNREADABLE = "cannot be read here"
+STOPPED = "did not continue here"
 
 
 # Data sets.
@@ -186,9 +187,11 @@ def status_of(
     terms = run.readable
     if terms is None:
         return UNREADABLE
-    faulty = [card for card in (owner.asking(terms) if asking is None else asking) if card.fault]
+    faulty = [] if run.is_over else [card for card in (owner.asking(terms) if asking is None else asking) if card.fault]
     if faulty and not (has_begun and faulty[0].state == "pinned"):  # owner.yaml counts for what is to begin
         return f"the {faulty[0].role}'s card is {_BECAME[faulty[0].state]}"
+    if run.stopped_because and not has_left:
+        return STOPPED
     if has_begun:
         return "rows left" if has_left else "began"
     if run.decided:
@@ -202,7 +205,7 @@ def open_decisions(owner: Owner, run: Run) -> tuple[Choice, ...]:
     """What a person may decide about the latest terms of a run."""
     if all(version.is_over for version in owner.versions(run.name)) or owner.latest(run.name).is_withdrawn:
         return ()
-    if owner.has_begun(run.name):
+    if owner.has_begun(run.name) or run.stopped_because:
         return ("withdraw",)
     if owner.closed_because(run):
         return ()
@@ -668,6 +671,8 @@ def review(owner: Owner, name: str) -> Review:
     if len(versions) > 1:
         careful = f"these are version {len(versions)} of the terms; earlier ones were different."
         lines.insert(0, ("Careful:", careful))
+    if run.stopped_because:
+        lines.insert(0, ("Why did it not continue here?", _stopped(run, letters)))
     if said := _acknowledged(owner, terms, letters):
         lines.append((f"Did the {'curator' if terms.split is None else 'consumer'} acknowledge what left?", said))
     if held_back := rows_left((letter.row for letter in letters), held_back=True):
@@ -695,6 +700,15 @@ def _answer_by(owner: Owner, run: Run) -> str:
     if closed:
         return f"{moment}. This run is closed: {closed}."
     return f"{moment}." if run.decided else f"{moment}. The run then begins without you."
+
+
+def _stopped(run: Run, letters: Sequence[OutLetter]) -> str:
+    rows = rows_left(letter.row for letter in letters)
+    left = f"{rows:,} rows had left before" if rows else "No row left"
+    return (
+        f"{run.stopped_because}. {left}. The others hear only that you do not take part, and this run stays so: repair "
+        "the cause (`likeset check`), then ask the consumer for a new run."
+    )
 
 
 def _acknowledged(owner: Owner, terms: Terms, letters: Sequence[OutLetter]) -> str:

@@ -294,6 +294,11 @@ class Run:
         return self.ending is not None and self.ending[0] is Ending.WITHDRAWN
 
     @property
+    def stopped_because(self) -> str:
+        """Why an accepted run does not continue at this owner: a letter was refused; empty if it does."""
+        return self.detail if self.role == "owner" and self.state in ("accepted", "begun") else ""
+
+    @property
     def is_split(self) -> bool:
         return self.terms.split is not None
 

@@ -308,14 +308,23 @@ class Sync:
             good = False
             if place[1] not in self.mail.files(place[0]):  # a letter that was opened is in the log with its run
                 self.home.refused("", error)
+            self._note_stopped(post, error)
         except Exception as error:  # a bug must not keep other letters from being heard
             good = False
             self.note(f"a letter of {card.name} cannot be dealt with ({type(error).__name__})")
+            self._note_stopped(post, error)
         if place[1] not in self.mail.files(place[0]):
             self.mail.note_file(*place, state="heard" if good else "refused")
         self._taken.add(post.terms)
         self._done.taken += 1
         self._done.refused += not good
+
+    def _note_stopped(self, post: Post, error: Exception) -> None:
+        """Tell an owner that a run which it accepted does not continue; no reason leaves this home."""
+        for run in self.mail.runs(role="owner"):
+            if run.digest == post.terms and run.stopped_because:
+                review = f"likeset owner review {run.name}"
+                self.note(f"run {run.name} did not continue here ({type(error).__name__}): {review}", run.name)
 
     def _heard(self, card: Card, post: Post, place: tuple[str, str]) -> bool:
         if post.kind == "terms":

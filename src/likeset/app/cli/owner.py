@@ -218,6 +218,8 @@ def review_run(run: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False
             stdout.print(f"[bold]{literal(question)}[/] {literal(answer)}")
         stdout.print()
         show_notes(one.warning for one in answers.identifying_columns)
+        if not {"approve", "deny"} & set(choices):
+            return  # it began or ended: what the rules say now changes nothing
         accepted = answers.verdict.accepted
         stdout.print("[bold green]owner.yaml allows it[/]" if accepted else "[bold red]owner.yaml refuses it[/]")
         for reason in answers.verdict.reasons:

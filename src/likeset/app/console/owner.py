@@ -102,7 +102,9 @@ def decide(owner: Owner, visit: Visit) -> Response:
     digest, seen = visit.text("digest"), visit.text("seen")
     if choice == "deny" and not reason:
         raise InvalidArgument("reason", "nothing", "give a reason; it stays in this home")
-    if visit.text("sure") != "yes":
+    if visit.text("sure") != "yes" and (
+        choice != "approve" or owner.judge(run.terms, data=visit.text("data")).accepted
+    ):
         return _confirm(owner, visit, run, choice)
     if choice == "approve":
         verdict = owner.approve(run.name, digest, by=by, data=visit.text("data"), seen=seen)
@@ -165,10 +167,11 @@ def _run_page(owner: Owner, visit: Visit, run: Run, *, rehearsed: Rehearsal | No
     if reviewed is None:
         words |= {"state": reviews.status_of(owner, run), "choices": [one for one in choices if one != "approve"]}
         return visit.render("run.html", **words)
+    fitting = [data.name for data in owner.registry.for_terms(reviewed.terms)]
     words |= {
         "state": reviewed.status,
-        "choices": choices,
-        "fitting": [data.name for data in owner.registry.for_terms(reviewed.terms)],
+        "choices": [one for one in choices if one != "approve" or _may_approve(owner, reviewed, fitting)],
+        "fitting": fitting,
         "examples": {} if rehearsed is None else _examples(rehearsed),
         "bars": [
             drawings.budget_bar(what, *(reviewed.budgets[name][part] or 0 for part in ("spent", "after", "limit")))
@@ -177,6 +180,12 @@ def _run_page(owner: Owner, visit: Visit, run: Run, *, rehearsed: Rehearsal | No
         "learned": drawings.learned(reviewed.others, unit=reviews.unit_of(reviewed.terms)),
     }
     return visit.render("run.html", **words)
+
+
+def _may_approve(owner: Owner, reviewed: Review, fitting: list[str]) -> bool:
+    """Whether the rules allow a run with any of the data sets of which a person chooses one."""
+    several = fitting if len(fitting) > 1 else []
+    return reviewed.verdict.accepted or any(owner.judge(reviewed.terms, data=name).accepted for name in several)
 
 
 def _review(owner: Owner, run: Run) -> Review | None:
