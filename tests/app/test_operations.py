@@ -196,6 +196,16 @@ def test_a_change_of_the_tables_needs_a_new_version() -> None:
     assert (ledger._LAYOUT.version, hashlib.sha256(text.encode()).hexdigest()[:16]) == (5, "009e8dd25b185adb")
 
 
+def test_one_process_at_a_time_runs_a_home_and_a_second_is_told_its_number(home: Path) -> None:
+    with Home(home) as held, held.held_by_up():
+        result = CliRunner().invoke(cli.app, ["up", str(home), "--no-console"])
+        assert isinstance(result.exception, InvalidArgument)
+        assert f"process {os.getpid()}" in str(result.exception)
+        likeset("sync", "--home", home, "--mailbox", home.parent.as_uri())
+    with Home(home) as free, free.held_by_up():
+        pass
+
+
 def test_a_systemd_unit_lets_the_home_write_only_where_it_must(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, mailbox = tmp_path / "100% st mary", tmp_path / "mailbox"
     likeset("init", home, "--name", "st-mary", "--role", "owner", "--mailbox", mailbox.as_uri())

@@ -11,7 +11,7 @@ from home_world import logged, make_owner, opened
 
 from likeset.errors import BadDocument, InvalidArgument
 from likeset.homes import checkup
-from likeset.homes.home import Home, make_home
+from likeset.homes.home import Home, make_home, make_party
 from likeset.homes.owner import make_owner_home
 from likeset.homes.policy import Policy, starting_text
 from likeset.trust.cards import CARD_FILE, SECRET_FILE, Card, CardSecret, Role
@@ -90,6 +90,18 @@ def test_a_new_card_after_a_theft_keeps_the_old_one_beside_it(tmp_path: Path) ->
         with pytest.raises(InvalidArgument, match="try again in a second"):
             home.make_card(by="Ada", new=True)
         assert home.card == card
+
+
+@pytest.mark.parametrize("name", [None, "clinic-2"])
+def test_consumer_and_own_curator_pin_each_others_new_cards(tmp_path: Path, name: str | None) -> None:
+    with (
+        make_party(tmp_path / "clinic", name="clinic", roles=["consumer", "curator"]) as outer,
+        Home(tmp_path / "clinic" / "curator") as inner,
+    ):
+        outer.make_card(by="Ada", new=True, name=name)
+        inner.make_card(by="Ada", new=True, name=name and f"{name}-curator")
+        assert [pin.card for pin in inner.pins.pinned("consumer")] == [outer.card]
+        assert [pin.card for pin in outer.pins.pinned("curator")] == [inner.card]
 
 
 @pytest.mark.parametrize("lost", [CARD_FILE, SECRET_FILE])

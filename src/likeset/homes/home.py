@@ -1,5 +1,7 @@
 """A party's directory: settings with roles, its card, the cards it pinned, one database, the keys of its runs."""
 
+import fcntl
+import os
 import re
 import secrets
 import shutil
@@ -20,7 +22,14 @@ from likeset import documents
 from likeset.arguments import one_of
 from likeset.documents import Document
 from likeset.errors import BadDocument, HomeRestored, InvalidArgument, LikesetError
-from likeset.files import keep_private_bytes, make_home_folder, make_private_folder, read_secret, write_secret
+from likeset.files import (
+    PRIVATE_FILE,
+    keep_private_bytes,
+    make_home_folder,
+    make_private_folder,
+    read_secret,
+    write_secret,
+)
 from likeset.ledger.ledger import Entry, Ledger, Transaction
 from likeset.privacy.guarantee import checked_name
 from likeset.text import near_miss, without_secrets
@@ -45,6 +54,7 @@ CURATOR_FOLDER = "curator"
 KEYS_FOLDER = "keys"  # of runs, one file each; each is deleted when the terms of its run end
 SPLIT_FOLDER = "split"  # shares of split runs
 CONSOLE_FOLDER = "console"  # unused links, the address, uploads while they are read
+UP_FILE = "up.lock"  # held by `likeset up`; contains its process number
 RESERVE_FILE = "reserve"
 RESERVE_BYTES = 1 << 19  # suffices to open the database and to record some decisions
 
@@ -385,6 +395,12 @@ class Home:
         return folder if (folder / SETTINGS_FILE).is_file() else None
 
     @property
+    def is_own_curator(self) -> bool:
+        """Whether this is the home of a consumer's own curator."""
+        place = self.folder.absolute()
+        return place.name == CURATOR_FOLDER and (place.parent / SETTINGS_FILE).is_file()
+
+    @property
     def policy_file(self) -> Path:
         return self.folder / POLICY_FILE
 
@@ -434,11 +450,29 @@ class Home:
                 if path.exists():
                     reason = "exists, and keys are never overwritten; if they were stolen or lost, add --new"
                     raise InvalidArgument("card", path, reason)
-        secret = CardSecret.generate(self._name_of_card() if name is None else name)
+        name_before = self._name_of_card()
+        secret = CardSecret.generate(name_before if name is None else name)
         self.note("card", "", state="own", name=secret.card.name, fingerprint=secret.card.fingerprint, by=by)
         before = self._set_card_aside() if new else ()
         secret.write(self.folder)
+        self._renew_own_pin(name_before, secret.card, by=by)
         return secret.card, before
+
+    def _renew_own_pin(self, name_before: str, card: Card, *, by: str) -> None:
+        """Pin the new card in the other home of this organisation: a consumer's, or that of its own curator."""
+        role: Role = "consumer"
+        partner = self.own_curator
+        if partner is None and self.is_own_curator:
+            role, partner = "curator", self.folder.absolute().parent
+        if partner is None:
+            return
+        with Home(partner, clock=self.clock) as other:
+            if card.name == name_before and other.pins.get(card.name) is not None:
+                other.pins.replace(card, by=by)
+                return
+            if other.pins.get(name_before) is not None:
+                other.pins.revoke(name_before, f"its new card has the name {card.name}", by=by)
+            other.pins.pin(card, role, by=by)
 
     def _name_of_card(self) -> str:
         try:
@@ -517,6 +551,23 @@ class Home:
     def stop(self, reason: str) -> None:
         self.note("stopped", "", reason=reason)
         self.check_running()
+
+    @contextmanager
+    def held_by_up(self) -> Iterator[None]:
+        """Hold the lock of the one process that runs this home permanently; raises if another one holds it."""
+        descriptor = os.open(self.folder / UP_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_FILE)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                number = os.read(descriptor, 20).decode("ascii", "replace")
+                reason = f"`likeset up` runs it already, as process {number}; stop that first, or use `likeset sync`"
+                raise InvalidArgument("HOME", self.folder, reason) from None
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode("ascii"), 0)
+            yield
+        finally:
+            os.close(descriptor)
 
     # Room on the disk: a steward denies and withdraws when there is none left.
 

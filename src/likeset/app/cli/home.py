@@ -294,6 +294,7 @@ def up(
         return
     with ExitStack() as stack:
         opened = stack.enter_context(homes.Home(home))
+        stack.enter_context(opened.held_by_up())
         syncs = stack.enter_context(syncs_of(home, mailbox, stays=True, needed=not console))
         stop = stack.enter_context(stopping_by_signals())
         tell = Log(opened.name, as_json=log == "json")
