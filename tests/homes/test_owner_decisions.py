@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from home_world import (
-    CONSUMER,
     Clock,
     Network,
     Outside,
@@ -262,9 +261,7 @@ def test_a_run_whose_data_are_missing_stops_here_and_its_owner_learns_why(tmp_pa
         owner.approve("run-1", terms().digest, by="Ada")
         (tmp_path / "a.csv").rename(tmp_path / "moved.csv")
         network.owner("b").approve("run-1", terms().digest, by="Bob")
-        notes = [
-            note for _ in range(4) for note in (network.turn(CONSUMER, "b", "curator"), network.turn("a"))[1].notes
-        ]
+        notes = [note for _ in range(4) for note in network.turn().notes]
         (told,) = [note for note in notes if "did not continue" in note]
         assert isinstance(told, Note)
         assert told.run == "run-1"

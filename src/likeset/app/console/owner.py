@@ -24,7 +24,7 @@ from likeset.homes import review as reviews
 from likeset.homes.checkup import DataCheck
 from likeset.homes.home import CONSOLE_FOLDER
 from likeset.homes.owner import Owner
-from likeset.homes.policy import Policy, policy_text
+from likeset.homes.policy import Policy, Verdict, policy_text
 from likeset.homes.review import Choice, Rehearsal, Review
 from likeset.homes.runs import Invitation, Run
 from likeset.ledger.ledger import Head
@@ -102,20 +102,22 @@ def decide(owner: Owner, visit: Visit) -> Response:
     digest, seen = visit.text("digest"), visit.text("seen")
     if choice == "deny" and not reason:
         raise InvalidArgument("reason", "nothing", "give a reason; it stays in this home")
-    if visit.text("sure") != "yes" and (
-        choice != "approve" or owner.judge(run.terms, data=visit.text("data")).accepted
-    ):
+    if visit.text("sure") != "yes":
         return _confirm(owner, visit, run, choice)
     if choice == "approve":
         verdict = owner.approve(run.name, digest, by=by, data=visit.text("data"), seen=seen)
         if not verdict.accepted:
-            reasons = f"Your rules refuse run {run.name}: {'; '.join(verdict.reasons)}"
-            return visit.render("trouble.html", status=409, words=reasons, back=link("/run", name=run.name))
+            return _refused(visit, run, verdict)
     elif choice == "deny":
         owner.deny(run.name, by=by, reason=reason, seen=seen)
     else:
         owner.withdraw(run.name, by=by, seen=seen)
     return visit.redirect(link("/run", name=run.name), f"Run {run.name} is {_DONE[choice]}, by {by}.")
+
+
+def _refused(visit: Visit, run: Run, verdict: Verdict) -> Response:
+    reasons = f"Your rules refuse run {run.name}: {'; '.join(verdict.reasons)}"
+    return visit.render("trouble.html", status=409, words=reasons, back=link("/run", name=run.name))
 
 
 def _choice(visit: Visit) -> Choice:
@@ -129,6 +131,9 @@ def _confirm(owner: Owner, visit: Visit, run: Run, choice: Choice) -> Response:
         raise InvalidArgument("terms", visit.text("digest")[:12], "other terms came meanwhile; open the run again")
     reviewed = _review(owner, run) if choice == "approve" else None
     if reviewed is not None:
+        judged = owner.judge(run.terms, data=visit.text("data"))
+        if not judged.accepted:
+            return _refused(visit, run, judged)
         owner.note_review(run, by=visit.by)
     verb = {"approve": "Approve", "deny": "Deny", "withdraw": "Withdraw from"}[choice]
     points = {
