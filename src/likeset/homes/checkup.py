@@ -88,7 +88,7 @@ def _running(home: Home) -> Iterator[Check]:
 def _directory(home: Home) -> Check:
     mode = stat.S_IMODE(home.folder.stat().st_mode)
     if os.name == "posix" and mode & 0o077:
-        return Check("directory", ok=False, detail=f"other users can read it (mode {mode:04o}); chmod 700 it")
+        return Check("directory", ok=False, detail=f"other users have access to it (mode {mode:04o}); chmod 700 it")
     return Check("directory", ok=True, detail="private")
 
 
