@@ -6,9 +6,10 @@ size, an epsilon) and places (row 17, column 3), never the content of a data row
 
 import os
 
-from likeset.text import harmless, without_secrets
+from likeset.text import harmless, short_query, without_secrets
 
 _MOST_SHOWN = 1000
+_MOST_OF_QUERY = 64
 
 
 class LikesetError(Exception):
@@ -76,7 +77,11 @@ class BadTable(LikesetError, ValueError):
         self.table, self.reason, self.place, self.column = table, reason, place, column
 
     def __str__(self) -> str:
-        words = (self.table, self.place, f"column {self.column!r}" if self.column else "")
+        words = (
+            short_query(self.table, most=_MOST_OF_QUERY),
+            self.place,
+            f"column {self.column!r}" if self.column else "",
+        )
         return f"{', '.join(word for word in words if word)}: {self.reason}"
 
 

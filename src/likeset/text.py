@@ -82,3 +82,13 @@ def near_miss(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
         return f"; did you mean {folded[word.casefold()]}?"
     near = difflib.get_close_matches(word, names, n=1, cutoff=cutoff)
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def is_query(address: str) -> bool:
+    """Whether it is a query or an address with a scheme, and no file."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", address) is not None
+
+
+def short_query(address: str, *, most: int = 32) -> str:
+    """The beginning of a long query or address; the name of a file as it is."""
+    return f"{address[:most].rstrip()}…" if is_query(address) and len(address) > most else address

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from likeset.privacy.guarantee import bound_in_words, guess_in_words
-from likeset.text import harmless
+from likeset.text import harmless, is_query, short_query
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -32,7 +32,6 @@ GAINS = "Score of the summary minus the score of the alternative"
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LEAST_PLAIN, _MOST_PLAIN = 1e-4, 1e6
 _KILO = 1000.0
-_LONGEST_ADDRESS = 32
 _FAR, _TIMES_FRESH = 0.1, 4.0
 _OBSERVERS = {"owners": "any owners", "curator": "the curator", "consumer": "the consumer"}
 
@@ -137,9 +136,7 @@ def enumeration(names: Sequence[str], most: int = 6) -> str:
 def short_address(address: object) -> str:
     """The name of a file, or the beginning of a query or an address."""
     text = harmless(str(address))
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", text):
-        return text if len(text) <= _LONGEST_ADDRESS else f"{text[:_LONGEST_ADDRESS].rstrip()}…"
-    return re.split(r"[\\/]", text.rstrip("\\/"))[-1] or text
+    return short_query(text) if is_query(text) else re.split(r"[\\/]", text.rstrip("\\/"))[-1] or text
 
 
 def title_of(key: object) -> str:
