@@ -61,6 +61,10 @@ BAD_TEXTS: dict[str, tuple[bytes, str]] = {
         b'a,b\n1,"%s\n5,"x"\n' % CANARY_BYTES,
         "line 2: a quotation mark stands in",
     ),
+    "unclosed quote after a quoted field": (
+        b'a,b\n"1",2\n3,"%s\n5,6\n' % CANARY_BYTES,
+        "line 3: a quotation mark opens a",
+    ),
     "unclosed quote far up": (b'a,b\n1,"%s\n' % CANARY_BYTES + 20 * MANY_LINES, "line 2: a quotation mark opens"),
     "unclosed quote in the header": (b'a,"%s\n1,2\n' % CANARY_BYTES, "line 1: the header does not end"),
     "text after a quote": (b'a,b\n1,"2"%s\n' % CANARY_BYTES, "line 2: a quotation mark stands in"),
