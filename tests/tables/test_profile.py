@@ -368,6 +368,9 @@ def test_files_with_the_same_column_in_different_types_are_one_column() -> None:
     days.add(pa.table({"x": ["2020-01-01"]}))
     mixed = ColumnProfile.union([parts[0].columns["x"], days.columns["x"]])
     assert (mixed.numbers, mixed.days) == (False, False)
+    for cells in ([None, "NA"], ["2020-01-02"]):
+        days.add(pa.table({"x": cells}))
+    assert days.columns["x"].days, "a block without a value says nothing of the others"
     numbers = ColumnProfile.union([part.columns["x"] for part in parts[:2]])
     assert (numbers.numbers, numbers.values()) == (True, [1.0, 2.0, 3.0])
     assert not ColumnProfile.union([part.columns["x"] for part in parts]).numbers

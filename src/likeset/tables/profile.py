@@ -150,9 +150,12 @@ class ColumnProfile:
             self._add_days(present)
 
     def _add_days(self, column: Any) -> None:
+        if not cells.is_text(column.type):
+            self._take(cells.days(column, "iso", self._missing)[0])
+            return
         distinct, fitting = pc.unique(column), []
         for form in self.day_formats:
-            if not cells.is_text(column.type) or pc.all(pc.match_substring_regex(distinct, _DAY_SHAPES[form])).as_py():
+            if pc.all(pc.match_substring_regex(distinct, _DAY_SHAPES[form]), min_count=0).as_py():
                 days, wrong = cells.days(column, form, self._missing)
                 if not wrong.any():
                     fitting.append(form)
