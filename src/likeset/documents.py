@@ -288,9 +288,11 @@ _WORDS = {
 def _reason(problem: Any, model: type[BaseModel], path: Sequence[Any]) -> str:
     kind, context, given = problem["type"], problem.get("ctx", {}), problem["input"]
     if kind == "extra_forbidden":
-        known, beside = _fields_at(model, path[:-1]), _fields_at(model, path[:-2])
-        if path[-1] in beside and path[-2] not in beside:
-            return f"is no field of kind: {path[-2]}; use a kind that has it, or one of {', '.join(known)}"
+        known = _fields_at(model, path[:-1])
+        others = {_tag_of(node): node["properties"] for node in _nodes_at(model, path[:-2]) if _tag_of(node)}
+        having = [tag for tag, fields in others.items() if path[-1] in fields]
+        if path[-2:-1] and path[-2] in others and having:
+            return f"is no field of {path[-2]}, but of {', '.join(having)}; there are {', '.join(known)}"
         there_are = f"; there are {', '.join(known)}"
         return f"is no field here{near_miss(str(path[-1]), known) or there_are}"
     if kind in ("literal_error", "union_tag_invalid"):
@@ -312,7 +314,17 @@ def _either(choices: Sequence[str]) -> str:
 
 
 def _fields_at(model: type[BaseModel], path: Sequence[Any]) -> list[str]:
-    """The names of the fields at a place, from the model's JSON schema."""
+    """The names of the fields at a place."""
+    return list(dict.fromkeys(name for node in _nodes_at(model, path) for name in node.get("properties", {})))
+
+
+def _tag_of(node: Any) -> str:
+    """What names a member of a union; empty for other nodes."""
+    return str(next((one["const"] for one in node.get("properties", {}).values() if "const" in one), ""))
+
+
+def _nodes_at(model: type[BaseModel], path: Sequence[Any]) -> list[Any]:
+    """What may stand at a place, from the model's JSON schema."""
     root = model.model_json_schema()
 
     def members(node: Any) -> list[Any]:
@@ -331,4 +343,4 @@ def _fields_at(model: type[BaseModel], path: Sequence[Any]) -> list[str]:
             node for node in reached if any(one.get("const") == part for one in node.get("properties", {}).values())
         ]
         reached = tagged or [inner for node in reached for inner in step(node, part)] or reached
-    return list(dict.fromkeys(name for node in reached for name in node.get("properties", {})))
+    return reached

@@ -43,7 +43,7 @@ def complaint(text: str) -> str:
         ("{kind: numeric, bounds: [0, 1], missing: indicater}", "columns.x.missing: must be refuse, indicator or"),
         ("{kind: numeric, bounds: [0, 1], missing: {value: 2}}", "the value must be a number within the bounds"),
         ("{kind: numeric, bounds: [0, 1], missing: {valu: 1}}", "columns.x.missing: must be refuse, indicator or"),
-        ("{kind: boolean, missing_values: [9]}", "columns.x.missing_values: is no field of kind: boolean; use a kind"),
+        ("{kind: boolean, missing_values: [9]}", "is no field of boolean, but of numeric, category,"),
         ("{kind: boolean, true_words: [a], false_words: [A]}", "none in common"),
         ("{kind: category, values: []}", "columns.x.values"),
         ("{kind: category, values: [a, a]}", "columns.x.values: a value is given twice"),
