@@ -285,6 +285,27 @@ def test_a_run_that_is_done_keeps_its_status_when_a_card_is_revoked(owner: Owner
     assert status(owner) == before == "rows left"
 
 
+def test_a_run_that_a_revoked_card_ended_cannot_be_withdrawn_from(owner: Owner) -> None:
+    approve(owner, terms())
+    owner.home.pins.revoke("curator", "stolen", by="Ada")
+    before = status(owner)
+    with pytest.raises(InvalidArgument, match="nothing to withdraw from"):
+        owner.withdraw("run-1", by="Ada")
+    assert status(owner) == before
+
+
+def test_a_run_that_ended_under_its_last_terms_cannot_be_withdrawn_from_under_earlier_ones(owner: Owner) -> None:
+    approve(owner, terms())
+    invite(owner, OTHER)
+    assert owner.approve("run-1", OTHER.digest, by="Ada").accepted
+    outside, letters = answer(owner, OTHER)
+    owner.mail.hear(outside.receipt(letters, 10))
+    with pytest.raises(InvalidArgument, match="nothing to withdraw from"):
+        owner.withdraw("run-1", by="Ada")
+    assert review.open_decisions(owner, owner.latest("run-1")) == ()
+    assert status(owner) == "rows left"
+
+
 @pytest.mark.parametrize("given_up", ["new-clinic", "curator", "own"])
 def test_runs_under_a_card_that_was_given_up_end(owner: Owner, given_up: str) -> None:
     approve(owner, terms())

@@ -403,6 +403,18 @@ class Owner(RoleHandler):
         is_late = run.state in DECIDABLE and run.state != "accepted" and self.now() >= run.deadline
         return CLOSED[Ending.TERMS_EXPIRED if self.now() >= run.end else Ending.DEADLINE_PASSED] if is_late else ""
 
+    def ended_because(self, name: str) -> str:
+        """Why nothing more can leave in a run, whatever is decided; empty if it can."""
+        begun = self.decided_run(name) if self.has_begun(name) else None
+        ended = [self._ended_under(run) for run in ([begun] if begun else self.versions(name))]
+        return ended[-1] if all(ended) else ""
+
+    def _ended_under(self, run: Run) -> str:
+        terms = run.readable
+        known = {} if terms is None else {role: terms.cards[name] for role, name in must_know(terms, self.name).items()}
+        given_up = (role for role, card in known.items() if self.home.pins.is_given_up(card))
+        return self.closed_because(run) or next((f"the {role}'s card is no longer pinned" for role in given_up), "")
+
     # Letting terms in.
 
     def admit(self, terms: Terms, *, by_steward: bool) -> None:
@@ -486,9 +498,8 @@ class Owner(RoleHandler):
             self._check_seen(name, seen)
             if any(run.is_withdrawn for run in self.versions(name)):
                 return
-            if all(run.is_over for run in self.versions(name)):
-                reason = f"is closed: {self.closed_because(self.latest(name))}; there is nothing to withdraw from"
-                raise InvalidArgument("RUN", name, reason)
+            if reason := self.ended_because(name):
+                raise InvalidArgument("RUN", name, f"is closed: {reason}; there is nothing to withdraw from")
             t.append("withdrawn", name, {"by": by})
             for run in self.versions(name):
                 if not run.is_over:

@@ -206,7 +206,7 @@ def open_decisions(owner: Owner, run: Run) -> tuple[Choice, ...]:
     if all(version.is_over for version in owner.versions(run.name)) or owner.latest(run.name).is_withdrawn:
         return ()
     if owner.has_begun(run.name) or run.stopped_because:
-        return ("withdraw",)
+        return () if owner.ended_because(run.name) else ("withdraw",)
     if owner.closed_because(run):
         return ()
     choices: dict[str, tuple[Choice, ...]] = {"approved": ("deny", "withdraw"), "denied": ("approve",)}
