@@ -26,7 +26,7 @@ from likeset.homes.home import CONSOLE_FOLDER
 from likeset.homes.owner import Owner
 from likeset.homes.policy import Policy, Verdict, policy_text
 from likeset.homes.review import Choice, Rehearsal, Review
-from likeset.homes.runs import Invitation, Run
+from likeset.homes.runs import Invitation, Run, check_is_terms
 from likeset.ledger.ledger import Head
 from likeset.trust.cards import Role, card_in
 
@@ -41,6 +41,7 @@ MENU = (
 )
 _EXAMPLES = 5
 _ROWS_SHOWN = 50
+_NUMBERS_SHOWN = 4  # of a list
 _MOST_TEXT = 200_000
 _DONE: dict[Choice, str] = {"approve": "approved", "deny": "denied", "withdraw": "withdrawn"}
 _LISTS = ("consumers", "purposes", "columns", "curators", "witnesses", "accept_unproven")
@@ -77,7 +78,9 @@ def inbox(owner: Owner, visit: Visit) -> Response:
 
 
 def add_invitation(owner: Owner, visit: Visit) -> Response:
-    run, is_known = reviews.add_terms(owner, Invitation.read(visit.file("invitation")))
+    data = visit.file("invitation")
+    check_is_terms(data, name="the file that you chose")
+    run, is_known = reviews.add_terms(owner, Invitation.read(data))
     words = f"Run {run.name} {'was known already' if is_known else 'is in the inbox'}."
     return visit.redirect(link("/run", name=run.name), words)
 
@@ -201,7 +204,14 @@ def _examples(rehearsed: Rehearsal) -> dict[str, list[str]]:
     if rehearsed.rows.table is None:
         return {}
     few = rehearsed.rows.table.slice(0, _EXAMPLES).to_pydict()
-    return {name: ["" if value is None else str(value) for value in values] for name, values in few.items()}
+    return {name: [_cell(value) for value in values] for name, values in few.items()}
+
+
+def _cell(value: Any) -> str:
+    """A cell for people: of a long list of numbers, such as an image, the first few."""
+    if isinstance(value, list) and len(value) > _NUMBERS_SHOWN:
+        return f"{', '.join(f'{number:.4g}' for number in value[:_NUMBERS_SHOWN])}, … ({len(value):,} numbers)"
+    return "" if value is None else str(value)
 
 
 # ---- records
@@ -224,6 +234,7 @@ def left(owner: Owner, visit: Visit) -> Response:
         letters = [letter.document() for letter in reviews.letters_out(owner, run)]
         rows = reviews.rows_that_left(owner, run)
         shown = [] if rows.table is None else rows.table.slice(0, _ROWS_SHOWN).to_pylist()
+        shown = [{name: _cell(value) for name, value in row.items()} for row in shown]
         return visit.render("left_run.html", run=run, letters=letters, rows=rows, shown=shown)
     names = reviews.runs_that_left(owner)[::-1]
     pages = Pages.of(len(names), visit.number("page", 1))
