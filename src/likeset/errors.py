@@ -284,9 +284,10 @@ class HomeRestored(ProtocolError):
     """This home signed something that its database does not know; it answers and charges nothing more."""
 
     def __init__(self, since: str) -> None:
+        when = since[:16].replace("T", " ")
         super().__init__(
-            f"this home was restored from an old backup: on {since} it found a letter of its own that it does not "
-            "know; it answers and charges nothing more. Restore a newer backup, or make a new home with a new card"
+            f"this home was restored from an old backup: at {when} UTC a letter of this home was found that this copy "
+            "does not contain. It sends nothing more. Restore a newer backup, or make a new home with a new card"
         )
         self.since = since
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from home_world import signed_terms, terms
 from typer.testing import CliRunner
 
 from likeset.app.cli import app
@@ -128,6 +129,13 @@ def test_a_file_that_is_no_invitation_is_named(clinic: str) -> None:
     Path("x.invite").write_bytes(b"something")
     result = CliRunner().invoke(app, ["join", "x.invite"])
     assert "x.invite" in str(result.exception)
+    Path("run-1.invitation").write_bytes(signed_terms(terms()))
+    result = CliRunner().invoke(app, ["join", "run-1.invitation"])
+    assert "owner inbox --add" in str(result.exception)
+    run("invite", "university", "--rules", "rules.yaml", "--home", "clinic")
+    run("init", "st-mary", "--name", "st-mary", "--role", "owner")
+    result = CliRunner().invoke(app, ["owner", "inbox", "--add", "university.invite", "--home", "st-mary"])
+    assert "use `likeset join" in str(result.exception)
     Path("st-mary.invite").write_bytes(b"mine")
     result = CliRunner().invoke(app, ["invite", "st-mary", "--rules", "rules.yaml", "--home", "clinic"])
     assert "nothing is overwritten" in str(result.exception)

@@ -31,6 +31,7 @@ from likeset.privacy.guarantee import checked_name
 from likeset.tables.schema import Schema
 from likeset.trust.cards import (
     INVITE_CONTEXT,
+    INVITE_TAG,
     REPLY_CONTEXT,
     SEAL_BYTES,
     Card,
@@ -42,6 +43,7 @@ from likeset.trust.cards import (
     seal,
     signed,
 )
+from likeset.trust.letters import SignedTerms
 
 JoiningRole = Literal["owner", "curator", "witness"]
 SCHEMA_FILE = "schema.yaml"
@@ -87,7 +89,7 @@ class Proposal(Document):
 class Invitation(Signed):
     """An invitation to join a market; ``from_bytes`` checks its signature, cards and rules."""
 
-    tag = b"likeset invite"
+    tag = INVITE_TAG
     context = INVITE_CONTEXT
     text: str
     card: Card  # of the consumer, which signs
@@ -111,6 +113,8 @@ class Invitation(Signed):
 
     @classmethod
     def from_bytes(cls, data: bytes, *, name: str = "invitation") -> Self:
+        if SignedTerms.is_in(data):
+            raise BadDocument(name, "asks for rows in a run: add it with `likeset owner inbox --add FILE`")
         try:
             text, card, curator, witness, by_curator, signature = cls.read(data, 5, most_bytes=_MOST_BYTES)
             others = [Card.from_bytes(other) if other else None for other in (curator, witness)]
@@ -325,7 +329,8 @@ def check_words(text: str, expected: Sequence[str]) -> None:
         wrong = sum(one != other for one, other in zip(heard, expected, strict=True))
         reason = (
             f"{wrong} of {len(expected)} differ, and nothing was pinned; let them be read again once. If they still "
-            "differ, somebody changed the invitation or the reply: get the file again by another way"
+            "differ, somebody changed the invitation or the reply: the inviter signs a new one (`likeset invite "
+            "NAME --new`) and sends it by another way"
         )
         raise InvalidArgument("--words", "other words", reason)
 

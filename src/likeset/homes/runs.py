@@ -17,7 +17,7 @@ from likeset.protocol.split import most_part_bytes, slots_in
 from likeset.protocol.terms import Terms, check_between, read_foreign_canonical
 from likeset.protocol.wire import Delivery, Message, Offer, OfferShare, Summary, Target, TargetShare
 from likeset.text import harmless
-from likeset.trust.cards import Role
+from likeset.trust.cards import INVITE_TAG, Role, fields
 from likeset.trust.letters import MOST_TERMS_BYTES, PostKind, SignedTerms
 
 State = Literal[
@@ -156,9 +156,16 @@ def _read_invitation(data: bytes) -> Invitation:
     return Invitation(signed, terms)
 
 
+def check_is_terms(data: bytes, *, name: str) -> None:
+    """Raise if somebody took an invitation to join for the terms of a run: both are called invitations."""
+    if data.startswith(fields(INVITE_TAG)):
+        raise BadDocument(name, "invites you to join: use `likeset join FILE`")
+
+
 def read_invitation(path: Path) -> Invitation:
     """The signed terms in a file; raises ``BadDocument`` if it holds none, or they were changed."""
     data = documents.bytes_in(path, most=MOST_TERMS_BYTES)
+    check_is_terms(data, name=str(path))
     if not SignedTerms.is_in(data):
         reason = (
             "contains no signed invitation, so nothing proves who asks; ask the consumer for the file RUN.invitation "

@@ -29,6 +29,7 @@ LETTER_CONTEXT = "likeset/letter/1"
 RECEIPT_CONTEXT = "likeset/receipt/3"
 LIST_CONTEXT = "likeset/list/1"
 ROSTER_CONTEXT = "likeset/roster/1"
+INVITE_TAG = b"likeset invite"
 INVITE_CONTEXT = "likeset/invite/1"
 REPLY_CONTEXT = "likeset/reply/1"
 CONTEXTS = {CARD_CONTEXT, TERMS_CONTEXT, ACCEPTANCE_CONTEXT, LETTER_CONTEXT, RECEIPT_CONTEXT, LIST_CONTEXT}

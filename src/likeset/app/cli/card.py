@@ -99,7 +99,7 @@ def pin(
 ) -> None:
     """Pin a party's card after comparing its fingerprint by telephone; this home then accepts what the card signs.
 
-    Call a number that you know, not one that came with the card, and let the party read its fingerprint out.
+    Call a number that you knew before, not one that came with the card, and let the party read its fingerprint out.
 
     Example: `likeset card pin clinic.card --as consumer --home st-mary`
     """

@@ -180,7 +180,7 @@ def _wait(own: "homes.Home", invitation: "joining.Invitation") -> None:
 
 def _show_words(invitation: "joining.Invitation", found: "Sequence[joining.Reply]") -> None:
     name = literal(invitation.proposal.name)
-    stdout.print(f"Call {name} by a number that you know, and read these words out:", soft_wrap=True)
+    stdout.print(f"Call {name} by a number that you knew before, and read these words out:", soft_wrap=True)
     for reply in found:
         stdout.print(f"  [bold]{' '.join(invitation.words(reply.card))}[/]", soft_wrap=True)
     if len(found) > 1:
@@ -284,7 +284,8 @@ def join(
             words = _heard(invitation, home)
         if words is None:
             again = ["likeset", "join", str(file), *([] if folder is None else [str(folder)]), "--words", "WORDS"]
-            told = [f"reply: {document['reply']}", "the inviter reads the words out on a call"]
+            call = f"call {invitation.card.name} by a number that you knew before; it reads the words out"
+            told = [f"reply: {document['reply']}", call]
             state = {**document, "state": "waiting for words"}
             emit(state, as_json=as_json, view=lambda: None, notes=told, next_step=again, ok=False)
             return
@@ -391,9 +392,10 @@ def _deliver(home: "homes.Home", invitation: "joining.Invitation", address: str 
 
 def _heard(invitation: "joining.Invitation", home: "homes.Home") -> str | None:
     name, expected = invitation.card.name, invitation.words(home.card)
-    stdout.print(
-        f"{literal(name)} calls you, or call a number that you know. Type the {len(expected)} words that you hear."
+    how = (
+        f"Call {literal(name)} by a number that you knew before, and type the {len(expected)} words that it reads out."
     )
+    stdout.print(how, soft_wrap=True)
 
     def heard(typed: str) -> str:
         joining.check_words(typed, expected)
