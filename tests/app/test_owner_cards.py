@@ -21,7 +21,7 @@ CLINIC, CURATOR = (secret_of(name).card.fingerprint for name in ("new-clinic", "
 
 def run(node: Path, *words: object, code: int = 0) -> Result:
     environment = {"COLUMNS": "200", "LIKESET_HOME": str(node)}
-    noun = [] if words[0] == "check" else ["owner"]
+    noun = [] if words[0] in ("check", "card") else ["owner"]
     result = CliRunner().invoke(cli.app, [*noun, *map(str, words)], env=environment)
     assert result.exit_code == code, (result.output, result.exception)
     return result
@@ -150,3 +150,10 @@ def test_a_home_that_was_restored_says_so_wherever_somebody_would_act(restored: 
         assert words in mistake(restored, *command)
     with open_owner(restored) as opened:
         assert charged(opened) == before
+
+
+def test_a_revocation_names_the_runs_that_it_ended(node: Path, tmp_path: Path) -> None:
+    know(node)
+    document(node, "inbox", "--add", invitation(tmp_path))
+    revoked = document(node, "card", "revoke", CONSUMER, "--reason", "stolen")
+    assert (revoked["state"], revoked["ended_runs"]) == ("revoked", [RUN.run])

@@ -81,7 +81,7 @@ def test_words_that_agree_pin_both_ways_with_full_digests_in_the_log(market: Mar
     joining.join(owner, invitation, " ".join(words).upper(), by="alice")
     market.confirm(invitation, words)
     assert [pin.card for pin in owner.pins.pinned("consumer")] == [market.clinic.card]
-    assert [pin.card.name for pin in owner.pins.pinned("curator")] == ["clinic-curator"]
+    assert [(pin.card.name, pin.belongs_to) for pin in owner.pins.pinned("curator")] == [("clinic-curator", "clinic")]
     assert [pin.card for pin in market.clinic.pins.pinned("owner")] == [owner.card]
     for home in (owner, market.clinic):
         (entry,) = [entry for entry in home.database.entries() if entry.kind == "joined"]
@@ -254,7 +254,7 @@ def test_consumer_that_introduces_a_second_card_of_its_own_as_curator(market: Ma
     assert len(words) == 12
     joining.join(owner, invitation, " ".join(words), by="alice")
     (pin,) = owner.pins.pinned("curator")
-    assert pin.introduced_by == "shop"
+    assert (pin.introduced_by, pin.belongs_to) == ("shop", "")
     owner.pins.pin(sock_puppet.card, "curator", fingerprint=sock_puppet.card.fingerprint)  # a call of its own
     (pin,) = owner.pins.pinned("curator")
     assert not pin.introduced_by

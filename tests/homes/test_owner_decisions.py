@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from home_world import (
+    CONSUMER,
     Clock,
     Network,
     Outside,
@@ -319,6 +320,20 @@ def test_runs_under_a_card_that_was_given_up_end(owner: Owner, given_up: str) ->
     assert not owner.judge(terms()).accepted
     assert rows_spent(owner) == 0
     give_card(owner.home.folder, "a")
+
+
+def test_the_review_says_that_a_consumer_with_its_own_curator_reads_every_row(owner: Owner) -> None:
+    consumer, curator = secret_of(CONSUMER).card, secret_of("curator").card
+    owner.home.pins.pin(consumer, "consumer")
+    owner.home.pins.pin(curator, "curator", belongs_to=CONSUMER)
+    invite(owner, terms())
+    shown = review.review(owner, "run-1")
+    assert {role: rows for role, rows, _ in shown.readers} == {"curator": 12, "consumer": 12, "other owners": 0}
+    owner.home.pins.revoke("curator", "by mistake", by="Ada")
+    assert owner.home.pins.by_fingerprint(curator.fingerprint).by == ""  # type: ignore[union-attr]
+    with opened(make_owner(owner.home.folder.parent / "other")) as other:
+        invite(other, terms())
+        assert {role: rows for role, rows, _ in review.review(other, "run-1").readers}["consumer"] == 6
 
 
 def test_a_curator_that_is_pinned_and_not_allowed_is_refused(tmp_path: Path) -> None:

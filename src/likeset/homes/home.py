@@ -674,17 +674,25 @@ class Pins:
         return [pin for pin in self.all() if pin.state == "pinned" and (not roles or pin.role in roles)]
 
     def pin(
-        self, card: Card, role: Role, *, fingerprint: str | None = None, by: str = "", introduced_by: str = ""
+        self,
+        card: Card,
+        role: Role,
+        *,
+        fingerprint: str | None = None,
+        by: str = "",
+        introduced_by: str = "",
+        belongs_to: str = "",
     ) -> Pin:
         """Pin a card; ``fingerprint`` as its party read it out, None if a person compared it already.
 
-        ``introduced_by`` names the party on whose word it is pinned, if nobody here talked to its holder.
+        ``introduced_by`` names the party on whose word it is pinned, if nobody here talked to its holder;
+        ``belongs_to`` the consumer whose own curator it is.
         """
         if fingerprint is not None:
             check_fingerprint(fingerprint, card)
         with self._home.deciding() as t:
             known = self.check_pin(card, role)
-            return known or self._write(t, Pin(card, role, self._now(), reason=introduced_by), by)
+            return known or self._write(t, Pin(card, role, self._now(), by=belongs_to, reason=introduced_by), by)
 
     def check_pin(self, card: Card, role: Role) -> Pin | None:
         """Raise unless a card may be pinned, before a person compares it; its pin if that was done already."""
@@ -712,7 +720,7 @@ class Pins:
             if before.card == card:
                 return before
             self._write(t, Pin(before.card, before.role, self._now(), "replaced", by=card.fingerprint), by)
-            return self._write(t, Pin(card, before.role, self._now()), by)
+            return self._write(t, Pin(card, before.role, self._now(), by=before.belongs_to), by)
 
     def check_replacement(self, card: Card) -> Pin:
         """The pin that a party's new card would follow; its own if it is pinned already."""
@@ -734,7 +742,8 @@ class Pins:
             if pin is None:
                 hint = near_miss(name_or_fingerprint, {pin.card.name for pin in self.pinned()})
                 raise InvalidArgument("card", name_or_fingerprint, f"no card of that name is pinned{hint}")
-            return self._write(t, Pin(pin.card, pin.role, self._now(), "revoked", by=pin.by, reason=reason), by)
+            replaced_by = "" if pin.state == "pinned" else pin.by
+            return self._write(t, Pin(pin.card, pin.role, self._now(), "revoked", by=replaced_by, reason=reason), by)
 
     def fault(self, role: Role, fingerprint: str) -> str:
         """Why a card does not count here in a role, with the remedy; empty if it does."""
@@ -783,7 +792,8 @@ class Pins:
     def _write(self, t: Transaction, pin: Pin, by: str) -> Pin:
         told = {"state": pin.state, "name": pin.card.name, "role": pin.role, "fingerprint": pin.card.fingerprint}
         why = "introduced_by" if pin.introduced_by else "reason"
-        more = {word: value for word, value in (("replaced_by", pin.by), (why, pin.reason), ("by", by)) if value}
+        other = "belongs_to" if pin.belongs_to else "replaced_by"
+        more = {word: value for word, value in ((other, pin.by), (why, pin.reason), ("by", by)) if value}
         t.append("card", "", told | more)
         card = pin.card
         row = (card.fingerprint, card.name, pin.role, card.to_bytes(), pin.at, pin.state, pin.by, pin.reason)

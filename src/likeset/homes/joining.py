@@ -488,7 +488,15 @@ def _pin(home: Home, cards: dict[Any, Card], invitation: Invitation, reply: byte
         home.pins.check_pin(card, role)
     answer = {"reply": reply.hex()} if reply else {}
     home.note("joined", "", name=invitation.proposal.name, invitation=invitation.digest.hex(), **answer, by=by)
+    inviter = invitation.card.name
+    own = {"curator": inviter} if invitation.by_curator else {}
     return [
-        home.pins.pin(card, role, by=by, introduced_by=invitation.card.name if role in introduced else "")
+        home.pins.pin(
+            card,
+            role,
+            by=by,
+            introduced_by=inviter if role in introduced else "",
+            belongs_to="" if reply else own.get(role, ""),
+        )
         for role, card in cards.items()
     ]

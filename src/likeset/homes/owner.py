@@ -214,6 +214,7 @@ class AskingCard:
     since: str  # when (UTC); empty if it was never pinned
     fault: str  # why the run may not go on with it, and what to do; empty if it may
     introduced_by: str = ""
+    belongs_to: str = ""  # the consumer, if the curator is its own
 
     def document(self) -> dict[str, Any]:
         return asdict(self)
@@ -224,6 +225,8 @@ class AskingCard:
         known = f"card {self.fingerprint}, {self.state} since {self.since[:10]}"
         if self.introduced_by:
             known += f", introduced by {self.introduced_by} and NOT CONFIRMED by a call of its own (likeset card pin)"
+        if self.belongs_to:
+            known += f", belongs to {self.belongs_to}, which therefore reads all rows that you offer"
         return f"{known}: {self.fault}" if self.fault else known
 
 
@@ -242,7 +245,7 @@ def _asking_card(policy: Policy, role: Role, name: str, fingerprint: str, pins: 
         allowed: tuple[str, ...] = getattr(policy, _PLURALS[role])
         if not any(fnmatchcase(pin.card.name, pattern) for pattern in allowed):
             fault = f"{role} {pin.card.name} is not among the {_PLURALS[role]} that owner.yaml allows"
-    return AskingCard(role, pin.card.name, fingerprint, pin.state, pin.at, fault, pin.introduced_by)
+    return AskingCard(role, pin.card.name, fingerprint, pin.state, pin.at, fault, pin.introduced_by, pin.belongs_to)
 
 
 _BY_POLICY = POLICY_FILE

@@ -649,6 +649,7 @@ def review(owner: Owner, name: str) -> Review:
     others, curator, _ = costs_of(terms, owner.name)
     fitting, asking, past = owner.registry.for_terms(terms), owner.asking(terms), past_runs(owner, terms)
     versions, letters = owner.versions(name), letters_out(owner, name)
+    readers = _readers(terms, one_organisation=any(card.belongs_to == terms.consumer for card in asking))
     lines = [
         *((_WHO[card.role], f"{_short(card.name) or 'Somebody'}, {card.in_words()}.") for card in asking),
         ("Who else is asked?", f"{_others(terms, owner.name)}."),
@@ -661,7 +662,7 @@ def review(owner: Owner, name: str) -> Review:
         ),
         ("Which columns?", ", ".join(_short(name) for name in terms.columns) or "The terms do not say."),
         ("How many rows at most?", _rows(terms, curator)),
-        ("Who reads your rows?", _reading(terms)),
+        ("Who reads your rows?", _reading(terms, readers)),
         ("What may other owners learn about your rows?", _learned(terms, others)),
         ("What can the network do?", NETWORK_CAN),
         ("What is paid?", _payment(terms)),
@@ -690,7 +691,7 @@ def review(owner: Owner, name: str) -> Review:
         columns=_columns(terms, fitting, identifying),
         past=past,
         others=others,
-        readers=readers_of(terms),
+        readers=readers,
     )
 
 
@@ -725,12 +726,19 @@ def _acknowledged(owner: Owner, terms: Terms, letters: Sequence[OutLetter]) -> s
     return f"Yes: {receipt.rows:,} rows, on {receipt.at[:10]}."
 
 
-def readers_of(terms: Terms) -> tuple[tuple[str, int, str], ...]:
-    """All parties, those who may read most first: role, rows that it may read at most, and which."""
+def _readers(terms: Terms, *, one_organisation: bool) -> tuple[tuple[str, int, str], ...]:
+    """All parties, those who may read most first: role, rows that it may read at most, and which.
+
+    ``one_organisation`` says whether the curator is known to be the consumer's own.
+    """
     bought = f"those that it buys; it gets {terms.size:,} rows of all owners, some, all or none of them yours"
     if terms.split is None:
+        all_rows = ("curator", terms.rows_per_owner, "every row that you offer")
+        if one_organisation:
+            its = ("consumer", terms.rows_per_owner, "every row that you offer, because the curator belongs to it")
+            return (all_rows, its, ("other owners", 0, "none"))
         return (
-            ("curator", terms.rows_per_owner, "every row that you offer"),
+            all_rows,
             ("consumer", min(terms.rows_per_owner, terms.size), bought),
             ("other owners", 0, "none"),
         )
@@ -796,10 +804,10 @@ def _rows(terms: Terms, curator: PlannedView) -> str:
     return f"{curator.rows:,} of your rows leave, {when}{unless}."
 
 
-def _reading(terms: Terms) -> str:
+def _reading(terms: Terms, readers: Sequence[tuple[str, int, str]]) -> str:
     parties = "; ".join(
         f"{role}: at most {rows:,} in the clear, with all columns above ({words})" if rows else f"{role}: {words}"
-        for role, rows, words in readers_of(terms)
+        for role, rows, words in readers
     )
     if terms.split is None:
         return f"{parties}. Under terms with a split curator, nobody but the consumer would read a row."

@@ -497,9 +497,14 @@ class Pin:
     role: Role
     at: str  # when its state last changed (UTC)
     state: PinState = "pinned"  # only such a one counts
-    by: str = ""  # the fingerprint of the card that replaced it
+    by: str = ""  # the fingerprint of the card that replaced it; of a pinned curator's, the consumer that owns it
     reason: str = ""  # why it was revoked; of a pinned card, who introduced it without a call of its own
 
     @property
     def introduced_by(self) -> str:
         return self.reason if self.state == "pinned" else ""
+
+    @property
+    def belongs_to(self) -> str:
+        """The name of the consumer whose own curator this is; its invitation carried both signatures."""
+        return self.by if self.state == "pinned" else ""

@@ -14,6 +14,7 @@ from likeset.errors import InvalidArgument
 with lazy_imports():
     from likeset import arguments
     from likeset.homes import home as homes
+    from likeset.homes import mail as letters
     from likeset.trust import cards
 
 card = typer.Typer(name="card", **NOUN)
@@ -166,7 +167,12 @@ def revoke(
     """
     with homes.Home(home) as own:
         revoked = own.pins.revoke(which, reason, by=by or login())
-    _emit_pin(revoked, home, as_json=as_json)
+        ended = letters.Mail(own).open_runs_with(revoked.card)
+        own_curators = [pin.card.name for pin in own.pins.pinned("curator") if pin.belongs_to == revoked.card.name]
+    notes = ["nothing more leaves in these runs; rows that left before stay there"] if ended else []
+    notes += [f"{name} belongs to it: likeset card revoke {name}" for name in own_curators]
+    document = {"home": str(home), **_pin_document(revoked), "ended_runs": ended}
+    emit(document, as_json=as_json, notes=notes)
 
 
 def _compared(shown: "cards.Card", *, as_json: bool) -> str:
@@ -195,7 +201,9 @@ def _document(shown: "cards.Card") -> dict[str, Any]:
 
 
 def _pin_document(pin: "cards.Pin") -> dict[str, Any]:
-    state = {"role": pin.role, "state": pin.state, "at": pin.at, "replaced_by": pin.by, "reason": pin.reason}
+    replaced_by = "" if pin.state == "pinned" else pin.by
+    state = {"role": pin.role, "state": pin.state, "at": pin.at, "replaced_by": replaced_by, "reason": pin.reason}
+    state["belongs_to"] = pin.belongs_to
     return {**_document(pin.card), **state}
 
 
