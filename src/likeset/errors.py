@@ -37,8 +37,9 @@ class InvalidArgument(LikesetError, ValueError):
         self.row, self.column = row, column
 
     def __str__(self) -> str:
-        is_value = "is missing" if self.value == "missing" else f"= {harmless(str(self.value), most=_MOST_SHOWN)}"
-        return f"{self.argument} {is_value}: {self.reason}"
+        words = {"missing": " is missing", "none": "", "nothing": ""}  # nothing was given
+        shown = words.get(str(self.value), f" = {harmless(str(self.value), most=_MOST_SHOWN)}")
+        return f"{self.argument}{shown}: {self.reason}"
 
 
 class BadDocument(LikesetError, ValueError):

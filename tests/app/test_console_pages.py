@@ -379,6 +379,8 @@ def test_budgets_and_what_left_have_the_numbers_of_the_command_line(answered: Ow
         r"\d+ of \d+", page.text.partition('id="charges"')[0]
     )
     assert numbers_in_tables(page) == sorted(charge["rows"] for charge in told["history"])
+    assert told["runs_this_month"] == {"spent": 1, "limit": 9}
+    assert "this month: 1; the rules allow 9" in page.words
     for charge in told["history"]:
         assert f"{charge['run']} {shown_time(charge['at'])} {charge['toward']} {charge['rows']} yes" in page.words
     told, page = said(answered, "owner", "outbox", "run-1", "--rows"), ada.get("/left?run=run-1")

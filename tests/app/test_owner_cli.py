@@ -101,7 +101,7 @@ def test_from_an_empty_directory_to_rows_that_left(node: Path, sent: Path, tmp_p
     left = document("outbox", "run-1", "--rows", "--save", tmp_path / "bytes", node=node)
     (letter,) = left["letters"]
     assert (letter["kind"], letter["rows"], letter["state"]) == ("offer", 12, "sent")
-    assert (letter["to"], letter["acknowledged"]) == ("curator", "no")
+    assert (letter["to"], letter["receipt"]) == ("curator", "no")
     (saved,) = (tmp_path / "bytes").iterdir()
     assert hashlib.sha256(saved.read_bytes()).hexdigest() == letter["sha256"]
     assert saved.read_bytes() == outside.read(letters[0]).data

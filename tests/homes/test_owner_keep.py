@@ -74,7 +74,7 @@ def test_small_groups_are_counted_among_kept_rows(owner: Owner, tmp_path: Path) 
 
 def test_without_a_key_nothing_is_opened(owner: Owner) -> None:
     with (
-        pytest.raises(InvalidArgument, match="keep_key = none"),
+        pytest.raises(InvalidArgument, match="keep_key: "),
         owner.registry.get("people").opened(RUN, smallest_group=1),
     ):
         pass

@@ -110,7 +110,7 @@ def test_where_rows_keep_their_numbers_those_that_are_not_kept_are_absent(tmp_pa
 def test_no_pass_goes_around_it(tmp_path: Path) -> None:
     """Neither a first pass without a key, nor a draw from all rows."""
     scan, _ = first_pass(written(tmp_path, table(list(IDS)), "rows.csv"))
-    with pytest.raises(InvalidArgument, match="keep_key = none"):
+    with pytest.raises(InvalidArgument, match="keep_key: "):
         scan.first_pass()
     with pytest.raises(InvalidArgument, match="keep = 2: allows no draw from all rows"):
         scan.draw(Drawing(3, key=5))

@@ -110,7 +110,7 @@ def stamp(moment: datetime) -> str:
 
 NETWORK_CAN = (
     "Nobody on the way can read or forge a letter. The operator of the mailbox, or of NVFlare's server, can delay or "
-    "suppress letters, and sees their sizes and times (docs/threat-model.md)."
+    "suppress letters, and sees their sizes and times and, by the logins, who writes to whom (docs/threat-model.md)."
 )
 
 

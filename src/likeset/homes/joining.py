@@ -323,8 +323,8 @@ def check_words(text: str, expected: Sequence[str]) -> None:
     unknown = [f"word {place} ({word})" for place, word in enumerate(heard, 1) if word not in _word_list()]
     if unknown or len(heard) != len(expected):
         spelled = f"; not in the list: {', '.join(unknown[:3])}" if unknown else ""
-        reason = f"{len(expected)} words of the list are needed{spelled}; type them again"
-        raise InvalidArgument("--words", f"{len(heard)} words", reason)
+        reason = f"{len(expected)} words of the list are needed, and {len(heard)} came{spelled}; type them again"
+        raise InvalidArgument("--words", "none", reason)
     if not secrets.compare_digest(" ".join(heard), " ".join(expected)):
         wrong = sum(one != other for one, other in zip(heard, expected, strict=True))
         reason = (
@@ -332,7 +332,7 @@ def check_words(text: str, expected: Sequence[str]) -> None:
             "differ, somebody changed the invitation or the reply: the inviter signs a new one (`likeset invite "
             "NAME --new`) and sends it by another way"
         )
-        raise InvalidArgument("--words", "other words", reason)
+        raise InvalidArgument("--words", "none", reason)
 
 
 # The inviter.

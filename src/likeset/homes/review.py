@@ -26,10 +26,11 @@ from likeset.homes.owner import (
     Owner,
     accounts_for,
     accounts_under,
+    began,
     costs_of,
     spent_by_run,
 )
-from likeset.homes.policy import Accounts, Policy, Verdict
+from likeset.homes.policy import Accounts, History, Policy, Verdict
 from likeset.homes.runs import (
     CLOSED,
     RECEIPT,
@@ -270,6 +271,10 @@ def budget_overview(owner: Owner) -> dict[str, Any]:
     return {
         **{name: {"spent": spent[name], "limit": limits[name]} for name in BUDGETS},
         "delta": sum(account.delta or 0.0 for account in accounts),
+        "runs_this_month": {
+            "spent": History(began(owner.ledger), owner.now()).this_month(other_than=""),
+            "limit": policy.runs_per_month,
+        },
         "history": spent_by_run(owner.ledger),
     }
 
@@ -392,7 +397,7 @@ class OutLetter:
             "bytes": row.bytes,
             "sha256": row.content.hex(),
             "state": {"ready": "not posted yet", "withheld": "held back"}.get(row.state, "sent"),
-            "acknowledged": "yes" if self.acknowledged else "no",
+            "receipt": "yes" if self.acknowledged else "no",
         }
 
 
@@ -700,7 +705,10 @@ def _answer_by(owner: Owner, run: Run) -> str:
     closed = owner.closed_because(run)
     if closed:
         return f"{moment}. This run is closed: {closed}."
-    return f"{moment}." if run.decided else f"{moment}. The run then begins without you."
+    if run.decided:
+        return f"{moment}."
+    alone = len(run.terms.owners) == 1
+    return f"{moment}. {'Without you there is no run' if alone else 'The run may then begin without you'}."
 
 
 def _stopped(run: Run, letters: Sequence[OutLetter]) -> str:

@@ -98,7 +98,7 @@ class Synced:
             return NOTHING_NEW
         words = [f"{_letters(self.taken)} came", f"{_letters(self.sent)} went"]
         words += [f"{self.refused} of those that came refused"] if self.refused else []
-        words += [f"{_letters(self.left)} left for later"] if self.left else []
+        words += [f"{_letters(self.left)} not to be read yet (the next check tries again)"] if self.left else []
         return ", ".join(words)
 
     def touch(self, *runs: str) -> None:

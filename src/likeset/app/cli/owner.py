@@ -172,7 +172,7 @@ def inbox(
                 "what for": run["purpose"],
                 "rows": run["rows"],
                 "came (UTC)": run["came"],
-                "answer by": run["answer_by"],
+                "answer by": "closed" if run["closed"] else run["answer_by"],
                 "status": run["status"],
             }
             for run in runs
@@ -345,7 +345,7 @@ def outbox(
     home: HomePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show what left in each run; for one run, its letters, their rows, and whether the curator acknowledged them.
+    """Show what left in each run; for one run, its letters, their rows, and whether a receipt names them.
 
     Example: `likeset owner outbox sepsis-2026-07 --rows --home st-mary`
     """

@@ -223,7 +223,13 @@ def budgets(owner: Owner, visit: Visit) -> Response:
     pages = Pages.of(len(history), visit.number("page", 1))
     lines = [(what, overview[name]) for name, what in reviews.BUDGETS.items()]
     bars = [drawings.budget_bar(what, line["spent"], line["spent"], line["limit"]) for what, line in lines]
-    words = {"delta": overview["delta"], "history": pages.part(history), "pages": pages, "bars": bars}
+    words = {
+        "delta": overview["delta"],
+        "month": overview["runs_this_month"],
+        "history": pages.part(history),
+        "pages": pages,
+        "bars": bars,
+    }
     return visit.render("budgets.html", **words)
 
 
