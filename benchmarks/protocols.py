@@ -7,7 +7,7 @@ Three measurements, each a comparison within one run:
     a whole run of ``interactive`` with the paper's settings, by what the time was spent on.
 
     python benchmarks/protocols.py             everything (some minutes)
-    python benchmarks/protocols.py --only run  one of rounds, sealed and run; the others stay as the page has them
+    python benchmarks/protocols.py --only run  one of rounds, sealed and run; only printed
     python benchmarks/protocols.py --quick     small tables: does everything work?
 """
 
@@ -77,7 +77,7 @@ def main() -> None:
     """Read the options, measure, write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small tables: does everything work?")
-    parser.add_argument("--only", choices=("rounds", "sealed", "run"), help="measure one part; the others stay")
+    parser.add_argument("--only", choices=("rounds", "sealed", "run"), help="measure one part, and only print it")
     parser.add_argument("--out", type=Path, default=_HERE / "results", help="folder of the results")
     options = parser.parse_args()
     rows, large, size = (2_000, 50_000, 50) if options.quick else (20_000, 1_000_000, 500)
@@ -86,17 +86,14 @@ def main() -> None:
         "sealed": lambda: _measure_sealed(large),
         "run": lambda: _whole_run(rows, size),
     }
-    page = options.out / "protocols.md"
-    kept = page.read_text(encoding="utf-8").split("\n## ")[1:] if options.only else [""] * len(measures)
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    parts = [_heading()]
-    for (name, measure), before in zip(measures.items(), kept, strict=True):
-        new = options.only in (None, name)
-        parts.append("\n".join(measure()).rstrip() + f"\n\nMeasured on {today}.\n" if new else f"## {before}")
-    text = "\n".join(parts)
+    chosen = [measure for name, measure in measures.items() if options.only in (None, name)]
+    parts = ["\n".join(measure()).rstrip() + f"\n\nMeasured on {today}.\n" for measure in chosen]
+    text = "\n".join([_heading(), *parts])
     print(text)
-    options.out.mkdir(parents=True, exist_ok=True)
-    page.write_text(text, encoding="utf-8")
+    if options.only is None:
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "protocols.md").write_text(text, encoding="utf-8")
 
 
 def _heading() -> str:
