@@ -124,6 +124,13 @@ def test_removed_exchanged_and_doubled_entries_are_found(original: Path, stateme
         assert not verified(changed(original, change)).ok
 
 
+@pytest.mark.parametrize("number", range(1, ENTRIES))
+def test_a_removed_entry_is_named(original: Path, number: int) -> None:
+    copy = changed(original, lambda file: file.execute("DELETE FROM log WHERE number = ?", (number,)))
+    first, *_ = verified(copy).problems
+    assert first.number == number
+
+
 def test_an_altered_entry_whose_own_hash_fits_does_not_fit_the_next_one(original: Path) -> None:
     """Entry 6 reserves three rows; somebody writes one, with the hash that one has, and leaves the entries after it."""
 

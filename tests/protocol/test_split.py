@@ -40,6 +40,7 @@ from likeset.protocol.split import (
     offer_context,
     offer_shape,
     party_name,
+    slots_in,
 )
 from likeset.protocol.terms import Terms
 from likeset.protocol.wire import (
@@ -477,7 +478,8 @@ def test_shares_that_differ_between_parties() -> None:
 
 def test_parts_that_are_for_another_party_or_nothing_at_all() -> None:
     shared = shared_by()
-    for data in (shared["consumer"].to_bytes(), b"", b"\0" * 1000):
+    for data, slots in ((shared["consumer"].to_bytes(), offer_shape(AGREED).slots), (b"", 0), (b"\0" * 1000, 0)):
+        assert slots_in(OfferShare(part=bytes_of(data))) == slots
 
         def lie(message: Message, data: bytes = data) -> list[Message]:
             wrong = message.sender == LIAR and message.receiver == "witness"
