@@ -714,8 +714,9 @@ def _answer_by(owner: Owner, run: Run) -> str:
 def _stopped(run: Run, letters: Sequence[OutLetter]) -> str:
     rows = rows_left(letter.row for letter in letters)
     left = f"{rows:,} rows had left before" if rows else "No row left"
+    reason = run.stopped_because + ("" if run.stopped_because.endswith((".", "?")) else ".")
     return (
-        f"{run.stopped_because}. {left}. The others hear only that you do not take part, and this run stays so: repair "
+        f"{reason} {left}. The others hear only that you do not take part, and this run stays so: repair "
         "the cause (`likeset check`), then ask the consumer for a new run."
     )
 

@@ -180,7 +180,11 @@ def _wait(own: "homes.Home", invitation: "joining.Invitation") -> None:
 
 def _show_words(invitation: "joining.Invitation", found: "Sequence[joining.Reply]") -> None:
     name = literal(invitation.proposal.name)
-    stdout.print(f"Call {name} by a number that you knew before, and read these words out:", soft_wrap=True)
+    stdout.print(
+        f"{name} calls you. Unless you know the voice, call back by a number that you knew before. Read these words "
+        "out:",
+        soft_wrap=True,
+    )
     for reply in found:
         stdout.print(f"  [bold]{' '.join(invitation.words(reply.card))}[/]", soft_wrap=True)
     if len(found) > 1:
