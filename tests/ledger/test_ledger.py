@@ -106,6 +106,7 @@ class TestCharging:
             reserve(ledger, View.owners("clinic-b"), gaussian(), request=ask())
 
     def test_rows_are_not_disclosed_without_a_limit_on_rows(self, ledger: Ledger) -> None:
+        ledger.set_limit(TARGET, Limit(2.0, 1e-5, events.Relation.REPLACE_ONE))
         with pytest.raises(errors.BudgetExceeded, match="rows"):
             reserve(ledger, TARGET, gaussian(), request=ask(), rows=1)
 
