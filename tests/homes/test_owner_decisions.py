@@ -293,6 +293,7 @@ def test_a_run_that_a_revoked_card_ended_cannot_be_withdrawn_from(owner: Owner) 
     with pytest.raises(InvalidArgument, match="nothing to withdraw from"):
         owner.withdraw("run-1", by="Ada")
     assert status(owner) == before
+    assert review.open_decisions(owner, owner.latest("run-1")) == ()
 
 
 def test_a_run_that_ended_under_its_last_terms_cannot_be_withdrawn_from_under_earlier_ones(owner: Owner) -> None:

@@ -206,8 +206,10 @@ def open_decisions(owner: Owner, run: Run) -> tuple[Choice, ...]:
     """What a person may decide about the latest terms of a run."""
     if all(version.is_over for version in owner.versions(run.name)) or owner.latest(run.name).is_withdrawn:
         return ()
+    if run.decided == "approved" and owner.ended_because(run.name):
+        return ()
     if owner.has_begun(run.name) or run.stopped_because:
-        return () if owner.ended_because(run.name) else ("withdraw",)
+        return ("withdraw",)
     if owner.closed_because(run):
         return ()
     choices: dict[str, tuple[Choice, ...]] = {"approved": ("deny", "withdraw"), "denied": ("approve",)}
