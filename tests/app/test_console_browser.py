@@ -339,9 +339,9 @@ def test_pages_beside_the_story_are_accessible(chromium: Browser, folder: Path) 
         page.get_by_label("Reason").first.fill("stolen")
         page.get_by_role("button", name="Revoke …").first.click()
         looked_at(page, "revoke")
-        write_policy(folder, purposes=["billing"])
         page.goto(f"{running.address}/run?name=run-1")
         decided(page, "Approve")
+        write_policy(folder, purposes=["billing"])
         page.get_by_role("button", name="Yes, approve it").click()
         expect(page.get_by_role("alert")).to_contain_text("run-1")
         looked_at(page, "refused")
@@ -432,7 +432,8 @@ async function attack() {
   try { if (document.getElementById("frame").contentDocument) got("a frame"); } catch (error) {}
   document.getElementById("form").submit();
 }
-attack().then(() => setTimeout(() => { window.done = true; }, 1000));
+// Before its page is there, a frame has an empty document that its parent may read.
+addEventListener("load", () => attack().then(() => setTimeout(() => { window.done = true; }, 1000)));
 </script>"""
 
 
