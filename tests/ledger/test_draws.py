@@ -315,6 +315,7 @@ class TestTransactions:
             with ledger.deciding() as transaction:
                 transaction.append("approved", "run", {})
                 assert told[-1].kind == "invited", "not yet durable"
+            assert told[-1].kind == "approved"
             with pytest.raises(errors.ChargeRefused):
                 ledger.append("commit", "x", {})
             ledger.refresh()
