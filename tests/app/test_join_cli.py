@@ -113,6 +113,7 @@ def test_an_open_home_keeps_its_policy_and_mailboxes(clinic: str) -> None:
     run("init", "st-mary", "--name", "st-mary", "--role", "owner", "--mailbox", "file:///elsewhere")
     Path("own.yaml").write_text(RULES.replace("clinic", "other"))
     run("owner", "policy", "put", "own.yaml", "--home", "st-mary")
+    Path("st-mary/schema.yaml").write_text(own := SCHEMA.replace("120", "99"))
     run("invite", "st-mary", "--rules", "rules.yaml", "--home", "clinic")
     run("join", "st-mary.invite", "--mailbox", clinic, code=1)
     (words,) = run("invite", "--home", "clinic")["invitations"][0]["words"]
@@ -122,6 +123,8 @@ def test_an_open_home_keeps_its_policy_and_mailboxes(clinic: str) -> None:
     with Home(Path("st-mary")) as home:
         assert home.settings.mailboxes == ("file:///elsewhere",)
         assert Policy.load(home.policy_file).consumers == ("other",)
+    assert Path("st-mary/schema.yaml").read_text() == own
+    assert Path("st-mary/schema-clinic.yaml").read_text() == SCHEMA
 
 
 def test_a_file_that_is_no_invitation_is_named(clinic: str) -> None:

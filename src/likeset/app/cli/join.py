@@ -420,6 +420,9 @@ def _settle(home: "homes.Home", invitation: "joining.Invitation", mailbox: str |
         documents.write_text(home.folder / f"{card.name}.card", card.to_text())
     path = home.folder / joining.SCHEMA_FILE
     if proposal.columns:
+        if path.exists() and path.read_text(encoding="utf-8") != proposal.columns:
+            path = home.folder / f"schema-{invitation.card.name}.yaml"
+            notes.append(f"{joining.SCHEMA_FILE} stays as it is; the schema of {invitation.card.name} is {path}")
         documents.write_text(path, proposal.columns)
     if proposal.role == "curator" and proposal.columns:
         curators.Curator(letters.Mail(home)).add_schema(path)
