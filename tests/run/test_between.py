@@ -363,7 +363,7 @@ class TestSplit:
     @pytest.mark.parametrize(
         ("wished", "words"),
         [
-            ({"curator": "split"}, "witness = .*name one whose card is pinned here"),
+            ({"curator": "split"}, "witness: .*name one whose card is pinned here"),
             ({"curator": "trusted", "witness": WITNESS}, "a trusted curator needs none"),
             ({"witness": WITNESS, "protocol": "interactive"}, "interactive needs a trusted curator"),
             ({"witness": WITNESS, "auction": "threshold"}, "threshold needs a trusted curator"),
