@@ -135,7 +135,7 @@ def paste(lines: list[str], folder: Path, environment: Mapping[str, str], host: 
                 if not (folder / line.split()[2].removesuffix(".invite") / "home.yaml").exists():
                     joiner.until("Enter alone writes a file instead")
                     joiner.say(host)
-                words = inviter.until(r"read these words out:\s+((?:[a-z]+ ?){8,12})\r?\n").strip()
+                words = inviter.until(r"these words out:\s+((?:[a-z]+ ?){8,12})\r?\n").strip()
                 joiner.until("Enter alone ends")
                 joiner.say(words)
                 joiner.ends()
