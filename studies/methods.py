@@ -88,10 +88,10 @@ def _seeded_greedy(task: Task) -> MethodPicks:
     return MethodPicks(np.array(picks), len(pool), target=POOLED, owners=POOLED)
 
 
-def _protocol(task: Task, **wishes: Any) -> MethodPicks:
-    wishes.setdefault("epsilon", task.epsilon)
-    wishes.setdefault("labels", "ignore")
-    return run_protocol(task, **wishes)
+def _protocol(task: Task, **settings: Any) -> MethodPicks:
+    settings.setdefault("epsilon", task.epsilon)
+    settings.setdefault("labels", "ignore")
+    return run_protocol(task, **settings)
 
 
 def _hashed(task: Task) -> MethodPicks:

@@ -140,6 +140,6 @@ def test_a_word_in_a_numbers_place_is_refused_by_its_option(name: str, words: st
         job_from(None, **{**FILES, "owners": ["north=north.csv"], name: "wide"})
 
 
-def test_what_stands_in_the_terms_as_wished_is_a_setting_and_what_is_public_a_fact() -> None:
-    assert set(names_from("wish")) <= {setting.name for setting in settings()}
+def test_what_stands_in_the_terms_as_set_is_a_setting_and_what_is_public_a_fact() -> None:
+    assert set(names_from("setting")) <= {setting.name for setting in settings()}
     assert set(names_from("fact")) <= {field.name for field in fields(Facts)}

@@ -229,15 +229,15 @@ class TestFallback:
 def test_labels_make_a_summary_of_the_right_classes_and_can_be_ignored() -> None:
     """Digits, of which the target has 3s and 4s; of a pinned seed: what comes of other noise is likely only."""
     market = digits_market(coins=np.random.default_rng(3))
-    wishes: dict[str, Any] = {"epsilon": 4.0, "release_gamma": 0.05, "offer_factor": 6.0, "noise": "simulated"}
+    options: dict[str, Any] = {"epsilon": 4.0, "release_gamma": 0.05, "offer_factor": 6.0, "noise": "simulated"}
     right = {}
     for labels in ("match", "ignore"):
-        made = Summarizer(40, labels=labels, random_state=1, **wishes).fit(market.target, market.owners, market.labels)
+        made = Summarizer(40, labels=labels, random_state=1, **options).fit(market.target, market.owners, market.labels)
         assert made.labels_ is not None
         right[labels] = float(np.isin(made.labels_, (3, 4)).mean())
         assert (made.label_weight_ > 0.5) == (labels == "match")
         assert made.label_weight_ <= made.label_skill_ <= float(labels == "match")
-    unlabelled = Summarizer(40, random_state=1, **wishes).fit(market.target, market.owners)
+    unlabelled = Summarizer(40, random_state=1, **options).fit(market.target, market.owners)
     assert made.indices_ == unlabelled.indices_
     assert right["match"] > right["ignore"]
 
@@ -255,7 +255,7 @@ def test_labels_that_are_weakly_related_to_rows_do_not_change_what_is_bought(how
     target, _ = draw(300, 0.7, -1.3)
     market = {name: draw(3000, 0.0, -0.4) for name in ("a", "b")}
     owners, labels = ({name: part[place] for name, part in market.items()} for place in (0, 1))
-    wishes: dict[str, Any] = {"epsilon": 8.0, "release_gamma": 0.05, "random_state": 1, "noise": "simulated"}
-    labelled = Summarizer(60, labels=how, **wishes).fit(target, owners, labels)
-    assert labelled.indices_ == Summarizer(60, **wishes).fit(target, owners).indices_
+    options: dict[str, Any] = {"epsilon": 8.0, "release_gamma": 0.05, "random_state": 1, "noise": "simulated"}
+    labelled = Summarizer(60, labels=how, **options).fit(target, owners, labels)
+    assert labelled.indices_ == Summarizer(60, **options).fit(target, owners).indices_
     assert np.mean(labels_of(labelled)) < 0.5

@@ -82,8 +82,8 @@ class TestScales:
     def test_a_scaler_that_saw_the_target_only_is_noticed(self, scaler: Any) -> None:
         market = digits_market(coins=np.random.default_rng(3))
         raw = {name: 16.0 * table for name, table in market.owners.items()}
-        wishes: dict[str, Any] = {"offers": "uniform", "noise": "simulated", "random_state": 1, "release_gamma": 0.05}
-        pipeline = make_pipeline(scaler, Summarizer(20, **wishes)).fit(16.0 * market.target, raw)
+        options: dict[str, Any] = {"offers": "uniform", "noise": "simulated", "random_state": 1, "release_gamma": 0.05}
+        pipeline = make_pipeline(scaler, Summarizer(20, **options)).fit(16.0 * market.target, raw)
         (told,) = [one for one in pipeline[-1].warnings_ if one.kind == "different-scales"]
         assert len(told.details["columns"]) > 30
         alike = {name: scaler.transform(table) for name, table in raw.items()}
@@ -92,7 +92,7 @@ class TestScales:
             (16.0 * market.target, raw),
             (scaler.transform(16.0 * market.target), alike),
         ):
-            assert Summarizer(20, **wishes).fit(target, owners).warnings_ == ()
+            assert Summarizer(20, **options).fit(target, owners).warnings_ == ()
 
     def test_a_target_that_is_wider_than_all_owners_or_beside_them_is_noticed(self) -> None:
         narrow = {name: table / 10.0 for name, table in OWNERS.items()}

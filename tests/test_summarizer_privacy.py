@@ -40,10 +40,10 @@ from summarizer_world import (
 @pytest.mark.parametrize("by", [{}, {"offers": "uniform"}, {"protocol": "interactive"}])
 def test_owners_hear_nothing_of_how_rows_are_selected(by: dict[str, Any], public: Any) -> None:
     """The terms are what they read: the width of the release is chosen privately, by public rows, or nobody's."""
-    wishes: list[dict[str, Any]] = [{}, {"gamma": 2.0}, {"gamma_scale": 3.0}]
-    wishes += [{"weights": True}] if by.get("protocol") != "interactive" else []
+    options: list[dict[str, Any]] = [{}, {"gamma": 2.0}, {"gamma_scale": 3.0}]
+    options += [{"weights": True}] if by.get("protocol") != "interactive" else []
     settings = {"release_gamma": None, **by}
-    found = [simulated(4, **settings, **one).fit(TARGET, OWNERS, public_rows=public) for one in wishes]
+    found = [simulated(4, **settings, **one).fit(TARGET, OWNERS, public_rows=public) for one in options]
     assert len({one.terms_.digest for one in found}) == 1
     assert len({one.gamma_ for one in found}) == 3
 
@@ -113,7 +113,7 @@ class TestRelation:
 
     @pytest.mark.slow
     @pytest.mark.parametrize(
-        "wishes",
+        "options",
         [
             {},
             {"release_gamma": 0.1},
@@ -124,7 +124,7 @@ class TestRelation:
         ids=["width chosen", "width given", "uniform", "interactive", "simulated"],
     )
     def test_a_ledger_under_another_relation_refuses_before_anything_is_charged_or_told(
-        self, tmp_path: Path, wishes: dict[str, Any]
+        self, tmp_path: Path, options: dict[str, Any]
     ) -> None:
         """The second run would publish the exact size, and be charged at half of its sensitivity.
 
@@ -135,7 +135,7 @@ class TestRelation:
         with Ledger(path) as ledger:
             ledger.set_limit(TARGET_VIEW, Limit(60.0, 1e-5, Relation.ADD_OR_REMOVE, accept_unproven=("simulated",)))
             head, kept = ledger.head(), len(ledger.messages())
-        second = Summarizer(4, ledger=path, run="second", **wishes)
+        second = Summarizer(4, ledger=path, run="second", **options)
         with pytest.raises(OtherRelation) as refused:
             second.fit(TARGET, {f"another {name}": table for name, table in OWNERS.items()})
         assert (refused.value.account, refused.value.planned) == ("add-or-remove", "replace-one")
@@ -202,16 +202,16 @@ class TestReleaseWidth:
 
     def test_under_add_or_remove_the_number_of_rows_is_nobody_s_business(self) -> None:
         """Neighbours differ in their number of rows: with a declared one, the terms are the same for both."""
-        wishes: dict[str, Any] = {
+        options: dict[str, Any] = {
             "relation": "add-or-remove",
             "release_gamma": 0.1,
             "noise": "simulated",
             "random_state": 3,
         }
         with pytest.raises(InvalidArgument, match=r"declared_size.*add-or-remove"):
-            Summarizer(4, **wishes).fit(TARGET, OWNERS)
-        all_rows = Summarizer(4, declared_size=25, **wishes).fit(TARGET, OWNERS)
-        one_less = Summarizer(4, declared_size=25, **wishes).fit(TARGET[1:], OWNERS)
+            Summarizer(4, **options).fit(TARGET, OWNERS)
+        all_rows = Summarizer(4, declared_size=25, **options).fit(TARGET, OWNERS)
+        one_less = Summarizer(4, declared_size=25, **options).fit(TARGET[1:], OWNERS)
         assert all_rows.terms_ == one_less.terms_
         with pytest.raises(InvalidArgument, match="goes with add-or-remove"):
             Summarizer(4, declared_size=25).fit(TARGET, OWNERS)

@@ -182,14 +182,14 @@ class _Unlimited:
         return self.answers[request.key]
 
 
-def run_protocol(task: Task, *, curator_of: CuratorOf | None = None, **wishes: Any) -> MethodPicks:
+def run_protocol(task: Task, *, curator_of: CuratorOf | None = None, **settings: Any) -> MethodPicks:
     """Run the protocol that fields of ``RunSettings`` describe, with simulated noise of the task's seed.
 
     ``curator_of`` makes the curator of ``sealed``, if it is not the usual one.
     """
     secret = np.random.default_rng([task.seed, 4])
     shared_seed = int.from_bytes(secret.bytes(32), "big")
-    terms, pays = _terms(task, wishes)
+    terms, pays = _terms(task, settings)
     noise = SimulatedNoise(task.seed)
     selection = Selection(gamma=task.gamma)
     names = dict(zip(terms.owners, task.market.owners, strict=True))
@@ -236,13 +236,13 @@ def run_protocol(task: Task, *, curator_of: CuratorOf | None = None, **wishes: A
     )
 
 
-def _terms(task: Task, wishes: Mapping[str, Any]) -> tuple[Terms, bool | None]:
+def _terms(task: Task, settings: Mapping[str, Any]) -> tuple[Terms, bool | None]:
     """The terms, and whether the draft thinks that a release pays; None where that is not asked."""
     market = task.market
     # Half a row less than wanted: it is rounded up to whole rows for each owner.
     offer_factor = (task.offers - 0.5) * len(market.owners) / task.size
     usual = {"size": task.size, "delta": DELTA, "auction": "everyone", "offers": "tilted", "offer_factor": offer_factor}
-    wanted = RunSettings(**{**usual, **wishes})
+    wanted = RunSettings(**{**usual, **settings})
     starts_from_rows = wanted.summary_release != "none" and market.public is not None
     facts = Facts(
         run="study",

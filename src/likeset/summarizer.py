@@ -175,16 +175,16 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
     def _run(
         self, target: Any, owners: Any, labels: Any, public_rows: Any, parts: Mapping[str, NDArray[np.intp]]
     ) -> None:
-        wishes = self._wishes()
-        draws = self._draws(wishes)
+        settings = self._settings()
+        draws = self._draws(settings)
         tables = self._tables(target, owners, labels, public_rows, draws.secrets)
         if self.progress is not None and not callable(self.progress):
             raise InvalidArgument("progress", type(self.progress).__name__, "must be a function")
-        plan = make_plan(wishes, self._inputs(tables))
+        plan = make_plan(settings, self._inputs(tables))
         _ = plan.guarantees  # reject bad settings before a ledger is made
         plan.check_enough_rows(map(len, tables.owners.values()))
         check_workers_here(plan)
-        warnings = _warnings(wishes, plan.inputs, tables)
+        warnings = _warnings(settings, plan.inputs, tables)
         warn_of(warnings, stacklevel=3)  # before anything is spent: a caller may have made them errors
         shown = {safe: name for name, safe in tables.safe_names.items()}
         with self._opened_ledger() as ledger, notebook_progress(self.progress) as progress:
@@ -194,11 +194,11 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
         self._set_results(replace(result, rows=rows), tables, parts, warnings)
         warn_of(result.warnings, stacklevel=3)
 
-    def _draws(self, wishes: RunSettings) -> RunDraws:
+    def _draws(self, settings: RunSettings) -> RunDraws:
         # A run in the ledger goes on with its own draws: they decide which rows of an id take part.
         if isinstance(self.ledger, str | Path):
-            return draws_of_run(wishes, Path(self.ledger), run=self.run)
-        return new_draws(wishes)
+            return draws_of_run(settings, Path(self.ledger), run=self.run)
+        return new_draws(settings)
 
     def _tables(self, target: Any, owners: Any, labels: Any, public_rows: Any, secrets: RunSecrets) -> MarketTables:
         if self.schema is None:
@@ -224,7 +224,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
             raise InvalidArgument("schema", type(self.schema).__name__, "must be a Schema, or the path of its file")
         return self.schema if isinstance(self.schema, Schema) else Schema.load(self.schema)
 
-    def _wishes(self) -> RunSettings:
+    def _settings(self) -> RunSettings:
         if self.random_state is not None:
             arguments.count("random_state", self.random_state, least=0)
         own = [setting for setting in settings() if not setting.is_of_interactive]
@@ -360,19 +360,19 @@ def _scans(tables: MarketTables) -> dict[str, MemoryScan]:
     }
 
 
-def _warnings(wishes: RunSettings, inputs: Inputs, tables: MarketTables) -> list[Notice]:
+def _warnings(settings: RunSettings, inputs: Inputs, tables: MarketTables) -> list[Notice]:
     if not isinstance(tables, DeclaredTables):
         odd = _columns_on_another_scale(tables.target, list(tables.owners.values()))
         names = column_names(next(iter(tables.tables.values()))) or range(tables.target.shape[1])
         warnings: list[Notice] = [notices.different_scales(tuple(str(names[place]) for place in odd))] if odd else []
-        if tables.labels and wishes.labels == "match":
+        if tables.labels and settings.labels == "match":
             whole = [np.unique(labels) for labels in tables.labels.values() if labels.dtype.kind in "iu"]
             classes = len(np.unique(np.concatenate(whole))) if whole else 0
             warnings += [notices.labels_are_classes(classes)] if classes > _MANY_CLASSES else []
-        return warnings + ([notices.NOT_REPEATABLE] if wishes.seed is not None and wishes.noise == "secret" else [])
+        return warnings + ([notices.NOT_REPEATABLE] if settings.seed is not None and settings.noise == "secret" else [])
     most = tables.schema.declaration.text_bytes
     shorter = [notices.too_long_rows(name, rows, most) for name, rows in tables.too_long.items()]
-    return [*inputs.warnings(wishes), *shorter]
+    return [*inputs.warnings(settings), *shorter]
 
 
 def _columns_on_another_scale(target: Rows, owners: list[Rows]) -> list[int]:

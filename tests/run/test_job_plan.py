@@ -157,25 +157,25 @@ def test_a_plan_and_a_run_refuse_the_papers_schedules_alike_and_name_the_limit(
     changed: dict[str, Any], world: World, tmp_path: Path
 ) -> None:
     """Limits are raised as told, one after the other; what is planned without complaint then runs."""
-    wishes = {"protocol": "interactive", "size": 3, "dimension": 8, "release_gamma": 1.0, "epsilon": 1.0, **changed}
-    if "seed_rows" in wishes:
-        wishes["seed_rows"] = str(world.folder / wishes["seed_rows"])
+    options = {"protocol": "interactive", "size": 3, "dimension": 8, "release_gamma": 1.0, "epsilon": 1.0, **changed}
+    if "seed_rows" in options:
+        options["seed_rows"] = str(world.folder / options["seed_rows"])
     told = []
     for number in range(3):
         out = tmp_path / f"out-{number}"
         try:
-            plan_job(world.job(**wishes, out=str(out)))
+            plan_job(world.job(**options, out=str(out)))
         except InvalidArgument as refused:
             told.append(refused.argument)
             with pytest.raises(InvalidArgument, match=re.escape(str(refused))):
-                run(world.job(**wishes, out=str(out)))
+                run(world.job(**options, out=str(out)))
             assert not out.exists()
-            wishes[refused.argument] = float(refused.reason.rpartition(" ")[2])
+            options[refused.argument] = float(refused.reason.rpartition(" ")[2])
         else:
             break
     assert 1 <= len(told) <= 2
     assert set(told) <= {"epsilon", "owner_epsilon"}
-    done = run(world.job(**wishes, out=str(out)))
+    done = run(world.job(**options, out=str(out)))
     assert done.summary.num_rows == 3
 
 

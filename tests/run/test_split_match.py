@@ -100,7 +100,7 @@ def _cells(world: World, names: tuple[str, ...]) -> set[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("wishes", "named"),
+    ("options", "named"),
     [
         ({"protocol": "interactive"}, "interactive needs a trusted curator"),
         ({"auction": "threshold"}, "auction threshold needs a trusted curator"),
@@ -109,9 +109,9 @@ def _cells(world: World, names: tuple[str, ...]) -> set[tuple[str, ...]]:
         ({"curator": "both"}, "curator"),
     ],
 )
-def test_what_a_split_curator_cannot_do_is_said_before_anything_is_spent(wishes: dict[str, Any], named: str) -> None:
+def test_what_a_split_curator_cannot_do_is_said_before_anything_is_spent(options: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidArgument, match=named):
-        simulated(**{"curator": "split", **wishes}).fit(TARGET, OWNERS, LABELS)
+        simulated(**{"curator": "split", **options}).fit(TARGET, OWNERS, LABELS)
 
 
 def test_without_an_environment_for_workers_nothing_is_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,12 +143,12 @@ def test_only_the_first_rows_are_profiled_where_identifiers_are_looked_for() -> 
     assert (profile.columns["x"].rows, profile.columns["x"].high) == (100, 99.0)
 
 
-def drafted(folder: Path, columns: dict[str, list[str]], **wishes: str) -> SchemaDraft:
+def drafted(folder: Path, columns: dict[str, list[str]], **options: str) -> SchemaDraft:
     """A draft from columns of text, separated by semicolons, each repeated to 600 rows."""
     path = folder / "rows.csv"
     rows = [";".join(values[row % len(values)] for values in columns.values()) for row in range(600)]
     path.write_text("\n".join([";".join(columns), *rows]) + "\n", encoding="utf-8")
-    return draft([open_source(str(path))], **wishes)
+    return draft([open_source(str(path))], **options)
 
 
 def kinds(made: SchemaDraft) -> dict[str, str]:
@@ -287,7 +287,7 @@ def test_labels_may_be_in_some_files_only_and_other_columns_may_not(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("frames", "wishes", "words"),
+    ("frames", "options", "words"),
     [
         ([{"x": [1], "y": [2]}, {"z": [1]}], {}, "there is no column that all files have"),
         ([{"x": pa.array([], pa.int8())}], {}, "there are no rows to draft from"),
@@ -301,9 +301,9 @@ def test_labels_may_be_in_some_files_only_and_other_columns_may_not(tmp_path: Pa
         ),
     ],
 )
-def test_a_draft_says_what_it_cannot_do(frames: list[dict[str, Any]], wishes: dict[str, Any], words: str) -> None:
+def test_a_draft_says_what_it_cannot_do(frames: list[dict[str, Any]], options: dict[str, Any], words: str) -> None:
     with pytest.raises(BadTable, match=words):
-        draft([open_source(pa.table(frame)) for frame in frames], **wishes)
+        draft([open_source(pa.table(frame)) for frame in frames], **options)
 
 
 def test_a_draft_from_frames_is_a_schema_with_the_text_to_edit() -> None:

@@ -1,4 +1,4 @@
-"""From what a user wishes to the terms of a run: the choices that are made for them, and why.
+"""From the settings of a user to the terms of a run: the choices that are made for them, and why.
 
 Every choice is a function of public facts: how many rows the target has, how many owners there are, the budget. None
 looks at a row.
@@ -98,17 +98,17 @@ def release_outlook(
 
 @dataclass
 class Draft:
-    wishes: RunSettings
+    settings: RunSettings
     facts: Facts
     notes: list[Notice] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        wishes = self.wishes
-        self.relation = Relation(wishes.relation)
-        self.budget = Budget(wishes.epsilon, wishes.delta)
-        self.offers: Literal["tilted", "uniform"] = self._wished_offers()
-        self.dimension = self._dimension() if wishes.dimension == "auto" else wishes.dimension
-        if self.offers == "tilted" and wishes.protocol == "sealed" and not self._outlook(self.dimension).pays:
+        settings = self.settings
+        self.relation = Relation(settings.relation)
+        self.budget = Budget(settings.epsilon, settings.delta)
+        self.offers: Literal["tilted", "uniform"] = self._chosen_offers()
+        self.dimension = self._dimension() if settings.dimension == "auto" else settings.dimension
+        if self.offers == "tilted" and settings.protocol == "sealed" and not self._outlook(self.dimension).pays:
             self.offers, facts = "uniform", self.facts  # by the budget and the target's size alone
             self.notes.append(notices.uniform_offers(facts.target_size, self.budget.epsilon, facts.rows_per_unit))
 
@@ -118,7 +118,7 @@ class Draft:
 
     def split_for_width(self) -> tuple[width_choice.WidthPlan, Budget]:
         """A choice of the release's width and what its cost leaves for the release, together within the budget."""
-        if self.wishes.schedule:
+        if self.settings.schedule:
             raise InvalidArgument("release_gamma", None, "must be given with a schedule, which has a budget of its own")
         if self.relation is not Relation.REPLACE_ONE:
             raise InvalidArgument(
@@ -139,28 +139,28 @@ class Draft:
 
     def planned(self, *, target_budget: Budget, split: SplitShape | None = None) -> PlannedTerms:
         """What is fixed of the terms before anything is drawn."""
-        wishes, facts = self.wishes, self.facts
-        paper = wishes.summary_release == "mwem" or bool(wishes.schedule)
+        settings, facts = self.settings, self.facts
+        paper = settings.summary_release == "mwem" or bool(settings.schedule)
         name, epsilon, offset = self._auction(seen=split is None)
-        patience = wishes.patience or auction.auction_patience(len(facts.owners)) if name == "paper" else 0
+        patience = settings.patience or auction.auction_patience(len(facts.owners)) if name == "paper" else 0
         return PlannedTerms(
-            **{name: getattr(wishes, name) for name in names_from("wish")},
+            **{name: getattr(settings, name) for name in names_from("setting")},
             **{name: getattr(facts, name) for name in names_from("fact")},
             columns=facts.column_names,
             kernel=KernelShape(facts.columns, self.dimension, kind="paper" if paper else "paired"),
             split=split,
             offers=self.offers,
-            target_budget=target_budget if self.releases_target else Budget(0.0, wishes.delta),
-            owner_budget=Budget(self._owner_epsilon(name, epsilon), wishes.delta),
+            target_budget=target_budget if self.releases_target else Budget(0.0, settings.delta),
+            owner_budget=Budget(self._owner_epsilon(name, epsilon), settings.delta),
             relation=self.relation,
             auction=name,
             auction_epsilon=epsilon,
             auction_offset=offset,
             auction_patience=patience,
-            promised_epsilon=wishes.promised_epsilon if wishes.schedule in mwem_mean.CHANGING_SCHEDULES else 0.0,
+            promised_epsilon=settings.promised_epsilon if settings.schedule in mwem_mean.CHANGING_SCHEDULES else 0.0,
             seed_rows=0 if facts.seed_rows is None else len(facts.seed_rows),
             seed_digest="" if facts.seed_rows is None else digest_of_rows(facts.seed_rows),
-            accept_unproven=tuple(wishes.accept_unproven),
+            accept_unproven=tuple(settings.accept_unproven),
         )
 
     def _dimension(self) -> int:
@@ -171,7 +171,7 @@ class Draft:
         ``a/d``. Their sum is least at ``d = (sqrt(2) a / s²)^(2/3)``. ``a = 1/2`` is fitted, not derived: it gives the
         140 that did well with 360 rows at epsilon 1. Measured quality is nearly flat from 64 to 320.
         """
-        if self.wishes.schedule == "experiment":
+        if self.settings.schedule == "experiment":
             return mwem_mean.PAPER_DIMENSION
         if self.budget.epsilon == 0.0:
             return _SHORTEST
@@ -189,15 +189,15 @@ class Draft:
             dimension=dimension,
             relation=self.relation,
             unit=self._unit,
-            offer_factor=self.wishes.offer_factor,
+            offer_factor=self.settings.offer_factor,
         )
 
-    def _wished_offers(self) -> Literal["tilted", "uniform"]:
+    def _chosen_offers(self) -> Literal["tilted", "uniform"]:
         """Tilted, unless the user wants otherwise; there must be something to pay for it with."""
-        if self.wishes.offers == "uniform":
+        if self.settings.offers == "uniform":
             return "uniform"
         if self.budget.epsilon == 0.0:
-            is_sealed = self.wishes.protocol == "sealed"
+            is_sealed = self.settings.protocol == "sealed"
             without = ", or set offers to uniform, which makes no release" if is_sealed else ""
             raise InvalidArgument("epsilon", 0.0, f"allows no release of the target: raise it{without}")
         if self.budget.delta == 0.0:
@@ -208,22 +208,22 @@ class Draft:
 
     def _auction(self, *, seen: bool) -> tuple[Literal["everyone", "threshold", "paper"], float, int]:
         """Who is asked: its name, the epsilon of one use, and about how many owners a threshold asks."""
-        wishes, owners = self.wishes, len(self.facts.owners)
-        offered = wishes.offer_factor * wishes.size
-        name = wishes.auction
+        settings, owners = self.settings, len(self.facts.owners)
+        offered = settings.offer_factor * settings.size
+        name = settings.auction
         if name == "auto":
-            many = owners > offered and wishes.protocol == "sealed" and seen and wishes.owner_epsilon != 0.0
+            many = owners > offered and settings.protocol == "sealed" and seen and settings.owner_epsilon != 0.0
             name = "threshold" if many else "everyone"
         if name == "everyone":
             return "everyone", 0.0, 0
-        epsilon = wishes.auction_epsilon
+        epsilon = settings.auction_epsilon
         if name == "paper":
             if epsilon is None:
-                promised = wishes.promised_epsilon
-                epsilon = auction.auction_epsilon(owners=owners, epsilon=promised, delta=wishes.delta)
+                promised = settings.promised_epsilon
+                epsilon = auction.auction_epsilon(owners=owners, epsilon=promised, delta=settings.delta)
             return "paper", arguments.positive("auction_epsilon", epsilon), 0
         epsilon = arguments.positive("auction_epsilon", 1.0 if epsilon is None else epsilon)
-        if wishes.owner_epsilon == 0.0:
+        if settings.owner_epsilon == 0.0:
             raise InvalidArgument(
                 "owner_epsilon", 0.0, "allows no threshold auction: give more, leave it out, or set auction: everyone"
             )
@@ -234,9 +234,9 @@ class Draft:
 
     def _owner_epsilon(self, auction_name: str, auction_epsilon: float) -> float:
         """What owners may learn about one another: as given, or what a threshold auction needs."""
-        if self.wishes.owner_epsilon is not None:
-            return self.wishes.owner_epsilon
-        rounds = self.wishes.size if self.wishes.protocol == "interactive" else 1
+        if self.settings.owner_epsilon is not None:
+            return self.settings.owner_epsilon
+        rounds = self.settings.size if self.settings.protocol == "interactive" else 1
         return rounds * math.log1p(math.exp(auction_epsilon)) if auction_name == "threshold" else 0.0
 
 

@@ -189,9 +189,9 @@ def repeated_persons(column: str) -> Notice:
     )
 
 
-def selection_is_told(wishes: Sequence[tuple[str, object]]) -> Notice:
-    wished = ", ".join(f"{name} = {value}" for name, value in wishes)
-    return Notice("selection-is-told", f"the curator hears, with your rows, how to select: {wished}; no owner does")
+def selection_is_told(settings: Sequence[tuple[str, object]]) -> Notice:
+    told = ", ".join(f"{name} = {value}" for name, value in settings)
+    return Notice("selection-is-told", f"the curator hears, with your rows, how to select: {told}; no owner does")
 
 
 SEED_ROWS_NEEDED = Notice(

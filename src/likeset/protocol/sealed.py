@@ -401,9 +401,9 @@ class Consumer(Party):
         self._rows = target_rows(terms, target)
         self._noise = noise
         self._admission = Admission(terms, declared)
-        wished = selection or Selection()
-        self._weighted, self._folds = wished.weighted, wished.folds
-        self._gamma = wished.kernel_width(self._rows)
+        selection = selection or Selection()
+        self._weighted, self._folds = selection.weighted, selection.folds
+        self._gamma = selection.kernel_width(self._rows)
         self.summary: Summary | None = None
 
     def start(self) -> Step:
@@ -484,7 +484,7 @@ class Curator(Party):
         super().__init__(terms, CURATOR, curator_rules(terms))
         self._declared = declared
         self._admission = Admission(terms, declared)
-        self._selection = Selection()  # as the consumer wishes, once its target is there
+        self._selection = Selection()  # as the consumer wants, once its target is there
         self._noise = noise
         self._target: Rows | None = None
         self._waiting: set[str] = set()
@@ -544,8 +544,8 @@ class Curator(Party):
 
     def _handle(self, message: Message) -> Work:
         if isinstance(message.body, Target):
-            wished = message.body
-            self._selection = Selection(gamma=wished.gamma, weighted=wished.weighted, folds=wished.folds)
+            chosen = message.body
+            self._selection = Selection(gamma=chosen.gamma, weighted=chosen.weighted, folds=chosen.folds)
             self._target = message.body.rows
             return (yield from self._begin(message.body))
         if self._is_late(message):

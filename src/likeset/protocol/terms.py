@@ -66,7 +66,7 @@ _EPSILON = 1e-6, 10_000.0
 _AUCTION_EPSILON = 1e-6, 1_000.0
 _MOST_DIMENSION = 1 << 16
 
-Origin = Literal["wish", "fact", "choice", "drawn"]
+Origin = Literal["setting", "fact", "choice", "drawn"]
 _Check = Callable[[str, Any], Any]
 
 
@@ -427,10 +427,10 @@ def settings() -> tuple[Setting, ...]:
     )
 
 
-def _wish(name: str) -> Any:
+def _from_setting(name: str) -> Any:
     """A field of the terms that is as the user set it."""
     (setting,) = (declared for declared in fields(RunSettings) if declared.name == name)
-    return field(metadata={**setting.metadata, "origin": "wish"})
+    return field(metadata={**setting.metadata, "origin": "setting"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -563,7 +563,7 @@ class SplitTerms(SplitShape):
 class PlannedTerms:
     """What is fixed of the terms of one run before anything is drawn for it.
 
-    Where a field comes from: ``wish`` (a setting of the same name), ``fact`` (of the same name about the data),
+    Where a field comes from: ``setting`` (a setting of the same name), ``fact`` (of the same name about the data),
     ``choice`` (made from both), ``drawn`` (for the run).
     """
 
@@ -571,7 +571,7 @@ class PlannedTerms:
     consumer: str = _field("who wants the summary", checked_name, "fact")
     purpose: str = _field("what for, in words", origin="fact")
     owners: tuple[str, ...] = _field("who is invited, in the public order that breaks ties", _owner_names, "fact")
-    quorum: int = _wish("quorum")
+    quorum: int = _from_setting("quorum")
     schema_digest: str = _field(
         "of the schema that declares the columns; empty for bare arrays", _digest_or_empty, "fact"
     )
@@ -581,19 +581,19 @@ class PlannedTerms:
     )
     kernel: KernelShape  # what is known of the feature map of the releases
     split: SplitShape | None = None  # who computes on shares; None for a curator who is trusted with rows
-    protocol: Literal["sealed", "interactive"] = _wish("protocol")
-    size: int = _wish("size")
+    protocol: Literal["sealed", "interactive"] = _from_setting("protocol")
+    size: int = _from_setting("size")
     target_size: int = _count(
         "rows of the target (m), public; under add-or-remove declared beforehand and near the true number",
         1 << 40,
         "fact",
     )
-    offer_factor: float = _wish("offer_factor")
+    offer_factor: float = _from_setting("offer_factor")
     offers: Literal["tilted", "uniform"] = _field(
         "``tilted`` toward the target's release, or ``uniform``, without any release"
     )
-    labels: Literal["match", "ignore"] = _wish("labels")
-    thinning: bool = _wish("thinning")
+    labels: Literal["match", "ignore"] = _from_setting("labels")
+    thinning: bool = _from_setting("thinning")
     target_budget: Budget  # what owners may learn about the target
     owner_budget: Budget  # what owners may learn about one another's rows
     relation: Relation  # what neighbouring data are
@@ -613,17 +613,17 @@ class PlannedTerms:
     auction_patience: int = _count(
         "with ``paper``, after how many rounds with the same bid a row is asked for; 0 otherwise", _MOST_ROUNDS, least=0
     )
-    summary_release: Literal["none", "gaussian", "mwem"] = _wish("summary_release")
+    summary_release: Literal["none", "gaussian", "mwem"] = _from_setting("summary_release")
     seed_rows: int = _count(
         "how many public rows start the summary of ``interactive``; never owners' rows", 1_000_000, least=0
     )
     seed_digest: str = _field("which rows these are (``digest_of_rows``); empty where there are none")
-    schedule: str = _wish("schedule")
+    schedule: str = _from_setting("schedule")
     promised_epsilon: float = _amount(
         "from which ``theorem`` and ``proof`` compute their steps; 0 otherwise. It limits nothing", *_EPSILON, zero=True
     )
-    price_per_row: float = _wish("price_per_row")
-    currency: str = _wish("currency")
+    price_per_row: float = _from_setting("price_per_row")
+    currency: str = _from_setting("currency")
     accept_unproven: tuple[str, ...] = _field("names of parts without a proof that all parties accept")
     version: str = _field("of the package", origin="fact")
 

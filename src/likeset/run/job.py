@@ -198,7 +198,7 @@ class Inputs:
     def declared(self) -> DeclaredRecords | None:
         return None if self.schema is None else DeclaredRecords(self.schema)
 
-    def warnings(self, wishes: RunSettings) -> list[Notice]:
+    def warnings(self, settings: RunSettings) -> list[Notice]:
         """What the user should know before any owner's row is read: it reaches the consumer, and depends on none."""
         schema, target = self.schema, self.target
         if schema is None or target.table is None:
@@ -206,16 +206,16 @@ class Inputs:
         profile = TableProfile.declared(schema, labelled=schema.label_column in target.table.column_names)
         profile.add(target.table)
         warnings = [notices.suspected_identifier(one) for one in identifying_columns(schema, profile.columns)]
-        if target.undeclared_id and wishes.offers != "uniform":
+        if target.undeclared_id and settings.offers != "uniform":
             warnings.append(notices.repeated_persons(target.undeclared_id))
         if schema.keep is not None and target.given > len(target.rows):
             warnings.append(notices.rows_of_ids_kept(len(target.rows), target.given, schema.keep))
-        if wishes.noise == "simulated":
+        if settings.noise == "simulated":
             warnings.append(notices.SIMULATED_NOISE)
-        elif wishes.seed is not None:
+        elif settings.seed is not None:
             warnings.append(notices.NOT_REPEATABLE)
-        if wishes.epsilon > _LARGEST_USUAL_EPSILON and wishes.offers != "uniform":
-            warnings.append(notices.weak_promise(wishes.epsilon))
+        if settings.epsilon > _LARGEST_USUAL_EPSILON and settings.offers != "uniform":
+            warnings.append(notices.weak_promise(settings.epsilon))
         if dead := dead_columns(schema, profile.columns):
             warnings.append(notices.columns_hardly_count([one.column for one in dead]))
         return warnings + ([notices.bounds_from_data(schema.from_data)] if schema.from_data else [])

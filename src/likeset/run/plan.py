@@ -92,9 +92,9 @@ class RunDraws:
     secrets: RunSecrets
 
 
-def new_draws(wishes: RunSettings) -> RunDraws:
+def new_draws(settings: RunSettings) -> RunDraws:
     """New draws; the same for the same seed where noise is simulated."""
-    coins, simulated = public_coins(wishes), wishes.noise == "simulated"
+    coins, simulated = public_coins(settings), settings.noise == "simulated"
 
     def draw(bits: int) -> int:
         if not simulated:
@@ -103,13 +103,13 @@ def new_draws(wishes: RunSettings) -> RunDraws:
 
     # Each release has a noise of its own: a run that is resumed draws what it would have drawn.
     first, second, third = (SimulatedNoise(draw(63)) if simulated else SecretNoise() for _ in range(3))
-    public_seed = None if wishes.seed is None else int(coins.integers(2**63))
+    public_seed = None if settings.seed is None else int(coins.integers(2**63))
     return RunDraws((first, second, third), public_seed, RunSecrets(draw(256)))
 
 
-def draws_of_run(wishes: RunSettings, ledger_path: Path, *, run: str) -> RunDraws:
+def draws_of_run(settings: RunSettings, ledger_path: Path, *, run: str) -> RunDraws:
     """What a run will draw; with the secrets that it began with, if it began earlier."""
-    draws = new_draws(wishes)
+    draws = new_draws(settings)
     if ledger_path.exists():
         with Ledger(ledger_path) as ledger:
             began = RunSecrets.found_in(ledger, run=run)
@@ -117,38 +117,38 @@ def draws_of_run(wishes: RunSettings, ledger_path: Path, *, run: str) -> RunDraw
     return draws
 
 
-def public_coins(wishes: RunSettings) -> np.random.Generator:
-    return np.random.default_rng(None if wishes.seed is None else arguments.count("seed", wishes.seed, least=0))
+def public_coins(settings: RunSettings) -> np.random.Generator:
+    return np.random.default_rng(None if settings.seed is None else arguments.count("seed", settings.seed, least=0))
 
 
 # The widths of kernels, and a split curator
 
 
-def is_split(wishes: RunSettings) -> bool:
+def is_split(settings: RunSettings) -> bool:
     """Whether the curator is to be split; what ``auto`` means between organisations is settled before."""
-    return arguments.one_of("curator", wishes.curator, ("auto", "trusted", "split")) == "split"
+    return arguments.one_of("curator", settings.curator, ("auto", "trusted", "split")) == "split"
 
 
-def planned_split(wishes: RunSettings) -> SplitShape | None:
+def planned_split(settings: RunSettings) -> SplitShape | None:
     """Who computes, and which program; None where the curator is trusted."""
-    if not is_split(wishes):
+    if not is_split(settings):
         return None
-    if wishes.protocol == "interactive":
+    if settings.protocol == "interactive":
         raise InvalidArgument("curator", "split", "goes with the sealed protocol; interactive needs a trusted curator")
-    if wishes.auction not in ("auto", "everyone"):
-        raise InvalidArgument("curator", "split", f"asks everyone; auction {wishes.auction} needs a trusted curator")
-    size = arguments.count("size", wishes.size)
+    if settings.auction not in ("auto", "everyone"):
+        raise InvalidArgument("curator", "split", f"asks everyone; auction {settings.auction} needs a trusted curator")
+    size = arguments.count("size", settings.size)
     return SplitShape(program_digest(), size)
 
 
-def split_width(wishes: RunSettings, inputs: Inputs, release_gamma: float) -> float:
-    """Gamma of a split selection: as wished, or from the release's own width; never from the target's distances.
+def split_width(settings: RunSettings, inputs: Inputs, release_gamma: float) -> float:
+    """Gamma of a split selection: as given, or from the release's own width; never from the target's distances.
 
     What follows from the release is no narrower than what 64 bits hold, by the range that a schema declares.
     """
-    if wishes.gamma != "median":
-        return arguments.positive("gamma", wishes.gamma)
-    gamma, columns = wishes.gamma_scale * release_gamma / RELEASE_SCALE, inputs.target.rows.shape[1]
+    if settings.gamma != "median":
+        return arguments.positive("gamma", settings.gamma)
+    gamma, columns = settings.gamma_scale * release_gamma / RELEASE_SCALE, inputs.target.rows.shape[1]
     if inputs.declared is None:
         return gamma
     return min(gamma, largest_split_gamma(inputs.declared.largest_entry, columns))
@@ -161,13 +161,13 @@ def split_range(inputs: Inputs, gamma: float) -> float:
     )
 
 
-def check_split_width(wishes: RunSettings, inputs: Inputs, split: SplitShape, release_gamma: float) -> None:
+def check_split_width(settings: RunSettings, inputs: Inputs, split: SplitShape, release_gamma: float) -> None:
     """What 64 bits cannot hold shows before anything is spent; of bare arrays the target is looked at, at home."""
     columns = inputs.target.rows.shape[1]
     if columns > MOST_COLUMNS:
         reason = f"shares rows of at most {MOST_COLUMNS:,} numbers; these have {columns:,}"
         raise InvalidArgument("curator", "split", reason)
-    gamma = split.drawn(gamma=split_width(wishes, inputs, release_gamma)).gamma
+    gamma = split.drawn(gamma=split_width(settings, inputs, release_gamma)).gamma
     largest = float(np.abs(inputs.target.rows).max()) if inputs.declared is None else inputs.declared.largest_entry
     most = largest_split(gamma, columns)
     if largest > most:
@@ -175,29 +175,29 @@ def check_split_width(wishes: RunSettings, inputs: Inputs, split: SplitShape, re
         raise InvalidArgument("gamma", f"{gamma:g}", reason)
 
 
-def split_notes(wishes: RunSettings, split: SplitShape | None) -> tuple[Notice, ...]:
+def split_notes(settings: RunSettings, split: SplitShape | None) -> tuple[Notice, ...]:
     """What a user should know about a split curator."""
     if split is None:
         return ()
     lost = [
-        *([notices.LABELS_NOT_MATCHED] if wishes.labels == "match" else []),
-        *([notices.DISTANCE_IN_SAMPLE] if wishes.folds else []),
-        *([notices.PUBLIC_WIDTH] if wishes.gamma == "median" else []),
+        *([notices.LABELS_NOT_MATCHED] if settings.labels == "match" else []),
+        *([notices.DISTANCE_IN_SAMPLE] if settings.folds else []),
+        *([notices.PUBLIC_WIDTH] if settings.gamma == "median" else []),
     ]
     return (notices.SPLIT_CURATOR, *lost)
 
 
-def public_width(wishes: RunSettings, inputs: Inputs, *, released: bool) -> float | None:
+def public_width(settings: RunSettings, inputs: Inputs, *, released: bool) -> float | None:
     """The width of the release's kernel as far as public facts give it; None if it must be chosen privately."""
-    if wishes.release_gamma is not None:
-        gamma = arguments.positive("release_gamma", wishes.release_gamma)
+    if settings.release_gamma is not None:
+        gamma = arguments.positive("release_gamma", settings.release_gamma)
     elif inputs.public_rows is not None:
         gamma = gamma_by_median("public_rows", inputs.public_rows, scale=RELEASE_SCALE)
-    elif wishes.schedule == "experiment":
+    elif settings.schedule == "experiment":
         gamma = PAPER_GAMMA
     elif released:
         return None
-    elif not is_split(wishes) or wishes.gamma != "median":
+    elif not is_split(settings) or settings.gamma != "median":
         return NO_WIDTH  # nobody uses it
     else:
         reason = "must be a number: the kernel of a split curator is public, and nothing is released that it could "
@@ -260,7 +260,7 @@ def gamma_by_median(argument: str, rows: Rows, *, scale: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    wishes: RunSettings
+    settings: RunSettings
     inputs: Inputs
     terms: PlannedTerms
     selection: Selection
@@ -271,14 +271,14 @@ class Plan:
 
     @property
     def simulated(self) -> bool:
-        return self.wishes.noise == "simulated"
+        return self.settings.noise == "simulated"
 
     @cached_property
     def guarantees(self) -> tuple[PlannedView, ...]:
         """For each view what the whole run will cost; whatever else is wrong with the terms shows here."""
         choice = None if self.width_plan is None else self.width_plan.event
         views = planned_views(self.terms, simulated=self.simulated, width_choice=choice)
-        self._check_price("epsilon", self.wishes.epsilon, views[0], about="the target")
+        self._check_price("epsilon", self.settings.epsilon, views[0], about="the target")
         of_owner = next(view for view in views if view.view == View.owners(self.terms.owners[0]))  # they cost alike
         self._check_price("owner_epsilon", self.terms.owner_budget.epsilon, of_owner, about="owners' rows")
         return views
@@ -298,7 +298,7 @@ class Plan:
 
     @cached_property
     def warnings(self) -> tuple[Notice, ...]:
-        return tuple(self.inputs.warnings(self.wishes))
+        return tuple(self.inputs.warnings(self.settings))
 
     @property
     def rows_seen(self) -> int:
@@ -364,7 +364,7 @@ class Plan:
 
     def check_enough_rows(self, owners_rows: Iterable[int]) -> None:
         """Owners must have as many rows as are wanted, of which each offers no more than its share."""
-        if self.wishes.allow_fewer:
+        if self.settings.allow_fewer:
             return
         counts, each, size = list(owners_rows), self.terms.rows_per_owner, self.terms.size
         total, offered = sum(counts), sum(min(count, each) for count in counts)
@@ -378,7 +378,7 @@ class Plan:
     @property
     def _target_limit(self) -> Limit:
         """What a ledger that knows nothing of the target allows owners to learn about it."""
-        return limit_of(self.wishes.epsilon, self.wishes.delta, self.terms.relation, simulated=self.simulated)
+        return limit_of(self.settings.epsilon, self.settings.delta, self.terms.relation, simulated=self.simulated)
 
     def quote(self, ledger: Ledger) -> tuple[tuple[Account, Account], ...]:
         """What owners know about the target before and after the run; an account that is not there is as if new."""
@@ -434,7 +434,7 @@ class Plan:
             told = size_event(self.terms.relation)
             kept = kept.load_or_store(ledger, about_target, run=self.terms.run, content=content, told=told)
         gamma = self._release_gamma(ledger, draws.noises[0])
-        width = None if self.terms.split is None else split_width(self.wishes, self.inputs, gamma)
+        width = None if self.terms.split is None else split_width(self.settings, self.inputs, gamma)
         if self.terms.split is not None and "cards" not in between:
             between |= kept.named_parties(self.terms)
         terms = Terms.settled(
@@ -463,45 +463,45 @@ class Plan:
         return RELEASE_SCALE / float(np.frombuffer(data, dtype=np.float64)[0])
 
 
-def make_plan(wishes: RunSettings, inputs: Inputs) -> Plan:
-    """Plan a run; what is wrong with the wishes shows here, or when the plan is asked for its guarantees."""
-    arguments.one_of("noise", wishes.noise, ("secret", "simulated"))
-    public_coins(wishes)  # wrong words and numbers show before anything else is done
-    seed_rows = _checked_seed_rows(wishes, inputs)
-    selection = _selection(wishes, inputs)
-    draft = Draft(wishes, _facts(wishes, inputs, seed_rows))
-    width = public_width(wishes, inputs, released=draft.releases_target)
+def make_plan(settings: RunSettings, inputs: Inputs) -> Plan:
+    """Plan a run; what is wrong with the settings shows here, or when the plan is asked for its guarantees."""
+    arguments.one_of("noise", settings.noise, ("secret", "simulated"))
+    public_coins(settings)  # wrong words and numbers show before anything else is done
+    seed_rows = _checked_seed_rows(settings, inputs)
+    selection = _selection(settings, inputs)
+    draft = Draft(settings, _facts(settings, inputs, seed_rows))
+    width = public_width(settings, inputs, released=draft.releases_target)
     width_plan, budget = (None, draft.budget) if width is not None else draft.split_for_width()
-    split = planned_split(wishes)
+    split = planned_split(settings)
     terms = draft.planned(target_budget=budget, split=split)
-    _check_enough_asked(wishes, terms)
+    _check_enough_asked(settings, terms)
     if width is None or not draft.releases_target:
         check_scale(inputs, released=width is None)
     # A kernel under which no row has features is refused here, and not after something was spent.
     terms.kernel.drawn(gamma=width or NO_WIDTH, seed=0, largest=_largest_entry(inputs))
-    if split is not None and (width is not None or wishes.gamma != "median"):
-        check_split_width(wishes, inputs, split, width or NO_WIDTH)
-    notes = (*draft.notes, *split_notes(wishes, split))
-    return Plan(wishes, inputs, terms, selection, seed_rows, width, width_plan, notes)
+    if split is not None and (width is not None or settings.gamma != "median"):
+        check_split_width(settings, inputs, split, width or NO_WIDTH)
+    notes = (*draft.notes, *split_notes(settings, split))
+    return Plan(settings, inputs, terms, selection, seed_rows, width, width_plan, notes)
 
 
-def _check_enough_asked(wishes: RunSettings, terms: PlannedTerms) -> None:
+def _check_enough_asked(settings: RunSettings, terms: PlannedTerms) -> None:
     """As many rows must be asked for as are wanted, whatever owners have."""
-    if type(wishes.allow_fewer) is not bool:
-        raise InvalidArgument("allow_fewer", type(wishes.allow_fewer).__name__, "must be True or False")
+    if type(settings.allow_fewer) is not bool:
+        raise InvalidArgument("allow_fewer", type(settings.allow_fewer).__name__, "must be True or False")
     asked = terms.rows_per_owner * terms.asked_owners
-    if asked < terms.size and not wishes.allow_fewer:
+    if asked < terms.size and not settings.allow_fewer:
         rows = "1 row" if asked == 1 else f"{asked:,} rows"
         reason = f"asks owners for {rows} where {terms.size:,} are wanted; raise it to 1 or more"
         raise InvalidArgument("offer_factor", terms.offer_factor, f"{reason}, or {_ALLOW_FEWER}")
 
 
-def _facts(wishes: RunSettings, inputs: Inputs, seed_rows: Rows | None) -> Facts:
+def _facts(settings: RunSettings, inputs: Inputs, seed_rows: Rows | None) -> Facts:
     return Facts(
         run=inputs.run,
         consumer=inputs.consumer,
         purpose=inputs.purpose,
-        target_size=_public_size(wishes, inputs),
+        target_size=_public_size(settings, inputs),
         columns=inputs.target.rows.shape[1],
         column_names=inputs.column_names,
         schema_digest="" if inputs.schema is None else inputs.schema.digest,
@@ -518,51 +518,51 @@ def _largest_entry(inputs: Inputs) -> float:
     return 0.0 if inputs.declared is None else inputs.declared.largest_entry
 
 
-def _selection(wishes: RunSettings, inputs: Inputs) -> Selection:
+def _selection(settings: RunSettings, inputs: Inputs) -> Selection:
     """How the curator selects; whatever could go wrong with it goes wrong here, before anything is spent."""
-    scale = arguments.positive("gamma_scale", wishes.gamma_scale)
-    if not isinstance(wishes.weights, bool):
-        raise InvalidArgument("weights", type(wishes.weights).__name__, "must be True or False")
-    arguments.one_of("labels", wishes.labels, ("match", "ignore"))
-    if wishes.weights and wishes.protocol == "interactive":
+    scale = arguments.positive("gamma_scale", settings.gamma_scale)
+    if not isinstance(settings.weights, bool):
+        raise InvalidArgument("weights", type(settings.weights).__name__, "must be True or False")
+    arguments.one_of("labels", settings.labels, ("match", "ignore"))
+    if settings.weights and settings.protocol == "interactive":
         raise InvalidArgument("weights", True, "go with the sealed protocol")
-    if wishes.folds:
-        arguments.count("folds", wishes.folds, least=2, most=MOST_FOLDS)
-    if is_split(wishes):
-        return Selection(weighted=wishes.weights)  # its kernel stands in the terms
-    given = PAPER_GAMMA if wishes.gamma == "median" and wishes.schedule == "experiment" else wishes.gamma
+    if settings.folds:
+        arguments.count("folds", settings.folds, least=2, most=MOST_FOLDS)
+    if is_split(settings):
+        return Selection(weighted=settings.weights)  # its kernel stands in the terms
+    given = PAPER_GAMMA if settings.gamma == "median" and settings.schedule == "experiment" else settings.gamma
     if given == "median":
         gamma = gamma_by_median("target", inputs.target.rows, scale=scale)
         check_width("gamma_scale", gamma, inputs, scale=scale)
     else:
         gamma = arguments.positive("gamma", given)
         check_width("gamma", gamma, inputs)
-    return Selection(gamma=gamma, weighted=wishes.weights, folds=wishes.folds)
+    return Selection(gamma=gamma, weighted=settings.weights, folds=settings.folds)
 
 
-def _public_size(wishes: RunSettings, inputs: Inputs) -> int:
+def _public_size(settings: RunSettings, inputs: Inputs) -> int:
     """The number that everybody may know: of the target's rows, or the one declared in its place."""
-    if wishes.relation == "add-or-remove":
-        if wishes.declared_size is None:
+    if settings.relation == "add-or-remove":
+        if settings.declared_size is None:
             raise InvalidArgument(
                 "declared_size",
                 None,
                 "must be given under add-or-remove: the number of the target's rows is protected",
             )
-        return arguments.count("declared_size", wishes.declared_size)
-    if wishes.declared_size is not None:
-        raise InvalidArgument("declared_size", wishes.declared_size, "goes with add-or-remove only")
+        return arguments.count("declared_size", settings.declared_size)
+    if settings.declared_size is not None:
+        raise InvalidArgument("declared_size", settings.declared_size, "goes with add-or-remove only")
     return len(inputs.target.rows)
 
 
-def _checked_seed_rows(wishes: RunSettings, inputs: Inputs) -> Rows | None:
+def _checked_seed_rows(settings: RunSettings, inputs: Inputs) -> Rows | None:
     if inputs.seed_rows is None:
-        if wishes.schedule == "experiment":
+        if settings.schedule == "experiment":
             raise InvalidArgument(
                 "seed_rows", None, "must be given: the paper's experiments start from about 150 public rows"
             )
         return None
-    if wishes.protocol != "interactive":
+    if settings.protocol != "interactive":
         raise InvalidArgument("seed_rows", "given", "go with the interactive protocol only")
     rows = arguments.matrix("seed_rows", inputs.seed_rows)
     arguments.same_columns("target", inputs.target.rows, "seed_rows", rows)
@@ -786,13 +786,13 @@ def _advice(plan: Plan) -> Advice:
             offer_factor=terms.offer_factor,
         )
 
-    wished, epsilon, rows = plan.wishes.epsilon, terms.target_budget.epsilon, terms.target_size
+    asked, epsilon, rows = plan.settings.epsilon, terms.target_budget.epsilon, terms.target_size
     now = outlook(epsilon, rows)
-    have = f"Your target has {rows:,} rows: at epsilon = {wished:g} "
+    have = f"Your target has {rows:,} rows: at epsilon = {asked:g} "
     if now.ratio >= _GOOD:
         return Advice(now.noise, now.signal, have + f"the signal is {now.ratio:.1f} times the noise: good.", pays=True)
-    share = epsilon / wished  # of the budget that goes into the release
-    better_epsilon = _least(lambda value: outlook(share * value, rows).ratio >= _GOOD, wished, _LARGEST_SUGGESTED)
+    share = epsilon / asked  # of the budget that goes into the release
+    better_epsilon = _least(lambda value: outlook(share * value, rows).ratio >= _GOOD, asked, _LARGEST_SUGGESTED)
     better_rows = _least(lambda value: outlook(epsilon, round(value)).ratio >= _GOOD, rows, _MOST_SUGGESTED_ROWS)
     ways = [f"epsilon >= {_up(better_epsilon):g}"] if better_epsilon else []
     ways += [f">= {math.ceil(better_rows / 10) * 10:,} rows"] if better_rows else []

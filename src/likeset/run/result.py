@@ -332,7 +332,7 @@ class Result:
         return cast("Schema", self.plan.inputs.schema)  # a job has one
 
     def document(self) -> dict[str, Any]:
-        wishes, terms, guarantees, schema = self.plan.wishes, self.terms, self.plan.guarantees, self._schema
+        settings, terms, guarantees, schema = self.plan.settings, self.terms, self.plan.guarantees, self._schema
         simulated, target = self.plan.simulated, self.plan.inputs.target
         return {
             "format": FORMAT,
@@ -340,10 +340,10 @@ class Result:
             "created": self.created.isoformat(timespec="seconds"),
             "version": terms.version,
             "private": is_private(guarantees, simulated=simulated),
-            "noise": wishes.noise,
-            "seed": wishes.seed,
+            "noise": settings.noise,
+            "seed": settings.seed,
             "protocol": terms.protocol,
-            "size": wishes.size,
+            "size": settings.size,
             "rows_selected": len(self.rows),
             "distance": None if self.distance is None else asdict(self.distance),
             "in_sample_squared_mmd": self.in_sample_squared_mmd,

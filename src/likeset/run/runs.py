@@ -193,7 +193,7 @@ def run_job(
     Where it fails nothing is left behind unless something was charged, and then the message says where. ``judge`` may
     change a result before it is written.
 
-    The job is planned once, before owners' files are read: what is wrong with the wishes shows then, and reading may
+    The job is planned once, before owners' files are read: what is wrong with the settings shows then, and reading may
     take long.
     """
     start, folder = time.perf_counter(), JobFolder.checked(job, resume=resume)
@@ -355,9 +355,9 @@ def check_carried(job: Job) -> list[Notice]:
         raise InvalidArgument("noise", job.noise, "must be secret (or left out): between organisations noise is secret")
     notes: list[Notice] = []
     given = job.model_dump()
-    wished = tuple((name, given[name]) for name, usual in _SELECTING.items() if given[name] != usual)
-    if wished and settled_curator(job).curator != "split":
-        notes.append(notices.selection_is_told(wished))
+    unusual = tuple((name, given[name]) for name, usual in _SELECTING.items() if given[name] != usual)
+    if unusual and settled_curator(job).curator != "split":
+        notes.append(notices.selection_is_told(unusual))
     if job.seed_rows is not None:
         notes.append(notices.SEED_ROWS_NEEDED)
     if job.protocol == "interactive":

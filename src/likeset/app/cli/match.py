@@ -330,7 +330,7 @@ def show_plan(planned: "plans.Plan", caption: str) -> None:
     )
     show_guarantees(document["guarantees"], owners=terms.owners, title="What it will cost")
     if not document["private"]:
-        show_not_private(planned.wishes.noise)
+        show_not_private(planned.settings.noise)
     show_budget(document["budget"])
     mark = "[green]" if planned.advice.pays else "[yellow]"
     show_text(f"\n{mark}{literal(planned.advice.text)}[/]\n")
