@@ -5,8 +5,6 @@ docs/proofs/auditor.md has the spread of the bounds.
 """
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
@@ -60,20 +58,6 @@ def test_a_forked_process_does_not_repeat_the_noise_of_another() -> None:
         os.close(send)
     assert drawn[0]
     assert drawn[0] != drawn[1]
-
-
-@pytest.mark.parametrize(("noise", "repeats"), [("SecretNoise()", False), ("SimulatedNoise(2019)", True)])
-def test_a_process_that_is_really_restarted(noise: str, repeats: bool) -> None:
-    program = (
-        "from likeset.privacy.noise import SecretNoise, SimulatedNoise;"
-        f"print({noise}.discrete_laplace(1e9, 4).tolist())"
-    )
-    printed = [
-        subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True).stdout  # noqa: S603 - our own program
-        for _ in range(2)
-    ]
-    assert printed[0].startswith("[")
-    assert (printed[0] == printed[1]) is repeats
 
 
 # Mironov's attack finds what no histogram shows.
