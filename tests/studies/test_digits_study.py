@@ -1,14 +1,13 @@
 """A small study of digits, and what it must show by margins that noise cannot cross."""
 
 from dataclasses import replace
-from pathlib import Path
 from statistics import fmean
 
 import pytest
 
 from studies.comparison import Width
 from studies.comparisons import DIGITS
-from studies.contract import SIMULATED, Options, RecordLine
+from studies.contract import Options, RecordLine
 from studies.runner import run_study
 
 NAMES = ("exact", "greedy", "sealed", "uniform-offers", "private", "uniform")
@@ -42,29 +41,3 @@ def test_the_published_protocol_is_not_much_better_than_uniform_sampling(lines: 
     """At its own epsilon it does not fall below 0.4 of uniform sampling, and stays far from greedy."""
     assert mean(lines, "private") > 0.4 * mean(lines, "uniform")
     assert mean(lines, "private") > 3.0 * mean(lines, "greedy")
-
-
-@pytest.mark.slow
-def test_a_cell_repeats_itself_to_the_last_figure(lines: list[RecordLine]) -> None:
-    wanted = next(line for line in lines if line["method"] == "sealed" and line["seed"] == 1)
-    cell = next(cell for cell in STUDY.cells(OPTIONS) if cell.key == wanted.key)
-    assert STUDY.run(cell) == wanted.results
-
-
-@pytest.mark.slow
-def test_the_page_labels_simulated_noise_in_every_figure_and_table(lines: list[RecordLine], tmp_path: Path) -> None:
-    presentation = STUDY.present(lines, tmp_path)
-    assert presentation.figures
-    for path in presentation.figures:
-        assert SIMULATED[1:] in path.read_text(encoding="utf-8")
-    for table in presentation.tables:
-        assert SIMULATED[1:] in table.caption
-    rows = {row[0]: row for row in presentation.tables[0].rows}
-    expected = 100.0 * fmean(
-        line.results["squared_mmd"] / other.results["squared_mmd"] - 1.0
-        for line in lines
-        for other in lines
-        if (line["method"], other["method"]) == ("uniform", "greedy") and line["seed"] == other["seed"]
-    )
-    assert rows["uniform sampling"][3] == f"{expected:+.0f}%"
-    assert rows["non-private greedy (paper)"][3] == "0%"

@@ -1,14 +1,11 @@
-"""The markets of the frontier are what they say, its fit finds what is there, and the advice agrees with the record."""
+"""The fit of the frontier finds what is there, and the advice agrees with the record."""
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from studies.contract import Cell, Options, RecordLine
-from studies.frontier import STUDY
+from studies.contract import RecordLine
 from studies.frontier_fit import (
     NO_NOISE,
     Fit,
@@ -22,7 +19,6 @@ from studies.frontier_fit import (
     points_of,
     residual,
 )
-from studies.runner import run_study
 
 RECORD = Path(__file__).parents[2] / "studies/results/frontier/cells.jsonl"
 
@@ -99,38 +95,3 @@ def test_the_page_on_choosing_argues_from_held_out_ratios() -> None:
     for offers in (3.0, 10.0, 30.0):
         ratios = " | ".join(found[offers, method, epsilon] for method, epsilon in methods)
         assert f"| {offers:g} | {ratios} |" in page
-
-
-@pytest.mark.slow
-def test_a_small_frontier_on_the_bundled_images(tmp_path: Path) -> None:
-    """Over six seeds: sealed 1.00 to 1.05 of exact greedy, uniform sampling 3.1 to 5.4, published 3.3 to 5.3."""
-    lines = run_study(_Base(), Options(seeds=1, epsilons=(8.0,)), out=tmp_path, workers=0)
-    assert all(one.done for one in lines), [one.failure for one in lines]
-    found = {one.method: one for one in points_of(lines) if one.epsilon != NO_NOISE}
-    assert found["exact"].ratio == 1.0
-    assert found["sealed"].ratio < 1.5
-    assert found["sealed"].ratio < 0.6 * found["uniform"].ratio
-    assert found["private"].ratio > 2.0
-    assert found["sealed"].proven == pytest.approx(8.0, rel=0.01)
-    assert found["sealed"].owners_proven == 0.0
-    assert found["private"].owners_proven is None
-    shown = STUDY.present(lines, tmp_path)
-    assert shown.figures
-    for path in shown.figures:
-        assert "not private" in path.read_text(encoding="utf-8")
-    json.dumps([dict(one.results) for one in lines], allow_nan=False)
-
-
-class _Base:
-    """The study at its first base, where right rows are rare, without what is slow."""
-
-    name, description = STUDY.name, STUDY.description
-    run, present = STUDY.run, STUDY.present
-
-    def cells(self, options: Options) -> Sequence[Cell]:
-        wanted = ("exact", "uniform", "uniform-offers", "sealed", "private")
-        return [
-            cell
-            for cell in STUDY.cells(options)
-            if cell["method"] in wanted and cell["factor"] == "base" and cell["right"] == 40
-        ]

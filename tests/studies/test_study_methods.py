@@ -1,4 +1,4 @@
-"""What studies compare: selections against their definitions, the network, tables of labels, lies of an owner."""
+"""What studies compare: selections against their definitions, and lies of an owner."""
 
 import numpy as np
 import pytest
@@ -9,12 +9,10 @@ from chance import pinned_coins, public_coins
 from likeset.geometry.features import FourierFeatures
 from likeset.geometry.weights import weights
 from likeset.simulation import LabelledMarket
-from studies.contract import Cell, Options, RecordLine
+from studies.contract import Options
 from studies.hashes import match_hashed
 from studies.joint_axes import STUDY as AXES
-from studies.judging import NeuralNetwork
-from studies.label_judging import comparison_table, judge_training, shares_table
-from studies.liars import LIES, STUDY, contradicted, tell_lie
+from studies.liars import STUDY, contradicted, tell_lie
 from studies.weighted_matching import match_weighted
 
 
@@ -40,44 +38,6 @@ def test_feature_greedy_agrees_with_its_definition(kind: str) -> None:
     assert found.objectives[-1] == pytest.approx(2 * mean @ used.mean(target) - mean @ mean, abs=1e-5)
 
 
-def corners(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Two classes in opposite corners of a square: no line tells them apart."""
-    coins = public_coins(seed)
-    rows = coins.uniform(-1.0, 1.0, size=(count, 2))
-    rows += 0.3 * np.sign(rows)
-    return rows.astype(np.float32), (rows[:, 0] * rows[:, 1] > 0).astype(np.int64)
-
-
-def test_the_network_learns_what_no_line_can_tell_apart_and_repeats_itself() -> None:
-    (rows, labels), (test, test_labels) = corners(300, 0), corners(300, 1)
-    found = NeuralNetwork(seed=0).fit(rows, labels).predict(test)
-    assert (found == test_labels).mean() > 0.9
-    np.testing.assert_array_equal(found, NeuralNetwork(seed=0).fit(rows, labels).predict(test))
-
-
-def line(seed: int, part: str, results: dict[str, float], measure: str = "accuracy") -> RecordLine:
-    cell = Cell("joint-families", {"family": "some", "seed": seed, "part": part})
-    by_way = {way: {measure: value} for way, value in results.items()}
-    return RecordLine(cell.key, cell.study, cell.settings, by_way, "", 1.0, "0", "2026-01-01")
-
-
-def test_labels_matched_are_compared_with_labels_ignored_seed_by_seed() -> None:
-    lines = [line(seed, "labels", {"match": 0.5 + seed / 10, "ignore": 0.5}) for seed in (1, 3)]
-    assert comparison_table("x", lines, "accuracy").rows == [["some", "0.700", "0.500", "+0.200 ± 0.100", "2"]]
-
-
-def test_class_shares_are_compared_with_exact_greedys_seed_by_seed() -> None:
-    """Three of four rows are of class 1 and half of the test rows: a quarter too many."""
-    rows, labels = np.array([[0.0], [1.0], [1.1], [1.2]], np.float32), np.array([0, 1, 1, 1])
-    judged = judge_training(rows, labels, test=rows, test_labels=np.array([0, 0, 1, 1]), rare=1)
-    assert judged["shares_off"] == pytest.approx(0.25)
-    lines = [
-        line(seed, "labels", {"match": 0.3 + seed / 10, "ignore": 0.3, "exact": 0.2}, "shares_off") for seed in (0, 2)
-    ]
-    (row,) = shares_table(lines).rows
-    assert row == ["some", "0.400", "0.300", "0.200", "+0.200 ± 0.100", "+0.100 ± 0.000", "2"]
-
-
 GAMMA = 0.5
 
 
@@ -98,18 +58,6 @@ def _market() -> LabelledMarket:
         test=test,
         test_labels=test_labels,
     )
-
-
-@pytest.mark.parametrize("lie", LIES)
-def test_only_the_first_owner_lies_and_offers_as_many_rows(lie: str) -> None:
-    honest, lying = _market(), tell_lie(_market(), lie, coins=pinned_coins("a lie"))
-    for name in ("second", "third"):
-        np.testing.assert_array_equal(lying.owners[name], honest.owners[name])
-        np.testing.assert_array_equal(lying.labels[name], honest.labels[name])
-    assert lying.owners["liar"].shape == honest.owners["liar"].shape
-    same_rows = np.array_equal(lying.owners["liar"], honest.owners["liar"])
-    same_labels = np.array_equal(lying.labels["liar"], honest.labels["liar"])
-    assert (same_rows and same_labels) == (lie == "honest")
 
 
 def test_others_contradict_wrong_labels_and_no_right_ones() -> None:

@@ -1,9 +1,7 @@
 """Bounds are the paper's, errors are what they say, and greedy selection is as good as the study claims."""
 
 import itertools
-import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +9,6 @@ import pytest
 from chance import public_coins
 from naive_twins import objective
 from studies import theory_measures as measures
-from studies.contract import Options
-from studies.runner import run_study
-from studies.theory import STUDY
 
 
 def test_the_condition_of_two_rows() -> None:
@@ -48,18 +43,3 @@ def test_values_of_subsets_are_the_papers_objective() -> None:
     values = [objective(pool[list(some)], target, gamma=0.2) for some in itertools.combinations(range(7), 3)]
     assert found["best"] == pytest.approx(max(values))
     assert found["greedy"] <= found["best"] + 1e-12
-
-
-@pytest.mark.slow
-def test_the_study_runs_its_parts_and_says_that_noise_is_simulated(tmp_path: Path) -> None:
-    options = Options(seeds=1, sizes=(5,), epsilons=(0.01,), methods=("condition", "mean release", "small optimum"))
-    lines = run_study(STUDY, options, out=tmp_path, workers=0)
-    assert all(line.done for line in lines), [line.failure for line in lines]
-    conditions = [line for line in lines if line["part"] == "condition"]
-    assert all(line["excess"] > 1e5 for line in conditions)  # images are nowhere near the condition
-    presentation = STUDY.present(lines, tmp_path)
-    assert len(presentation.tables) == 3
-    figures = [path.read_text(encoding="utf-8") for path in presentation.figures]
-    assert figures
-    assert all("not private" in text for text in figures)
-    json.dumps([dict(line.results) for line in lines], allow_nan=False)
