@@ -1,12 +1,10 @@
 """What has to be loaded before anything happens: modules are counted, not seconds."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np  # noqa: F401 - its threads are looked at
-import threadpoolctl  # type: ignore[import-untyped]  # it has no types
 
 SLOW = ("numpy", "scipy", "pyarrow", "sklearn", "matplotlib", "cryptography", "paramiko", "duckdb", "dp_accounting")
 """Libraries that take from a tenth of a second to more than one."""
@@ -39,30 +37,6 @@ def test_a_match_and_its_report_load_no_library_that_few_of_them_use() -> None:
     """SciPy, scikit-learn, DuckDB and the convolutions of dp_accounting would take two seconds together."""
     modules = _loaded("import likeset.app.demo, likeset.app.report, likeset.app.file_matching")
     assert not {"scipy", "sklearn", "duckdb", "dp_accounting", "pandas"} & set(modules)
-
-
-def test_these_tests_were_told_of_threads_before_the_first_library_that_has_some() -> None:
-    """Whoever loads numpy before ``tests/conftest.py`` is read gives each worker as many threads as there are cores."""
-    pools = threadpoolctl.threadpool_info()
-    assert pools
-    assert {pool["num_threads"] for pool in pools} == {1}
-
-
-def test_commands_use_one_thread_for_products_of_matrices_unless_told_otherwise() -> None:
-    """Also those that no limit of their own covers, such as ``plan`` and ``up``."""
-    script = """
-import sys
-from likeset.app import cli
-sys.argv = ["likeset", "schema", "show", "none.yaml"]
-try: cli.main()
-except SystemExit: import numpy, threadpoolctl
-print(*{pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"})
-"""
-    free = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
-    two = {"OPENBLAS_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
-    for environment, threads in ((free, 1), (free | two, min(2, os.cpu_count() or 1))):
-        told = subprocess.run([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, text=True)  # noqa: S603 (our own)
-        assert told.stdout.split() == [str(threads)]
 
 
 def test_judging_what_waits_loads_no_library_that_only_a_release_is_priced_with() -> None:

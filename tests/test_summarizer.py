@@ -1,14 +1,12 @@
 """Tests of the Summarizer: conventions, results, tables, randomness, the fallback."""
 
 import inspect
-import os
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
-import threadpoolctl  # type: ignore[import-untyped]  # it has no types
 from sklearn.base import clone
 
 from likeset import Summarizer, squared_mmd
@@ -122,26 +120,6 @@ class TestResult:
         assert list(fitted.shares_.values()) == pytest.approx((worth / worth.sum()).tolist())
         assert sum(line.shapley for line in lines) == pytest.approx(fitted.attribution_.improvement)
 
-    def test_progress_is_told(self) -> None:
-        heard: list[tuple[str, int, int]] = []
-        simulated(3, progress=lambda *news: heard.append(news)).fit(TARGET, OWNERS)
-        assert heard[-1] == ("owners", 3, 3)
-
-    def test_products_of_matrices_use_one_thread_during_a_run_only(self) -> None:
-        """The number is set for the whole process, so that a caller's own setting must come back."""
-        controller = threadpoolctl.ThreadpoolController().select(user_api="blas")
-        seen = set[int]()
-
-        def look(*_: object) -> None:
-            seen.update(library.num_threads for library in controller.lib_controllers)
-
-        with controller.limit(limits=2):
-            before = [library.num_threads for library in controller.lib_controllers]
-            simulated(3, progress=look).fit(TARGET, OWNERS)
-            assert [library.num_threads for library in controller.lib_controllers] == before
-        assert seen == {1}
-        assert 2 in before or os.cpu_count() == 1
-
     def test_a_summary_larger_than_all_rows_is_all_rows_and_a_warning_where_fewer_are_allowed(self) -> None:
         found = simulated(500, allow_fewer=True).fit(TARGET, OWNERS)
         assert len(found.indices_) == len(set(found.indices_)) == 180
@@ -240,22 +218,3 @@ def test_labels_make_a_summary_of_the_right_classes_and_can_be_ignored() -> None
     unlabelled = Summarizer(40, random_state=1, **options).fit(market.target, market.owners)
     assert made.indices_ == unlabelled.indices_
     assert right["match"] > right["ignore"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ["match", "ignore"])
-def test_labels_that_are_weakly_related_to_rows_do_not_change_what_is_bought(how: Literal["match", "ignore"]) -> None:
-    """Class 1 has 28% of the target and 41% at owners; by rows alone less than half of what is bought is of it."""
-    coins = np.random.default_rng(5)
-
-    def draw(count: int, shift: float, offset: float) -> tuple[Any, Any]:
-        drawn = coins.normal(size=(count, 6)) + np.array([shift, -shift, 0.0, 0.0, 0.0, 0.0])
-        return drawn, (coins.random(count) < 1.0 / (1.0 + np.exp(-0.6 * drawn[:, 0] - offset))).astype(int)
-
-    target, _ = draw(300, 0.7, -1.3)
-    market = {name: draw(3000, 0.0, -0.4) for name in ("a", "b")}
-    owners, labels = ({name: part[place] for name, part in market.items()} for place in (0, 1))
-    options: dict[str, Any] = {"epsilon": 8.0, "release_gamma": 0.05, "random_state": 1, "noise": "simulated"}
-    labelled = Summarizer(60, labels=how, **options).fit(target, owners, labels)
-    assert labelled.indices_ == Summarizer(60, **options).fit(target, owners).indices_
-    assert np.mean(labels_of(labelled)) < 0.5

@@ -233,12 +233,6 @@ class TestNotebook:
         assert any("<progress" in page for page in pages)
         assert pages[-1] == ""
 
-    def test_a_progress_of_the_callers_own_takes_its_place(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        pages, steps = notebook(monkeypatch, kernel=object()), []
-        fitted(progress=lambda *step: steps.append(step))
-        assert steps
-        assert pages == []
-
 
 def notebook(monkeypatch: pytest.MonkeyPatch, *, kernel: object) -> list[str]:
     """As much of IPython as is used; returns what it is told to show."""

@@ -290,22 +290,3 @@ def test_rows_ten_thousand_times_too_wide_are_refused_with_a_word(settings: dict
         Summarizer(3, epsilon=8.0, **settings).fit(target, owners)
     assert refused.value.argument == "target"
     assert outcome((target, owners), release_gamma=1e-9) == "fitted"
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_odd_columns_and_few_rows_give_numbers_or_a_refusal(dtype: type) -> None:
-    target, owners = market(1)
-    target, owners = target.astype(dtype), {name: rows.astype(dtype) for name, rows in owners.items()}
-    for value, whose in ((np.nan, "owners['b']"), (np.inf, "owners['b']"), (-np.inf, "owners['b']")):
-        spoiled = owners["b"].copy()
-        spoiled[:, 1] = value
-        assert outcome((target, {**owners, "b": spoiled})) == whose
-        wrong = target.copy()
-        wrong[:, 2] = value
-        assert outcome((wrong, owners)) == "target"
-    level = target.copy()
-    level[:, 0] = 7.0
-    assert outcome((level, owners)) == "fitted"
-    assert outcome((np.ones_like(target), owners)) == "target"
-    assert outcome((target[:1], owners)) == "target"
-    assert outcome((target, {"a": owners["a"], "b": owners["b"][:1]})) == "fitted"

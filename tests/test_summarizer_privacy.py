@@ -245,27 +245,6 @@ class TestOtherProtocols:
         assert (terms.auction_patience, terms.schedule, terms.seed_rows) == (3, "experiment", 3)
         assert found.rows_seen_ > 4.5 * 4
 
-    @pytest.mark.parametrize("schedule", ["theorem", "proof"])
-    def test_a_schedule_beyond_a_limit_is_refused_before_anything_is_spent(self, schedule: str, tmp_path: Path) -> None:
-        path = tmp_path / "ledger.sqlite"
-        settings: dict[str, Any] = {"dimension": 8, "release_gamma": 0.1, "ledger": path}
-        limits = {"epsilon": 1.0, "owner_epsilon": 1.0 if schedule == "theorem" else 0.1}
-
-        def limited() -> Summarizer:
-            rounds = Interactive(summary_release="mwem", schedule=schedule, owner_epsilon=limits["owner_epsilon"])
-            return Summarizer(4, epsilon=limits["epsilon"], protocol=rounds, **settings)
-
-        for setting in ("epsilon", "owner_epsilon") if schedule == "proof" else ("owner_epsilon",):
-            with pytest.raises(InvalidArgument) as told:
-                limited().fit(TARGET, OWNERS)
-            assert told.value.argument == setting
-            assert not path.exists()
-            limits[setting] = float(told.value.reason.rpartition(" ")[2])
-        found = limited().fit(TARGET, OWNERS)
-        assert len(found.indices_) == 4
-        assert guarantee_of(found, TARGET_VIEW).basis is Basis.PROVEN
-        assert 0.1 < guarantee_of(found, View.owners("south")).epsilon <= limits["owner_epsilon"]
-
     def test_an_owners_account_that_does_not_suffice_is_found_out_before_the_target_is_released(
         self, tmp_path: Path
     ) -> None:
@@ -282,12 +261,6 @@ class TestOtherProtocols:
             with Ledger(path, read_only=True) as ledger:
                 assert {one.view for one in ledger.accounts()} == set(limits)
 
-    def test_the_papers_settings_run_and_promise_no_more_than_is_proven(self) -> None:
-        found = simulated(4, **PAPER, accept_unproven=PAPER_PARTS, epsilon=8.0, noise="secret").fit(TARGET, OWNERS)
-        assert len(found.indices_) == 4
-        assert guarantee_of(found, TARGET_VIEW).basis is Basis.PROVEN
-        assert guarantee_of(found, View.owners("south")).basis is Basis.NONE
-
     def test_many_tiny_owners_are_chosen_among_once(self) -> None:
         """15 rows are wanted of 60 owners: an auction decides who is asked."""
         tables = {f"practice {place}": rows(100 + place, 6, shift=place / 30) for place in range(60)}
@@ -298,10 +271,3 @@ class TestOtherProtocols:
         assert found.rows_seen_ == sum(one.rows_disclosed for one in asked)
         assert sum(one.payment for one in found.attribution_.owners) == found.rows_seen_
         np.testing.assert_array_equal(found.summary_, [tables[owner][row] for owner, row in found.indices_])
-
-    def test_the_auction_has_its_price_among_owners(self) -> None:
-        tables = {f"practice {place}": rows(100 + place, 6) for place in range(60)}
-        found = Summarizer(3, offer_factor=5, epsilon=8.0, release_gamma=0.1).fit(TARGET, tables)
-        stated = guarantee_of(found, View.owners("practice_0"))
-        assert stated.basis is Basis.PROVEN
-        assert stated.epsilon == pytest.approx(np.log1p(np.e), rel=1e-4)  # for any coalition; a little less by delta

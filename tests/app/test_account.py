@@ -19,7 +19,6 @@ from likeset.privacy.events import (
     Norm,
     Relation,
     RowSum,
-    Simulated,
     as_json,
 )
 
@@ -72,24 +71,11 @@ def test_releases_from_a_file_are_priced_under_the_relation_that_they_were_plann
     assert all(half["proven"] <= whole["proven"] for half, whole in zip(removed, replaced, strict=True))
 
 
-def test_releases_planned_under_different_relations_are_refused(tmp_path: Path) -> None:
-    mixed = _file(tmp_path, *map(_gaussian, Relation))
-    assert "one relation" in str(_run("--events", str(mixed)).exception)
-
-
 def test_a_single_event_and_several_deltas(tmp_path: Path) -> None:
     path = tmp_path / "one.json"
     path.write_text(json.dumps({"version": VERSION, "event": as_json(GAUSSIAN)}))
     rows = json.loads(_run("--events", str(path), "--delta", "1e-3", "--delta", "1e-6", "--json").stdout)
     assert {row["delta"] for row in rows} == {1e-3, 1e-6}
-
-
-def test_simulated_releases_have_no_epsilon_and_say_why(tmp_path: Path) -> None:
-    path = _file(tmp_path, Simulated(GAUSSIAN))
-    row = json.loads(_run("--events", str(path), "--json").stdout)[0]
-    assert (row["proven"], row["basis"]) == (None, "none")
-    assert "simulated" in row["note"]
-    assert "simulated" in _run("--events", str(path)).stdout
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 from chance import pinned_coins
 from likeset.app.cli import app
 from likeset.audit.auditor import Claim, Trial
-from likeset.errors import InvalidArgument
 from likeset.privacy.events import Relation
 
 
@@ -74,8 +73,3 @@ def test_json_is_one_document_with_every_figure(monkeypatch: pytest.MonkeyPatch)
     assert honest["relation"] == "replace-one"
     assert 1 < honest["found_from_epsilon"] < 3
     assert 0.05 < honest["found_from_leak"] < 0.5
-
-
-def test_too_few_samples_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InvalidArgument, match="samples = 10: must be at least 1000"):
-        invoke(monkeypatch, ["--samples", "10"], [HONEST])

@@ -119,11 +119,6 @@ def test_a_card_is_exported_pinned_listed_and_shown(world: World) -> None:
     assert hint in world.run("list", "--home", world.hub.folder).stdout
 
 
-def test_a_card_is_shown_where_there_is_no_home(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(world.place)
-    assert world.document("show", world.hub.card_file)["fingerprint"] == world.hub.card.fingerprint
-
-
 def test_a_new_card_replaces_the_old_one_everywhere(world: World, complaint: Any) -> None:
     at_node = ("--home", world.node.folder)
     world.pin(world.clinic, "consumer", at=world.node)
@@ -189,12 +184,6 @@ def test_somebody_who_sent_their_keys_is_to_be_told(world: World, complaint: Any
     assert "holds the keys of a card, which nobody may give away" in said
     assert "`likeset card make --new`" in said
     assert not any(line in said for line in secret.read_text().splitlines()[1:])
-
-
-def test_homes_that_cannot_be_used(world: World, complaint: Any) -> None:
-    at_place = ("--home", world.place)
-    for words in (["make"], ["show"], ["list"], ["revoke", "x", "--reason", "y"], ["show", world.hub.card_file]):
-        assert "is no home" in complaint(*words, *at_place)
 
 
 def test_nothing_is_overwritten_by_an_export(world: World, complaint: Any) -> None:

@@ -1,8 +1,7 @@
-"""Exit codes and shell completion are as ``docs/cli.md`` tells."""
+"""Exit codes are as ``docs/cli.md`` tells."""
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +15,6 @@ from likeset.tables.schema import Schema
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/cli.md"
-SCRIPT = Path(sys.executable).parent / "likeset"
 
 
 def ended(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -103,30 +101,6 @@ main()
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr.startswith("error: interrupted")
     assert done.stderr.count("\n") == 1
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here to complete for")
-@pytest.mark.parametrize(
-    ("typed", "offered"), [("sch", {"schema"}), ("schema dr", {"draft"}), ("match --ep", {"--epsilon"})]
-)
-def test_bash_completes_commands_and_options(typed: str, offered: set[str]) -> None:
-    """As bash does it: the script is loaded, then the function that it defines is asked."""
-    session = f"""
-        PATH="{SCRIPT.parent}:$PATH"
-        eval "$(likeset --show-completion)"
-        COMP_WORDS=(likeset {typed}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
-        _likeset_completion likeset
-        printf '%s\\n' "${{COMPREPLY[@]}}"
-    """
-    done = subprocess.run(  # noqa: S603 - a script of our own
-        ["bash", "--norc", "-c", session],  # noqa: S607 - whichever bash is there
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-        timeout=600,
-    )
-    assert set(done.stdout.split()) == offered, done.stderr
 
 
 def test_the_list_of_commands_says_what_each_says_itself() -> None:

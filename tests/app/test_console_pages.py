@@ -23,7 +23,6 @@ from home_world import (
     secret_of,
     signed_terms,
     terms,
-    write_policy,
 )
 from typer.testing import CliRunner
 
@@ -36,7 +35,6 @@ from likeset.homes.home import make_home
 from likeset.homes.owner import Owner, make_owner_home, open_owner
 from likeset.homes.policy import starting_text
 from likeset.protocol.terms import Kernel, SplitTerms
-from likeset.protocol.wire import Offer, decode
 from likeset.transports.sync import Synced
 from likeset.trust.cards import Role, card_in
 
@@ -234,19 +232,6 @@ def test_terms_that_change_while_somebody_reads_are_not_approved(node: Owner, ad
     assert logged(node.home, "approved") == []
 
 
-def test_what_the_rules_refuse_is_not_approved(node: Owner, ada: Browser) -> None:
-    write_policy(node.home.folder, purposes=["billing"])
-    (reason,) = review.review(node, "run-1").verdict.reasons
-    page = ada.get("/run?name=run-1")
-    form = {"run": "run-1", "choice": "approve", "by": "Ada"} | {n: page.field(n) for n in ("digest", "seen")}
-    answer = ada.post("/decide", form)
-    assert answer.status == 409
-    assert reason in page.words
-    assert 'value="approve"' not in page.text
-    assert reason in answer.words
-    assert logged(node.home, "approved") == []
-
-
 def test_rules_are_checked_shown_and_then_put_in_force(node: Owner, ada: Browser) -> None:
     page = ada.get("/rules")
     fields = {field for field in node.policy.model_dump() if f'name="{field}' in page.text}
@@ -263,16 +248,6 @@ def test_rules_are_checked_shown_and_then_put_in_force(node: Owner, ada: Browser
     empty = ada.post("/rules", {**form, "seen": ada.get("/rules").field("seen"), "total.readable": ""})
     assert ada.post("/rules", {**put, "seen": empty.field("seen"), "text": empty.field("text")}).status == 303
     assert node.policy.total.readable is None
-
-
-def test_a_form_of_rules_that_is_wrong_keeps_what_was_filled_in(node: Owner, ada: Browser) -> None:
-    form = {"how": "form", "by": "Ada", "seen": "x", "purposes": "a purpose\nanother one", "total.rows": "many"}
-    answer = ada.post("/rules", form)
-    assert (answer.status, "total.rows" in answer.words) == (400, True)
-    assert "a purpose\nanother one</textarea>" in answer.text
-    assert 'name="total.rows" type="number" min="0" step="1" value="many"' in answer.text
-    assert node.policy.manual_approval
-    assert "checked" not in answer.text, "the box was left empty"
 
 
 def test_signed_terms_are_added_from_a_file(node: Owner, ada: Browser) -> None:
@@ -360,17 +335,6 @@ def test_a_run_says_who_may_read_what(node: Owner, ada: Browser) -> None:
     assert "one party reads 6 at most" in ada.get("/").words
 
 
-def test_long_lists_come_in_pages(node: Owner, ada: Browser) -> None:
-    for number in range(20):
-        invite(node, terms(**FAR, run=f"more-{number:02d}"), by_steward=True)
-    first, second = ada.get("/"), ada.get("/?page=2")
-    assert "21 runs wait for you" in first.words
-    assert "Page 1 of 2" in first.words
-    assert ("more-19" in first.words, "more-19" in second.words) == (False, True)
-    assert ada.get("/?page=999").words == second.words
-    assert ada.get("/?page=-1").status == 200
-
-
 def test_budgets_and_what_left_have_the_numbers_of_the_command_line(answered: Owner) -> None:
     ada = signed_in(answered)
     told, page = said(answered, "owner", "budget"), ada.get("/budgets")
@@ -405,23 +369,6 @@ def test_what_left_can_be_saved_byte_by_byte(answered: Owner) -> None:
         assert ada.get(f"/left/bytes?run={name}").status == 400
 
 
-def test_a_row_is_found_by_its_handle(answered: Owner) -> None:
-    ada = signed_in(answered)
-    (offer,) = (decode(letter.message or b"").body for letter in review.letters_out(answered, "run-1"))
-    assert isinstance(offer, Offer)
-    handle, before = str(int(offer.handles[0])), head(answered)
-    told = said(answered, "owner", "row", handle)
-    assert told["handle"] == handle, "it is printed as it is typed"
-    for run in ("", "run-1"):
-        page = ada.post("/left/row", {"handle": f" {handle} ", "run": run})
-        assert (told["place"] in page.words, told["source"] in page.words) == (True, True)
-        assert all(f"{name} {value} yes" in page.words for name, value in told["record"].items())
-    for wrong in ("", "-1", "1" * 21, "../x", "<b>", str(int(handle) ^ 1)):
-        assert ada.post("/left/row", {"handle": wrong}).status == 400, wrong
-    assert ada.post("/left/row", {"handle": handle, "run": "run-2"}).status == 400
-    assert head(answered) == before, "to look writes nothing"
-
-
 # What a monitor reads.
 
 
@@ -446,12 +393,6 @@ def test_the_public_address_shows_a_monitor_nothing(node: Owner) -> None:
     for path in ("/healthz", "/metrics"):
         assert Browser(app).get(path, host="console.example.org").status == 404
         assert Browser(app).get(path).status == 200
-
-
-def test_a_home_that_was_stopped_is_not_healthy(node: Owner) -> None:
-    node.home.note("stopped", "", reason="a test")
-    answer = signed_in(node).get("/healthz")
-    assert (answer.status, json.loads(answer.body)["trouble"]) == (503, "the home was stopped")
 
 
 def test_each_page_says_whether_the_mailboxes_are_checked_and_which_cannot_be_used(node: Owner) -> None:

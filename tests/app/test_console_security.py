@@ -93,14 +93,6 @@ def test_a_form_of_another_page_does_nothing(ada: Browser, headers: dict[str, st
         assert ada.post(path, form, headers=headers).status == 403, path
 
 
-def test_a_decision_is_made_by_post_alone(ada: Browser) -> None:
-    form = urlencode(denial(ada))
-    for method in ("GET", "HEAD"):
-        assert ada.request(method, f"/decide?{form}").status == 405
-    for method in ("PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"):
-        assert ada.request(method, f"/decide?{form}", headers={"origin": ADDRESS}).status == 405
-
-
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 def test_another_page_may_link_here_and_not_embed(ada: Browser, site: str) -> None:
     for path in ("/", "/run?name=run-1", "/static/console.css", "/left/bytes?run=run-1"):

@@ -1,7 +1,6 @@
 """``likeset evaluate``, as a user calls it."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -56,15 +55,6 @@ def test_models_are_judged_beside_uniform_and_all_rows_and_by_owner(
     assert json.loads((world.out / "evaluation.json").read_text(encoding="utf-8")) == document
     assert call("report", {}, world.out) == 0
     assert "Models trained on the summary" in (world.out / "report.html").read_text(encoding="utf-8")
-
-
-def test_the_screen_shows_a_table(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = evaluated(world, capsys)
-    assert code == 0
-    assert "the summary" in out
-    assert "boosting" in out
-    assert "balanced accuracy" in out, "nothing is broken over lines in 80 columns"
-    assert len(re.findall(r"\d\.\d{3} to \d\.\d{3} │", out)) == 9
 
 
 def _without_a_label(path: Path) -> Path:

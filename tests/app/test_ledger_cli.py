@@ -147,22 +147,3 @@ def test_a_limit_of_nobody_or_of_nothing_is_refused_and_changes_nothing(
         assert ended.value.code == 2
         assert said in capfd.readouterr().err
     assert document("show", path) == before
-
-
-@pytest.mark.parametrize("command", ["show", "limit", "verify", "purge"])
-def test_bad_input_is_one_line_and_exit_code_2(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    text = tmp_path / "table.csv"
-    text.write_text("a,b\n")
-    text.chmod(0o600)
-    options = {"purge": ["--run", "x"], "limit": ["--of", "north", "--rows", "3"]}.get(command, [])
-    for path, said in ((tmp_path / "missing.sqlite", "no such ledger"), (text, "not a ledger")):
-        monkeypatch.setattr(sys, "argv", ["likeset", "ledger", command, str(path), *options])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        assert ended.value.code == 2
-        error = capfd.readouterr().err
-        assert said in error
-        assert "Traceback" not in error
-    assert [file.name for file in tmp_path.iterdir()] == ["table.csv"]

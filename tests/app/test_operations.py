@@ -378,16 +378,6 @@ def test_a_channel_that_fails_is_logged_once_and_tried_again_after_a_rest(
         assert (len(server.seen), len(failed)) == (2, 2)
 
 
-def test_a_home_in_trouble_is_one_line(tmp_path: Path, server: _Server) -> None:
-    folder = make_owner(tmp_path)
-    ask_for(folder, webhook=webhook(server))
-    with notifier(folder) as (tell, failed):
-        (folder / "owner.yaml").write_text("nonsense")
-        tell()
-        tell()
-    assert len(failed) == 1
-
-
 def test_mail_is_sent(tmp_path: Path, server: _Server) -> None:
     server.speaks = "smtp"
     folder = make_owner(tmp_path)
@@ -400,18 +390,6 @@ def test_mail_is_sent(tmp_path: Path, server: _Server) -> None:
     assert "To: steward@example.org" in letter
     assert "event: mailbox" in letter
     assert "away" not in letter
-
-
-def test_a_password_is_never_sent_without_encryption(tmp_path: Path, server: _Server) -> None:
-    """This server offers no STARTTLS."""
-    server.speaks = "smtp"
-    folder = make_owner(tmp_path)
-    secret = {"user": "a", "password_variable": "NO_SUCH_VARIABLE"}
-    ask_for(folder, smtp={**SMTP, "starttls": True, "port": server.port, **secret})
-    with notifier(folder) as (tell, failed):
-        tell(["file:///away"])
-    assert "SMTPNotSupportedError" in failed[0]
-    assert server.seen == []
 
 
 @pytest.mark.parametrize(
@@ -435,15 +413,6 @@ def test_wrong_settings_are_refused_by_line_and_without_their_values(tmp_path: P
         home.settings  # noqa: B018
     assert refused.value.field.startswith("notify")
     assert "hunter2" not in str(refused.value)
-
-
-def test_new_mailboxes_leave_notifications_as_they_are(tmp_path: Path) -> None:
-    folder = make_owner(tmp_path)
-    ask_for(folder, smtp=SMTP, command=["send"], webhook="https://example.org/hook")
-    with Home(folder) as home:
-        before = home.settings.notify
-        home.set_mailboxes(["file:///mailbox"])
-        assert home.settings.notify == before
 
 
 @pytest.mark.slow

@@ -154,23 +154,6 @@ def test_number_labels_are_judged_by_r2_and_weights_count() -> None:
 
 
 @pytest.mark.usefixtures("few_trees")
-def test_progress_counts_all_models_that_are_trained() -> None:
-    """Three models on each of two training sets, and three without each of two owners."""
-    coins, steps = np.random.default_rng(8), list[tuple[str, int, int]]()
-    rows, labels, owners = coins.normal(size=(40, 2)), np.arange(40) % 2, ["a", "b"] * 20
-    likeset.evaluate(
-        rows,
-        labels,
-        test_rows=coins.normal(size=(30, 2)),
-        test_labels=np.arange(30) % 2,
-        owners=owners,
-        compare={"others": (coins.normal(size=(20, 2)), np.arange(20) % 2)},
-        progress=lambda *step: steps.append(step),
-    )
-    assert [step[1:] for step in steps] == [(done, 12) for done in range(13)]
-
-
-@pytest.mark.usefixtures("few_trees")
 def test_test_rows_that_models_were_trained_on_are_counted() -> None:
     rows, labels = labelled(60, seed=11)
     found = likeset.evaluate(rows[:30], labels[:30], test_rows=rows[25:], test_labels=labels[25:])
@@ -224,16 +207,3 @@ def test_what_cannot_be_judged_is_refused_by_name(changes: dict[str, object], wo
     given: dict[str, Any] = {"labels": ["a", "b", "a", "b"], "test_rows": np.zeros((3, 2)), "test_labels": ["a"] * 3}
     with pytest.raises(InvalidArgument, match=words):
         likeset.evaluate(np.zeros((4, 2)), **given | changes)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("few_trees")
-def test_many_whole_numbers_count_as_classes_and_a_note_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six values of whole numbers are classes, with a note if that is many; as numbers with decimals they are not."""
-    monkeypatch.setattr("likeset.run.evaluate._MANY_CLASSES", 5)
-    coins = np.random.default_rng(4)
-    rows, labels = coins.normal(size=(60, 2)), np.arange(60) % 6
-    found = likeset.evaluate(rows, labels, test_rows=rows + 1.0, test_labels=labels, resamples=100)
-    assert (found.task, sum("count as classes" in note for note in found.notes)) == ("classes", 1)
-    numbers = likeset.evaluate(rows, labels * 1.0, test_rows=rows + 1.0, test_labels=labels * 1.0, resamples=100)
-    assert (numbers.task, sum("count as classes" in note for note in numbers.notes)) == ("numbers", 0)

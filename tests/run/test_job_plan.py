@@ -263,22 +263,6 @@ def test_a_plan_on_a_ledger_says_what_is_left_and_refuses_as_the_run_would(
     assert "What the ledger leaves" in capsys.readouterr().out
 
 
-def test_all_columns_of_which_the_same_is_to_be_said_share_one_notice(world: World, tmp_path: Path) -> None:
-    schema = tmp_path / "schema.yaml"
-    more = "".join(f"  age{place}: {{kind: numeric, bounds: [0, 10000], from_data: true}}\n" for place in range(8))
-    schema.write_text(job_world.SCHEMA.replace("  smoker:", f"{more}  smoker:"), encoding="utf-8")
-    target = rows(60, seed=1, age=60.0, whose="mine")
-    for place in range(8):
-        target = target.append_column(f"age{place}", target["age"])
-    write(tmp_path / "target.csv", target)
-    told = plan_job(world.job(schema=str(schema), target=str(tmp_path / "target.csv"))).warnings
-    names = tuple(f"age{place}" for place in range(8))
-    assert [(one.kind, one.details["columns"]) for one in told] == [
-        ("columns-hardly-count", names),
-        ("bounds-from-data", names),
-    ]
-
-
 def test_pages_say_how_often_a_guess_is_right_as_a_plan_does(world: World) -> None:
     """In percent, rounded up, at delta = 1e-5: in words in the threat model, in a table in the proof."""
     docs = Path(__file__).parents[2] / "docs"

@@ -23,7 +23,6 @@ from likeset.privacy.events import Composition, Gaussian
 from likeset.privacy.guarantee import View
 from likeset.protocol.party import Party
 from likeset.protocol.wire import Message, encode
-from likeset.run.job import _kept
 from likeset.run.plan import plan_job
 
 Heard = dict[str, list[bytes]]
@@ -258,13 +257,6 @@ def test_prices_for_different_units_are_not_added_up(world: World, offers: str) 
 
 
 # What stays in the output directory
-
-
-def test_a_password_in_an_address_is_not_kept(world: World) -> None:
-    job = world.job(public_rows="postgres://me:hunter2@127.0.0.1:1/db?table=t")
-    kept = _kept(job)
-    assert "hunter2" not in json.dumps(kept)
-    assert kept["target"] == job.target
 
 
 def test_offers_do_not_outlive_the_run_in_the_output_directory(world: World) -> None:

@@ -12,7 +12,6 @@ import pytest
 
 import job_world
 from job_world import World, run
-from likeset.app.report.view import protection
 from likeset.arguments import Rows
 from likeset.errors import BadTable
 from likeset.privacy.events import Composition, Gaussian
@@ -147,14 +146,6 @@ def test_a_target_that_repeats_persons_without_a_declared_id_leads_to_a_question
     assert "repeated-persons" in kinds
     world.replace("target.csv", patient=[f"p{row}" for row in range(60)])
     assert asked() == []
-
-
-def test_a_report_names_as_many_rows_of_a_person_as_take_part(world: World) -> None:
-    """Also where the table may have more: the price is for those that take part."""
-    declare(world, "rows_per_id: 10, keep: 2")
-    result = run(world.job(offers="tilted", epsilon=40.0)).result
-    assert "at most 2 rows per person" in protection(result)
-    assert "at most 2 take part" in result["guarantees"][0]["protected_unit"]
 
 
 def test_too_few_rows_left_is_said_before_anything_is_spent(world: World) -> None:
