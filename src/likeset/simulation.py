@@ -24,7 +24,7 @@ from likeset.protocol.draft import Draft, Facts
 from likeset.protocol.interactive import InteractiveCurator
 from likeset.protocol.prices import planned_views
 from likeset.protocol.sealed import Consumer, Curator
-from likeset.protocol.split import make_curator, make_owner
+from likeset.protocol.split import OWNERS, make_curator
 from likeset.protocol.terms import PRESETS, RELEASE_SCALE, RunSettings, Terms
 from likeset.tables.scan import MemoryScan
 from likeset.transports.local import ChargedParty, run_local
@@ -195,7 +195,7 @@ def run_protocol(task: Task, *, curator_of: CuratorOf | None = None, **settings:
     names = dict(zip(terms.owners, task.market.owners, strict=True))
     charges = _Unlimited()
     owners = {
-        safe: make_owner(
+        safe: OWNERS[terms.kind](
             terms,
             safe,
             scan=MemoryScan(task.market.owners[name], task.market.labels[name]),

@@ -137,7 +137,6 @@ def test_the_rarest_of_very_many_classes_count_as_one() -> None:
 @pytest.mark.parametrize(
     ("labels", "classes"),
     [
-        (None, False),
         (np.arange(49) % 2, False),
         (np.arange(50) % 2, True),
         (np.arange(240.0) % 2, False),
@@ -146,7 +145,7 @@ def test_the_rarest_of_very_many_classes_count_as_one() -> None:
         (np.arange(240) < 5, True),
     ],
 )
-def test_few_labels_numbers_and_one_class_are_no_classes(labels: NDArray[np.generic] | None, classes: bool) -> None:
+def test_few_labels_numbers_and_one_class_are_no_classes(labels: NDArray[np.generic], classes: bool) -> None:
     assert (class_codes(labels) is not None) == classes
 
 

@@ -5,9 +5,9 @@ import pytest
 
 import naive_twins
 from chance import public_coins
-from likeset.geometry import greedy
-from likeset.geometry.greedy import thin
+from likeset.geometry import offers
 from likeset.geometry.kernels import squared_mmd
+from likeset.geometry.offers import thin
 
 
 def test_thinned_candidates_represent_better_than_a_random_choice() -> None:
@@ -28,14 +28,14 @@ def test_groups_share_the_count(shares: list[int]) -> None:
     rows = coins.normal(size=(7000, 3))
     kept = thin(rows, rows[:500], np.full(500, 1 / 500), sum(shares), gamma=0.2)
     assert len(np.unique(kept)) == sum(shares)
-    groups = -(-7000 // greedy._THINNED_TOGETHER)
+    groups = -(-7000 // offers._THINNED_TOGETHER)
     assert sorted(np.bincount(kept % groups)) == shares
 
 
 @pytest.mark.parametrize("together", [7, 3000])
 def test_each_choice_is_the_best_there_is_in_its_group(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """By whole kernel matrices: the largest attraction less the mean kernel with those chosen, one more counted."""
-    monkeypatch.setattr(greedy, "_THINNED_TOGETHER", together)
+    monkeypatch.setattr(offers, "_THINNED_TOGETHER", together)
     coins = public_coins(3)
     rows, proxies, weights = coins.normal(size=(20, 2)), coins.normal(size=(9, 2)), coins.random(9) / 4.5
     groups, expected = -(-20 // together), []

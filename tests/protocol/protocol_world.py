@@ -23,7 +23,7 @@ from likeset.privacy.guarantee import View
 from likeset.privacy.mwem_mean import CHANGING_SCHEDULES
 from likeset.privacy.noise import Integers, SimulatedNoise
 from likeset.protocol.sealed import Consumer, Owner
-from likeset.protocol.split import make_curator, make_owner
+from likeset.protocol.split import OWNERS, make_curator
 from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Kernel, Terms, digest_of_rows
 from likeset.protocol.wire import Message, Summary, decode, encode
 from likeset.tables.records import DeclaredRecords
@@ -214,7 +214,7 @@ class World:
         return ChargedParty(party, self.ledger)
 
     def owner(self, name: str) -> ChargedParty[Owner]:
-        party = make_owner(
+        party = OWNERS[self.terms.kind](
             self.terms,
             name,
             scan=MemoryScan(self.data[name], self.labels.get(name), self.tables.get(name)),

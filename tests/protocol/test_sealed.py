@@ -46,8 +46,7 @@ from likeset.privacy.guarantee import View
 from likeset.privacy.noise import Integers
 from likeset.protocol.party import CURATOR
 from likeset.protocol.prices import planned_views
-from likeset.protocol.sealed import Consumer
-from likeset.protocol.split import make_owner
+from likeset.protocol.sealed import Consumer, SealedOwner
 from likeset.protocol.terms import Budget, Kernel
 from likeset.protocol.wire import (
     Asked,
@@ -389,7 +388,7 @@ def test_a_target_of_another_shape_than_agreed_is_refused(shape: tuple[int, int]
 
 def test_whoever_is_not_invited_is_no_owner() -> None:
     with pytest.raises(IllegalMessage, match="not among the owners"):
-        make_owner(terms(), "stranger", scan=MemoryScan(rows(2)), key=1, declared=None)
+        SealedOwner(terms(), "stranger", scan=MemoryScan(rows(2)), key=1, declared=None)
 
 
 INTERACTIVE = {"protocol": "interactive"}

@@ -31,11 +31,11 @@ from likeset.privacy.guarantee import View
 from likeset.protocol import split as split_owner
 from likeset.protocol.party import ComputeState
 from likeset.protocol.split import (
+    OWNERS,
     BareRecords,
     ComputeParty,
     OpenedSlots,
     make_curator,
-    make_owner,
     most_part_bytes,
     offer_context,
     offer_shape,
@@ -338,12 +338,11 @@ def test_parties_of_a_trusted_run_are_not_those_of_a_split_one() -> None:
     trusted = replace(run.terms, split=None)
     with pytest.raises(IllegalMessage, match="split curator"):
         make_curator(run.terms, noise=run.consumer().party._noise, fold_key=11)
-    with pytest.raises(IllegalMessage, match="card"):
-        make_owner(run.terms, "a", scan=MemoryScan(run.data["a"], None), key=1)
     with pytest.raises(IllegalMessage, match="trusted"):
         ComputeParty(trusted, "curator", secret=secret_of("curator"), cards=run.cards)
-    with pytest.raises(InvalidArgument, match="card"):
-        make_owner(run.terms, "b", scan=MemoryScan(run.data["b"], None), key=1, secret=secret)
+    for signing in (None, secret):
+        with pytest.raises(InvalidArgument, match="card"):
+            OWNERS["split"](run.terms, "b", scan=MemoryScan(run.data["b"], None), key=1, secret=signing)
     with pytest.raises(InvalidArgument, match="card"):
         ComputeParty(run.terms, "curator", secret=secret, cards=run.cards)
 

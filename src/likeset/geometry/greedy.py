@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from likeset import arguments
-from likeset.arguments import Rows
 from likeset.errors import InvalidArgument
-from likeset.geometry.kernels import KernelColumns, PoolKernel, precise_enough, rbf_kernel
+from likeset.geometry.kernels import KernelColumns, PoolKernel, precise_enough
 
 # Greedy matching, the sets that it works on: the picks so far, and the rows that compete for the next ones.
 
@@ -390,43 +389,4 @@ def _indices(selected: ArrayLike, pool_rows: int) -> NDArray[np.int64]:
         raise InvalidArgument("selected", int(chosen.max()), f"must lie in 0 to {pool_rows - 1}")
     if len(np.unique(chosen)) != len(chosen):
         raise InvalidArgument("selected", f"{len(chosen)} rows", "names a row twice")
-    return chosen
-
-
-# Thin candidates down to a few that represent a weighted set of rows well: a sample with less chance in it.
-
-_THINNED_TOGETHER = 3000
-"""Candidates that are thinned together: the cost is this times the number of candidates, whatever that number is."""
-
-
-def thin(
-    candidates: Rows, proxies: Rows, weights: NDArray[np.float64], count: int, *, gamma: float
-) -> NDArray[np.int64]:
-    """Positions of ``count`` candidates whose mean kernel comes close to that of the weighted proxies, greedily.
-
-    With very many candidates, every so-many-th of them form a group of their own.
-    """
-    if count >= len(candidates):
-        return np.arange(len(candidates))
-    groups = -(-len(candidates) // _THINNED_TOGETHER)
-    columns = KernelColumns(proxies, gamma=gamma, dtype=np.dtype(np.float32))
-    kept = []
-    for group in range(groups):
-        positions = np.arange(group, len(candidates), groups)
-        share = count // groups + (group < count % groups)
-        rows = candidates[positions].astype(np.float32)
-        attraction = (columns(rows) @ weights.astype(np.float32)).astype(np.float64)
-        kept.append(positions[_thin_group(attraction, rbf_kernel(rows, rows, gamma=gamma), share)])
-    return np.concatenate(kept)
-
-
-def _thin_group(attraction: NDArray[np.float64], kernel: Rows, count: int) -> NDArray[np.int64]:
-    chosen = np.empty(count, dtype=np.int64)
-    free = attraction.copy()
-    repulsion = np.zeros(len(attraction))
-    for made in range(count):
-        best = int(np.argmax(free - repulsion / (made + 1)))
-        chosen[made] = best
-        free[best] = -np.inf
-        repulsion += kernel[best]
     return chosen

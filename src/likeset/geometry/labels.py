@@ -132,12 +132,12 @@ class ClassChances:
         return chances, shares, self.weight * supply
 
 
-def class_codes(labels: NDArray[Any] | None) -> Codes | None:
+def class_codes(labels: NDArray[Any]) -> Codes | None:
     """The number of each row's class; None where labels are numbers with decimals, or tell nothing apart.
 
     The rarest of very many classes count as one: else an owner who invents labels could end the matching of them.
     """
-    if labels is None or len(labels) < _FEWEST_LABELLED or labels.dtype.kind == "f":
+    if len(labels) < _FEWEST_LABELLED or labels.dtype.kind == "f":
         return None
     _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
     if np.count_nonzero(counts >= _FEWEST_OF_CLASS) < 2:

@@ -17,11 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from likeset import arguments
+from likeset.arguments import Rows
 from likeset.geometry.features import MAX_SEED, Stream, open_unit
+from likeset.geometry.kernels import KernelColumns, rbf_kernel
 
 _BISECTIONS = 60
 _MARGIN = 1e-6
 _LARGEST_EXPONENT = 500.0  # beyond this the weights are one row's alone, at any precision
+_THINNED_TOGETHER = 3000  # thinning costs this times the number of candidates, whatever that number is
 
 
 @dataclass(frozen=True)
@@ -247,6 +250,39 @@ def _mix(
     goal = np.concatenate([released, [1.0], noise * np.sqrt(shares)])
     mix, _ = nnls(system, goal)
     return np.asarray(mix / mix.sum()) if mix.sum() > 0.0 else shares
+
+
+def thin(
+    candidates: Rows, proxies: Rows, weights: NDArray[np.float64], count: int, *, gamma: float
+) -> NDArray[np.int64]:
+    """Positions of ``count`` candidates whose mean kernel comes close to that of the weighted proxies, greedily.
+
+    With very many candidates, every so-many-th of them form a group of their own.
+    """
+    if count >= len(candidates):
+        return np.arange(len(candidates))
+    groups = -(-len(candidates) // _THINNED_TOGETHER)
+    columns = KernelColumns(proxies, gamma=gamma, dtype=np.dtype(np.float32))
+    kept = []
+    for group in range(groups):
+        positions = np.arange(group, len(candidates), groups)
+        share = count // groups + (group < count % groups)
+        rows = candidates[positions].astype(np.float32)
+        attraction = (columns(rows) @ weights.astype(np.float32)).astype(np.float64)
+        kept.append(positions[_thin_group(attraction, rbf_kernel(rows, rows, gamma=gamma), share)])
+    return np.concatenate(kept)
+
+
+def _thin_group(attraction: NDArray[np.float64], kernel: Rows, count: int) -> NDArray[np.int64]:
+    chosen = np.empty(count, dtype=np.int64)
+    free = attraction.copy()
+    repulsion = np.zeros(len(attraction))
+    for made in range(count):
+        best = int(np.argmax(free - repulsion / (made + 1)))
+        chosen[made] = best
+        free[best] = -np.inf
+        repulsion += kernel[best]
+    return chosen
 
 
 def uniform(owner_sizes: Sequence[int], size: int, *, coins: np.random.Generator) -> list[NDArray[np.int64]]:

@@ -84,7 +84,7 @@ class Selection:
 
     def class_chances(self, pool: Rows, target: Rows, labels: NDArray[Any] | None) -> ClassChances | None:
         """What the pool says about the target's classes; None where labels are not matched."""
-        codes = class_codes(labels)
+        codes = None if labels is None else class_codes(labels)
         return None if codes is None else class_chances(pool, codes, target, gamma=self.kernel_width(target))
 
     def judge(self, rows: Rows, target: Rows) -> Selected:

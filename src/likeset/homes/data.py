@@ -242,7 +242,7 @@ class DataSet:
             *([groups] if self.schema.keep is None else []),
             sample=drawing,
             without_too_long=sealed,
-            keep_key=None if key is None else self.keep_key(key),
+            keep_key=None if key is None or self.schema.keep is None else self.keep_key(key),
         )
         check_most_rows(seen.most_rows, source, self.schema)
         rare = rare_among(groups, source, seen.kept)

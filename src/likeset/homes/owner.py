@@ -53,7 +53,7 @@ from likeset.privacy.events import Event, NoRelease
 from likeset.privacy.guarantee import View
 from likeset.protocol.party import Party, last_call
 from likeset.protocol.prices import PlannedView, views_of_owners
-from likeset.protocol.split import make_owner
+from likeset.protocol.split import OWNERS
 from likeset.protocol.terms import Terms, clock_words
 from likeset.protocol.wire import Message
 from likeset.trust.cards import Card, PinState, Role
@@ -566,7 +566,7 @@ class Owner(RoleHandler):
                     "smallest_group"
                 )
             self._opened[run.digest] = opened.fingerprint, data.name, policy
-            party = make_owner(
+            party = OWNERS[run.terms.kind](
                 run.terms,
                 self.name,
                 scan=opened.scan,

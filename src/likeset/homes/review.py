@@ -48,7 +48,7 @@ from likeset.protocol.party import CURATOR, RELEASE_ROUND
 from likeset.protocol.prices import PlannedView
 from likeset.protocol.sealed import Owner as OwnerParty
 from likeset.protocol.sealed import row_handles
-from likeset.protocol.split import is_kept_offer, make_owner, records_in, shared_replies
+from likeset.protocol.split import OWNERS, is_kept_offer, records_in, shared_replies
 from likeset.protocol.terms import MOST_SHOWN, Terms
 from likeset.protocol.wire import (
     Asked,
@@ -892,7 +892,8 @@ def rehearse(owner: Owner, terms: Terms, *, data: str = "") -> Rehearsal:
     key = owner.home.sampling_key()
     with data_set.opened(terms, smallest_group=smallest, key=key) as opened:
         secret = None if terms.split is None else owner.home.secret
-        party = make_owner(used, owner.name, scan=opened.scan, key=key, declared=opened.declared, secret=secret)
+        kind = OWNERS[used.kind]
+        party = kind(used, owner.name, scan=opened.scan, key=key, declared=opened.declared, secret=secret)
         replies = [reply for call in _calls(used, values) for reply in _said(party, call)]
         leaving = tuple(reply.data for reply in replies if rows_in([reply]))
         return Rehearsal(

@@ -30,7 +30,8 @@ _BLOCK = 16384
 class GaussianPlan:
     """What will be released: a mean over ``size`` rows with noise of scale ``sigma`` on each coordinate of the sum.
 
-    ``size`` is the public number of rows (replace-one) or the declared one (add-or-remove): the divisor.
+    ``size`` is the public number of rows (replace-one) or the declared one (add-or-remove): the divisor. So
+    ``sigma / size`` is the standard deviation of the noise on each coordinate of the mean.
     """
 
     quantity: RowSum | SelectionSum
@@ -53,11 +54,6 @@ class GaussianPlan:
     @property
     def event(self) -> Gaussian:
         return Gaussian(sigma=self.sigma, quantity=self.quantity, coordinates=self.dimension, spacing=SPACING)
-
-    @property
-    def standard_deviation(self) -> float:
-        """Of the noise on each coordinate of the released mean: public, and needed to correct for it."""
-        return self.sigma / self.size
 
 
 def unit_rows(unit: PrivacyUnit, relation: Relation) -> RowSum:

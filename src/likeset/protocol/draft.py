@@ -91,9 +91,8 @@ def release_outlook(
         epsilon=budget.epsilon,
         delta=budget.delta,
     )
-    return ReleaseOutlook(
-        noise=plan.standard_deviation, signal=_SIGNAL * (offer_factor / _USUAL_OFFERS) ** _SIGNAL_POWER
-    )
+    signal = _SIGNAL * (offer_factor / _USUAL_OFFERS) ** _SIGNAL_POWER
+    return ReleaseOutlook(noise=plan.sigma / plan.size, signal=signal)
 
 
 @dataclass

@@ -16,8 +16,7 @@ from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import BadMessage, IllegalMessage, InvalidArgument
 from likeset.geometry.features import FourierFeatures, Projection
-from likeset.geometry.greedy import thin
-from likeset.geometry.offers import Drawing, Strata, Tilt, fit_strata
+from likeset.geometry.offers import Drawing, Strata, Tilt, fit_strata, thin
 from likeset.geometry.offers import fit as fit_tilt
 from likeset.geometry.selection import HeldOut, Selected, Selection, cross_fit, is_usable_width
 from likeset.ledger.budget import Charge, Request
@@ -59,6 +58,7 @@ from likeset.protocol.wire import (
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan import DrawnRows, FetchedRows
 from likeset.tables.schema import narrow, unusable_texts
+from likeset.trust.cards import CardSecret
 
 Mask = NDArray[np.bool_]
 
@@ -187,12 +187,14 @@ class Owner(Party):
         scan: Scan,
         key: int,
         declared: DeclaredRecords | None = None,
+        secret: CardSecret | None = None,  # signs an offer in shares, where the curator is split
     ) -> None:
         if name not in terms.owners:
             raise IllegalMessage(f"{name} is not among the owners of run {terms.run}")
         super().__init__(terms, name, owner_rules(terms))
         self._scan = scan
         self._key = key  # secret and kept: decides which rows are drawn and how they are named toward others
+        self._secret = secret
         self._admission = Admission(terms, declared)
         self._rows_by_handle: dict[int, int] = {}
         self.rows_disclosed = 0
@@ -705,7 +707,7 @@ class SealedOwner(Owner):
     def _handle(self, message: Message) -> Work:
         if isinstance(message.body, TargetRelease):
             plan = target_plan(self.terms)
-            noise = plan.standard_deviation if isinstance(plan, gaussian_mean.GaussianPlan) else 0.0
+            noise = plan.sigma / plan.size if isinstance(plan, gaussian_mean.GaussianPlan) else 0.0
             release = message.body.release if plan else None
             weighing = self._weighing = weigh(self.terms, self._scan, release, noise=noise, key=self._key)
             if self.terms.auction != "everyone":
@@ -815,7 +817,8 @@ class SealedCurator(Curator):
         self._check_quorum(taking_part - (len(sent) - len(held)) if held else 0)
         pool = np.concatenate([holding.offer.rows for holding in held])
         labels, target, selection = _joined_labels(held), self._target, self._selection
-        chances = selection.class_chances(pool, target, labels) if self.terms.labels == "match" else None
+        matched = len(labels) and self.terms.labels == "match"
+        chances = selection.class_chances(pool, target, labels) if matched else None
         selected = selection.select(pool, target, self.terms.size, chances=chances)
         self.held_out = cross_fit(selection, pool, target, selected, fold_key=self._fold_key or 0, chances=chances)
         if self._fold_key is None:

@@ -838,6 +838,8 @@ class SplitOwner(SealedOwner):
         Basis:     cryptographic, docs/proofs/split.md
     """
 
+    _secret: CardSecret
+
     def __init__(
         self,
         terms: Terms,
@@ -845,13 +847,12 @@ class SplitOwner(SealedOwner):
         *,
         scan: Scan,
         key: int,
-        secret: CardSecret,
         declared: DeclaredRecords | None = None,
+        secret: CardSecret | None = None,
     ) -> None:
-        super().__init__(terms, name, scan=scan, key=key, declared=declared)
-        if terms.cards.get(name) != secret.card.fingerprint:
-            raise InvalidArgument("secret", secret.card.name, f"is not the card that the terms name for {name}")
-        self._secret = secret
+        super().__init__(terms, name, scan=scan, key=key, declared=declared, secret=secret)
+        if secret is None or terms.cards.get(name) != secret.card.fingerprint:
+            raise InvalidArgument("secret", name, "has no secret of the card that the terms name")
         self._records = records_of_run(terms, declared)
 
     def _sealed_offer(self, message: Message, weighing: Weighing) -> Work:
@@ -890,22 +891,8 @@ class SplitOwner(SealedOwner):
         return shared_replies(message, kept)
 
 
-def make_owner(
-    terms: Terms,
-    name: str,
-    *,
-    scan: Scan,
-    key: int,
-    declared: DeclaredRecords | None = None,
-    secret: CardSecret | None = None,
-) -> Owner:
-    """An owner of the run; what it takes is said by ``Owner``, and for a split run by ``SplitOwner``."""
-    if terms.split is not None:
-        if secret is None:
-            raise IllegalMessage(f"run {terms.run} has a split curator: an owner signs its offer with its card")
-        return SplitOwner(terms, name, scan=scan, key=key, secret=secret, declared=declared)
-    kind = SealedOwner if terms.protocol == "sealed" else InteractiveOwner
-    return kind(terms, name, scan=scan, key=key, declared=declared)
+OWNERS: Mapping[str, type[Owner]] = {"sealed": SealedOwner, "interactive": InteractiveOwner, "split": SplitOwner}
+"""The class of an owner, by ``Terms.kind``."""
 
 
 def make_curator(

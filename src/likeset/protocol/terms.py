@@ -732,6 +732,11 @@ class PlannedTerms:
         return math.ceil(self.offer_factor * self.size / self.asked_owners)
 
     @property
+    def kind(self) -> Literal["sealed", "interactive", "split"]:
+        """The protocol, where a split ``sealed`` is a kind of its own."""
+        return self.protocol if self.split is None else "split"
+
+    @property
     def rows_readable(self) -> int:
         """How many rows of an owner one party may read, at most: all that it offers, unless the curator is split."""
         return self.rows_per_owner if self.split is None else min(self.rows_per_owner, self.split.openings)

@@ -32,13 +32,7 @@ from likeset.protocol.notices import Notice
 from likeset.protocol.party import CURATOR
 from likeset.protocol.prices import owner_limits
 from likeset.protocol.sealed import Consumer, Owner, Scan
-from likeset.protocol.split import (
-    ComputeParty,
-    SplitConsumer,
-    make_curator,
-    make_owner,
-    party_name,
-)
+from likeset.protocol.split import OWNERS, ComputeParty, SplitConsumer, make_curator, party_name
 from likeset.protocol.terms import WITNESS, PlannedTerms, Terms, check_meant
 from likeset.run.job import Job, JobFolder, OpenScan, RunSecrets, SteadyLedger, open_owners, unfinished
 from likeset.run.plan import (
@@ -236,13 +230,13 @@ def run_here(
     start, declared, split = time.perf_counter(), plan.inputs.declared, terms.split is not None
     open_accounts(ledger, owner_limits(terms, simulated=plan.simulated))
     owners = {
-        name: make_owner(
+        name: OWNERS[terms.kind](
             terms,
             name,
             scan=scan,
             key=draws.secrets.owner_key(name),
             declared=declared,
-            **({"secret": draws.secrets.card(name)} if split else {}),
+            secret=draws.secrets.card(name) if split else None,
         )
         for name, scan in scans.items()
     }

@@ -80,13 +80,12 @@ def open_source(given: Any, *, name: str | None = None) -> "Source":
         return _open_path(given, name=name or str(given))
     if not isinstance(given, str):
         return _open_frame(given, name=name or "data frame")
-    shown = name or without_secrets(given)
     if not given.strip():
         raise BadTable("table", f"an empty name; {_FORMS}")
     scheme = _SCHEME.match(given)
     if scheme is None or Path(given).exists():
-        return _open_path(Path(given), name=shown)
-    word = scheme.group(1).lower()
+        return _open_path(Path(given), name=name or given)
+    shown, word = name or without_secrets(given), scheme.group(1).lower()
     if word in _SCHEMES:
         from likeset.tables import databases  # loads DuckDB
 
