@@ -20,8 +20,7 @@ from likeset.homes.home import Home, make_home
 from likeset.homes.mail import Mail
 from likeset.homes.owner import Owner, make_owner_home
 from likeset.ledger.budget import Limit
-from likeset.privacy.events import Relation
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import Relation, View
 from likeset.run.job import Job
 from likeset.run.runs import invite
 from likeset.transports.stores import open_store

@@ -33,8 +33,7 @@ from likeset.geometry.features import FourierFeatures
 from likeset.ledger.budget import Limit
 from likeset.ledger.ledger import Ledger, Transaction
 from likeset.privacy.auction import auction_epsilon, auction_patience
-from likeset.privacy.events import Relation
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import Relation, View
 from likeset.privacy.noise import SimulatedNoise
 from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
 from likeset.protocol.party import CURATOR

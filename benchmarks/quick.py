@@ -32,8 +32,7 @@ from likeset.geometry.kernels import squared_mmd
 from likeset.geometry.selection import Selection
 from likeset.ledger.budget import Charge, Limit, Request
 from likeset.ledger.ledger import Ledger
-from likeset.privacy.events import NoRelease
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import NoRelease, View
 from likeset.protocol.party import CURATOR
 from likeset.protocol.sealed import SealedOwner
 from likeset.protocol.wire import Delivery, Message, TargetRelease, decode, encode

@@ -13,8 +13,7 @@ import mailboxes
 from likeset.geometry.selection import Selection
 from likeset.ledger.budget import Limit
 from likeset.ledger.ledger import Ledger
-from likeset.privacy.events import Relation
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import Relation, View
 from likeset.protocol.party import CURATOR
 from likeset.protocol.wire import Message, Offer, decode, encode
 

@@ -30,8 +30,7 @@ from likeset.geometry.features import FourierFeatures, Projection
 from likeset.geometry.offers import Drawing
 from likeset.ledger.budget import Limit
 from likeset.ledger.ledger import Ledger
-from likeset.privacy.events import Relation
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import Relation, View
 from likeset.protocol.sealed import RowScore, SealedOwner, foreseen_sample
 from likeset.protocol.split import records_of_run
 from likeset.protocol.terms import Budget, Kernel, Terms

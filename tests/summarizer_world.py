@@ -11,7 +11,8 @@ from chance import pinned_coins
 from likeset import Interactive, Summarizer
 from likeset.ledger.budget import Account
 from likeset.ledger.ledger import Ledger
-from likeset.privacy.guarantee import Guarantee, View
+from likeset.privacy.accounting import Guarantee
+from likeset.privacy.events import View
 
 LARGE, SMALL = 200, 40  # rows of a target: a release at epsilon = 1 pays with the first and not with the second
 TARGET_VIEW = View.owners("consumer")

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from likeset import Summarizer, squared_mmd
 from likeset.errors import InvalidArgument
 from likeset.ledger.ledger import Ledger
-from likeset.privacy.guarantee import Basis
+from likeset.privacy.accounting import Basis
 from likeset.protocol import notices
 from likeset.simulation import digits_market
 from summarizer_world import (

@@ -18,8 +18,8 @@ from likeset.errors import (
 from likeset.ledger.budget import Limit
 from likeset.ledger.ledger import Ledger
 from likeset.privacy import accounting
-from likeset.privacy.events import Relation
-from likeset.privacy.guarantee import Basis, View
+from likeset.privacy.accounting import Basis
+from likeset.privacy.events import Relation, View
 from summarizer_world import (
     LABELS,
     OWNERS,

@@ -5,6 +5,7 @@ they lie.
 """
 
 import math
+import re
 from collections.abc import Collection
 from numbers import Integral, Real
 from typing import Any
@@ -24,6 +25,7 @@ LARGEST_SINGLE = math.pow(float(np.finfo(np.float32).max), 0.4)
 
 Rows = NDArray[np.floating[Any]]
 """A two-dimensional array of float32 or float64: one row per record, one column per feature."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}")
 
 
 def matrix(argument: str, value: ArrayLike, *, allow_empty: bool = False, in_single: bool = False) -> Rows:
@@ -176,3 +178,13 @@ def _numeric(argument: str, value: ArrayLike) -> NDArray[Any]:
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
     return array
+
+
+def checked_name(argument: str, value: str) -> str:
+    """A name that may stand in records and messages: short, printable, without blanks."""
+    if not isinstance(value, str) or _NAME.fullmatch(value) is None:
+        shown = f"text of {len(value)} characters" if isinstance(value, str) else type(value).__name__
+        raise InvalidArgument(
+            argument, shown, "must be 1 to 128 letters, digits or ._:/@- and start with a letter or digit"
+        )
+    return value

@@ -17,8 +17,8 @@ from likeset.geometry.greedy import exact_greedy
 from likeset.geometry.offers import uniform
 from likeset.geometry.selection import Selection
 from likeset.ledger.budget import Charge, Request
-from likeset.privacy.events import Release
-from likeset.privacy.guarantee import Basis, Guarantee, View
+from likeset.privacy.accounting import Basis, Guarantee
+from likeset.privacy.events import Release, View
 from likeset.privacy.noise import SimulatedNoise
 from likeset.protocol.draft import Draft, Facts
 from likeset.protocol.interactive import InteractiveCurator

@@ -12,8 +12,7 @@ from typer.testing import CliRunner, Result
 from likeset.app import cli
 from likeset.ledger.budget import Charge, Limit, Request
 from likeset.ledger.ledger import Ledger
-from likeset.privacy.events import ROW, Gaussian, Norm, PaperAuction, Relation, RowSum, Unbounded
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import ROW, Gaussian, Norm, PaperAuction, Relation, RowSum, Unbounded, View
 
 TARGET, CURATOR = View.owners("target"), View.curator("clinic-a")
 MEAN = Gaussian(

@@ -27,8 +27,7 @@ from likeset.homes.mail import Mail
 from likeset.homes.owner import Owner, make_owner_home, open_owner
 from likeset.homes.runs import Run, must_know, role_in
 from likeset.ledger.budget import Limit
-from likeset.privacy.events import Relation
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import Relation, View
 from likeset.protocol.party import CURATOR, RELEASE_ROUND
 from likeset.protocol.terms import WITNESS, Budget, Kernel, Terms
 from likeset.protocol.wire import Asked, Body, Message, SummaryRelease, TargetRelease, decode

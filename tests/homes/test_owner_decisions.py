@@ -32,7 +32,7 @@ from likeset.homes.data import DataSet
 from likeset.homes.owner import Owner, open_owner
 from likeset.homes.owner import put as put_policy
 from likeset.homes.review import rows_left
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import View
 from likeset.protocol.wire import SummaryRelease
 from likeset.transports.sync import Note
 

@@ -11,8 +11,7 @@ from likeset.errors import BadDocument, IllegalMessage
 from likeset.homes.owner import open_owner
 from likeset.homes.review import review
 from likeset.ledger.budget import Charge, Request
-from likeset.privacy.events import ROW, Gaussian, Norm, PrivacyUnit, Relation, RowSum
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import ROW, Gaussian, Norm, PrivacyUnit, Relation, RowSum, View
 from likeset.protocol.terms import Budget
 
 LIMITS: dict[str, Any] = {

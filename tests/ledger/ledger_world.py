@@ -16,8 +16,8 @@ from likeset.privacy.events import (
     Release,
     RowSum,
     Unbounded,
+    View,
 )
-from likeset.privacy.guarantee import View
 
 TARGET = View.owners("target")
 CURATOR = View.curator("clinic-a")

@@ -30,6 +30,7 @@ from likeset.ledger import ledger as ledger_file
 from likeset.ledger.budget import Charge, Limit, Request
 from likeset.ledger.ledger import Ledger
 from likeset.privacy import accounting, events
+from likeset.privacy.accounting import Basis
 from likeset.privacy.events import (
     ROW,
     Composition,
@@ -44,8 +45,8 @@ from likeset.privacy.events import (
     Simulated,
     ThresholdAuction,
     Unbounded,
+    View,
 )
-from likeset.privacy.guarantee import Basis, View
 
 CLOSE = 1e-3  # a single pure charge is priced exactly, and delta takes a little off its epsilon
 

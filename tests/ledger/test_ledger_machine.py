@@ -26,8 +26,7 @@ from chance import examples
 from likeset.errors import BudgetExceeded, DifferentRequest, MessagePurged, UnfinishedRequest
 from likeset.ledger.budget import Limit, Request
 from likeset.ledger.ledger import AUDIT, Entry, Head, Ledger, Reservation
-from likeset.privacy.events import NoRelease
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import NoRelease, View
 
 OWNER = View.owners("clinic-a")
 FREE = charge(CURATOR, NoRelease())

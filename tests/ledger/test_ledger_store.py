@@ -23,7 +23,7 @@ from likeset.ledger import sqlite_file
 from likeset.ledger.budget import Request
 from likeset.ledger.ledger import Ledger
 from likeset.ledger.sqlite_file import Layout, SqliteFile
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import View
 
 MEAN = charge(TARGET, gaussian())
 posix = pytest.mark.skipif(os.name != "posix", reason="file modes as POSIX has them")

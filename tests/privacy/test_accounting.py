@@ -15,7 +15,7 @@ from scipy.stats import norm
 from chance import examples
 from likeset.errors import InvalidArgument
 from likeset.privacy import accounting
-from likeset.privacy.accounting import Filter, guarantee, guess_probability, obstacles
+from likeset.privacy.accounting import Basis, Filter, Guarantee, guarantee, guess_probability, obstacles
 from likeset.privacy.events import (
     ROW,
     Composition,
@@ -35,7 +35,6 @@ from likeset.privacy.events import (
     Simulated,
     Unbounded,
 )
-from likeset.privacy.guarantee import Basis, Guarantee
 
 REMOVE = Relation.ADD_OR_REMOVE
 REMOVED = RowSum(norm=Norm.COORDINATE, radius=1.0, unit=ROW, relation=REMOVE)

@@ -15,10 +15,9 @@ import pytest
 
 from likeset.errors import InvalidArgument, UnprovenPart
 from likeset.privacy import auction
-from likeset.privacy.accounting import guarantee
+from likeset.privacy.accounting import Basis, guarantee
 from likeset.privacy.auction import auction_epsilon, auction_patience
 from likeset.privacy.events import NoRelease, Observer, Relation, Simulated
-from likeset.privacy.guarantee import Basis
 from likeset.privacy.noise import Integers, SecretNoise, SimulatedNoise
 
 Bidding = tuple[float | None, ...]

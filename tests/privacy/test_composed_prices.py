@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from priced_events import COORDINATE, REPLACE, auction, gaussian
 
 from likeset.privacy import accounting
-from likeset.privacy.accounting import Filter, guarantee
+from likeset.privacy.accounting import Basis, Filter, guarantee
 from likeset.privacy.events import Composition, ExponentialChoice, NoRelease, Observer, Repeated, ThresholdAuction
-from likeset.privacy.guarantee import Basis
 
 
 def test_the_filter_prices_a_single_charge_as_a_plan_and_several_by_what_survives_adaptive_choice() -> None:

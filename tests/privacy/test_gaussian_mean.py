@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from chance import examples, public_coins
 from likeset.errors import InvalidArgument
 from likeset.privacy import gaussian_mean
-from likeset.privacy.accounting import guarantee
+from likeset.privacy.accounting import Basis, guarantee
 from likeset.privacy.events import ROW, Norm, PrivacyUnit, Relation, RowSum, Simulated
-from likeset.privacy.guarantee import Basis
 from likeset.privacy.noise import Integers, SecretNoise, SimulatedNoise
 
 STEPS = 2**30

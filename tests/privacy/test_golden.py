@@ -16,9 +16,8 @@ from typer.testing import CliRunner
 from likeset.app.cli.privacy import account
 from likeset.errors import InvalidArgument
 from likeset.privacy import auction, mwem_mean
-from likeset.privacy.accounting import guarantee
+from likeset.privacy.accounting import Basis, guarantee
 from likeset.privacy.events import ROW, Event, Norm, Relation, Repeated, RowSum, SelectionSum
-from likeset.privacy.guarantee import Basis
 from likeset.privacy.paper_prices import dwork_rothblum_vadhan, paper_preconditions
 
 EXPERIMENT = mwem_mean.schedule("experiment", dimension=140, size=500, epsilon=1.0, delta=1e-5)

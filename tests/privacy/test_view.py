@@ -2,8 +2,9 @@
 
 import pytest
 
+from likeset.arguments import checked_name
 from likeset.errors import InvalidArgument
-from likeset.privacy.guarantee import View, checked_name
+from likeset.privacy.events import View
 
 
 def test_a_view_survives_json_and_reads_as_a_sentence() -> None:

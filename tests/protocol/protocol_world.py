@@ -18,8 +18,7 @@ from likeset.geometry.selection import Selection
 from likeset.ledger.budget import Charge, Limit, Request
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.auction import auction_patience
-from likeset.privacy.events import Relation, Release
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import Relation, Release, View
 from likeset.privacy.mwem_mean import CHANGING_SCHEDULES
 from likeset.privacy.noise import Integers, SimulatedNoise
 from likeset.protocol.sealed import Consumer, Owner

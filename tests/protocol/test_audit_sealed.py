@@ -16,7 +16,7 @@ from protocol_world import CONSUMER, QuickLedger, World, rows, terms
 from chance import pinned_coins
 from likeset.audit.auditor import lower_bound
 from likeset.geometry.selection import Selection
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import View
 from likeset.privacy.noise import Integers, SimulatedNoise
 from likeset.protocol.prices import planned_views
 from likeset.protocol.terms import Budget, Kernel, Terms

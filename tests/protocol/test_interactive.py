@@ -30,9 +30,9 @@ from protocol_world import (
 from chance import examples, pinned_coins, public_coins
 from likeset.errors import DifferentRequest, IllegalMessage, InvalidArgument, QuorumMissed
 from likeset.privacy import accounting, gaussian_mean, mwem_mean
+from likeset.privacy.accounting import Basis
 from likeset.privacy.auction import auction_patience
-from likeset.privacy.events import Composition, Relation, Repeated
-from likeset.privacy.guarantee import Basis, View
+from likeset.privacy.events import Composition, Relation, Repeated, View
 from likeset.privacy.noise import Integers
 from likeset.protocol.interactive import InteractiveCurator, direction_on_lattice, exact_sums, features_on_lattice
 from likeset.protocol.party import CURATOR

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from protocol_world import KERNEL, PAPER_PARTS, CountingNoise, QuickLedger, World, carry, rows, terms
 
 from chance import examples
-from likeset.privacy.events import Relation
-from likeset.privacy.guarantee import Basis, View
+from likeset.privacy.accounting import Basis
+from likeset.privacy.events import Relation, View
 from likeset.privacy.noise import Integers
 from likeset.protocol.interactive import InteractiveCurator, direction_on_lattice
 from likeset.protocol.party import PricedDraw, Work

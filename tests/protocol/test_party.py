@@ -16,8 +16,7 @@ import likeset.protocol
 from likeset.errors import BudgetExceeded, IllegalMessage, PartyFailed, QuorumMissed
 from likeset.ledger import budget
 from likeset.ledger.budget import Charge, Limit, Request
-from likeset.privacy.events import Unbounded
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import Unbounded, View
 from likeset.privacy.noise import Integers
 from likeset.protocol.party import (
     ComputeState,

@@ -41,8 +41,7 @@ from likeset.errors import (
 from likeset.geometry.kernels import median_gamma, squared_mmd
 from likeset.geometry.selection import Selected, Selection
 from likeset.ledger.budget import Limit
-from likeset.privacy.events import Event, NoRelease, PublicSize, Relation
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import Event, NoRelease, PublicSize, Relation, View
 from likeset.privacy.noise import Integers
 from likeset.protocol.party import CURATOR
 from likeset.protocol.prices import planned_views

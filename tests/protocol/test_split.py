@@ -26,8 +26,7 @@ from likeset.errors import IllegalMessage, InvalidArgument
 from likeset.geometry.kernels import squared_mmd
 from likeset.geometry.selection import Selection
 from likeset.ledger.ledger import Ledger
-from likeset.privacy.events import Relation
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import Relation, View
 from likeset.protocol import split as split_owner
 from likeset.protocol.party import ComputeState
 from likeset.protocol.split import (

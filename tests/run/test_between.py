@@ -16,7 +16,7 @@ from likeset.errors import BadDocument, BudgetExceeded, IllegalMessage, InvalidA
 from likeset.geometry.kernels import squared_mmd
 from likeset.homes.curator import Curator
 from likeset.homes.runs import Invitation, Run
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import View
 from likeset.protocol.party import CURATOR
 from likeset.protocol.terms import WITNESS, Terms
 from likeset.protocol.wire import Message, Summary

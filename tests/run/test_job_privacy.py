@@ -19,8 +19,7 @@ from job_world import OWNERS, World, charges, rows, run, write
 from likeset.app.report import render_for_owner
 from likeset.errors import BadTable, BudgetExceeded, DifferentRequest, MessagePurged, OtherUnit
 from likeset.ledger.ledger import Ledger
-from likeset.privacy.events import Composition, Gaussian
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import Composition, Gaussian, View
 from likeset.protocol.party import Party
 from likeset.protocol.wire import Message, encode
 from likeset.run.plan import plan_job

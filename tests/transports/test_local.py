@@ -20,7 +20,7 @@ from protocol_world import (
 
 from likeset.errors import InvalidArgument, QuorumMissed, TermsExpired
 from likeset.ledger.budget import Limit
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import View
 from likeset.protocol.party import Step
 from likeset.protocol.sealed import SealedOwner
 from likeset.protocol.wire import Asked, Bid, Body, Message, Misfit

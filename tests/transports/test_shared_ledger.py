@@ -11,8 +11,7 @@ from protocol_world import open_accounts, terms, world
 from likeset.errors import ChargeRefused
 from likeset.ledger.budget import Charge, Limit, Request
 from likeset.ledger.ledger import Ledger, Transaction
-from likeset.privacy.events import Event, NoRelease, Unbounded
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import Event, NoRelease, Unbounded, View
 from likeset.protocol.party import ChargeWanted, Draw, Step
 from likeset.transports.local import ChargedParty, run_local, take_together
 

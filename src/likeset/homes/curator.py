@@ -29,7 +29,7 @@ from likeset.homes.mail import Heard, Mail, RoleHandler
 from likeset.homes.runs import RECEIPT, Ending, Run, State, StoredLetter, ending_document, last_time, progress_document
 from likeset.ledger.budget import Charge
 from likeset.ledger.ledger import Transaction
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import View
 from likeset.privacy.noise import SecretNoise
 from likeset.protocol.party import ChargeWanted, Party, Step
 from likeset.protocol.prices import owner_limits

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from likeset import documents
+from likeset.arguments import checked_name
 from likeset.documents import Document
 from likeset.errors import BadTable, InvalidArgument, LikesetError
 from likeset.files import make_private_folder
 from likeset.privacy.events import PrivacyUnit
-from likeset.privacy.guarantee import checked_name
 from likeset.privacy.kept_rows import keep_key
 from likeset.protocol.sealed import Admission, foreseen_sample
 from likeset.protocol.terms import Terms

@@ -19,7 +19,7 @@ import yaml
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from likeset import documents
-from likeset.arguments import one_of
+from likeset.arguments import checked_name, one_of
 from likeset.documents import Document
 from likeset.errors import BadDocument, HomeRestored, InvalidArgument, LikesetError
 from likeset.files import (
@@ -31,7 +31,6 @@ from likeset.files import (
     write_secret,
 )
 from likeset.ledger.ledger import Entry, Ledger, Transaction
-from likeset.privacy.guarantee import checked_name
 from likeset.text import near_miss, without_secrets
 from likeset.trust.cards import (
     CARD_FILE,

@@ -21,13 +21,13 @@ from mnemonic import Mnemonic
 from pydantic import Field, ValidationError
 
 from likeset import documents
+from likeset.arguments import checked_name
 from likeset.documents import Document
 from likeset.errors import BadDocument, InvalidArgument, PostTrouble
 from likeset.files import keep_private_bytes, make_private_folder
 from likeset.homes.home import Home, MailboxAddress, make_home, stamp
 from likeset.homes.policy import Policy, policy_text
 from likeset.homes.runs import MUST_BE_PINNED
-from likeset.privacy.guarantee import checked_name
 from likeset.tables.schema import Schema
 from likeset.trust.cards import (
     INVITE_CONTEXT,

@@ -49,8 +49,7 @@ from likeset.homes.runs import (
 )
 from likeset.ledger.budget import Account, Charge, Limit, Request
 from likeset.ledger.ledger import Charged, Ledger, LedgerState, Transaction
-from likeset.privacy.events import Event, NoRelease
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import Event, NoRelease, View
 from likeset.protocol.party import Party, last_call
 from likeset.protocol.prices import PlannedView, views_of_owners
 from likeset.protocol.split import OWNERS

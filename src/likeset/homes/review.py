@@ -42,8 +42,8 @@ from likeset.homes.runs import (
     rows_in,
 )
 from likeset.ledger.ledger import Entry, Head, Problem
+from likeset.privacy.accounting import bound_in_words
 from likeset.privacy.events import ROW, NoRelease
-from likeset.privacy.guarantee import bound_in_words
 from likeset.protocol.party import CURATOR, RELEASE_ROUND
 from likeset.protocol.prices import PlannedView
 from likeset.protocol.sealed import Owner as OwnerParty

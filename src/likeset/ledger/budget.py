@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from likeset.arguments import count, positive
+from likeset.arguments import checked_name, count, positive
 from likeset.errors import BudgetExceeded, ChargeRefused, InvalidArgument, OtherRelation, OtherUnit, UnprovenPart
 from likeset.privacy import accounting, events
-from likeset.privacy.events import Event, Relation, unit_of
-from likeset.privacy.guarantee import Basis, View, checked_delta, checked_name
+from likeset.privacy.accounting import Basis, checked_delta
+from likeset.privacy.events import Event, Relation, View, unit_of
 
 
 def canonical(document: Any) -> str:

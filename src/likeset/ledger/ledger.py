@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from likeset.arguments import checked_name
 from likeset.errors import (
     ChargeRefused,
     DifferentRequest,
@@ -32,8 +33,7 @@ from likeset.errors import (
 )
 from likeset.ledger.budget import Account, Charge, Limit, Request, Tally, canonical
 from likeset.ledger.sqlite_file import Layout, SqliteFile, one_at_a_time
-from likeset.privacy.events import Release
-from likeset.privacy.guarantee import View, checked_name
+from likeset.privacy.events import Release, View
 
 _DOMAIN = b"likeset ledger entry 1\n"
 _HASH_BYTES = 32

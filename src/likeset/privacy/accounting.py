@@ -16,6 +16,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Self, assert_never
 
@@ -36,10 +37,71 @@ from likeset.privacy.events import (
     RowSum,
     SelectionSum,
 )
-from likeset.privacy.guarantee import Basis, Guarantee, checked_delta
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+
+class Basis(StrEnum):
+    """On whose word a guarantee rests."""
+
+    PROVEN = "proven"
+    """A proof in docs/proofs covers what was done."""
+
+    CLAIMED = "claimed"
+    """The paper says so; shown for comparison only."""
+
+    NONE = "none"
+    """Nobody can say: the epsilon is infinite and the note says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """(epsilon, delta)-differential privacy under a relation, on a basis; infinite if, and only if, there is no bound.
+
+    ``note`` says how it was computed, or what stands in the way.
+    """
+
+    epsilon: float
+    delta: float
+    relation: Relation
+    basis: Basis
+    note: str
+
+    def __post_init__(self) -> None:
+        checked_delta(self.delta)
+        if math.isnan(self.epsilon) or self.epsilon < 0:
+            raise InvalidArgument("epsilon", self.epsilon, "must be zero or more")
+        # A number beside the word "none" would be read as a number.
+        if math.isinf(self.epsilon) != (self.basis is Basis.NONE):
+            raise InvalidArgument("basis", self.basis, f"does not go with epsilon = {self.epsilon}")
+
+    def __str__(self) -> str:
+        if self.basis is Basis.NONE:
+            return f"no guarantee ({self.note})"
+        return f"epsilon = {self.epsilon:.4g} at delta = {self.delta:g}, {self.relation}, {self.basis}"
+
+
+def guess_in_words(probability: float, *, relation: str, unit: str) -> str:
+    """What ``accounting.guess_probability`` says about one unit: a part of a sentence, the same on every screen.
+
+    Two candidates for a unit are neighbours under replace-one. Under add-or-remove they are two steps apart, and
+    neighbours are data with and without the unit.
+    """
+    percent = math.ceil(1000.0 * probability - 1e-9) / 10.0
+    guessed = f"about {unit}" if relation == Relation.REPLACE_ONE else f"whether {unit} takes part"
+    return f"a coin-flip guess {guessed} becomes correct at most {percent:g}% of the time"
+
+
+def bound_in_words(probability: float, *, epsilon: float, delta: float, relation: str, unit: str) -> str:
+    return f"{guess_in_words(probability, relation=relation, unit=unit)} (epsilon {epsilon:.4g}, delta {delta:g})"
+
+
+def checked_delta(delta: float) -> float:
+    if isinstance(delta, bool) or not 0.0 <= delta < 1.0:
+        raise InvalidArgument("delta", delta, "must be at least 0 and below 1")
+    return float(delta)
+
 
 # The exact worst case of many adaptively chosen bounded-range mechanisms, bounded from above on a grid.
 #

@@ -1,4 +1,4 @@
-"""What was done to protected data: relations, bounded quantities, and the closed vocabulary of events with its JSON.
+"""What was done to protected data, and who observes it: relations, quantities, events with their JSON, and views.
 
 A relation says what neighbouring data are, a quantity how far it can move between them, and an event what a mechanism
 did to a quantity. What events cost is another question, and another module's (``accounting``).
@@ -7,9 +7,9 @@ did to a quantity. What events cost is another question, and another module's (`
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, get_args
 
-from likeset.arguments import count, positive
+from likeset.arguments import checked_name, count, positive
 from likeset.errors import InvalidArgument, UnknownEvent
 
 
@@ -456,3 +456,47 @@ def _check_quantity(quantity: object, norm: Norm) -> None:
         raise InvalidArgument("quantity", type(quantity).__name__, "must be a bounded quantity")
     if isinstance(quantity, Quantity) and quantity.norm is not norm:
         raise InvalidArgument("quantity", quantity, f"must be bounded in the {norm} norm for this event")
+
+
+# Who observes, and whose rows are protected: every guarantee and every budget is stated for one such view.
+
+ObserverRole = Literal["owners", "curator", "consumer"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class View:
+    """What one observer can learn about the data set ``protected``."""
+
+    observer: ObserverRole
+    protected: str
+
+    def __post_init__(self) -> None:
+        if self.observer not in get_args(ObserverRole):
+            raise InvalidArgument("observer", repr(self.observer), "must be one of owners, curator, consumer")
+        checked_name("protected", self.protected)
+
+    @classmethod
+    def owners(cls, protected: str) -> Self:
+        """Any coalition of owners other than the one whose data set it is: owners may compare what they heard."""
+        return cls("owners", protected)
+
+    @classmethod
+    def curator(cls, protected: str) -> Self:
+        return cls("curator", protected)
+
+    @classmethod
+    def consumer(cls, protected: str) -> Self:
+        return cls("consumer", protected)
+
+    def to_json(self) -> dict[str, Any]:
+        # The empty coalition is any; digests of requests cover it.
+        return {"observer": self.observer, "protected": self.protected, "coalition": []}
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Self:
+        if document["coalition"]:
+            raise InvalidArgument("coalition", f"{len(document['coalition'])} names", "must be empty: any coalition")
+        return cls(document["observer"], document["protected"])
+
+    def __str__(self) -> str:
+        return f"{'any owners see' if self.observer == 'owners' else f'{self.observer} sees'} {self.protected}"

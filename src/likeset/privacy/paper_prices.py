@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from likeset.privacy.accounting import guarantee
+from likeset.privacy.accounting import Basis, Guarantee, guarantee
 from likeset.privacy.auction import auction_epsilon, auction_patience
 from likeset.privacy.events import (
     ROW,
@@ -22,7 +22,6 @@ from likeset.privacy.events import (
     RowSum,
     SelectionSum,
 )
-from likeset.privacy.guarantee import Basis, Guarantee
 from likeset.privacy.mwem_mean import PAPER_DIMENSION, Schedule, Steps, schedule
 
 _SIZE, _OWNERS = 500, 5

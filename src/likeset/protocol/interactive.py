@@ -15,8 +15,7 @@ from likeset.errors import IllegalMessage, InvalidArgument
 from likeset.geometry.features import FourierFeatures
 from likeset.ledger.budget import Charge
 from likeset.privacy import auction, gaussian_mean, mwem_mean
-from likeset.privacy.events import Event, NoRelease, Unbounded
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import Event, NoRelease, Unbounded, View
 from likeset.privacy.noise import Noise
 from likeset.protocol.party import CURATOR, ChargeWanted, CuratorState, PricedDraw, Work, title_of_message
 from likeset.protocol.prices import auction_plan, summary_event, summary_plan

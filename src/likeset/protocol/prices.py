@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from likeset.ledger.budget import Limit
 from likeset.privacy import accounting, auction, gaussian_mean, mwem_mean
-from likeset.privacy.accounting import least_noise, mwem_epsilon
+from likeset.privacy.accounting import Guarantee, least_noise, mwem_epsilon
 from likeset.privacy.events import (
     Composition,
     Event,
@@ -22,8 +22,8 @@ from likeset.privacy.events import (
     SelectionSum,
     Simulated,
     Unbounded,
+    View,
 )
-from likeset.privacy.guarantee import Guarantee, View
 from likeset.protocol.terms import SUMMARY_RELEASE, Budget, PlannedTerms
 
 TargetPlan = gaussian_mean.GaussianPlan | mwem_mean.MwemPlan

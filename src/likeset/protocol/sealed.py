@@ -21,8 +21,7 @@ from likeset.geometry.offers import fit as fit_tilt
 from likeset.geometry.selection import HeldOut, Selected, Selection, cross_fit, is_usable_width
 from likeset.ledger.budget import Charge, Request
 from likeset.privacy import auction, gaussian_mean, mwem_mean
-from likeset.privacy.events import Event, NoRelease, Relation, Release, Simulated, Unbounded
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import Event, NoRelease, Relation, Release, Simulated, Unbounded, View
 from likeset.privacy.noise import Noise, random_order
 from likeset.protocol.party import (
     CURATOR,

@@ -16,8 +16,7 @@ from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, OfferRe
 from likeset.geometry.selection import Selection
 from likeset.geometry.weights import weights
 from likeset.ledger.budget import Charge
-from likeset.privacy.events import Relation, Unbounded
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import Relation, Unbounded, View
 from likeset.privacy.noise import Noise
 from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
 from likeset.protocol.party import (

@@ -21,13 +21,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from likeset import arguments
-from likeset.arguments import Rows, harmless_value
+from likeset.arguments import Rows, checked_name, harmless_value
 from likeset.errors import BadMessage, InvalidArgument, TermsExpired, UnprovenPart
 from likeset.geometry.features import MAX_SEED, FourierFeatures
 from likeset.geometry.selection import LARGEST_EXPONENT
+from likeset.privacy.accounting import checked_delta
 from likeset.privacy.auction import PAPER_AUCTION, plan_threshold
 from likeset.privacy.events import Observer, PrivacyUnit, Relation
-from likeset.privacy.guarantee import checked_delta, checked_name
 from likeset.privacy.mwem_mean import CHANGING_SCHEDULES, SCHEDULES
 
 MOST_TEXT = 1 << 17

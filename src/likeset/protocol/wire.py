@@ -12,8 +12,8 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from likeset.arguments import checked_name
 from likeset.errors import BadMessage
-from likeset.privacy.guarantee import checked_name
 from likeset.tables.schema import MOST_LETTERS
 
 MOST_BYTES = 1 << 30

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field, create_model
 
 from likeset import documents
-from likeset.arguments import Rows
+from likeset.arguments import Rows, checked_name
 from likeset.documents import Document
 from likeset.errors import (
     BadDocument,
@@ -39,8 +39,7 @@ from likeset.errors import (
 from likeset.files import remove_unfinished
 from likeset.ledger.budget import Charge, Request
 from likeset.ledger.ledger import Ledger
-from likeset.privacy.events import Event
-from likeset.privacy.guarantee import View, checked_name
+from likeset.privacy.events import Event, View
 from likeset.privacy.kept_rows import keep_key
 from likeset.protocol import notices
 from likeset.protocol.notices import Notice

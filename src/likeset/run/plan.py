@@ -20,8 +20,8 @@ from likeset.geometry.selection import Selection, is_usable_width
 from likeset.ledger.budget import Account, Charge, Limit, Request, check_account
 from likeset.ledger.ledger import Ledger
 from likeset.privacy import accounting, width_choice
-from likeset.privacy.events import ROW, Composition, Event, PrivacyUnit, Release, Simulated
-from likeset.privacy.guarantee import Basis, View
+from likeset.privacy.accounting import Basis
+from likeset.privacy.events import ROW, Composition, Event, PrivacyUnit, Release, Simulated, View
 from likeset.privacy.mwem_mean import PAPER_GAMMA
 from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise
 from likeset.protocol import notices

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from likeset.privacy.guarantee import bound_in_words, guess_in_words
+from likeset.privacy.accounting import bound_in_words, guess_in_words
 from likeset.text import harmless, is_query, short_query
 
 if TYPE_CHECKING:

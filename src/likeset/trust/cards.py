@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from likeset import documents
+from likeset.arguments import checked_name
 from likeset.documents import make_folder, write_text
 from likeset.errors import BadDocument, InvalidArgument
-from likeset.privacy.guarantee import checked_name
 
 CARD_CONTEXT = "likeset/card/1"
 TERMS_CONTEXT = "likeset/terms/1"

@@ -15,9 +15,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from likeset.arguments import count
+from likeset.arguments import checked_name, count
 from likeset.errors import BadDocument, InvalidArgument, LetterRefused
-from likeset.privacy.guarantee import checked_name
 from likeset.trust.cards import (
     ACCEPTANCE_CONTEXT,
     LETTER_CONTEXT,

@@ -14,7 +14,7 @@ from likeset.display import JsonFlag, emit, literal, show_table, stdout
 from likeset.errors import InvalidArgument
 from likeset.ledger.budget import Account
 from likeset.ledger.ledger import Entry, Head, Ledger, Problem
-from likeset.privacy.guarantee import View
+from likeset.privacy.events import View
 from likeset.text import harmless
 
 ledger = typer.Typer(name="ledger", no_args_is_help=True, rich_markup_mode="markdown")

@@ -14,9 +14,8 @@ from likeset.audit.broken_trials import broken_trials
 from likeset.audit.sound_trials import sound_trials
 from likeset.display import JsonFlag, Waiting, emit, show_document
 from likeset.errors import InvalidArgument, UnknownEvent
-from likeset.privacy.accounting import Filter, guarantee
+from likeset.privacy.accounting import Filter, Guarantee, guarantee
 from likeset.privacy.events import VERSION, Composition, Event, Relation, as_json, from_json, relation_of
-from likeset.privacy.guarantee import Guarantee
 from likeset.privacy.paper_prices import paper_preconditions, price_comparisons
 
 _EXAMPLE_DELTA = 1e-5

@@ -2,7 +2,7 @@
 
 from markupsafe import Markup, escape
 
-from likeset.privacy.guarantee import bound_in_words
+from likeset.privacy.accounting import bound_in_words
 from likeset.protocol.prices import PlannedView
 
 _WIDTH = 400
