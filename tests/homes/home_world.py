@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -384,13 +384,23 @@ class Outside:
         content = open_letter(letter, writer=self.owner.home.card, reader=secret_of(reader).card, key=key)
         return decode(content.message)
 
-    def receipt(self, letters: Sequence[bytes], rows: int, *, signer: str = CURATOR, **changes: Any) -> bytes:
-        """A letter with a receipt for letters of the owner."""
+    def receipt(
+        self,
+        letters: Sequence[bytes],
+        rows: int,
+        *,
+        signer: str = CURATOR,
+        writer: str = "",
+        said: int = 0,
+        **changes: Any,
+    ) -> bytes:
+        """A letter with a receipt for letters of the owner; ``said`` replaces its rows after it was signed."""
         digests = tuple(letter_in(data, most_bytes=_MOST_BYTES).digest for data in letters)
         words = {**self._names, "owner": self.owner.name, "rows": rows, "letters": digests, **changes}
         receipt = Receipt(at="2029-03-05T13:00:00+00:00", card=secret_of(signer).card, **words)
         receipt = receipt.signed_by(secret_of(signer))
-        return self.letter(None, writer=signer, enclosures=(receipt.to_bytes(),))
+        receipt = replace(receipt, rows=said or rows)
+        return self.letter(None, writer=writer or signer, enclosures=(receipt.to_bytes(),))
 
 
 def answer(owner: Owner, agreed: Terms) -> tuple[Outside, list[bytes]]:

@@ -13,7 +13,7 @@ from likeset.errors import BadDocument, InvalidArgument
 from likeset.homes import checkup
 from likeset.homes.home import Home, make_home, make_party
 from likeset.homes.owner import make_owner_home
-from likeset.homes.policy import Policy, starting_text
+from likeset.homes.policy import starting_text
 from likeset.trust.cards import CARD_FILE, SECRET_FILE, Card, CardSecret, Role
 
 THEN = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -44,20 +44,6 @@ def test_every_new_home_has_a_card_of_its_name(tmp_path: Path, role: Role) -> No
         assert stat.S_IMODE((home.folder / SECRET_FILE).stat().st_mode) == 0o600
         assert home.pins.all() == ()
         assert [entry["fingerprint"] for entry in logged(home, "card")] == [home.card.fingerprint]
-
-
-@pytest.mark.parametrize("name", ["", "a b", "x\x1b[31m", "-", "é"])
-def test_a_name_that_no_party_may_have_leaves_no_directory(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InvalidArgument, match="must be 1 to 128 letters"):
-        made(tmp_path / "home", name=name)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_what_is_no_home_and_a_role_that_a_home_does_not_have(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match=r"--home = .*is no home"):
-        Home(tmp_path)
-    with made(tmp_path / "home", "consumer") as home, pytest.raises(InvalidArgument, match="has no role owner"):
-        home.check_role("owner")
 
 
 def test_keys_are_never_overwritten(tmp_path: Path) -> None:
@@ -186,16 +172,6 @@ def test_the_check_looks_at_cards(tmp_path: Path) -> None:
         assert (ok, "likeset card make" in words) == (False, True)
 
 
-def test_the_check_of_a_new_owner_says_what_to_do(tmp_path: Path) -> None:
-    with make_owner_home(tmp_path / "home", name="a") as home:
-        faults = [check for check in checkup.checkup(home) if not check.ok]
-        assert {check.check for check in faults} == {"policy", "data sets"}
-        assert all(check.to_do for check in faults)
-        home.policy_file.write_text("likeset: owner\nversion: 9\n")
-        ok, words = check_of(home, "policy")
-        assert (ok, "owner.yaml" in words) == (False, True)
-
-
 def test_the_check_sees_a_wrong_clock_a_full_disk_and_an_open_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,13 +205,3 @@ def test_the_check_of_a_witness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             text = settings.read_text().replace("127.0.0.1:0", f"127.0.0.1:{taken.getsockname()[1]}")
             settings.write_text(text)
             assert check_of(home, "tunnels")[0] is False
-
-
-def test_curators_and_witnesses_of_a_policy_are_all_that_are_pinned(tmp_path: Path) -> None:
-    with make_owner_home(tmp_path / "home", name="a") as home:
-        policy = Policy.load(home.policy_file)
-        assert (policy.consumers, policy.curators, policy.witnesses) == ((), ("*",), ("*",))
-        lines = [line for line in starting_text().splitlines() if not line.startswith(("curators:", "witnesses:"))]
-        home.policy_file.write_text("\n".join([*lines, "curators: [hub]", "witnesses: []"]), encoding="utf-8")
-        policy = Policy.load(home.policy_file)
-        assert (policy.curators, policy.witnesses) == (("hub",), ())

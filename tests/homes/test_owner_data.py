@@ -24,7 +24,7 @@ from home_world import (
     write_policy,
 )
 
-from likeset.errors import BadDocument, BadTable, InvalidArgument
+from likeset.errors import BadTable, InvalidArgument
 from likeset.geometry.offers import Drawing
 from likeset.homes import review
 from likeset.homes.data import Mapping, Registry, SmallGroups
@@ -73,22 +73,6 @@ def test_own_columns_become_declared_ones_by_sql(registry: Registry, tmp_path: P
         table = source.fetch([0, 1], ["age", "sex", "ill"]).to_pylist()
         assert source.row_count == 2
     assert table == [{"age": 46, "sex": "f", "ill": "yes"}, {"age": 76, "sex": "m", "ill": "no"}]
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("likeset: mapping\nversion: 1\ncolumns: {}\n", "columns"),
-        ("likeset: mapping\nversion: 1\ncolumns: {age: 3}\n", "must be text"),
-        ("likeset: mapping\nversion: 1\nwhere: x\n", "columns: is missing"),
-    ],
-)
-def test_a_bad_mapping_names_the_field(registry: Registry, tmp_path: Path, text: str, said: str) -> None:
-    (tmp_path / "mapping.yaml").write_text(text)
-    with pytest.raises(BadDocument, match=said):
-        registry.add(
-            "own", str(tmp_path / "rows.csv"), schema=tmp_path / "schema.yaml", mapping=tmp_path / "mapping.yaml"
-        )
 
 
 @pytest.mark.parametrize(
@@ -225,19 +209,6 @@ def test_a_dry_run_shows_exactly_what_leaves_for_a_release(owner: Owner, protoco
         assert left.table is not None
         assert left.table.equals(trial.rows.table)
     assert trial.rows.count == (6 if protocol == "sealed" else 3)
-
-
-def test_before_the_release_is_known_a_dry_run_says_that_it_is_an_example(owner: Owner) -> None:
-    run = terms()
-    invite(owner, run)
-    trial = rehearse(owner, run)
-    assert not trial.exact
-    assert trial.basis == "an example"
-    assert trial.rows.count == 12
-    uniform = rehearse(owner, terms(offers="uniform"))
-    assert uniform.exact
-    assert uniform.rows.table is not None
-    assert uniform.rows.table.equals(trial.rows.table), "the same key and run: all rows weigh the same"
 
 
 def test_terms_that_understate_what_leaves_or_are_for_other_rows_are_refused(owner: Owner) -> None:

@@ -111,6 +111,8 @@ def test_a_run_that_is_done_cannot_be_withdrawn_from(owner: Owner) -> None:
     assert "Yes: 12 rows" in dict(review.review(owner, "run-1").lines)["Did the curator acknowledge what left?"]
     with pytest.raises(InvalidArgument, match="nothing to withdraw from"):
         owner.withdraw("run-1", by="Ada")
+    owner.home.pins.revoke(CONSUMER, "stolen", by="Ada")
+    assert (owner.latest("run-1").state, status(owner)) == ("closed", "rows left")
     assert review.open_decisions(owner, owner.latest("run-1")) == ()
 
 
@@ -277,37 +279,6 @@ def test_a_run_whose_data_are_missing_stops_here_and_its_owner_learns_why(tmp_pa
             owner.approve("run-1", terms().digest, by="Ada")
 
 
-def test_a_run_that_is_done_keeps_its_status_when_a_card_is_revoked(owner: Owner) -> None:
-    outside, letters = answered(owner, terms())
-    owner.mail.hear(outside.receipt(letters, 12))
-    before = status(owner)
-    owner.home.pins.revoke("new-clinic", "stolen", by="Ada")
-    assert owner.latest("run-1").state == "closed"
-    assert status(owner) == before == "rows left"
-
-
-def test_a_run_that_a_revoked_card_ended_cannot_be_withdrawn_from(owner: Owner) -> None:
-    approve(owner, terms())
-    owner.home.pins.revoke("curator", "stolen", by="Ada")
-    before = status(owner)
-    with pytest.raises(InvalidArgument, match="nothing to withdraw from"):
-        owner.withdraw("run-1", by="Ada")
-    assert status(owner) == before
-    assert review.open_decisions(owner, owner.latest("run-1")) == ()
-
-
-def test_a_run_that_ended_under_its_last_terms_cannot_be_withdrawn_from_under_earlier_ones(owner: Owner) -> None:
-    approve(owner, terms())
-    invite(owner, OTHER)
-    assert owner.approve("run-1", OTHER.digest, by="Ada").accepted
-    outside, letters = answer(owner, OTHER)
-    owner.mail.hear(outside.receipt(letters, 10))
-    with pytest.raises(InvalidArgument, match="nothing to withdraw from"):
-        owner.withdraw("run-1", by="Ada")
-    assert review.open_decisions(owner, owner.latest("run-1")) == ()
-    assert status(owner) == "rows left"
-
-
 @pytest.mark.parametrize("given_up", ["new-clinic", "curator", "own"])
 def test_runs_under_a_card_that_was_given_up_end(owner: Owner, given_up: str) -> None:
     approve(owner, terms())
@@ -316,6 +287,9 @@ def test_runs_under_a_card_that_was_given_up_end(owner: Owner, given_up: str) ->
         owner.home.make_card(by="Ada", new=True)
     else:
         owner.home.pins.revoke(secret_of(given_up).card.fingerprint, "stolen", by="Ada")
+        with pytest.raises(InvalidArgument, match="nothing to withdraw from"):
+            owner.withdraw("run-1", by="Ada")
+        assert review.open_decisions(owner, owner.latest("run-1")) == ()
     with pytest.raises(LikesetError):
         owner.mail.hear(letter)
     assert not owner.judge(terms()).accepted

@@ -9,7 +9,6 @@ import pytest
 from home_world import CANARY, SCHEMA, make_owner, opened, rows_text, terms
 
 from likeset.errors import InvalidArgument
-from likeset.homes.checkup import checkup
 from likeset.homes.owner import Owner
 from likeset.homes.review import rehearse
 from likeset.protocol.terms import Terms
@@ -78,8 +77,3 @@ def test_without_a_key_nothing_is_opened(owner: Owner) -> None:
         owner.registry.get("people").opened(RUN, smallest_group=1),
     ):
         pass
-
-
-def test_a_check_says_how_many_rows_take_part(owner: Owner) -> None:
-    words = [check.detail for check in checkup(owner.home) if check.check == "data set people"]
-    assert "12 rows take part, drawn in secret: 2 of each id at most" in words
