@@ -184,7 +184,7 @@ def _tunnels(home: Home) -> Iterator[Check]:
 
 def _reached(place: TunnelPorts, port: int) -> bool:
     try:
-        socket.create_connection((place.host, place.first or port), timeout=_SECONDS).close()
+        socket.create_connection((place.host, place.ports[0] or port), timeout=_SECONDS).close()
     except OSError:
         return False
     return True

@@ -4,7 +4,7 @@ import hmac
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import ClassVar
 
@@ -303,7 +303,8 @@ class Curator(RoleHandler):
             told = [
                 row.time for row in rows if row.way == "out" and row.peer in run.terms.owners and row.kind != RECEIPT
             ]
-            when = min(max(told, default=began) + self.home.settings.after_auction, last_time(run.end, began))
+            delay = timedelta(hours=self.home.settings.after_auction_hours)
+            when = min(max(told, default=began) + delay, last_time(run.end, began))
             if not self.mail.passed(when):
                 if run.due != when.timestamp():
                     with self.home.deciding() as t:

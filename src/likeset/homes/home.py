@@ -7,12 +7,12 @@ import secrets
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 from urllib.parse import unquote, urlsplit
 
 import yaml
@@ -104,9 +104,6 @@ def stamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="seconds")
 
 
-# Checks that people read.
-
-
 NETWORK_CAN = (
     "Nobody on the way can read or forge a letter. The operator of the mailbox, or of NVFlare's server, can delay or "
     "suppress letters, and sees their sizes and times and, by the logins, who writes to whom (docs/threat-model.md)."
@@ -146,84 +143,36 @@ def checked_addresses(addresses: Iterable[str], *, argument: str = "--mailbox") 
 
 
 _FORM = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<first>\d{1,5})(-(?P<last>\d{1,5}))?")
-_HOW = "must be HOST:PORT, or HOST:FIRST-LAST for several runs at a time, such as 0.0.0.0:7301"
 _MOST_PORT = 65535
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what must not be told to others
 
 
-@dataclass(frozen=True, slots=True)
-class TunnelPorts:
-    """A host and its ports, one for each run that is computed at the same time."""
+class TunnelPorts(NamedTuple):
+    """A host and its ports, one for each run that is computed at the same time; port 0 is any that is free."""
 
     host: str  # its name or number
-    first: int  # of the ports; 0 for any that is free
-    last: int  # of the ports
+    ports: range
 
     @classmethod
-    def parse(cls, text: str) -> Self:
-        """What ``HOST:PORT`` or ``HOST:FIRST-LAST`` says."""
+    def parse(cls, setting: str, text: str) -> Self:
         match = _FORM.fullmatch(text)
-        if match is None:
-            raise ValueError(_HOW)
-        first = int(match["first"])
-        last = int(match["last"] or first)
-        if not 0 <= first <= last <= _MOST_PORT or (first == 0 and last != 0):
-            raise ValueError(_HOW)
-        return cls(match["host"].strip("[]"), first, last)
-
-    @property
-    def ports(self) -> range:
-        return range(self.first, self.last + 1)
+        first = int(match["first"]) if match else 0
+        last = int(match["last"] or first) if match else 0
+        if match is None or not first <= last <= _MOST_PORT or (first == 0 and last != 0):
+            reason = f"must be HOST:PORT, or HOST:FIRST-LAST for several runs at a time; see {SETTINGS_FILE}"
+            raise InvalidArgument(setting, text, reason)
+        return cls(match["host"].strip("[]"), range(first, last + 1))
 
 
-def _checked_tunnel(text: str) -> str:
-    if text:
-        TunnelPorts.parse(text)
-    return text
-
-
-TunnelText = Annotated[str, AfterValidator(_checked_tunnel)]
-"""``HOST:PORT``, ``HOST:FIRST-LAST``, or nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class TunnelPlace:
+class TunnelPlace(NamedTuple):
     """Where a home's tunnels listen, and where others reach them."""
 
-    listen: TunnelPorts  # here
-    reach_at: TunnelPorts  # by others; as many ports, in the same order
-
-    @classmethod
-    def of(cls, listen: str, reach_at: str) -> Self:
-        """From a home's settings."""
-        if not listen:
-            raise InvalidArgument("listen", "nothing", f"a split run needs listen: HOST:PORT in {SETTINGS_FILE}")
-        here = TunnelPorts.parse(listen)
-        there = TunnelPorts.parse(reach_at or listen)
-        if there.host in _EVERYWHERE:
-            raise InvalidArgument(
-                "reach_at", there.host, f"is where nobody can call; write reach_at: in {SETTINGS_FILE}"
-            )
-        if len(there.ports) != len(here.ports):
-            reason = f"must have as many ports as listen ({len(here.ports)}), in the same order; see {SETTINGS_FILE}"
-            raise InvalidArgument("reach_at", reach_at, reason)
-        return cls(here, there)
+    listen: TunnelPorts
+    reach_at: TunnelPorts  # as many ports, in the same order
 
     def reached_at(self, port: int) -> tuple[str, int]:
-        if self.reach_at.first == 0 or self.listen.first == 0:
-            return self.reach_at.host, self.reach_at.first or port
-        return self.reach_at.host, self.reach_at.first + port - self.listen.first
-
-
-def check_tunnels(listen: str, reach_at: str) -> None:
-    """Check the addresses of a new home; none is fine, and may be written into its settings later."""
-    for option, text in (("--listen", listen), ("--reach-at", reach_at)):
-        try:
-            _checked_tunnel(text)
-        except ValueError as error:
-            raise InvalidArgument(option, text, str(error)) from None
-    if listen or reach_at:
-        TunnelPlace.of(listen, reach_at)
+        first, reached = self.listen.ports[0], self.reach_at.ports[0]
+        return self.reach_at.host, reached + port - first if first and reached else reached or port
 
 
 def _checked_webhook(url: str) -> str:
@@ -245,15 +194,11 @@ class Smtp(Document):
     starttls: bool = True
     user: str = ""  # logs in with a password, if given
     password_file: str = ""  # the password; relative to the home
-    password_variable: str = ""  # instead: the environment variable with the password
 
     @model_validator(mode="after")
     def _has_password(self) -> Self:
-        given = [bool(self.password_file), bool(self.password_variable)]
-        if sum(given) != bool(self.user):
-            raise ValueError("user: needs password_file: or password_variable:, and these need user:")
-        if self.user and not self.starttls:
-            raise ValueError("a password is sent only with starttls: true")
+        if bool(self.user) != bool(self.password_file) or (self.user and not self.starttls):
+            raise ValueError("user: needs password_file: and starttls: true, and password_file: needs user:")
         return self
 
 
@@ -275,8 +220,8 @@ class Settings(Document):
     mailboxes: tuple[MailboxAddress, ...] = ()  # addresses where letters come and go
     patience_hours: _Hours = 72.0  # how long a curator, or a party of a split run, waits for an owner's answer
     after_auction_hours: _Hours = 72.0  # after an auction, how long a curator delays receipts at least
-    listen: TunnelText = ""  # in split runs, where this party listens for the two other compute parties
-    reach_at: TunnelText = ""  # where they reach it, if that differs
+    listen: str = ""  # in split runs, where this party listens for the two other compute parties
+    reach_at: str = ""  # where they reach it, if that differs
     notify: Notify = Notify()  # whom to tell about events
 
     @field_validator("name")
@@ -299,13 +244,14 @@ class Settings(Document):
         return timedelta(hours=self.patience_hours)
 
     @property
-    def after_auction(self) -> timedelta:
-        return timedelta(hours=self.after_auction_hours)
-
-    @property
     def tunnels(self) -> TunnelPlace:
         """Where this party listens in split runs; raises ``InvalidArgument`` if the settings do not say."""
-        return TunnelPlace.of(self.listen, self.reach_at)
+        here = TunnelPorts.parse("listen", self.listen)
+        there = TunnelPorts.parse("reach_at", self.reach_at or self.listen)
+        if there.host in _EVERYWHERE or len(there.ports) != len(here.ports):
+            reason = f"must name a host that others can call, with as many ports as listen; see {SETTINGS_FILE}"
+            raise InvalidArgument("reach_at", self.reach_at, reason)
+        return TunnelPlace(here, there)
 
 
 def _settings_text(settings: Settings) -> str:
@@ -394,12 +340,6 @@ class Home:
         return folder if (folder / SETTINGS_FILE).is_file() else None
 
     @property
-    def is_own_curator(self) -> bool:
-        """Whether this is the home of a consumer's own curator."""
-        place = self.folder.absolute()
-        return place.name == CURATOR_FOLDER and (place.parent / SETTINGS_FILE).is_file()
-
-    @property
     def policy_file(self) -> Path:
         return self.folder / POLICY_FILE
 
@@ -449,7 +389,10 @@ class Home:
                 if path.exists():
                     reason = "exists, and keys are never overwritten; if they were stolen or lost, add --new"
                     raise InvalidArgument("card", path, reason)
-        name_before = self._name_of_card()
+        try:
+            name_before = read_card(self.card_file).name
+        except BadDocument:
+            name_before = self.name
         secret = CardSecret.generate(name_before if name is None else name)
         self.note("card", "", state="own", name=secret.card.name, fingerprint=secret.card.fingerprint, by=by)
         before = self._set_card_aside() if new else ()
@@ -460,11 +403,11 @@ class Home:
     def _renew_own_pin(self, name_before: str, card: Card, *, by: str) -> None:
         """Pin the new card in the other home of this organisation: a consumer's, or that of its own curator."""
         role: Role = "consumer"
-        partner = self.own_curator
-        if partner is None and self.is_own_curator:
-            role, partner = "curator", self.folder.absolute().parent
+        partner, place = self.own_curator, self.folder.absolute()
         if partner is None:
-            return
+            if place.name != CURATOR_FOLDER or not (place.parent / SETTINGS_FILE).is_file():
+                return
+            role, partner = "curator", place.parent
         with Home(partner, clock=self.clock) as other:
             if card.name == name_before and other.pins.get(card.name) is not None:
                 other.pins.replace(card, by=by)
@@ -472,12 +415,6 @@ class Home:
             if other.pins.get(name_before) is not None:
                 other.pins.revoke(name_before, f"its new card has the name {card.name}", by=by)
             other.pins.pin(card, role, by=by)
-
-    def _name_of_card(self) -> str:
-        try:
-            return read_card(self.card_file).name
-        except BadDocument:
-            return self.name
 
     def _set_card_aside(self) -> tuple[Path, ...]:
         """Rename both files of the card; a crash in between leaves a state from which calling it again goes on."""
@@ -498,14 +435,11 @@ class Home:
             raise InvalidArgument("--home", str(self.folder), f"has no {DATABASE_FILE}; restore it from a backup")
         return Ledger(self.database_file, tables=TABLES, clock=self.clock, reader=self._folded.take)
 
-    @contextmanager
-    def deciding(self) -> Iterator[Transaction]:
+    def deciding(self) -> AbstractContextManager[Transaction]:
         """One write transaction; everything that is decided in it is still true when it ends."""
-        with self.database.deciding() as transaction:
-            yield transaction
+        return self.database.deciding()
 
     def note(self, kind: str, about: str, **words: Any) -> None:
-        """Append to the log."""
         self.database.append(kind, about, words)
 
     def refused(self, about: str, error: Exception | str) -> None:
@@ -571,25 +505,22 @@ class Home:
     # Room on the disk: a steward denies and withdraws when there is none left.
 
     @property
-    def is_full(self) -> bool:
-        return shutil.disk_usage(self.folder).free < RESERVE_BYTES
-
-    @property
     def full_disk(self) -> str:
+        """Which disk is full; empty if there is room."""
         free = shutil.disk_usage(self.folder).free
-        return f"the disk of {self.folder} is full ({free / 1e6:.1f} MB free): make room there"
+        full = f"the disk of {self.folder} is full ({free / 1e6:.1f} MB free): make room there"
+        return full if free < RESERVE_BYTES else ""
 
     def keep_reserve(self) -> None:
         """Set room aside in a file."""
         path, free = self.folder / RESERVE_FILE, shutil.disk_usage(self.folder).free
-        if path.exists():
-            return
         with suppress(OSError):
-            keep_private_bytes(path, bytes(min(RESERVE_BYTES, free)))
+            if not path.exists():
+                keep_private_bytes(path, bytes(min(RESERVE_BYTES, free)))
 
     def make_room(self) -> None:
         """On a full disk, give up the reserve until this home is closed."""
-        if self.is_full:
+        if self.full_disk:
             self._gave_reserve = True
             (self.folder / RESERVE_FILE).unlink(missing_ok=True)
 
@@ -648,7 +579,6 @@ def _mark(path: Path) -> object:
 
 
 _COLUMNS = "card, role, at, state, by, reason"
-_LONGEST_REASON = 1000
 
 
 class Pins:
@@ -659,7 +589,7 @@ class Pins:
         self._cards: dict[bytes, Card] = {}  # by their bytes: parsing one verifies a signature
 
     def all(self) -> tuple[Pin, ...]:
-        """Every card that was ever pinned, by name and then by when its state changed."""
+        """Every card that was ever pinned."""
         return self._select("ORDER BY name, at, fingerprint")
 
     def by_fingerprint(self, fingerprint: str) -> Pin | None:
@@ -734,10 +664,12 @@ class Pins:
 
     def revoke(self, name_or_fingerprint: str, reason: str, *, by: str = "") -> Pin:
         """Mark a pinned card of a name, or any card of a fingerprint: it never counts again."""
-        if not reason.strip() or len(reason) > _LONGEST_REASON:
-            raise InvalidArgument("reason", f"{len(reason)} letters", f"must have 1 to {_LONGEST_REASON}")
+        if not reason.strip():
+            raise InvalidArgument("reason", reason, "must say why")
         with self._home.deciding() as t:
-            pin = self.get(name_or_fingerprint) or self._by_typed(name_or_fingerprint)
+            pin = self.get(name_or_fingerprint)
+            with suppress(InvalidArgument):  # no fingerprint
+                pin = pin or self.by_fingerprint(name_or_fingerprint)
             if pin is None:
                 hint = near_miss(name_or_fingerprint, {pin.card.name for pin in self.pinned()})
                 raise InvalidArgument("card", name_or_fingerprint, f"no card of that name is pinned{hint}")
@@ -772,12 +704,6 @@ class Pins:
                 reason = "is this home's own card, which others pin; ask the other party for its card"
             raise InvalidArgument("card", card.name, reason)
 
-    def _by_typed(self, text: str) -> Pin | None:
-        try:
-            return self.by_fingerprint(text)
-        except InvalidArgument:
-            return None
-
     def _select(self, which: str, *values: str) -> tuple[Pin, ...]:
         with self._home.database.snapshot() as connection:
             rows = connection.execute(f"SELECT {_COLUMNS} FROM pins {which}", values).fetchall()  # noqa: S608
@@ -806,10 +732,8 @@ class Pins:
 def _pinned_again(known: Pin, role: Role) -> Pin:
     """The pin of a known card that is pinned again in its role; a replaced or revoked card is refused."""
     name = known.card.name
-    if known.state == "replaced":
-        reason = f"was replaced by {known.by} on {known.at}; ask {name} for its new card"
-    elif known.state == "revoked":
-        reason = f"was revoked on {known.at} and never counts again; ask {name} to make a new card"
+    if known.state != "pinned":
+        reason = f"was {known.state} on {known.at} and never counts again; ask {name} for a new card"
     elif known.role != role:
         reason = f"is pinned as {known.role}; a card has one role here: let {name} make another card for {role}"
     else:
@@ -829,12 +753,13 @@ def make_home(
     by: str = "",
 ) -> Home:
     """Make a home: settings, a card, an empty database; for an owner also a sampling key and ``owner.yaml``."""
-    check_tunnels(listen, reach_at)
     for role in roles:
         one_of("--role", role, get_args(Role))
     checked_name("name", name)
     addresses = checked_addresses(mailboxes)
     settings = Settings(name=name, roles=tuple(roles), mailboxes=addresses, listen=listen, reach_at=reach_at)
+    if listen or reach_at:
+        _ = settings.tunnels
     make_home_folder(folder)
     card = CardSecret.generate(name)
     card.write(folder)

@@ -48,8 +48,8 @@ _NO_EPSILON = "epsilon 0: only runs in which other owners learn nothing about yo
 def opened_owner(folder: Path) -> "Iterator[owners.Owner]":
     """An owner for its steward, who may read and decide on a full disk."""
     with owners.open_owner(folder) as opened:
-        if opened.home.is_full:
-            complain(f"{opened.home.full_disk}; you can still read, deny and withdraw")
+        if full := opened.home.full_disk:
+            complain(f"{full}; you can still read, deny and withdraw")
         yield opened
 
 
@@ -206,7 +206,7 @@ def review_run(run: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False
         stopped = opened.home.stopped
         answers = review.review(opened, run)
         choices = review.open_decisions(opened, answers.run)
-        if not stopped and not opened.home.is_full:
+        if not stopped and not opened.home.full_disk:
             opened.note_review(answers.run, by=login())
 
     def view() -> None:
