@@ -17,7 +17,7 @@ from split_homes import COMPUTING, SplitHomes, written_slots
 
 from likeset.errors import HomeRestored, InvalidArgument, PartyFailed
 from likeset.homes import compute
-from likeset.homes.compute import Computing, Reach
+from likeset.homes.compute import Computing, reach_document
 from likeset.homes.consumer import PartyState
 from likeset.homes.mail import Mail
 from likeset.homes.review import rehearse, review, rows_that_left, verify
@@ -27,7 +27,7 @@ from likeset.protocol.split import ComputeInputs, ComputeParty, OpenedSlots
 from likeset.protocol.terms import WITNESS
 from likeset.protocol.wire import PicksOpened
 from likeset.run import runs
-from likeset.split.links import RunCertificate
+from likeset.split.links import RunCertificate, TunnelPeer
 from likeset.tables.records import DeclaredRecords
 from likeset.trust import shares
 from likeset.trust.letters import Pair, Post, file_name, letter_in, pair_of
@@ -303,7 +303,7 @@ class TestComputing:
         settings.write_text(text.replace("127.0.0.1:0", ""))
         homes.drop(party)
         homes.turn(party, CONSUMER)
-        assert "a split run needs listen: HOST:PORT in home.yaml" in homes.progress_now.detail
+        assert "listen: a split run needs HOST:PORT" in homes.progress_now.detail
         settings.write_text(text)
         homes.turn(party, CONSUMER)
         assert homes.progress_now.parties[party] is PartyState.TAKES_PART
@@ -400,7 +400,7 @@ class TestEndings:
         ("reach", "words"),
         [
             (b"nowhere", "does not say where a compute party listens"),
-            (Reach("127.0.0.1", 7301, later_certificate()).to_bytes(), "certificate"),
+            (reach_document(TunnelPeer("127.0.0.1", 7301, later_certificate())), "certificate"),
         ],
         ids=["nowhere", "odd certificate"],
     )
@@ -608,7 +608,6 @@ class TestOpenedOnce:
         monkeypatch.setattr(ComputeParty, "inputs", edited)
         assert opened_to_consumer(homes, monkeypatch) == picks
         assert [homes.files(party).opening.share() for party in OTHERS] == before
-        assert any("asked again for its picks, and got the stored bytes" in note for note in homes.notes)
         homes.finish()
         assert homes.ended is Ending.DONE
         assert list(homes.meeting.opened.values()) == [1]

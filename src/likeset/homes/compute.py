@@ -8,15 +8,13 @@ import shutil
 import socket
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, Protocol, Self
+from typing import Any, ClassVar, Final, Literal, Protocol
 
-from likeset.arguments import Rows
 from likeset.errors import (
     BadDocument,
     IllegalMessage,
@@ -28,12 +26,10 @@ from likeset.errors import (
     QuorumMissed,
 )
 from likeset.files import keep_private_bytes, make_private_folder, remove_unfinished
-from likeset.geometry.selection import Selection
-from likeset.homes.home import SPLIT_FOLDER, Home, TunnelPlace
+from likeset.homes.home import SPLIT_FOLDER, Home, TunnelPlace, reason_for_log
 from likeset.homes.mail import Heard, Mail, RoleHandler
 from likeset.homes.runs import Ending, Run, State, StoredLetter, ending_document, last_time, read_ending
 from likeset.ledger.ledger import Transaction
-from likeset.privacy.noise import SecretNoise
 from likeset.protocol.party import CURATOR, ComputeState, Party, Step
 from likeset.protocol.split import (
     NOTHING_HELD,
@@ -44,11 +40,8 @@ from likeset.protocol.split import (
 )
 from likeset.protocol.terms import WITNESS
 from likeset.protocol.wire import Message, OfferShare, RosterVote, ShareReceipts
-from likeset.split.engine.agreement import AGAIN
 from likeset.split.host import OpeningFile, Progress, SplitParty, program_digest, split_python
 from likeset.split.links import RunCertificate, TunnelMeeting, TunnelPeer, read_certificate
-from likeset.tables.records import DeclaredRecords
-from likeset.tables.schema import Schema
 from likeset.trust.cards import Card, Role
 from likeset.trust.letters import PARTICIPATION, PostKind
 from likeset.trust.shares import COMPUTE_ROLES
@@ -58,44 +51,22 @@ _MOST_HOST = 255
 _MOST_PORT = 65535
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """The address and certificate of a compute party in a run, as a roster vote contains them."""
-
-    host: str
-    port: int
-    certificate: bytes
-
-    def to_bytes(self) -> bytes:
-        words = {"certificate": self.certificate.hex(), "host": self.host, "port": self.port}
-        return json.dumps(words, sort_keys=True, separators=(",", ":")).encode("ascii")
-
-    @classmethod
-    def read(cls, data: bytes) -> Self:
-        """What another party said."""
-        words = _document(data)
-        host, port, text = words.get("host"), words.get("port"), words.get("certificate")
-        is_host = isinstance(host, str) and 0 < len(host) <= _MOST_HOST and host.isascii() and host.isprintable()
-        if not is_host or not isinstance(port, int) or not 0 < port <= _MOST_PORT or not isinstance(text, str):
-            raise BadDocument("reach", "does not say where a compute party listens")
-        try:
-            certificate = bytes.fromhex(text)
-        except ValueError:
-            raise BadDocument("reach", "has no certificate") from None
-        read_certificate(certificate)
-        return cls(str(host), port, certificate)
-
-    @property
-    def peer(self) -> TunnelPeer:
-        return TunnelPeer(self.host, self.port, self.certificate)
+def reach_document(peer: TunnelPeer) -> bytes:
+    """The address and certificate of a compute party in a run, as its roster vote contains them."""
+    words = {"certificate": peer.certificate.hex(), "host": peer.host, "port": peer.port}
+    return json.dumps(words, sort_keys=True, separators=(",", ":")).encode("ascii")
 
 
-@dataclass(frozen=True, slots=True)
-class _Tunnel:
-    """This party's own end."""
-
-    certificate: RunCertificate
-    port: int
+def _read_reach(data: bytes) -> TunnelPeer:
+    words = _document(data)
+    try:
+        peer = TunnelPeer(str(words["host"]), int(words["port"]), bytes.fromhex(words["certificate"]))
+    except (KeyError, TypeError, ValueError):
+        raise BadDocument("reach", "does not say where a compute party listens") from None
+    if not 0 < len(peer.host) <= _MOST_HOST or not peer.host.isascii() or not 0 < peer.port <= _MOST_PORT:
+        raise BadDocument("reach", "does not say where a compute party listens")
+    read_certificate(peer.certificate)
+    return peer
 
 
 @dataclass(frozen=True)
@@ -117,23 +88,18 @@ class ComputeFolder:
     def opening(self) -> OpeningFile:
         return OpeningFile(self.folder)
 
-    def reach(self, place: TunnelPlace) -> Reach:
-        """This party's address and certificate for the run; created once, then stored."""
-        tunnel = self.tunnel(place)
-        return Reach(*place.reached_at(tunnel.port), tunnel.certificate.certificate)
-
-    def tunnel(self, place: TunnelPlace) -> _Tunnel:
-        """This party's port and certificate, created once. Raises ``NoAnswer`` if every port is taken."""
+    def tunnel(self, place: TunnelPlace) -> tuple[RunCertificate, int]:
+        """This party's certificate and port for the run, created once; ``NoAnswer`` if every port is taken."""
         path = self.folder / _TUNNEL
         if not path.exists():
-            made = _Tunnel(RunCertificate.generate(), _free_port(place, taken=_ports_of(self.home)))
+            files = (self.home / SPLIT_FOLDER).glob(f"*/{_TUNNEL}")
+            taken = {_document(file.read_bytes()).get("port") for file in files}
+            words = {"port": _free_port(place, taken), "secret": RunCertificate.generate().to_bytes().hex()}
             make_private_folder(self.folder)
             remove_unfinished(self.folder)
-            words = {"port": made.port, "secret": made.certificate.to_bytes().hex()}
             keep_private_bytes(path, json.dumps(words).encode("ascii"))
-            return made
         stored = _document(path.read_bytes())
-        return _Tunnel(RunCertificate.from_bytes(bytes.fromhex(stored["secret"])), int(stored["port"]))
+        return RunCertificate.from_bytes(bytes.fromhex(stored["secret"])), int(stored["port"])
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[bool]:
@@ -171,12 +137,7 @@ class ComputeFolder:
             shutil.rmtree(self.folder)
 
 
-def _ports_of(home: Path) -> set[int]:
-    files = (home / SPLIT_FOLDER).glob(f"*/{_TUNNEL}")
-    return {int(_document(path.read_bytes()).get("port", 0)) for path in files}
-
-
-def _free_port(place: TunnelPlace, *, taken: set[int]) -> int:
+def _free_port(place: TunnelPlace, taken: set[int | None]) -> int:
     host = place.listen.host
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for port in place.listen.ports:
@@ -185,8 +146,8 @@ def _free_port(place: TunnelPlace, *, taken: set[int]) -> int:
         with contextlib.suppress(OSError), socket.create_server((host, port), family=family) as server:
             return int(server.getsockname()[1])
     raise NoAnswer(
-        f"no port is free at {host}, {place.listen.first} to {place.listen.last}: each run that is computed at the "
-        "same time needs one; give listen: and reach_at: more"
+        f"no port is free at {host}, {place.listen.ports[0]} to {place.listen.ports[-1]}: each run that is computed at "
+        "the same time needs one; give listen: and reach_at: more"
     )
 
 
@@ -213,12 +174,10 @@ class ComputeJob:
     host: str  # that its tunnels listen on
     port: int
     peers: Mapping[int, TunnelPeer]  # the others, by rank
-    progress: Progress  # called with (stage, done, of), or ``AGAIN`` when stored picks are asked for again
+    progress: Progress
 
 
 class Computation(Protocol):
-    """The running computation of one party."""
-
     def run(self) -> OpenedSlots | None:
         """Compute with the others until picks are opened: to the consumer, and None at the others."""
 
@@ -256,33 +215,20 @@ class WorkerComputation:
 
 @dataclass(frozen=True, slots=True)
 class ComputeStatus:
-    """How far a computation is."""
+    """How far a computation is, in words without any value of a run."""
 
-    # ``failed`` is final; ``hindered`` may be mended here; ``elsewhere``: another process of this home computes
-    state: Literal["waiting", "computing", "done", "failed", "hindered", "elsewhere"]
+    state: Literal["waiting", "computing", "done", "failed", "hindered"]  # only ``hindered`` is tried again
+    words: str
     stage: str = ""  # of the computation: offers are prepared, then picks are made
-    done: int = 0
-    of: int = 0
-    reason: str = ""  # why it waits or failed, in words without any value of a run
 
-    def __str__(self) -> str:
-        match self.state:
-            case "computing":
-                return f"computing: {self.stage} {self.done:,} of {self.of:,}"
-            case "waiting":
-                return "waiting for the other compute parties to serve"
-            case "elsewhere":
-                return "another process of this home computes"
-            case "failed" | "hindered":
-                return f"cannot compute: {self.reason}"
-            case _:
-                return "computed"
+
+_WAITING = ComputeStatus("waiting", "waiting for the other compute parties to serve")
 
 
 @dataclass(eq=False)
 class _Task:
     thread: threading.Thread | None = None
-    status: ComputeStatus = field(default_factory=lambda: ComputeStatus("waiting"))
+    status: ComputeStatus = _WAITING
     computation: Computation | None = None
     result: OpenedSlots | None = None
     stopped: bool = False
@@ -300,14 +246,12 @@ class Computations:
     # seconds until a computation that was hindered, or is done, is tried again
     pause: float = 20.0
     _tasks: dict[str, _Task] = field(default_factory=dict, init=False)
-    _repeats: Counter[str] = field(default_factory=Counter, init=False)
 
-    def start(self, run: str, inputs: ComputeInputs, reaches: Mapping[int, Reach]) -> ComputeStatus:
+    def start(self, run: str, inputs: ComputeInputs, peers: Mapping[int, TunnelPeer]) -> ComputeStatus:
         """Start the computation of a run, unless it is running; returns its status."""
         task = self._tasks.get(run)
         if task is None or self._is_due_again(task):
             task = self._tasks[run] = _Task()
-            peers = {rank: reach.peer for rank, reach in reaches.items()}
             arguments = (task, ComputeFolder(self.home, run), inputs, peers)
             task.thread = threading.Thread(target=self._work, args=arguments, daemon=True)
             task.thread.start()
@@ -317,7 +261,7 @@ class Computations:
         """Retry after a pause: the obstacle may be gone, and a consumer that was killed may need this party again."""
         over = task.ended and time.monotonic() - task.ended >= self.pause
         is_without_result = task.status.state == "done" and task.result is None
-        return bool(over) and (is_without_result or task.status.state in ("hindered", "elsewhere"))
+        return bool(over) and (is_without_result or task.status.state == "hindered")
 
     @property
     def is_busy(self) -> bool:
@@ -327,46 +271,34 @@ class Computations:
         task = self._tasks.get(run)
         return None if task is None else task.result
 
-    def repeats(self, run: str) -> int:
-        """How often this party was asked again for opened picks, and sent the stored bytes."""
-        return self._repeats[run]
-
     def end(self, run: str) -> None:
-        self._end(self._tasks.pop(run, None))
+        if task := self._tasks.pop(run, None):
+            task.stopped = True
+            if task.computation is not None:
+                task.computation.stop()
+            if task.thread is not None:
+                task.thread.join(timeout=_LAST_SECONDS)  # it is a daemon, and its worker ends with it
 
     def close(self) -> None:
-        for task in list(self._tasks.values()):
-            self._end(task)
-        self._tasks.clear()
-
-    def _end(self, task: _Task | None) -> None:
-        if task is None:
-            return
-        task.stopped = True
-        if task.computation is not None:
-            task.computation.stop()
-        if task.thread is not None:
-            task.thread.join(timeout=_LAST_SECONDS)  # it is a daemon, and its worker ends with it
+        for run in list(self._tasks):
+            self.end(run)
 
     def _work(self, task: _Task, folder: ComputeFolder, inputs: ComputeInputs, peers: Mapping[int, TunnelPeer]) -> None:
         def progress(stage: str, done: int, of: int) -> None:
-            self._repeats[folder.run] += stage == AGAIN
-            task.status = ComputeStatus("computing", stage, done, of)
+            task.status = ComputeStatus("computing", f"computing: {stage} {done:,} of {of:,}", stage)
 
         try:
             with folder.alone() as is_alone:
                 if is_alone:
-                    own, host = folder.tunnel(self.place), self.place.listen.host
-                    job = ComputeJob(inputs, folder.folder, own.certificate, host, own.port, peers, progress)
+                    own, port = folder.tunnel(self.place)
+                    job = ComputeJob(inputs, folder.folder, own, self.place.listen.host, port, peers, progress)
                     self._compute(task, job)
                 else:
-                    task.status = ComputeStatus("elsewhere")
+                    task.status = ComputeStatus("hindered", "another process of this home computes")
         except (IllegalMessage, PartyFailed) as error:
-            task.status = ComputeStatus("failed", reason=str(error))
-        except LikesetError as error:
-            task.status = ComputeStatus("hindered", reason=str(error))
-        except Exception as error:  # texts of errors that are not likeset's may quote a value
-            task.status = ComputeStatus("hindered", reason=type(error).__name__)
+            task.status = ComputeStatus("failed", str(error))
+        except Exception as error:
+            task.status = ComputeStatus("hindered", f"cannot compute: {reason_for_log(error)}")
         finally:
             task.ended = time.monotonic()
 
@@ -376,10 +308,10 @@ class Computations:
             while not task.stopped:
                 try:
                     task.result = computation.run()
-                except NoAnswer as error:
-                    task.status = ComputeStatus("waiting", reason=str(error))
+                except NoAnswer:
+                    task.status = _WAITING
                 else:
-                    task.status = ComputeStatus("done")
+                    task.status = ComputeStatus("done", "computed")
                     return
         finally:
             computation.stop()
@@ -416,9 +348,9 @@ class Computing:
 
     # Taking part.
 
-    def check(self, run: Run, who: str) -> TunnelPlace:
+    def check(self, run: Run) -> TunnelPlace:
         """Raise ``NotCurated`` unless this home can compute in a run; called before it accepts."""
-        terms = run.terms
+        terms, who = run.terms, run.role
         if terms.split is None:
             raise IllegalMessage(f"run {terms.run} has a trusted curator; nobody else computes in it")
         if terms.split.program != program_digest():
@@ -434,24 +366,14 @@ class Computing:
         except LikesetError:  # the text names files of this machine, and the consumer reads this one
             raise NotCurated(f"the {who} cannot be reached for tunnels: its settings cannot be read") from None
 
-    def make(self, run: Run, role: Literal["curator", "witness"], cards: Mapping[str, Card]) -> tuple[Party, ExitStack]:
-        reach = self.folder(run).reach(self.check(run, role)).to_bytes()
-        return ComputeParty(run.terms, role, secret=self.home.secret, cards=cards, reach=reach), ExitStack()
+    def reach(self, run: Run) -> bytes:
+        """Where the others reach this party in a run."""
+        place = self.check(run)
+        own, port = self.folder(run).tunnel(place)
+        return reach_document(TunnelPeer(*place.reached_at(port), own.certificate))
 
-    def make_consumer(
-        self, run: Run, cards: Mapping[str, Card], target: Rows, selection: Selection, schema: Schema
-    ) -> tuple[Party, ExitStack]:
-        place = self.check(run, "consumer")
-        party = SplitConsumer(
-            run.terms,
-            target=target,
-            noise=SecretNoise(),
-            secret=self.home.secret,
-            cards=cards,
-            selection=selection,
-            declared=DeclaredRecords(schema),
-            reach=self.folder(run).reach(place).to_bytes(),
-        )
+    def make(self, run: Run, role: Literal["curator", "witness"], cards: Mapping[str, Card]) -> tuple[Party, ExitStack]:
+        party = ComputeParty(run.terms, role, secret=self.home.secret, cards=cards, reach=self.reach(run))
         return party, ExitStack()
 
     def repeat(self, party: Party, row: StoredLetter) -> Step:
@@ -476,13 +398,10 @@ class Computing:
         elif isinstance(error, PartyFailed):
             self.end(t, run, Ending.NOT_COMPUTED, str(error), tell=True)
 
-    def read_ending(self, t: Transaction, run: Run, peer: str, document: bytes) -> bool:
-        ending = read_ending(document)
-        return ending is not None and self.told_ending(t, run, peer, *ending)
-
-    def told_ending(self, t: Transaction, run: Run, peer: str, ending: Ending, detail: str) -> bool:
+    def hear_ending(self, t: Transaction, run: Run, peer: str, document: bytes) -> bool:
         """Another compute party says how the run ended there; only the consumer says that rows were opened."""
-        if ending in (Ending.DONE, Ending.NOT_CURATED):
+        ending, detail = read_ending(document) or (None, "")
+        if ending is None or ending in (Ending.DONE, Ending.NOT_CURATED):
             return False
         opened = self.computations is not None and self.computations.opened(run.digest.hex()) is not None
         if not opened:  # nobody takes opened picks from their reader
@@ -512,9 +431,9 @@ class Computing:
             self._compute(run, party)
         elif is_consumer and party.position.state is not ComputeState.COLLECTING:
             self._note(run, _waits(party))
-        began, waited = self._began(run), _waits(party)
+        began = self.mail.began(run)
         if is_consumer and began is not None and self.mail.passed(last_time(run.end, began)):
-            self.finish(run, Ending.NOT_COMPUTED, waited, tell=True)
+            self.finish(run, Ending.NOT_COMPUTED, _waits(party), tell=True)
 
     def _abstaining(self, run: Run) -> set[str]:
         """Owners that said after their acceptance that they do not take part."""
@@ -531,10 +450,7 @@ class Computing:
             is_gone = run.role == "consumer" and (owner not in present or owner in abstain)
             if is_gone or (deadline is not None and self.mail.passed(deadline)):
                 self.mail.decide(run, "give-up", lambda party, owner=owner: party.give_up(owner), peer=owner)  # type: ignore[misc]
-        due = deadline.timestamp() if party.waiting_for and deadline is not None else None
-        if due != run.due:
-            with self.home.deciding() as t:
-                self.mail.change(t, self.mail.reload(run), due=due)
+        self.mail.update(run, due=deadline.timestamp() if party.waiting_for and deadline is not None else None)
 
     def waiting(self, run: Run) -> tuple[tuple[str, ...], datetime | None] | None:
         """The owners whose parts are missing, and until when they are waited for; None if nobody is."""
@@ -547,7 +463,7 @@ class Computing:
 
     def _deadline(self, run: Run) -> datetime | None:
         """When owners are given up: so long after the run began, or after the consumer said whose parts it has."""
-        began = since = self._began(run)
+        began = since = self.mail.began(run)
         if run.role != "consumer":
             kinds = ("in", run.terms.consumer, ShareReceipts.kind)
             rows = self.mail.letters(run)
@@ -555,12 +471,6 @@ class Computing:
         if since is None or began is None:
             return None
         return min(since + self.home.settings.patience, last_time(run.end, began))
-
-    def _began(self, run: Run) -> datetime | None:
-        """When the consumer's first letter was written, or came."""
-        way = "out" if run.role == "consumer" else "in"
-        rows = (row for row in self.mail.letters(run) if (row.way, row.post) == (way, "letter"))
-        return next((row.time for row in rows if way == "out" or row.peer == run.terms.consumer), None)
 
     def _acknowledge(self, run: Run) -> None:
         """Receipts for owners whose part came: before anything is computed, so that they depend on no pick."""
@@ -577,18 +487,15 @@ class Computing:
             return
         ranks = {role: rank for rank, role in enumerate(COMPUTE_ROLES)}
         try:
-            reaches = {ranks[role]: Reach.read(data) for role, data in party.reaches.items()}
+            peers = {ranks[role]: _read_reach(data) for role, data in party.reaches.items()}
         except BadDocument as error:  # the party signed that with its vote, and says nothing else any more
             self.finish(run, Ending.NOT_COMPUTED, str(error), tell=True)
             return
         digest = run.digest.hex()
-        status = self.computations.start(digest, party.inputs(), reaches)
-        self._note(run, str(status), f"computing: {status.stage}" if status.state == "computing" else "")
-        if count := self.computations.repeats(digest):
-            words = f"a party asked again for its picks, and got the stored bytes ({count} times)"
-            self.tell(f"run {run.name}: {words}", run.name)
+        status = self.computations.start(digest, party.inputs(), peers)
+        self._note(run, status.words, f"computing: {status.stage}" if status.stage else "")
         if status.state == "failed":
-            self.finish(run, Ending.NOT_COMPUTED, status.reason, tell=True)
+            self.finish(run, Ending.NOT_COMPUTED, status.words, tell=True)
         elif status.state == "done" and isinstance(party, SplitConsumer):
             slots = self.computations.opened(digest)
             if slots is not None:
@@ -659,9 +566,7 @@ class Computing:
     def _note(self, run: Run, words: str, told: str = "") -> None:
         if run.role != "consumer" or self.computations is None:  # a consumer that stays sees the words in its progress
             self.tell(f"run {run.name}: {told or words}", run.name)
-        if run.detail != words:
-            with self.home.deciding() as t:
-                self.mail.change(t, self.mail.reload(run), detail=words)
+        self.mail.update(run, detail=words)
 
     @property
     def next_check(self) -> datetime | None:
@@ -697,7 +602,7 @@ class Witness(RoleHandler):
 
     def consider(self, run: Run) -> tuple[State, str]:
         try:
-            self.computing.check(run, "witness")
+            self.computing.check(run)
         except NotCurated as error:
             return "invited", str(error)
         return "accepted", ""
@@ -719,7 +624,7 @@ class Witness(RoleHandler):
 
     def hear_document(self, t: Transaction, run: Run, peer: str, post: PostKind, document: bytes) -> bool:
         is_peer = post == "ending" and peer in (CURATOR, run.terms.consumer)
-        return is_peer and self.computing.read_ending(t, run, peer, document)
+        return is_peer and self.computing.hear_ending(t, run, peer, document)
 
     def due(self, run: Run) -> None:
         if run.state in ("invited", "waiting", "refused"):

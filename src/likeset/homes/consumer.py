@@ -25,6 +25,7 @@ from likeset.ledger.ledger import Transaction
 from likeset.privacy.noise import SecretNoise
 from likeset.protocol.party import CURATOR, Party, Step
 from likeset.protocol.sealed import Consumer as ConsumerParty
+from likeset.protocol.split import SplitConsumer
 from likeset.protocol.terms import WITNESS, Terms, check_between
 from likeset.protocol.wire import Message, Summary, decode
 from likeset.tables.records import DeclaredRecords
@@ -297,8 +298,7 @@ class Consumer(RoleHandler):
                 reason = f"run {run.name} travels by another mailbox already: {run.mailbox}"
                 raise InvalidArgument("--mailbox", mailbox, reason)
             return run
-        with self.home.deciding() as t:
-            return self.mail.change(t, self.mail.reload(run), mailbox=mailbox)
+        return self.mail.update(run, mailbox=mailbox)
 
     def cancel(self, run: Run) -> None:
         """Cancel a run: only the cancellation is posted; owners that have offered nothing close the run."""
@@ -365,11 +365,10 @@ class Consumer(RoleHandler):
         ending = read_ending(document) if post == "ending" and peer in (CURATOR, WITNESS) else None
         if ending is None:
             return False
-        if ending[0] is not Ending.NOT_CURATED:
-            if run.is_split:
-                return self.computing.told_ending(t, run, peer, *ending)
-            if ending[0] is not Ending.DONE:  # then the summary is on its way
-                self.mail.end_in(t, run, "failed", *ending)
+        if run.is_split and ending[0] is not Ending.NOT_CURATED:
+            return self.computing.hear_ending(t, run, peer, document)
+        if ending[0] not in (Ending.NOT_CURATED, Ending.DONE):  # then the summary is on its way
+            self.mail.end_in(t, run, "failed", *ending)
         return True
 
     def _has_begun(self, run: Run) -> bool:
@@ -379,16 +378,15 @@ class Consumer(RoleHandler):
 
     def make(self, run: Run, cards: Mapping[str, Card]) -> tuple[Party, ExitStack]:
         folder, terms = self.folder(run.name), run.terms
+        made: dict[str, Any] = {
+            "target": folder.target,
+            "noise": SecretNoise(),
+            "selection": folder.selection,
+            "declared": DeclaredRecords(folder.schema(terms)),
+        }
         if run.is_split:
-            return self.computing.make_consumer(run, cards, folder.target, folder.selection, folder.schema(terms))
-        party = ConsumerParty(
-            terms,
-            target=folder.target,
-            noise=SecretNoise(),
-            selection=folder.selection,
-            declared=DeclaredRecords(folder.schema(terms)),
-        )
-        return party, ExitStack()
+            made |= {"secret": self.home.secret, "cards": cards, "reach": self.computing.reach(run)}
+        return (SplitConsumer if run.is_split else ConsumerParty)(terms, **made), ExitStack()
 
     def repeat(self, party: Party, row: StoredLetter) -> Step:
         if row.kind == "start":

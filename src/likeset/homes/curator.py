@@ -137,7 +137,7 @@ class Curator(RoleHandler):
     def consider(self, run: Run) -> tuple[State, str]:
         try:
             if run.is_split:
-                self.computing.check(run, "curator")
+                self.computing.check(run)
             else:
                 self._public_parts(run.terms)
                 self._check_name(run)
@@ -221,7 +221,7 @@ class Curator(RoleHandler):
         if post == PARTICIPATION and peer in run.terms.owners:
             return document == b"abstains"
         if post == "ending" and run.is_split and peer in (run.terms.consumer, WITNESS):
-            return self.computing.read_ending(t, run, peer, document)
+            return self.computing.hear_ending(t, run, peer, document)
         return False
 
     # Periodic work.
@@ -244,7 +244,7 @@ class Curator(RoleHandler):
             try:
                 party = self.mail.party(run)
             except TryLater:
-                began = self._began(run)
+                began = self.mail.began(run)
                 if began is not None and self.mail.passed(last_time(run.end, began)):
                     with self.home.deciding() as t:
                         lost = "a letter was removed from the mailbox and not put back"
@@ -265,13 +265,11 @@ class Curator(RoleHandler):
                     self._fail(t, self.mail.reload(run), ending)
             run = self.mail.reload(run)
         until = min(deadlines.values(), default=None)
-        due = None if until is None else until.timestamp()
+        run = self.mail.update(run, due=None if until is None else until.timestamp())
         document = progress_document(party.waiting_for, until)
-        if due != run.due or document != self.mail.last_document(run, "out", "progress", run.terms.consumer):
+        if party.waiting_for and document != self.mail.last_document(run, "out", "progress", run.terms.consumer):
             with self.home.deciding() as t:
-                run = self.mail.change(t, self.mail.reload(run), due=due)
-                if party.waiting_for:
-                    self.mail.write_document(t, run, run.terms.consumer, "progress", document)
+                self.mail.write_document(t, run, run.terms.consumer, "progress", document)
 
     def _gone(self, run: Run, party: CuratorParty) -> set[str]:
         """Owners that will not answer: not introduced, abstaining, given up before, or with a refused letter."""
@@ -283,22 +281,16 @@ class Curator(RoleHandler):
 
     def _deadlines(self, run: Run, party: CuratorParty) -> dict[str, datetime]:
         """When the curator stops waiting for each owner: the patience after the last letter to it."""
-        began = self._began(run)
+        began = self.mail.began(run)
         if began is None:
             return {}
         asked = {row.peer: row.time for row in self.mail.letters(run) if row.way == "out" and row.post == "letter"}
         last, patience = last_time(run.end, began), self.home.settings.patience
         return {owner: min(asked.get(owner, began) + patience, last) for owner in party.waiting_for}
 
-    def _began(self, run: Run) -> datetime | None:
-        """When the consumer's first letter came."""
-        rows = self.mail.letters(run)
-        times = (row.time for row in rows if (row.way, row.peer) == ("in", run.terms.consumer) and row.post == "letter")
-        return next(times, None)
-
     def _send_receipts(self, run: Run) -> None:
         """Sign receipts when the run has ended; after an auction at a time that does not depend on who was asked."""
-        rows, began = self.mail.letters(run), self._began(run)
+        rows, began = self.mail.letters(run), self.mail.began(run)
         if run.terms.auction != "everyone" and began is not None:
             told = [
                 row.time for row in rows if row.way == "out" and row.peer in run.terms.owners and row.kind != RECEIPT
@@ -306,9 +298,7 @@ class Curator(RoleHandler):
             delay = timedelta(hours=self.home.settings.after_auction_hours)
             when = min(max(told, default=began) + delay, last_time(run.end, began))
             if not self.mail.passed(when):
-                if run.due != when.timestamp():
-                    with self.home.deciding() as t:
-                        self.mail.change(t, self.mail.reload(run), due=when.timestamp())
+                self.mail.update(run, due=when.timestamp())
                 return
         with self.home.deciding() as t:
             run = self.mail.reload(run)

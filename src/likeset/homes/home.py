@@ -159,8 +159,8 @@ class TunnelPorts(NamedTuple):
         first = int(match["first"]) if match else 0
         last = int(match["last"] or first) if match else 0
         if match is None or not first <= last <= _MOST_PORT or (first == 0 and last != 0):
-            reason = f"must be HOST:PORT, or HOST:FIRST-LAST for several runs at a time; see {SETTINGS_FILE}"
-            raise InvalidArgument(setting, text, reason)
+            reason = f"a split run needs HOST:PORT, or HOST:FIRST-LAST for several at a time, in {SETTINGS_FILE}"
+            raise InvalidArgument(setting, text or "nothing", reason)
         return cls(match["host"].strip("[]"), range(first, last + 1))
 
 

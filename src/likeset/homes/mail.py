@@ -431,10 +431,7 @@ class Mail:
             raise IllegalMessage(f"run {terms.run}: this home has no role {role}")
         known = self.run(invitation.digest, party)
         if known is not None:
-            if mailbox and not known.mailbox:
-                with self.home.deciding() as t:
-                    return self.change(t, known, mailbox=mailbox)
-            return known
+            return self.update(known, mailbox=known.mailbox or mailbox)
         with self.home.deciding() as t:
             if not by_steward:
                 self._check_flood(terms)
@@ -828,6 +825,13 @@ class Mail:
             self._drop((run.digest, run.party))
         return changed
 
+    def update(self, run: Run, **changes: Any) -> Run:
+        """Change columns of a run's row in a transaction of its own, unless they are so already."""
+        if all(getattr(run, column) == value for column, value in changes.items()):
+            return run
+        with self.home.deciding() as t:
+            return self.change(t, self.reload(run), **changes)
+
     def end(self, run: Run, state: State, ending: Ending, detail: str = "") -> Run:
         """End a run; the first ending counts."""
         with self.home.deciding() as t:
@@ -1033,6 +1037,12 @@ class Mail:
     def letters(self, run: Run) -> list[StoredLetter]:
         """All rows of a run, in the order in which they were written."""
         return self._letters("WHERE digest = ? AND party = ?", run.digest, run.party)
+
+    def began(self, run: Run) -> datetime | None:
+        """When the consumer's first letter was written, or came."""
+        way = "out" if run.role == "consumer" else "in"
+        rows = (row for row in self.letters(run) if (row.way, row.post) == (way, "letter"))
+        return next((row.time for row in rows if way == "out" or row.peer == run.terms.consumer), None)
 
     def data_of(self, row: StoredLetter) -> bytes | None:
         with self.home.database.snapshot() as connection:
