@@ -365,7 +365,7 @@ class TestSplit:
         monkeypatch.setattr(runs, "split_python", lambda: None)
         settings = split.consumer.home.folder / "home.yaml"
         settings.write_text(settings.read_text().replace("127.0.0.1:0", ""))
-        refuses(split, InvalidArgument, r"a split run needs listen: HOST:PORT in home\.yaml", witness=WITNESS)
+        refuses(split, InvalidArgument, r"listen: a split run needs HOST:PORT", witness=WITNESS)
 
     def test_the_terms_name_the_witness_the_program_and_how_many_rows_may_be_opened(self, split: Market) -> None:
         terms = split.invite(witness=WITNESS).terms
