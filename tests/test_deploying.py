@@ -40,17 +40,6 @@ def pasted(*, split: bool) -> list[str]:
     return LINES if split else [*LINES[:begin], *LINES[end + 1 :]]
 
 
-def test_the_page_names_its_files_and_as_few_commands_as_it_says() -> None:
-    assert set(FILES) == {"rules.yaml", "job.yaml"}
-    first = LINES[: LINES.index("likeset run report first --home clinic")]
-    owner = [line for line in first if re.match(r"likeset (join|up st-mary|owner (data add|approve))", line)]
-    consumer = [line for line in first if re.match(r"likeset (init|invite|run)", line)]
-    assert (len(owner), len(consumer)) == (4, 3 + 1)
-    trial = PAGE.read_text(encoding="utf-8").partition("# Between real organisations")[0]
-    assert trial.lower().count("certificate") == 1  # that there is none
-    assert "startup" not in trial
-
-
 class Terminal:
     """A program at a terminal, as a person sees it."""
 

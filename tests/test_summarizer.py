@@ -44,13 +44,6 @@ class TestConventions:
             assert getattr(made, name) is value
             assert made.get_params()[name] is value
 
-    def test_parameters_can_be_set(self) -> None:
-        made = Summarizer(5).set_params(size=9, epsilon=0.5, quorum=2)
-        assert (made.size, made.epsilon, made.quorum) == (9, 0.5, 2)
-        assert repr(made) == "Summarizer(epsilon=0.5, quorum=2, size=9)"
-        with pytest.raises(ValueError, match="no_such_thing"):
-            made.set_params(no_such_thing=1)
-
     def test_a_clone_has_the_parameters_and_not_the_results(self, fitted: Summarizer) -> None:
         copy = clone(fitted)
         assert copy.get_params() == fitted.get_params()
@@ -74,22 +67,6 @@ class TestResult:
     def test_labels_are_those_of_the_rows(self, fitted: Summarizer) -> None:
         assert labels_of(fitted) == [LABELS[owner][row] for owner, row in fitted.indices_]
 
-    @pytest.mark.parametrize("as_objects", [True, False])
-    def test_labels_may_be_text(self, as_objects: bool) -> None:
-        """Data frames hold text as objects."""
-        words = {name: np.array([f"class {label}" for label in values]) for name, values in LABELS.items()}
-        given = {name: values.astype(object) for name, values in words.items()} if as_objects else words
-        found = simulated(4).fit(TARGET, OWNERS, given)
-        assert found.warnings_ == ()
-        assert labels_of(found) == [words[owner][row] for owner, row in found.indices_]
-
-    @pytest.mark.parametrize("dtype", [np.float32, np.int64])
-    def test_the_summary_has_the_type_of_the_tables(self, dtype: Any) -> None:
-        tables = {name: (10 * table).astype(dtype) for name, table in OWNERS.items()}
-        found = simulated(4, release_gamma=0.001).fit((10 * TARGET).astype(dtype), tables)
-        assert found.summary_.dtype == dtype
-        np.testing.assert_array_equal(found.summary_, [tables[owner][row] for owner, row in found.indices_])
-
     def test_history_ends_at_the_squared_mmd(self, fitted: Summarizer) -> None:
         """With equal weights the last pick's squared MMD is the summary's, up to the float32 of the messages."""
         assert [(pick.owner, pick.row) for pick in fitted.history_] == fitted.indices_
@@ -112,13 +89,6 @@ class TestResult:
         """60 rows are offered in all, 20 by each of three owners: (60 + 200) / (6 + 200)."""
         assert fitted.rows_seen_ == 60
         assert fitted.access_ratio_ == pytest.approx(260 / 206)
-
-    def test_shares_are_parts_of_the_shapley_values_above_zero(self, fitted: Summarizer) -> None:
-        lines = fitted.attribution_.owners
-        worth = np.maximum([line.shapley for line in lines], 0.0)
-        assert list(fitted.shares_) == list(OWNERS)
-        assert list(fitted.shares_.values()) == pytest.approx((worth / worth.sum()).tolist())
-        assert sum(line.shapley for line in lines) == pytest.approx(fitted.attribution_.improvement)
 
     def test_a_summary_larger_than_all_rows_is_all_rows_and_a_warning_where_fewer_are_allowed(self) -> None:
         found = simulated(500, allow_fewer=True).fit(TARGET, OWNERS)

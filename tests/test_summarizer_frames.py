@@ -16,7 +16,7 @@ import pytest
 
 from chance import pinned_coins
 from likeset import LikesetWarning, Schema, Summarizer, evaluate
-from likeset.errors import DifferentRequest, InvalidArgument
+from likeset.errors import InvalidArgument
 
 DECLARED = """
 likeset: schema
@@ -165,15 +165,6 @@ def test_of_each_person_as_many_rows_take_part_as_the_schema_keeps(kind: str) ->
     assert [record["age"] for record in records(matched.summary_)] == ages
 
 
-def test_which_rows_of_a_person_take_part_is_drawn_anew_for_a_run_and_kept_within_it(tmp_path: Path) -> None:
-    def picks(**settings: Any) -> list[tuple[str, int]]:
-        return fitted(schema=ONE_EACH, **settings).indices_
-
-    secret = {"ledger": tmp_path / "ledger", "noise": "secret", "random_state": None}
-    assert picks(**secret) == picks(**secret), "the run goes on with the secrets that it began with"
-    assert picks(random_state=5) != picks(random_state=6)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_a_schema_text_columns_are_named_and_the_way_to_a_schema_too(kind: str) -> None:
     convert = KINDS[kind]
@@ -182,17 +173,6 @@ def test_without_a_schema_text_columns_are_named_and_the_way_to_a_schema_too(kin
     assert "'note'" in str(caught.value)
     assert "'sex'" in str(caught.value)
     assert "'age'" not in str(caught.value)
-
-
-def test_a_resumed_run_with_other_cells_is_refused(tmp_path: Path) -> None:
-    """The same name in the same ledger goes on with the same frames, or not at all."""
-    path = tmp_path / "ledger.sqlite"
-    first = fitted(ledger=path, run="first")
-    assert fitted(ledger=path, run="first").indices_ == first.indices_
-    others = {name: table.assign(age=table.age[::-1].to_numpy()) for name, table in OWNERS.items()}
-    again = Summarizer(20, schema=SCHEMA, offers="uniform", random_state=5, noise="simulated", ledger=path, run="first")
-    with pytest.raises(DifferentRequest):
-        again.fit(TARGET, others)
 
 
 class TestWarnings:

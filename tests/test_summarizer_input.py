@@ -15,7 +15,6 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from likeset import Interactive, Schema, Summarizer
 from likeset.errors import InvalidArgument
-from likeset.protocol import notices
 from likeset.simulation import digits_market
 from summarizer_world import LABELS, OWNERS, PAPER, PAPER_PARTS, TARGET, rows, simulated
 
@@ -93,13 +92,6 @@ class TestScales:
             (scaler.transform(16.0 * market.target), alike),
         ):
             assert Summarizer(20, **options).fit(target, owners).warnings_ == ()
-
-    def test_a_target_that_is_wider_than_all_owners_or_beside_them_is_noticed(self) -> None:
-        narrow = {name: table / 10.0 for name, table in OWNERS.items()}
-        for owners in (narrow, {name: table + 20.0 for name, table in OWNERS.items()}):
-            found = simulated(3, offers="uniform").fit(TARGET, owners)
-            assert found.warnings_ == (notices.different_scales(("0", "1", "2")),)
-        assert simulated(3, offers="uniform").fit(TARGET / 10.0, OWNERS).warnings_ == ()
 
 
 def test_very_many_whole_numbers_as_labels_are_announced() -> None:
@@ -281,12 +273,3 @@ def test_rows_on_any_scale_give_numbers_or_a_refusal(kind: str, power: int) -> N
     assert outcome(tables, **settings) in {"fitted", "target", "owners['a']", "owners['b']", "gamma_scale", "gamma"} | (
         {"release_gamma"} if "release_gamma" in settings else set()
     )
-
-
-@pytest.mark.parametrize("settings", _KINDS[:3])
-def test_rows_ten_thousand_times_too_wide_are_refused_with_a_word(settings: dict[str, Any]) -> None:
-    target, owners = scaled(market(0), "all", 1e4)
-    with pytest.raises(InvalidArgument, match=r"not scaled.*public knowledge") as refused:
-        Summarizer(3, epsilon=8.0, **settings).fit(target, owners)
-    assert refused.value.argument == "target"
-    assert outcome((target, owners), release_gamma=1e-9) == "fitted"

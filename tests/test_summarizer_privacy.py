@@ -23,7 +23,6 @@ from likeset.privacy.events import Relation, View
 from summarizer_world import (
     LABELS,
     OWNERS,
-    PAPER,
     PAPER_PARTS,
     TARGET,
     TARGET_VIEW,
@@ -144,22 +143,6 @@ class TestRelation:
             assert (ledger.head(), len(ledger.messages())) == (head, kept)
             assert ledger.verify().ok
 
-    @pytest.mark.parametrize("first", [{"release_gamma": 0.1}, {"offers": "uniform"}], ids=["tilted", "uniform"])
-    def test_nor_does_a_ledger_under_replace_one_come_under_add_or_remove(
-        self, tmp_path: Path, first: dict[str, Any]
-    ) -> None:
-        """The exact size stood in the first run's terms, whatever else was released."""
-        path = tmp_path / "ledger.sqlite"
-        Summarizer(4, ledger=path, run="first", **first).fit(TARGET, OWNERS)
-        with Ledger(path) as ledger:
-            head = ledger.head()
-            with pytest.raises(OtherRelation):
-                ledger.set_limit(TARGET_VIEW, Limit(60.0, 1e-5, Relation.ADD_OR_REMOVE))
-        with pytest.raises(OtherRelation):
-            Summarizer(4, ledger=path, run="second", **self.REMOVED).fit(TARGET, OWNERS)
-        with Ledger(path, read_only=True) as ledger:
-            assert ledger.head() == head
-
 
 class TestReleaseWidth:
     def test_public_rows_give_it_for_nothing_and_a_private_choice_is_charged_within_the_budget(
@@ -227,13 +210,6 @@ class TestOtherProtocols:
         assert found.rows_seen_ == 15
         assert found.history_[-1].squared_mmd == pytest.approx(found.in_sample_squared_mmd_, abs=1e-6)
 
-    def test_the_papers_settings_are_refused_unless_accepted_by_name(self, tmp_path: Path) -> None:
-        path = tmp_path / "ledger.sqlite"
-        for accepted in ((), PAPER_PARTS[:1], PAPER_PARTS[1:]):
-            with pytest.raises(UnprovenPart):
-                simulated(4, **PAPER, accept_unproven=accepted, ledger=path).fit(TARGET, OWNERS)
-        assert not path.exists()
-
     def test_the_papers_settings_have_one_name(self) -> None:
         published = Interactive.as_published(seed_rows=np.zeros((3, 3)), accept_unproven=PAPER_PARTS)
         five = {f"owner {place}": rows(place, 40) for place in range(5)}
@@ -260,14 +236,3 @@ class TestOtherProtocols:
                 Summarizer(4, release_gamma=0.1, protocol=rounds, ledger=path).fit(TARGET, OWNERS)
             with Ledger(path, read_only=True) as ledger:
                 assert {one.view for one in ledger.accounts()} == set(limits)
-
-    def test_many_tiny_owners_are_chosen_among_once(self) -> None:
-        """15 rows are wanted of 60 owners: an auction decides who is asked."""
-        tables = {f"practice {place}": rows(100 + place, 6, shift=place / 30) for place in range(60)}
-        found = simulated(3, offer_factor=5, epsilon=8.0, price_per_row=1.0).fit(TARGET, tables)
-        assert found.terms_.auction == "threshold"
-        asked = [one for one in found.attribution_.owners if one.rows_disclosed]
-        assert 0 < len(asked) < 60
-        assert found.rows_seen_ == sum(one.rows_disclosed for one in asked)
-        assert sum(one.payment for one in found.attribution_.owners) == found.rows_seen_
-        np.testing.assert_array_equal(found.summary_, [tables[owner][row] for owner, row in found.indices_])

@@ -63,25 +63,6 @@ def test_with_json_a_mistake_is_one_document_too(
     assert json.loads(shown.out)["error"]["message"] == told.err.removeprefix("error: ").strip()
 
 
-def test_arguments_that_do_not_exist_are_bad_input(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Typer finds them; with ``--json`` that is one document as well."""
-    assert ended(monkeypatch, "match", "--no-such-option") == 2
-    assert capsys.readouterr().out == ""
-    assert ended(monkeypatch, "owner", "inbox", "--no-such-option", "--json") == 2
-    error = json.loads(capsys.readouterr().out)["error"]
-    assert error["kind"] == "NoSuchOption"
-    assert "--no-such-option" in error["message"]
-
-
-def test_help_of_a_command_runs_none_of_the_modules_that_do_the_work() -> None:
-    script = "import sys; from likeset.app.cli import card, home, match, owner, run, schema; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)  # noqa: S603
-    loaded = set(done.stdout.split())
-    assert not {"matplotlib", "scipy", "sklearn", "duckdb", "opendp", "nvflare"} & loaded
-
-
 @pytest.mark.parametrize(("module", "becomes"), [("typer", "raise"), ("likeset.tables.scan", "raise ImportError")])
 def test_an_interrupt_while_modules_are_imported_is_one_line(module: str, becomes: str) -> None:
     """A module whose import was interrupted may fail again with another error, where it is next used."""

@@ -33,41 +33,12 @@ from likeset.app.console.server import LoopState, application
 from likeset.homes import review
 from likeset.homes.home import make_home
 from likeset.homes.owner import Owner, make_owner_home, open_owner
-from likeset.homes.policy import starting_text
 from likeset.protocol.terms import Kernel, SplitTerms
 from likeset.transports.sync import Synced
 from likeset.trust.cards import Role, card_in
 
 FAR: dict[str, Any] = {"expires": "2099-01-01"}
 RUN = terms(**FAR)
-
-COMMANDS = {
-    "/": "owner inbox",
-    "/run": "owner review",
-    "/budgets": "owner budget",
-    "/left": "owner outbox",
-    "/left/bytes": "owner outbox",
-    "/left/row": "owner row",
-    "/log": "owner audit list, owner audit verify",
-    "/data": "owner data list",
-    "/data/add": "owner data add",
-    "/data/check": "owner data check",
-    "/data/remove": "owner data remove",
-    "/rules": "owner policy put",
-    "/cards": "card list",
-    "/cards/own": "card show",
-    "/cards/compare": "card show",
-    "/cards/pin": "card pin, card replace",
-    "/cards/revoke": "card revoke",
-    "/check": "check",
-    "/add": "owner inbox",
-    "/trial": "owner dry-run",
-    "/decide": "owner approve, owner deny, owner withdraw",
-    "/runs": "run list",
-    "/runs/run": "run watch, run plan",
-    "/runs/report": "run report",
-    "/runs/publish": "run report",
-}
 
 
 @pytest.fixture
@@ -120,22 +91,6 @@ def numbers_in_tables(page: Answer) -> list[float]:
 
 def shown_time(moment: str) -> str:
     return moment[:16].replace("T", " ")
-
-
-def test_pages_and_commands_do_the_same(tmp_path: Path) -> None:
-    def below(command: Any, words: tuple[str, ...]) -> Iterator[str]:
-        for name, part in getattr(command, "commands", {}).items():
-            yield from below(part, (*words, name))
-        if not hasattr(command, "commands"):
-            yield " ".join(words)
-
-    commands = set(below(cli.whole_program(), ()))
-    with make_home(tmp_path / "home", name="both", roles=("owner", "consumer"), policy=starting_text()) as home:
-        site = home_site(home)
-    assert set(COMMANDS) == {*site.pages, *site.actions}
-    named = set(", ".join(COMMANDS.values()).split(", "))
-    assert {command for command in commands if command.startswith("owner ")} <= named
-    assert named <= commands
 
 
 @pytest.mark.parametrize(

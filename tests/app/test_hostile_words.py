@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from home_world import SCHEMA, make_owner, rows_text, signed_text, terms
+from home_world import make_owner, signed_text, terms
 from rich.text import Text
 
 from likeset import display as screen
@@ -76,23 +76,6 @@ def test_an_owner_reads_terms(
             assert r"\u202e" in shown
     said("check", "--home", node, capsys=capsys, monkeypatch=monkeypatch)
     said("ledger", "show", node / "home.sqlite", capsys=capsys, monkeypatch=monkeypatch)
-
-
-def test_an_owner_reads_its_own_odd_rows(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Column names, categories and labels of a file that somebody else filled."""
-    word = "\u202e[red]evil[/red][link=http://evil]x[/link]\u200b"
-    schema = SCHEMA.replace("Xq7-canary", json.dumps(word, ensure_ascii=True)).replace("dose", '"[red]dose"')
-    (tmp_path / "schema.yaml").write_text(schema, encoding="utf-8")
-    text = rows_text(1, rare=60).replace("Xq7-canary", word).replace("dose", "[red]dose")
-    (tmp_path / "rows.csv").write_text(text, encoding="utf-8")
-    for words in (
-        ["schema", "check", "--schema", tmp_path / "schema.yaml", tmp_path / "rows.csv"],
-        ["schema", "show", tmp_path / "schema.yaml"],
-        ["schema", "draft", tmp_path / "rows.csv", "--out", tmp_path / "draft.yaml"],
-    ):
-        said(*words, capsys=capsys, monkeypatch=monkeypatch)
 
 
 def test_cells_and_titles_of_tables_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:

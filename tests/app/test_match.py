@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -76,22 +75,6 @@ def test_a_plan_of_a_finished_job_is_of_a_new_run_and_says_what_to_change(world:
         run("ledger", {}, "limit", ledger, "--of", name, "--rows", "1000")
     assert "with the same arguments and another --out and another --run" in run("plan", {}, finished).output
     run("match", {}, finished, "--out", world.folder / "again", "--run", "again")
-
-
-@pytest.mark.usefixtures("without_figures")
-def test_files_of_the_same_name_in_different_folders_are_different_files(world: World) -> None:
-    """The same rows come out as with different names: nothing that owners leave or show clashes."""
-    same_names = []
-    for name in OWNERS:
-        place = world.folder / name / f"rows{world.place(name).suffix}"
-        place.parent.mkdir()
-        shutil.copy(world.place(name), place)
-        same_names.append(f"{name}={place}")
-    outs = world.folder / "different", world.folder / "same"
-    for out, changed in zip(outs, ({}, {"owner": same_names}), strict=True):
-        run("match", world.options(out=out, noise="simulated", seed=5, workers=2) | changed)
-    different, same = (pq.read_table(out / "summary.parquet") for out in outs)
-    assert same.equals(different)
 
 
 # Rows that take no part

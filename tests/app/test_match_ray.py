@@ -117,17 +117,6 @@ def check_same(out: Path, local: Path) -> None:
     assert (out / "terms.yaml").read_bytes() == (local / "terms.yaml").read_bytes()
 
 
-def test_three_owners_share_a_cluster_that_is_started_for_them(
-    world: World, local: Path, folder: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    ended = match(options(world, out, scan="ray", workers=2), folder)
-    assert ended.code == 0, ended.said
-    check_same(out, local)
-    assert ended.left == []
-    assert list(folder.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     "place",
     ["likeset.tables.ray_scan._end", "likeset.protocol.sealed.draw_offer"],

@@ -5,7 +5,6 @@ import hashlib
 import io
 import json
 import os
-import re
 import shutil
 import socketserver
 import sqlite3
@@ -20,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from home_world import (
     CANARY,
     CONSUMER,
@@ -36,17 +34,13 @@ from home_world import (
 )
 from typer.testing import CliRunner
 
-from documented_pages import ROOT
-from likeset import documents
 from likeset.app import cli
 from likeset.errors import BadDocument, HomeRestored, InvalidArgument, LikesetError
 from likeset.homes import notify
 from likeset.homes.backup import LEFT_OUT
 from likeset.homes.home import TABLES, Home, make_party, utc_now
 from likeset.homes.notify import Notifier
-from likeset.homes.policy import Policy
 from likeset.ledger import ledger
-from likeset.run.job import Job
 
 RUN = terms(expires="2099-01-01")
 
@@ -441,20 +435,3 @@ def test_up_notifies_by_a_command_and_logs_json_with_level_party_and_run(tmp_pat
     assert sum(words.startswith("webhook: ") for words in warnings) == 1
     told = [json.loads(line) for line in (tmp_path / "told").read_text().splitlines()]
     assert [document["event"] for document in told] == ["waiting", "mailbox"]
-
-
-def test_the_containers_of_the_trial_share_a_mailbox_and_their_image_finds_its_files() -> None:
-    place = ROOT / "examples/containers"
-    compose = yaml.safe_load((place / "compose.yaml").read_text())
-    assert set(compose["services"]) == {"clinic", "st-mary", "county"}
-    for name, service in compose["services"].items():
-        volumes = dict(volume.split(":")[:2] for volume in service["volumes"])
-        assert (volumes[name], volumes["mailbox"], service["network_mode"]) == ("/srv/home", "/srv/mailbox", "none")
-        assert volumes.keys() - {"./"} <= compose["volumes"].keys()
-        assert (place / service["build"]["context"] / service["build"]["dockerfile"]).is_file()
-    copied = re.findall(r"^COPY (.*) \./", (place / "Containerfile").read_text(), flags=re.MULTILINE)
-    sent = {line.removeprefix("!") for line in (ROOT / ".dockerignore").read_text().splitlines()}
-    assert {name for names in copied for name in names.split()} | {"*"} == sent
-    assert all((ROOT / name).exists() for name in sent - {"*"})
-    assert documents.read(place / "rules.yaml", Policy).consumers == ("clinic",)
-    assert set(documents.read(place / "job.yaml", Job).owners) == {"st-mary", "county"}

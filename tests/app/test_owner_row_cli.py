@@ -73,13 +73,6 @@ def test_every_row_that_left_is_found_where_it_lies(tmp_path: Path) -> None:
     assert "new-clinic" in ask(node, next(iter(doses))).stdout
 
 
-def test_rows_of_small_groups_are_counted_when_the_line_is_told(tmp_path: Path) -> None:
-    """The first two lines are a small group: the rows after them have other numbers in the run than in the file."""
-    node = make_owner(tmp_path, rare=2, smallest_group=3)
-    for handle, dose in offered(node, terms(**FAR)).items():
-        assert found(node, handle, "--run", "run-1")["number"] == round(dose - 300.4242)
-
-
 @pytest.mark.parametrize("kept", ["keep: 2", "rows_per_id: 10"])
 def test_whose_row_it_is_stays_with_the_owner(tmp_path: Path, kept: str) -> None:
     schema = SCHEMA + f"id: {{column: patient, {kept}}}\n"

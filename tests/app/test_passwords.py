@@ -1,12 +1,10 @@
 """A password in the address of a table: in no line that a command prints, and in no file but the owner's own."""
 
-import json
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 from home_world import introduce, make_owner, signed_terms, terms
 from typer.testing import CliRunner
 
@@ -14,7 +12,6 @@ from job_world import World, arguments
 from likeset.app import cli
 from likeset.homes.data import Registry
 from likeset.homes.home import Home
-from likeset.run.job import Job
 from likeset.tables import databases
 from likeset.tables.sources import Source, open_source
 
@@ -102,28 +99,3 @@ def test_a_home_keeps_it_in_one_file_of_its_own(tmp_path: Path) -> None:
         assert CANARY not in output
     holding = [path for path in folder.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
     assert [path.relative_to(folder) for path in holding] == [Path("data/theirs/source.yaml")]
-
-
-@pytest.mark.parametrize("field", ["target", "owners"])
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_a_mistake_in_a_job_shows_none(tmp_path: Path, form: Callable[[str], str], field: str) -> None:
-    world = World.make(tmp_path)
-    job = {
-        "likeset": "job",
-        "version": 1,
-        "schema": str(tmp_path / "schema.yaml"),
-        "target": str(tmp_path / "target.csv"),
-        "owners": {"north": str(world.place("north"))},
-        "size": 5,
-        "out": str(world.out),
-    }
-    address = form("t").replace("postgres:", "postgre:")  # is not known
-    right = job | {field: {"north": address} if field == "owners" else address}
-    wrong = right | {"size": "many"}
-    for place, content in enumerate((right, wrong, job | {field: [address]})):
-        path = tmp_path / f"job-{place}.yaml"
-        path.write_text(yaml.safe_dump(content))
-        assert CANARY not in said("match", path)
-        assert CANARY not in said("plan", path, "--json")
-    assert CANARY not in repr(Job.of(**json.loads(json.dumps(right))))
-    assert CANARY not in said("match", "--owner", address.split("?", maxsplit=1)[0], "--size", 5)

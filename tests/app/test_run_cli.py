@@ -142,19 +142,6 @@ def test_the_plan_reads_the_ledger_that_a_start_charges(world: World) -> None:
     assert account["spent"] == pytest.approx(8.0, rel=1e-5)
 
 
-def test_wishes_for_the_selection_are_told_to_the_consumer_and_not_in_the_terms(world: World) -> None:
-    job = world.write_job(gamma=0.625, weights=True)
-    (note,) = world.say("plan", job)["between_organisations"]
-    words = "the curator hears, with your rows, how to select: gamma = 0.625, weights = True; no owner does"
-    assert note == {"kind": "selection-is-told", "owner": None, "text": words}
-    assert words in world.shown("plan", job)
-    invited = world.say("invite", job)
-    assert invited["notes"] == [note]
-    assert "0.625" not in _terms(invited).to_json()
-    world.held(job)
-    assert world.say("report", "run-1")["gamma"] == 0.625
-
-
 def test_offers_that_a_curator_would_not_take_are_said_by_the_plan(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,12 +238,6 @@ def test_a_mailbox_that_is_gone_is_said_in_one_line_and_tried_again(world: World
     assert world.sync("a")["taken"] == 1
 
 
-def test_a_home_without_pins_says_so(tmp_path: Path) -> None:
-    CliRunner().invoke(app, ["init", str(tmp_path / "x"), "--name=x", "--role=owner", f"--mailbox={tmp_path.as_uri()}"])
-    told = CliRunner().invoke(app, ["sync", "--home", str(tmp_path / "x")]).stdout
-    assert "no card is pinned here" in told
-
-
 def test_terms_that_could_not_be_posted_are_kept_and_posted_by_the_next_look(world: World) -> None:
     shutil.rmtree(world.mailbox)
     assert world.say("start", world.job, code=1)["troubles"]
@@ -283,11 +264,3 @@ def test_one_look_at_a_mailbox_in_trouble_ends_with_exit_code_1(world: World) ->
     assert trouble.startswith(f"mailbox {world.mailbox.as_uri()}: ")
     (world.folder / "aside").rename(world.mailbox)
     assert world.say("watch", "run-1", "--once")["troubles"] == []
-
-
-def test_a_run_that_releases_nothing_whatever_its_epsilon_says_so_when_it_starts(world: World) -> None:
-    """With 30 rows at epsilon = 1 a release would be noise: none is made, and a spent budget allows the run."""
-    first = [warning["kind"] for warning in world.say("start", world.job)["warnings"]]
-    second = [warning["kind"] for warning in world.say("start", world.write_job(run="run-2", epsilon=1.0))["warnings"]]
-    assert "uniform-offers" not in first
-    assert "uniform-offers" in second

@@ -9,11 +9,9 @@ from typer.testing import CliRunner
 from likeset.app.cli import app
 from likeset.errors import InvalidArgument
 from likeset.split.host import (
-    PYTHON_VARIABLE,
     locked_versions,
     make_environment,
     program_digest,
-    split_python,
     worker_python,
 )
 
@@ -41,12 +39,6 @@ def failing(*words: str) -> str:
     line = str(result.exception)
     assert "\n" not in line
     return line
-
-
-def test_a_missing_environment_is_told_with_what_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(PYTHON_VARIABLE, str(tmp_path / "none" / "bin" / "python"))
-    with pytest.raises(InvalidArgument, match=r"is no environment for workers; make it with `likeset split setup`"):
-        split_python()
 
 
 def test_a_half_made_environment_is_told_and_one_whose_worker_does_not_start(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """What a plan predicts is what the run then does: guarantees to the letter, rows and bytes within the bounds."""
 
 import json
-import math
 import re
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,6 @@ from likeset.protocol import notices
 from likeset.run.plan import plan_job
 
 CLINICS = 30
-
-
-def big(world: World) -> str:
-    """A target for which a release pays at epsilon 1."""
-    if not (world.folder / "big.csv").exists():
-        write(world.folder / "big.csv", rows(1200, seed=9, age=50.0, whose="big"))
-    return str(world.folder / "big.csv")
 
 
 @pytest.fixture(scope="module")
@@ -261,20 +253,3 @@ def test_a_plan_on_a_ledger_says_what_is_left_and_refuses_as_the_run_would(
     assert [[one[name] for name in ("spent", "after", "left")] for one in of_owners] == [[rows / 2, rows, 0.0]] * 3
     assert job_world.call("plan", world.options(ledger=ledger, out=tmp_path / "second")) == 0
     assert "What the ledger leaves" in capsys.readouterr().out
-
-
-def test_pages_say_how_often_a_guess_is_right_as_a_plan_does(world: World) -> None:
-    """In percent, rounded up, at delta = 1e-5: in words in the threat model, in a table in the proof."""
-    docs = Path(__file__).parents[2] / "docs"
-    said = re.search(
-        r"(55\.\d)% .* at epsilon = 1, (\S+)% at 2, (\S+)% at 4 and (\S+)% at 8", (docs / "threat-model.md").read_text()
-    )
-    assert said is not None
-    for epsilon, shown in zip((1, 2, 4, 8), said.groups(), strict=True):
-        chosen, public = (
-            plan_job(world.job(epsilon=float(epsilon), offers="tilted", **given)).document()["guarantees"][0]["guess"]
-            for given in ({"target": big(world)}, {"target": big(world), "release_gamma": 1.0})
-        )
-        percents = [f"{math.ceil(1000.0 * right) / 10.0:.1f}%" for right in (chosen, public)]
-        assert f"{shown}%" == percents[0]
-        assert f"| {epsilon} | {percents[0]} | {percents[1]} |" in (docs / "proofs" / "accounting.md").read_text()

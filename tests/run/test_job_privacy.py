@@ -17,7 +17,7 @@ import pytest
 import job_world
 from job_world import OWNERS, World, charges, rows, run, write
 from likeset.app.report import render_for_owner
-from likeset.errors import BadTable, BudgetExceeded, DifferentRequest, MessagePurged, OtherUnit
+from likeset.errors import BadTable, BudgetExceeded, DifferentRequest, OtherUnit
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Composition, Gaussian, View
 from likeset.protocol.party import Party
@@ -185,16 +185,6 @@ def test_files_that_changed_places_are_not_those_that_the_run_began_with(world: 
         run(job, resume=True)
 
 
-def test_public_rows_are_those_that_the_run_began_with(world: World) -> None:
-    write(world.folder / "public.csv", rows(30, seed=8, age=50.0, whose="anybody"))
-    job = world.job(seed_rows=str(world.folder / "public.csv"), protocol="interactive")
-    with pytest.raises(KeyboardInterrupt):
-        run(job, progress=stop)
-    write(world.folder / "public.csv", rows(30, seed=9, age=10.0, whose="anybody"))
-    with pytest.raises(DifferentRequest):
-        run(job, resume=True)
-
-
 # Budgets
 
 
@@ -267,20 +257,6 @@ def test_offers_do_not_outlive_the_run_in_the_output_directory(world: World) -> 
     kept = b"".join(path.read_bytes() for path in world.out.iterdir() if "messages" in path.name)
     assert b"ARROW" not in kept
     assert b"offer" not in kept
-
-
-def test_a_run_in_a_shared_ledger_is_sent_again_until_it_is_purged(world: World) -> None:
-    ledger = str(world.folder / "ledger.sqlite")
-    first = run(world.job(ledger=ledger, run="one")).result
-    spent = charges(Path(ledger))
-    again = run(world.job(ledger=ledger, run="one", out=f"{world.out}-2")).result
-    assert again["in_sample_squared_mmd"] == first["in_sample_squared_mmd"]
-    assert charges(Path(ledger)) == spent
-    with Ledger(ledger) as book:
-        book.purge(run="one")
-    with pytest.raises((MessagePurged, BudgetExceeded)):
-        run(world.job(ledger=ledger, run="one", out=f"{world.out}-3"))
-    assert charges(Path(ledger)) == spent
 
 
 def test_pictures_show_places_of_offered_rows_and_never_their_cells(world: World) -> None:

@@ -19,7 +19,7 @@ from likeset.protocol.notices import notice_documents
 from likeset.protocol.sealed import Scan
 from likeset.run import runs
 from likeset.run.job import RunSecrets
-from likeset.run.plan import new_draws, open_plan, plan_job
+from likeset.run.plan import open_plan, plan_job
 
 MANY = [f"p{row // 10}" for row in range(60)]
 
@@ -155,14 +155,6 @@ def test_too_few_rows_left_is_said_before_anything_is_spent(world: World) -> Non
         BadTable, match="the target has 1 row that takes part; at least 2 are needed; rows without an id"
     ):
         plan_job(world.job())
-
-
-def test_public_rows_all_take_part(world: World) -> None:
-    declare(world, "keep: 1")
-    job = world.job(public_rows=str(world.folder / "north.csv"))
-    inputs = open_plan(job, secrets=new_draws(job).secrets).inputs
-    assert inputs.public_rows is not None
-    assert (len(inputs.public_rows), len(inputs.target.rows)) == (60, 6)
 
 
 def test_a_plan_says_that_not_all_rows_of_the_target_take_part(world: World) -> None:
