@@ -57,23 +57,11 @@ def test_models_are_judged_beside_uniform_and_all_rows_and_by_owner(
     assert "Models trained on the summary" in (world.out / "report.html").read_text(encoding="utf-8")
 
 
-def _without_a_label(path: Path) -> Path:
-    table = rows(40, seed=9, age=60.0, whose="test")
-    write(path, table.set_column(5, "ill", [[None, *table["ill"].to_pylist()[1:]]]))
-    return path
-
-
-def _without_the_column(path: Path) -> Path:
-    write(path, rows(40, seed=9, age=60.0, whose="test").drop_columns(["ill"]))
-    return path
-
-
-def _without_ids(path: Path) -> Path:
-    write(path, rows(40, seed=9, age=60.0, whose="test").drop_columns(["patient"]))
-    return path
-
-
 def test_what_cannot_be_evaluated_is_said(world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    test = rows(40, seed=9, age=60.0, whose="test")
+    write(tmp_path / "gap.csv", test.set_column(5, "ill", [[None, *test["ill"].to_pylist()[1:]]]))
+    write(tmp_path / "none.csv", test.drop_columns(["ill"]))
+    write(tmp_path / "nobody.csv", test.drop_columns(["patient"]))
     other = tmp_path / "schema.yaml"
     other.write_text(
         (world.folder / "schema.yaml").read_text(encoding="utf-8").replace("100]", "120]"), encoding="utf-8"
@@ -81,9 +69,9 @@ def test_what_cannot_be_evaluated_is_said(world: World, tmp_path: Path, capsys: 
     for changed, words in (
         ({"test": None}, "a labelled file of your target's kind"),
         ({"schema": other}, "is not the schema of this job"),
-        ({"test": _without_a_label(tmp_path / "gap.csv")}, "has no label; leave such rows out"),
-        ({"test": _without_the_column(tmp_path / "none.csv")}, "column 'ill': is missing: models learn it"),
-        ({"test": _without_ids(tmp_path / "nobody.csv")}, "patient"),
+        ({"test": tmp_path / "gap.csv"}, "has no label; leave such rows out"),
+        ({"test": tmp_path / "none.csv"}, "column 'ill': is missing: models learn it"),
+        ({"test": tmp_path / "nobody.csv"}, "patient"),
     ):
         code, _, err = evaluated(world, capsys, **changed)
         assert code == 2

@@ -1,10 +1,7 @@
 """A run that is stopped anywhere leaves nothing, or what it takes to go on: nothing is paid twice."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -249,32 +246,3 @@ def test_a_run_goes_on_as_it_began_or_not_at_all(tmp_path: Path, capsys: pytest.
     north.write_bytes(copy.read_bytes())
     assert job_world.call("match", options(world, out, resume=True)) == 0
     assert charges(out / "ledger.sqlite") == paid
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("place", "call", "number", "code"),
-    [
-        ("likeset.protocol.sealed.draw_offer", 1, signal.SIGINT, 130),
-        ("likeset.protocol.sealed.draw_offer", 2, signal.SIGKILL, -9),
-        ("likeset.run.runs.pq.write_table", 1, signal.SIGKILL, -9),
-    ],
-)
-def test_a_process_that_was_killed_left_what_it_takes_to_go_on(
-    place: str, call: int, number: int, code: int, world: World, undisturbed: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    driver = [sys.executable, str(Path(stop_driver.__file__)), place, str(call), str(int(number))]
-    found = subprocess.run(  # noqa: S603 - our own interpreter and arguments
-        [*driver, *job_world.arguments("match", options(world, out))],
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
-    assert found.returncode == code, found.stderr
-    assert "Traceback" not in found.stderr
-    if number == signal.SIGINT:
-        assert "go on with --resume" in found.stderr
-    check_resumed(world, out, undisturbed)

@@ -4,21 +4,16 @@ import json
 import math
 import re
 import shutil
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "transports" / "mailbox"))
-
 from between_world import Market
 from console_world import ADDRESS, signed_in_at
 from home_world import CONSUMER, Clock
+from typer.testing import CliRunner
 
 from likeset.app.cli import app
 from likeset.app.console.home import home_site

@@ -140,6 +140,22 @@ def _two_parts_of_the_target_one_rare(coins: np.random.Generator) -> tuple[Rows,
     return pool, target
 
 
+def _small_part_of_the_target_is_elsewhere(coins: np.random.Generator) -> tuple[Rows, Rows]:
+    """Five in a hundred target rows lie apart; the pool has 200 rows there, and plenty for the others."""
+    pool, target = coins.normal(size=(40_000, 3)), coins.normal(size=(200, 3))
+    pool[coins.choice(40_000, size=200, replace=False)] += 8.0
+    target[:10] += 8.0
+    return pool, target
+
+
+def _a_square(coins: np.random.Generator) -> tuple[Rows, Rows]:
+    return coins.uniform(-1, 1, size=(40_000, 2)), coins.uniform(-1, 1, size=(500, 2))
+
+
+def _heavy_tails(coins: np.random.Generator) -> tuple[Rows, Rows]:
+    return coins.standard_t(2, size=(40_000, 2)), coins.standard_t(2, size=(500, 2))
+
+
 DATA = [
     _mixture,
     _few_different_rows,
@@ -150,18 +166,24 @@ DATA = [
     _sorted_by_likeness,
     _two_parts_of_the_target_one_rare,
 ]
+PLENTY = [_small_part_of_the_target_is_elsewhere, _a_square, _heavy_tails]
 
 
-@pytest.mark.parametrize("width", [0.01, 0.5, 10.0], ids=["wide", "medium", "narrow"])
-@pytest.mark.parametrize("data", DATA)
-def test_block_is_never_much_worse_than_exact(data: Any, width: float) -> None:
-    """Within a tenth, plus a twentieth of what as many random rows of the target itself would leave.
+@pytest.mark.parametrize(
+    ("data", "width", "size", "share"),
+    [
+        *((data, width, 150, 0.05) for data in DATA for width in (0.01, 0.5, 10.0)),
+        *((data, width, 80, 0.1) for data in PLENTY for width in (0.3, 10.0)),
+    ],
+)
+def test_block_is_never_much_worse_than_exact(data: Any, width: float, size: int, share: float) -> None:
+    """Within a tenth, plus a share of what as many random rows of the target itself would leave.
 
     That is (1 - mean kernel)/size, and where greedy leaves a hundredth of it, as in one column, the difference of
-    two greedy runs is luck.
+    two greedy runs is luck. Where there are 500 rows for each pick, the rows that matter may be few, and may score low
+    for a while.
     """
     pool, target = data(pinned_coins())
-    size = 150
     gamma = median_gamma(target, scale=width, coins=pinned_coins())
     pool, target = pool.astype(np.float32), target.astype(np.float32)
     left = {}
@@ -171,7 +193,7 @@ def test_block_is_never_much_worse_than_exact(data: Any, width: float) -> None:
         left[method] = squared_mmd(pool[found.indices], target, gamma=gamma)
     own = target[:400]
     luck = (1.0 - objective(own, own, gamma=gamma)) / size
-    assert left["block"] <= 1.1 * left["exact"] + 0.05 * luck
+    assert left["block"] <= 1.1 * left["exact"] + share * luck
 
 
 def test_block_with_active_sets_is_exact_where_the_right_rows_are_few() -> None:
@@ -243,42 +265,6 @@ def test_matching_stays_under_three_times_the_memory_of_its_data() -> None:
     assert child.returncode == 0, child.stderr
     times_the_data = float(child.stdout)
     assert 1.0 < times_the_data < 3.0
-
-
-# Where many rows of the pool look alike, or rows are far apart.
-
-
-def _small_part_of_the_target_is_elsewhere(coins: np.random.Generator) -> tuple[Rows, Rows]:
-    """Five in a hundred target rows lie apart; the pool has 200 rows there, and plenty for the others."""
-    pool, target = coins.normal(size=(40_000, 3)), coins.normal(size=(200, 3))
-    pool[coins.choice(40_000, size=200, replace=False)] += 8.0
-    target[:10] += 8.0
-    return pool, target
-
-
-def _a_square(coins: np.random.Generator) -> tuple[Rows, Rows]:
-    return coins.uniform(-1, 1, size=(40_000, 2)), coins.uniform(-1, 1, size=(500, 2))
-
-
-def _heavy_tails(coins: np.random.Generator) -> tuple[Rows, Rows]:
-    return coins.standard_t(2, size=(40_000, 2)), coins.standard_t(2, size=(500, 2))
-
-
-@pytest.mark.parametrize("width", [0.3, 10.0])
-@pytest.mark.parametrize("data", [_small_part_of_the_target_is_elsewhere, _a_square, _heavy_tails])
-def test_block_is_never_much_worse_than_exact_where_rows_are_plenty(data: Any, width: float) -> None:
-    """500 rows for each pick. Here too the rows that matter may be few, and may score low for a while."""
-    pool, target = (rows.astype(np.float32) for rows in data(pinned_coins()))
-    size = 80
-    gamma = median_gamma(target, scale=width, coins=pinned_coins())
-    left = {
-        method: squared_mmd(
-            pool[exact_greedy(pool, target, size, gamma=gamma, method=method).indices], target, gamma=gamma
-        )
-        for method in ("exact", "block")
-    }
-    luck = (1.0 - objective(target, target, gamma=gamma)) / size
-    assert left["block"] <= 1.1 * left["exact"] + 0.1 * luck
 
 
 def test_equal_rows_are_picked_in_order_of_their_index_by_block_too() -> None:

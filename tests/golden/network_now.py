@@ -3,13 +3,10 @@
 Whoever rebuilds the inside writes this file anew; what ``test_golden_network.py`` types and reads stays.
 """
 
-import sys
 from collections.abc import Collection
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-
-sys.path.append(str(Path(__file__).parents[1] / "homes"))
 
 from home_world import DatedStore
 

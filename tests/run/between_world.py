@@ -1,12 +1,8 @@
 """Jobs between organisations for tests: two owners whose policies decide by themselves, a curator and a consumer."""
 
-import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
-
-sys.path.append(str(Path(__file__).parents[1] / "homes"))
-
-from datetime import timedelta
 
 from home_world import CONSUMER, SCHEMA, Network, rows_text
 

@@ -128,17 +128,6 @@ def test_a_report_needs_a_finished_job(simulated: Path, tmp_path: Path, capsys: 
             read_result(copy)
 
 
-@pytest.mark.slow
-def test_the_job_that_was_written_down_runs_again(simulated: Path, world: World, tmp_path: Path) -> None:
-    """``job.yaml`` in the output directory is the whole job, wherever it is read."""
-    kept = Job.load(simulated / "job.yaml")
-    assert kept.owners == {name: str(world.place(name)) for name in OWNERS}
-    assert Job.of(**{name: value for name, value in kept.document().items() if value is not None}) == kept
-    again = tmp_path / "again"
-    assert job_world.call("match", {"out": again}, simulated / "job.yaml") == 0
-    assert timeless(again) == timeless(simulated)
-
-
 def test_paths_count_from_the_job_file_and_options_from_here(
     world: World, simulated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,23 +1,14 @@
-"""What a schema file may say, and what is said about mistakes in it; digests; names; the heart schema."""
-
-import os
-from pathlib import Path
+"""What a schema file may say, and what is said about mistakes in it; digests; names."""
 
 import pytest
 from schema_samples import SCHEMA, TEXT, typed
 
 import likeset
 from likeset.errors import BadDocument
-from likeset.tables.columns import Trouble
-from likeset.tables.profile import Inspection
 from likeset.tables.schema import Schema
-from likeset.tables.sources import open_source
 
-ROOT = Path(__file__).resolve().parents[2]
 ONE = "columns: {x: {kind: boolean}}\n"
 HEAD = "likeset: schema\nversion: 1\n"
-HEART = ROOT / "docs/examples/heart-schema.yaml"
-HEART_DATA = Path(os.environ.get("LIKESET_DATA", ROOT.parent / "shared/data")) / "heart_disease_4hospitals.csv"
 
 
 def complaint(text: str) -> str:
@@ -159,22 +150,6 @@ def test_every_column_says_what_a_unit_is() -> None:
     assert sum(one.features for one in described) == SCHEMA.width
     assert all(one.unit for one in described)
     assert described[0].unit == "80 (from 20 to 100)"
-
-
-@pytest.mark.skipif(
-    not HEART_DATA.exists(), reason="the heart disease data are not here; LIKESET_DATA names their folder"
-)
-def test_the_heart_schema_fits_all_four_hospitals() -> None:
-    """Counts of missing cells as the data's notes have them: chol is 0 in 172 rows and empty in 30."""
-    schema, source = Schema.load(HEART), open_source(str(HEART_DATA))
-    inspection, rows = Inspection(schema), 0
-    for block in source.blocks(schema.needed_columns):
-        inspection.add(block.table, table=source.name, locate=block.locate)
-        rows += len(schema.map(block.table, table=source.name, locate=block.locate).rows)
-    assert rows == inspection.rows == 920
-    assert inspection.ok
-    missing = {column.name: column.counts[Trouble.MISSING] for column in inspection.columns}
-    assert (missing["chol"], missing["ca"], missing["age"]) == (202, 611, 0)
 
 
 DIGEST = "80a7834b4deee671d1a74f6205de613f1312c68664f917e2fd1ce749dda9268e"
