@@ -16,7 +16,6 @@ from likeset.privacy.events import Event, Relation, View, unit_of
 
 
 def canonical(document: Any) -> str:
-    """The canonical text of a document: equal documents have equal hashes."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
@@ -63,7 +62,6 @@ class Limit:
         return cls(None, None, None, rows, readable=readable)
 
     def allows_all_of(self, other: "Limit") -> bool:
-        """Whether every sum of prices within the other limit is within this one."""
         if self.epsilon is None or self.delta is None or other.epsilon is None or other.delta is None:
             return self.epsilon is None
         return other.epsilon <= self.epsilon and other.delta <= self.delta
@@ -138,7 +136,6 @@ class Charge:
         return any(view == account for view, _ in self.costs)
 
     def event_for(self, account: View) -> Event:
-        """What an account that it reaches has to pay for."""
         return dict(self.costs)[account]
 
 
@@ -256,8 +253,6 @@ class Account:
 
 
 class Tally:
-    """The running sum of one account."""
-
     def __init__(self, view: View, limit: Limit) -> None:
         self._view = view
         self._limit = limit
@@ -277,7 +272,6 @@ class Tally:
         return Account(self._view, self._limit, spent, *counts, tuple(delta for delta in deltas if delta is not None))
 
     def copy(self) -> "Tally":
-        """The same sum, to add to on trial."""
         return copy.copy(self)  # no attribute is changed in place
 
     def after(self, earlier: "Tally") -> "Tally":

@@ -94,8 +94,6 @@ START = Head(0, bytes(_HASH_BYTES))
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with an entry, or (number 0) with the whole ledger."""
-
     number: int
     what: str
 
@@ -109,7 +107,6 @@ def link(head: Head, *, kind: str, key: str, body: str) -> Entry:
 
 
 def check(rows: Iterable[tuple[Any, ...]], after: Head = START) -> Iterator[Entry | Problem]:
-    """Each stored row as an entry, or the problem with it."""
     number, last = after.number, after.hash
     for row in rows:
         if tuple(map(type, row)) != _TYPES:
@@ -146,8 +143,6 @@ class Reservation:
 
 
 class StoredMessage(NamedTuple):
-    """A row of ``drawn``: the answer to a request."""
-
     number: int  # of the commit entry
     reservation: int  # the number of the entry that charged for it
     key: str
@@ -176,8 +171,6 @@ def _digest(salt: bytes, message: bytes) -> str:
 
 
 class Charged(NamedTuple):
-    """A charge that was made: by which entry, for the request of which key, and when (UTC)."""
-
     entry: int
     key: str
     at: str
@@ -186,8 +179,6 @@ class Charged(NamedTuple):
 
 @dataclass(slots=True)
 class Known:
-    """A request that was charged."""
-
     number: int  # of the reserve entry
     fingerprint: str
     charge: Charge
@@ -207,7 +198,6 @@ class LedgerState:
         self._charges: list[Charged] = []
 
     def accounts(self, limits: Mapping[View, Limit]) -> tuple[Account, ...]:
-        """Every account, in the order of opening, as it would be under the given limits."""
         return tuple(tally.account() for tally in self._under(limits).values())
 
     def limit(self, view: View) -> Limit | None:
@@ -218,7 +208,6 @@ class LedgerState:
         return self._charges
 
     def tally(self, view: View, limit: Limit) -> Tally:
-        """The sum of all charges so far on an account with this view and limit."""
         tally = Tally(view, limit)
         for charged in self._charges:
             if charged.charge.reaches(view):
@@ -350,8 +339,6 @@ _LAYOUT = Layout(
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What a check of the whole log found."""
-
     head: Head
     problems: tuple[Problem, ...]
 
@@ -414,7 +401,6 @@ class Ledger:
 
     @contextmanager
     def reading(self) -> Iterator[LedgerState]:
-        """The budgets as they are now; in a block of ``deciding``, with what was appended in it."""
         with self.snapshot():
             yield self._state
 
@@ -554,7 +540,6 @@ class Ledger:
             return state.head
 
     def messages(self, *, run: str | None = None) -> tuple[StoredMessage, ...]:
-        """The stored messages (of one run), oldest first."""
         which, words = ("", ()) if run is None else ("WHERE run = ?", (run,))
         with self.snapshot() as connection:
             rows = connection.execute(f"{_MESSAGES} {which} ORDER BY number", words).fetchall()
@@ -672,7 +657,6 @@ def _stored(row: tuple[Any, ...], state: LedgerState) -> StoredMessage:
 
 
 def _taken_in(state: LedgerState, item: Entry | Problem) -> tuple[Any, Problem | None]:
-    """Add an entry; returns its parsed body, and what is wrong with it."""
     if isinstance(item, Problem):
         return None, item
     try:
@@ -683,7 +667,6 @@ def _taken_in(state: LedgerState, item: Entry | Problem) -> tuple[Any, Problem |
 
 
 def _walk(connection: sqlite3.Connection, state: LedgerState, seen: dict[int, bytes]) -> list[Problem]:
-    """Add all entries to state; records the hash of each, and the problems."""
     problems = []
     for item in check(connection.execute(f"{_ENTRIES} ORDER BY number")):
         _, problem = _taken_in(state, item)
@@ -822,7 +805,6 @@ class Transaction:
         return self._answer(request)
 
     def answer(self, charge: Charge, message: bytes, release: Release[Any] | None, *, request: Request) -> bytes:
-        """Reserve and commit a repeatable draw; returns the bytes that were stored first."""
         charged = self.reserve(charge, request=request, repeatable=True)
         return self.commit(charged, message, release=release) if charged.answer is None else charged.answer
 

@@ -33,8 +33,6 @@ _PRAGMAS = (
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a file of this kind holds."""
-
     what: str  # for messages
     application_id: int  # marks the file as ours, so that somebody else's database is never written to
     version: int  # a file with another one is refused
@@ -143,7 +141,6 @@ class SqliteFile:
                     self._connection.execute("ROLLBACK")
 
     def _is_in_block(self) -> bool:
-        """Whether this thread, which holds the lock, is reading or writing already."""
         return self._connection.in_transaction
 
     def _opened_to_write(self) -> sqlite3.Connection:
@@ -271,7 +268,6 @@ class SqliteFile:
 
 
 def _check_file(path: Path, layout: Layout, *, must_exist: bool) -> None:
-    """Refuse what is plainly no such file before SQLite touches it."""
     if path.is_dir():
         raise InvalidArgument("path", str(path), f"is a directory; name the {layout.what} file in it")
     if not path.exists():

@@ -65,8 +65,6 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseOutlook:
-    """What a release of the target's mean can be expected to tell, from public facts alone."""
-
     noise: float  # standard deviation, in the score of a row
     signal: float  # the noise at which half of the gain is left
 
@@ -83,7 +81,6 @@ class ReleaseOutlook:
 def release_outlook(
     budget: Budget, *, target_size: int, dimension: int, relation: Relation, unit: PrivacyUnit, offer_factor: float
 ) -> ReleaseOutlook:
-    """What a release within this budget can be expected to tell, with so many offers for each row wanted."""
     plan = gaussian_mean.plan(
         gaussian_mean.unit_rows(unit, relation),
         size=target_size,
@@ -192,7 +189,6 @@ class Draft:
         )
 
     def _chosen_offers(self) -> Literal["tilted", "uniform"]:
-        """Tilted, unless the user wants otherwise; there must be something to pay for it with."""
         if self.settings.offers == "uniform":
             return "uniform"
         if self.budget.epsilon == 0.0:

@@ -77,7 +77,6 @@ def gains(attraction: NDArray[np.float64], repulsion: NDArray[np.float64], *, su
 
 
 def in_own_units(score: float) -> float:
-    """A score as an inner product of features and direction."""
     return score / (STEPS * STEPS)
 
 
@@ -223,8 +222,6 @@ float32 leaves open for that row. An honest owner must pass whatever its rows ar
 
 @dataclass(frozen=True, eq=False)
 class _Row:
-    """A row at hand, with its features in lattice steps and what it would add to a released sum."""
-
     held: Held
     features: NDArray[np.float64]
     addend: NDArray[np.float32]
@@ -394,7 +391,6 @@ class InteractiveCurator(Curator):
         return SummaryRelease(coordinates=changed, values=mean[changed])
 
     def _drawn_summary(self, plan: gaussian_mean.GaussianPlan | mwem_mean.MwemPlan) -> bytes:
-        """The released mean and, for the paper's release, the state from which the next one goes on."""
         # A round without a row still counts: rows of zeros stand in, so that the divisor is the public counter.
         features = np.zeros((plan.size, plan.dimension), dtype=np.float32)
         features[: len(self._seed_features)] = self._seed_features
@@ -443,7 +439,6 @@ class InteractiveCurator(Curator):
         return (yield from self._auction(plan, values, event, round_number=self._round))
 
     def _close_round(self) -> Work:
-        """The best row of the pool joins the summary; then the next round, or the end."""
         if self._pool:
             self._chosen.append(self._pool.pop(self._best_at_hand()))
         if self._round < self.terms.size:

@@ -39,8 +39,6 @@ class ConsumerState(Enum):
 
 
 class ComputeState(Enum):
-    """How far a compute party of a split run is."""
-
     COLLECTING = "waits for parts of offers"
     COUNTED = "told of whose offers it has its part, and waits for the others to tell"
     VOTED = "signed the roster, and waits for the others' signatures"
@@ -52,8 +50,6 @@ State = OwnerState | CuratorState | ConsumerState | ComputeState
 
 
 class Sender(Enum):
-    """Who speaks, as its hearer sees it."""
-
     CURATOR = "the curator"
     CONSUMER = "the consumer"
     AWAITED = "an owner whose answer is awaited"
@@ -70,8 +66,6 @@ class RoundRule(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Who may say something, of which round, and where its hearer stands then."""
-
     sender: Sender
     round: int | RoundRule
     then: State
@@ -205,7 +199,6 @@ def consumer_rules() -> Rules:
 
 
 def compute_rules(role: ComputeRole) -> Rules:
-    """Of a compute party of a split run."""
     return Rules(ComputeState.COLLECTING, _SPLIT_CONSUMER if role == "consumer" else _SPLIT_OTHERS)
 
 
@@ -246,15 +239,12 @@ Work = PricedDraw[Sequence[Message]]
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """How far a party has come with what it was asked."""
-
     charge: ChargeWanted | None = None  # None at the end; until then there are no replies
     replies: tuple[Message, ...] = ()
     _go_on: Callable[["Step", bytes], "Step"] | None = field(default=None, repr=False)
     _abandon: Callable[["Step"], None] | None = field(default=None, repr=False)
 
     def go_on(self, data: bytes) -> "Step":
-        """The next step, given the bytes that are kept for the charge."""
         if self._go_on is None:
             raise PartyFailed("a step that is at its end does not go on")
         return self._go_on(self, data)
@@ -273,14 +263,12 @@ class Step:
         return self.go_on(data)
 
     def complete(self, commit: Callable[[ChargeWanted], bytes]) -> tuple[Message, ...]:
-        """The replies, after everything that the party wants charged was charged by ``commit``."""
         step = self
         while step.charge is not None:
             step = step.charged(commit)
         return step.replies
 
     def abandon(self) -> None:
-        """Say that the charge was refused, or its draw is lost: the party has failed."""
         if self._abandon is not None:
             self._abandon(self)
 
@@ -325,11 +313,9 @@ class Party:
 
     @property
     def failed(self) -> bool:
-        """Whether a step was not carried to its end, so that it says nothing more."""
         return bool(self._failure)
 
     def receive(self, message: Message) -> Step:
-        """Take a message; returns what is to be charged, or the replies."""
         self._check_usable()
         self._check_envelope(message)
         slot = (message.sender, message.round, message.body.kind)
@@ -371,7 +357,6 @@ class Party:
         """Raise if a message whose turn it is holds what it may not; changes nothing."""
 
     def _handle(self, message: Message) -> Work:
-        """What is particular to a party, of a message that may come; from here on it fails, or comes to its end."""
         raise NotImplementedError
 
     def _begin_step(self, work: Work, at_end: _AtEnd = lambda _replies: None) -> Step:
@@ -379,7 +364,6 @@ class Party:
         return self._advance(work, None, at_end)
 
     def _advance(self, work: Work, kept: bytes | None, at_end: _AtEnd) -> Step:
-        """The next step of some work, given the bytes that are kept for its last charge."""
         self._open = None
         try:
             wanted = next(work) if kept is None else work.send(kept)

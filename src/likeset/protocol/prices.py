@@ -63,7 +63,6 @@ class PlannedView:
 
 @lru_cache(maxsize=64)
 def target_plan(terms: PlannedTerms) -> TargetPlan | None:
-    """The one release of the target's mean; none where offers are uniform."""
     if terms.offers == "uniform":
         return None
     budget = terms.target_budget
@@ -265,7 +264,6 @@ def limit_of(
 
 
 def owner_limits(terms: PlannedTerms, *, simulated: bool) -> dict[View, Limit]:
-    """What a run may spend of the owners' budgets."""
     budget = terms.owner_budget
     unproven = ("unbounded", *(name for name, _ in terms.unproven_parts())) if terms.unproven_parts() else ()
     toward_owners = limit_of(budget.epsilon, budget.delta, terms.relation, simulated=simulated, accept=unproven)

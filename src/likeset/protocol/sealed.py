@@ -176,8 +176,6 @@ class HoledScan(Scan, Protocol):
 
 
 class Owner(Party):
-    """What owners of both protocols share."""
-
     def __init__(
         self,
         terms: Terms,
@@ -199,7 +197,6 @@ class Owner(Party):
         self.rows_disclosed = 0
 
     def row_of(self, handle: int) -> int:
-        """The number of the row that was sent under this handle; only its owner can tell."""
         if handle not in self._rows_by_handle:
             raise IllegalMessage(f"{self.name} sent no row under that handle")
         return self._rows_by_handle[handle]
@@ -245,8 +242,6 @@ _UNIFORM_CANDIDATES = 2  # ... and uniformly, as a hedge against look-alikes
 
 @dataclass(frozen=True, eq=False)
 class Weighing:
-    """Weights of an owner's rows, fitted on a sample of them."""
-
     features: FourierFeatures | None
     tilt: Tilt | None
     strata: Strata | None
@@ -267,8 +262,6 @@ class Weighing:
 
 @dataclass(frozen=True, eq=False)
 class RowScore:
-    """Log-weights of rows; goes to wherever the rows are."""
-
     tilt: Projection | None
     strata: Strata | None
 
@@ -362,7 +355,6 @@ def target_rows(terms: Terms, target: ArrayLike) -> Rows:
 
 
 def released_mean(terms: Terms, rows: Rows, noise: Noise) -> PricedDraw[Vector]:
-    """The one release of the target, for a charge; empty where offers are uniform."""
     plan = target_plan(terms)
     if plan is None:
         return np.empty(0)
@@ -387,8 +379,6 @@ def released_mean(terms: Terms, rows: Rows, noise: Noise) -> PricedDraw[Vector]:
 
 
 class Consumer(Party):
-    """Holds the target; releases its mean once, for a charge; receives the summary."""
-
     def __init__(
         self,
         terms: Terms,
@@ -472,15 +462,11 @@ class Flag:
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """Rows that the curator holds from one owner."""
-
     owner: int
     offer: Offer
 
 
 class Curator(Party):
-    """Trusted, coordinates, sees as few rows as the terms say."""
-
     def __init__(self, terms: Terms, *, noise: Noise, declared: DeclaredRecords | None = None) -> None:
         super().__init__(terms, CURATOR, curator_rules(terms))
         self._declared = declared
@@ -521,7 +507,6 @@ class Curator(Party):
         return () if self._waiting else (yield from self._go_on())
 
     def _abstain(self, owner: str) -> None:
-        """What it means for the run that an owner did not answer a step."""
         self.absent.add(owner)
 
     def _sender(self, message: Message) -> Sender:
@@ -536,7 +521,6 @@ class Curator(Party):
         return owner in self._waiting
 
     def _is_late(self, message: Message) -> bool:
-        """Whether a message answers a step that is over for its sender, and is discarded."""
         return message.sender in self.absent
 
     def _check_content(self, message: Message) -> None:
@@ -557,15 +541,12 @@ class Curator(Party):
         return (yield from self._no_longer_waiting(message.sender))
 
     def _begin(self, target: Target) -> Work:
-        """The target is there, and owners hear its release from the consumer: whom to wait for, and what to say."""
         raise NotImplementedError
 
     def _take(self, message: Message) -> None:
-        """One owner's answer to the current step; a bad one is flagged."""
         raise NotImplementedError
 
     def _go_on(self) -> Work:
-        """All answers of the current step are in: what comes next."""
         raise NotImplementedError
 
     def _charge_to_owners(self, kind: str, event: Event, draw: Draw, *, round_number: int) -> ChargeWanted:
@@ -579,8 +560,6 @@ class Curator(Party):
     def _auction(
         self, plan: auction.AuctionPlan, bids: auction.Bids, event: Event, *, round_number: int
     ) -> PricedDraw[Mask]:
-        """Which owners are asked, in the order of the terms."""
-
         def draw() -> tuple[bytes, Release[Mask] | None]:
             drawn = auction.run(plan, bids, self._noise)
             return np.packbits(drawn.value).tobytes(), drawn if event == plan.event else None
@@ -689,7 +668,6 @@ def _usable(rows: Rows) -> bool:
 
 
 def _label_kind(labels: Labels) -> str:
-    """Numbers go together, text goes with text, and nothing with nothing."""
     if not len(labels):
         return "none"
     return "text" if labels.dtype.kind == "U" else "numbers"
@@ -699,8 +677,6 @@ _RELEASE, _ANSWER = RELEASE_ROUND["sealed"], 2  # rounds
 
 
 class SealedOwner(Owner):
-    """Offers rows that look like the target, as far as the release tells."""
-
     _weighing: Weighing | None = None
 
     def _handle(self, message: Message) -> Work:
@@ -740,8 +716,6 @@ class SealedOwner(Owner):
 
 
 class SealedCurator(Curator):
-    """Takes one offer from each owner asked, and selects exactly."""
-
     def __init__(
         self, terms: Terms, *, noise: Noise, fold_key: int | None, declared: DeclaredRecords | None = None
     ) -> None:

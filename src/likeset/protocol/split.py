@@ -211,7 +211,6 @@ def role_of(terms: Terms, name: str) -> ComputeRole | None:
 
 
 def offer_context(terms: Terms, owner: str) -> OfferContext:
-    """To what everything about an owner's offer is bound."""
     parties = tuple(terms.cards[party_name(terms, role)] for role in COMPUTE_ROLES)
     return OfferContext(bytes.fromhex(terms.digest), terms.cards[owner], parties)
 
@@ -251,8 +250,6 @@ def inputs_digest(roster: bytes, commitments: Sequence[bytes]) -> str:
 
 @dataclass(frozen=True)
 class DeclaredSlotRecords:
-    """Writes and reads records by a schema."""
-
     records: EnvelopeRecords
     declared: DeclaredRecords
 
@@ -284,14 +281,11 @@ def records_of_run(terms: Terms, declared: DeclaredRecords | None) -> SlotRecord
 
 @dataclass(frozen=True, eq=False)
 class HeldTarget:
-    """A compute party's share of the target."""
-
     share: bytes = field(repr=False)
     commitments: tuple[bytes, ...]
 
 
 def checked_target(terms: Terms, role: ComputeRole, body: TargetShare) -> HeldTarget:
-    """A party's share of the target, as the consumer committed to it."""
     share, commitments, parties = body.share.tobytes(), body.commitments.tobytes(), COMPUTE_ROLES
     rows, rest = divmod(len(share), WORD_BYTES * terms.kernel.columns)
     declared = terms.target_size if terms.relation is Relation.REPLACE_ONE else rows
@@ -419,7 +413,6 @@ def records_in(bodies: Sequence[OfferShare]) -> list[bytes]:
 
 
 def slots_in(body: OfferShare) -> int:
-    """How many rows are offered in a part; 0 in what is none."""
     try:
         return OfferPart.from_bytes(body.part.tobytes()).offer_list.slots
     except OfferRefused:
@@ -465,7 +458,6 @@ class ComputeParty(Party):
 
     @property
     def waiting_for(self) -> frozenset[str]:
-        """The owners whose part it still waits for; nobody once it told which parts it has."""
         return frozenset(self._waiting) if self.position.state is ComputeState.COLLECTING else frozenset()
 
     @property
@@ -474,7 +466,6 @@ class ComputeParty(Party):
 
     @property
     def finished(self) -> bool:
-        """Whether picks were opened to the consumer, and it knows: shares may be forgotten."""
         return self.position.state is ComputeState.SETTLED
 
     @property
@@ -484,7 +475,6 @@ class ComputeParty(Party):
         return tuple(name for name in self.terms.owners if self.terms.cards[name] in lists)
 
     def give_up(self, owner: str) -> Step:
-        """Wait for this owner's part no longer: a late one is not used."""
         return self._begin_step(self._without(owner))
 
     def inputs(self) -> ComputeInputs:
@@ -650,7 +640,6 @@ class ComputeParty(Party):
 
     @property
     def _picks(self) -> int:
-        """How many slots will be opened: as many as the terms allow, or all that there are."""
         return min(self._split.openings, self._shape.slots * len(self.rostered))
 
     def _to_peers(self, round_number: int, body: Body) -> list[Message]:
@@ -698,7 +687,6 @@ class SplitConsumer(ComputeParty):
 
     @property
     def is_ready(self) -> bool:
-        """Whether it may compute: all signed one roster, and every envelope of it is there and as owners signed."""
         return super().is_ready and self._envelopes is not None
 
     def opened(self, picks: OpenedSlots) -> Step:

@@ -235,8 +235,6 @@ _OF_PAPER: dict[str, Any] = {"is_fine": True, "is_of_interactive": True}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rounds:
-    """Settings of an auction, and of the paper's protocol."""
-
     auction: Literal["auto", "everyone", "threshold", "paper"] = _field(
         "who is asked for rows: ``everyone``, ``threshold``, ``paper`` (interactive only), or ``auto``", default="auto"
     )
@@ -419,7 +417,6 @@ class RunSettings(_Rounds):
 
 
 def settings() -> tuple[Setting, ...]:
-    """All settings: those of every run, then those of auctions and the paper's protocol."""
     declared, of_rounds = fields(RunSettings), len(fields(_Rounds))
     return tuple(
         Setting(one.name, one.type, one.default, **{"argument": one.name, **one.metadata["setting"]})
@@ -486,7 +483,6 @@ class Kernel(KernelShape):
             raise InvalidArgument("gamma", self.gamma, f"is too large: {reason}")
 
     def features(self) -> FourierFeatures:
-        """The map itself; the same for all parties in a process."""
         return _feature_map(self.columns, self.dimension, self.gamma, self.seed, self.kind)
 
 
@@ -509,7 +505,6 @@ def _largest_entry(gamma: float, columns: int) -> float:
 
 
 def is_digest(text: str) -> bool:
-    """Whether a text is written as digests are, and so may be part of a file's name."""
     return re.fullmatch("[0-9a-f]{64}", text) is not None
 
 
@@ -532,8 +527,6 @@ def largest_split_gamma(largest: float, columns: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SplitShape:
-    """What is known of a split run before anything is drawn."""
-
     program: str = _field(
         "digest of the public program; every compute party builds it from its own files",
         _code("[0-9a-f]{64}", "must be the digest of the public program"),
@@ -552,8 +545,6 @@ class SplitShape:
 
 @dataclass(frozen=True, slots=True)
 class SplitTerms(SplitShape):
-    """What all parties of a split run agree on."""
-
     gamma: float = _amount(
         "width of the selection's kernel. Public: it must not be read off the target.", 1e-6, 1e6, "drawn", kw_only=True
     )
@@ -848,11 +839,11 @@ class Terms(PlannedTerms):
         return hashlib.sha256(b"likeset/terms/5\n" + self.to_json().encode()).hexdigest()
 
     def to_json(self) -> str:
-        """As canonical text: equal terms give equal text."""
+        """The canonical text: equal terms have equal texts."""
         return _canonical_text(self.document())
 
     def document(self) -> dict[str, Any]:
-        """As plain data: what ``to_json`` writes."""
+        """The terms as plain data."""
         document = PlannedTerms.document(self)
         document["kernel"]["seed"] = f"{self.kernel.seed:x}"
         return document
@@ -939,7 +930,6 @@ def check_meant(terms: PlannedTerms, *, room: int = 0) -> None:
 
 
 def check_between(terms: Terms) -> None:
-    """Raise unless terms name the run and every party, as those between organisations do."""
     if not terms.cards:
         raise InvalidArgument(
             "cards", "none", "terms between organisations name every party by the fingerprint of its card"

@@ -114,7 +114,6 @@ class Signed:
 
     @classmethod
     def read(cls, data: bytes, count: int, *, most_bytes: int | None = None) -> tuple[bytes, ...]:
-        """So many parts, and the signature, whose length alone is checked."""
         what = cls.tag.decode("ascii")
         if most_bytes is not None and len(data) > most_bytes:
             raise BadDocument(what, f"has {len(data)} bytes; at most {most_bytes} are read")
@@ -232,7 +231,6 @@ class SealingSecret:
 
     @classmethod
     def generate(cls) -> Self:
-        """A new one, from the system's generator."""
         return cls(MLKEM768PrivateKey.generate(), X25519PrivateKey.generate())
 
     @classmethod
@@ -345,11 +343,9 @@ class Card(Signed):
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Eight groups of five letters, over all of it."""
         return fingerprint_text(hashlib.sha256(self.to_bytes()).digest()[:FINGERPRINT_BYTES])
 
     def to_text(self) -> str:
-        """As it stands in a file, for people to send around."""
         return f"{_TITLE}\nname: {self.name}\nfingerprint: {self.fingerprint}\n{_armoured(self.to_bytes())}"
 
     def verify(self, context: str, parts: Sequence[bytes], signature: bytes) -> bool:
@@ -427,7 +423,6 @@ class CardSecret:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """The keys of a home; nobody else may be able to read them."""
         path = folder / SECRET_FILE
         make = "make them with 'likeset card make'"
         if (folder / CARD_FILE).exists():
@@ -475,7 +470,6 @@ def _unarmoured(lines: Sequence[str]) -> bytes:
 
 
 def _text_in(path: Path, *, missing: str, secret: bool = False) -> str:
-    """The small text in a file; with ``secret``, in one that nobody else can read."""
     data = documents.bytes_in(path, most=_MOST_BYTES, missing=missing, secret=secret)
     try:
         if len(data) > _MOST_BYTES:

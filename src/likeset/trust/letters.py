@@ -50,8 +50,6 @@ _MOST_COUNTED = 2**63 - 1  # the largest that every data base takes
 
 
 class Refusal(StrEnum):
-    """Why a letter was refused: one of a fixed set, whatever it says."""
-
     SIZE = "it is larger than a letter may be here"
     FORM = "it does not have the form of a letter"
     VERSION = "it is of a version or suite that is not known here"
@@ -65,8 +63,6 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What everybody can read on a letter."""
-
     run_id: bytes  # 16 random bytes of the run
     terms: bytes  # their digest
     sender: str  # fingerprints of the cards
@@ -155,7 +151,6 @@ class Letter(Signed):
 
     @functools.cached_property
     def digest(self) -> bytes:
-        """By which others name it: SHA-256 of its stub."""
         return hashlib.sha256(self.stub).digest()
 
 
@@ -251,7 +246,6 @@ def _length(count_: int) -> bytes:
 
 
 def _opened(plaintext: bytes) -> LetterContent:
-    """The parts of what the writer committed to; it may still have written nonsense."""
     start = _RANDOM_BYTES + _LENGTH_BYTES
     end = start + int.from_bytes(plaintext[_RANDOM_BYTES:start], "big")
     if not start <= end <= len(plaintext) or plaintext.count(0, end) != len(plaintext) - end:
@@ -422,8 +416,6 @@ class Post:
 
 @dataclass(frozen=True, eq=False)
 class Way:
-    """From one writer to one reader: a folder, and the key of what lies in it."""
-
     folder: str
     cipher: AESSIV = field(repr=False)
     associated: list[bytes] = field(repr=False)
@@ -476,7 +468,6 @@ def file_name(data: bytes) -> str:
 
 
 def size_of_post(document_bytes: int) -> int:
-    """How long the file of a document of so many bytes is at most."""
     longest = max(map(len, get_args(PostKind)))
     filled = _PARTS * _LENGTH_BYTES + longest + DIGEST_BYTES + document_bytes
     return filled + -filled % POST_STEP + _TAG_BYTES

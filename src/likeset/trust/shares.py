@@ -60,7 +60,6 @@ def fixed_point(rows: Rows) -> Words:
 
 
 def are_shareable(rows: Rows) -> NDArray[np.bool_]:
-    """Of each row whether ``fixed_point`` takes all of its numbers."""
     return np.asarray(_within(np.asarray(rows, dtype=np.float64)).all(axis=1))
 
 
@@ -99,7 +98,6 @@ def word_bytes(words: Words) -> bytes:
 
 
 def words_in(data: bytes | memoryview, *, width: int) -> Words:
-    """The words that ``word_bytes`` wrote: so many in a line."""
     if len(data) % (WORD_BYTES * width):
         raise BadDocument("shares", f"do not consist of lines of {width} words")
     words: NDArray[Any] = np.frombuffer(data, dtype=_ON_THE_WIRE)
@@ -131,7 +129,6 @@ class OfferContext:
             raise BadDocument("offer", "has a party in two roles: an owner never computes, and nobody computes twice")
 
     def parts(self) -> tuple[bytes, bytes, bytes]:
-        """Terms, owner and parties, as they stand in documents."""
         parties = b"".join(map(fingerprint_bytes, self.parties))
         return self.terms, fingerprint_bytes(self.owner), parties
 
@@ -176,7 +173,6 @@ def open_envelope(envelope: bytes, *, context: OfferContext, slot: int, key: byt
 
 
 def _cipher(context: OfferContext, slot: int, key: bytes, random: bytes) -> tuple[ChaCha20Poly1305, bytes]:
-    """The cipher of a slot's envelope, and what the envelope is bound to."""
     if len(key) != KEY_BYTES or len(random) != RANDOM_BYTES:
         raise InvalidArgument("key", f"{len(key)} and {len(random)} bytes", "K and r must have 32 bytes each")
     names = _ROW_TAG, context.terms, fingerprint_bytes(context.owner)
@@ -198,8 +194,6 @@ _SHARE_TAG, _SLOT_TAG = b"likeset share", b"likeset slot"
 
 
 class OfferFault(StrEnum):
-    """Why a compute party refuses its part of an offer: one of a fixed set, whatever the part says."""
-
     FORM = "it does not have the form of a part of an offer"
     CONTEXT = "its list is of another owner, other terms or other compute parties"
     SIGNATURE = "the owner's card did not sign its list"
@@ -332,7 +326,6 @@ class OfferPart:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The part that ``to_bytes`` wrote; whether it can be believed, ``check_part`` says."""
         try:
             role, listed, *rest = read_tagged(_PART_TAG, data, 7)
             return cls(_role_in(role), OfferList.from_bytes(listed), *rest)
@@ -498,7 +491,6 @@ class Roster(Signed):
 
     @functools.cached_property
     def digest(self) -> bytes:
-        """Of what all compute parties sign alike."""
         return hashlib.sha256(signed(ROSTER_CONTEXT, *self.parts[:-1])).digest()
 
     @classmethod
@@ -528,15 +520,11 @@ class ReadRecords(Protocol):
 
 
 class RecordReader(Protocol):
-    """Reads records by a schema; ``likeset.tables.records`` has one."""
-
     def read(self, records: Sequence[bytes]) -> ReadRecords:
         """What they say; never raises for what a stranger wrote."""
 
 
 class PickFault(StrEnum):
-    """Why a pick gives no record."""
-
     SLOT = "the offer has no such slot"
     RANDOM = "the r that was opened is not the one of the owner's list"
     ENVELOPE = "the envelope is missing, or not the one of the owner's list"
