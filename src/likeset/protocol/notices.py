@@ -11,19 +11,10 @@ from likeset.tables.profile import ColumnWarning
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that a user should know.
-
-    Attributes:
-        kind: what it is, for programs.
-        text: the same in words.
-        owner: whom it concerns, by the name that the user gave; None where it is about no single owner.
-        details: what else its document has.
-    """
-
     kind: str
     text: str
-    owner: str | None = None
-    details: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    owner: str | None = None  # whom it concerns, by the name that the user gave
+    details: Mapping[str, Any] = field(default_factory=dict, hash=False)  # what else its document has
 
     def document(self) -> dict[str, Any]:
         return {"kind": self.kind, "owner": self.owner, "text": self.text, **self.details}

@@ -208,20 +208,12 @@ Draw = Callable[[], tuple[bytes, Release[Any] | None]]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ChargeWanted:
-    """What must be charged before a draw; a (run, round, kind) is drawn once, and gives the same bytes ever after.
-
-    Attributes:
-        charge: who will hear of the draw, and of whose rows, each with the event as that view sees it.
-        asked: names the draw, and holds what it follows from, to tell a repetition from another request.
-        draw: what follows the charge.
-        repeatable: whether the draw follows from a key that is kept, and not from coins: then a charge that was
-            interrupted is taken up again.
-    """
+    """What must be charged before a draw; a (run, round, kind) is drawn once, and gives the same bytes ever after."""
 
     charge: Charge
     asked: Request
     draw: Draw = field(repr=False)
-    repeatable: bool = False
+    repeatable: bool = False  # the draw follows from a stored key, not from coins: an interrupted charge is resumed
 
     def request(self, *, inputs: bytes = b"") -> Request:
         """The ledger's request for the draw; ``inputs`` is a digest of everything that the draw follows from."""

@@ -35,25 +35,15 @@ _SHARED_ROWS = "shares of rows: nothing, as long as no two compute parties work 
 
 @dataclass(frozen=True, slots=True)
 class PlannedView:
-    """What one view will hear in a run.
-
-    Attributes:
-        view: who observes, and whose rows are protected.
-        event: all that will be released to it.
-        guarantee: what that costs, with its basis.
-        rows: how many protected rows reach the observer, at most.
-        readable: how many of them it, or whoever buys them, may read.
-        shared: whether it has shares in their place, which alone tell nothing.
-        width_choice: the part of ``event`` that chose the width of the release's kernel; None where nothing did.
-    """
+    """What one view will hear in a run, and what that costs."""
 
     view: View
-    event: Event
+    event: Event  # all that will be released to it
     guarantee: Guarantee
-    rows: int
-    readable: int
-    shared: bool = False
-    width_choice: Event | None = None
+    rows: int  # protected rows that reach the observer, at most
+    readable: int  # how many of them it, or whoever buys them, may read
+    shared: bool = False  # whether it has shares in their place, which alone tell nothing
+    width_choice: Event | None = None  # the part of ``event`` that chose the width of the release's kernel
 
     @property
     def guess(self) -> float | None:

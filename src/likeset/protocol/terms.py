@@ -204,24 +204,14 @@ def _check_fields(thing: Any, of: str = "") -> None:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting of a run.
+    """One setting of a run."""
 
-    Attributes:
-        name: in a job; its option on the command line has the same name.
-        type: of its value.
-        default: its value if none is given; ``dataclasses.MISSING`` where it must be given.
-        meaning: one sentence, without a full stop; ``words to type`` are marked.
-        argument: its name as an argument of ``Summarizer``.
-        is_fine: whether few people ever change it.
-        is_of_interactive: whether it has a meaning for the protocol ``interactive`` only.
-    """
-
-    name: str
+    name: str  # in a job; its option on the command line has the same name
     type: Any
-    default: Any
-    meaning: str
-    argument: str
-    is_fine: bool = False
+    default: Any  # ``dataclasses.MISSING`` where it must be given
+    meaning: str  # one sentence, without a full stop; ``words to type`` are marked
+    argument: str  # its name as an argument of ``Summarizer``
+    is_fine: bool = False  # whether few people ever change it
     is_of_interactive: bool = False
 
     @property

@@ -32,18 +32,12 @@ TARGET_ROUND, OFFER_ROUND, RECEIPTS_ROUND, ROSTER_ROUND, ENVELOPES_ROUND, OPENED
 
 @dataclass(frozen=True, eq=False)
 class TargetShare:
-    """Consumer to each other compute party: its share of the target, once, and commitments to all shares.
-
-    Attributes:
-        share: the party's words of the target, as they travel.
-        salt: of the commitment to them, 32 bytes; for this party only.
-        commitments: to the shares of all compute parties, 32 bytes each, in their order.
-    """
+    """Consumer to each other compute party: its share of the target, once, and commitments to all shares."""
 
     kind: ClassVar[str] = "target-share"
-    share: Blob
-    salt: Blob
-    commitments: Blob
+    share: Blob  # the party's words of the target
+    salt: Blob  # of the commitment to them, 32 bytes; for this party only
+    commitments: Blob  # to the shares of all compute parties, 32 bytes each, in their order
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,29 +50,19 @@ class OfferShare:
 
 @dataclass(frozen=True, eq=False)
 class ShareReceipts:
-    """Compute party to the others: of whose offers it has its part, checked against the owner's list.
-
-    Attributes:
-        receipts: the owner's fingerprint and the digest of its list, owner after owner (``trust.shares.list_entries``).
-    """
+    """Compute party to the others: of whose offers it has its part, checked against the owner's list."""
 
     kind: ClassVar[str] = "share-receipts"
-    receipts: Blob
+    receipts: Blob  # ``trust.shares.list_entries``
 
 
 @dataclass(frozen=True, eq=False)
 class RosterVote:
-    """Compute party to the others: the roster that follows from all receipts, signed, and where the party is reached.
-
-    Attributes:
-        roster: as ``trust.shares.Roster`` travels.
-        reach: how the other compute parties reach this one's worker, in words of whoever carries out the computation:
-            a tunnel's certificate and address; empty in one house.
-    """
+    """Compute party to the others: the roster that follows from all receipts, signed, and where it is reached."""
 
     kind: ClassVar[str] = "roster-vote"
-    roster: Blob
-    reach: Blob
+    roster: Blob  # ``trust.shares.Roster``
+    reach: Blob  # its worker's certificate and address, for the workers of the others; empty in one house
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,14 +75,10 @@ class Envelopes:
 
 @dataclass(frozen=True, eq=False)
 class PicksOpened:
-    """Consumer to the other compute parties: it is over, and shares may be forgotten.
-
-    Attributes:
-        openings: how many slots were opened at most: public, and not how many opened to a record.
-    """
+    """Consumer to the other compute parties: it is over, and shares may be forgotten."""
 
     kind: ClassVar[str] = "picks-opened"
-    openings: int
+    openings: int  # at most: public, and not how many opened to a record
 
 
 def blob(data: bytes = b"") -> Blob:
@@ -107,20 +87,12 @@ def blob(data: bytes = b"") -> Blob:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """Consumer to curator: the target, and how to select; no owner hears of either.
-
-    Attributes:
-        rows: the target's rows.
-        release: what owners hear, where they bid under it, and by which bids are checked; empty in ``sealed``.
-        gamma: width of the selection's kernel.
-        weighted: whether to weigh the selected rows.
-        folds: of the target, on which to measure the distance; 0 for not at all.
-    """
+    """Consumer to curator: the target, and how to select; no owner hears of either."""
 
     kind: ClassVar[str] = "target"
     rows: Matrix
-    release: Vector
-    gamma: float
+    release: Vector  # what owners bid under, and by which bids are checked; empty in ``sealed``
+    gamma: float  # of the selection's kernel
     weighted: bool
     folds: int = 0
 
@@ -151,34 +123,22 @@ class Asked:
 
 @dataclass(frozen=True, eq=False)
 class Offer:
-    """Owner to curator, sealed from everybody else: rows, their labels and opaque handles.
-
-    Attributes:
-        rows: one row each.
-        labels: one label each, or none at all.
-        handles: numbers by which the owner, and nobody else, finds the row again.
-        records: the same rows in the columns that were declared (``tables.records``); empty for bare arrays.
-    """
+    """Owner to curator, sealed from everybody else: rows, their labels and opaque handles."""
 
     kind: ClassVar[str] = "offer"
     rows: Matrix
-    labels: Labels
-    handles: Handles
-    records: Blob = field(default_factory=blob)
+    labels: Labels  # one each, or none at all
+    handles: Handles  # by which the owner, and nobody else, finds the row again
+    records: Blob = field(default_factory=blob)  # the same rows in the columns of the schema; empty for bare arrays
 
 
 @dataclass(frozen=True, eq=False)
 class SummaryRelease:
-    """Curator to every owner, once a round: what changed in the released mean of the summary so far.
-
-    Attributes:
-        coordinates: those that changed; empty where nothing about the summary is released.
-        values: their new values.
-    """
+    """Curator to every owner, once a round: what changed in the released mean of the summary so far."""
 
     kind: ClassVar[str] = "summary-release"
-    coordinates: Numbers
-    values: Vector
+    coordinates: Numbers  # empty where nothing about the summary is released
+    values: Vector  # their new values
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,64 +152,37 @@ class Bid:
 
 @dataclass(frozen=True, eq=False)
 class Delivery:
-    """Owner to curator: the row that it bid and was asked for.
-
-    Attributes:
-        rows: that one row, or its hash.
-        labels: its label, or none.
-        handle: its handle.
-        features: its features as the owner scored them, in lattice steps.
-        records: the row in the columns that were declared; empty for bare arrays.
-    """
+    """Owner to curator: the row that it bid and was asked for."""
 
     kind: ClassVar[str] = "delivery"
     rows: Matrix
     labels: Labels
     handle: int
-    features: Matrix
+    features: Matrix  # as the owner scored them, in lattice steps
     records: Blob = field(default_factory=blob)
 
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """Curator to consumer: the rows selected, in order of selection.
-
-    Attributes:
-        rows: one row each, or its hash.
-        labels: one label each, or none at all.
-        owners: for each row its owner's place in the terms.
-        handles: by which the owner finds the row again.
-        weights: non-negative, summing to 1.
-        gains: marginal gain of each pick when it was made.
-        squared_mmds: squared MMD to the target after each pick.
-        rows_seen: how many rows of owners the curator saw.
-        absent: places of owners who did not take part.
-        flagged: places of owners whose messages were not used.
-        reasons: for each of those, why.
-        records: the rows in the columns that were declared; empty for bare arrays.
-        label_weight: how much labels counted in the selection; 0 where they did not.
-        label_skill: how well rows told labels near the target; 0 where that was not tried.
-        held_out_squared_mmd: estimate of the squared MMD to the target's population, by cross-fitting.
-        held_out_error: its standard error; not a number where nothing was estimated.
-    """
+    """Curator to consumer: the rows selected, in order of selection."""
 
     kind: ClassVar[str] = "summary"
     rows: Matrix
-    labels: Labels
-    owners: Numbers
+    labels: Labels  # one each, or none at all
+    owners: Numbers  # of each row its owner's place in the terms
     handles: Handles
-    weights: Vector
-    gains: Vector
-    squared_mmds: Vector
-    rows_seen: int
-    absent: Numbers
-    flagged: Numbers
-    reasons: Labels
+    weights: Vector  # non-negative, summing to 1
+    gains: Vector  # marginal gain of each pick when it was made
+    squared_mmds: Vector  # to the target, after each pick
+    rows_seen: int  # rows of owners that the curator saw
+    absent: Numbers  # places of owners who did not take part
+    flagged: Numbers  # places of owners whose messages were not used ...
+    reasons: Labels  # ... and why
     records: Blob = field(default_factory=blob)
-    label_weight: float = 0.0
-    label_skill: float = 0.0
-    held_out_squared_mmd: float = math.nan
-    held_out_error: float = math.nan
+    label_weight: float = 0.0  # how much labels counted in the selection
+    label_skill: float = 0.0  # how well rows told labels near the target; 0 where that was not tried
+    held_out_squared_mmd: float = math.nan  # estimated to the target's population, by cross-fitting
+    held_out_error: float = math.nan  # its standard error
 
 
 Body = (
