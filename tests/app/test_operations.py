@@ -40,7 +40,7 @@ from likeset.homes import notify
 from likeset.homes.backup import LEFT_OUT
 from likeset.homes.home import TABLES, Home, make_party, utc_now
 from likeset.homes.notify import Notifier
-from likeset.ledger import ledger
+from likeset.ledger import ledger, sqlite_file
 
 RUN = terms(expires="2099-01-01")
 
@@ -184,10 +184,10 @@ def test_a_database_of_an_older_likeset_is_refused_with_what_to_do(home: Path) -
 
 
 def test_a_change_of_the_tables_needs_a_new_version() -> None:
-    """Raise ``version`` in ledger.py with each change of this digest: tables of a home are not converted."""
-    statements = [*ledger._LAYOUT.statements, *TABLES.values()]
+    """Raise ``_VERSION`` in sqlite_file.py with each change of this digest: tables of a home are not converted."""
+    statements = [*ledger.TABLES, *TABLES.values()]
     text = "\n".join(" ".join(statement.split()) for statement in statements)
-    assert (ledger._LAYOUT.version, hashlib.sha256(text.encode()).hexdigest()[:16]) == (5, "009e8dd25b185adb")
+    assert (sqlite_file._VERSION, hashlib.sha256(text.encode()).hexdigest()[:16]) == (5, "009e8dd25b185adb")
 
 
 def test_one_process_at_a_time_runs_a_home_and_a_second_is_told_its_number(home: Path) -> None:

@@ -254,15 +254,6 @@ class TestTransactions:
             assert connection.execute("SELECT name FROM letters").fetchall() == [("offer",)]
             assert looked.verify().ok
 
-    def test_a_file_gets_the_tables_that_it_lacks(self, path: Path, ledger: Ledger) -> None:
-        del ledger
-        more = {**self.TABLES, "letters_by_data": "CREATE INDEX letters_by_data ON letters (data)"}
-        for tables in (self.TABLES, more, {}):
-            with Ledger(path, tables=tables) as again, again.snapshot() as connection:
-                made = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-                assert made >= set(tables)
-                assert again.verify().ok
-
     def test_each_charge_is_checked_against_those_before_it_and_if_one_fails_none_is_made(self, ledger: Ledger) -> None:
         before = ledger.head()
         with pytest.raises(errors.BudgetExceeded), ledger.deciding() as transaction:  # noqa: PT012 - a block

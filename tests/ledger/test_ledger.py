@@ -26,7 +26,7 @@ from ledger_world import (
 
 from likeset import errors
 from likeset.errors import BudgetExceeded, InvalidArgument, LikesetError
-from likeset.ledger import ledger as ledger_file
+from likeset.ledger import sqlite_file
 from likeset.ledger.budget import Charge, Limit, Request
 from likeset.ledger.ledger import Ledger
 from likeset.privacy import accounting, events
@@ -345,7 +345,7 @@ def test_half_a_limit_is_refused(arguments: tuple[float | None, float | None, Re
 
 def test_the_format_of_entries_includes_that_of_events() -> None:
     """A new version of the events' JSON form needs a new version of the ledger's file."""
-    assert (events.VERSION, ledger_file._LAYOUT.version) == (3, 5)
+    assert (events.VERSION, sqlite_file._VERSION) == (3, 5)
 
 
 VIEW = View.curator("north")

@@ -12,7 +12,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -27,12 +27,10 @@ from likeset.errors import (
     LedgerUnreadable,
     LikesetError,
     MessagePurged,
-    OtherRelation,
     UnfinishedRequest,
-    UnknownEvent,
 )
 from likeset.ledger.budget import Account, Charge, Limit, Request, Tally, canonical
-from likeset.ledger.sqlite_file import Layout, SqliteFile, one_at_a_time
+from likeset.ledger.sqlite_file import SqliteFile, one_at_a_time
 from likeset.privacy.events import Release, View
 
 _DOMAIN = b"likeset ledger entry 1\n"
@@ -235,13 +233,6 @@ class LedgerState:
             return None
         try:
             return self._apply(entry, document)
-        except OtherRelation as error:
-            return Problem(
-                entry.number,
-                f"counts what was planned under {error.planned} on an account under {error.account}: no price there",
-            )
-        except UnknownEvent:
-            return Problem(entry.number, "holds an event that this version of likeset does not know")
         except (LikesetError, KeyError, TypeError, ValueError, AttributeError) as error:
             # The text of the error may quote the entry, and entries written by a stranger may hold anything.
             return Problem(entry.number, f"is not a valid entry of its kind ({type(error).__name__})")
@@ -316,24 +307,19 @@ _MESSAGES = "SELECT number, reservation, key, at, salt, message FROM drawn"
 _MESSAGE_TYPES = (int, int, str, str, bytes, bytes)
 _INSERT_ENTRY = "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)"
 _SECRET_BYTES = 32
-_LAYOUT = Layout(
-    what="ledger",
-    application_id=0x4C_53_4C_31,  # "LSL1"
-    version=5,  # of the tables, and of what entries hold: the JSON form of events (``events.VERSION``) included
-    statements=(
-        """CREATE TABLE log (
-            number INTEGER PRIMARY KEY, kind TEXT NOT NULL, key TEXT NOT NULL, body TEXT NOT NULL,
-            previous BLOB NOT NULL, hash BLOB NOT NULL
-        )""",
-        """CREATE TABLE drawn (
-            number INTEGER PRIMARY KEY, reservation INTEGER NOT NULL, key TEXT NOT NULL UNIQUE, run TEXT NOT NULL,
-            at TEXT NOT NULL, salt BLOB NOT NULL, message BLOB NOT NULL
-        )""",
-        "CREATE TABLE about (name TEXT PRIMARY KEY, value BLOB NOT NULL)",
-        "CREATE UNIQUE INDEX one_answer_per_request ON log (key) WHERE kind = 'commit'",
-        "CREATE INDEX log_by_key ON log (key)",
-        "CREATE INDEX drawn_by_run ON drawn (run)",
-    ),
+TABLES = (
+    """CREATE TABLE log (
+        number INTEGER PRIMARY KEY, kind TEXT NOT NULL, key TEXT NOT NULL, body TEXT NOT NULL,
+        previous BLOB NOT NULL, hash BLOB NOT NULL
+    )""",
+    """CREATE TABLE drawn (
+        number INTEGER PRIMARY KEY, reservation INTEGER NOT NULL, key TEXT NOT NULL UNIQUE, run TEXT NOT NULL,
+        at TEXT NOT NULL, salt BLOB NOT NULL, message BLOB NOT NULL
+    )""",
+    "CREATE TABLE about (name TEXT PRIMARY KEY, value BLOB NOT NULL)",
+    "CREATE UNIQUE INDEX one_answer_per_request ON log (key) WHERE kind = 'commit'",
+    "CREATE INDEX log_by_key ON log (key)",
+    "CREATE INDEX drawn_by_run ON drawn (run)",
 )
 
 
@@ -352,7 +338,7 @@ class Ledger:
 
     Args:
         path: the file, of mode 0600; created if it does not exist.
-        tables: CREATE statements of further tables and indexes, by name; executed if the file lacks them.
+        tables: CREATE statements of further tables and indexes of a new file, by name.
         read_only: look at an existing ledger without changing anything.
         patience: seconds to wait for another process's lock.
         clock: tells the time that entries carry.
@@ -384,12 +370,9 @@ class Ledger:
         self._reader = reader
         self._read_until = START.number
         self._lock = threading.RLock()
+        statements = (*TABLES, *(tables or {}).values())
         self._store = SqliteFile(
-            self.path,
-            layout=replace(_LAYOUT, also=tables or {}),
-            read_only=read_only,
-            patience=patience,
-            fill=self._write_first_entry,
+            self.path, statements=statements, fill=self._write_first_entry, read_only=read_only, patience=patience
         )
 
     @contextmanager

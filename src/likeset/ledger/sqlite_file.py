@@ -6,16 +6,16 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
 from urllib.parse import quote
 
-from likeset.errors import InvalidArgument, LedgerError, LedgerUnavailable, LedgerUnreadable
+from likeset.errors import InvalidArgument, LedgerUnavailable, LedgerUnreadable
 from likeset.files import sync_folder
 
+_APPLICATION_ID = 0x4C_53_4C_31  # "LSL1": somebody else's database is never written to
+_VERSION = 5  # of the tables, and of what entries hold: the JSON form of events (``events.VERSION``) included
 _UNREADABLE = ("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_FORMAT")
 _PRIVATE = 0o600
 _RETRY_SECONDS = 0.02
@@ -31,42 +31,32 @@ _PRAGMAS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    what: str  # for messages
-    application_id: int  # marks the file as ours, so that somebody else's database is never written to
-    version: int  # a file with another one is refused
-    statements: tuple[str, ...]  # create the tables
-    also: Mapping[str, str] = field(default_factory=dict)  # further tables and indexes, by name; made if missing
-
-
 class SqliteFile:
-    """A SQLite file with a known layout, readable by its owner only.
+    """A SQLite file of ours, readable by its owner only.
 
-    ``fill`` writes the first rows of a new file, in the transaction that creates its tables.
+    A new file gets its tables by ``statements`` and its first rows by ``fill``, in one transaction.
     """
 
     def __init__(
         self,
         path: Path,
         *,
-        layout: Layout,
+        statements: Sequence[str],
+        fill: Callable[[sqlite3.Connection], None],
         read_only: bool = False,
         patience: float = 30.0,
-        fill: Callable[[sqlite3.Connection], None] | None = None,
     ) -> None:
         self.path = path
-        self.layout = layout
         self._patience = patience
         self._process = os.getpid()
         # Threads share one connection; SQLite would serialise calls, but not whole transactions.
         self._lock = threading.RLock()
         with self._plain_words():
-            _check_file(path, layout, must_exist=read_only)
-            self._connection = self._opened_read_only() if read_only else self._opened_to_write()
+            self._check_file(read_only=read_only)
+            self._connection = self._opened(read_only=read_only)
             try:
-                self._prepare(read_only=read_only, fill=fill)
-                _check_private(path, layout)  # last: a file of something else is named as that
+                self._prepare(statements, fill, read_only=read_only)
+                self._check_private()  # last: a file of something else is named as that
             except BaseException:
                 self.close()
                 raise
@@ -104,12 +94,6 @@ class SqliteFile:
             if self._process == os.getpid():
                 self._connection.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def __del__(self) -> None:  # Python 3.13 warns of a connection that nobody closed
         if hasattr(self, "_connection"):
             self.close()
@@ -125,13 +109,11 @@ class SqliteFile:
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
         if self._process != os.getpid():
             # SQLite connections must not cross a fork: both processes would release each other's locks.
-            raise LedgerUnavailable(f"{self._name()}: was opened before a fork; open it again in the new process")
+            raise LedgerUnavailable(f"{self._name}: was opened before a fork; open it again in the new process")
         with self._lock, self._plain_words():
             if self._is_in_block():
                 # What the inner block returned from would count as durable, and is not before the outer one ends.
-                raise LedgerUnavailable(
-                    f"{self._name()}: is being written already; a write cannot begin within another"
-                )
+                raise LedgerUnavailable(f"{self._name}: is being written already; a write cannot begin within another")
             self._connection.execute(begin)
             try:
                 yield self._connection
@@ -143,27 +125,17 @@ class SqliteFile:
     def _is_in_block(self) -> bool:
         return self._connection.in_transaction
 
-    def _opened_to_write(self) -> sqlite3.Connection:
-        try:
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _PRIVATE))
-            sync_folder(self.path.parent)
-        except FileExistsError:
-            pass
-        except OSError as error:
-            raise LedgerUnavailable(f"{self._name()}: cannot be created: {error.strerror}") from error
-        return self._connected("mode=rw")
-
-    def _opened_read_only(self) -> sqlite3.Connection:
-        log = self.path.with_name(self.path.name + "-wal")
-        if not os.access(self.path.parent, os.W_OK) and not (log.exists() and log.stat().st_size):
-            # In a directory that cannot be written SQLite cannot make its index of the log; without a log
-            # there is nothing that could change or be missed.
-            return self._connected("mode=ro&immutable=1")
-        return self._connected("mode=ro")
-
-    def _connected(self, mode: str) -> sqlite3.Connection:
+    def _opened(self, *, read_only: bool) -> sqlite3.Connection:
+        if not read_only:
+            try:
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _PRIVATE))
+                sync_folder(self.path.parent)
+            except FileExistsError:
+                pass
+            except OSError as error:
+                raise LedgerUnavailable(f"{self._name}: cannot be created: {error.strerror}") from error
         connection = sqlite3.connect(
-            f"file:{quote(str(self.path.absolute()))}?{mode}",
+            f"file:{quote(str(self.path.absolute()))}?mode={'ro' if read_only else 'rw'}",
             uri=True,
             timeout=self._patience,
             isolation_level=None,
@@ -172,12 +144,14 @@ class SqliteFile:
         connection.text_factory = _text
         return connection
 
-    def _prepare(self, *, read_only: bool, fill: Callable[[sqlite3.Connection], None] | None) -> None:
+    def _prepare(
+        self, statements: Sequence[str], fill: Callable[[sqlite3.Connection], None], *, read_only: bool
+    ) -> None:
         with self.reading():  # one snapshot: another process may be filling the file just now
             new = self._is_new()
-        if new and read_only:
-            raise LedgerUnreadable(f"{self._name()}: is empty")
         if read_only:
+            if new:
+                raise LedgerUnreadable(f"{self._name}: is empty")
             return
         if new:
             self._connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # before anything is written
@@ -187,39 +161,24 @@ class SqliteFile:
         if new:
             with self.writing() as connection:
                 if self._is_new():  # nobody was faster
-                    for statement in self.layout.statements:
+                    for statement in statements:
                         connection.execute(statement)
-                    if fill is not None:
-                        fill(connection)
-                    connection.execute(f"PRAGMA application_id={self.layout.application_id}")
-                    connection.execute(f"PRAGMA user_version={self.layout.version}")
-        if self._missing():
-            with self.writing() as connection:
-                for statement in self._missing():  # unless another process was faster
-                    connection.execute(statement)
-
-    def _missing(self) -> list[str]:
-        made = [row[0] for row in self._connection.execute("SELECT name FROM sqlite_master")]
-        return [statement for name, statement in self.layout.also.items() if name not in made]
+                    fill(connection)
+                    connection.execute(f"PRAGMA application_id={_APPLICATION_ID}")
+                    connection.execute(f"PRAGMA user_version={_VERSION}")
 
     def _is_new(self) -> bool:
         application_id = self._connection.execute("PRAGMA application_id").fetchone()[0]
         version = self._connection.execute("PRAGMA user_version").fetchone()[0]
-        if application_id == self.layout.application_id and version:
-            if version > self.layout.version:
+        if application_id == _APPLICATION_ID and version:
+            if version != _VERSION:
                 raise LedgerUnreadable(
-                    f"{self._name()}: has format {version}, and this version of likeset reads format "
-                    f"{self.layout.version}; use a newer likeset"
-                )
-            if version < self.layout.version:
-                raise LedgerUnreadable(
-                    f"{self._name()}: has format {version}, of an older likeset, and this version reads format "
-                    f"{self.layout.version}; go on with the likeset that wrote it, or begin anew in another directory, "
-                    "with limits less what was spent"
+                    f"{self._name}: has format {version}, and this version of likeset reads {_VERSION}; go on with "
+                    "the likeset that wrote it, or begin anew in another directory, with limits less what was spent"
                 )
             return False
         if application_id or version or self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            raise LedgerUnreadable(f"{self._name()}: is a SQLite file of something else")
+            raise LedgerUnreadable(f"{self._name}: is a SQLite file of something else")
         return True
 
     def _write_ahead(self) -> None:
@@ -227,62 +186,50 @@ class SqliteFile:
         deadline = time.monotonic() + self._patience
         while True:
             try:
-                mode = self._connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+                (mode,) = self._connection.execute("PRAGMA journal_mode=WAL").fetchone()
+                break
             except sqlite3.OperationalError as error:
                 if _code(error) != "SQLITE_BUSY" or time.monotonic() > deadline:
                     raise
                 time.sleep(_RETRY_SECONDS)
-                continue
-            if mode != "wal":
-                raise LedgerUnavailable(f"{self._name()}: SQLite cannot keep a write-ahead log on this file system")
-            return
+        if mode != "wal":
+            raise LedgerUnavailable(f"{self._name}: SQLite cannot keep a write-ahead log on this file system")
 
     @contextmanager
     def _plain_words(self) -> Iterator[None]:
         try:
             yield
+        except UnicodeDecodeError as error:  # what SQLite says about a damaged name quotes it
+            raise LedgerUnreadable(f"{self._name}: the file is damaged") from error
         except sqlite3.DatabaseError as error:
-            raise self._in_plain_words(error) from error
-        except UnicodeDecodeError as error:
-            # What SQLite says about a damaged name quotes it.
-            raise LedgerUnreadable(f"{self._name()}: the file is damaged") from error
+            code = _code(error)
+            if code.startswith(_UNREADABLE):
+                raise LedgerUnreadable(f"{self._name}: is damaged, or not a ledger; restore it from a copy") from error
+            if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+                reason = f"another process kept it locked for over {self._patience:g} s; try again"
+            elif code.startswith(("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE")):
+                reason = f"the disk of {self.path.parent} is full; nothing was recorded"
+            else:
+                reason = f"cannot be used: {error} ({code}); the file and its directory must be writable"
+            raise LedgerUnavailable(f"{self._name}: {reason}") from error
 
-    def _in_plain_words(self, error: sqlite3.DatabaseError) -> LedgerError:
-        code = _code(error)
-        if code.startswith(_UNREADABLE):
-            return LedgerUnreadable(f"{self._name()}: is damaged, or not a {self.layout.what}; restore it from a copy")
-        if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            return LedgerUnavailable(
-                f"{self._name()}: another process kept it locked for over {self._patience:g} s; try again"
-            )
-        if code.startswith(("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE")):
-            return LedgerUnavailable(f"{self._name()}: the disk of {self.path.parent} is full; nothing was recorded")
-        if code.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
-            return LedgerUnavailable(
-                f"{self._name()}: cannot be opened or written; the file and its directory must be writable"
-            )
-        return LedgerUnavailable(f"{self._name()}: cannot be used: {error} ({code})")
-
+    @property
     def _name(self) -> str:
-        return f"{self.layout.what} {self.path}"
+        return f"ledger {self.path}"
 
+    def _check_file(self, *, read_only: bool) -> None:
+        if self.path.is_dir():
+            raise InvalidArgument("path", str(self.path), "is a directory; name the ledger file in it")
+        if not self.path.exists():
+            if read_only:
+                raise InvalidArgument("path", str(self.path), "there is no such ledger")
+        elif not self.path.stat().st_size:
+            self._check_private()  # before anything is written into it
 
-def _check_file(path: Path, layout: Layout, *, must_exist: bool) -> None:
-    if path.is_dir():
-        raise InvalidArgument("path", str(path), f"is a directory; name the {layout.what} file in it")
-    if not path.exists():
-        if must_exist:
-            raise InvalidArgument("path", str(path), f"there is no such {layout.what}")
-        if not path.parent.is_dir():
-            raise InvalidArgument("path", str(path), "its directory does not exist")
-    elif not path.stat().st_size:
-        _check_private(path, layout)  # before anything is written into it
-
-
-def _check_private(path: Path, layout: Layout) -> None:
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & 0o077:
-        raise LedgerUnavailable(f"{layout.what} {path}: other users can read it (mode {mode:04o}); chmod 600 it")
+    def _check_private(self) -> None:
+        mode = stat.S_IMODE(self.path.stat().st_mode)
+        if mode & 0o077:
+            raise LedgerUnavailable(f"{self._name}: other users can read it (mode {mode:04o}); chmod 600 it")
 
 
 @contextmanager
