@@ -537,12 +537,36 @@ class Network:
         consumer.folder(agreed.run).keep(job=job, schema=schema, target=target, selection=Selection(gamma=1.0))
         return consumer.start_run(consumer.sign(agreed), self.address)
 
+    def approve(self, agreed: Terms, *names: str) -> None:
+        """Owners, or all of them, approve the terms that came."""
+        for name in names or self.owners:
+            judged = self.owner(name).approve(agreed.run, agreed.digest, by="Ada")
+            assert judged.accepted, judged.reasons
+
+    def approved(self, agreed: Terms, *names: str) -> Run:
+        """Asked for, and approved by these owners or all."""
+        run = self.ask(agreed)
+        self.settle()
+        self.approve(agreed, *names)
+        return run
+
+    def held(self, agreed: Terms) -> Run:
+        """Asked for, approved, and carried on until nothing happens any more."""
+        self.approved(agreed)
+        self.settle()
+        return self.consumer.run(agreed.run)
+
     def turn(self, *names: str) -> Synced:
         """One look of each of these homes, or of all."""
         together = Synced()
         for name in names or (CONSUMER, *self.owners, CURATOR, *([WITNESS] if self.witness else [])):
             together.add(self.sync(name).once())
         return together
+
+    def drop(self) -> None:
+        """All processes end; new ones begin when they are needed."""
+        self._stack.close()
+        self._syncs.clear()
 
     def settle(self, *, most: int = 20) -> None:
         """Let all look until nothing happens any more."""

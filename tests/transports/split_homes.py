@@ -14,6 +14,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).parents[1] / "run"))
 
 import numpy as np
+import pytest
 from between_world import OWNERS, Market
 from home_world import CONSUMER
 from shared_run_world import clear_picks
@@ -27,6 +28,7 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.split import ComputeInputs, OpenedSlots
 from likeset.protocol.terms import WITNESS
 from likeset.protocol.wire import Summary
+from likeset.run import runs
 from likeset.split.engine.agreement import AGAIN, Disagreement, Statement, keepers
 from likeset.split.host import OpeningFile
 from likeset.transports.sync import Sync, Synced
@@ -149,7 +151,9 @@ class SplitHomes(Market):
         self.only_syncs: set[str] = set()
         self.check_workers: Callable[[], object] = lambda: None
         self.notes: list[str] = []
-        run = self.invite(**{"witness": WITNESS, "quorum": 1, **job})
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(runs, "split_python", lambda: None)
+            run = self.invite(**{"witness": WITNESS, "quorum": 1, **job})
         self.consumer.start_run(run, self.address)
         self.terms, self.digest = run.terms, run.terms.digest
 
@@ -161,6 +165,10 @@ class SplitHomes(Market):
                 if computing.computations is not None:
                     computing.computations.begin, computing.computations.pause = self.begin, 0.0
         return self._syncs[name]
+
+    def __exit__(self, *exception: object) -> None:
+        self.drop()
+        super().__exit__(*exception)
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -209,10 +217,12 @@ class SplitHomes(Market):
     def summary(self) -> Summary:
         return self.consumer.folder("run-1").summary(self.terms)
 
-    def finish(self, *parties: str) -> None:
-        """A whole run, from terms to receipts."""
+    def finish(self, *parties: str, ending: Ending = Ending.DONE) -> None:
+        """A whole run, from terms to receipts; picks are opened once at most."""
         self.until(lambda: self.over, *parties)
         self.settle(*parties)
+        assert self.ended is ending, self.progress_now
+        assert set(self.meeting.opened.values()) <= {1}
 
     def settle(self, *parties: str, most: int = 40) -> None:
         for _ in range(most):

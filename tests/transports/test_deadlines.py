@@ -13,9 +13,7 @@ from home_world import CONSUMER, NOON, Network, logged, terms
 
 from likeset.errors import InvalidArgument
 from likeset.homes import review
-from likeset.homes.runs import Run
 from likeset.protocol.party import CURATOR
-from likeset.protocol.terms import Terms
 from likeset.transports.sync import check_clock
 
 ANSWER_BY = NOON + timedelta(days=10)
@@ -27,14 +25,6 @@ FAR = timedelta(days=40)
 def network(tmp_path: Path) -> Iterator[Network]:
     with Network(tmp_path) as made:
         yield made
-
-
-def asked(network: Network, agreed: Terms = AGREED, *, approved: str = "ab") -> Run:
-    run = network.ask(agreed)
-    network.settle()
-    for name in approved:
-        assert network.owner(name).approve(agreed.run, agreed.digest, by="Ada").accepted
-    return run
 
 
 def set_clock(network: Network, name: str, *, ahead: timedelta = timedelta()) -> None:
@@ -52,7 +42,7 @@ def in_inbox(network: Network, name: str) -> tuple[list[str], str]:
 
 class TestClosed:
     def test_the_deadline_is_in_the_terms_and_a_late_approval_is_refused(self, network: Network) -> None:
-        run = asked(network, approved="a")
+        run = network.approved(AGREED, "a")
         network.settle()
         owner = network.owner("b")
         assert in_inbox(network, "b") == (["run-1"], "waiting")
@@ -75,19 +65,11 @@ class TestClosed:
         assert review.open_decisions(owner, owner.latest("run-1")) == ()
         assert network.consumer.progress(run).unanswered == {"b": "no answer"}
 
-    def test_an_approval_in_time_whose_letter_is_late_closes_the_run(self, network: Network) -> None:
-        """Nothing is signed after the deadline: the run may have begun without this owner."""
-        asked(network)
-        network.clock.now = ANSWER_BY
-        network.turn("b")
-        assert network.owner("b").latest("run-1").acceptance == b""
-        assert in_inbox(network, "b") == ([], "closed: your deadline passed")
-
     def test_an_approval_that_the_consumer_never_heard_does_not_look_approved_after_the_deadline(
         self, network: Network
     ) -> None:
         """The run began without this owner, which had denied it; nobody tells it so."""
-        asked(network, approved="a")
+        network.approved(AGREED, "a")
         owner = network.owner("b")
         owner.deny("run-1", by="Ada", reason="no")
         network.settle()
@@ -98,15 +80,8 @@ class TestClosed:
         network.settle()
         assert in_inbox(network, "b") == ([], "approved, but nothing came by the deadline")
 
-    def test_at_the_deadline_too_few_owners_end_the_run(self, network: Network) -> None:
-        run = asked(network, terms(answer_by=ANSWER_BY.isoformat(), quorum=2), approved="a")
-        network.settle()
-        network.clock.now = ANSWER_BY
-        network.turn(CONSUMER)
-        assert network.consumer.progress(run).ended == "quorum missed"
-
     def test_a_consumer_that_cancels_before_any_offer(self, network: Network) -> None:
-        run = asked(network, approved="a")
+        run = network.approved(AGREED, "a")
         network.settle()
         network.consumer.cancel(run)
         network.settle()
@@ -115,16 +90,8 @@ class TestClosed:
             with pytest.raises(InvalidArgument, match="the consumer cancelled before any offer"):
                 network.owner(name).approve("run-1", AGREED.digest, by="Ada")
 
-    def test_owners_whose_answers_were_not_heard_are_told_of_a_cancellation(self, network: Network) -> None:
-        run = network.ask(AGREED)
-        network.turn(CONSUMER, "a", "b")
-        network.consumer.cancel(run)
-        network.turn(CONSUMER, "a", "b")
-        for name in ("a", "b"):
-            assert in_inbox(network, name) == ([], "closed: the consumer cancelled before any offer")
-
     def test_a_cancelled_run_stays_open_for_the_receipt_of_rows_that_left(self, network: Network) -> None:
-        run = asked(network)
+        run = network.approved(AGREED)
         network.turn("a", "b", CURATOR, CONSUMER, "a")
         network.consumer.cancel(network.consumer.run(run.name))
         network.turn(CONSUMER, "a", "b")
@@ -133,7 +100,7 @@ class TestClosed:
         assert in_inbox(network, "b") == ([], "closed: the consumer cancelled before any offer")
 
     def test_terms_that_ended_and_a_withdrawal(self, network: Network) -> None:
-        asked(network, terms(quorum=2), approved="a")
+        network.approved(terms(quorum=2), "a")
         network.settle()
         network.owner("b").withdraw("run-1", by="Ada")
         assert in_inbox(network, "b") == ([], "closed: you withdrew")
@@ -156,7 +123,7 @@ class TestClocks:
         assert f"the clock is {way} the mailbox" in wrong.detail
 
     def test_a_consumer_whose_clock_is_ahead_waits_for_owners(self, network: Network) -> None:
-        run = asked(network, approved="a")
+        run = network.approved(AGREED, "a")
         network.settle()
         set_clock(network, CONSUMER, ahead=FAR)
         notes = network.turn(CONSUMER).notes
@@ -169,7 +136,7 @@ class TestClocks:
         assert network.consumer.folder("run-1").summary(AGREED).absent.tolist() == []
 
     def test_a_curator_whose_clock_is_ahead_gives_up_nobody(self, network: Network) -> None:
-        run = asked(network)
+        run = network.approved(AGREED)
         network.turn("a", "b", CONSUMER, CURATOR, "a", CURATOR)
         set_clock(network, CURATOR, ahead=FAR)
         assert any("40 days ahead" in note for note in network.turn(CURATOR).notes)
@@ -179,7 +146,7 @@ class TestClocks:
         assert network.consumer.folder("run-1").summary(AGREED).absent.tolist() == []
 
     def test_an_owner_whose_clock_is_ahead_keeps_its_run_its_key_and_its_letters(self, network: Network) -> None:
-        run = asked(network)
+        run = network.approved(AGREED)
         network.turn("a", "b", CURATOR, CONSUMER)  # the release is in the mailbox
         set_clock(network, "a", ahead=timedelta(days=900))
         look = network.turn("a")
@@ -192,17 +159,6 @@ class TestClocks:
         assert network.consumer.progress(run).done
         assert network.consumer.folder("run-1").summary(AGREED).absent.tolist() == []
 
-    def test_keys_are_deleted_when_both_clocks_say_that_the_terms_ended(self, network: Network) -> None:
-        run = asked(network)
-        network.settle()
-        set_clock(network, "a", ahead=timedelta(days=900))
-        network.turn("a")
-        assert network.owner("a").home.run_key(run.digest, "a") is not None
-        set_clock(network, "a")
-        network.clock.now += timedelta(days=900)
-        network.turn("a")
-        assert network.owner("a").home.run_key(run.digest, "a") is None
-
     def test_terms_that_come_while_the_clock_is_ahead_are_read_later(self, network: Network) -> None:
         set_clock(network, "a", ahead=timedelta(days=900))
         network.ask(AGREED)
@@ -214,7 +170,7 @@ class TestClocks:
 
     def test_a_curator_whose_clock_was_behind_gives_up_nobody_when_it_is_set(self, network: Network) -> None:
         """It counts its patience from when its letters were posted, by the mailbox."""
-        run = asked(network)
+        run = network.approved(AGREED)
         network.turn("a", "b", CURATOR)
         set_clock(network, CURATOR, ahead=-FAR)
         notes = network.turn(CONSUMER, CURATOR, CURATOR).notes

@@ -14,7 +14,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[1] / "homes"))
 
 from home_world import CONSUMER, Network, terms
-from test_sync import ROUNDS, approve
+from test_sync import ROUNDS
 
 from likeset.protocol.party import CURATOR
 
@@ -51,9 +51,7 @@ def test_a_run_whose_parties_are_killed_at_random_ends_and_nothing_happens_twice
     kills, seed = int(os.environ.get("LIKESET_MAIL_KILLS", "6")), int(os.environ.get("LIKESET_SEED", "8"))
     chance, agreed = random.Random(seed), terms(**changes)  # noqa: S311 - when to kill
     with Network(tmp_path, policies={"a": _POLICY, "b": _POLICY}) as network:
-        run = network.ask(agreed)
-        network.settle()
-        approve(network, agreed)
+        run = network.approved(agreed)
         names = (CONSUMER, CURATOR, "a", "b")
         running = {name: _start(network, name) for name in names}
         try:

@@ -9,7 +9,6 @@ import pytest
 from protocol_world import (
     PAPER,
     THRESHOLD,
-    CountingNoise,
     World,
     carry,
     ledger_on_disk,
@@ -18,7 +17,7 @@ from protocol_world import (
     world,
 )
 
-from likeset.errors import InvalidArgument, QuorumMissed, TermsExpired
+from likeset.errors import QuorumMissed, TermsExpired
 from likeset.ledger.budget import Limit
 from likeset.privacy.events import View
 from likeset.protocol.party import Step
@@ -68,14 +67,6 @@ def test_a_run_interrupted_at_any_point_is_resumed_without_a_new_draw(options: d
             assert same_summary(_run(made).summary, expected)
             assert made.noise.calls == draws
             assert ledger.accounts() == charged
-
-
-def test_progress_is_told_and_ends_with_all_owners() -> None:
-    told: list[tuple[str, int, int]] = []
-    _run(world(terms()), progress=lambda *step: told.append(step))
-    assert told[0] == ("owners", 0, 3)
-    assert told[-1] == ("owners", 3, 3)
-    assert all(0 <= done <= total == 3 for _, done, total in told)
 
 
 @each_option
@@ -141,18 +132,6 @@ def test_failures_hold_no_data() -> None:
     assert not any("123456" in str(reason) for reason in result.summary.reasons)
 
 
-def test_noise_is_drawn_once_however_often_a_run_is_repeated() -> None:
-    agreed = terms(**THRESHOLD)
-    with ledger_on_disk(agreed) as ledger:
-        made = world(agreed, ledger)
-        for _ in range(3):
-            _run(made)
-        assert made.noise.calls == 2
-        made.noise = CountingNoise(99)
-        _run(made)
-        assert made.noise.calls == 0
-
-
 @pytest.mark.parametrize(("now", "over"), [("2098-12-31T23:59:59", False), ("2099-01-01T00:00:01", True)])
 def test_terms_that_have_ended_release_nothing(now: str, over: bool) -> None:
     """The terms of these tests end with the year 2098, UTC."""
@@ -163,8 +142,3 @@ def test_terms_that_have_ended_release_nothing(now: str, over: bool) -> None:
     with pytest.raises(TermsExpired, match="2099-01-01"):
         _run(place, clock=clock)
     assert place.noise.calls == 0
-
-
-def test_an_end_that_is_no_time_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="expires"):
-        terms(expires="next year")

@@ -16,11 +16,9 @@ from shared_run_world import clear_picks
 from split_homes import COMPUTING, SplitHomes, written_slots
 
 from likeset.errors import HomeRestored, InvalidArgument, PartyFailed
-from likeset.homes import compute
 from likeset.homes.compute import Computing, reach_document
 from likeset.homes.consumer import PartyState
-from likeset.homes.mail import Mail
-from likeset.homes.review import rehearse, review, rows_that_left, verify
+from likeset.homes.review import rehearse, rows_that_left, verify
 from likeset.homes.runs import Ending, ending_document
 from likeset.protocol.party import CURATOR
 from likeset.protocol.split import ComputeInputs, ComputeParty, OpenedSlots
@@ -38,11 +36,9 @@ both = pytest.mark.parametrize("party", OTHERS)
 
 
 @pytest.fixture
-def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SplitHomes]:
-    monkeypatch.setattr(runs, "split_python", lambda: None)
+def homes(tmp_path: Path) -> Iterator[SplitHomes]:
     with SplitHomes(tmp_path) as made:
         yield made
-        made.drop()
 
 
 def pair(writer: str, reader: str) -> Pair:
@@ -75,7 +71,6 @@ def receipts(homes: SplitHomes) -> dict[str, int]:
 class TestWholeRuns:
     def test_the_consumer_gets_rows_and_owners_get_receipts(self, homes: SplitHomes) -> None:
         homes.finish()
-        assert homes.ended is Ending.DONE
         slots = homes.terms.rows_per_owner
         assert len(homes.summary.rows) == 6
         assert homes.summary.rows_seen == 2 * slots
@@ -90,9 +85,7 @@ class TestWholeRuns:
                 homes.turn(party)
                 homes.drop(party)
         homes.finish()
-        assert homes.ended is Ending.DONE
         assert len(homes.summary.rows) == 6
-        assert list(homes.meeting.opened.values()) == [1]
 
     def test_a_steward_sees_the_rows_that_left_as_shares_and_those_of_a_dry_run(self, homes: SplitHomes) -> None:
         homes.finish()
@@ -112,15 +105,6 @@ class TestWholeRuns:
             ]
             assert set(doses) <= set(left.table.column("dose").to_pylist())
 
-    def test_a_steward_reads_who_could_read_what(self, homes: SplitHomes) -> None:
-        homes.turn(CONSUMER, "a")
-        answers = dict(review(homes.owner("a"), "run-1").lines)
-        reads = answers["Who reads your rows?"]
-        assert reads.startswith("consumer: at most 6")
-        for words in ("curator: random numbers", "if all parties follow the protocol", "no two of", "can steer"):
-            assert words in reads
-        assert f"{homes.terms.rows_per_owner} of your rows are offered, as shares" in answers["How many rows at most?"]
-
     def test_letters_that_come_before_the_one_that_introduces_everybody_wait_for_it(self, homes: SplitHomes) -> None:
         """A mailbox has no order: the consumer's second letter may be found before its first."""
         homes.begin_run()
@@ -132,7 +116,6 @@ class TestWholeRuns:
         assert homes.turn(WITNESS).left == len(letters) - 1 == 1
         first.write_bytes(data)
         homes.finish()
-        assert homes.ended is Ending.DONE
 
 
 def number_of(letter: bytes) -> int:
@@ -140,17 +123,6 @@ def number_of(letter: bytes) -> int:
 
 
 class TestOwners:
-    def test_a_silent_owner_is_given_up_by_all_when_its_time_is_over(self, homes: SplitHomes) -> None:
-        homes.begin_run()
-        present = (*COMPUTING, "a")
-        homes.settle(*present)
-        assert homes.progress_now.waited_for == ("b",)
-        homes.clock.now += timedelta(hours=73)
-        homes.finish(*present)
-        assert homes.ended is Ending.DONE
-        assert homes.summary.absent.tolist() == [1]
-        assert set(homes.summary.owners.tolist()) == {0}
-
     def test_an_owner_that_a_person_decided_for_is_not_taken_for_absent(self, homes: SplitHomes) -> None:
         """It said that it waits, then it accepted; and who abstains later is given up at once."""
         policy = dict(homes.policies["a"], manual_approval=True)
@@ -167,7 +139,6 @@ class TestOwners:
         assert homes.progress_now.waited_for == OWNERS
         homes.owner("b").withdraw("run-1", by="Ada")
         homes.finish()
-        assert homes.ended is Ending.DONE
         assert homes.summary.absent.tolist() == [1]
 
     def test_an_owner_that_gave_its_part_to_two_of_three_is_left_out_and_named(self, homes: SplitHomes) -> None:
@@ -178,7 +149,6 @@ class TestOwners:
         assert not homes.over
         homes.clock.now += timedelta(hours=73)
         homes.finish(*COMPUTING, "a")
-        assert homes.ended is Ending.DONE
         assert homes.summary.flagged.tolist() == [1]
         assert homes.summary.reasons.tolist() == ["its offer is not computed on: witness acknowledged no part of it"]
         assert any("b its offer is not computed on" in note for note in homes.notes)
@@ -196,7 +166,6 @@ class TestOwners:
 
         homes.meeting.pick = spoiled
         homes.finish()
-        assert homes.ended is Ending.DONE
         assert homes.meeting.last is not None
         places = Counter((homes.meeting.last.numbers[:2] // homes.terms.rows_per_owner).tolist())
         assert len(homes.summary.rows) == 4
@@ -207,33 +176,6 @@ class TestOwners:
             assert [note for note in homes.notes if words in note and "does not show who caused it" in note]
         named = runs.collect(homes.consumer, homes.run_at(CONSUMER)).warnings
         assert [note.owner for note in named if note.kind == "left-out"] == [OWNERS[place] for place in sorted(places)]
-
-    def test_receipts_are_written_before_anything_is_computed(self, homes: SplitHomes) -> None:
-        homes.begin_run()
-        homes.settle("a", CONSUMER)
-        assert receipts(homes) == {"a": homes.terms.rows_per_owner}, "the part of b has not come"
-        homes.settle(*OWNERS, CONSUMER)
-        assert not homes.meeting.opened
-        before = [len(posts(homes, CONSUMER, owner)) for owner in OWNERS]
-        homes.finish()
-        assert [len(posts(homes, CONSUMER, owner)) for owner in OWNERS] == before, "the end tells owners nothing"
-
-    def test_a_consumer_that_dies_before_it_acknowledges_does_so_when_it_is_back(
-        self, homes: SplitHomes, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        homes.begin_run()
-        homes.settle(*OWNERS)
-
-        def killed(*_: object) -> None:
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patched:
-            patched.setattr(Mail, "write_receipts", killed)
-            with pytest.raises(KeyboardInterrupt):
-                homes.turn(CONSUMER)
-        homes.drop(CONSUMER)
-        homes.settle(CONSUMER, *OWNERS)
-        assert set(receipts(homes)) == set(OWNERS)
 
     def test_an_owner_keeps_what_it_shared_until_the_terms_end_and_its_record_for_good(self, homes: SplitHomes) -> None:
         homes.finish()
@@ -270,18 +212,6 @@ class TestComputing:
         homes.drop(CURATOR)
         homes.only_syncs = set()
         homes.finish()
-        assert homes.ended is Ending.DONE
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("killed", COMPUTING)
-    def test_a_party_that_is_gone_is_waited_for(self, homes: SplitHomes, killed: str) -> None:
-        homes.agree()
-        for _ in range(3):
-            homes.turn(*(party for party in COMPUTING if party != killed))
-        assert not homes.meeting.opened
-        homes.finish()
-        assert homes.ended is Ending.DONE
-        assert list(homes.meeting.opened.values()) == [1]
 
     @both
     def test_a_party_without_workers_or_a_place_to_listen_says_so_before_anything_begins(
@@ -309,12 +239,11 @@ class TestComputing:
         assert homes.progress_now.parties[party] is PartyState.TAKES_PART
         assert homes.progress_now.detail == ""
 
-    @both
     def test_another_program_is_refused_before_anything_begins(
-        self, homes: SplitHomes, party: str, monkeypatch: pytest.MonkeyPatch
+        self, homes: SplitHomes, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(compute, "program_digest", lambda: "0" * 64)
-        homes.turn(CONSUMER, party, CONSUMER)
+        monkeypatch.setattr("likeset.homes.compute.program_digest", lambda: "0" * 64)
+        homes.turn(CONSUMER, CURATOR, CONSUMER)
         assert "another version of the public program" in homes.progress_now.detail
 
     def test_two_processes_of_one_home_do_not_compute_at_once(self, homes: SplitHomes) -> None:
@@ -325,7 +254,6 @@ class TestComputing:
             homes.until(lambda: homes.run_at(CURATOR).detail == "another process of this home computes", CURATOR)
             assert not homes.meeting.here
         homes.finish()
-        assert homes.ended is Ending.DONE
 
 
 def later_certificate() -> bytes:
@@ -337,42 +265,26 @@ def later_certificate() -> bytes:
 
 
 class TestEndings:
-    def test_too_few_owners_end_the_run_everywhere(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(runs, "split_python", lambda: None)
+    def test_too_few_owners_end_the_run_everywhere(self, tmp_path: Path) -> None:
         with SplitHomes(tmp_path, quorum=2) as homes:
             homes.begin_run()
             present = (*COMPUTING, "a")
             homes.settle(*present)
             homes.clock.now += timedelta(hours=73)
-            homes.finish(*present)
-            assert homes.ended is Ending.QUORUM_MISSED
+            homes.finish(*present, ending=Ending.QUORUM_MISSED)
             for party in OTHERS:
                 assert homes.run_at(party).detail.startswith(Ending.QUORUM_MISSED)
                 assert not homes.has_shares(party)
                 assert not homes.files(party).exists
-            homes.drop()
 
     def test_a_party_that_never_comes_ends_the_run_before_the_terms_do(self, homes: SplitHomes) -> None:
         homes.begin_run()
         present = (CONSUMER, CURATOR, *OWNERS)
         homes.settle(*present)
         homes.clock.now = homes.run_at(CONSUMER).end - timedelta(hours=3)
-        homes.finish(*present)
-        assert homes.ended is Ending.NOT_COMPUTED
+        homes.finish(*present, ending=Ending.NOT_COMPUTED)
         assert "waiting for the other compute parties" in homes.progress_now.detail
         assert not homes.has_shares(CURATOR)
-
-    def test_a_run_that_is_cancelled_before_anybody_may_compute_leaves_no_share(self, homes: SplitHomes) -> None:
-        homes.begin_run()
-        homes.settle(CONSUMER, CURATOR, *OWNERS)
-        homes.consumer.cancel(homes.run_at(CONSUMER))
-        homes.settle()
-        for party in OTHERS:
-            assert homes.run_at(party).state == "cancelled"
-        for party in COMPUTING:
-            assert not homes.has_shares(party)
-            assert not homes.files(party).exists
-        assert set(receipts(homes)) == set(OWNERS)
 
     @pytest.mark.parametrize("told", [True, False])
     def test_shares_stay_until_the_terms_end_and_are_deleted_then(self, homes: SplitHomes, *, told: bool) -> None:
@@ -413,8 +325,7 @@ class TestEndings:
             honest(party, terms, role, **(more | ({"reach": reach} if role == "curator" else {})))
 
         monkeypatch.setattr(ComputeParty, "__init__", lie)
-        homes.finish()
-        assert homes.ended is Ending.NOT_COMPUTED
+        homes.finish(ending=Ending.NOT_COMPUTED)
         assert words in homes.progress_now.detail
 
     @pytest.mark.parametrize("liar", OTHERS)
@@ -427,7 +338,6 @@ class TestEndings:
             homes.until(lambda: homes.computations(CONSUMER).opened(homes.digest) is not None)
         leave_ending(homes, liar)
         homes.finish()
-        assert homes.ended is Ending.DONE
         assert len(homes.summary.rows) == 6
 
     def test_before_that_another_party_that_cannot_compute_ends_it_in_its_own_name(self, homes: SplitHomes) -> None:
@@ -441,15 +351,13 @@ class TestEndings:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Otherwise owners who lie about all rows would learn, through a curator, whether all picks fell on them."""
-        monkeypatch.setattr(runs, "split_python", lambda: None)
         told = []
         for lie in (False, True):
             (tmp_path / str(lie)).mkdir()
             with SplitHomes(tmp_path / str(lie)) as homes, monkeypatch.context() as patched:
                 if lie:
                     patched.setattr(shares, "split_words", _of_other_rows)
-                homes.finish()
-                assert homes.ended is (Ending.NOT_COMPUTED if lie else Ending.DONE)
+                homes.finish(ending=Ending.NOT_COMPUTED if lie else Ending.DONE)
                 assert ("none of the rows that were picked" in homes.progress_now.detail) == lie
                 ended = [(homes.run_at(party).state, homes.run_at(party).detail) for party in OTHERS]
                 heard = [
@@ -457,7 +365,6 @@ class TestEndings:
                     for party in OTHERS
                 ]
                 told.append((ended, heard))
-                homes.drop()
         assert told[0] == told[1]
 
     @both
@@ -585,8 +492,6 @@ class TestRestoredHomes:
         homes.drop()
         path.write_bytes(first)
         homes.finish()
-        assert homes.ended is Ending.DONE
-        assert list(homes.meeting.opened.values()) == [1]
 
 
 class TestOpenedOnce:
@@ -609,8 +514,6 @@ class TestOpenedOnce:
         assert opened_to_consumer(homes, monkeypatch) == picks
         assert [homes.files(party).opening.share() for party in OTHERS] == before
         homes.finish()
-        assert homes.ended is Ending.DONE
-        assert list(homes.meeting.opened.values()) == [1]
 
     @both
     def test_one_party_that_died_before_it_stored_its_share_ends_nothing(
@@ -621,8 +524,6 @@ class TestOpenedOnce:
         forget_opening(homes, party)
         assert opened_to_consumer(homes, monkeypatch) == picks
         homes.finish()
-        assert homes.ended is Ending.DONE
-        assert list(homes.meeting.opened.values()) == [1]
 
     @both
     def test_a_record_without_its_share_ends_the_run(
@@ -630,20 +531,8 @@ class TestOpenedOnce:
     ) -> None:
         opened_to_consumer(homes, monkeypatch)
         homes.files(party).opening.forget_share()
-        homes.finish()
-        assert homes.ended is Ending.NOT_COMPUTED
+        homes.finish(ending=Ending.NOT_COMPUTED)
         assert "no longer has its share" in homes.progress_now.detail
-        assert list(homes.meeting.opened.values()) == [1]
-        assert not homes.consumer.folder("run-1").summary_path.exists()
-
-    def test_a_share_that_one_party_alone_stored_ends_the_run(
-        self, homes: SplitHomes, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        opened_to_consumer(homes, monkeypatch)
-        forget_opening(homes, CONSUMER, WITNESS)
-        homes.finish()
-        assert homes.ended is Ending.NOT_COMPUTED
-        assert list(homes.meeting.opened.values()) == [1]
         assert not homes.consumer.folder("run-1").summary_path.exists()
 
     def test_the_summary_is_stored_before_anybody_hears_that_the_run_is_over(
@@ -665,7 +554,6 @@ class TestOpenedOnce:
         homes.drop()
         assert not [row for row in sent(homes) if row == PicksOpened.kind]
         homes.finish()
-        assert homes.ended is Ending.DONE
         assert homes.consumer.folder("run-1").summary_path.read_bytes() == bought
         assert sent(homes).count(PicksOpened.kind) == 2
 

@@ -3,8 +3,9 @@
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -45,21 +46,6 @@ def network(tmp_path: Path) -> Iterator[Network]:
         yield made
 
 
-def approve(network: Network, agreed: Terms, *names: str) -> None:
-    for name in names or network.owners:
-        judged = network.owner(name).approve(agreed.run, agreed.digest, by="Ada")
-        assert judged.accepted, judged.reasons
-
-
-def held(network: Network, agreed: Terms) -> Run:
-    """Ask, approve, and let all look until nothing happens."""
-    network.ask(agreed)
-    network.settle()
-    approve(network, agreed)
-    network.settle()
-    return network.consumer.run(agreed.run)
-
-
 def box(network: Network) -> list[Path]:
     return sorted(path for path in (network.place / "mailbox").rglob("*") if path.is_file())
 
@@ -88,8 +74,10 @@ class TestWholeRuns:
     def test_a_run_ends_with_a_summary_and_receipts(self, tmp_path: Path, changes: dict[str, Any]) -> None:
         with Network(tmp_path, policies=_POLICIES) as network:
             agreed = terms(**changes)
-            run = held(network, agreed)
+            run = network.held(agreed)
             if changes is AUCTION:
+                assert network.sync(CURATOR).mail.runs()[0].state == "answered"
+                assert network.owner("a").mail.receipt(network.owner("a").mail.runs()[0]) is None, "receipts wait"
                 network.clock.now += timedelta(hours=100)
                 network.settle()
             assert (run.state, run.detail) == ("closed", "done"), network.consumer.progress(run)
@@ -104,20 +92,8 @@ class TestWholeRuns:
                 assert receipt.rows == sent
                 assert owner.ledger.verify().ok
 
-    def test_a_run_ends_although_every_process_is_new_at_every_look(self, tmp_path: Path) -> None:
-        with Network(tmp_path, policies=_POLICIES) as network:
-            agreed = terms(**ROUNDS)
-            network.ask(agreed)
-            network.settle()
-            approve(network, agreed)
-            while network.turn().something_happened:
-                network.__exit__()
-                network._syncs.clear()
-            assert network.consumer.run("run-1").state == "closed"
-            assert len(network.consumer.folder("run-1").summary(agreed).rows) == 3
-
     def test_nothing_is_left_in_the_mailbox_after_the_terms_end(self, network: Network) -> None:
-        held(network, terms())
+        network.held(terms())
         assert box(network)
         network.clock.now = NOON + timedelta(days=900)
         network.turn()
@@ -130,7 +106,7 @@ class TestWholeRuns:
     def test_a_quiet_look_lists_each_folder_and_writes_nothing(
         self, network: Network, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        held(network, terms())
+        network.held(terms())
         network.settle()
         home = network.sync("a").home
         before, writes = home.database.head(), []
@@ -158,7 +134,7 @@ class TestDeciding:
         run = network.ask(agreed)
         network.settle()
         network.owner("b").deny("run-1", by="Ada", reason="no contract")
-        approve(network, agreed, "a")
+        network.approve(agreed, "a")
         network.settle()
         progress = network.consumer.progress(run)
         assert progress.done
@@ -170,7 +146,7 @@ class TestDeciding:
         run = network.ask(agreed)
         network.settle()
         network.owner("b").deny("run-1", by="Ada", reason="no")
-        approve(network, agreed, "a")
+        network.approve(agreed, "a")
         network.settle()
         assert network.consumer.progress(run).ended == "quorum missed"
         assert not any(entry.kind == "reserve" for entry in network.consumer.home.database.entries())
@@ -184,27 +160,15 @@ class TestDeciding:
         progress = network.consumer.progress(run)
         assert "does not know the schema" in progress.detail
         shutil.move(network.place / "aside", schemas)
-        approve(network, agreed)
+        network.approve(agreed)
         network.settle()
         assert network.consumer.progress(run).done
-
-    def test_a_cancelled_run_takes_its_terms_back(self, network: Network) -> None:
-        run = network.ask(terms())
-        network.turn(CONSUMER)
-        before = set(box(network))
-        assert before
-        network.consumer.cancel(run)
-        network.turn(CONSUMER)
-        assert not before & set(box(network))
-        assert network.consumer.progress(run).ended == "cancelled"
 
 
 class TestDeadlines:
     def test_a_silent_owner_is_given_up_after_the_curators_patience(self, network: Network) -> None:
         agreed = terms()
-        run = network.ask(agreed)
-        network.settle()
-        approve(network, agreed)
+        run = network.approved(agreed)
         network.turn("a", "b", CONSUMER, CURATOR, "a", CURATOR)
         network.turn(CONSUMER)
         progress = network.consumer.progress(run)
@@ -227,29 +191,16 @@ class TestDeadlines:
 
     def test_on_the_last_day_the_curator_waits_for_nobody(self, network: Network) -> None:
         agreed = terms()
-        network.ask(agreed)
-        network.settle()
-        approve(network, agreed)
+        network.approved(agreed)
         network.turn("a", "b", CONSUMER, CURATOR, "a", CURATOR)
         network.clock.now = datetime(2029, 12, 31, 12, tzinfo=UTC)
         network.turn(CURATOR, CONSUMER, "a")
         assert network.consumer.run("run-1").state == "closed"
         assert network.owner("a").mail.receipt(network.owner("a").mail.runs()[0]) is not None
 
-    def test_after_an_auction_receipts_wait(self, tmp_path: Path) -> None:
-        with Network(tmp_path, policies=_POLICIES) as network:
-            held(network, terms(**AUCTION))
-            assert network.sync(CURATOR).mail.runs()[0].state == "answered"
-            assert network.owner("a").mail.receipt(network.owner("a").mail.runs()[0]) is None
-            network.clock.now += timedelta(hours=73)
-            network.settle()
-            assert network.owner("a").mail.receipt(network.owner("a").mail.runs()[0]) is not None
-
     def test_an_owner_that_abstains_in_the_middle_is_not_waited_for(self, network: Network) -> None:
         agreed = terms()
-        network.ask(agreed)
-        network.settle()
-        approve(network, agreed)
+        network.approved(agreed)
         network.turn("a", "b", CONSUMER)
         network.owner("b").withdraw("run-1", by="Ada")
         network.settle()
@@ -267,15 +218,13 @@ class TestFiles:
         assert look.put_back == 3
         assert any("put back" in note for note in look.notes)
         network.settle()
-        approve(network, terms())
+        network.approve(terms())
         network.settle()
         assert network.consumer.progress(run).done
 
     def test_an_offer_that_somebody_removed_does_not_leave_again_after_a_withdrawal(self, network: Network) -> None:
         agreed = terms()
-        network.ask(agreed)
-        network.settle()
-        approve(network, agreed)
+        network.approved(agreed)
         for name in ("a", "b", CURATOR, CONSUMER, "a"):
             network.turn(name)
         folder = outgoing(network, "a", CURATOR)
@@ -287,23 +236,27 @@ class TestFiles:
         sent = review.rows_left(review.out_rows(network.owner("a"), agreed.run))
         assert sent == agreed.rows_per_owner, "somebody may have read it before"
 
-    def test_a_folder_where_nothing_can_be_put_back_keeps_no_other_from_its_letters(
+    def test_a_bad_folder_keeps_no_other_from_its_letters(
         self, network: Network, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        """Neither from being put back nor from being read."""
         network.ask(terms())
         network.turn(CONSUMER)
         for path in box(network):
             path.unlink()
-        store, full = network.sync(CONSUMER).store, outgoing(network, CONSUMER, "a").name
-        write = store.write
+        store, bad = network.sync(CONSUMER).store, {outgoing(network, CONSUMER, "b").name}
+        network.sync("a")
 
-        def refuse(folder: str, name: str, data: bytes) -> None:
-            if folder == full:
-                raise PostTrouble(store.address, "is full")
-            write(folder, name, data)
+        def broken(work: Callable[..., Any], folder: str, *words: Any) -> Any:
+            if folder in bad:
+                raise PostTrouble(store.address, "it is broken")
+            return work(folder, *words)
 
-        monkeypatch.setattr(store, "write", refuse)
+        for name in ("list", "write"):
+            monkeypatch.setattr(store, name, partial(broken, getattr(store, name)))
         assert network.turn(CONSUMER).put_back == 2
+        bad.add(outgoing(network, CURATOR, "a").name)
+        assert network.turn("a").taken == 1
 
     def test_a_document_that_is_taken_back_while_its_file_is_written_is_removed(self, network: Network) -> None:
         run = network.ask(terms())
@@ -325,7 +278,7 @@ class TestFiles:
         assert network.owner("a").mail.runs() == network.owner("b").mail.runs() == []
 
     def test_documents_in_a_run_that_is_over_leave_no_rows(self, network: Network) -> None:
-        run = held(network, terms())
+        run = network.held(terms())
         mail = network.sync("a").mail
         before = mail.letters(mail.runs()[0])
         for number in range(3):
@@ -338,7 +291,7 @@ class TestFiles:
         assert list(mail.files(outgoing(network, CONSUMER, "a").name).values()).count("refused") == 1
 
     def test_a_letter_that_cannot_be_opened_is_in_the_log(self, network: Network) -> None:
-        run = held(network, terms())
+        run = network.held(terms())
         leave(network, CONSUMER, "a", Post("letter", run.digest, b"no letter"))
         assert network.turn("a").refused == 1
         assert len(logged(network.sync("a").home, "refused")) == 1
@@ -400,20 +353,6 @@ class TestFiles:
         look = network.turn("a")
         assert (look.left, look.taken) == (2, 0)
 
-    def test_letters_that_come_before_their_terms_wait(self, network: Network) -> None:
-        agreed = terms()
-        network.ask(agreed)
-        network.settle()
-        approve(network, agreed)
-        network.turn("a", "b", CONSUMER)
-        fresh = Network(network.place.parent / "fresh")
-        with fresh:
-            letters = outgoing(network, CONSUMER, "a")
-            shutil.copytree(letters, outgoing(fresh, CONSUMER, "a"))
-            look = fresh.turn("a")
-            assert look.taken == 0
-            assert look.left >= 1
-
     def test_terms_that_another_party_signed_are_refused(self, network: Network) -> None:
         agreed = terms()
         pair = pair_of(secret_of(CURATOR), secret_of("a").card)
@@ -426,36 +365,19 @@ class TestFiles:
         assert network.turn("a").refused == 1
         assert [run.name for run in network.owner("a").mail.runs()] == ["run-2"]
 
-    def test_a_sender_with_a_bad_folder_keeps_no_other_from_being_heard(
-        self, network: Network, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        network.ask(terms())
-        network.turn(CONSUMER)
-        store, listed = network.sync("a").store, network.sync("a").store.list
-        bad = outgoing(network, CURATOR, "a").name
-
-        def list_files(folder: str) -> Any:
-            if folder == bad:
-                raise PostTrouble(store.address, "it is broken")
-            return listed(folder)
-
-        monkeypatch.setattr(store, "list", list_files)
-        assert network.turn("a").taken == 1
-
     def test_a_card_that_copies_a_homes_sealing_key_keeps_no_other_from_being_heard(self, network: Network) -> None:
         copied = CardSecret("mallory", Ed25519PrivateKey.generate(), secret_of(CURATOR).sealing).card
         network.sync(CURATOR).home.pins.pin(copied, "consumer")
-        assert held(network, terms()).state == "closed"
+        assert network.held(terms()).state == "closed"
 
     def test_a_home_that_meets_its_own_unknown_letter_stops(self, network: Network, tmp_path: Path) -> None:
         agreed = terms()
         network.ask(agreed)
         network.settle()
         shutil.copytree(network.place / "a", tmp_path / "backup")
-        approve(network, agreed)
+        network.approve(agreed)
         network.settle()
-        network.__exit__()
-        network._syncs.clear()
+        network.drop()
         shutil.rmtree(network.place / "a")
         shutil.copytree(tmp_path / "backup", network.place / "a")
         with pytest.raises(HomeRestored):
@@ -465,7 +387,7 @@ class TestFiles:
 
     def test_a_trusted_curator_stores_neither_offers_nor_the_target(self, network: Network) -> None:
         """They would be beside the key that opens them."""
-        held(network, terms())
+        network.held(terms())
         mail = network.sync(CURATOR).mail
         came = [row for row in mail.letters(mail.runs()[0]) if row.way == "in" and row.post == "letter"]
         assert sorted(row.kind for row in came) == ["offer", "offer", "target"]
@@ -473,9 +395,7 @@ class TestFiles:
 
     def test_a_curator_that_begins_anew_waits_for_an_offer_that_was_removed(self, network: Network) -> None:
         agreed = terms()
-        network.ask(agreed)
-        network.settle()
-        approve(network, agreed)
+        network.approved(agreed)
         network.turn("a", "b", CONSUMER, CURATOR, "a", CURATOR)
         (path,) = outgoing(network, "a", CURATOR).iterdir()
         kept = path.read_bytes()
@@ -489,9 +409,7 @@ class TestFiles:
 
     def test_a_run_goes_on_when_the_mailbox_is_back(self, network: Network) -> None:
         agreed = terms()
-        network.ask(agreed)
-        network.settle()
-        approve(network, agreed)
+        network.approved(agreed)
         aside = network.place / "aside"
         (network.place / "mailbox").rename(aside)
         look, troubles = sync_once([network.sync("a")])
@@ -505,9 +423,7 @@ class TestFiles:
 
 def _until_offers(network: Network, agreed: Terms) -> dict[str, bytes]:
     """A run in which the curator has heard the consumer, and the answers of the owners are in the mailbox."""
-    network.ask(agreed)
-    network.settle()
-    approve(network, agreed)
+    network.approved(agreed)
     network.turn("a", "b", CONSUMER, CURATOR, "a", "b")
     answers = {}
     for name in network.owners:
@@ -531,14 +447,13 @@ class TestCurator:
         for _ in range(2):
             mail = network.sync(CURATOR).mail
             keys.append(mail.party(mail.runs()[0])._fold_key)  # type: ignore[attr-defined]
-            network.__exit__()
-            network._syncs.clear()
+            network.drop()
         assert keys[0] == keys[1] > 1 << 128
 
     def test_a_run_that_would_draw_under_the_name_of_another_consumers_run_is_not_begun(self, network: Network) -> None:
         mail = network.sync(CURATOR).mail
         pin(mail.home, "other", "consumer")
-        held(network, terms())
+        network.held(terms())
         same = [mail.consider(mail.invited(signed_terms(terms(consumer="other", **more)))) for more in ({}, AUCTION)]
         assert [run.state for run in same] == ["accepted", "invited"]
         assert "knows a run of this name already" in same[1].detail
@@ -632,9 +547,7 @@ class TestTwoProcesses:
         self, network: Network, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         agreed = terms()
-        run = network.ask(agreed)
-        network.settle()
-        approve(network, agreed)
+        run = network.approved(agreed)
         network.turn("a", "b")
         consumer = network.consumer
         make = consumer.make
@@ -657,16 +570,14 @@ class TestTwoProcesses:
         assert owner.mail.runs() == []
         write_policy(owner.home.folder)
         owner.mail.consider(owner.mail.invited(run.signed, by_steward=True))
-        approve(network, agreed)
+        network.approve(agreed)
         network.settle()
         assert network.consumer.progress(network.consumer.mail.reload(run)).done
 
     def test_a_consumer_without_the_key_of_a_run_draws_nothing(self, network: Network) -> None:
         """A home restored from a backup has no keys of runs; it may have drawn and sent a release before."""
         agreed = terms()
-        run = network.ask(agreed)
-        network.settle()
-        approve(network, agreed)
+        run = network.approved(agreed)
         network.turn("a", "b")
         consumer = network.consumer
         consumer.home.delete_run_key(run.digest, run.party)
@@ -720,26 +631,16 @@ class TestServing:
 
     def test_trouble_is_told_once_and_once_more_when_it_is_over(self) -> None:
         trouble = MailboxTrouble("file:///x", "it is gone")
-        _, told = served(_Scripted(trouble, trouble, Synced()), looks=3)
-        assert len(told) == 2
-        assert "trying again" in told[0]
-        assert "can be used again" in told[1]
-
-    def test_an_error_of_our_own_does_not_end_it_and_its_text_is_not_shown(self) -> None:
-        _, told = served(_Scripted(RuntimeError("secret row"), Synced()), looks=2)
-        assert "RuntimeError" in told[0]
-        assert "secret" not in told[0]
+        _, told = served(_Scripted(trouble, trouble, Synced(), RuntimeError("secret row"), Synced()), looks=5)
+        first, second, ours, _ = told
+        assert "trying again" in first
+        assert "can be used again" in second
+        assert "RuntimeError" in ours
+        assert "secret" not in ours
 
     def test_a_restored_home_ends_it(self) -> None:
         with pytest.raises(HomeRestored):
             served(_Scripted(HomeRestored("2029-01-01")), looks=3)
-
-    def test_one_look_reports_troubles_and_continues_with_the_next_mailbox(self) -> None:
-        syncs: Any = [_Scripted(MailboxTrouble("file:///x", "it is gone")), _Scripted(Synced(taken=2))]
-        look, troubles = sync_once(syncs)
-        assert look.taken == 2
-        assert [type(trouble) for trouble in troubles] == [MailboxTrouble]
-        assert all(isinstance(trouble, LikesetError) for trouble in troubles)
 
     def test_a_failure_in_one_run_keeps_no_other_from_its_turn(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

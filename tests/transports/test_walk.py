@@ -15,7 +15,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[1] / "homes"))
 
 from home_world import CONSUMER, Network, terms
-from test_sync import approve, outgoing
+from test_sync import outgoing
 
 import likeset
 from likeset.app.cli import main
@@ -79,9 +79,7 @@ def test_an_owners_reply_passes_few_modules_and_is_written_few_times(
     monkeypatch.setattr(sqlite3, "connect", counting)
     with Network(tmp_path) as network:
         agreed = terms()
-        network.ask(agreed)
-        network.settle()
-        approve(network, agreed)
+        network.approved(agreed)
         network.turn("a", "b", CONSUMER)
         written.clear()
         with passed_modules() as modules:

@@ -60,24 +60,6 @@ class SshServer(MailServer):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(child), 9)
 
-    def stop(self) -> None:
-        """From now on nobody listens."""
-        assert self.process is not None
-        self.cut_connections()
-        self.process.terminate()
-        self.process.wait(timeout=600)
-
-    @contextlib.contextmanager
-    def started_again(self) -> Iterator[None]:
-        """After it was stopped: the same server with the same keys, at the same port."""
-        process = _daemon(self.known_hosts.parent)
-        try:
-            assert _listens(process, self.port), "somebody else took its port"
-            yield
-        finally:
-            process.terminate()
-            process.wait(timeout=600)
-
 
 @contextlib.contextmanager
 def mail_environment(server: MailServer) -> Iterator[None]:

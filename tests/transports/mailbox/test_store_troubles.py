@@ -1,19 +1,14 @@
 """A place that is full, gone, read-only, silent or not the right one: one line that names it and says what to do."""
 
-import contextlib
 import errno
 import hashlib
 import os
 import socket
 import stat
-import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import boto3
-import paramiko
 import pytest
 from mail_servers import MailServer, SshServer, mail_environment, s3_server, ssh_server
 
@@ -245,64 +240,6 @@ def test_a_name_that_is_not_utf8_keeps_nothing_else_from_being_listed_or_written
         store.close()
 
 
-def test_a_listing_that_is_left_early_keeps_no_handle_of_the_server(
-    ssh: SshServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A peer with too many files would use up the handles that the server has for this home."""
-    if not Path("/proc/self/fd").exists():
-        pytest.skip("this system does not show which process has a folder open")
-    pair = "d" * 32
-    store = open_store(ssh.address)
-    for number in range(3):
-        store.write(pair, f"{number:064x}", DATA)
-    monkeypatch.setattr(stores, "_MOST_LOOKED_AT", 1)
-    for _ in range(3):
-        store.list(pair)
-    is_open = 0
-    for link in Path("/proc").glob("[0-9]*/fd/*"):
-        with contextlib.suppress(OSError):
-            is_open += link.readlink() == ssh.mailbox / pair
-    assert is_open == 0
-    store.close()
-
-
-@contextlib.contextmanager
-def http_server(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
-    """Answers every GET in one way."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            with contextlib.suppress(OSError):  # whoever asks may have heard enough
-                answer(self)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def says(body: bytes, *, length: int | None = None) -> Callable[[BaseHTTPRequestHandler], None]:
-    def answer(request: BaseHTTPRequestHandler) -> None:
-        request.send_response(200)
-        request.send_header("content-length", str(len(body) if length is None else length))
-        request.end_headers()
-        sent = 0
-        while sent < (length or 1):
-            request.wfile.write(body)
-            sent += len(body)
-
-    return answer
-
-
 @pytest.mark.parametrize("error", [ValueError("rows"), BlockingIOError(errno.EAGAIN, "a lease is on the file")])
 def test_a_failure_that_no_store_knows_is_trouble_with_this_folder_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
@@ -325,80 +262,6 @@ def test_a_listing_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("time.monotonic", iter(range(0, 10**9, 1000)).__next__)
     with pytest.raises(PostTrouble, match="takes longer"):
         open_store(str(tmp_path)).list(PAIR)
-
-
-def test_a_bucket_that_sends_more_than_was_asked_for_is_not_listened_to(
-    s3: MailServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with http_server(says(bytes(1 << 16), length=1 << 40)) as url:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", url)
-        store = open_store(s3.address)
-        with pytest.raises(PostTrouble, match="more than the 100 bytes"):
-            store.read(PAIR, NAME, most_bytes=100)
-        store.close()
-
-
-def test_a_file_that_its_writer_had_archived_is_trouble_with_this_file_only(s3: MailServer) -> None:
-    bucket, _, prefix = s3.address.removeprefix("s3://").partition("/")
-    client = boto3.session.Session().client("s3")
-    client.put_object(Bucket=bucket, Key=f"{prefix}/{PAIR}/{NAME}", Body=DATA, StorageClass="GLACIER")
-    client.close()
-    store = open_store(s3.address)
-    assert [file.name for file in store.list(PAIR)] == [NAME]
-    with pytest.raises(PostTrouble, match="refused a request"):
-        store.read(PAIR, NAME, most_bytes=100)
-    store.remove(PAIR, NAME)
-    store.close()
-
-
-class SilentServer(paramiko.ServerInterface):
-    """Lets everybody in, and does not say whether there is SFTP until it is told to."""
-
-    def __init__(self) -> None:
-        self.told = threading.Event()
-
-    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
-        del username, key
-        return paramiko.common.AUTH_SUCCESSFUL
-
-    def get_allowed_auths(self, username: str) -> str:
-        del username
-        return "publickey"
-
-    def check_channel_request(self, kind: str, chanid: int) -> int:
-        del kind, chanid
-        return paramiko.common.OPEN_SUCCEEDED
-
-    def check_channel_subsystem_request(self, channel: paramiko.Channel, name: str) -> bool:
-        del channel, name
-        self.told.wait(600)
-        return False
-
-
-def test_a_server_that_never_says_whether_there_is_sftp_is_given_up(
-    ssh: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    key, silent = paramiko.Ed25519Key.from_private_key_file(str(ssh.known_hosts.parent / "host_key")), SilentServer()
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        port = listener.getsockname()[1]
-        (tmp_path / "known").write_text(f"[127.0.0.1]:{port} {key.get_name()} {key.get_base64()}\n", encoding="ascii")
-        monkeypatch.setenv("LIKESET_KNOWN_HOSTS", str(tmp_path / "known"))
-
-        def serve() -> None:
-            transport = paramiko.Transport(listener.accept()[0])
-            transport.add_server_key(key)
-            # It raises also if the client has come and gone before it looks again, a tenth of a second later.
-            with contextlib.suppress(paramiko.SSHException, EOFError):
-                transport.start_server(server=silent)
-            transport.join()
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        trouble(lambda: SftpStore("127.0.0.1", "/m", port=port, user="x", seconds=2.0).list(PAIR), "broke off")
-        silent.told.set()
-        thread.join(timeout=600)
 
 
 def test_a_file_of_known_hosts_that_is_damaged_is_named(
