@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from home_world import NOON, POLICY, terms
 
-from likeset.homes.policy import Accounts, History, Policy, starting_text, verdict
+from likeset.homes.policy import Accounts, History, Policy, Spending, starting_text, verdict
 from likeset.privacy.events import Relation
 from likeset.protocol.terms import SUMMARY_RELEASE, Budget, Kernel, Terms
 
-FREE = Accounts(0.0, 0.0, 0.0, rows_spent=0, rows_after=12, rows_of_run=12)
+NOTHING, OFFERED = Spending(0, 0, 0), Spending(0, 12, 12)
+FREE = Accounts(NOTHING, OFFERED, NOTHING)
 
 
 def policy(**changes: Any) -> Policy:
@@ -72,7 +73,7 @@ def test_a_consumers_name_is_another_one_in_other_letters(name: str) -> None:
 
 def test_epsilon_of_a_run_and_of_all_runs() -> None:
     """Spent 1.5 of 2; the run costs 0.5 at its own delta and brings the total to 2.25."""
-    accounts = Accounts(1.5, 2.25, 0.5, rows_spent=0, rows_after=12, rows_of_run=12)
+    accounts = Accounts(Spending(1.5, 0.5, 2.25), OFFERED, NOTHING)
     run = terms(owner_budget=Budget(0.5, 1e-4))
     given = policy(
         per_run={"epsilon": 0.4, "delta": 1e-5, "rows": 20}, total={"epsilon": 2.0, "delta": 1e-5, "rows": 20}
@@ -84,7 +85,7 @@ def test_epsilon_of_a_run_and_of_all_runs() -> None:
 
 
 def test_a_run_that_is_paid_is_not_counted_against_the_totals_again() -> None:
-    accounts = Accounts(0.0, 0.0, 0.0, rows_spent=36, rows_after=36, rows_of_run=12, charged=True)
+    accounts = Accounts(NOTHING, Spending(36, 12, 36), NOTHING, charged=True)
     history = History({"run-1": NOON}, NOON)
     assert reasons(policy(runs_per_month=1), terms(), accounts, history) == ()
 
@@ -110,7 +111,7 @@ def test_parts_without_a_proof_must_be_accepted_by_name() -> None:
         schedule="experiment",
         accept_unproven=("paper-auction", SUMMARY_RELEASE),
     )
-    accounts = Accounts(0.0, 0.0, math.inf, rows_spent=0, rows_after=6, rows_of_run=6)
+    accounts = Accounts(Spending(0.0, math.inf, 0.0), Spending(0, 6, 6), NOTHING)
     found = reasons(policy(), paper, accounts)
     assert any("paper-auction is not proven private" in reason for reason in found)
     assert any("no bound is known" in reason for reason in found)

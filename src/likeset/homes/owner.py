@@ -10,7 +10,6 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal
-from weakref import WeakKeyDictionary
 
 from likeset import documents
 from likeset.errors import (
@@ -30,6 +29,7 @@ from likeset.homes.policy import (
     Accounts,
     History,
     Policy,
+    Spending,
     Verdict,
     about_month,
     plainly_against,
@@ -48,8 +48,8 @@ from likeset.homes.runs import (
     rows_in,
 )
 from likeset.ledger.budget import Account, Charge, Limit, Request
-from likeset.ledger.ledger import Charged, Ledger, LedgerState, Transaction
-from likeset.privacy.events import Event, NoRelease, View
+from likeset.ledger.ledger import Ledger, Transaction
+from likeset.privacy.events import NoRelease, View
 from likeset.protocol.party import Party, last_call
 from likeset.protocol.prices import PlannedView, views_of_owners
 from likeset.protocol.split import OWNERS
@@ -92,109 +92,57 @@ def costs_of(terms: Terms, name: str) -> tuple[PlannedView, PlannedView, Planned
 def accounts_for(ledger: Ledger, name: str, terms: Terms, policy: Policy) -> Accounts:
     """Both budgets of a policy before and after a run; one that was charged already is not counted twice."""
     others, curator, _ = costs_of(terms, name)
-    charged = _charges(ledger).toward.get(terms.run, set())
-    limits = _limits(name, policy)
-    toward_before, toward_after, other_unit = _toward_others(ledger, others, limits, free="others" in charged)
+    charged = {line["toward"] for line in spent_by_run(ledger, run=terms.run)}
+    limits, other_unit = _limits(name, policy), None
+    event = NoRelease() if "others" in charged else others.event
+    try:
+        (toward,) = ledger.quote(Charge(((others.view, event),)), limits=limits)
+    except OtherRelation as error:  # it cannot be charged here, and the policy says why
+        other_unit = error.account if isinstance(error, OtherUnit) else None
+        (toward,) = ledger.quote(Charge(((others.view, NoRelease()),)), limits=limits)
     rows, readable = (0, 0) if "curator" in charged else (curator.rows, curator.readable)
-    before, after = _quoted(ledger, curator, limits, rows=rows, readable=readable)
+    ((before, after),) = ledger.quote(Charge(((curator.view, curator.event),), rows, readable), limits=limits)
     return Accounts(
-        epsilon_spent=toward_before.epsilon or 0.0,
-        epsilon_after=toward_after.epsilon or 0.0,
-        delta=toward_before.delta or 0.0,
-        epsilon_of_run=others.guarantee.epsilon,
-        rows_spent=before.rows,
-        rows_after=after.rows,
-        rows_of_run=curator.rows,
-        read_spent=before.readable,
-        read_after=after.readable,
-        read_of_run=curator.readable,
-        charged=terms.run in began(ledger),
+        epsilon=Spending(toward[0].epsilon or 0.0, others.guarantee.epsilon, toward[1].epsilon or 0.0),
+        rows=Spending(before.rows, curator.rows, after.rows),
+        readable=Spending(before.readable, curator.readable, after.readable),
+        delta=toward[0].delta or 0.0,
+        charged=has_begun(ledger, terms.run),
         other_unit=other_unit,
     )
 
 
-def _toward_others(
-    ledger: Ledger, planned: PlannedView, limits: Mapping[View, Limit], *, free: bool
-) -> tuple[Account, Account, str | None]:
-    """The account before and after, and the unit of earlier runs where this run has another one."""
-    event, other_unit = NoRelease() if free else planned.event, None
-    try:
-        before, after = _quoted(ledger, planned, limits, event=event)
-    except OtherRelation as error:  # it cannot be charged here, and the policy says why
-        other_unit = error.account if isinstance(error, OtherUnit) else None
-        before, after = _quoted(ledger, planned, limits, event=NoRelease())
-    return before, after, other_unit
-
-
-def _quoted(
-    ledger: Ledger,
-    planned: PlannedView,
-    limits: Mapping[View, Limit],
-    *,
-    event: Event | None = None,
-    rows: int = 0,
-    readable: int | None = None,
-) -> tuple[Account, Account]:
-    due = event if event is not None else planned.event
-    quotes = ledger.quote(Charge(((planned.view, due),), rows, readable), limits=limits)
-    return next(pair for pair in quotes if pair[0].view == planned.view)
+def has_begun(ledger: Ledger, run: str) -> bool:
+    with ledger.reading() as state:
+        return Request(run, 0, BEGIN).key in state.requests
 
 
 def began(ledger: Ledger) -> dict[str, datetime]:
-    return dict(_charges(ledger).began)
+    """When each run began."""
+    with ledger.reading() as state:
+        opening = [charged for charged in state.charges if BEGIN in charged.key]
+    return {json.loads(charged.key)[0]: datetime.fromisoformat(charged.at) for charged in opening}
 
 
-def spent_by_run(ledger: Ledger) -> list[dict[str, Any]]:
-    """Every charge that cost something, oldest first.
+def spent_by_run(ledger: Ledger, *, run: str = "") -> list[dict[str, Any]]:
+    """Every charge (of one run) that cost something, oldest first.
 
     Its run and time, the rows disclosed at most, toward whom (``others`` or ``curator``), and whether it was answered.
     """
-    return _charges(ledger).spent()
-
-
-class _Charges:
-    """The charges of a ledger by run; each is read only once, because there may be very many."""
-
-    def __init__(self, state: LedgerState) -> None:
-        self.state = state
-        self.began: dict[str, datetime] = {}
-        self.toward: dict[str, set[str]] = {}
-        self._spent: list[tuple[Charged, dict[str, Any]]] = []
-        self._taken = 0
-
-    def take_in(self) -> None:
-        for charged in self.state.charges[self._taken :]:
-            if BEGIN in charged.key or not charged.charge.free:
-                self._take(charged)
-            self._taken += 1
-
-    def _take(self, charged: Charged) -> None:
-        run, _, kind = json.loads(charged.key)
-        if kind == BEGIN:
-            self.began.setdefault(run, datetime.fromisoformat(charged.at))
-        rows = charged.charge.rows
-        for view, event in charged.charge.costs:
-            if rows or not isinstance(event, NoRelease):
-                toward = "others" if view.observer == "owners" else "curator"
-                self.toward.setdefault(run, set()).add(toward)
-                words = {"run": run, "at": charged.at, "toward": toward, "rows": rows}
-                self._spent.append((charged, words))
-
-    def spent(self) -> list[dict[str, Any]]:
-        known = self.state.requests
-        return [{**words, "answered": known[charged.key].digest is not None} for charged, words in self._spent]
-
-
-_READ: WeakKeyDictionary[Ledger, _Charges] = WeakKeyDictionary()
-
-
-def _charges(ledger: Ledger) -> _Charges:
-    with ledger.reading() as state:  # one thread at a time, also within a decision
-        charges = _READ.get(ledger)
-        if charges is None or charges.state is not state:  # the first call, or a write was undone
-            charges = _READ[ledger] = _Charges(state)
-        charges.take_in()
-        return charges
+    with ledger.reading() as state:
+        return [
+            {
+                "run": name,
+                "at": charged.at,
+                "toward": "others" if view.observer == "owners" else "curator",
+                "rows": charged.charge.rows,
+                "answered": state.requests[charged.key].digest is not None,
+            }
+            for charged in state.charges
+            if (name := json.loads(charged.key)[0]) == run or not run
+            for view, event in charged.charge.costs
+            if charged.charge.rows or not isinstance(event, NoRelease)
+        ]
 
 
 # Cards of a run.
@@ -385,7 +333,7 @@ class Owner(RoleHandler):
         return next((run for run in reversed(self.versions(name)) if run.decided == "approved"), None)
 
     def has_begun(self, name: str) -> bool:
-        return name in began(self.ledger)
+        return has_begun(self.ledger, name)
 
     def mark(self, name: str) -> str:
         """A digest of a run's terms and decisions; with it, a person's decision refers to the state that was shown."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field
 
@@ -77,21 +77,23 @@ class Policy(Document):
         return Limit.rows_only(self.total.rows, readable=self.total.readable)
 
 
+class Spending(NamedTuple):
+    """What is spent of one budget."""
+
+    spent: float  # so far
+    run: float  # by this run alone, at most; infinite where there is no bound
+    after: float  # the sum
+
+
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """Both budgets before and after a run, and what the run costs by itself."""
+    """The budgets before and after a run."""
 
-    epsilon_spent: float  # toward the other owners, over all runs so far
-    epsilon_after: float  # the same with this run
-    epsilon_of_run: float  # of this run by itself, at the delta of its terms; infinite where there is no bound
-    rows_spent: int  # that left so far
-    rows_after: int  # the same with this run
-    rows_of_run: int  # of this run, at most
-    read_spent: int = 0  # rows that some party could read so far
-    read_after: int = 0  # the same with this run
-    read_of_run: int = 0  # rows that one party may read in this run, at most
-    charged: bool = False  # whether this run is among what is spent already
+    epsilon: Spending  # toward the other owners, at the delta of its terms
+    rows: Spending  # that leave
+    readable: Spending  # rows that one party may read
     delta: float = 0.0  # at which what is spent toward the other owners holds over all runs
+    charged: bool = False  # whether this run is among what is spent already
     other_unit: str | None = None  # the unit of privacy of earlier runs, where it is another one than that of this run
 
 
@@ -147,7 +149,7 @@ def _about_end(terms: Terms, now: datetime) -> list[str]:
     return [f"the terms ended on {terms.expires}, and this machine's clock says {clock_words(now)}"]
 
 
-def _about_rows(policy: Policy, rows: int, readable: int) -> list[str]:
+def _about_rows(policy: Policy, rows: float, readable: float) -> list[str]:
     limit, reasons = policy.per_run, []
     if rows > limit.rows:
         reasons.append(f"rows in one run: {rows:,} are asked for, {limit.rows:,} are allowed")
@@ -195,21 +197,21 @@ def _about_what(policy: Policy, terms: Terms) -> list[str]:
 
 
 def _about_one_run(policy: Policy, terms: Terms, accounts: Accounts) -> list[str]:
-    reasons, limit = _about_rows(policy, accounts.rows_of_run, accounts.read_of_run), policy.per_run
+    reasons, limit = _about_rows(policy, accounts.rows.run, accounts.readable.run), policy.per_run
     if accounts.other_unit is not None:
         reasons.append(
             f"unit of privacy: earlier runs protected one {accounts.other_unit}, and the terms protect one "
             f"{terms.unit}; ask for terms whose schema declares the same id"
         )
-    if math.isinf(accounts.epsilon_of_run):
+    if math.isinf(accounts.epsilon.run):
         if not policy.accept_unproven:
             reasons.append("no bound is known on what other owners may learn, and owner.yaml accepts no unproven part")
-    elif accounts.epsilon_of_run > limit.epsilon * (1 + _ROUNDING):
+    elif accounts.epsilon.run > limit.epsilon * (1 + _ROUNDING):
         reasons.append(
-            f"epsilon toward other owners in one run: {accounts.epsilon_of_run:.4g} is asked for, "
+            f"epsilon toward other owners in one run: {accounts.epsilon.run:.4g} is asked for, "
             f"{limit.epsilon:.4g} is allowed"
         )
-    if accounts.epsilon_of_run > 0 and terms.owner_budget.delta > limit.delta * (1 + _ROUNDING):
+    if accounts.epsilon.run > 0 and terms.owner_budget.delta > limit.delta * (1 + _ROUNDING):
         reasons.append(
             f"delta toward other owners in one run: {terms.owner_budget.delta:g} is asked for, "
             f"{limit.delta:g} is allowed"
@@ -219,20 +221,20 @@ def _about_one_run(policy: Policy, terms: Terms, accounts: Accounts) -> list[str
 
 def _about_totals(policy: Policy, accounts: Accounts) -> list[str]:
     reasons, limit = [], policy.total
-    if accounts.rows_after > limit.rows:
+    if accounts.rows.after > limit.rows:
         reasons.append(
-            f"rows over all runs: {accounts.rows_spent:,} of {limit.rows:,} are disclosed already, and this run "
-            f"may disclose {accounts.rows_of_run:,}"
+            f"rows over all runs: {accounts.rows.spent:,} of {limit.rows:,} are disclosed already, and this run "
+            f"may disclose {accounts.rows.run:,}"
         )
-    if limit.readable is not None and accounts.read_after > limit.readable:
+    if limit.readable is not None and accounts.readable.after > limit.readable:
         reasons.append(
-            f"rows that one party may read, over all runs: {accounts.read_spent:,} of {limit.readable:,} already, and "
-            f"this run may add {accounts.read_of_run:,}"
+            f"rows that one party may read, over all runs: {accounts.readable.spent:,} of {limit.readable:,} already, "
+            f"and this run may add {accounts.readable.run:,}"
         )
-    if accounts.epsilon_after > limit.epsilon * (1 + _ROUNDING):
+    if accounts.epsilon.after > limit.epsilon * (1 + _ROUNDING):
         reasons.append(
-            f"epsilon toward other owners over all runs: {accounts.epsilon_spent:.4g} of {limit.epsilon:.4g} is spent "
-            f"already, and with this run it would be {accounts.epsilon_after:.4g}"
+            f"epsilon toward other owners over all runs: {accounts.epsilon.spent:.4g} of {limit.epsilon:.4g} is spent "
+            f"already, and with this run it would be {accounts.epsilon.after:.4g}"
         )
     return reasons
 

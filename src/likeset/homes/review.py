@@ -292,14 +292,13 @@ def _limits_of(policy: Policy) -> dict[str, float]:
 
 def budgets_of_run(policy: Policy, accounts: Accounts) -> dict[str, dict[str, float | None]]:
     """What a run spends of each budget; ``run`` is null if there is no bound."""
-    limits, bounded = _limits_of(policy), not math.isinf(accounts.epsilon_of_run)
-    parts = {
-        "epsilon": (accounts.epsilon_spent, accounts.epsilon_of_run if bounded else None, accounts.epsilon_after),
-        "rows": (accounts.rows_spent, accounts.rows_of_run, accounts.rows_after),
-        "readable": (accounts.read_spent, accounts.read_of_run, accounts.read_after),
+    limits = _limits_of(policy)
+    budgets: dict[str, dict[str, float | None]] = {
+        name: {**getattr(accounts, name)._asdict(), "limit": limits[name]} for name in BUDGETS
     }
-    names = ("spent", "run", "after")
-    return {name: {**dict(zip(names, parts[name], strict=True)), "limit": limits[name]} for name in BUDGETS}
+    if accounts.epsilon.run == math.inf:
+        budgets["epsilon"]["run"] = None
+    return budgets
 
 
 def _budget_lines(budgets: dict[str, dict[str, float | None]], accounts: Accounts) -> Iterator[tuple[str, str]]:
