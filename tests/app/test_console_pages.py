@@ -32,7 +32,7 @@ from likeset.app.console.home import home_site
 from likeset.app.console.server import LoopState, application
 from likeset.homes import review
 from likeset.homes.home import make_home
-from likeset.homes.owner import Owner, make_owner_home, open_owner
+from likeset.homes.owner import Owner, open_owner
 from likeset.protocol.terms import Kernel, SplitTerms
 from likeset.transports.sync import Synced
 from likeset.trust.cards import Role, card_in
@@ -247,30 +247,12 @@ def test_a_data_set_is_looked_at_with_its_small_groups(tmp_path: Path) -> None:
         assert head(node) == before, "to look writes nothing into the log, least of all a value"
 
 
-def test_a_card_is_pinned_only_with_the_fingerprint_that_was_read_out(tmp_path: Path) -> None:
-    folder = tmp_path / "new"
-    make_owner_home(folder, name="new").close()
+def test_cards_are_shown_and_the_own_one_saved_without_its_secret(node: Owner, ada: Browser) -> None:
     card = secret_of("new-clinic").card
-    with open_owner(folder) as node:
-        ada = signed_in(node)
-        assert "no consumer and no curator yet" in ada.get("/").words
-        look = ada.post("/cards/compare", {"role": "consumer", "by": "Ada"}, files={"card": card.to_text().encode()})
-        assert card.fingerprint.replace("-", " ") in look.words
-        form = {"card": look.field("card"), "role": "consumer", "by": "Ada", "replaces": "no"}
-        for heard in ("", "yes", secret_of("curator").card.fingerprint):
-            assert ada.post("/cards/pin", {**form, "fingerprint": heard}).status == 400
-        assert node.home.pins.all() == ()
-        assert ada.post("/cards/pin", {**form, "fingerprint": card.fingerprint}).status == 303
-        assert logged(node.home, "card")[-1]["by"] == "Ada"
-        revoke = {"fingerprint": card.fingerprint, "reason": "stolen", "by": "Ada"}
-        assert ada.post("/cards/revoke", revoke).field("reason") == "stolen"
-        assert [pin.state for pin in node.home.pins.all()] == ["pinned"], "nobody confirmed it"
-        assert ada.post("/cards/revoke", {**revoke, "sure": "yes"}).status == 303
-        (pinned,) = node.home.pins.all()
-        assert (pinned.state, pinned.reason) == ("revoked", "stolen")
-        own = ada.get("/cards/own")
-        assert card_in("the download", own.text) == node.home.card
-        assert (folder / "card.secret").read_text().split()[-1] not in own.text
+    assert card.fingerprint.replace("-", " ") in ada.get("/cards").words
+    own = ada.get("/cards/own")
+    assert card_in("the download", own.text) == node.home.card
+    assert (node.home.folder / "card.secret").read_text().split()[-1] not in own.text
 
 
 def test_a_run_says_who_may_read_what(node: Owner, ada: Browser) -> None:

@@ -64,7 +64,6 @@ from likeset.protocol.wire import (
 from likeset.tables.profile import ColumnWarning, documents_of, identifying_column
 from likeset.tables.records import DeclaredRecords, EnvelopeRecords
 from likeset.tables.schema import Schema
-from likeset.tables.sources import Source
 from likeset.text import harmless, without_secrets
 from likeset.trust.cards import Role
 from likeset.trust.letters import Receipt
@@ -534,73 +533,39 @@ def _holds(run: Run, receipt: Receipt, written: set[bytes]) -> bool:
     return (receipt.card.fingerprint, receipt.terms) == (signer, run.digest) and set(receipt.letters) <= written
 
 
-# A row that left.
-
-_MOST_HANDLE = (1 << 64) - 1
-_HANDLE = "HANDLE"
-
-
-def handle_in(text: str) -> int:
-    """The handle that a person typed."""
-    word = text.strip()
-    is_number = word.isascii() and word.isdecimal() and len(word) <= len(str(_MOST_HANDLE))
-    if not is_number or int(word) > _MOST_HANDLE:
-        reason = f"must be a whole number up to {_MOST_HANDLE}, as it stands under likeset_handle in what was bought"
-        raise InvalidArgument(_HANDLE, text, reason)
-    return int(word)
-
-
-def find_row(owner: Owner, handle: int, *, run: str | None = None) -> dict[str, Any]:
-    """The row that left under a handle: where it lies, what left of it, and its id, which did not leave.
-
-    Without ``run``, all runs in which rows left are tried, the last one first.
-    """
-    gone: list[str] = []
-    for name in reversed(runs_that_left(owner)) if run is None else [owner.latest(run).name]:
-        begun = owner.decided_run(name)
-        if begun is None or not rows_left(out_rows(owner, name)):
-            continue
-        if begun.data not in owner.registry.names():
-            gone.append(f"run {name} used data set {begun.data}, which is not registered any more")
-            continue
-        data = owner.registry.get(begun.data)
-        with data.open_source() as source:
-            handles = row_handles(owner.home.sampling_key(), name, range(source.row_count))
-            number = next((number for number, named in enumerate(handles) if named == handle), None)
-            if number is not None:
-                return _found(owner, begun, data, source, handle, number)
-    where = "any run" if run is None else f"run {run}"
-    reason = f"names no row that left this home in {where}; it may be another owner's"
-    raise InvalidArgument(_HANDLE, handle, "; ".join([reason, *gone]))
-
-
-def _found(owner: Owner, run: Run, data: DataSet, source: Source, handle: int, number: int) -> dict[str, Any]:
+def find_row(owner: Owner, name: str, handle: int) -> dict[str, Any]:
+    """The row that left in a run under a handle: where it lies, what left of it, and its id, which did not leave."""
+    run = owner.decided_run(name)
+    if run is None or not rows_left(out_rows(owner, name)):
+        raise InvalidArgument("RUN", name, "no row left in it")
+    data, key = owner.registry.get(run.data), owner.home.sampling_key()
     smallest = run.smallest_group or owner.policy.smallest_group
-    opened = data.guarded(source, run.terms, smallest_group=smallest, key=owner.home.sampling_key())
-    before = owner.fingerprint_of(run.name)
-    if before not in (None, opened.fingerprint) or number >= opened.scan.row_count:
-        reason = (
-            f"left in run {run.name}, from data set {data.name}, which is not what it was: its rows, its schema or "
-        )
-        raise InvalidArgument(_HANDLE, handle, f"{reason}smallest_group changed since")
-    place = int(opened.scan.numbers_in_source(np.array([number]))[0])
-    rows = opened.scan.fetch(np.array([number]))
-    record = {} if rows.table is None else dict(rows.table.to_pylist()[0])
-    if len(rows.labels) and data.schema.label_column is not None:
-        record.setdefault(data.schema.label_column, np.asarray(rows.labels).tolist()[0])
-    whose = data.schema.id_column or ""
-    return {
-        "handle": str(handle),  # an identifier, not an amount
-        "run": run.name,
-        "consumer": run.terms.consumer,
-        "data": data.name,
-        "source": without_secrets(data.source),
-        "place": source.place(place),
-        "number": place,
-        "unchanged": True if before is not None else None,  # nobody can tell after a purge
-        "id": {whose: source.fetch([place], [whose]).column(0)[0].as_py()} if whose else {},
-        "record": record,
-    }
+    with data.open_source() as source:
+        opened = data.guarded(source, run.terms, smallest_group=smallest, key=key)
+        if owner.fingerprint_of(name) != opened.fingerprint:
+            reason = f"data set {data.name} changed since the run began, or the run's messages were purged"
+            raise InvalidArgument("RUN", name, f"{reason}: nobody can tell which row it was")
+        handles = enumerate(row_handles(key, name, range(opened.scan.row_count)))
+        number = next((number for number, named in handles if named == handle), None)
+        if number is None:
+            raise InvalidArgument("HANDLE", handle, f"names no row that left in run {name}; it may be another owner's")
+        place = int(opened.scan.numbers_in_source(np.array([number]))[0])
+        rows = opened.scan.fetch(np.array([number]))
+        record = {} if rows.table is None else dict(rows.table.to_pylist()[0])
+        if len(rows.labels) and data.schema.label_column is not None:
+            record.setdefault(data.schema.label_column, np.asarray(rows.labels).tolist()[0])
+        whose = data.schema.id_column
+        return {
+            "handle": str(handle),  # an identifier, not an amount
+            "run": name,
+            "consumer": run.terms.consumer,
+            "data": data.name,
+            "source": without_secrets(data.source),
+            "place": source.place(place),
+            "number": place,
+            "id": {whose: source.fetch([place], [whose]).column(0)[0].as_py()} if whose else {},
+            "record": record,
+        }
 
 
 # Review of a run.
@@ -622,7 +587,7 @@ class Review:
     # that would leave: name, declared kind (empty if no data set fits), and why it may identify people
     columns: tuple[tuple[str, str, str], ...]
     past: list[dict[str, Any]]  # earlier runs of this consumer, newest first
-    others: PlannedView  # what other owners may learn
+    learned: str  # what other owners may learn
     readers: tuple[tuple[str, int, str], ...]  # role, number of this owner's rows that it may read at most, and which
 
     @property
@@ -655,6 +620,7 @@ def review(owner: Owner, name: str) -> Review:
     others, curator, _ = costs_of(terms, owner.name)
     fitting, asking, past = owner.registry.for_terms(terms), owner.asking(terms), past_runs(owner, terms)
     versions, letters = owner.versions(name), letters_out(owner, name)
+    learned = _learned(terms, others)
     readers = _readers(terms, one_organisation=any(card.belongs_to == terms.consumer for card in asking))
     lines = [
         *((_WHO[card.role], f"{_short(card.name) or 'Somebody'}, {card.in_words()}.") for card in asking),
@@ -669,7 +635,7 @@ def review(owner: Owner, name: str) -> Review:
         ("Which columns?", ", ".join(_short(name) for name in terms.columns) or "The terms do not say."),
         ("How many rows at most?", _rows(terms, curator)),
         ("Who reads your rows?", _reading(terms, readers)),
-        ("What may other owners learn about your rows?", _learned(terms, others)),
+        ("What may other owners learn about your rows?", learned),
         ("What can the network do?", NETWORK_CAN),
         ("What is paid?", _payment(terms)),
         *_budget_lines(budgets, accounts),
@@ -696,7 +662,7 @@ def review(owner: Owner, name: str) -> Review:
         identifying_columns=identifying,
         columns=_columns(terms, fitting, identifying),
         past=past,
-        others=others,
+        learned=learned,
         readers=readers,
     )
 

@@ -402,9 +402,11 @@ def _save_messages(letters: "list[review.OutLetter]", folder: Path) -> None:
 
 @owner.command()
 def row(
-    handle: Annotated[str, typer.Argument(metavar="HANDLE", help="As its buyer has it.", show_default=False)],
+    run: RunName,
+    handle: Annotated[
+        int, typer.Argument(metavar="HANDLE", min=0, max=(1 << 64) - 1, help="As its buyer has it.", show_default=False)
+    ],
     *,
-    run: Annotated[str | None, typer.Option(help="The run in which it left, if you know it.")] = None,
     home: HomePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
@@ -413,15 +415,13 @@ def row(
     Each record that a consumer buys holds its owner's handle, in the column likeset_handle: a number that tells nobody
     but the owner anything. A buyer who finds a mistake in a record can name it by this number.
 
-    Example: `likeset owner row 11923834061248102733 --run sepsis-2026-07 --home st-mary`
+    Example: `likeset owner row sepsis-2026-07 11923834061248102733 --home st-mary`
     """
-    wanted = review.handle_in(handle)
     with opened_owner(home) as opened:
-        found = review.find_row(opened, wanted, run=run)
+        found = review.find_row(opened, opened.latest(run).name, handle)
     cells = {part: {name: _plain(value) for name, value in found[part].items()} for part in ("id", "record")}
-    purged = "messages of this run were purged: whether the data set is what it was then cannot be told"
     notes = ["the buyer has the record, and not the id"] if found["id"] else []
-    emit({**found, **cells}, as_json=as_json, notes=notes if found["unchanged"] else [*notes, purged])
+    emit({**found, **cells}, as_json=as_json, notes=notes)
 
 
 @owner.command()

@@ -14,7 +14,6 @@ from typing import Any, cast, get_args
 from starlette.responses import Response
 
 from likeset import documents
-from likeset.app.console import drawings
 from likeset.app.console.server import UPLOAD, Pages, Visit, download, link
 from likeset.errors import BadDocument, InvalidArgument, LikesetError
 from likeset.files import PRIVATE_FOLDER
@@ -28,7 +27,6 @@ from likeset.homes.policy import Policy, Verdict, policy_text
 from likeset.homes.review import Choice, Rehearsal, Review
 from likeset.homes.runs import Invitation, Run, check_is_terms
 from likeset.ledger.ledger import Head
-from likeset.trust.cards import Role, card_in
 
 MENU = (
     ("/", "Inbox"),
@@ -181,11 +179,7 @@ def _run_page(owner: Owner, visit: Visit, run: Run, *, rehearsed: Rehearsal | No
         "choices": [one for one in choices if one != "approve" or _may_approve(owner, reviewed, fitting)],
         "fitting": fitting,
         "examples": {} if rehearsed is None else _examples(rehearsed),
-        "bars": [
-            drawings.budget_bar(what, *(reviewed.budgets[name][part] or 0 for part in ("spent", "after", "limit")))
-            for name, what in reviews.BUDGETS.items()
-        ],
-        "learned": drawings.learned(reviewed.others, unit=reviews.unit_of(reviewed.terms)),
+        "bars": [(what, reviewed.budgets[name]) for name, what in reviews.BUDGETS.items()],
     }
     return visit.render("run.html", **words)
 
@@ -221,16 +215,8 @@ def budgets(owner: Owner, visit: Visit) -> Response:
     overview = reviews.budget_overview(owner)
     history = overview["history"][::-1]
     pages = Pages.of(len(history), visit.number("page", 1))
-    lines = [(what, overview[name]) for name, what in reviews.BUDGETS.items()]
-    bars = [drawings.budget_bar(what, line["spent"], line["spent"], line["limit"]) for what, line in lines]
-    words = {
-        "delta": overview["delta"],
-        "month": overview["runs_this_month"],
-        "history": pages.part(history),
-        "pages": pages,
-        "bars": bars,
-    }
-    return visit.render("budgets.html", **words)
+    bars = [(what, {**overview[name], "after": overview[name]["spent"]}) for name, what in reviews.BUDGETS.items()]
+    return visit.render("budgets.html", overview=overview, history=pages.part(history), pages=pages, bars=bars)
 
 
 def left(owner: Owner, visit: Visit) -> Response:
@@ -255,11 +241,6 @@ def literal_bytes(owner: Owner, visit: Visit) -> Response:
             if letter.message is not None:
                 archive.writestr(zipfile.ZipInfo(letter.file_name), letter.message)
     return download(packed.getvalue(), f"{run}.zip", kind="application/zip")
-
-
-def row_by_handle(owner: Owner, visit: Visit) -> Response:
-    handle = reviews.handle_in(visit.text("handle", most=40))
-    return visit.render("left_row.html", found=reviews.find_row(owner, handle, run=visit.text("run", most=200) or None))
 
 
 def log(owner: Owner, visit: Visit, **words: Any) -> Response:
@@ -380,66 +361,12 @@ def remove_data(owner: Owner, visit: Visit) -> Response:
 
 def cards(owner: Owner, visit: Visit) -> Response:
     home = owner.home
-    return visit.render("cards.html", own=home.card, pins=home.pins.all(), roles=get_args(Role))
+    return visit.render("cards.html", own=home.card, pins=home.pins.all())
 
 
 def own_card(owner: Owner, _: Visit) -> Response:
     card = owner.home.card
     return download(card.to_text().encode(), f"{card.name}.card", kind="text/plain; charset=utf-8")
-
-
-def compare_card(owner: Owner, visit: Visit) -> Response:
-    """Show an uploaded card, so that a person compares its fingerprint by telephone."""
-    try:
-        text = visit.file("card").decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InvalidArgument("card", "the file", "is no card") from error
-    card, role, by = card_in("the file that you chose", text), _role(visit), visit.by
-    pins = owner.home.pins
-    pinned = pins.get(card.name)
-    replaced = pinned if pinned is not None and pinned.card != card else None
-    if replaced is None:
-        pins.check_pin(card, role)
-    else:
-        pins.check_replacement(card)
-    role = role if replaced is None else replaced.role
-    return visit.render("card_compare.html", card=card, role=role, replaced=replaced, by=by)
-
-
-def pin_card(owner: Owner, visit: Visit) -> Response:
-    card = card_in("the card", visit.text("card", most=_MOST_TEXT))
-    role, by, heard = _role(visit), visit.by, visit.text("fingerprint", most=100)
-    if not heard:
-        raise InvalidArgument("fingerprint", "nothing", "type the fingerprint that the party read out by telephone")
-    if visit.text("replaces") == "yes":
-        owner.home.pins.replace(card, fingerprint=heard, by=by)
-    else:
-        owner.home.pins.pin(card, role, fingerprint=heard, by=by)
-    return visit.redirect("/cards", f"The card of {card.name} is pinned, by {by}.")
-
-
-def revoke_card(owner: Owner, visit: Visit) -> Response:
-    fingerprint, by, reason = visit.text("fingerprint", most=100), visit.by, visit.text("reason", most=500)
-    pin = owner.home.pins.by_fingerprint(fingerprint)
-    if pin is None:
-        raise InvalidArgument("card", fingerprint, "was never pinned here")
-    if not reason:
-        raise InvalidArgument("reason", "nothing", "give a reason for the log")
-    if visit.text("sure") != "yes":
-        points = (
-            "A revoked card is never accepted again, and its open runs end.",
-            f"Fingerprint: {fingerprint}",
-            f"Reason: {reason}",
-        )
-        return visit.confirm(f"Revoke the card of {pin.card.name}?", *points, yes="Yes, revoke it", back="/cards")
-    owner.home.pins.revoke(fingerprint, reason, by=by)
-    return visit.redirect("/cards", f"The card of {pin.card.name} is revoked, by {by}.")
-
-
-def _role(visit: Visit) -> Role:
-    if visit.text("role") not in get_args(Role):
-        raise InvalidArgument("role", "another one", f"must be one of {', '.join(get_args(Role))}")
-    return cast("Role", visit.text("role"))
 
 
 PAGES: dict[str, Callable[[Owner, Visit], Response]] = {
@@ -458,13 +385,9 @@ ACTIONS: dict[str, Callable[[Owner, Visit], Response]] = {
     "/add": add_invitation,
     "/trial": try_run,
     "/decide": decide,
-    "/left/row": row_by_handle,
     "/log": verify_log,
     "/data/add": add_data,
     "/data/check": check_data,
     "/data/remove": remove_data,
     "/rules": put_rules,
-    "/cards/compare": compare_card,
-    "/cards/pin": pin_card,
-    "/cards/revoke": revoke_card,
 }
