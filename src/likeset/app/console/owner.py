@@ -1,6 +1,5 @@
 """The steward's console: inbox, runs, decisions, budgets, data sets, what left, log, rules and cards."""
 
-import contextlib
 import io
 import json
 import shutil
@@ -13,7 +12,6 @@ from typing import Any, cast, get_args
 
 from starlette.responses import Response
 
-from likeset import documents
 from likeset.app.console.server import UPLOAD, Pages, Visit, download, link
 from likeset.errors import BadDocument, InvalidArgument, LikesetError
 from likeset.files import PRIVATE_FOLDER
@@ -23,7 +21,7 @@ from likeset.homes import review as reviews
 from likeset.homes.checkup import DataCheck
 from likeset.homes.home import CONSOLE_FOLDER
 from likeset.homes.owner import Owner
-from likeset.homes.policy import Policy, Verdict, policy_text
+from likeset.homes.policy import Verdict
 from likeset.homes.review import Choice, Rehearsal, Review
 from likeset.homes.runs import Invitation, Run, check_is_terms
 from likeset.ledger.ledger import Head
@@ -42,9 +40,6 @@ _ROWS_SHOWN = 50
 _NUMBERS_SHOWN = 4  # of a list
 _MOST_TEXT = 200_000
 _DONE: dict[Choice, str] = {"approve": "approved", "deny": "denied", "withdraw": "withdrawn"}
-_LISTS = ("consumers", "purposes", "columns", "curators", "witnesses", "accept_unproven")
-_NUMBERS = ("smallest_group", "runs_per_month", "price_at_least")
-_LIMITS = ("epsilon", "delta", "rows", "readable")
 
 
 @contextmanager
@@ -274,50 +269,20 @@ def verify_log(owner: Owner, visit: Visit) -> Response:
 
 def rules(owner: Owner, visit: Visit, **words: Any) -> Response:
     text, mark = owners.written_policy(owner)
-    shown: dict[str, Any] = {"text": text, "mark": mark, "wrong": "", "filled": {}}
-    return visit.render("rules.html", policy=owner.policy, **(shown | words))
+    return visit.render("rules.html", **({"text": text, "mark": mark, "wrong": ""} | words))
 
 
 def put_rules(owner: Owner, visit: Visit) -> Response:
-    """Check the form or the text, show what would change, and put it in force when the steward confirms."""
-    by, seen, is_form = visit.by, visit.text("seen"), visit.text("how") == "form"
-    text = "" if is_form else visit.text("text", most=_MOST_TEXT) + "\n"
+    """Check the text, show what would change, and put it in force when the steward confirms."""
+    by, seen, text = visit.by, visit.text("seen"), visit.text("text", most=_MOST_TEXT) + "\n"
     try:
-        if is_form:
-            text = policy_text(_policy(visit, owner.policy))
         changes = owners.policy_changes(owner, text)
     except BadDocument as error:
-        words: dict[str, Any] = {"mark": seen, "filled": visit.fields} if is_form else {"mark": seen, "text": text}
-        return rules(owner, visit, wrong=str(error), status=400, **words)
+        return rules(owner, visit, wrong=str(error), status=400, mark=seen, text=text)
     if visit.text("sure") != "yes":
         return visit.render("rules_confirm.html", changes=changes, text=text, seen=seen, by=by)
     owners.put(owner, text, by=by, seen=seen)
     return visit.redirect("/rules", f"The rules are in force, by {by}.")
-
-
-def _policy(visit: Visit, before: Policy) -> Policy:
-    """The policy that the form describes; the policy itself checks the values."""
-    content: dict[str, Any] = before.model_dump(mode="json")
-    for name in _LISTS:
-        if name in visit.fields:
-            content[name] = [line.strip() for line in visit.fields[name].splitlines() if line.strip()]
-    for name in _NUMBERS:
-        if name in visit.fields:
-            content[name] = _number(visit.text(name, most=40))
-    for part in ("per_run", "total"):
-        for name in _LIMITS:
-            if f"{part}.{name}" in visit.fields:
-                words = visit.text(f"{part}.{name}", most=40)
-                content[part][name] = None if name == "readable" and not words else _number(words)
-    content["manual_approval"] = visit.text("manual_approval") == "yes"
-    return documents.read_text(json.dumps(content), Policy, name="the form")
-
-
-def _number(text: str) -> Any:
-    for kind in (int, float):
-        with contextlib.suppress(ValueError):
-            return kind(text)
-    return text
 
 
 # ---- data sets
