@@ -228,7 +228,7 @@ def test_invitation_proposing_automatic_approval(market: Market, rules: dict[str
 
 
 def test_rules_are_shown_as_a_difference_from_the_defaults(market: Market) -> None:
-    changed = {rule["rule"]: (rule["default"], rule["proposed"]) for rule in market.invite().rules_changed()}
+    changed = {rule["rule"]: (rule["before"], rule["after"]) for rule in market.invite().rules_changed()}
     assert changed == {
         "consumers": ("[]", '["clinic"]'),
         "columns": ("[]", '["age"]'),

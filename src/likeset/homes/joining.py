@@ -26,7 +26,7 @@ from likeset.documents import Document
 from likeset.errors import BadDocument, InvalidArgument, PostTrouble
 from likeset.files import keep_private_bytes, make_private_folder
 from likeset.homes.home import Home, MailboxAddress, make_home, stamp
-from likeset.homes.policy import Policy, policy_text
+from likeset.homes.policy import NO_RULES, Policy, policy_changes, starting_text
 from likeset.homes.runs import MUST_BE_PINNED
 from likeset.tables.schema import Schema
 from likeset.trust.cards import (
@@ -213,22 +213,7 @@ class Invitation(Signed):
 
     def rules_changed(self) -> list[dict[str, str]]:
         """The proposed rules that differ from those of a new home, which allow nothing."""
-        if self.proposal.rules is None:
-            return []
-        usual, proposed = (_flat(json.loads(rules.model_dump_json())) for rules in (_no_rules(), self.proposal.rules))
-        return [
-            {"rule": rule, "default": usual[rule], "proposed": proposed[rule]}
-            for rule in usual
-            if usual[rule] != proposed[rule]
-        ]
-
-
-def _flat(rules: dict[str, Any]) -> dict[str, str]:
-    lines: dict[str, str] = {}
-    for rule, value in rules.items():
-        inner = {f"{rule}.{part}": one for part, one in value.items()} if isinstance(value, dict) else {rule: value}
-        lines |= {name: json.dumps(one, ensure_ascii=False) for name, one in inner.items()}
-    return lines
+        return [] if self.proposal.rules is None else policy_changes(NO_RULES, self.proposal.rules)
 
 
 _TWO_OF_THREE = (
@@ -249,10 +234,6 @@ def _word_list() -> list[str]:
 
 def _canonical(proposal: Proposal) -> str:
     return json.dumps(proposal.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
-
-
-def _no_rules() -> Policy:
-    return Policy(likeset="owner", version=1)
 
 
 def check_rules(rules: Policy, consumer: str) -> None:
@@ -457,7 +438,7 @@ def opened_home(invitation: Invitation, folder: Path, *, listen: str = "", reach
         free = shutil.disk_usage(next(parent for parent in folder.absolute().parents if parent.exists())).free
         if free < _LEAST_DISK:
             raise InvalidArgument("HOME", folder, f"{free / 1e9:.1f} GB are free there; make room, 1 GB at least")
-        text = policy_text(_no_rules()) if proposal.role == "owner" else ""
+        text = starting_text() if proposal.role == "owner" else ""
         return make_home(
             folder, name=proposal.name, roles=(proposal.role,), listen=listen, reach_at=reach_at, policy=text, by=by
         )

@@ -33,6 +33,7 @@ from likeset.homes.policy import (
     Verdict,
     about_month,
     plainly_against,
+    policy_changes,
     starting_text,
     verdict,
 )
@@ -616,40 +617,19 @@ def written_policy(owner: Owner) -> tuple[str, str]:
     return text, hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def policy_changes(owner: Owner, text: str) -> list[dict[str, str]]:
+def changes_to(owner: Owner, text: str) -> list[dict[str, str]]:
     """Check a text that may become the policy, and say what would change; nothing is written."""
     policy = documents.read_text(text, Policy, name=POLICY_FILE)
-    owner.fitting(policy)
-    before, after = _flat(owner.policy), _flat(policy)
-    changed = (name for name in after if before[name] != after[name])
-    return [{"field": name, "before": before[name], "after": after[name]} for name in changed]
+    return policy_changes(owner.policy, owner.fitting(policy))
 
 
 def put(owner: Owner, text: str, *, by: str, seen: str | None = None) -> list[dict[str, str]]:
     """Make a text the policy; it counts when this returns."""
     owner.home.check_running()
-    changes = policy_changes(owner, text)
+    changes = changes_to(owner, text)
     with owner.home.deciding():  # nobody else changes it meanwhile
         if seen is not None and written_policy(owner)[1] != seen:
             raise DecidedMeanwhile(POLICY_FILE, "changed by somebody else")
         documents.write_text(owner.home.policy_file, text)
     owner.put_policy_in_force(by=by)
     return changes
-
-
-def _flat(policy: Policy) -> dict[str, str]:
-    flat: dict[str, str] = {}
-    for name, value in policy.model_dump(mode="json").items():
-        if isinstance(value, dict):
-            flat |= {f"{name}.{inner}": _shown(part) for inner, part in value.items()}
-        else:
-            flat[name] = _shown(value)
-    return flat
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(str, value)) or "nothing"
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -77,6 +77,9 @@ class Policy(Document):
         return Limit.rows_only(self.total.rows, readable=self.total.readable)
 
 
+NO_RULES = Policy(likeset="owner", version=1)
+
+
 class Spending(NamedTuple):
     """What is spent of one budget."""
 
@@ -239,9 +242,23 @@ def _about_totals(policy: Policy, accounts: Accounts) -> list[str]:
     return reasons
 
 
+def policy_changes(before: Policy, after: Policy) -> list[dict[str, str]]:
+    """The rules that differ, with their values as JSON."""
+    old, new = _flat(before), _flat(after)
+    return [{"rule": name, "before": old[name], "after": new[name]} for name in new if old[name] != new[name]]
+
+
+def _flat(policy: Policy) -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for name, value in policy.model_dump(mode="json").items():
+        parts = {f"{name}.{part}": inner for part, inner in value.items()} if isinstance(value, dict) else {name: value}
+        flat |= {part: json.dumps(inner, ensure_ascii=False) for part, inner in parts.items()}
+    return flat
+
+
 def starting_text() -> str:
     """The ``owner.yaml`` of a new home: nobody may do anything until somebody fills it in."""
-    return policy_text(Policy(likeset="owner", version=1))
+    return policy_text(NO_RULES)
 
 
 def policy_text(policy: Policy) -> str:

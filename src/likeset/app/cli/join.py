@@ -346,7 +346,7 @@ def _show_invitation(invitation: "joining.Invitation") -> None:
     show_table("An invitation", ("what", ""), facts)
     if asked["rules"]:
         # Whole: what an owner agrees to must not stand behind an end that is cut off.
-        rows = [[rule["rule"], rule["default"], Text(harmless(rule["proposed"]))] for rule in asked["rules"]]
+        rows = [[rule["rule"], rule["before"], Text(harmless(rule["after"]))] for rule in asked["rules"]]
         caption = "You approve each run by hand, and can change every rule later (owner.yaml)."
         show_table("Rules that it proposes", ("rule", "by default", "proposed"), rows, caption=caption)
     show_notes(_second_calls(invitation))
@@ -429,7 +429,7 @@ def _settle(home: "homes.Home", invitation: "joining.Invitation", mailbox: str |
     if proposal.role == "witness":
         notes += compute.PROMISES
     if proposal.rules is not None:
-        if policy.Policy.load(home.policy_file) == policy.Policy(likeset="owner", version=1):
+        if policy.Policy.load(home.policy_file) == policy.NO_RULES:
             documents.write_text(home.policy_file, policy.policy_text(proposal.rules))
             owners.Owner(letters.Mail(home)).put_policy_in_force(by=login())
         else:

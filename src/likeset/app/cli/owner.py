@@ -136,7 +136,7 @@ def put(
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidArgument("FILE", file, "cannot be read as UTF-8 text") from error
     with opened_owner(home) as opened:
-        changes = owners.policy_changes(opened, text) if check else owners.put(opened, text, by=by or login())
+        changes = owners.changes_to(opened, text) if check else owners.put(opened, text, by=by or login())
     emit({"in_force": not check, "changes": changes}, as_json=as_json)
 
 

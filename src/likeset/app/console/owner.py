@@ -276,7 +276,7 @@ def put_rules(owner: Owner, visit: Visit) -> Response:
     """Check the text, show what would change, and put it in force when the steward confirms."""
     by, seen, text = visit.by, visit.text("seen"), visit.text("text", most=_MOST_TEXT) + "\n"
     try:
-        changes = owners.policy_changes(owner, text)
+        changes = owners.changes_to(owner, text)
     except BadDocument as error:
         return rules(owner, visit, wrong=str(error), status=400, mark=seen, text=text)
     if visit.text("sure") != "yes":
