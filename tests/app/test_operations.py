@@ -81,7 +81,7 @@ class TestBackup:
         assert (told["name"], len(told["notes"])) == ("a", 2)
         assert {path.relative_to(new).as_posix() for path in new.rglob("*") if path.is_file()} == {
             *("card", "card.secret", "home.sqlite", "home.yaml", "key", "owner.yaml"),
-            *(f"data/patients/{name}.yaml" for name in ("schema", "source", "suspected")),
+            *(f"data/patients/{name}.yaml" for name in ("schema", "source")),
         }
         assert {path.stat().st_mode & 0o777 for path in (new, *new.rglob("*"))} == {0o600, 0o700}
         with Home(new) as opened:

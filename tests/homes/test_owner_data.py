@@ -213,7 +213,7 @@ def test_a_dry_run_shows_exactly_what_leaves_for_a_release(owner: Owner, protoco
 
 def test_terms_that_understate_what_leaves_or_are_for_other_rows_are_refused(owner: Owner) -> None:
     introduce(owner.home, terms())
-    assert "fewer columns than leave" in owner.judge(terms(columns=("age", "dose"))).reasons[0]
+    assert "other columns than leave" in owner.judge(terms(columns=("age", "dose"))).reasons[0]
     narrow = terms(kernel=Kernel(columns=4, dimension=16, gamma=0.4, seed=7))
     assert "count 4 features in a row, the schema 5" in owner.judge(narrow).reasons[0]
     assert owner.judge(terms(schema_digest="0" * 64)).reasons[0] == "no registered data set has the schema of the terms"

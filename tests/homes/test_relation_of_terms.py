@@ -68,7 +68,9 @@ def test_terms_for_another_unit_of_privacy_than_earlier_runs_are_refused_with_bo
         (reason,) = owner.judge(terms(**RELEASED)).reasons
         assert "earlier runs protected one id in column 'patient', and the terms protect one row" in reason
         (reason,) = owner.judge(terms(**RELEASED, id_column="patient")).reasons
-        assert reason == "the terms protect one id in column 'patient', the schema one row"
+        assert "the terms protect one id in column 'patient'" in reason
+        (reason,) = owner.judge(terms(columns=(*terms().columns, "more"))).reasons[:1]
+        assert "the terms name other columns" in reason
 
 
 def test_the_totals_do_not_change_their_relation_under_what_was_charged(tmp_path: Path) -> None:

@@ -247,7 +247,6 @@ def check_data(owner: Owner, name: str) -> DataCheck:
         person = undeclared_id(source, data.schema)
         withheld = len(rare_among(groups, source, kept))
     identifying = inspection.identifying_columns()
-    data.keep_identifying_columns(identifying)
     taking_part = inspection.rows if kept is None else len(kept)
     found = [
         *_about_rows(inspection, data, complaints, None if kept is None else taking_part),

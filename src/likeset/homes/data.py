@@ -1,9 +1,9 @@
 """An owner's data sets: registered, mapped to a schema, checked for small groups and identifying columns."""
 
-import contextlib
 import hashlib
+import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,7 +19,7 @@ from pydantic import Field
 from likeset import documents
 from likeset.arguments import checked_name
 from likeset.documents import Document
-from likeset.errors import BadTable, InvalidArgument, LikesetError
+from likeset.errors import BadTable, InvalidArgument
 from likeset.files import make_private_folder
 from likeset.privacy.events import PrivacyUnit
 from likeset.privacy.kept_rows import keep_key
@@ -27,7 +27,7 @@ from likeset.protocol.sealed import Admission, foreseen_sample
 from likeset.protocol.terms import Terms
 from likeset.tables.cells import MissingWords, plain_array
 from likeset.tables.columns import BooleanColumn, CategoryColumn, OrdinalColumn
-from likeset.tables.profile import ColumnWarning, Reason, TableProfile, dead_columns, identifying_columns
+from likeset.tables.profile import ColumnWarning, TableProfile, dead_columns, identifying_columns
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.scan import OfferedScan, SourceScan, check_ids, check_most_rows, without_dictionaries
 from likeset.tables.schema import Declaration, Schema
@@ -47,30 +47,37 @@ class SmallGroup:
 class SmallGroups:
     """Finds the rows with some category value that fewer than ``smallest`` rows have, in one pass.
 
-    Groups are values of category, ordinal and yes-or-no columns, and of a label that is a category; missing is none.
-    It stores the row numbers of each value that fewer rows had so far.
+    Groups are values of category, ordinal and yes-or-no columns, and of a label that is a category; missing is none. A
+    value is the same however a file writes it. Stores the row numbers of each value that fewer rows had so far.
     """
 
     def __init__(self, schema: Schema, *, smallest: int, labelled: bool) -> None:
-        self._groups = _Groups(schema, labelled=labelled)
-        self._smallest = smallest
-        self.columns: tuple[str, ...] = self._groups.columns if smallest > 1 else ()
+        declaration, kinds = schema.declaration, (CategoryColumn, OrdinalColumn, BooleanColumn)
+        declared: dict[str, Any] = {
+            name: column for name, column in declaration.columns.items() if isinstance(column, kinds)
+        }
+        self._schema, self._smallest = schema, smallest
+        self._missing = MissingWords.of(declaration.missing_words)
+        label = declaration.label
+        self._label = label if labelled and label is not None and label.kind == "category" else None
+        self._records = None
+        if declared:
+            part = Declaration(likeset="schema", version=1, columns=declared, missing_words=declaration.missing_words)
+            self._records = DeclaredRecords(Schema(part))
+        names = (*declared, *([self._label.column] if self._label else []))
+        self.columns: tuple[str, ...] = names if smallest > 1 else ()
         self._counts: dict[str, Counter[Any]] = {name: Counter() for name in self.columns}
         self._rows: dict[str, dict[Any, list[int]]] = {name: {} for name in self.columns}
 
-    def add(self, block: Block) -> None:
-        self._add(block, None)
-
-    def add_some(self, block: Block, kept: NDArray[np.int64]) -> None:
-        """Add rows; only those with the given numbers count, because the others are never offered."""
-        here = np.arange(block.first_row, block.first_row + len(block))
-        self._add(block, pa.array(np.isin(here, kept, assume_unique=True)))
-
-    def _add(self, block: Block, counts: Any) -> None:
+    def add(self, block: Block, kept: NDArray[np.int64] | None = None) -> None:
+        """Add rows; with ``kept`` only those with these numbers count, because the others are never offered."""
         if not self.columns:
             return
-        for name, every in self._groups.of(without_dictionaries(block.table.select(self.columns))):
-            values = every if counts is None else pc.if_else(counts, every, pa.scalar(None, every.type))
+        for name, every in self._values(without_dictionaries(block.table.select(self.columns))):
+            values = every
+            if kept is not None:
+                counts = np.isin(np.arange(block.first_row, block.first_row + len(block)), kept, assume_unique=True)
+                values = pc.if_else(pa.array(counts), every, pa.scalar(None, every.type))
             seen, rows = self._counts[name], self._rows[name]
             counted = pc.value_counts(values.drop_null())
             here = counted.field(0).to_pylist()
@@ -83,6 +90,23 @@ class SmallGroups:
                 places = np.flatnonzero(rare.to_numpy(zero_copy_only=False))
                 for place, value in zip(places, values.take(pa.array(places)).to_pylist(), strict=True):
                     rows.setdefault(value, []).append(block.first_row + int(place))
+
+    def _values(self, table: pa.Table) -> Iterator[tuple[str, Any]]:
+        """Each column of a table with its values in declared types; null where one is missing."""
+        if self._records is not None:
+            records = self._records.of(table)
+            for name in records.column_names:
+                column = plain_array(records.column(name))
+                if pa.types.is_string(column.type):
+                    missing = pc.is_in(column, value_set=self._missing.words)
+                    column = pc.if_else(missing, pa.scalar(None, column.type), column)
+                yield name, column
+        if self._label is not None:
+            values, bad = self._schema.labels(table, table="rows")
+            unusable = np.zeros(len(values), dtype=np.bool_)
+            for _, _, mask in bad:
+                unusable |= mask
+            yield self._label.column, pa.array(values, mask=unusable)
 
     def groups(self) -> tuple[SmallGroup, ...]:
         """The small groups among all rows that were added, smallest first."""
@@ -102,52 +126,11 @@ def rare_among(groups: SmallGroups, source: Source, kept: NDArray[np.int64] | No
     """The numbers of the rows in small groups."""
     if kept is not None and groups.columns:
         for block in source.blocks(groups.columns):
-            groups.add_some(block, kept)
+            groups.add(block, kept)
     return groups.rows()
 
 
-class _Groups:
-    """The columns whose values are groups, in declared types: a value is the same however a file writes it."""
-
-    def __init__(self, schema: Schema, *, labelled: bool) -> None:
-        kinds = (CategoryColumn, OrdinalColumn, BooleanColumn)
-        declared: dict[str, Any] = {
-            name: column for name, column in schema.declaration.columns.items() if isinstance(column, kinds)
-        }
-        self._schema = schema
-        self._missing = MissingWords.of(schema.declaration.missing_words)
-        label = schema.declaration.label
-        self._label = label if labelled and label is not None and label.kind == "category" else None
-        self._records = None
-        if declared:
-            part = Declaration(
-                likeset="schema", version=1, columns=declared, missing_words=schema.declaration.missing_words
-            )
-            self._records = DeclaredRecords(Schema(part))
-        self.columns = (*declared, *([self._label.column] if self._label else []))
-
-    def of(self, table: pa.Table) -> Iterator[tuple[str, Any]]:
-        """Each column of a table with its values; null where one is missing."""
-        if self._records is not None:
-            records = self._records.of(table)
-            for name in records.column_names:
-                yield name, self._without_missing_words(plain_array(records.column(name)))
-        if self._label is not None:
-            values, bad = self._schema.labels(table, table="rows")
-            unusable = np.zeros(len(values), dtype=np.bool_)
-            for _, _, mask in bad:
-                unusable |= mask
-            yield self._label.column, pa.array(values, mask=unusable)
-
-    def _without_missing_words(self, column: Any) -> Any:
-        if not pa.types.is_string(column.type):
-            return column
-        missing = pc.is_in(column, value_set=self._missing.words)
-        return pc.if_else(missing, pa.scalar(None, column.type), column)
-
-
 _SOURCE, _SCHEMA, _MAPPING = "source.yaml", "schema.yaml", "mapping.yaml"
-_SUSPECTED = "suspected.yaml"
 
 
 class Mapping(Document):
@@ -172,23 +155,6 @@ class _Place(Document):
     source: Annotated[str, Field(repr=False)]
 
 
-class _SuspectedColumn(Document):
-    """A column that may identify people, and why."""
-
-    column: str
-    reason: Reason
-    word: str = ""
-
-
-class _Suspected(Document):
-    """The columns that may identify people, by the last data check."""
-
-    likeset: Literal["suspected"]
-    version: Literal[1]
-    schema_digest: str
-    columns: tuple[_SuspectedColumn, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class OpenedData:
     """A data set while it is used."""
@@ -209,9 +175,8 @@ class DataSet:
     source: str = field(repr=False)  # an address may hold a password; where its rows lie
     schema: Schema  # what is declared
     mapping: Mapping | None  # how own columns become declared ones, if they are not that already
-    folder: Path | None = None  # where it is registered; None if it is not yet
-    # columns that hardly count, by its first rows; known right after it was added only
-    dead_columns: tuple[ColumnWarning, ...] = ()
+    # about columns that may identify people or hardly count, by its first rows; known right after it was added only
+    warnings: tuple[ColumnWarning, ...] = ()
 
     def open_source(self) -> Source:
         if self.mapping is None:
@@ -266,49 +231,21 @@ class DataSet:
     def declared(self) -> DeclaredRecords:
         return DeclaredRecords(self.schema)
 
-    @property
-    def identifying_columns(self) -> tuple[ColumnWarning, ...]:
-        """Columns that leave with a record and may identify people: by the last data check, or by the schema alone."""
-        if self.folder is not None and (self.folder / _SUSPECTED).exists():
-            with contextlib.suppress(LikesetError):
-                known = documents.read(self.folder / _SUSPECTED, _Suspected)
-                if known.schema_digest == self.schema.digest:
-                    return tuple(ColumnWarning(column.column, column.reason, column.word) for column in known.columns)
-        return identifying_columns(self.schema)
-
-    def keep_identifying_columns(self, identifying: Iterable[ColumnWarning]) -> None:
-        """Store the warnings of a data check; they stay in this home."""
-        if self.folder is None:
-            return
-        columns = [
-            {"column": warning.column, "reason": str(warning.reason), "word": warning.word} for warning in identifying
-        ]
-        content = {"likeset": "suspected", "version": 1, "schema_digest": self.schema.digest, "columns": columns}
-        with contextlib.suppress(LikesetError):  # then the schema alone decides until the next check
-            documents.write(self.folder / _SUSPECTED, content)
-
     def misfits(self, terms: Terms) -> list[str]:
         schema, misfits = self.schema, []
-        if not set(schema.columns) <= set(terms.columns):
-            misfits.append("the terms name fewer columns than leave with a row")
-        odd = [name for name in terms.columns if name not in schema.record_columns]
-        if odd:
-            misfits.append(f"the schema of data set {self.name} does not declare {', '.join(map(repr, odd))}")
+        if not set(schema.columns) <= set(terms.columns) <= set(schema.record_columns):
+            misfits.append(f"the terms name other columns than leave with a row of data set {self.name}")
         if terms.kernel.columns != schema.width:
             misfits.append(f"the terms count {terms.kernel.columns} features in a row, the schema {schema.width}")
         try:
             Admission(terms, self.declared)
         except InvalidArgument as error:
             misfits.append(f"in the terms {error.argument} {error.reason}")
-        if terms.id_column != (schema.id_column or ""):
-            # Otherwise a consumer could fix the unit of this owner's account to one that no honest run has.
-            mine = PrivacyUnit(schema.rows_per_unit, schema.id_column or "")
-            misfits.append(f"the terms protect one {terms.unit}, the schema one {mine}")
-        if terms.rows_per_unit < schema.rows_per_unit:
-            misfits.append(
-                f"the terms protect {terms.rows_per_unit} rows of a person, the schema declares up to "
-                f"{schema.rows_per_unit}"
-            )
+        # Otherwise a consumer could fix the unit of this owner's account to one that no honest run has.
+        mine = PrivacyUnit(schema.rows_per_unit, schema.id_column or "")
+        if terms.id_column != mine.column or terms.rows_per_unit < schema.rows_per_unit:
+            rows = f"with up to {terms.rows_per_unit} rows, the schema one {mine} with up to {schema.rows_per_unit}"
+            misfits.append(f"the terms protect one {terms.unit} {rows}")
         return misfits
 
 
@@ -337,7 +274,6 @@ class Registry:
                 documents.read(place / _SOURCE, _Place).source,
                 Schema.load(place / _SCHEMA),
                 documents.read(mapping, Mapping) if mapping.exists() else None,
-                place,
             )
             self._read[name] = texts, data  # parsed once while it is the same: lists judge many runs
         return self._read[name][1]
@@ -359,7 +295,10 @@ class Registry:
             check_ids(opened, data.schema)
             if opened.row_count == 0:
                 raise BadTable(opened.name, "has no rows")
-            identifying, dead = _first_look(opened, data.schema)
+            rows = opened.fetch(np.arange(min(opened.row_count, BLOCK_ROWS)), data.schema.record_columns)
+        profile = TableProfile.declared(data.schema)
+        profile.add(rows)
+        identifying = identifying_columns(data.schema, profile.columns)
         place = self._folder / name
         make_private_folder(place)  # an address may hold a password
         documents.write_text(place / _SCHEMA, data.schema.to_yaml())
@@ -367,31 +306,15 @@ class Registry:
             documents.write(place / _MAPPING, rules.model_dump(exclude_defaults=True))
         # Last, since a folder without it is no data set.
         documents.write(place / _SOURCE, {"likeset": "data", "version": 1, "source": lasting})
-        registered = replace(data, folder=place, dead_columns=dead)
-        registered.keep_identifying_columns(identifying)
-        return registered
+        return replace(data, warnings=(*identifying, *dead_columns(data.schema, profile.columns)))
 
     def remove(self, name: str) -> None:
-        """Remove a data set; the files that a crash leaves are no data set any more."""
-        place = self.get(name).folder
-        assert place is not None  # noqa: S101 - what the registry gives is registered
-        try:
-            for file in (_SOURCE, _SCHEMA, _MAPPING, _SUSPECTED):  # first the file that makes it a data set
-                (place / file).unlink(missing_ok=True)
-            place.rmdir()
-        except OSError as error:
-            raise InvalidArgument("data set", name, f"cannot be removed: {error.strerror}") from error
+        place = self._folder / self.get(name).name
+        (place / _SOURCE).unlink()  # a folder without it is no data set, if this is interrupted
+        shutil.rmtree(place)
 
     def for_terms(self, terms: Terms) -> list[DataSet]:
         return [data for name in self.names() if (data := self.get(name)).schema.digest == terms.schema_digest]
-
-
-def _first_look(source: Source, schema: Schema) -> tuple[tuple[ColumnWarning, ...], tuple[ColumnWarning, ...]]:
-    """Columns that may identify people and columns that hardly count, by the first rows: enough to see either."""
-    rows = source.fetch(np.arange(min(source.row_count, BLOCK_ROWS)), schema.record_columns)
-    profile = TableProfile.declared(schema)
-    profile.add(rows)
-    return identifying_columns(schema, profile.columns), dead_columns(schema, profile.columns)
 
 
 def _text_of(path: Path) -> bytes | None:

@@ -61,7 +61,7 @@ from likeset.protocol.wire import (
     TargetRelease,
     decode,
 )
-from likeset.tables.profile import ColumnWarning, documents_of, identifying_column
+from likeset.tables.profile import ColumnWarning, documents_of, identifying_column, identifying_columns
 from likeset.tables.records import DeclaredRecords, EnvelopeRecords
 from likeset.tables.schema import Schema
 from likeset.text import harmless, without_secrets
@@ -110,7 +110,7 @@ def _listed(owner: Owner, data: DataSet) -> dict[str, Any]:
             name: "label" if name == label else str(declared[name].kind) for name in data.schema.record_columns
         },
         "mapped": data.mapping is not None,
-        "suspected_identifiers": documents_of(data.identifying_columns),
+        "suspected_identifiers": documents_of(identifying_columns(data.schema)),
         "used_by": _used_by(owner, data.name),
     }
 
@@ -651,7 +651,8 @@ def review(owner: Owner, name: str) -> Review:
     if held_back := rows_left((letter.row for letter in letters), held_back=True):
         words = f"{held_back:,} rows, which are charged: a withdrawal or the end of the terms came first."
         lines.append(("What was held back?", words))
-    identifying = _identifying_columns(terms, fitting)
+    schema = fitting[0].schema if fitting else None  # they all have the schema of the terms
+    identifying = _identifying_columns(terms, schema)
     return Review(
         run=run,
         asking=asking,
@@ -660,7 +661,7 @@ def review(owner: Owner, name: str) -> Review:
         budgets=budgets,
         verdict=judged,
         identifying_columns=identifying,
-        columns=_columns(terms, fitting, identifying),
+        columns=_columns(terms, schema, identifying),
         past=past,
         learned=learned,
         readers=readers,
@@ -728,13 +729,13 @@ def _readers(terms: Terms, *, one_organisation: bool) -> tuple[tuple[str, int, s
 
 
 def _columns(
-    terms: Terms, fitting: Sequence[DataSet], identifying: Sequence[ColumnWarning]
+    terms: Terms, schema: Schema | None, identifying: Sequence[ColumnWarning]
 ) -> tuple[tuple[str, str, str], ...]:
     why = {warning.column: warning.why for warning in identifying}
     kinds: dict[str, str] = {}
-    for data in fitting:
-        kinds = {name: str(column.kind) for name, column in data.schema.declaration.columns.items()} | kinds
-        kinds |= {data.schema.label_column: "label"} if data.schema.label_column else {}
+    if schema is not None:
+        kinds = {name: str(column.kind) for name, column in schema.declaration.columns.items()}
+        kinds |= {schema.label_column: "label"} if schema.label_column else {}
     return tuple((name, kinds.get(name, ""), why.get(name, "")) for name in terms.columns)
 
 
@@ -747,13 +748,13 @@ def _history(past: Sequence[dict[str, Any]]) -> str:
     return f"{words} The last one was {_short(last['run'])}, {last['what']}, {last['at'][:10]}."
 
 
-def _identifying_columns(terms: Terms, fitting: Sequence[DataSet]) -> tuple[ColumnWarning, ...]:
+def _identifying_columns(terms: Terms, schema: Schema | None) -> tuple[ColumnWarning, ...]:
     """Columns that would leave and may identify people; by their names alone if no data set fits."""
-    if not fitting:
-        named = (identifying_column(name) for name in terms.columns)
-        return tuple(warning for warning in named if warning is not None)
-    suspected = dict.fromkeys(warning for data in fitting for warning in data.identifying_columns)
-    return tuple(warning for warning in suspected if warning.column in terms.columns)
+    if schema is None:
+        found: Iterable[ColumnWarning | None] = map(identifying_column, terms.columns)
+    else:
+        found = identifying_columns(schema)
+    return tuple(warning for warning in found if warning is not None and warning.column in terms.columns)
 
 
 def _short(text: str) -> str:

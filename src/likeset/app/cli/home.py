@@ -107,6 +107,12 @@ def show_fingerprint(fingerprint: str) -> None:
         stdout.print(f"  {line}", soft_wrap=True)
 
 
+def warning_documents(warnings: "Sequence[profile.ColumnWarning]") -> dict[str, list[dict[str, str]]]:
+    dead = [one for one in warnings if one.reason is profile.Reason.DEAD]
+    suspected = [one for one in warnings if one not in dead]
+    return {"suspected_identifiers": profile.documents_of(suspected), "dead_columns": profile.documents_of(dead)}
+
+
 class SignalStop:
     """Set by a signal, and waited for without a lock: a handler may run at any moment."""
 
@@ -417,14 +423,12 @@ def check(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     with homes.Home(home) as opened:
         checks = console_pages.checks_of(opened)
     faults = [one for one in checks if not one.ok]
-    warned = [one.column for one in checks if one.column is not None]
     state = "ready" if not faults else "not set up yet" if all(fault.to_do for fault in faults) else "not ready"
     document = {
         "ok": not faults,
         "state": state,
         "checks": [{"check": one.check, "ok": one.ok, "detail": one.detail} for one in checks],
-        "suspected_identifiers": profile.documents_of(one for one in warned if one.reason is not profile.Reason.DEAD),
-        "dead_columns": profile.documents_of(one for one in warned if one.reason is profile.Reason.DEAD),
+        **warning_documents([one.column for one in checks if one.column is not None]),
     }
     add_data = at_home(home, "likeset", "owner", "data", "add", "NAME", "FILE", "--schema", "SCHEMA.yaml")
     missing = {fault.check for fault in faults if fault.to_do}

@@ -15,6 +15,7 @@ from likeset.app.cli.home import (
     HomePath,
     at_home,
     login,
+    warning_documents,
 )
 from likeset.app.lazy import lazy_imports
 from likeset.display import JsonFlag, complain, emit, literal, show_document, show_notes, stdout
@@ -27,7 +28,6 @@ with lazy_imports():
     from likeset.homes import checkup, policy, review, runs
     from likeset.homes import owner as owners
     from likeset.ledger import ledger as ledgers
-    from likeset.tables import profile
 
 owner = typer.Typer(name="owner", **NOUN)
 data_noun = typer.Typer(name="data", help="Add, list, check and remove the data sets of this home.", **NOUN)
@@ -74,10 +74,9 @@ def add(
         "source": without_secrets(data.source),
         "schema": data.schema.digest,
         "columns": list(data.schema.record_columns),
-        "suspected_identifiers": profile.documents_of(data.identifying_columns),
-        "dead_columns": profile.documents_of(data.dead_columns),
+        **warning_documents(data.warnings),
     }
-    notes = [one.warning for one in data.identifying_columns] + [one.warning for one in data.dead_columns]
+    notes = [one.warning for one in data.warnings]
     emit(document, as_json=as_json, notes=notes, next_step=at_home(home, "likeset", "check"))
 
 
@@ -89,8 +88,7 @@ def list_data(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     """
     with opened_owner(home) as opened:
         listed = review.listed_data(opened)
-        known = [opened.registry.get(data["data"]) for data in listed]
-    notes = [warning.warning for data in known for warning in data.identifying_columns]
+    notes = [one["warning"] for data in listed for one in data["suspected_identifiers"]]
     emit({"data": listed}, as_json=as_json, notes=notes)
 
 

@@ -291,10 +291,7 @@ def put_rules(owner: Owner, visit: Visit) -> Response:
 def data(owner: Owner, visit: Visit, checked: DataCheck | None = None) -> Response:
     policy = owner.policy
     words: dict[str, Any] = {"allowed": policy.columns, "smallest": policy.smallest_group, "checked": checked}
-    warnings = {
-        name: [one.warning for one in owner.registry.get(name).identifying_columns] for name in owner.registry.names()
-    }
-    return visit.render("data.html", listed=reviews.listed_data(owner), warnings=warnings, **words)
+    return visit.render("data.html", listed=reviews.listed_data(owner), **words)
 
 
 def add_data(owner: Owner, visit: Visit) -> Response:
@@ -303,8 +300,9 @@ def add_data(owner: Owner, visit: Visit) -> Response:
     if not name or not source:
         raise InvalidArgument("data set", name or "without a name", "needs a name and a source")
     with _uploaded(owner, schema=visit.file("schema"), mapping=visit.files.get("mapping")) as paths:
-        reviews.register(owner, name, source, schema=paths["schema"], mapping=paths.get("mapping"), by=by)
-    return visit.redirect("/data", f"Data set {name} was added, by {by}.")
+        added = reviews.register(owner, name, source, schema=paths["schema"], mapping=paths.get("mapping"), by=by)
+    warnings = [one.warning for one in added.warnings]
+    return visit.redirect("/data", f"Data set {name} was added, by {by}.", *warnings)
 
 
 def check_data(owner: Owner, visit: Visit) -> Response:
