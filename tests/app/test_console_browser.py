@@ -3,6 +3,7 @@
 ``LIKESET_REWRITE_IMAGES=1`` makes the pictures in docs/images anew; ``LIKESET_LOOKS=DIR`` keeps one of every page.
 """
 
+import json
 import os
 import re
 import shutil
@@ -17,7 +18,9 @@ from console_homes import COLUMNS, PATIENCE, Homes, served, waited
 from home_world import invite, make_owner, terms, write_policy
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+from typer.testing import CliRunner
 
+from likeset.app import cli
 from likeset.app.console.home import home_console
 from likeset.app.console.server import Listen, RunningConsole, new_link
 from likeset.homes import review
