@@ -227,7 +227,7 @@ def test_a_change_of_the_policy_is_logged_and_counts_for_runs_that_have_not_begu
     with pytest.raises(IllegalMessage, match="the purpose is not among"):
         owner.mail.hear(Outside(owner, terms()).release())
     text = owner.home.policy_file.read_text().replace("billing", "res*")
-    assert put_policy(owner, text, by="Ada") == [{"field": "purposes", "before": "billing", "after": "res*"}]
+    assert put_policy(owner, text, by="Ada") == [{"rule": "purposes", "before": '["billing"]', "after": '["res*"]'}]
     assert logged(owner.home, "policy")[-1]["by"] == "Ada"
     answered(owner, terms(run="run-2"))
     write_policy(owner.home.folder, purposes=["billing"])
