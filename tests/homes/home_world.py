@@ -403,6 +403,16 @@ class Outside:
         return self.letter(None, writer=writer or signer, enclosures=(receipt.to_bytes(),))
 
 
+def heard(owner: Owner, data: bytes) -> tuple[bytes, ...]:
+    """Let an owner hear a letter; its letters that answer it."""
+    owner.mail.hear(data)
+    digest = letter_in(data, most_bytes=_MOST_BYTES).digest
+    rows = [row for run in owner.mail.runs() for row in owner.mail.letters(run)]
+    (letter,) = [row for row in rows if (row.way, row.letter) == ("in", digest)]
+    answers = [row for row in rows if (row.digest, row.answers) == (letter.digest, letter.input)]
+    return tuple(data for row in answers if letter.input and (data := owner.mail.data_of(row)))
+
+
 def answer(owner: Owner, agreed: Terms) -> tuple[Outside, list[bytes]]:
     """Let an owner that approved a run say everything, and post it; its letters."""
     run = owner.mail.run(bytes.fromhex(agreed.digest), owner.name)
@@ -410,7 +420,7 @@ def answer(owner: Owner, agreed: Terms) -> tuple[Outside, list[bytes]]:
     run = owner.mail.consider(run)
     assert run.state == "accepted", (run.state, run.detail)
     outside = Outside(owner, agreed)
-    letters = [reply for letter in outside.script() for reply in owner.mail.hear(letter)]
+    letters = [reply for letter in outside.script() for reply in heard(owner, letter)]
     post(owner)
     return outside, letters
 

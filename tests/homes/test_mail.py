@@ -15,6 +15,7 @@ from home_world import (
     answered,
     approve,
     charged,
+    heard,
     invite,
     logged,
     make_owner,
@@ -67,16 +68,16 @@ class TestAnswering:
             approve(owner, agreed)
             outside = Outside(owner, agreed)
             letter = outside.release()
-            first, before = owner.mail.hear(letter), owner.ledger.head()
-            assert owner.mail.hear(letter) == first
+            first, before = heard(owner, letter), owner.ledger.head()
+            assert heard(owner, letter) == first
             assert owner.ledger.head() == before
         with opened(folder) as again:
-            assert again.mail.hear(letter) == first
+            assert heard(again, letter) == first
             assert again.ledger.head() == before
             outside.owner = again
             again.mail.hear(outside.receipt(first, agreed.rows_per_owner))
             assert outside.run.state == "closed"
-            assert again.mail.hear(letter) == first
+            assert heard(again, letter) == first
 
     def test_no_row_leaves_without_an_approval(self, tmp_path: Path) -> None:
         with opened(make_owner(tmp_path)) as owner:
@@ -121,7 +122,7 @@ class TestAnswering:
                 owner.mail.hear(letter)
             monkeypatch.undo()
             assert rows_left(owner) == 0
-            assert len(owner.mail.hear(letter)) == 1
+            assert len(heard(owner, letter)) == 1
             assert rows_left(owner) == agreed.rows_per_owner
 
     @pytest.mark.parametrize(("purged", "reason"), [(False, "different bytes"), (True, "purged")])
@@ -197,7 +198,7 @@ class TestRefusing:
         with pytest.raises(LetterRefused):
             owner.mail.hear(bytes(letter))
         letter[-1] ^= 1
-        assert owner.mail.hear(bytes(letter))
+        assert heard(owner, bytes(letter))
 
     def test_an_acceptance_by_another_card_or_for_other_terms(self, owner: Owner) -> None:
         """The owner would seal its rows to the key of the card that signed."""
@@ -214,10 +215,10 @@ class TestRefusing:
 
     def test_another_letter_under_the_number_of_one_that_was_heard(self, owner: Owner, outside: Outside) -> None:
         first = outside.release()
-        answers = owner.mail.hear(first)
+        answers = heard(owner, first)
         again = Outside(owner, terms()).release(release_to(terms(), values=np.zeros(16)))
         assert "another letter" in self.refused(owner, again)
-        assert owner.mail.hear(first) == answers
+        assert heard(owner, first) == answers
 
     def test_the_same_words_under_another_number(self, owner: Owner, outside: Outside) -> None:
         owner.mail.hear(outside.release())
@@ -233,7 +234,7 @@ class TestRefusing:
         first, second = outside.release(), outside.letter(release_to(terms(), values=np.zeros(16)))
         with pytest.raises(TryLater):
             owner.mail.hear(second)
-        assert owner.mail.hear(first)
+        assert heard(owner, first)
 
     def test_a_release_of_another_shape(self, owner: Owner, outside: Outside) -> None:
         letter = outside.release(replace(release_to(terms()), body=TargetRelease(release=np.zeros(3))))
@@ -360,12 +361,12 @@ class TestReceipts:
         with opened(make_owner(tmp_path)) as owner:
             outside, (letter,) = answered(owner, agreed)
             receipt = outside.receipt([letter], agreed.rows_per_owner)
-            assert owner.mail.hear(receipt) == ()
+            assert heard(owner, receipt) == ()
             kept = owner.mail.receipt(outside.run)
             assert kept is not None
             assert (kept.rows, kept.letters) == (agreed.rows_per_owner, (letter_in(letter, most_bytes=1 << 28).digest,))
             assert outside.run.state == "closed"
-            assert owner.mail.hear(receipt) == ()
+            assert heard(owner, receipt) == ()
             assert len(logged(owner.home, "acknowledged")) == 1
 
     def test_a_receipt_comes_after_a_withdrawal_too(self, tmp_path: Path) -> None:

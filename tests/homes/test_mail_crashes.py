@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from home_world import Outside, approve, charged, make_owner, opened, post, terms
+from home_world import Outside, approve, charged, heard, make_owner, opened, post, terms
 
 from likeset.homes.owner import Owner
 from likeset.protocol.terms import Terms
@@ -76,7 +76,7 @@ def _heard(folder: Path, agreed: Terms, script: list[bytes]) -> tuple[list[bytes
     """Let a home hear letters; the messages in its answers, and its charges."""
     with opened(folder) as owner:
         outside = Outside(owner, agreed)
-        said = [outside.read(reply).data for letter in script for reply in owner.mail.hear(letter)]
+        said = [outside.read(reply).data for letter in script for reply in heard(owner, letter)]
         post(owner)
         assert owner.ledger.verify().ok
         return said, charged(owner)
@@ -150,14 +150,14 @@ _HEAR = """
 import sys, time
 from pathlib import Path
 sys.path[:0] = {paths!r}
-from home_world import Outside, opened
+from home_world import heard, opened
 from likeset.errors import LikesetError
 folder, start, *letters = sys.argv[1:]
 with opened(Path(folder)) as owner:
     while not Path(start).exists():
         time.sleep(0.001)
     for letter in letters:
-        for reply in owner.mail.hear(Path(letter).read_bytes()):
+        for reply in heard(owner, Path(letter).read_bytes()):
             sys.stdout.buffer.write(reply)
 """
 

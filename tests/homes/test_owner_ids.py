@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from home_world import SCHEMA, Outside, approve, charged, logged, make_owner, opened, rows_text, terms
+from home_world import SCHEMA, Outside, approve, charged, heard, logged, make_owner, opened, rows_text, terms
 
 from likeset.errors import BadTable
 from likeset.homes.checkup import checkup
@@ -67,7 +67,7 @@ def test_data_that_came_to_hold_more_rows_of_a_person_begin_no_run(owner: Owner,
     with pytest.raises(BadTable, match=SAID):
         rehearse(owner, RUN)
     write_rows(tmp_path / "people.csv", most=2)
-    assert owner.mail.hear(Outside(owner, AGAIN).release())
+    assert heard(owner, Outside(owner, AGAIN).release())
     assert not [check.detail for check in checkup(owner.home) if SAID in check.detail]
 
 

@@ -11,6 +11,7 @@ from home_world import (
     Outside,
     answered,
     approve,
+    heard,
     logged,
     make_owner,
     opened,
@@ -96,7 +97,7 @@ def test_rows_that_were_held_back_are_told_and_are_no_problem(tmp_path: Path) ->
     with opened(make_owner(tmp_path)) as owner:
         approve(owner, terms())
         outside = Outside(owner, terms())
-        assert owner.mail.hear(outside.release())
+        assert heard(owner, outside.release())
         owner.withdraw("run-1", by="Ada")
         found, remarks = review.verify(owner)
         assert (found, remarks) == ([], ["12 rows of run run-1 were charged and held back"])

@@ -10,7 +10,7 @@ docs/proofs/ledger.md proves what is durable when.
 import dataclasses
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -76,7 +76,6 @@ TRANSIENT: Final = (LedgerUnavailable, MailboxTrouble, HomeRestored, NotReady, O
 CLOCKS_APART: Final = timedelta(hours=1)  # by which the clocks of this machine and of the mailbox may differ
 _MOST_A_DAY = 50  # terms that come from one consumer
 _MOST_REFUSED_LETTERS = 100  # of one writer in one run; further ones are not opened
-_MOST_DOCUMENTS = 10_000  # of one peer in one run
 
 _RUN_COLUMNS = ", ".join(column.name for column in dataclasses.fields(Run))
 _LETTER_COLUMNS = ", ".join(column.name for column in dataclasses.fields(StoredLetter))
@@ -188,15 +187,18 @@ class RoleHandler(ABC):
 
 
 Act = Callable[[Party], Step]
-Fetch = Callable[[Run, str, str, str], bytes | None]
-"""Reads a letter again: run, peer, folder, file name; None if it is gone."""
 
 
 class Mail:
     """The letters of one home."""
 
     def __init__(
-        self, home: Home, *, fetch: Fetch | None = None, mailbox_time: Callable[[], datetime] | None = None
+        self,
+        home: Home,
+        *,
+        # Reads a letter again: run, peer, folder, file name; None if it is gone.
+        fetch: Callable[[Run, str, str, str], bytes | None] = lambda *_: None,
+        mailbox_time: Callable[[], datetime] | None = None,
     ) -> None:
         self.home, self.fetch, self.mailbox_time = home, fetch, mailbox_time
         self.handlers: dict[Role, RoleHandler] = {}
@@ -209,11 +211,11 @@ class Mail:
 
     # Letters: the first entry point.
 
-    def hear(self, data: bytes, *, place: tuple[str, str] = ("", "")) -> tuple[bytes, ...]:
-        """Take a letter; returns the letters that answer it.
+    def hear(self, data: bytes, *, place: tuple[str, str] = ("", "")) -> None:
+        """Take a letter, and store the letters that answer it.
 
-        The returned letters are already stored; ``Sync.once`` posts them after ``claim`` has checked the run again.
-        A letter that was answered before gets the same bytes; a refused one is refused again, whatever changed since.
+        ``Sync.once`` posts these after ``claim`` has checked the run again. A letter that was answered before changes
+        nothing; a refused one is refused again, whatever changed since.
 
         Args:
             data: the letter.
@@ -226,20 +228,21 @@ class Mail:
         letter = letter_in(data, most_bytes=LARGEST_LETTER)
         run = self._run_of(letter)
         peer = self._peer_of(run, letter)  # named by the terms, introduced, and not revoked
-        if (before := self._answers_to(run, peer, letter)) is not None:
-            return before
+        if self._was_answered(run, peer, letter):
+            return
         if letter.header.number > self._next_number(run, peer):
             raise TryLater(f"run {run.name}: an earlier letter of {peer.name} has not come yet")
-        if self._count(run, peer.name, "post = 'letter' AND state = 'refused'") >= _MOST_REFUSED_LETTERS:
+        which = "AND peer = ? AND way = 'in' AND post = 'letter' AND state = 'refused'"
+        if len(self._select("1", run, which, peer.name)) >= _MOST_REFUSED_LETTERS:
             raise IllegalMessage(f"run {run.name}: too many letters of {peer.name} were refused")
         heard = self._opened(run, peer, letter, place)  # verifies the signature, once
         try:
-            if heard.message is None:
-                return self._acknowledged(run, heard)
-            self.check_open(run)
-            self.handlers[run.role].check(run)
-            message = heard.message
-            return self._advance(run, heard, lambda party: party.receive(message))
+            if (message := heard.message) is None:
+                self._hear_receipt(run, heard)
+            else:
+                self.check_open(run)
+                self.handlers[run.role].check(run)
+                self._advance(run, heard, lambda party: party.receive(message))
         except (TryLater, *TRANSIENT):
             raise
         except Exception as error:
@@ -251,7 +254,7 @@ class Mail:
         self.check_open(run)
         self._advance(run, Decision(kind, peer, enclosed or {}), act)
 
-    def _advance(self, run: Run, source: Heard | Decision, act: Act) -> tuple[bytes, ...]:
+    def _advance(self, run: Run, source: Heard | Decision, act: Act) -> None:
         """Let the party of a run act on an input; one transaction records the input and all that follows from it."""
         key, heard = (run.digest, run.party), source if isinstance(source, Heard) else None
         while True:
@@ -267,12 +270,12 @@ class Mail:
                     run = self.reload(run)  # withdrawn, expired or answered meanwhile?
                     self.check_open(run)
                     self.handlers[run.role].check(run)
-                    if heard is not None and (before := self._answers_to(run, heard.peer, heard.letter)) is not None:
-                        return before
+                    if heard is not None and self._was_answered(run, heard.peer, heard.letter):
+                        return
                     if self.version(run) != version:
                         # Another input came meanwhile: recompute; noise stored for other inputs is refused, not reused.
                         continue
-                    letters = self._recorded(t, run, source, party, step, inputs, number=version + 1)
+                    self._record(t, run, source, party, step, inputs, number=version + 1)
                 is_recorded = True
             finally:
                 if not is_recorded:
@@ -280,9 +283,9 @@ class Mail:
                     self._peers.clear()  # introductions of this block were undone
             if key in self._parties:  # a run that is over has none
                 self._parties[key] = version + 1, party, sources
-            return letters
+            return
 
-    def _recorded(
+    def _record(
         self,
         t: Transaction,
         run: Run,
@@ -292,51 +295,41 @@ class Mail:
         inputs: bytes,
         *,
         number: int,
-    ) -> tuple[bytes, ...]:
+    ) -> None:
         """Record input ``number`` of a run, charge what the party wants charged, and seal its replies."""
         handler = self.handlers[run.role]
         if number == 1:
             handler.start(t, run)
             run = self.reload(run)
-        self._record(t, run, source, number)
+        if isinstance(source, Decision):
+            values = {"kind": source.kind, "content": source.content, "input": number, "state": "heard"}
+            self._insert(t, run, source.peer, "own", "letter", **values)
+        else:
+            for name, accepted in source.newcomers.items():
+                self._insert(t, run, name, "in", "acceptance", data=accepted.to_bytes(), state="heard")
+            # A trusted curator's home would otherwise hold rows beside the key that opens them.
+            stored = None if run.role == "curator" and run.terms.split is None else source.letter.data
+            self._insert_heard(t, run, source, "heard", input=number, data=stored)
         replies = step.complete(partial(self._charge_keyed, t, run, inputs))
-        letters = tuple(self._seal_all(t, run, replies, source, number))
+        enclosed = source.enclosed if isinstance(source, Decision) else {}
+        for reply in replies:
+            if peer := self.peer(run, reply.receiver):
+                rows = rows_in([reply])
+                self._seal(t, run, peer, reply, enclosed.get(peer.name, ()), answers=number, rows=rows)
         handler.after(t, run, party, source if isinstance(source, Heard) else None, replies)
-        return letters
 
     def _refuse(self, run: Run, heard: Heard, error: Exception) -> None:
         """Record a refusal: it is final, even if a limit is raised later. The reason is for this home alone."""
         self.home.refused(run.name, error)
         with self.home.deciding() as t:
-            run = self.reload(run)
-            if self._answers_to(run, heard.peer, heard.letter, final=False) is None:
+            run, which = self.reload(run), "AND peer = ? AND way = 'in' AND number = ?"
+            if not self._select("1", run, which, heard.peer.name, heard.letter.header.number):
                 self._insert_heard(t, run, heard, "refused", data=None)
                 self.handlers[run.role].refuse(t, run, heard, error)
 
-    def _record(self, t: Transaction, run: Run, source: Heard | Decision, number: int) -> None:
-        if isinstance(source, Decision):
-            values = {"kind": source.kind, "content": source.content, "input": number, "state": "heard"}
-            self._insert(t, run, source.peer, "own", "letter", **values)
-            return
-        for name, accepted in source.newcomers.items():
-            self._insert(t, run, name, "in", "acceptance", data=accepted.to_bytes(), state="heard")
-        # A trusted curator's home would otherwise hold rows beside the key that opens them; they stay in the mailbox.
-        stored = None if run.role == "curator" and run.terms.split is None else source.letter.data
-        self._insert_heard(t, run, source, "heard", input=number, data=stored)
-
-    def _seal_all(
-        self, t: Transaction, run: Run, replies: Iterable[Message], source: Heard | Decision, answers: int
-    ) -> Iterator[bytes]:
-        enclosed = source.enclosed if isinstance(source, Decision) else {}
-        for reply in replies:
-            peer = self.peer(run, reply.receiver)
-            if peer is not None:
-                rest = {"answers": answers, "rows": rows_in([reply])}
-                yield self._seal(t, run, peer, reply, enclosed.get(peer.name, ()), **rest)
-
     def _seal(
         self, t: Transaction, run: Run, peer: Peer, message: Message | None, enclosed: tuple[bytes, ...], **values: Any
-    ) -> bytes:
+    ) -> None:
         """Write a letter to post: with a message of the party, or a receipt alone."""
         number = self._next_number(run, peer, "out")
         heard = "AND peer = ? AND way = 'in' AND number IS NOT NULL AND state = 'heard' ORDER BY number DESC LIMIT 1"
@@ -359,7 +352,6 @@ class Mail:
         values |= {"number": number, "letter": letter.digest, "content": hashlib.sha256(data).digest()}
         values |= {"bytes": len(letter.data), "data": letter.data}
         self._insert(t, run, peer.name, "out", "letter", state="ready", **values)
-        return letter.data
 
     def _insert_heard(self, t: Transaction, run: Run, heard: Heard, state: str, **values: Any) -> None:
         header, (folder, name) = heard.letter.header, heard.place
@@ -396,36 +388,28 @@ class Mail:
 
     def _inputs_digest(self, run: Run, new: bytes) -> bytes:
         """A digest of all inputs in order; a draw that was stored for other inputs is refused, not reused."""
-        digest = hashlib.sha256(b"likeset inputs 1")
-        for (content,) in self._select("content", run, "AND input IS NOT NULL ORDER BY input"):
-            digest.update(content)
-        digest.update(new)
-        return digest.digest()
+        before = self._select("content", run, "AND input IS NOT NULL ORDER BY input")
+        return hashlib.sha256(b"".join([b"likeset inputs 1", *(content for (content,) in before), new])).digest()
 
     # Terms: the second entry point.
 
     def invited(self, data: bytes, *, mailbox: str = "", card: Card | None = None, by_steward: bool = False) -> Run:
-        """Take signed terms; they are stored once.
+        """Take signed terms that came in a mailbox from the holder of a card, or that a person here adds.
 
-        Args:
-            data: the terms.
-            mailbox: where they came.
-            card: of the sender, which must have signed them; None for a file that a person adds.
-            by_steward: whether a person here adds them; then they are stored even if owner.yaml forbids them.
-
-        Raises:
-            LikesetError: they are not for this home, or may not come.
+        They are stored once; if a person adds them, even if owner.yaml forbids them.
         """
         self.home.check_running()
         fault = self.home.pins.fault("consumer", SignedTerms.from_bytes(data).card.fingerprint)
         if fault and not by_steward:
             raise IllegalMessage(f"an invitation: {fault}")
-        invitation = Invitation.read(data)
+        invitation, own = Invitation.read(data), self.home.card.fingerprint
         terms = invitation.terms
         if card is not None and invitation.signed.card != card:
             raise IllegalMessage("terms that another card signed than the sender's")
         self.check_not_expired(terms)
-        party = self._name_in(terms)
+        party = next((name for name, fingerprint in terms.cards.items() if fingerprint == own), None)
+        if party is None:
+            raise IllegalMessage(f"run {terms.run}: the terms do not name this home's card")
         role = role_in(terms, party)
         if role == "consumer" or role not in self.handlers:
             raise IllegalMessage(f"run {terms.run}: this home has no role {role}")
@@ -445,12 +429,6 @@ class Mail:
         came = [run for run in self.runs() if run.at.startswith(today) and not run.by_steward]
         if sum(run.consumer == terms.consumer for run in came) >= _MOST_A_DAY:
             raise IllegalMessage(f"run {terms.run}, terms {terms.digest}: too many terms came today")
-
-    def _name_in(self, terms: Terms) -> str:
-        for name, fingerprint in terms.cards.items():
-            if fingerprint == self.home.card.fingerprint:
-                return name
-        raise IllegalMessage(f"run {terms.run}: the terms do not name this home's card")
 
     def add(
         self, t: Transaction, invitation: Invitation, party: str, role: Role, *, mailbox: str, by_steward: bool = False
@@ -481,7 +459,8 @@ class Mail:
 
     def consider(self, run: Run) -> Run:
         """Accept a run, or tell the consumer that this home waits or abstains; the next sync posts the answer."""
-        if run.state not in DECIDABLE or run.role == "consumer":
+        role = run.role
+        if run.state not in DECIDABLE or role == "consumer":
             return run
         if run.role == "owner" and run.state != "accepted" and self.passed(run.deadline):
             return run  # too late: nothing is signed, and the next sync closes it
@@ -506,26 +485,17 @@ class Mail:
                 run = self.change(t, run, state=state, detail=detail)
             if state == "accepted":
                 if not run.acceptance:  # the key is made in the transaction, so two processes never make two
-                    key = self.home.make_run_key(run.digest, run.party).public
-                    run = self.change(t, run, acceptance=self._acceptance(run, key))
-                self.write_document(t, run, run.terms.consumer, "acceptance", run.acceptance)
+                    key, run_id = self.home.make_run_key(run.digest, run.party).public, bytes.fromhex(run.terms.run_id)
+                    accepted = Acceptance(run_id, run.digest, role, run.party, self.home.card, key)
+                    run = self.change(t, run, acceptance=accepted.signed_by(self.home.secret).to_bytes())
+                self.write_document(t, run, run.consumer, "acceptance", run.acceptance)
                 self.take_back(t, run, PARTICIPATION, "ending")
-            elif state == "waiting":
-                self.write_document(t, run, run.terms.consumer, PARTICIPATION, b"waiting")
-            elif run.role == "owner":
-                self.write_document(t, run, run.terms.consumer, PARTICIPATION, b"abstains")
+            elif state == "waiting" or run.role == "owner":
+                word = b"waiting" if state == "waiting" else b"abstains"
+                self.write_document(t, run, run.consumer, PARTICIPATION, word)
             else:
-                words = ending_document(Ending.NOT_CURATED, detail)
-                self.write_document(t, run, run.terms.consumer, "ending", words)
+                self.write_document(t, run, run.consumer, "ending", ending_document(Ending.NOT_CURATED, detail))
         return run
-
-    def _acceptance(self, run: Run, key: bytes) -> bytes:
-        role = role_in(run.terms, run.party)
-        if role == "consumer":
-            raise IllegalMessage(f"run {run.name}: the consumer signed the terms and accepts nothing")
-        run_id = bytes.fromhex(run.terms.run_id)
-        accepted = Acceptance(run_id, run.digest, role, run.party, self.home.card, key)
-        return accepted.signed_by(self.home.secret).to_bytes()
 
     # Whether letters may be answered and posted now.
 
@@ -575,22 +545,14 @@ class Mail:
             if post == "ending":
                 return True  # of terms that were taken back before they came
             raise TryLater("a document under terms that are not known here")
-        peer = next((name for name, known in run.terms.cards.items() if known == card.fingerprint), None)
+        cards = run.terms.cards.items()
+        peer = next((name for name, known in cards if known == card.fingerprint and name != run.party), None)
         with self.home.deciding() as t:
             run = self.reload(run)
             handler = self.handlers[run.role]
-            # Nothing is stored of documents in a run that is over, nor of a flood.
-            is_party = peer is not None and peer != run.party
-            is_flood = is_party and self._count(run, str(peer), "post <> 'letter'") >= _MOST_DOCUMENTS
-            if (
-                peer is None
-                or not is_party
-                or is_flood
-                or run.is_over
-                or not handler.hear_document(t, run, peer, post, document)
-            ):
+            if peer is None or run.is_over or not handler.hear_document(t, run, peer, post, document):
                 self._note_file(t, *place, state="refused")
-                return is_party and run.is_over
+                return peer is not None and run.is_over
             # Only the last word of a kind counts; older ones leave no bytes.
             which = "AND peer = ? AND way = 'in' AND post = ? AND post <> 'acceptance'"
             self._update(t, run, "data = NULL", which, peer, post)
@@ -625,8 +587,9 @@ class Mail:
         A row that was claimed before a crash is claimed again: writing its file twice changes nothing.
         """
         which = "WHERE digest = ? AND party = ? AND state IN ('ready', 'claimed')"
+        claimed = list[StoredLetter]()
         if not self._letters(which, run.digest, run.party):
-            return []
+            return claimed
         with self.home.deciding() as t:
             run = self.reload(run)
             for row in self._letters(which, run.digest, run.party):  # again: another process may have changed them
@@ -637,7 +600,8 @@ class Mail:
                     t.connection.execute("UPDATE letters SET state = ? WHERE id = ?", (state, row.id))
                     if state == "withheld":
                         t.append("withheld", run.name, {"kind": row.kind, "rows": row.rows})
-        return self._letters("WHERE digest = ? AND party = ? AND state = 'claimed'", run.digest, run.party)
+                claimed += [replace(row, state=state)] if state == "claimed" else []
+        return claimed
 
     def may_leave(self, run: Run, row: StoredLetter) -> bool:
         """Whether the file of a row may be written now, for the first time or again."""
@@ -712,7 +676,7 @@ class Mail:
             ).signed_by(self.home.secret)
             self._seal(t, run, peer, None, (receipt.to_bytes(),), rows=receipt.rows)
 
-    def _acknowledged(self, run: Run, heard: Heard) -> tuple[bytes, ...]:
+    def _hear_receipt(self, run: Run, heard: Heard) -> None:
         """Store a receipt; it may come after a withdrawal, too."""
         self.home.check_running()
         terms = run.terms
@@ -727,8 +691,8 @@ class Mail:
             raise IllegalMessage(f"run {run.name}: a receipt for another run or owner, or signed by another card")
         with self.home.deciding() as t:
             run = self.reload(run)
-            if (before := self._answers_to(run, heard.peer, heard.letter)) is not None:
-                return before
+            if self._was_answered(run, heard.peer, heard.letter):
+                return
             sent = {row.letter: row for row in self.letters(run) if row.way == "out" and row.peer == heard.peer.name}
             if not set(receipt.letters) <= sent.keys():
                 raise IllegalMessage(f"run {run.name}: a receipt for letters that this home did not write")
@@ -739,7 +703,6 @@ class Mail:
             t.append("acknowledged", run.name, {"rows": receipt.rows, "letters": len(receipt.letters)})
             if run.state == "answered":
                 self.change(t, run, state="closed", detail=str(Ending.DONE))
-        return ()
 
     def receipt(self, run: Run) -> Receipt | None:
         """The last receipt for what left in a run."""
@@ -752,16 +715,14 @@ class Mail:
     def tick(self) -> None:
         """End runs whose terms are over, and delete their keys and the bytes that the keys open."""
         for run in self._runs("WHERE ends <= ? ORDER BY ends", self.home.clock().timestamp()):
-            has_secrets = self.home.run_key(run.digest, run.party) is not None or self._has_bytes(run)
+            which = "AND kind <> ? AND (data IS NOT NULL OR state IN ('ready', 'posted')) LIMIT 1"
+            has_bytes = bool(self._select("1", run, which, RECEIPT))
+            has_secrets = has_bytes or self.home.run_key(run.digest, run.party) is not None
             if (has_secrets or not run.is_over) and self.passed(run.end):
                 if not run.is_over:
                     self.end(run, "expired", Ending.TERMS_EXPIRED)
                 if has_secrets:
                     self.forget(run)
-
-    def _has_bytes(self, run: Run) -> bool:
-        which = "AND kind <> ? AND (data IS NOT NULL OR state IN ('ready', 'posted')) LIMIT 1"
-        return bool(self._select("1", run, which, RECEIPT))
 
     def forget(self, run: Run) -> None:
         """Delete the key of a run and all bytes of its letters; digests of own letters and receipts stay."""
@@ -904,9 +865,7 @@ class Mail:
     def _repeated(self, run: Run, party: Party, row: StoredLetter) -> Step:
         if row.way == "own":
             return self.handlers[run.role].repeat(party, row)
-        data = self.data_of(row)
-        if data is None and self.fetch is not None:
-            data = self.fetch(run, row.peer, row.folder, row.name)
+        data = self.data_of(row) or self.fetch(run, row.peer, row.folder, row.name)
         if data is None:
             raise TryLater(f"run {run.name}: a letter of {row.peer} was removed from the mailbox")
         peer = self.peer(run, row.peer)
@@ -993,7 +952,7 @@ class Mail:
             if run.state in DECIDABLE:
                 raise TryLater(f"run {run.name}: this home has not accepted these terms")
             raise IllegalMessage(f"run {run.name}: its key was deleted")
-        if not isinstance(letter.data, bytes) or len(letter.data) > self.most_bytes(run, peer.name):
+        if len(letter.data) > self.most_bytes(run, peer.name):
             raise IllegalMessage(f"run {run.name}: a letter that is larger than {peer.name} may write")
         opened = open_letter(letter, writer=peer.card, reader=self.home.card, key=key)
         message = None
@@ -1066,29 +1025,19 @@ class Mail:
         letter = letter_in(data, most_bytes=LARGEST_LETTER)
         return self._opened(run, peer, letter, (row.folder, row.name), again=True).message
 
-    def _answers_to(self, run: Run, peer: Peer, letter: Letter, *, final: bool = True) -> tuple[bytes, ...] | None:
-        """The letters that answered a letter before; None if it is new."""
-        with self.home.database.snapshot():
-            which = "AND peer = ? AND way = 'in' AND number = ?"
-            rows = self._select("letter, state, input", run, which, peer.name, letter.header.number)
-            if not rows:
-                return None
-            known, state, number = rows[0]
-            if not final:
-                return ()
+    def _was_answered(self, run: Run, peer: Peer, letter: Letter) -> bool:
+        """Whether a letter was heard before; raises if it was refused, or if another letter had its number."""
+        which = "AND peer = ? AND way = 'in' AND number = ?"
+        for known, state in self._select("letter, state", run, which, peer.name, letter.header.number):
             if bytes(known) != letter.digest:
                 raise IllegalMessage(f"run {run.name}: another letter of {peer.name} had this number")
             if state == "refused":
                 raise IllegalMessage(f"run {run.name}: this letter was refused before")
-            which = "AND answers = ? AND data IS NOT NULL ORDER BY id"
-            answers = [] if number is None else self._select("data", run, which, number)
-        return tuple(bytes(data) for (data,) in answers)
+            return True
+        return False
 
     def _next_number(self, run: Run, peer: Peer, way: str = "in") -> int:
         return int(self._select("coalesce(max(number) + 1, 0)", run, "AND peer = ? AND way = ?", peer.name, way)[0][0])
-
-    def _count(self, run: Run, peer: str, which: str) -> int:
-        return int(self._select("count(*)", run, f"AND peer = ? AND way = 'in' AND {which}", peer)[0][0])
 
     def _letters(self, which: str, *values: object) -> list[StoredLetter]:
         with self.home.database.snapshot() as connection:
