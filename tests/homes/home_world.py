@@ -410,7 +410,7 @@ def heard(owner: Owner, data: bytes) -> tuple[bytes, ...]:
     rows = [row for run in owner.mail.runs() for row in owner.mail.letters(run)]
     (letter,) = [row for row in rows if (row.way, row.letter) == ("in", digest)]
     answers = [row for row in rows if (row.digest, row.answers) == (letter.digest, letter.input)]
-    return tuple(data for row in answers if letter.input and (data := owner.mail.data_of(row)))
+    return tuple(reply for row in answers if letter.input and (reply := owner.mail.data_of(row)))
 
 
 def answer(owner: Owner, agreed: Terms) -> tuple[Outside, list[bytes]]:
