@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 
 from likeset import Summarizer
-from likeset.homes import mail
 from likeset.run import runs
 from likeset.split.host import PYTHON_VARIABLE
-from likeset.transports import local
+from likeset.transports.local import ChargedParty
 
 REPEATS = 3
 OWNERS = 3
@@ -37,27 +36,17 @@ class OwnersClock:
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        take = mail.ChargedParty.take
+        take = ChargedParty.take
 
-        def timed(owner: Any, message: Any) -> Any:
+        def timed(party: Any, message: Any) -> Any:
             begun = time.thread_time()  # owners answer side by side: the process's time would count each of them twice
             try:
-                return take(owner, message)
+                return take(party, message)
             finally:
-                if type(owner) is mail.ChargedParty:
+                if party.name in party.terms.owners:
                     self.seconds += time.thread_time() - begun
 
-        mail.ChargedParty.take = timed  # type: ignore[method-assign]
-        together = local.take_together
-
-        def timed_together(*arguments: Any, **named: Any) -> Any:
-            begun = time.process_time()
-            try:
-                return list(together(*arguments, **named))
-            finally:
-                self.seconds += time.process_time() - begun
-
-        local.take_together = timed_together
+        ChargedParty.take = timed  # type: ignore[method-assign]
 
     def of(self, curator: str, *, rows: int, columns: int, size: int) -> float:
         """One run until all owners have answered."""

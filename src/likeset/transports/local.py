@@ -1,12 +1,11 @@
 """All parties in one process, with a trusted or a split curator. Nothing is private from the person who runs it.
 
 Messages travel as bytes here too, so that what works in one process works between organisations. Owners work side by
-side in threads, and what those who share a ledger answer to one round is one write there. An owner who cannot answer
-(its policy, its budget, its data) abstains, and a message of an owner that the curator refuses is as if it had not
-come; the run goes on.
+side in threads. An owner who cannot answer (its policy, its budget, its data) abstains, and a message of an owner that
+the curator refuses is as if it had not come; the run goes on.
 """
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -16,9 +15,8 @@ from typing import Any, Generic, Protocol, TypeVar
 from likeset.errors import LikesetError, ProtocolError, QuorumMissed
 from likeset.homes.curator import IGNORED_ERRORS
 from likeset.ledger.budget import Charge, Request
-from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Release
-from likeset.protocol.party import CURATOR, ChargeWanted, Party, Step
+from likeset.protocol.party import CURATOR, ChargeWanted, Party
 from likeset.protocol.sealed import Consumer, Curator
 from likeset.protocol.split import NOTHING_HELD, ComputeInputs, ComputeParty, OpenedSlots, SplitConsumer
 from likeset.protocol.terms import Terms
@@ -82,73 +80,8 @@ class ChargedParty(Generic[_Party]):
         return self.charges.draw(wanted.charge, wanted.draw, request=wanted.request(), repeatable=wanted.repeatable)
 
 
-Answers = tuple[Message, ...] | LikesetError
-"""A party's replies, or why there are none."""
-
 AtOnce = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """Calls a function with each of several things, perhaps side by side: ``map``, or that of a pool of threads."""
-
-
-@dataclass(eq=False)
-class _Started:
-    """A party with its first step."""
-
-    party: ChargedParty[Any]
-    step: Step
-    ledger: Ledger | None  # if its charge may be written there together with those of others: free, new, repeatable
-    stored: bytes | None = None  # what was drawn then
-
-
-def take_together(asked: Sequence[tuple[ChargedParty[Any], Message]], *, at_once: AtOnce = map) -> list[Answers]:
-    """The replies of several parties to one message each, in the same order; their costs are charged."""
-    started = list(at_once(_start, asked))
-    by_ledger: dict[Ledger, list[_Started]] = defaultdict(list)
-    for one in started:
-        if isinstance(one, _Started) and one.ledger is not None:
-            by_ledger[one.ledger].append(one)
-    for ledger, waiting in by_ledger.items():
-        if len(waiting) > 1:
-            _charge_together(ledger, waiting, at_once)
-    return list(at_once(_finish, started))
-
-
-def _start(asked: tuple[ChargedParty[Any], Message]) -> _Started | LikesetError:
-    party, message = asked
-    try:
-        step, ledger = party.party.receive(message), party.charges
-        wanted: ChargeWanted | None = step.charge
-        if wanted is None or not wanted.repeatable or not wanted.charge.free or not isinstance(ledger, Ledger):
-            return _Started(party, step, None)
-        return _Started(party, step, ledger if ledger.charge_of(wanted.request()) is None else None)
-    except LikesetError as error:
-        return error
-
-
-def _charge_together(ledger: Ledger, waiting: Sequence[_Started], at_once: AtOnce) -> None:
-    """Make draws that are free and repeatable, then reserve and commit them in one write."""
-    wanted = [one.step.charge for one in waiting if one.step.charge is not None]
-    try:
-        drawn = list(at_once(lambda one: one.draw(), wanted))
-        with ledger.deciding() as t:
-            answers = zip(wanted, drawn, strict=True)
-            stored = [t.answer(one.charge, *answer, request=one.request()) for one, answer in answers]
-    except LikesetError:
-        return  # each party then draws by itself and gets its own error
-    except BaseException:
-        for one in waiting:
-            one.step.abandon()
-        raise
-    for one, data in zip(waiting, stored, strict=True):
-        one.stored = data
-
-
-def _finish(one: _Started | LikesetError) -> Answers:
-    if not isinstance(one, _Started):
-        return one
-    try:
-        return (one.step if one.stored is None else one.step.go_on(one.stored)).complete(one.party.committed)
-    except LikesetError as error:
-        return error
 
 
 Progress = Callable[[str, int, int], None]
@@ -205,8 +138,7 @@ class _Delivery:
         """One message to a party, or several to different owners."""
         batch = self._front()
         if batch:
-            asked = [(self.owners[message.receiver], message) for message in batch]
-            for message, answers in zip(batch, take_together(asked, at_once=at_once), strict=True):
+            for message, answers in zip(batch, at_once(self._answers, batch), strict=True):
                 if isinstance(answers, LikesetError):
                     self.give_up(message.receiver, answers)
                 else:
@@ -216,6 +148,13 @@ class _Delivery:
         for party in self.others:
             if party.name == message.receiver:
                 self._tell(party, message)
+
+    def _answers(self, message: Message) -> tuple[Message, ...] | LikesetError:
+        """An owner's replies, or why there are none."""
+        try:
+            return self.owners[message.receiver].take(message)
+        except LikesetError as error:
+            return error
 
     def _tell(self, party: ChargedParty[Any], message: Message) -> None:
         """A message of an owner that is refused does not stop the run: the owner is given up later."""
