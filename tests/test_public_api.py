@@ -29,9 +29,7 @@ PUBLIC = [
     "squared_mmd",
 ]
 ARGUMENTS = {
-    "evaluate": (
-        "rows labels test_rows test_labels test_ids weights owners compare schema resamples random_state progress"
-    ),
+    "evaluate": ("rows labels test_rows test_labels test_ids weights compare schema resamples random_state progress"),
     "exact_greedy": "pool target size gamma method target_weights",
     "match": "target owners schema size out resume progress settings",
     "squared_mmd": "a b gamma weights",

@@ -119,28 +119,6 @@ def test_one_summary_is_compared_with_one_draw_and_not_with_a_mean() -> None:
 
 
 @pytest.mark.usefixtures("few_trees")
-def test_the_owner_of_wrong_labels_is_better_left_out_and_a_good_one_not() -> None:
-    good_rows, good = labelled(60, seed=5, noise=0.0)
-    bad_rows, truth = labelled(40, seed=6, noise=0.0)
-    bad = np.where(truth == "ill", "well", "ill")
-    test_rows, test_labels = labelled(400, seed=7, noise=0.0)
-    found = likeset.evaluate(
-        np.concatenate([good_rows, bad_rows]),
-        np.concatenate([good, bad]),
-        test_rows=test_rows,
-        test_labels=test_labels,
-        owners=["north"] * 60 + ["liar"] * 40,
-    )
-    losses = {(line.owner, line.model): line.loss for line in found.owners}
-    for model in ("linear", "forest", "boosting"):
-        without_liar, without_north = losses["liar", model], losses["north", model]
-        assert without_liar.high is not None
-        assert without_liar.high < 0.0
-        assert without_north.low is not None
-        assert without_north.low > 0.0
-
-
-@pytest.mark.usefixtures("few_trees")
 def test_number_labels_are_judged_by_r2_and_weights_count() -> None:
     coins = np.random.default_rng(8)
     rows, test_rows = coins.normal(size=(60, 2)), coins.normal(size=(100, 2))
@@ -197,7 +175,6 @@ def test_one_class_unknown_classes_and_tiny_tests_are_said() -> None:
         ({"test_labels": [1.5, 2.5, 3.5]}, "labels must be classes"),
         ({"test_labels": ["a"]}, "one label for each"),
         ({"test_rows": np.zeros((1, 2)), "test_labels": ["a"]}, "at least two are needed"),
-        ({"owners": ["north"]}, "one for each of the 4 rows"),
         ({"test_ids": ["a", "b"]}, "one id for each of 3 rows"),
         ({"resamples": 3}, "resamples"),
         ({"labels": [1.0, 2.0, 3.0, np.nan], "test_labels": [1.0, 2.0, 3.0]}, "leave such rows out"),

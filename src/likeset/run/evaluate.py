@@ -1,9 +1,8 @@
 """What a training set is worth: models trained on it, judged on labelled test rows of the target's kind."""
 
-import itertools
 import json
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -138,16 +137,6 @@ class TrainedOn:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnerLoss:
-    """What a model loses without an owner's rows, in balanced accuracy or R²; below 0 it is better without them."""
-
-    owner: str
-    rows: int
-    model: str
-    loss: Score
-
-
-@dataclass(frozen=True, slots=True)
 class Evaluation:
     """Models and their scores.
 
@@ -156,7 +145,6 @@ class Evaluation:
         test_rows: how many rows the models were judged on.
         test_ids: how many persons these rows belong to; None where nobody said.
         models: one line for each training set and model.
-        owners: what each model loses without each owner; empty unless asked for.
         notes: what the reader should know.
     """
 
@@ -164,11 +152,7 @@ class Evaluation:
     test_rows: int
     test_ids: int | None
     models: tuple[TrainedOn, ...]
-    owners: tuple[OwnerLoss, ...]
     notes: tuple[str, ...]
-
-    def document(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def evaluate(
@@ -179,7 +163,6 @@ def evaluate(
     test_labels: ArrayLike | None = None,
     test_ids: ArrayLike | None = None,
     weights: ArrayLike | None = None,
-    owners: Sequence[str] | None = None,
     compare: Mapping[str, tuple[Any, ArrayLike | None]] | None = None,
     schema: Schema | None = None,
     resamples: int = 1000,
@@ -197,7 +180,6 @@ def evaluate(
         test_ids: whose test rows these are. Intervals then resample persons, not rows. With a schema that declares an
             id column, that column of ``test_rows`` is used instead.
         weights: what each row of the summary counts; alike if not given.
-        owners: for each row of the summary its owner; then also what models lose without each of them.
         compare: other training sets by name, each with its labels: uniform offers, say, or all rows.
         schema: declares the columns of data frames.
         resamples: how often the test is resampled for the intervals.
@@ -235,9 +217,8 @@ def evaluate(
         raise InvalidArgument("test_ids", f"array of shape {ids.shape}", reason)
     if schema is not None and schema.id_column is not None:
         ids = read_ids(test_rows, schema, name="test_rows")
-    whose = None if owners is None else np.array([str(owner) for owner in owners])
     with notebook_progress(progress) as told:
-        return evaluate_sets(sets, test, ids=ids, owners=whose, resamples=resamples, seed=random_state, progress=told)
+        return evaluate_sets(sets, test, ids=ids, resamples=resamples, seed=random_state, progress=told)
 
 
 def read_ids(table: Any, schema: Schema, *, name: str | None = None) -> NDArray[np.str_] | None:
@@ -258,7 +239,6 @@ def evaluate_sets(
     test: TrainingRows,
     *,
     ids: NDArray[np.str_] | None = None,
-    owners: NDArray[np.str_] | None = None,
     resamples: int = 1000,
     seed: int = 0,
     progress: Progress | None = None,
@@ -267,30 +247,26 @@ def evaluate_sets(
     arguments.count("resamples", resamples, least=100)
     first, (summary, *_) = next(iter(sets.items()))
     task: Literal["classes", "numbers"] = "numbers" if summary.labels.dtype.kind == "f" else "classes"
-    _check(sets, test, task, owners)
+    _check(sets, test, task)
     counts = _draws(len(test.labels), resamples, arguments.count("random_state", seed, least=0), ids)
-    parts = 0 if owners is None else len(np.unique(owners))
-    count = len(MODELS) * (sum(map(len, sets.values())) + (parts if parts > 1 else 0))
-    lines, main, trained = [], dict[str, dict[str, Draws]](), itertools.count(1)
+    count, trained = len(MODELS) * sum(map(len, sets.values())), 0
+    lines, main = [], dict[str, dict[str, Draws]]()
     if progress is not None:
         progress("models trained", 0, count)
-
-    def measured(model: str, rows: TrainingRows) -> dict[str, Draws]:
-        with threadpool_limits(limits=1, user_api="blas"):  # products are small: more threads mostly wait
-            measures = _measures(train(model, rows, test, seed=seed), test.labels, counts, task)
-        if progress is not None:
-            progress("models trained", next(trained), count)
-        return measures
-
     for name, draws in sets.items():
         for model in MODELS:
-            each = [measured(model, drawn) for drawn in draws]
+            each = []
+            for drawn in draws:
+                with threadpool_limits(limits=1, user_api="blas"):  # products are small: more threads mostly wait
+                    each.append(_measures(train(model, drawn, test, seed=seed), test.labels, counts, task))
+                trained += 1
+                if progress is not None:
+                    progress("models trained", trained, count)
             means = {measure: np.stack([values[measure] for values in each]) for measure in _MEASURES[task]}
             scores = {measure: _score(values) for measure, values in means.items()}
             own = main.setdefault(model, each[0])
             gains = {} if name == first else {measure: _score(own[measure] - means[measure]) for measure in means}
             lines.append(TrainedOn(name, len(draws[0].labels), model, scores, gains))
-    losses = [] if owners is None else _losses(summary, owners, main, measured, measure=_MEASURES[task][0])
     persons = None if ids is None else len(np.unique(ids))
     notes = _notes(summary, test, task, persons)
     if task == "classes" and any(line.scores["accuracy"].low == 1.0 for line in lines):
@@ -300,27 +276,7 @@ def evaluate_sets(
             f"1.000 to 1.000 means no error in this test, not certainty: of {units:,} {unit} without an error it "
             f"follows only that at most {1.0 - 0.05 ** (1.0 / units):.1%} of new {unit} have one (95% confidence)."
         )
-    return Evaluation(task, len(test.labels), persons, tuple(lines), tuple(losses), tuple(notes))
-
-
-def _losses(
-    summary: TrainingRows,
-    owners: NDArray[np.str_],
-    whole: Mapping[str, Mapping[str, Draws]],
-    measured: Callable[[str, TrainingRows], Mapping[str, Draws]],
-    *,
-    measure: str,
-) -> list[OwnerLoss]:
-    """Each owner's rows left out in turn; an owner of all rows has nothing to be compared with."""
-    losses = []
-    for owner in np.unique(owners):
-        rest = owners != owner
-        for model, values in whole.items():
-            loss = Score(None, None, None)
-            if rest.any():
-                loss = _score(values[measure] - measured(model, summary.part(rest))[measure])
-            losses.append(OwnerLoss(str(owner), int(np.count_nonzero(~rest)), model, loss))
-    return losses
+    return Evaluation(task, len(test.labels), persons, tuple(lines), tuple(notes))
 
 
 def _training_rows(argument: str, rows: Rows, labels: ArrayLike, weights: ArrayLike | None = None) -> TrainingRows:
@@ -336,9 +292,7 @@ def _training_rows(argument: str, rows: Rows, labels: ArrayLike, weights: ArrayL
     return TrainingRows(rows, values, shares)
 
 
-def _check(
-    sets: Mapping[str, Sequence[TrainingRows]], test: TrainingRows, task: str, owners: NDArray[np.str_] | None
-) -> None:
+def _check(sets: Mapping[str, Sequence[TrainingRows]], test: TrainingRows, task: str) -> None:
     for name, drawn in (*((name, part) for name, parts in sets.items() for part in parts), ("test rows", test)):
         if not len(drawn.labels):
             raise InvalidArgument(name, "no rows", "at least one labelled row is needed")
@@ -346,9 +300,6 @@ def _check(
             raise InvalidArgument(name, drawn.labels.dtype, f"labels must be {task}, as those of the summary are")
     if len(test.labels) < 2:
         raise InvalidArgument("test rows", len(test.labels), "at least two are needed; some hundred tell something")
-    size = len(next(iter(sets.values()))[0].labels)
-    if owners is not None and len(owners) != size:
-        raise InvalidArgument("owners", len(owners), f"must be one for each of the {size} rows of the summary")
 
 
 def _notes(summary: TrainingRows, test: TrainingRows, task: str, persons: int | None) -> list[str]:
@@ -459,7 +410,6 @@ def evaluate_job(
     *,
     schema_file: str | None = None,
     owners: Mapping[str, str] | None = None,
-    by_owner: bool = False,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Train models on the summary in a job's directory, and judge them on a test file."""
@@ -480,10 +430,7 @@ def evaluate_job(
     sets = {"the summary": [summary]}
     if owners:
         sets |= _all_rows({name: _labelled(address, schema) for name, address in owners.items()}, len(mapped.rows))
-    whose = table.column("likeset_owner" if "likeset_owner" in table.column_names else "owner")
-    names = np.array(whose.to_pylist(), dtype=np.str_) if by_owner else None
-    ids = read_ids(test, schema)
-    return evaluate_sets(sets, _labelled(test, schema), ids=ids, owners=names, progress=progress)
+    return evaluate_sets(sets, _labelled(test, schema), ids=read_ids(test, schema), progress=progress)
 
 
 def _schema_of(folder: Path) -> str:
@@ -497,7 +444,7 @@ def _schema_of(folder: Path) -> str:
 
 def write_evaluation(folder: Path, evaluation: Evaluation) -> dict[str, Any]:
     """Keep it beside the result; returns what was written."""
-    document = evaluation.document()
+    document = asdict(evaluation)
     documents.write_text(folder / EVALUATION, json.dumps(document, indent=2, allow_nan=False) + "\n")
     return document
 

@@ -392,9 +392,6 @@ def evaluate(
         list[str] | None,
         typer.Option(metavar="NAME=PATH", help="All rows of an owner, where you have them; once for each owner."),
     ] = None,
-    by_owner: Annotated[
-        bool, typer.Option("--by-owner", help="Also measure what models lose without each owner's rows.")
-    ] = False,
     json: JsonFlag = False,
 ) -> None:
     """Train models on a summary, and score them on a labelled test file.
@@ -403,16 +400,14 @@ def evaluate(
     drawn at random, and on all rows, with the differences. Where the schema declares an id, the test needs its column:
     intervals then resample persons. Writes evaluation.json, and a section into report.html.
 
-    Example: `likeset evaluate matched --test test.csv --by-owner`
+    Example: `likeset evaluate matched --test test.csv`
     """
     if test is None:
         reason = "give a labelled file of your target's kind: without one nobody can say how good a model is there"
         raise InvalidArgument("--test", "missing", reason)
     files = owner_files(owner or [])
     with Waiting(quiet=json) as waiting:
-        found = evaluation.evaluate_job(
-            folder, test, schema_file=schema, owners=files, by_owner=by_owner, progress=waiting.step
-        )
+        found = evaluation.evaluate_job(folder, test, schema_file=schema, owners=files, progress=waiting.step)
     document = evaluation.write_evaluation(folder, found)
     documents.write_text(folder / runs.REPORT, render(*runs.read_result(folder), document))
 
@@ -426,11 +421,7 @@ def evaluate(
 
 def _show(document: Mapping[str, Any]) -> None:
     models = models_view(document)
-    for table, caption in (
-        (models["scores"], models["lead"]),
-        (models["gains"], None),
-        (models["owners"], models["losses"]),
-    ):
+    for table, caption in ((models["scores"], models["lead"]), (models["gains"], None)):
         if table.rows:
             rows = [list(map(_on_two_lines, row)) for row in table.rows]
             show_table(table.caption, table.heads, rows, caption=caption)

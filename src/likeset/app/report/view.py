@@ -323,25 +323,7 @@ def models_view(evaluation: Mapping[str, Any]) -> dict[str, Any]:
         "scores": scores("scores", "Models by their training set"),
         "gains": scores("summary_gains", GAINS),
         "notes": evaluation["notes"],
-        "owners": _losses(evaluation["owners"]),
-        "losses": f"In {heads[0]}. Below 0, a model is better without the owner.",
     }
-
-
-def _losses(lines: Sequence[Mapping[str, Any]]) -> Table:
-    models = list(dict.fromkeys(line["model"] for line in lines))
-    by_owner: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for line in lines:
-        by_owner.setdefault(line["owner"], {})[line["model"]] = line
-    rows: list[Row] = [
-        [
-            Cell(owner, below=quantity(losses[models[0]]["rows"], "row")),
-            *(score_in_words(losses[model]["loss"]) for model in models),
-        ]
-        for owner, losses in list(by_owner.items())[:_MOST_OWNERS]
-    ]
-    heads = [f"{model} loses" for model in models]
-    return Table("Loss of each model without an owner's rows", ["without", *heads], rows, frozenset(heads))
 
 
 def _pictures(drawn: Mapping[str, Any], *, columns: int) -> dict[str, Any] | None:
