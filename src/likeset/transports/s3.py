@@ -7,19 +7,11 @@ from typing import Any
 import boto3
 import urllib3
 from botocore.config import Config
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    ConnectTimeoutError,
-    EndpointConnectionError,
-    HTTPClientError,
-    NoCredentialsError,
-    PartialCredentialsError,
-    ReadTimeoutError,
-)
+from botocore.exceptions import BotoCoreError, ClientError
 
 from likeset.errors import MailboxTrouble, PostTrouble
 from likeset.transports.stores import (
+    GONE,
     MOST_LISTED,
     Listing,
     Store,
@@ -32,21 +24,7 @@ from likeset.transports.stores import (
 _SECONDS = 30.0
 _TRIES = 2
 _PIECE = 1 << 20
-_DENIED = "no permission; ask its keeper to let these keys list, read, write and remove there"
-_REFUSED = "its server refused a request; ask its keeper why"
-_NO_KEYS = "no keys for it; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
-_SLOW = "does not answer in time; it is tried again later"
-_NOT_REACHED = "is not reached; see whether AWS_ENDPOINT_URL and the network are right"
-_CODES = {
-    "NoSuchBucket": "there is no such bucket; see whether its name and AWS_ENDPOINT_URL are right",
-    "AccessDenied": _DENIED,
-    "403": _DENIED,
-    "InvalidAccessKeyId": "does not know the access key; set AWS_ACCESS_KEY_ID, or AWS_PROFILE, to one that it knows",
-    "SignatureDoesNotMatch": "the secret key is not the right one; set AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
-    "ExpiredToken": "the keys have expired; get new ones",
-    "QuotaExceeded": "is full; nothing was written: ask its keeper to make room",
-    "SlowDown": _SLOW,
-}
+_CHECK = "see whether bucket, keys (AWS_PROFILE or AWS_ACCESS_KEY_ID), AWS_ENDPOINT_URL and the network are right"
 
 
 class S3Store(Store):
@@ -114,27 +92,13 @@ class S3Store(Store):
             request["ContinuationToken"] = page["NextContinuationToken"]
 
     def _known_trouble(self, error: Exception) -> MailboxTrouble | None:
-        match error:
-            case ClientError():
-                code = str(error.response.get("Error", {}).get("Code"))
-                return self._refused(code, is_read=error.operation_name == "GetObject")
-            case NoCredentialsError() | PartialCredentialsError():
-                return MailboxTrouble(self.address, _NO_KEYS)
-            case ConnectTimeoutError() | ReadTimeoutError() | urllib3.exceptions.TimeoutError() | TimeoutError():
-                return MailboxTrouble(self.address, _SLOW)
-            case EndpointConnectionError() | HTTPClientError() | urllib3.exceptions.HTTPError() | OSError():
-                return MailboxTrouble(self.address, _NOT_REACHED)
-            case BotoCoreError():
-                return MailboxTrouble(self.address, f"cannot be used with these settings ({type(error).__name__})")
-            case _:
-                return None
-
-    def _refused(self, code: str, *, is_read: bool) -> MailboxTrouble:
-        if code in ("NoSuchKey", "404"):
-            return PostTrouble(self.address, "a file is gone; it was read or removed by somebody else")
-        if code == "InvalidRange":
-            return PostTrouble(self.address, "a file is empty; it was left alone")
-        reason = _CODES.get(code, _REFUSED)
-        # The writer of a file can have it refused to all readers: archived, private, or under a key of its own.
-        is_of_one_file = is_read and reason in (_DENIED, _REFUSED)
-        return (PostTrouble if is_of_one_file else MailboxTrouble)(self.address, reason)
+        if isinstance(error, ClientError):
+            code = error.response.get("Error", {}).get("Code")
+            if code in ("NoSuchKey", "404"):
+                return PostTrouble(self.address, GONE)
+            # The writer of a file can have it refused to all readers: archived, private, or under a key of its own.
+            kind = PostTrouble if error.operation_name == "GetObject" else MailboxTrouble
+            return kind(self.address, f"its server refused a request ({code}); {_CHECK}, or ask its keeper")
+        if isinstance(error, BotoCoreError | urllib3.exceptions.HTTPError | OSError):
+            return MailboxTrouble(self.address, f"is not reached ({type(error).__name__}); {_CHECK}")
+        return None

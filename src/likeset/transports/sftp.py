@@ -4,13 +4,10 @@ import contextlib
 import getpass
 import logging
 import os
-import secrets
 import stat
 import threading
-import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -20,29 +17,24 @@ from paramiko.sftp import CMD_CLOSE, CMD_EXTENDED, CMD_OPENDIR, CMD_READDIR
 
 from likeset.errors import MailboxTrouble, PostTrouble
 from likeset.transports.stores import (
-    MOST_LISTED,
-    PARTIAL_NAME,
-    PARTIAL_SECONDS,
+    GONE,
+    NO_FILE,
     Listing,
-    Modes,
     Store,
     StoredFile,
     bounded_bytes,
     bounded_listing,
     is_file_name,
+    modes_under,
 )
 
 # Without a handler, the library's complaints would go to the terminal; each of them is a MailboxTrouble here.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 
-class _UnknownHostKey(paramiko.SSHException):
-    """The server's key stands in no file; its fingerprint is the text."""
-
-
 class _RefuseUnknown(paramiko.MissingHostKeyPolicy):
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> NoReturn:  # noqa: ARG002 - the library's signature
-        raise _UnknownHostKey(f"{key.get_name()} {key.fingerprint}")
+        raise paramiko.BadHostKeyException(hostname, key, key)
 
 
 class SftpFiles(paramiko.SFTPClient):
@@ -71,30 +63,21 @@ def _known_hosts() -> Path:
 
 def _not_connected(error: Exception, *, host: str, port: int, user: str) -> str:
     """The error and its remedy; the server's text is not repeated."""
-    scan = f"ssh-keyscan -p {port} {host} >> {_known_hosts()}"
     match error:
-        case _UnknownHostKey():
-            return f"its host key {error} is not known; compare it with what its keeper tells you, then: {scan}"
         case paramiko.BadHostKeyException():
+            known = _known_hosts()
             return (
-                f"its host key is not the known one but {error.key.get_name()} {error.key.fingerprint}; this is "
-                f"another server, unless its keeper says that the key changed: remove the old line then, and {scan}"
+                f"its host key {error.key.get_name()} {error.key.fingerprint} is not the one in {known}; compare it "
+                "with what its keeper tells you, remove an old line of this host, then: "
+                f"ssh-keyscan -p {port} {host} >> {known}"
             )
-        case paramiko.PasswordRequiredException():
-            return "the key needs a pass phrase; ssh-add it, or name another one in LIKESET_SFTP_KEY"
-        case paramiko.AuthenticationException():
+        case paramiko.AuthenticationException() | FileNotFoundError():
             return (
-                f"takes none of your keys for the login {user}; give its keeper the public one "
-                "(LIKESET_SFTP_KEY, if set, names the only one that is tried)"
+                f"takes none of your keys for the login {user}; give its keeper the public one, and ssh-add one with a "
+                "pass phrase (LIKESET_SFTP_KEY, if set, names the only one that is tried)"
             )
-        case TimeoutError():
-            return "does not answer in time; see whether its server runs and the network lets you through"
-        case FileNotFoundError():
-            return "LIKESET_SFTP_KEY names a file that is not there"
-        case OSError():
-            return "its server is not reached; see whether host and port are right and the network lets you through"
         case _:
-            return "its server broke off while connecting; see whether it is an SFTP server that accepts key logins"
+            return "its server is not reached; see whether it is an SFTP server, its port is right and it may be called"
 
 
 _Result = TypeVar("_Result")
@@ -122,7 +105,6 @@ class SftpStore(Store):
         self._seconds = seconds
         self._client: paramiko.SSHClient | None = None
         self._files: SftpFiles | None = None
-        self._tidied: set[str] = set()
 
     @property
     def address(self) -> str:
@@ -147,14 +129,14 @@ class SftpStore(Store):
             self._client = self._files = None
 
     def _connected(self) -> SftpFiles:
-        """A session on the server; each step of connecting, and each answer later, has its time.
-
-        Raises:
-            MailboxTrouble: the server is not reached, is not the one that is known, or does not let this user in.
-        """
+        """A session on the server; each step of connecting, and each answer later, has its time."""
         client, seconds = paramiko.SSHClient(), self._seconds
         try:
-            self._load_known_hosts(client)
+            with contextlib.suppress(FileNotFoundError):  # every key is unknown then
+                client.load_system_host_keys(str(_known_hosts()))
+        except (OSError, InvalidHostKey) as error:
+            raise MailboxTrouble(self.address, f"{_known_hosts()} cannot be read; repair it") from error
+        try:
             client.set_missing_host_key_policy(_RefuseUnknown())
             key = os.environ.get("LIKESET_SFTP_KEY")
             client.connect(
@@ -182,20 +164,11 @@ class SftpStore(Store):
             self._client, files = client, SftpFiles(channel)
         except BaseException as error:
             client.close()
-            if isinstance(error, MailboxTrouble) or not isinstance(error, Exception):
+            if not isinstance(error, Exception):
                 raise
             reason = _not_connected(error, host=self._host, port=self._port, user=self._user)
             raise MailboxTrouble(self.address, reason) from error
         return files
-
-    def _load_known_hosts(self, client: paramiko.SSHClient) -> None:
-        path = _known_hosts()
-        try:
-            client.load_system_host_keys(str(path))
-        except FileNotFoundError:
-            return  # every key is unknown then
-        except (OSError, InvalidHostKey) as error:
-            raise MailboxTrouble(self.address, f"{path} cannot be read; repair it") from error
 
     def _is_lost(self) -> bool:
         transport = None if self._client is None else self._client.get_transport()
@@ -217,28 +190,24 @@ class SftpStore(Store):
     def _content(self, files: SftpFiles, path: str, most_bytes: int) -> bytes:
         status = files.lstat(path)
         if not stat.S_ISREG(status.st_mode or 0):
-            raise PostTrouble(self.address, "something lies there that is no ordinary file; it was not opened")
-        size = status.st_size or 0
+            raise PostTrouble(self.address, NO_FILE)
         with files.open(path, "rb") as file:
-
-            def pieces() -> Iterator[bytes]:
-                file.prefetch(size)
-                yield from iter(lambda: file.read(_PIECE), b"")
-
-            return bounded_bytes(pieces(), most_bytes, announced=size)
+            file.prefetch(min(status.st_size or 0, most_bytes))
+            return bounded_bytes(iter(lambda: file.read(_PIECE), b""), most_bytes)
 
     def _put(self, files: SftpFiles, folder: str, name: str, data: bytes) -> None:
-        modes = Modes.under(files.stat(self._mailbox).st_mode or 0)
-        self._make(files, self._path(folder), modes.folder)
-        self._tidy(files, folder)
-        partial = self._path(folder, f".{name}.{secrets.token_hex(4)}")
+        folder_mode, file_mode = modes_under(files.stat(self._mailbox).st_mode or 0)
+        self._make(files, self._path(folder), folder_mode)
+        partial = self._path(folder, f".{name}")  # it is never listed
+        with contextlib.suppress(FileNotFoundError):
+            files.remove(partial)  # of a writer that was killed
         try:
             with files.open(partial, "wx") as file:
                 file.set_pipelined(True)
                 file.write(data)
                 file.flush()
                 _bring_to_disk(files, file)
-            files.chmod(partial, modes.file)
+            files.chmod(partial, file_mode)
             if files.stat(partial).st_size != len(data):
                 raise MailboxTrouble(self.address, "kept a part of a file only; it is full or over its quota")
             files.posix_rename(partial, self._path(folder, name))
@@ -258,16 +227,6 @@ class SftpStore(Store):
         if stat.S_IMODE(status.st_mode or 0) != mode:
             with contextlib.suppress(PermissionError):  # another user's, or a server that keeps no modes
                 files.chmod(path, mode)
-
-    def _tidy(self, files: SftpFiles, folder: str) -> None:
-        if folder in self._tidied:
-            return
-        oldest = time.time() - PARTIAL_SECONDS
-        with contextlib.closing(files.entries(self._path(folder))) as entries:
-            for entry in islice(entries, MOST_LISTED):
-                if PARTIAL_NAME.fullmatch(entry.filename) and (entry.st_mtime or 0) < oldest:
-                    self._unlink(files, self._path(folder, entry.filename))
-        self._tidied.add(folder)
 
     def _unlink(self, files: SftpFiles, path: str) -> None:
         try:
@@ -289,32 +248,25 @@ class SftpStore(Store):
         return self._do(action)
 
     def _known_trouble(self, error: Exception) -> MailboxTrouble | None:
-        if isinstance(error, OSError) and not isinstance(error, TimeoutError) and not self._is_lost():
-            return self._refused(error)
-        self.close()  # an answer that comes later would be taken for another one's
-        if isinstance(error, TimeoutError):
-            return MailboxTrouble(self.address, "does not answer in time; it is tried again later")
-        if isinstance(error, OSError | EOFError | paramiko.SSHException):
-            return MailboxTrouble(self.address, "the connection broke; it is tried again later")
-        return None
-
-    def _refused(self, error: OSError) -> MailboxTrouble:
         """The meaning of the server's status code; the server's text is not repeated."""
-        if isinstance(error, FileNotFoundError) and not self._is_there():
+        if not isinstance(error, OSError) or isinstance(error, TimeoutError) or self._is_lost():
+            self.close()  # an answer that comes later would be taken for another one's
+            is_known = isinstance(error, OSError | EOFError | paramiko.SSHException)
+            reason = "does not answer in time, or the connection broke; it is tried again later"
+            return MailboxTrouble(self.address, reason) if is_known else None
+        try:
+            is_there = self._files is not None and stat.S_ISDIR(self._files.stat(self._mailbox).st_mode or 0)
+        except Exception:  # what the server says when it is asked why it failed
+            is_there = False
+        if not is_there:
             return MailboxTrouble(self.address, "there is no such folder on the server; ask its keeper to make it")
         if isinstance(error, FileNotFoundError):
-            return PostTrouble(self.address, "a file is gone; it was read or removed by somebody else")
+            return PostTrouble(self.address, GONE)
         if isinstance(error, PermissionError):
             return PostTrouble(self.address, "no permission for a folder or file there; ask its keeper to give it")
         return MailboxTrouble(
             self.address, "its server failed; it may be full, over its quota or read-only: ask its keeper"
         )
-
-    def _is_there(self) -> bool:
-        try:
-            return self._files is not None and stat.S_ISDIR(self._files.stat(self._mailbox).st_mode or 0)
-        except Exception:  # what the server says when it is asked why it failed
-            return False
 
 
 def _described(entry: paramiko.SFTPAttributes) -> StoredFile | None:

@@ -5,7 +5,6 @@ import errno
 import heapq
 import os
 import re
-import secrets
 import stat
 import time
 from abc import ABC, abstractmethod
@@ -15,23 +14,16 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from likeset.errors import InvalidArgument, MailboxTrouble, PostTrouble, missing_extra
 
 MOST_LISTED = 10_000
 """The largest number of files in a listing: the first names, so that everybody sees the same ones."""
 
-PARTIAL_NAME = re.compile(r"\.[0-9a-f]{64}\.[0-9a-f]{8}")
-"""The name of a file while it is written. It is never listed."""
-
-PARTIAL_SECONDS = 3600.0
-"""After this time its writer counts as killed, and the next writer removes the file."""
-
 _MOST_LOOKED_AT = 100_000  # entries of one listing, whatever they are
 _MOST_SECONDS = 60.0  # for one listing or one file, and longer for large files:
 _LEAST_RATE = 1 << 16  # bytes per second
-_LATEST = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 _FOLDER = re.compile(r"[a-z2-7]{32}")
 _NAME = re.compile(r"[0-9a-f]{64}")
 _Item = TypeVar("_Item")
@@ -56,22 +48,18 @@ Listing = list[StoredFile]
 """By name. (Stores have a method called ``list``, beside which the type cannot be written.)"""
 
 
-@dataclass(frozen=True, slots=True)
-class Modes:
-    """Permissions of what a writer makes in a mailbox, whatever its umask says.
+GONE = "a file is gone; it was read or removed by somebody else"
+NO_FILE = "something lies there that is no ordinary file; it was not opened"
+
+
+def modes_under(mailbox_mode: int) -> tuple[int, int]:
+    """Permissions of a folder and of a file that a writer makes in a mailbox, whatever its umask says.
 
     Only the writer changes anything in its folder. A user who can enter the mailbox can read it: so its keeper decides
     who the others are, and names that nobody can guess say who reads what.
     """
-
-    folder: int
-    file: int
-
-    @classmethod
-    def under(cls, mailbox_mode: int) -> "Modes":
-        enter = mailbox_mode & 0o011
-        inherit_group = mailbox_mode & stat.S_ISGID
-        return cls(folder=0o700 | inherit_group | enter | enter << 2, file=0o600 | enter << 2)
+    enter = mailbox_mode & 0o011
+    return 0o700 | (mailbox_mode & stat.S_ISGID) | enter | enter << 2, 0o600 | enter << 2
 
 
 class Store(ABC):
@@ -155,11 +143,7 @@ def is_folder_name(name: str) -> bool:
 
 
 def _check_place(folder: str, name: str | None = None) -> None:
-    """Refuse names that could lead elsewhere.
-
-    Raises:
-        InvalidArgument: not a folder's name, or not a file's.
-    """
+    """Refuse names that could lead elsewhere."""
     if not is_folder_name(folder):
         raise InvalidArgument("folder", folder, "the name of a pair's folder has 32 letters of base32")
     if name is not None and not is_file_name(name):
@@ -167,33 +151,18 @@ def _check_place(folder: str, name: str | None = None) -> None:
 
 
 def bounded_listing(entries: Iterable[StoredFile | None]) -> Listing:
-    """A listing in order, with an end even if the place has none.
-
-    Args:
-        entries: what the place lists, one at a time; None for what is no file of a mailbox.
-    """
+    """A listing in order, with an end even if the place has none; None is an entry that is no file of a mailbox."""
     files = (entry for entry in islice(_in_time(entries), _MOST_LOOKED_AT) if entry is not None)
     return heapq.nsmallest(MOST_LISTED, files, key=lambda file: file.name)
 
 
-def bounded_bytes(pieces: Iterable[bytes], most_bytes: int, *, announced: int = 0) -> bytes:
-    """Join the pieces of a file or of an answer.
-
-    Args:
-        pieces: what the place sends.
-        most_bytes: the limit; longer data are refused.
-        announced: the size that the place states.
-    """
-    data, too_long = (
-        bytearray(),
-        f"a file or listing has more than the {most_bytes} bytes that are read; it was left alone",
-    )
-    if announced > most_bytes:
-        raise _OutOfBounds(too_long)
+def bounded_bytes(pieces: Iterable[bytes], most_bytes: int) -> bytes:
+    """The pieces of a file joined; a place may send more than it announces."""
+    data = bytearray()
     for piece in _in_time(pieces, seconds=_MOST_SECONDS + most_bytes / _LEAST_RATE):
         data += piece
         if len(data) > most_bytes:
-            raise _OutOfBounds(too_long)
+            raise _OutOfBounds(f"a file has more than the {most_bytes} bytes that are read; it was left alone")
     return bytes(data)
 
 
@@ -205,11 +174,6 @@ def _in_time(items: Iterable[_Item], *, seconds: float = _MOST_SECONDS) -> Itera
         yield item
 
 
-def time_of(stamp: float) -> datetime:
-    """A file's time as the place tells it; one that no calendar has counts as the nearest that there is."""
-    return datetime.fromtimestamp(min(max(stamp, 0.0), _LATEST), UTC)
-
-
 def open_store(url: str, *, ambient: bool = True) -> Store:
     """The store at an address; nothing is opened or connected before its first use.
 
@@ -218,64 +182,46 @@ def open_store(url: str, *, ambient: bool = True) -> Store:
             ``courier:///folder``.
         ambient: whether keys may be used that this machine's user has for anything (an agent, ~/.ssh, AWS settings);
             otherwise the key that LIKESET_SFTP_KEY names, and no S3.
-
-    Raises:
-        InvalidArgument: it is none of these, has a password in it, or needs a part that is not installed.
     """
-    if "://" not in url:
-        return _directory(url, Path(url).expanduser())
+    if url and "://" not in url:
+        return DirectoryStore(_absolute(Path(url).expanduser()))
+    wrong = InvalidArgument(
+        "mailbox",
+        url,
+        "is no address of a mailbox; write a folder's path, sftp://user@host:port/folder, s3://bucket/prefix or "
+        "courier:///folder (settings come from the environment, and shares of other machines must be mounted)",
+    )
     try:
         parts = urlsplit(url)
-        _ = parts.port  # raises where it is none
+        port, path = parts.port, unquote(parts.path)
     except ValueError:
-        raise InvalidArgument("mailbox", url, "is no address; write sftp://user@host:port/folder") from None
+        raise wrong from None
     if parts.password is not None:
         raise InvalidArgument(
             "mailbox", url, "has a password in it, and addresses are shown and logged; take it out and use a key"
         )
-    if parts.query or parts.fragment:
-        raise InvalidArgument("mailbox", url, "may have no ? or # in it; settings come from the environment")
-    if parts.scheme in ("file", "courier"):
-        if parts.hostname not in (None, "localhost"):
-            reason = f"names a machine; mount its share, and write {parts.scheme}:///folder"
-            raise InvalidArgument("mailbox", url, reason)
-        kind = CourierStore if parts.scheme == "courier" else DirectoryStore
-        return _directory(url, Path(unquote(parts.path)), kind)
+    if parts.scheme in ("file", "courier") and parts.hostname in (None, "localhost"):
+        return (CourierStore if parts.scheme == "courier" else DirectoryStore)(_absolute(Path(path)))
+    is_bucket = parts.scheme == "s3" and parts.username is None and port is None
+    if not (is_bucket or parts.scheme == "sftp") or not parts.hostname or parts.query or parts.fragment:
+        raise wrong
     if not ambient and not (parts.scheme == "sftp" and os.environ.get("LIKESET_SFTP_KEY")):
         reason = "is contacted only with a key for it, until words were compared: name one in LIKESET_SFTP_KEY (sftp)"
         raise InvalidArgument("mailbox", url, reason)
-    return _distant_store(url, parts)
-
-
-def _directory(url: str, folder: Path, kind: "type[DirectoryStore | CourierStore] | None" = None) -> Store:
-    if "\0" in url or not url:
-        raise InvalidArgument("mailbox", url, "is no folder; write its path")
-    return (kind or DirectoryStore)(Path(os.path.normpath(folder.absolute())))
-
-
-def _distant_store(url: str, parts: SplitResult) -> Store:
-    if parts.scheme not in ("sftp", "s3"):
-        reason = f"{parts.scheme}:// is not known; use a folder's path, file://, sftp://, s3:// or courier://"
-        raise InvalidArgument("mailbox", url, reason)
-    if not parts.hostname:
-        raise InvalidArgument("mailbox", url, "names no host or bucket; write sftp://user@host/folder or s3://bucket")
-    path = unquote(parts.path)
     try:
-        if parts.scheme == "sftp":
-            from likeset.transports.sftp import SftpStore
+        if is_bucket:
+            from likeset.transports.s3 import S3Store
 
-            user = unquote(parts.username) if parts.username else None
-            return SftpStore(parts.hostname, path, port=parts.port, user=user)
-        from likeset.transports.s3 import S3Store
+            return S3Store(parts.netloc, path.strip("/"))
+        from likeset.transports.sftp import SftpStore
 
-        if parts.username is not None or parts.port is not None:
-            raise InvalidArgument(
-                "mailbox", url, "names more than a bucket; keys and endpoint come from AWS_ variables"
-            )
-        return S3Store(parts.netloc, path.strip("/"))
+        return SftpStore(parts.hostname, path, port=port, user=unquote(parts.username) if parts.username else None)
     except ModuleNotFoundError:
-        reason = missing_extra(parts.scheme)
-        raise InvalidArgument("mailbox", url, reason) from None
+        raise InvalidArgument("mailbox", url, missing_extra(parts.scheme)) from None
+
+
+def _absolute(folder: Path) -> Path:
+    return Path(os.path.normpath(folder.absolute()))
 
 
 _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -283,29 +229,10 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO tha
 _PIECE = 1 << 20
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
-_FULL = "is full; nothing was written: ask its keeper to make room"
-_NO_ANSWER = "does not answer; see whether the share is mounted and its server runs"
-_WHOLE_MAILBOX = {
-    errno.ENOSPC: _FULL,
-    errno.EDQUOT: _FULL,
-    errno.EFBIG: _FULL,
-    errno.EROFS: "is read-only; ask its keeper to let this user write there",
-    errno.EIO: _NO_ANSWER,
-    errno.ESTALE: _NO_ANSWER,
-    errno.ETIMEDOUT: _NO_ANSWER,
-    errno.ENOTCONN: _NO_ANSWER,
-    errno.EHOSTDOWN: _NO_ANSWER,
-    errno.EMFILE: "cannot be used: this process has too many open files",
-}
-_DENIED = "no permission to use it; ask its keeper to let this user in"
-_ONE_PLACE = {
-    errno.EACCES: "no permission for one of its folders or files; its writer or its keeper has to give it",
-    errno.EPERM: "no permission for one of its folders or files; its writer or its keeper has to give it",
-    errno.ENOENT: "a file is gone; it was read or removed by somebody else",
-    errno.ELOOP: "a link lies where a folder or file should be; it was not followed",
-    errno.ENOTDIR: "something else lies where a folder should be; ask its keeper to remove it",
-    errno.EISDIR: "a folder lies where a file should be; ask its keeper to remove it",
-}
+_WHOLE_MAILBOX = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EMFILE),
+    *(errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN),
+)
 
 
 class DirectoryStore(Store):
@@ -317,7 +244,6 @@ class DirectoryStore(Store):
 
     def __init__(self, mailbox: Path) -> None:
         self._mailbox = mailbox
-        self._tidied: set[str] = set()
 
     @property
     def address(self) -> str:
@@ -333,22 +259,20 @@ class DirectoryStore(Store):
     def _read(self, folder: str, name: str, most_bytes: int) -> bytes:
         with self._opened(folder) as directory:
             if directory is None:
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-            self._check_ordinary(os.stat(name, dir_fd=directory, follow_symlinks=False))
+                raise PostTrouble(self.address, GONE)
+            if not stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+                raise PostTrouble(self.address, NO_FILE)
             with os.fdopen(os.open(name, _READ, dir_fd=directory), "rb") as file:
-                status = os.fstat(file.fileno())
-                self._check_ordinary(status)
-                return bounded_bytes(iter(lambda: file.read(_PIECE), b""), most_bytes, announced=status.st_size)
+                return bounded_bytes(iter(lambda: file.read(_PIECE), b""), most_bytes)
 
     def _write(self, folder: str, name: str, data: bytes) -> None:
-        modes = Modes.under(self._mailbox.stat().st_mode)
-        self._make(folder)
+        folder_mode, file_mode = modes_under(self._mailbox.stat().st_mode)
+        (self._mailbox / folder).mkdir(mode=0o700, exist_ok=True)
         with self._opened(folder) as directory:
             if directory is None:
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-            _set_mode(directory, modes.folder)
-            self._tidy(folder, directory)
-            _write_whole(directory, name, data, mode=modes.file)
+                raise PostTrouble(self.address, GONE)
+            _set_mode(directory, folder_mode)
+            _write_whole(directory, name, data, mode=file_mode)
 
     def _remove(self, folder: str, name: str) -> None:
         with self._opened(folder) as directory:
@@ -369,46 +293,23 @@ class DirectoryStore(Store):
         finally:
             os.close(directory)
 
-    def _make(self, folder: str) -> None:
-        with contextlib.suppress(FileExistsError):
-            try:
-                (self._mailbox / folder).mkdir(mode=0o700)
-            except PermissionError as error:
-                raise MailboxTrouble(self.address, _DENIED) from error
-
-    def _tidy(self, folder: str, directory: int) -> None:
-        if folder in self._tidied:
-            return
-        with os.scandir(directory) as entries:
-            begun = [entry for entry in entries if PARTIAL_NAME.fullmatch(entry.name)]
-        for entry in begun:
-            with contextlib.suppress(FileNotFoundError):
-                written = os.stat(entry.name, dir_fd=directory, follow_symlinks=False).st_mtime
-                if written < time.time() - PARTIAL_SECONDS:
-                    os.unlink(entry.name, dir_fd=directory)
-        self._tidied.add(folder)
-
-    def _check_ordinary(self, status: os.stat_result) -> None:
-        if not stat.S_ISREG(status.st_mode):
-            raise PostTrouble(self.address, "something lies there that is no ordinary file; it was not opened")
-
     def _known_trouble(self, error: Exception) -> MailboxTrouble | None:
         if not isinstance(error, OSError):
             return None
-        number = error.errno or errno.EIO
-        if number in _WHOLE_MAILBOX:
-            return MailboxTrouble(self.address, _WHOLE_MAILBOX[number])
         try:
-            if not self._mailbox.is_dir():
-                return MailboxTrouble(
-                    self.address, "there is no such folder; see whether the share is mounted, or make the folder"
-                )
-            if not os.access(self._mailbox, os.X_OK):
-                return MailboxTrouble(self.address, _DENIED)
+            is_usable = self._mailbox.is_dir() and os.access(self._mailbox, os.X_OK)
         except OSError:
-            return MailboxTrouble(self.address, _DENIED if isinstance(error, PermissionError) else _NO_ANSWER)
+            is_usable = False
+        if not is_usable:
+            reason = "there is no such folder, or this user may not enter it; see whether the share is mounted"
+            return MailboxTrouble(self.address, reason)
+        if isinstance(error, FileNotFoundError):
+            return PostTrouble(self.address, GONE)
+        reason = error.strerror or type(error).__name__
+        if error.errno in _WHOLE_MAILBOX:
+            return MailboxTrouble(self.address, f"{reason}; ask its keeper")
         # The writer of this folder may have caused it, for example by a lease on a file, and the others are heard.
-        return PostTrouble(self.address, _ONE_PLACE.get(number, f"a folder or file there: {os.strerror(number)}"))
+        return PostTrouble(self.address, f"one of its folders or files: {reason}; ask its writer or its keeper")
 
 
 WANTED = "wanted"
@@ -449,11 +350,10 @@ class CourierStore(Store):
         if (self._folder / "out" / folder).is_dir():
             return self._out
         if folder not in self._wanted:
-            modes = Modes.under((self._folder / "out").stat().st_mode)
             place = self._folder / "out" / WANTED
             if not place.is_dir():
                 place.mkdir(exist_ok=True)
-                place.chmod(modes.folder)
+                place.chmod(modes_under((self._folder / "out").stat().st_mode)[0])
             (place / folder).touch()
             self._wanted.add(folder)
         return self._in
@@ -471,7 +371,7 @@ def _described(entry: os.DirEntry[str]) -> StoredFile | None:
         return None  # removed in this moment
     if not stat.S_ISREG(status.st_mode):
         return None
-    return StoredFile(entry.name, status.st_size, time_of(status.st_mtime))
+    return StoredFile(entry.name, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
 
 
 def _set_mode(descriptor: int, mode: int) -> None:
@@ -483,7 +383,9 @@ def _set_mode(descriptor: int, mode: int) -> None:
 
 
 def _write_whole(directory: int, name: str, data: bytes, *, mode: int) -> None:
-    partial = f".{name}.{secrets.token_hex(4)}"
+    partial = f".{name}"  # it is never listed
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(partial, dir_fd=directory)  # of a writer that was killed
     try:
         with os.fdopen(os.open(partial, _CREATE, 0o600, dir_fd=directory), "wb") as file:
             _set_mode(file.fileno(), mode)

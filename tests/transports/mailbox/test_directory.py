@@ -77,7 +77,7 @@ def test_links_inside_the_mailbox_lead_nowhere(tmp_path: Path, mailbox: Path, st
         lambda: store.write(PAIR, NAME, b"other"),
         lambda: store.remove(PAIR, NAME),
     ):
-        with pytest.raises(PostTrouble, match=r"something else lies|a link lies"):
+        with pytest.raises(PostTrouble, match="one of its folders or files"):
             use()
     (mailbox / OTHER_PAIR).mkdir()
     (mailbox / OTHER_PAIR / NAME).symlink_to(elsewhere / NAME)
@@ -99,7 +99,7 @@ def test_what_is_no_ordinary_file_is_not_listed_and_not_waited_for(mailbox: Path
             store.read(PAIR, name, most_bytes=100)
     store.write(PAIR, names[0], DATA)
     assert store.read(PAIR, names[0], most_bytes=100) == DATA
-    with pytest.raises(PostTrouble, match="a folder lies where a file should be"):
+    with pytest.raises(PostTrouble, match="one of its folders or files"):
         store.write(PAIR, names[1], DATA)
 
 

@@ -120,19 +120,19 @@ def test_a_password_is_refused_before_anything_is_opened_and_is_not_shown(scheme
 
 
 @pytest.mark.parametrize(
-    ("address", "complaint"),
+    "address",
     [
-        ("ftp://example.org/folder", "ftp:// is not known"),
-        ("sftp:///folder", "names no host"),
-        ("sftp://example.org:port/folder", "is no address"),
-        ("s3://key@bucket/letters", "more than a bucket"),
-        ("s3://bucket/letters?endpoint=x", "may have no"),
-        ("file://server/share", "mount its share"),
-        ("", "is no folder"),
+        "ftp://example.org/folder",
+        "sftp:///folder",
+        "sftp://example.org:port/folder",
+        "s3://key@bucket/letters",
+        "s3://bucket/letters?endpoint=x",
+        "file://server/share",
+        "",
     ],
 )
-def test_what_is_no_mailbox_is_refused(address: str, complaint: str) -> None:
-    with pytest.raises(InvalidArgument, match=complaint):
+def test_what_is_no_mailbox_is_refused(address: str) -> None:
+    with pytest.raises(InvalidArgument, match="is no address of a mailbox"):
         open_store(address)
 
 
