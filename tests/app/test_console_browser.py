@@ -7,7 +7,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from console_homes import COLUMNS, PATIENCE, Homes, served, waited
-from home_world import invite, make_owner, terms, write_policy
+from home_world import CONSUMER, invite, make_owner, terms, write_policy
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from typer.testing import CliRunner
@@ -49,8 +49,9 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def homes(tmp_path_factory: pytest.TempPathFactory) -> Homes:
-    return Homes(tmp_path_factory.mktemp("homes"))
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Homes]:
+    with Homes(tmp_path_factory.mktemp("homes")) as made:
+        yield made
 
 
 @pytest.fixture
@@ -110,7 +111,6 @@ def test_a_stewards_whole_story(chromium: Browser, homes: Homes, tmp_path: Path)
     words = ("up", homes.steward, "--every", "0.5", "--mailbox", homes.mailbox.as_uri())
     with (
         served(*words, log=tmp_path / "log") as (_, link),
-        homes.others() as others_look,
         chromium.new_context(viewport=WIDE) as context,  # type: ignore[arg-type]
     ):
         page = context.new_page()
@@ -121,10 +121,10 @@ def test_a_stewards_whole_story(chromium: Browser, homes: Homes, tmp_path: Path)
         page.goto(link)
         looked_at(page, "first-start")
         _set_up(page, homes)
-        _one_is_denied(page, homes, others_look)
-        _one_is_approved(page, homes, others_look)
+        _one_is_denied(page, homes)
+        _one_is_approved(page, homes)
         _records(page)
-        _approved(page, homes, others_look, "stroke-2026-08")
+        _approved(page, homes, "stroke-2026-08")
         decided(page, "Withdraw")
         looked_at(page, "withdraw")
         page.get_by_role("button", name="Yes, withdraw").click()
@@ -168,7 +168,7 @@ def _set_up(page: Page, homes: Homes) -> None:
     expect(page.get_by_text("all 400 rows are as the schema declares")).to_be_visible()
     expect(page.get_by_role("region", name="Small groups of patients")).to_be_visible()
     looked_at(page, "data")
-    for party, role in (("clinic", "consumer"), ("curator", "curator")):
+    for party, role in ((CONSUMER, "consumer"), ("curator", "curator")):
         file, fingerprint = homes.card_of(party)
         told = ["card", "pin", str(file), "--as", role, "--fingerprint", fingerprint, "--home", str(homes.steward)]
         assert CliRunner().invoke(cli.app, told).exit_code == 0
@@ -199,9 +199,9 @@ def _reloaded(page: Page) -> Page:
     return page
 
 
-def _one_is_denied(page: Page, homes: Homes, others_look: Callable[[], None]) -> None:
+def _one_is_denied(page: Page, homes: Homes) -> None:
     homes.asks("billing-2026-06", "Research on billing")
-    others_look()
+    homes.others_look()
     _arrived(page, "billing-2026-06")
     page.get_by_role("link", name="billing-2026-06").click()
     decided(page, "Deny", reason="no contract yet")
@@ -211,20 +211,20 @@ def _one_is_denied(page: Page, homes: Homes, others_look: Callable[[], None]) ->
     page.get_by_role("link", name="Inbox").click()
 
 
-def _one_is_approved(page: Page, homes: Homes, others_look: Callable[[], None]) -> None:
-    run = _approved(page, homes, others_look, "sepsis-2026-07")
+def _one_is_approved(page: Page, homes: Homes) -> None:
+    run = _approved(page, homes, "sepsis-2026-07")
 
     def receipt_came() -> bool:
-        others_look()
+        homes.others_look()
         with open_owner(homes.steward) as node:
             return homes.is_done(run) and node.mail.receipt(node.latest(run.name)) is not None
 
     waited(receipt_came)
 
 
-def _approved(page: Page, homes: Homes, others_look: Callable[[], None], name: str) -> Run:
+def _approved(page: Page, homes: Homes, name: str) -> Run:
     run = homes.asks(name, "Research on sepsis")
-    others_look()
+    homes.others_look()
     page.get_by_role("link", name="Inbox").click()
     _arrived(page, name)
     looked_at(page, "inbox")
@@ -260,11 +260,10 @@ def _records(page: Page) -> None:
 
 def test_a_consumer_follows_its_runs(chromium: Browser, homes: Homes) -> None:
     """After the story above, whose run is done; before it, a run that waits."""
-    with homes.consumer() as consumer:
-        runs = consumer.runs()
+    runs = homes.consumer.runs()
     run = runs[1] if runs else homes.asks("sepsis-2026-07", "Research on sepsis")
     with (
-        home_console(homes.place / "clinic", Listen()) as running,
+        home_console(homes.place / CONSUMER, Listen()) as running,
         chromium.new_context(viewport=WIDE) as context,  # type: ignore[arg-type]
     ):
         page = context.new_page()
