@@ -1,6 +1,5 @@
 """Warnings about columns, on every screen: columns that may identify people, and columns that hardly count."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -8,21 +7,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 import pytest
 import yaml
 from home_world import give_card, signed_terms, terms, write_policy
-from typer.testing import CliRunner, Result
+from typed import document, run
 
 from job_world import World, arguments
-from likeset.app import cli
 from likeset.protocol.terms import Kernel
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 
 OWNERS = {"north": 11, "south": 12}
 pytestmark = pytest.mark.usefixtures("without_figures")
-LEFT_OUT = {"": "nameless", "encounter_id": "name", "referral": "own-values", "slip": "own-values"}
 
 
 def hospital(rows: int, *, seed: int) -> pa.Table:
@@ -46,16 +42,6 @@ def hospital(rows: int, *, seed: int) -> pa.Table:
             "readmitted": coins.choice(["NO", "<30", ">30"], rows),
         }
     )
-
-
-def run(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(cli.app, list(map(str, arguments)), env={"COLUMNS": "200"})
-    assert result.exit_code == code, (result.output, result.exception)
-    return result
-
-
-def document(*arguments: object, code: int = 0) -> Any:
-    return json.loads(run(*arguments, "--json", code=code).stdout)
 
 
 def columns(suspicions: list[dict[str, str]]) -> dict[str, str]:
@@ -97,20 +83,6 @@ def job(world: Path) -> list[object]:
     owners = [word for name in OWNERS for word in ("--owner", f"{name}={world / name}.csv")]
     places = ["--schema", world / "schema.yaml", "--target", world / "target.csv"]
     return [*places, *owners, "--size", 20, "--epsilon", 8, "--noise", "simulated", "--seed", 3]
-
-
-def test_no_identifier_of_a_hospital_reaches_the_summary(world: Path) -> None:
-    told = drafted(world)
-    assert columns(told["left_out"]) == LEFT_OUT
-    assert told["suspected_identifiers"] == []
-    kept = {"admission_type_id", "discharge_disposition_id", "diag_1", "num_lab_procedures", "number_inpatient"}
-    assert kept <= set(told["columns"])
-    assert not {*LEFT_OUT, "patient_nbr"} & set(told["columns"])
-    result = document("match", *job(world), "--out", world / "out")
-    assert (suspected(result), dead(result)) == ([], [])
-    summary = pq.read_table(world / "out" / "summary.parquet")
-    assert not {*LEFT_OUT, "patient_nbr"} & set(summary.column_names)
-    assert summary.num_rows == 20
 
 
 def test_what_is_included_by_name_or_hardly_counts_is_warned_of_at_every_step(world: Path) -> None:

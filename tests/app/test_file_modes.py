@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 from home_world import POLICY, SCHEMA, rows_text
-from typer.testing import CliRunner
+from typed import run
 
 import job_world
 from likeset import documents
-from likeset.app.cli import app
 from likeset.homes.home import Home
 
 OWNERS = ("a", "b")
@@ -23,12 +22,6 @@ def umask(request: pytest.FixtureRequest) -> Iterator[None]:
     before = os.umask(request.param)
     yield
     os.umask(before)
-
-
-def done(*words: object) -> str:
-    result = CliRunner().invoke(app, list(map(str, words)))
-    assert result.exit_code == 0, (words, result.output, result.exception)
-    return result.stdout
 
 
 def check_private(folder: Path, *, least: int) -> None:
@@ -45,10 +38,10 @@ def test_results_of_a_job(tmp_path: Path) -> None:
     made = tmp_path / "made"
     made.mkdir(mode=0o700)
     options = world.options(out=made / "out", ledger=made / "budget.ledger")
-    done(*job_world.arguments("match", options))
-    done("report", made / "out")
-    done("report", made / "out", "--for-owner", "north")
-    done("schema", "draft", tmp_path / "north.csv", "--out", made / "draft.yaml")
+    run(*job_world.arguments("match", options))
+    run("report", made / "out")
+    run("report", made / "out", "--for-owner", "north")
+    run("schema", "draft", tmp_path / "north.csv", "--out", made / "draft.yaml")
     assert {path.name for path in (made / "out").iterdir()} >= {"summary.parquet", "result.json", "report.html"}
     check_private(made, least=8)
 
@@ -67,32 +60,32 @@ def test_all_that_parties_of_a_run_keep(tmp_path: Path) -> None:
     documents.write(given / "job.yaml", job | {"consumer": "clinic", "purpose": "Research on sepsis"})
     roles = {"clinic": "consumer", "hub": "curator", "a": "owner", "b": "owner"}
     for name, role in roles.items():
-        done("init", made / name, "--name", name, "--role", role, "--mailbox", box.as_uri())
-    done("card", "make", "--new", "--home", made / "b")
-    done("curator", "schema", given / "schema.yaml", "--home", made / "hub")
+        run("init", made / name, "--name", name, "--role", role, "--mailbox", box.as_uri())
+    run("card", "make", "--new", "--home", made / "b")
+    run("curator", "schema", given / "schema.yaml", "--home", made / "hub")
     for seed, name in enumerate(OWNERS):
         (given / f"{name}.csv").write_text(rows_text(seed))
         policy = {"likeset": "owner", "version": 1, **POLICY, "consumers": ["clinic"], "manual_approval": False}
         documents.write(made / name / "owner.yaml", policy)
         source, at = given / f"{name}.csv", ("--home", made / name)
-        done("owner", "data", "add", "rows", source, "--schema", given / "schema.yaml", *at)
+        run("owner", "data", "add", "rows", source, "--schema", given / "schema.yaml", *at)
     for name, role in roles.items():
-        done("card", "show", "--home", made / name, "--export", made / f"{name}.card")
+        run("card", "show", "--home", made / name, "--export", made / f"{name}.card")
         with Home(made / name) as home:
             heard = home.card.fingerprint
         for other, its in roles.items():
             if other != name and {role, its} != {"owner"}:
                 words = ("--as", role, "--home", made / other, "--fingerprint", heard)
-                done("card", "pin", made / f"{name}.card", *words)
+                run("card", "pin", made / f"{name}.card", *words)
     at_clinic, at_a = ("--home", made / "clinic"), ("--home", made / "a")
-    done("run", "invite", given / "job.yaml", *at_clinic)
-    done("owner", "inbox", "--add", made / "clinic" / "runs" / "run-1" / "run-1.invitation", *at_a)
-    done("run", "start", given / "job.yaml", *at_clinic)
+    run("run", "invite", given / "job.yaml", *at_clinic)
+    run("owner", "inbox", "--add", made / "clinic" / "runs" / "run-1" / "run-1.invitation", *at_a)
+    run("run", "start", given / "job.yaml", *at_clinic)
     for _ in range(4):
         for name in roles:
-            done("sync", "--home", made / name)
-    done("run", "report", "run-1", *at_clinic)
-    done("owner", "outbox", "run-1", "--save", made / "some" / "bytes", *at_a)
+            run("sync", "--home", made / name)
+    run("run", "report", "run-1", *at_clinic)
+    run("owner", "outbox", "run-1", "--save", made / "some" / "bytes", *at_a)
     names = {path.name for path in made.rglob("*")}
     assert names >= {"summary.parquet", "summary.bin", "target.npy"}
     assert names >= {"card", "card.secret", "home.yaml", "home.sqlite", "key", "keys"}

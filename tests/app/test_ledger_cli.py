@@ -1,12 +1,11 @@
 """``likeset ledger show``, ``verify`` and ``purge`` as a person and as a program would use them."""
 
-import json
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+import typed
 
 from likeset.app import cli
 from likeset.ledger.budget import Charge, Limit, Request
@@ -37,14 +36,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def run(*arguments: object, code: int = 0, width: int = 200) -> Result:
-    result = CliRunner().invoke(cli.app, ["ledger", *map(str, arguments)], env={"COLUMNS": str(width)})
-    assert result.exit_code == code, result.output
-    return result
-
-
-def document(*arguments: object, code: int = 0) -> Any:
-    return json.loads(run(*arguments, "--json", code=code).stdout)
+run, document = partial(typed.run, "ledger"), partial(typed.document, "ledger")
 
 
 def test_show_has_a_bar_and_the_figures_of_every_account(path: Path) -> None:

@@ -1,41 +1,19 @@
 """Who asks, as a steward sees it: cards in the inbox and in a review, invitations in files, and a restored home."""
 
-import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from home_world import CONSUMER, Clock, Network, charged, introduce, make_owner, secret_of, signed_terms, terms
-from typer.testing import CliRunner, Result
+from typed import document, mistake, run
 
-from likeset.app import cli
-from likeset.errors import HomeRestored, LikesetError
+from likeset.errors import HomeRestored
 from likeset.homes.home import Home, utc_now
 from likeset.homes.owner import open_owner
 from likeset.protocol.terms import Terms
 
 RUN = terms(expires="2099-01-01")
 CLINIC, CURATOR = (secret_of(name).card.fingerprint for name in ("new-clinic", "curator"))
-
-
-def run(node: Path, *words: object, code: int = 0) -> Result:
-    environment = {"COLUMNS": "200", "LIKESET_HOME": str(node)}
-    noun = [] if words[0] in ("check", "card") else ["owner"]
-    result = CliRunner().invoke(cli.app, [*noun, *map(str, words)], env=environment)
-    assert result.exit_code == code, (result.output, result.exception)
-    return result
-
-
-def document(node: Path, *words: object, code: int = 0) -> Any:
-    return json.loads(run(node, *words, "--json", code=code).stdout)
-
-
-def mistake(node: Path, *words: object) -> str:
-    """One line, which ``main`` prints."""
-    result = run(node, *words, code=1)
-    assert isinstance(result.exception, LikesetError)
-    return str(result.exception)
 
 
 @pytest.fixture
@@ -56,25 +34,25 @@ def invitation(tmp_path: Path, asked: Terms = RUN) -> Path:
 
 
 def test_who_is_not_pinned_is_shown_with_what_to_do_and_cannot_be_approved(node: Path, tmp_path: Path) -> None:
-    assert document(node, "inbox", "--add", invitation(tmp_path))["added"] == "invited"
-    (listed,) = document(node, "inbox")["runs"]
+    assert document("owner", "inbox", "--add", invitation(tmp_path), home=node)["added"] == "invited"
+    (listed,) = document("owner", "inbox", home=node)["runs"]
     assert listed["status"] == "the consumer's card is not pinned"
     assert [(party["role"], party["name"], party["fingerprint"], party["state"]) for party in listed["parties"]] == [
         ("consumer", "new-clinic", CLINIC, "not pinned"),
         ("curator", "", CURATOR, "not pinned"),
     ]
-    assert "new-clinic (not pinned)" in run(node, "inbox").stdout
-    shown = run(node, "review", RUN.run).stdout.replace("\n", " ")
+    assert "new-clinic (not pinned)" in run("owner", "inbox", home=node).stdout
+    shown = run("owner", "review", RUN.run, home=node).stdout.replace("\n", " ")
     assert f"Who asks? new-clinic, card {CLINIC}, NOT PINNED: the card of the consumer is not pinned here" in shown
     assert f"Who curates? Somebody, card {CURATOR}, NOT PINNED" in shown
     assert "compare the fingerprint with them by telephone, then pin it with `likeset card pin`" in shown
-    refused = document(node, "approve", RUN.run, code=1)
+    refused = document("owner", "approve", RUN.run, code=1, home=node)
     assert [reason.partition(" is not")[0] for reason in refused["reasons"]] == [
         "the card of the consumer",
         "the card of the curator",
     ]
     know(node)
-    assert document(node, "approve", RUN.run)["approved"]
+    assert document("owner", "approve", RUN.run, home=node)["approved"]
 
 
 @pytest.mark.parametrize("name", ["terms.json", "terms.yaml", "terms.invitation"])
@@ -82,27 +60,27 @@ def test_terms_that_nobody_signed_are_not_added_and_it_says_what_to_ask_for(
     node: Path, tmp_path: Path, name: str
 ) -> None:
     (tmp_path / name).write_text(RUN.to_json())
-    said = mistake(node, "inbox", "--add", tmp_path / name)
+    said = mistake("owner", "inbox", "--add", tmp_path / name, home=node)
     assert name in said
     assert "nothing proves who asks; ask the consumer for the file RUN.invitation" in said
-    assert "there is no such file" in mistake(node, "inbox", "--add", tmp_path / "gone")
-    assert document(node, "inbox", "--all")["runs"] == []
+    assert "there is no such file" in mistake("owner", "inbox", "--add", tmp_path / "gone", home=node)
+    assert document("owner", "inbox", "--all", home=node)["runs"] == []
 
 
 @pytest.mark.parametrize("fault", ["open", "lost"])
 def test_nothing_is_approved_under_keys_that_cannot_sign(node: Path, tmp_path: Path, fault: str) -> None:
     know(node)
-    run(node, "inbox", "--add", invitation(tmp_path))
+    run("owner", "inbox", "--add", invitation(tmp_path), home=node)
     secret = node / "card.secret"
     if fault == "open":
         secret.chmod(0o644)
     else:
         secret.unlink()
-    (reason,) = document(node, "review", RUN.run)["reasons"]
+    (reason,) = document("owner", "review", RUN.run, home=node)["reasons"]
     assert "card.secret: " in reason
     assert ("chmod 600 it" if fault == "open" else "restore them from a copy") in reason
-    assert not document(node, "approve", RUN.run, code=1)["approved"]
-    assert document(node, "inbox")["runs"], "it still waits"
+    assert not document("owner", "approve", RUN.run, code=1, home=node)["approved"]
+    assert document("owner", "inbox", home=node)["runs"], "it still waits"
 
 
 @pytest.fixture
@@ -127,25 +105,25 @@ def test_a_home_that_was_restored_says_so_wherever_somebody_would_act(restored: 
     with open_owner(restored) as opened:
         before = charged(opened)
     words = "this home was restored from an old backup"
-    checks = {check["check"]: check for check in document(restored, "check", code=1)["checks"]}
+    checks = {check["check"]: check for check in document("check", code=1, home=restored)["checks"]}
     assert (checks["home"]["ok"], words in checks["home"]["detail"]) == (False, True)
-    assert words in document(restored, "inbox", code=1)["stopped"]
-    assert words in run(restored, "inbox", code=1).stderr
-    assert words in document(restored, "review", RUN.run)["stopped"]
+    assert words in document("owner", "inbox", code=1, home=restored)["stopped"]
+    assert words in run("owner", "inbox", code=1, home=restored).stderr
+    assert words in document("owner", "review", RUN.run, home=restored)["stopped"]
     other = invitation(tmp_path, terms(run="run-2", expires="2099-01-01"))
-    assert words in document(restored, "inbox", "--add", other, code=1)["reason"]
+    assert words in document("owner", "inbox", "--add", other, code=1, home=restored)["reason"]
     for command in (
         ("approve", RUN.run, "--terms", RUN.digest),
         ("deny", RUN.run, "--reason", "no"),
         ("withdraw", RUN.run),
     ):
-        assert words in mistake(restored, *command)
+        assert words in mistake("owner", *command, home=restored)
     with open_owner(restored) as opened:
         assert charged(opened) == before
 
 
 def test_a_revocation_names_the_runs_that_it_ended(node: Path, tmp_path: Path) -> None:
     know(node)
-    document(node, "inbox", "--add", invitation(tmp_path))
-    revoked = document(node, "card", "revoke", CONSUMER, "--reason", "stolen")
+    document("owner", "inbox", "--add", invitation(tmp_path), home=node)
+    revoked = document("card", "revoke", CONSUMER, "--reason", "stolen", home=node)
     assert (revoked["state"], revoked["ended_runs"]) == ("revoked", [RUN.run])

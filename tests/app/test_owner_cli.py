@@ -7,7 +7,6 @@ import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from home_world import (
@@ -25,7 +24,8 @@ from home_world import (
     terms,
     write_policy,
 )
-from typer.testing import CliRunner, Result
+from typed import document, mistake, run
+from typer.testing import CliRunner
 
 from likeset.app import cli
 from likeset.errors import IllegalMessage
@@ -36,26 +36,6 @@ from likeset.protocol.terms import Terms
 from likeset.trust.cards import read_card
 
 FAR = {"expires": "2099-01-01"}
-
-
-def run(*arguments: object, code: int = 0, node: Path | None = None, width: int = 160) -> Result:
-    environment = {"COLUMNS": str(width), "LIKESET_HOME": None if node is None else str(node)}
-    noun = [] if arguments[0] in ("init", "check") else ["owner"]
-    result = CliRunner().invoke(cli.app, [*noun, *map(str, arguments)], env=environment)
-    assert result.exit_code == code, (result.output, result.exception)
-    return result
-
-
-def document(*arguments: object, code: int = 0, node: Path | None = None) -> Any:
-    return json.loads(run(*arguments, "--json", code=code, node=node).stdout)
-
-
-def mistake(*arguments: object, node: Path | None = None) -> str:
-    """What ``main`` would print for a user's mistake, with exit code 2."""
-    result = run(*arguments, code=1, node=node)
-    assert result.exception is not None
-    assert not isinstance(result.exception, SystemExit)
-    return str(result.exception)
 
 
 def written(path: Path, asked: Terms) -> Path:
@@ -72,7 +52,7 @@ def node(tmp_path: Path) -> Path:
     (tmp_path / "schema.yaml").write_text(SCHEMA)
     run("init", folder, "--name", "a", "--role", "owner")
     write_policy(folder)
-    run("data", "add", "patients", tmp_path / "rows.csv", "--schema", tmp_path / "schema.yaml", node=folder)
+    run("owner", "data", "add", "patients", tmp_path / "rows.csv", "--schema", tmp_path / "schema.yaml", home=folder)
     give_card(folder, "a")
     with Home(folder) as home:
         introduce(home, terms())
@@ -86,53 +66,53 @@ def sent(tmp_path: Path) -> Path:
 
 
 def test_from_an_empty_directory_to_rows_that_left(node: Path, sent: Path, tmp_path: Path) -> None:
-    assert document("check", node=node)["ok"]
-    assert document("inbox", "--add", sent, node=node)["added"] == "waiting"
-    (waiting,) = document("inbox", node=node)["runs"]
+    assert document("check", home=node)["ok"]
+    assert document("owner", "inbox", "--add", sent, home=node)["added"] == "waiting"
+    (waiting,) = document("owner", "inbox", home=node)["runs"]
     assert (waiting["run"], waiting["rows"], waiting["status"]) == ("run-1", 12, "waiting")
-    reviewed = document("review", "run-1", node=node)
+    reviewed = document("owner", "review", "run-1", home=node)
     assert reviewed["budgets"]["rows"] == {"spent": 0, "run": 12, "after": 12, "limit": 36}
-    trial = document("dry-run", "run-1", "--show", 99, node=node)
+    trial = document("owner", "dry-run", "run-1", "--show", 99, home=node)
     assert (trial["exact"], trial["rows"], len(trial["shown"])) == (False, 12, 12)
-    assert document("approve", "run-1", "--by", "Ada", node=node)["approved"]
-    assert document("inbox", node=node)["runs"] == []
+    assert document("owner", "approve", "run-1", "--by", "Ada", home=node)["approved"]
+    assert document("owner", "inbox", home=node)["runs"] == []
     with open_owner(node) as opened:
         outside, letters = answer(opened, terms(**FAR))
-    left = document("outbox", "run-1", "--rows", "--save", tmp_path / "bytes", node=node)
+    left = document("owner", "outbox", "run-1", "--rows", "--save", tmp_path / "bytes", home=node)
     (letter,) = left["letters"]
     assert (letter["kind"], letter["rows"], letter["state"]) == ("offer", 12, "sent")
     assert (letter["to"], letter["receipt"]) == ("curator", "no")
     (saved,) = (tmp_path / "bytes").iterdir()
     assert hashlib.sha256(saved.read_bytes()).hexdigest() == letter["sha256"]
     assert saved.read_bytes() == outside.read(letters[0]).data
-    few = run("outbox", "run-1", "--rows", "--show", 5, node=node).stdout
+    few = run("owner", "outbox", "run-1", "--rows", "--show", 5, home=node).stdout
     assert "the first 5; --show 12 shows all of them" in few
-    assert "--show 12" not in run("outbox", "run-1", "--rows", "--show", 12, node=node).stdout
-    exact = document("dry-run", "run-1", "--show", 99, node=node)
+    assert "--show 12" not in run("owner", "outbox", "run-1", "--rows", "--show", 12, home=node).stdout
+    exact = document("owner", "dry-run", "run-1", "--show", 99, home=node)
     assert exact["exact"]
     assert exact["shown"] == left["rows"]["run-1"], "what a dry run shows is what left"
-    budget = document("budget", node=node)
+    budget = document("owner", "budget", home=node)
     assert budget["rows"] == {"spent": 12, "limit": 36}
     assert [(one["toward"], one["rows"]) for one in budget["history"]] == [("curator", 12)]
-    assert document("audit", "verify", node=node)["ok"]
-    assert document("withdraw", "run-1", node=node) == {"run": "run-1", "withdrawn": True}
-    assert document("inbox", "--all", node=node)["runs"][0]["status"] == "closed: you withdrew"
+    assert document("owner", "audit", "verify", home=node)["ok"]
+    assert document("owner", "withdraw", "run-1", home=node) == {"run": "run-1", "withdrawn": True}
+    assert document("owner", "inbox", "--all", home=node)["runs"][0]["status"] == "closed: you withdrew"
     with open_owner(node) as opened, pytest.raises(IllegalMessage):
         opened.mail.hear(Outside(opened, terms(**FAR)).ask(2))
 
 
 def test_a_steward_is_not_told_to_approve_a_closed_run(node: Path, sent: Path) -> None:
-    run("inbox", "--add", sent, node=node)
-    assert "likeset owner approve run-1" in run("review", "run-1", node=node).stdout
-    run("withdraw", "run-1", node=node)
-    assert "likeset owner approve" not in run("review", "run-1", node=node).stdout
+    run("owner", "inbox", "--add", sent, home=node)
+    assert "likeset owner approve run-1" in run("owner", "review", "run-1", home=node).stdout
+    run("owner", "withdraw", "run-1", home=node)
+    assert "likeset owner approve" not in run("owner", "review", "run-1", home=node).stdout
 
 
 def test_on_a_full_disk_a_steward_reads_and_denies_and_learns_what_is_full(
     node: Path, sent: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk has as much room as the reserve takes while it is there."""
-    run("inbox", "--add", sent, node=node)
+    run("owner", "inbox", "--add", sent, home=node)
     reserve = node / RESERVE_FILE
     with Home(node) as home:
         home.keep_reserve()
@@ -141,22 +121,22 @@ def test_on_a_full_disk_a_steward_reads_and_denies_and_learns_what_is_full(
     usage = shutil.disk_usage(node)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=room[reserve.exists()]))
     for words in (("inbox",), ("review", "run-1"), ("deny", "run-1", "--reason", "no")):
-        told = run(*words, node=node)
+        told = run("owner", *words, home=node)
         assert re.search(rf"the disk of {re.escape(str(node))} is full", " ".join(told.stderr.split()))
         assert reserve.stat().st_size == size - 1, "set aside again, as large as the room"
-    assert document("inbox", "--all", node=node)["runs"][0]["status"] == "denied"
+    assert document("owner", "inbox", "--all", home=node)["runs"][0]["status"] == "denied"
 
 
 def test_terms_that_cannot_be_added_are_told_with_the_reason(node: Path, sent: Path, tmp_path: Path) -> None:
     others = written(tmp_path / "others.invitation", terms(owners=("b", "c"), **FAR))
-    shown = run("inbox", "--add", others, code=1, node=node).stdout
+    shown = run("owner", "inbox", "--add", others, code=1, home=node).stdout
     assert "not added: " in shown
     assert "do not name this home's card" in shown
-    told = document("inbox", "--add", others, code=1, node=node)
+    told = document("owner", "inbox", "--add", others, code=1, home=node)
     assert (told["added"], told["runs"]) == (None, [])
     assert "do not name this home's card" in told["reason"]
-    assert "added: waiting" in run("inbox", "--add", sent, node=node).stdout
-    assert "known already: waiting" in run("inbox", "--add", sent, node=node).stdout
+    assert "added: waiting" in run("owner", "inbox", "--add", sent, home=node).stdout
+    assert "known already: waiting" in run("owner", "inbox", "--add", sent, home=node).stdout
 
 
 def run_as_of_an_older_likeset(opened: Owner, signed: bytes) -> None:
@@ -172,30 +152,30 @@ def test_runs_that_cannot_be_read_are_listed_as_such(node: Path, sent: Path) -> 
     with open_owner(node) as opened:
         run_as_of_an_older_likeset(opened, signed_text(text))
     for every in ([], ["--all"]):
-        listed = document("inbox", "--add", sent, *every, node=node)["runs"]
+        listed = document("owner", "inbox", "--add", sent, *every, home=node)["runs"]
         assert {one["run"]: one["status"] for one in listed} == {
             "run-1": "waiting",
             "old": "cannot be read here",
         }
-    assert "cannot be read here" in run("inbox", node=node).stdout
-    assert "size" in mistake("review", "old", node=node)
-    assert document("audit", "verify", node=node)["ok"]
+    assert "cannot be read here" in run("owner", "inbox", home=node).stdout
+    assert "size" in mistake("owner", "review", "old", home=node)
+    assert document("owner", "audit", "verify", home=node)["ok"]
 
 
 def test_terms_must_be_looked_at_before_they_are_approved_and_again_when_they_change(
     node: Path, sent: Path, tmp_path: Path
 ) -> None:
-    run("inbox", "--add", sent, node=node)
-    assert "nobody has reviewed it" in mistake("approve", "run-1", node=node)
-    run("review", "run-1", node=node)
+    run("owner", "inbox", "--add", sent, home=node)
+    assert "nobody has reviewed it" in mistake("owner", "approve", "run-1", home=node)
+    run("owner", "review", "run-1", home=node)
     changed = written(tmp_path / "changed.invitation", terms(size=5, **FAR))
-    run("inbox", "--add", changed, node=node)
-    assert "changed after the last review" in mistake("approve", "run-1", node=node)
-    assert "version 2 of the terms" in run("review", "run-1", node=node).stdout
-    assert document("approve", "run-1", node=node)["digest"] == terms(size=5, **FAR).digest
+    run("owner", "inbox", "--add", changed, home=node)
+    assert "changed after the last review" in mistake("owner", "approve", "run-1", home=node)
+    assert "version 2 of the terms" in run("owner", "review", "run-1", home=node).stdout
+    assert document("owner", "approve", "run-1", home=node)["digest"] == terms(size=5, **FAR).digest
     first = terms(**FAR).digest
-    assert document("approve", "run-1", "--terms", first[:12], node=node)["digest"] == first
-    assert "--terms" in mistake("approve", "run-1", "--terms", "ffffffffffff", node=node)
+    assert document("owner", "approve", "run-1", "--terms", first[:12], home=node)["digest"] == first
+    assert "--terms" in mistake("owner", "approve", "run-1", "--terms", "ffffffffffff", home=node)
 
 
 def test_what_the_policy_refuses_cannot_be_approved_and_exit_codes_say_so(node: Path, tmp_path: Path) -> None:
@@ -203,21 +183,21 @@ def test_what_the_policy_refuses_cannot_be_approved_and_exit_codes_say_so(node: 
     path = written(tmp_path / "odd.invitation", asked)
     with Home(node) as home:
         introduce(home, asked)
-    assert document("inbox", "--add", path, node=node)["added"] == "invited"
-    assert document("inbox", node=node)["runs"][0]["status"] == "owner.yaml refuses it"
-    shown = run("review", "run-1", node=node).stdout
+    assert document("owner", "inbox", "--add", path, home=node)["added"] == "invited"
+    assert document("owner", "inbox", home=node)["runs"][0]["status"] == "owner.yaml refuses it"
+    shown = run("owner", "review", "run-1", home=node).stdout
     assert "\x1b[31m" not in shown, "a stranger's words do nothing to the screen"
     assert r"fun \x1b[31m[red]x[/]" in shown
-    assert len(document("approve", "run-1", node=node, code=1)["reasons"]) == 2
-    assert document("deny", "run-1", "--reason", "who?", "--by", "Ada", node=node)["denied"]
-    assert document("inbox", "--all", node=node)["runs"][0]["status"] == "denied"
+    assert len(document("owner", "approve", "run-1", home=node, code=1)["reasons"]) == 2
+    assert document("owner", "deny", "run-1", "--reason", "who?", "--by", "Ada", home=node)["denied"]
+    assert document("owner", "inbox", "--all", home=node)["runs"][0]["status"] == "denied"
 
 
 def test_check_finds_what_is_wrong_and_quotes_no_value(node: Path, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text(rows_text(1) + f"400,1.5,{CANARY}-2,no\n")
     write_policy(node, columns=["age"])
     node.chmod(0o755)
-    result = run("check", "--json", node=node, code=1)
+    result = run("check", "--json", home=node, code=1)
     words = {check["detail"] for check in json.loads(result.stdout)["checks"] if not check["ok"]}
     said = " | ".join(sorted(words))
     for expected in (
@@ -233,26 +213,26 @@ def test_check_finds_what_is_wrong_and_quotes_no_value(node: Path, tmp_path: Pat
 def test_a_new_node_is_not_ready_and_nothing_is_overwritten(tmp_path: Path) -> None:
     run("init", tmp_path / "b", "--name", "b", "--role", "owner")
     assert (tmp_path / "b" / "key").stat().st_mode & 0o777 == 0o600
-    checked = document("check", node=tmp_path / "b", code=1)
+    checked = document("check", home=tmp_path / "b", code=1)
     assert (checked["ok"], checked["state"]) == (False, "not set up yet")
     (tmp_path / "b").chmod(0o755)
-    assert document("check", node=tmp_path / "b", code=1)["state"] == "not ready"
+    assert document("check", home=tmp_path / "b", code=1)["state"] == "not ready"
     assert "nothing is overwritten" in mistake("init", tmp_path / "b", "--name", "b", "--role", "owner")
     assert "must be 1 to 128 letters" in mistake("init", tmp_path / "c", "--name", "two words", "--role", "owner")
     assert not (tmp_path / "c").exists()
 
 
 def test_bad_input_is_told_in_one_line(node: Path, tmp_path: Path) -> None:
-    elsewhere = mistake("inbox", node=tmp_path)
+    elsewhere = mistake("owner", "inbox", home=tmp_path)
     assert all(remedy in elsewhere for remedy in ("--home DIR", "LIKESET_HOME", "likeset init"))
-    assert "is not known here" in mistake("review", "nosuch", node=node)
-    assert "is not known here" in mistake("outbox", "nosuch", node=node)
-    assert "is not known here" in mistake("withdraw", "nosuch", node=node)
+    assert "is not known here" in mistake("owner", "review", "nosuch", home=node)
+    assert "is not known here" in mistake("owner", "outbox", "nosuch", home=node)
+    assert "is not known here" in mistake("owner", "withdraw", "nosuch", home=node)
     (tmp_path / "bad.json").write_text("{}")
-    assert "bad.json" in mistake("inbox", "--add", tmp_path / "bad.json", node=node)
-    assert "gone.json" in mistake("inbox", "--add", tmp_path / "gone.json", node=node)
+    assert "bad.json" in mistake("owner", "inbox", "--add", tmp_path / "bad.json", home=node)
+    assert "gone.json" in mistake("owner", "inbox", "--add", tmp_path / "gone.json", home=node)
     write_policy(node, columns="all")
-    assert "owner.yaml, line" in mistake("inbox", node=node)
+    assert "owner.yaml, line" in mistake("owner", "inbox", home=node)
 
 
 def test_whoever_only_looks_changes_neither_log_nor_ledger(node: Path, sent: Path) -> None:
@@ -262,25 +242,25 @@ def test_whoever_only_looks_changes_neither_log_nor_ledger(node: Path, sent: Pat
         with Ledger(node / "home.sqlite", read_only=True) as ledger:
             return str(ledger.head())
 
-    run("inbox", "--add", sent, node=node)
-    run("review", "run-1", node=node)
-    run("approve", "run-1", node=node)
+    run("owner", "inbox", "--add", sent, home=node)
+    run("owner", "review", "run-1", home=node)
+    run("owner", "approve", "run-1", home=node)
     with open_owner(node) as opened:
         answer(opened, terms(**FAR))
     write_policy(node, total={"epsilon": 1, "delta": 1e-6, "rows": 100, "relation": "replace-one"})
     before = head()
     looks = [
-        ("inbox", "--all"),
-        ("outbox", "run-1", "--rows"),
-        ("audit", "verify"),
+        ("owner", "inbox", "--all"),
+        ("owner", "outbox", "run-1", "--rows"),
+        ("owner", "audit", "verify"),
         ("check",),
     ]
     for words in looks:
-        run(*words, node=node)
+        run(*words, home=node)
         assert head() == before, words
-    budget = document("budget", node=node)
+    budget = document("owner", "budget", home=node)
     assert (budget["rows"], budget["delta"]) == ({"spent": 12, "limit": 100}, 1e-6), "it is read as it is"
-    run("inbox", "--add", sent, node=node)
+    run("owner", "inbox", "--add", sent, home=node)
     assert head() == before, "known terms of a run that began are decided by nothing new"
 
 

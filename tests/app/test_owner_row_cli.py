@@ -1,10 +1,10 @@
 """``likeset owner row``: the handle inside a bought record finds its row again, and only at its owner."""
 
-import json
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
+import typed
 from home_world import (
     CANARY,
     SCHEMA,
@@ -15,9 +15,7 @@ from home_world import (
     rows_text,
     terms,
 )
-from typer.testing import CliRunner, Result
 
-from likeset.app import cli
 from likeset.homes.owner import open_owner
 from likeset.homes.review import rows_that_left
 from likeset.protocol.split import records_in
@@ -29,22 +27,8 @@ from likeset.tables.schema import Schema
 FAR = {"expires": "2099-01-01"}
 
 
-def ask(node: Path, *words: object, code: int = 0) -> Result:
-    asked = ["owner", "row", "--home", str(node), *map(str, words)]
-    result = CliRunner().invoke(cli.app, asked, env={"COLUMNS": "160"})
-    assert result.exit_code == code, (result.output, result.exception)
-    return result
-
-
-def found(node: Path, *words: object) -> Any:
-    return json.loads(ask(node, *words, "--json").stdout)
-
-
-def mistake(node: Path, *words: object) -> str:
-    result = ask(node, *words, code=1)
-    assert result.exception is not None
-    assert not isinstance(result.exception, SystemExit)
-    return str(result.exception)
+ask, found = partial(typed.run, "owner", "row"), partial(typed.document, "owner", "row")
+mistake = partial(typed.mistake, "owner", "row")
 
 
 def offered(folder: Path, run: Terms) -> dict[int, float]:
@@ -63,7 +47,7 @@ def test_every_row_that_left_is_found_where_it_lies(tmp_path: Path) -> None:
     doses = offered(node, terms(**FAR))
     assert len(doses) == 12
     for handle, dose in doses.items():
-        row = found(node, "run-1", handle)
+        row = found("run-1", handle, home=node)
         line = round(dose - 300.4242)
         assert (row["run"], row["consumer"], row["data"]) == ("run-1", "new-clinic", "patients")
         assert (row["number"], row["place"]) == (line, f"line {line + 2}")
@@ -86,10 +70,10 @@ def test_whose_row_it_is_stays_with_the_owner(tmp_path: Path, kept: str) -> None
     most = 2 if "keep" in kept else 10
     run = terms(schema_digest=Schema.from_text(schema).digest, rows_per_unit=most, id_column="patient", **FAR)
     for handle, dose in offered(node, run).items():
-        row, line = found(node, "run-1", handle), round(dose - 300.4242)
+        row, line = found("run-1", handle, home=node), round(dose - 300.4242)
         assert (row["number"], row["id"]) == (line, {"patient": f"p{line // 10}"})
         assert "patient" not in row["record"]
-    assert "the buyer has the record, and not the id" in ask(node, "run-1", handle).stdout
+    assert "the buyer has the record, and not the id" in ask("run-1", handle, home=node).stdout
 
 
 def test_the_handle_of_another_owner_or_of_nobody_finds_nothing(tmp_path: Path) -> None:
@@ -97,16 +81,16 @@ def test_the_handle_of_another_owner_or_of_nobody_finds_nothing(tmp_path: Path) 
     handle = next(iter(offered(node, terms(**FAR))))
     offered(node, terms(run="run-2", **FAR))
     for run, wrong in (("run-1", handle + 1), ("run-2", handle)):
-        assert f"names no row that left in run {run}; it may be another owner's" in mistake(node, run, wrong)
-    assert "RUN = run-3: is not known here" in mistake(node, "run-3", handle)
+        assert f"names no row that left in run {run}; it may be another owner's" in mistake(run, wrong, home=node)
+    assert "RUN = run-3: is not known here" in mistake("run-3", handle, home=node)
     with open_owner(node) as opened:
         invite(opened, terms(run="run-4", **FAR))
-    assert "RUN = run-4: no row left in it" in mistake(node, "run-4", handle)
+    assert "RUN = run-4: no row left in it" in mistake("run-4", handle, home=node)
 
 
 @pytest.mark.parametrize("word", ["", "row 7", "-3", "1e5", "18446744073709551616", "7" * 5000])
 def test_what_is_no_handle_is_refused(tmp_path: Path, word: str) -> None:
-    assert "HANDLE" in ask(make_owner(tmp_path), "--", "run-1", word, code=2).stderr
+    assert "HANDLE" in ask("--", "run-1", word, code=2, home=make_owner(tmp_path)).stderr
 
 
 def test_data_that_changed_or_went_is_said_and_no_other_row_shown(tmp_path: Path) -> None:
@@ -114,14 +98,14 @@ def test_data_that_changed_or_went_is_said_and_no_other_row_shown(tmp_path: Path
     handle = next(iter(offered(node, terms(**FAR))))
     before = (tmp_path / "a.csv").read_text()
     (tmp_path / "a.csv").write_text(before.replace("42,f", "43,f"))
-    said = mistake(node, "run-1", handle)
+    said = mistake("run-1", handle, home=node)
     assert "data set patients changed since the run began" in said
     assert CANARY not in said
     (tmp_path / "a.csv").write_text(before)
-    assert found(node, "run-1", handle)["run"] == "run-1"
+    assert found("run-1", handle, home=node)["run"] == "run-1"
     with open_owner(node) as opened:
         opened.ledger.purge(run="run-1")
-    assert "the run's messages were purged" in mistake(node, "run-1", handle)
+    assert "the run's messages were purged" in mistake("run-1", handle, home=node)
 
 
 def test_the_handle_in_a_record_of_a_split_run_finds_its_row(tmp_path: Path) -> None:
@@ -139,4 +123,4 @@ def test_the_handle_in_a_record_of_a_split_run_finds_its_row(tmp_path: Path) -> 
     assert left.table is not None
     assert (left.count, len(read.handles)) == (12, 12)
     for handle, dose in zip(read.handles, left.table.column("dose").to_pylist(), strict=True):
-        assert found(node, run.run, int(handle))["record"]["dose"] == dose
+        assert found(run.run, int(handle), home=node)["record"]["dose"] == dose

@@ -1,12 +1,11 @@
 """``likeset schema draft``, ``show`` and ``check`` as a person and as a program would use them."""
 
-import json
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+import typed
 
 from likeset.app import cli
 from likeset.errors import BadTable
@@ -37,14 +36,7 @@ def file(folder: Path, text: str, name: str = "rows.csv") -> Path:
     return path
 
 
-def run(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(cli.app, ["schema", *map(str, arguments)], env={"COLUMNS": "160"})
-    assert result.exit_code == code, result.output
-    return result
-
-
-def document(*arguments: object, code: int = 0) -> Any:
-    return json.loads(run(*arguments, "--json", code=code).stdout)
+run, document = partial(typed.run, "schema"), partial(typed.document, "schema")
 
 
 def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
@@ -105,7 +97,7 @@ def test_check_takes_a_target_without_labels(schema: Path, tmp_path: Path) -> No
     matched = tmp_path / "matched.yaml"
     matched.write_text(TEXT.replace("values: [0, 1]}", "values: [0, 1], match: true}"), encoding="utf-8")
     with pytest.raises(BadTable, match="column 'ill': is missing"):
-        CliRunner().invoke(cli.app, ["schema", "check", "--schema", str(matched), str(target)], catch_exceptions=False)
+        raise run("check", "--schema", matched, target, code=1).exception or AssertionError
 
 
 def test_check_says_no_with_counts_and_places_and_never_a_value(schema: Path, tmp_path: Path) -> None:
