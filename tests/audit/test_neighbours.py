@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from likeset.audit import neighbours
 from likeset.audit.auditor import PrefetchedNoise, batched_draws
 from likeset.audit.neighbours import Neighbours, negated, removed, signs, unit_rows
-from likeset.privacy import gaussian_mean, width_choice
-from likeset.privacy.accounting import guarantee
+from likeset.privacy import gaussian_mean
 from likeset.privacy.auction import Bids, ThresholdPlan, plan_threshold, ranks
-from likeset.privacy.events import ROW, Observer, PrivacyUnit, Relation
+from likeset.privacy.events import ROW, Observer, Relation
 from likeset.privacy.noise import Integers, SimulatedNoise
 
 OWNERS = 12
@@ -98,54 +97,6 @@ def test_the_rows_of_one_unit_differ_and_move_the_sum_as_far_as_they_can(
         assert pair.first[changed:].tolist() == pair.second.tolist()
     else:
         assert np.atleast_2d(pair.first.T != pair.second.T).any(axis=0).sum() == changed
-
-
-@pytest.mark.parametrize("candidates", [2, 8, 32])
-def test_scores_lose_what_the_docstring_says(candidates: int) -> None:
-    rate, sensitivity = 0.25, 2
-    pair = neighbours.opposite_scores(candidates, sensitivity)
-    laws = []
-    for side in (0, 1):
-        weights = np.exp(rate * pair[side])
-        laws.append(dict(enumerate((weights / weights.sum()).tolist())))
-    width = 2 * rate * sensitivity
-    expected = math.log(candidates / (1 + (candidates - 1) * math.exp(-width)))
-    other = math.log((math.exp(width) + candidates - 1) / candidates)
-    assert pure_epsilon(*laws) == pytest.approx(max(expected, other))
-    assert pure_epsilon(*laws) <= width
-
-
-@pytest.mark.parametrize("rows", [1, 3])
-@pytest.mark.parametrize("rising", [1, 3, 13])
-def test_a_distance_that_collapses_moves_few_scores_up_and_all_others_down(rising: int, rows: int) -> None:
-    pair = neighbours.distance_collapses(rising, rows)
-    assert (pair.first != pair.second).any(axis=1).sum() == rows
-    plan = width_choice.WidthPlan(
-        size=8 * rows, unit=PrivacyUnit(rows, ""), rate=0.5 / rows, relation=Relation.REPLACE_ONE
-    )
-    scores = [_scores_of(plan, pair[side]) for side in (0, 1)]
-    assert (scores[1] - scores[0]).tolist() == [2 * rows] * rising + [-2 * rows] * (len(scores[0]) - rising)
-    laws = [np.exp(plan.rate * one) / np.exp(plan.rate * one).sum() for one in scores]
-    lost = float(np.log(laws[1][0] / laws[0][0]))
-    claim = guarantee(plan.event, relation=Relation.REPLACE_ONE, delta=0.0).epsilon
-    assert lost < claim
-    if rising == 1:
-        assert lost > 0.9 * claim
-
-
-def _scores_of(plan: width_choice.WidthPlan, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-    """What the mechanism hands to the choice."""
-
-    class Spy(SimulatedNoise):
-        seen: NDArray[np.int64]
-
-        def exponential_choice(self, scores: NDArray[np.int64], rate: float) -> int:
-            self.seen = scores
-            return super().exponential_choice(scores, rate)
-
-    spy = Spy(1)
-    width_choice.run(plan, rows, spy)
-    return spy.seen
 
 
 PAIR = negated(unit_rows(4, 3))
