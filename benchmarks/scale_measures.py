@@ -32,11 +32,10 @@ from likeset.ledger.budget import Limit
 from likeset.ledger.ledger import Ledger
 from likeset.privacy.events import Relation, View
 from likeset.protocol.sealed import RowScore, SealedOwner, foreseen_sample
-from likeset.protocol.split import records_of_run
 from likeset.protocol.terms import Budget, Kernel, Terms
 from likeset.protocol.wire import Message, Offer, TargetRelease, decode
-from likeset.tables.records import DeclaredRecords
-from likeset.tables.scan import FetchedRows, MemoryScan, OfferedScan, SourceScan, scan_factory
+from likeset.tables.records import DeclaredRecords, EnvelopeRecords
+from likeset.tables.scan import MemoryScan, OfferedScan, SourceScan, scan_factory
 from likeset.tables.schema import Schema
 from likeset.tables.sources import open_source
 from likeset.transports.local import ChargedParty
@@ -187,19 +186,22 @@ def owner(given: Given) -> Callable[[], object]:
     release = terms.kernel.features().mean(target) + np.random.default_rng(3).normal(0.0, 0.002, given.dimension)
     message = Message(terms.run, terms.digest, terms.consumer, terms.owners[0], 1, TargetRelease(release=release))
 
+    declared = DeclaredRecords(schema)
+
     def work() -> None:
         seen = scan.first_pass(sample=foreseen_sample(terms.run, _OWNERS_KEY))
         rows = OfferedScan(scan, sample=seen.sample)
-        party = ChargedParty(SealedOwner(terms, terms.owners[0], scan=rows, key=_OWNERS_KEY), ledger)
+        party = ChargedParty(SealedOwner(terms, terms.owners[0], scan=rows, key=_OWNERS_KEY, declared=declared), ledger)
         (reply,) = party.take(message)
-        _share_and_seal(terms, decode(reply.data).body)
+        _share_and_seal(terms, declared, decode(reply.data).body)
 
     return work
 
 
-def _share_and_seal(terms: Terms, offer: Offer) -> None:
+def _share_and_seal(terms: Terms, declared: DeclaredRecords, offer: Offer) -> None:
     """The offer as an owner of a split curator sends it: a share for each of three parties, in a letter to each."""
-    records = records_of_run(terms, None).encode(FetchedRows(offer.rows, offer.labels), offer.handles)
+    table = declared.unpack(offer.records.tobytes(), rows=len(offer.rows))
+    records = EnvelopeRecords(declared.schema, labelled=False).encode(table, np.empty(0), offer.handles)
     mine, *others = (CardSecret.generate(name) for name in ("big", "curator", "consumer", "witness"))
     parties = tuple(other.card.fingerprint for other in others)
     shared = share_offer(

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from protocol_world import CONSUMER, World, terms, world
 
@@ -14,9 +15,12 @@ from clear_program import clear_selection, near_rows
 from likeset.errors import IllegalMessage, LikesetError
 from likeset.geometry.kernels import squared_mmd
 from likeset.ledger.ledger import Ledger
+from likeset.protocol.sealed import Owner
 from likeset.protocol.split import ComputeInputs, ComputeParty, OpenedSlots, SplitConsumer
 from likeset.protocol.terms import Kernel, SplitTerms, Terms
 from likeset.protocol.wire import Message, decode, encode
+from likeset.tables.records import DeclaredRecords
+from likeset.tables.schema import Schema
 from likeset.transports.local import ChargedParty
 from likeset.trust.cards import Card, CardSecret
 from likeset.trust.shares import ComputeRole
@@ -25,6 +29,16 @@ PROGRAM = "5c" * 32
 GAMMA = 0.5
 KERNEL = Kernel(columns=3, dimension=16, gamma=0.2, seed=7, largest=30.0)
 ONE = 1 << 16
+
+# The weight undoes what a norm makes of a vector: its numbers are those of the row.
+SCHEMA = """
+likeset: schema
+version: 1
+columns:
+  place: {kind: vector, width: 3, norm: 16, weight: 22.62741699796952}
+label: {column: kind, kind: text}
+"""
+DECLARED = DeclaredRecords(Schema.from_text(SCHEMA))
 
 Tamper = Callable[[Message], Iterable[Message]]
 
@@ -41,7 +55,9 @@ def split_run(**changes: Any) -> Terms:
     size = changes.get("size", 4)
     split = SplitTerms(PROGRAM, size, gamma=GAMMA)
     cards = {name: secret_of(name).card.fingerprint for name in names}
-    named = {"run_id": "0b" * 16, "cards": cards, "kernel": KERNEL, "split": split}
+    schema = DECLARED.schema
+    named = {"run_id": "0b" * 16, "cards": cards, "kernel": KERNEL, "split": split, "schema_digest": schema.digest}
+    named |= {"columns": schema.record_columns, "record_bytes": DECLARED.record_bytes}
     return terms(**{**named, **changes})
 
 
@@ -90,6 +106,10 @@ def _selected(
     return clear_selection(kernel(pool), kernel(target).mean(axis=1), valid, public.size)
 
 
+def table_of(rows: NDArray[np.float32]) -> pa.Table:
+    return pa.table({"place": pa.array(list(rows), pa.list_(pa.float32(), 3))})
+
+
 class SharedRun(World):
     """The parties of one split run; each can be made anew on the same ledger."""
 
@@ -99,6 +119,12 @@ class SharedRun(World):
     @property
     def cards(self) -> dict[str, Card]:
         return {name: secret_of(name).card for name in self.terms.cards}
+
+    def owner(self, name: str) -> ChargedParty[Owner]:
+        count = len(self.data[name])
+        self.tables = {**self.tables, name: table_of(self.data[name])}
+        self.labels = {**self.labels, name: self.labels.get(name, np.array(["kind"] * count))[:count]}
+        return super().owner(name)
 
     def consumer(self) -> ChargedParty[Any]:
         party = SplitConsumer(
@@ -128,7 +154,7 @@ class SharedRun(World):
 
 def shared_run(agreed: Terms, ledger: Ledger | None = None, **more: Any) -> SharedRun:
     """Over the rows of ``world``."""
-    return SharedRun(**vars(world(agreed, ledger, **more)))
+    return SharedRun(**vars(world(agreed, ledger, declared=DECLARED, **more)))
 
 
 @dataclass

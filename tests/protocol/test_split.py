@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from protocol_world import CONSUMER, QuickLedger, ledger_on_disk, rows
 from shared_run_world import (
+    DECLARED,
     GAMMA,
     SharedRun,
     Told,
@@ -20,6 +21,7 @@ from shared_run_world import (
     secret_of,
     shared_run,
     split_run,
+    table_of,
 )
 
 from likeset.errors import IllegalMessage, InvalidArgument
@@ -31,7 +33,6 @@ from likeset.protocol import split as split_owner
 from likeset.protocol.party import ComputeState
 from likeset.protocol.split import (
     OWNERS,
-    BareRecords,
     ComputeParty,
     OpenedSlots,
     make_curator,
@@ -39,6 +40,7 @@ from likeset.protocol.split import (
     offer_context,
     offer_shape,
     party_name,
+    records_of_run,
     slots_in,
 )
 from likeset.protocol.terms import Terms
@@ -54,7 +56,7 @@ from likeset.protocol.wire import (
     decode,
     encode,
 )
-from likeset.tables.scan import FetchedRows, MemoryScan
+from likeset.tables.scan import MemoryScan
 from likeset.trust import shares
 from likeset.trust.shares import (
     ComputeRole,
@@ -114,45 +116,13 @@ def test_rows_can_be_weighed_at_home() -> None:
     assert squared_mmd(summary.rows, run.target, gamma=GAMMA, weights=summary.weights) <= plain + 1e-9
 
 
-LABELS = {
-    "whole numbers": np.arange(12) - 3,
-    "numbers": np.linspace(-1.0, 2.0, 12),
-    "texts": np.array([f"class é{number}" for number in range(12)]),
-    "truth values": np.arange(12) % 2 == 0,
-}
-
-
-@pytest.mark.parametrize("kind", LABELS)
-def test_labels_come_back_with_their_rows(kind: str) -> None:
-    labels = dict.fromkeys(("a", "b", "c"), LABELS[kind])
-    run = shared_run(split_run(), labels=labels)
+def test_labels_come_back_with_their_rows() -> None:
+    run = shared_run(split_run(), labels={name: np.array([f"{name} {row}" for row in range(12)]) for name in "abc"})
     told = carry_shares(run)
     summary = summary_of(told)
-    assert summary.labels.dtype.kind == LABELS[kind].dtype.kind
     for label, place, handle in zip(summary.labels, summary.owners, summary.handles, strict=True):
         name = run.terms.owners[place]
-        assert label == labels[name][told.parties[name].party.row_of(int(handle))]
-
-
-def test_rows_whose_labels_are_of_another_kind_than_most_are_left_out_and_their_owner_named() -> None:
-    labels = {"a": np.arange(12), "b": np.arange(12), "c": np.array(["x"] * 12)}
-    run = shared_run(split_run(size=12, offer_factor=3.0), labels=labels)
-    summary = summary_of(carry_shares(run))
-    assert 2 not in summary.owners
-    assert summary.flagged.tolist() == [2]
-    assert "another kind" in str(summary.reasons[0])
-
-
-def test_a_label_too_long_for_a_record_keeps_its_owner_away_before_anything_is_charged() -> None:
-    ledger = QuickLedger()
-    run = shared_run(split_run(), ledger, labels={"a": np.array(["x" * 257] * 12)})
-    told = carry_shares(run)
-    assert [name for name, _ in told.refused] == ["a"]
-    assert "shorten" in told.refused[0][1]
-    assert not any("a/shared-offer" in key for key in ledger.answers)
-    summary: Summary | None = told.consumer.party.summary
-    assert summary is not None
-    assert summary.absent.tolist() == [0]
+        assert label == run.labels[name][told.parties[name].party.row_of(int(handle))]
 
 
 def test_an_owner_with_fewer_rows_than_slots_sends_as_many_bytes() -> None:
@@ -354,9 +324,14 @@ NEAR = np.array([[0.01, -0.59, 0.21], [0.43, 1.01, 1.58]], dtype=np.float32)
 """Where two rows of the target lie: what a liar lets the program see is picked, and stays when picks are swapped."""
 
 
+def records_of(sold: Any, handles: Sequence[int] = (1, 2)) -> list[bytes]:
+    labels = np.array(["kind"] * len(sold))
+    return records_of_run(AGREED, DECLARED).encode(table_of(sold), labels, np.array(handles, dtype=np.uint64))
+
+
 def shared_by(name: str = LIAR, *, seen: Any = NEAR, sold: Any = NEAR, handles: Sequence[int] = (1, 2)) -> Parts:
     """An offer whose shares are of some rows, and whose records are of others."""
-    records = BareRecords(3).encode(FetchedRows(sold, np.empty(0)), np.array(handles, dtype=np.uint64))
+    records = records_of(sold, handles)
     shape = offer_shape(AGREED)
     context = offer_context(AGREED, name)
     return share_offer(secret_of(name), context=context, shape=shape, rows=seen, records=records)
@@ -449,9 +424,7 @@ def test_a_row_far_out_of_range(*, honest_record: bool) -> None:
     run = shared_run(split_run(size=12, offer_factor=3.0))
     run.data = {name: data[:3] for name, data in run.data.items()}  # fewer rows than picks: everything is picked
     agreed = run.terms
-    records = BareRecords(3).encode(
-        FetchedRows(far if honest_record else NEAR, np.empty(0)), np.array([1, 2], dtype=np.uint64)
-    )
+    records = records_of(far if honest_record else NEAR)
     shared = share_offer(
         secret_of(LIAR),
         context=offer_context(agreed, LIAR),

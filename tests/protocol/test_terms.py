@@ -40,7 +40,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "columns": {"columns": ("age", "weight", "height")},
     "record_bytes": {"record_bytes": 24},
     "kernel": {"kernel": replace(KERNEL, seed=8)},
-    "split": {"run_id": "0a" * 16, "cards": WITNESSED, "split": SPLIT, "kernel": NARROW},
+    "split": {"run_id": "0a" * 16, "cards": WITNESSED, "split": SPLIT, "kernel": NARROW, "schema_digest": "ab" * 32},
     "protocol": {"protocol": "interactive"},
     "size": {"size": 5},
     "target_size": {"target_size": 31},
@@ -107,7 +107,7 @@ def test_every_part_of_the_kernel_is_part_of_the_digest(part: str) -> None:
 
 
 def split_run(**changes: Any) -> Terms:
-    return terms(**{**NAMED, "split": SPLIT, "kernel": NARROW, "cards": WITNESSED, **changes})
+    return terms(**{**NAMED, **CHANGES["split"], **changes})
 
 
 @pytest.mark.parametrize("part", [{"program": "cd" * 32}, {"gamma": 0.25}])

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
@@ -14,13 +15,35 @@ from split_world import needs_engine
 
 from job_world import OWNERS as OWNERS_OF_FILES
 from job_world import SIZE, World, call
-from likeset import Summarizer
+from likeset import Schema, Summarizer
 from likeset.errors import InvalidArgument
 from likeset.run import runs
 from likeset.split.host import PYTHON_VARIABLE
-from summarizer_world import LABELS, OWNERS, TARGET, simulated
+from summarizer_world import OWNERS as OWNERS_OF_ARRAYS
+from summarizer_world import TARGET as TARGET_OF_ARRAYS
+from summarizer_world import simulated as simulated_of_arrays
 
 GAMMA = 0.3
+SCHEMA = Schema.from_text("""
+likeset: schema
+version: 1
+columns:
+  a: {kind: numeric, bounds: [-4, 4], outside: clip}
+  b: {kind: numeric, bounds: [-4, 4], outside: clip}
+  c: {kind: numeric, bounds: [-4, 4], outside: clip}
+""")
+DIGITS = Schema.from_text("""
+likeset: schema
+version: 1
+columns:
+  image: {kind: vector, width: 64, bounds: [0, 16], weight: 8}
+""")
+TARGET = pd.DataFrame(TARGET_OF_ARRAYS, columns=["a", "b", "c"])
+OWNERS = {name: pd.DataFrame(rows, columns=["a", "b", "c"]) for name, rows in OWNERS_OF_ARRAYS.items()}
+
+
+def simulated(**settings: Any) -> Summarizer:
+    return simulated_of_arrays(schema=SCHEMA, **settings)
 
 
 @pytest.fixture
@@ -35,8 +58,8 @@ def test_a_split_curator_selects_as_well_as_a_trusted_one() -> None:
     """The same coins give the same offers; both swap after greedy, each in its own order."""
     split = simulated(gamma=GAMMA, curator="split", labels="ignore", folds=0)
     trusted = simulated(gamma=GAMMA, labels="ignore", folds=0)
-    split.fit(TARGET, OWNERS, LABELS)
-    trusted.fit(TARGET, OWNERS, LABELS)
+    split.fit(TARGET, OWNERS)
+    trusted.fit(TARGET, OWNERS)
     assert split.in_sample_squared_mmd_ <= 1.03 * trusted.in_sample_squared_mmd_
     assert split.gamma_ == GAMMA
     assert split.terms_.split is not None
@@ -45,8 +68,8 @@ def test_a_split_curator_selects_as_well_as_a_trusted_one() -> None:
 
 @pytest.mark.usefixtures("without_workers")
 def test_what_a_split_curator_loses_is_said() -> None:
-    fitted = simulated(curator="split").fit(TARGET, OWNERS, LABELS)
-    assert [note.kind for note in fitted.warnings_] == [
+    fitted = simulated(curator="split").fit(TARGET, OWNERS)
+    assert [note.kind for note in fitted.warnings_][1:] == [
         "split-curator",
         "labels-not-matched",
         "distance-in-sample",
@@ -65,8 +88,8 @@ def test_a_run_goes_on_with_the_cards_and_shares_that_it_began_with(tmp_path: Pa
     ledger = tmp_path / "ledger.sqlite"
     settings: dict[str, Any] = {"curator": "split", "gamma": GAMMA, "ledger": ledger, "noise": "secret"}
     settings |= {"random_state": None, "epsilon": 4.0}
-    first = simulated(**settings).fit(TARGET, OWNERS, LABELS)
-    again = simulated(**settings).fit(TARGET, OWNERS, LABELS)
+    first = simulated(**settings).fit(TARGET, OWNERS)
+    again = simulated(**settings).fit(TARGET, OWNERS)
     assert first.terms_ == again.terms_
     assert first.indices_ == again.indices_
 
@@ -107,18 +130,19 @@ def _cells(world: World, names: tuple[str, ...]) -> set[tuple[str, ...]]:
         ({"offers": "uniform", "release_gamma": None}, "gamma"),
         ({"gamma": 1e4}, "too large for a split curator"),
         ({"curator": "both"}, "curator"),
+        ({"schema": None}, "needs a schema"),
     ],
 )
 def test_what_a_split_curator_cannot_do_is_said_before_anything_is_spent(options: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidArgument, match=named):
-        simulated(**{"curator": "split", **options}).fit(TARGET, OWNERS, LABELS)
+        simulated_of_arrays(**{"curator": "split", "schema": SCHEMA, **options}).fit(TARGET, OWNERS)
 
 
 def test_without_an_environment_for_workers_nothing_is_spent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PYTHON_VARIABLE, str(tmp_path / "bin" / "python"))
     ledger = tmp_path / "ledger.sqlite"
     with pytest.raises(InvalidArgument, match="likeset split setup"):
-        simulated(curator="split", ledger=ledger).fit(TARGET, OWNERS, LABELS)
+        simulated(curator="split", ledger=ledger).fit(TARGET, OWNERS)
     assert not ledger.exists()
 
 
@@ -144,11 +168,11 @@ def test_with_real_workers_digits_are_matched_as_well_as_by_a_trusted_curator() 
     coins = np.random.default_rng(0)
     wanted = coins.permutation(np.flatnonzero(np.isin(classes, (3, 4))))[:100]
     rest = coins.permutation(np.setdiff1d(np.arange(len(rows)), wanted))
-    owners = {f"owner-{place}": rows[rest[place::4]] / 16 for place in range(4)}
+    owners = {f"owner-{place}": pd.DataFrame({"image": list(rows[rest[place::4]])}) for place in range(4)}
     found = {}
     for who in ("trusted", "split"):
-        fitted = Summarizer(
-            30, gamma=0.08, labels="ignore", folds=0, epsilon=4.0, noise="simulated", random_state=3, curator=who
-        ).fit(rows[wanted] / 16, owners)
+        options: dict[str, Any] = {"noise": "simulated", "random_state": 3, "curator": who, "schema": DIGITS}
+        fitted = Summarizer(30, gamma=0.08, labels="ignore", folds=0, epsilon=4.0, **options)
+        fitted.fit(pd.DataFrame({"image": list(rows[wanted])}), owners)
         found[who] = fitted.in_sample_squared_mmd_
     assert found["split"] <= 1.03 * found["trusted"]

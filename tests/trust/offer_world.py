@@ -1,6 +1,5 @@
 """An owner with a few rows, three compute parties, and a reader of records that knows no schema."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,33 +45,18 @@ def context_of(secret: CardSecret = OWNER) -> OfferContext:
 
 
 def record(handle: int, row: NDArray[Any]) -> bytes:
-    """Handle and row, as ``PlainReader`` reads them."""
+    """Handle and row, as ``read_plain`` reads them."""
     return bytes([handle]) + np.asarray(row, dtype="<f4").tobytes()
 
 
 RECORDS = [record(int(handle), row) for handle, row in zip(HANDLES, ROWS, strict=True)]
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class PlainRecords:
-    """What they say."""
-
-    sound: NDArray[np.bool_]
-    rows: NDArray[np.float32]
-    handles: NDArray[np.uint64]
-
-
-class PlainReader:
-    """Reads records of this world."""
-
-    def read(self, records: Sequence[bytes]) -> PlainRecords:
-        sound = np.array([len(data) == 13 for data in records], dtype=np.bool_)
-        whole = [data if good else bytes(13) for data, good in zip(records, sound, strict=True)]
-        rows = np.array([np.frombuffer(data[1:], dtype="<f4") for data in whole], dtype=np.float32).reshape(-1, 3)
-        return PlainRecords(sound, rows, np.array([data[0] for data in whole], dtype=np.uint64))
-
-
-READER = PlainReader()
+def read_plain(records: Sequence[bytes]) -> tuple[NDArray[np.bool_], NDArray[np.float32], NDArray[np.uint64]]:
+    sound = np.array([len(data) == 13 for data in records], dtype=np.bool_)
+    whole = [data if good else bytes(13) for data, good in zip(records, sound, strict=True)]
+    rows = np.array([np.frombuffer(data[1:], dtype="<f4") for data in whole], dtype=np.float32).reshape(-1, 3)
+    return sound, rows, np.array([data[0] for data in whole], dtype=np.uint64)
 
 
 def offer(secret: CardSecret = OWNER, **changes: Any) -> Parts:

@@ -12,7 +12,6 @@ from offer_world import (
     OTHER_OWNER,
     OWNER,
     PARTIES,
-    READER,
     RECORDS,
     ROWS,
     SHAPE,
@@ -21,6 +20,7 @@ from offer_world import (
     held_of,
     offer,
     pick,
+    read_plain,
     record,
     slots_of,
     words_of,
@@ -63,7 +63,7 @@ def opened(shared: Any, *picks: PickedSlot, **changes: Any) -> list[bytes | Pick
     content: dict[str, Any] = {
         "envelopes": envelopes_of(shared),
         "factors": FACTORS,
-        "reader": READER,
+        "read": read_plain,
     }
     return open_picks(shared["consumer"], picks, **(content | changes))
 

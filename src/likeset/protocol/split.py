@@ -1,7 +1,6 @@
 """A run whose curator is split: owners share their offers, and three parties select on shares. Pure."""
 
 import hashlib
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -66,7 +65,6 @@ from likeset.protocol.wire import (
     blob,
 )
 from likeset.tables.records import DeclaredRecords, EnvelopeRecords, most_envelope_bytes
-from likeset.tables.scan import FetchedRows
 from likeset.trust.cards import Card, CardSecret, fields, read_tagged
 from likeset.trust.letters import DIGEST_BYTES
 from likeset.trust.shares import (
@@ -83,7 +81,6 @@ from likeset.trust.shares import (
     OfferShape,
     PickedSlot,
     PickFault,
-    ReadRecords,
     Roster,
     check_part,
     common_lists,
@@ -99,104 +96,6 @@ from likeset.trust.shares import (
     word_bytes,
     words_in,
 )
-
-LABEL_BYTES = 256
-"""How long the text of a label may be, in UTF-8, where no schema declares its values."""
-
-_VERSION = 2
-_HEAD_BYTES = 9  # version and handle
-_ROW = np.dtype(">f4")
-_MOST_LABEL = LABEL_BYTES + 2  # as JSON, a text in its quotes
-
-Label = int | float | bool | str | None
-
-
-def bare_record_bytes(columns: int) -> int:
-    return _HEAD_BYTES + _ROW.itemsize * columns + _MOST_LABEL
-
-
-@dataclass(frozen=True, eq=False)
-class BoughtRecords:
-    """Sound records that the consumer bought: their rows, labels (or none at all), handles, and declared columns."""
-
-    rows: Rows = field(repr=False)
-    labels: NDArray[Any] = field(repr=False)
-    handles: NDArray[np.uint64]
-    packed: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, eq=False)
-class DecodedBareRecords:
-    """What records say. Arrays have an entry for each record, also for those that are none."""
-
-    sound: NDArray[np.bool_]
-    rows: Rows
-    handles: NDArray[np.uint64]
-    labels: tuple[Label, ...]
-
-
-class BareRecords:
-    """Writes and reads records of bare arrays."""
-
-    def __init__(self, columns: int) -> None:
-        self._columns = columns
-        self._fixed = _HEAD_BYTES + _ROW.itemsize * columns
-
-    def encode(self, leaving: FetchedRows, handles: NDArray[np.uint64]) -> list[bytes]:
-        numbers, labels = np.asarray(leaving.rows, dtype=np.float32), leaving.labels
-        if numbers.shape != (len(handles), self._columns) or len(labels) not in (0, len(handles)):
-            reason = f"must have {self._columns} columns, and each row a handle and a label, or no row one"
-            raise InvalidArgument("rows", f"array of shape {numbers.shape}", reason)
-        if len(labels) and labels.dtype.kind not in "iufbU":
-            raise InvalidArgument("labels", f"array of {labels.dtype}", "must be numbers, truth values or texts")
-        tails = list(map(_label_bytes, labels.tolist())) or [_label_bytes(None)] * len(handles)
-        if max(map(len, tails), default=0) > _MOST_LABEL:
-            reason = f"a text must have at most {LABEL_BYTES} bytes where the curator is split; shorten it"
-            raise InvalidArgument("labels", f"array of {len(labels)}", reason)
-        heads = (bytes([_VERSION]) + int(handle).to_bytes(8, "big") for handle in handles)
-        lines = numbers.astype(_ROW)
-        return [head + line.tobytes() + tail for head, line, tail in zip(heads, lines, tails, strict=True)]
-
-    def read(self, records: Sequence[bytes]) -> DecodedBareRecords:
-        """What records from another party say; whatever is none is not sound, and says nothing."""
-        count = len(records)
-        sound, rows = np.zeros(count, dtype=np.bool_), np.zeros((count, self._columns), dtype=np.float32)
-        handles, labels = np.zeros(count, dtype=np.uint64), [None] * count
-        for place, record in enumerate(records):
-            read = self._decoded(record)
-            if read is not None:
-                sound[place] = True
-                handles[place], rows[place], labels[place] = read
-        return DecodedBareRecords(sound, rows, handles, tuple(labels))
-
-    def label_kinds(self, records: Sequence[bytes]) -> list[str]:
-        labels = self.read(records).labels
-        return ["none" if label is None else "text" if isinstance(label, str) else "numbers" for label in labels]
-
-    def bought(self, records: Sequence[bytes]) -> BoughtRecords:
-        """Sound records whose labels are of one kind, as a summary has them."""
-        decoded = self.read(records)
-        labels = decoded.labels if any(label is not None for label in decoded.labels) else ()
-        return BoughtRecords(decoded.rows, np.array(labels), decoded.handles, b"")
-
-    def _decoded(self, record: bytes) -> Any:
-        if not self._fixed <= len(record) <= self._fixed + _MOST_LABEL or record[0] != _VERSION:
-            return None
-        row = np.frombuffer(record, dtype=_ROW, count=self._columns, offset=_HEAD_BYTES).astype(np.float32)
-        try:
-            label = json.loads(record[self._fixed :])
-            is_label = isinstance(label, Label) and _label_bytes(label) == record[self._fixed :]
-        except (ValueError, RecursionError):
-            return None
-        is_large = isinstance(label, int | float) and not abs(label) < (math.inf if isinstance(label, float) else 2**63)
-        if not is_label or is_large or not np.isfinite(row).all():
-            return None
-        return int.from_bytes(record[1:9], "big"), row, label
-
-
-def _label_bytes(label: Label) -> bytes:
-    return json.dumps(label, ensure_ascii=False).encode("utf-8")
-
 
 _AROUND_PART = 1 << 10  # names, lengths, K and a signature
 _TARGET_TAG, _INPUTS_TAG = b"likeset target share", b"likeset split inputs"
@@ -227,9 +126,11 @@ def most_part_bytes(terms: PlannedTerms) -> tuple[int, ...]:
 
 def offer_shape(terms: PlannedTerms) -> OfferShape:
     """How large every offer is: labels are in records, and no class is shared."""
-    columns = terms.kernel.columns
-    record_bytes = most_envelope_bytes(terms.record_bytes) if terms.schema_digest else bare_record_bytes(columns)
-    return OfferShape(columns, slots=terms.rows_per_owner, record_bytes=record_bytes)
+    return OfferShape(
+        terms.kernel.columns,
+        slots=terms.rows_per_owner,
+        record_bytes=most_envelope_bytes(terms.record_bytes),
+    )
 
 
 def largest_word(terms: Terms) -> int:
@@ -248,35 +149,9 @@ def inputs_digest(roster: bytes, commitments: Sequence[bytes]) -> str:
     return hashlib.sha256(fields(_INPUTS_TAG, roster, *commitments)).hexdigest()
 
 
-@dataclass(frozen=True)
-class DeclaredSlotRecords:
-    records: EnvelopeRecords
-    declared: DeclaredRecords
-
-    def encode(self, leaving: FetchedRows, handles: NDArray[np.uint64]) -> list[bytes]:
-        assert leaving.table is not None  # noqa: S101 - rows of a declared source have records
-        return self.records.encode(leaving.table, leaving.labels, handles)
-
-    def read(self, records: Sequence[bytes]) -> ReadRecords:
-        return self.records.read(records)
-
-    def label_kinds(self, records: Sequence[bytes]) -> list[str]:
-        return ["declared"] * len(records)
-
-    def bought(self, records: Sequence[bytes]) -> BoughtRecords:
-        decoded = self.records.read(records)
-        return BoughtRecords(decoded.rows, decoded.labels, decoded.handles, self.declared.pack(decoded.table))
-
-
-SlotRecords = BareRecords | DeclaredSlotRecords
-"""Writes and reads what lies in envelopes; never raises for what a stranger wrote."""
-
-
-def records_of_run(terms: Terms, declared: DeclaredRecords | None) -> SlotRecords:
-    if declared is None:
-        return BareRecords(terms.kernel.columns)
-    labelled = declared.label_column in terms.columns
-    return DeclaredSlotRecords(EnvelopeRecords(declared.schema, labelled=labelled), declared)
+def records_of_run(terms: Terms, declared: DeclaredRecords | None) -> EnvelopeRecords:
+    assert declared is not None  # noqa: S101 - terms of a split run name a schema
+    return EnvelopeRecords(declared.schema, labelled=declared.label_column in terms.columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,9 +202,6 @@ class OpenedSlots:
     factors: NDArray[np.int64] = field(repr=False)  # of the checksums, one for each column
 
 
-_ODD_LABEL = "its label is of another kind than those of most rows"
-
-
 @dataclass(frozen=True, eq=False)
 class Bought:
     owners: NDArray[np.int64]  # of each record that holds, its owner's place among those computed on
@@ -343,30 +215,30 @@ def buy(
     *,
     envelopes: Sequence[Mapping[int, bytes]],
     shape: OfferShape,
-    records: SlotRecords,
+    records: EnvelopeRecords,
 ) -> Bought:
-    """What the picks are. Where labels are of different kinds, records with one of the usual kind hold."""
     places, slots = np.divmod(opened.numbers, shape.slots)
     sums, factors = opened.checksums.view(np.uint64), opened.factors.view(np.uint64)
     found: dict[int, bytes | PickFault] = {}
+
+    def read(data: Sequence[bytes]) -> tuple[NDArray[np.bool_], Rows, NDArray[np.uint64]]:
+        decoded = records.read(data)
+        return decoded.sound, decoded.rows, decoded.handles
+
     for place, part in enumerate(parts):
         mine = np.flatnonzero(places == place).tolist()
         picks = [
             PickedSlot(int(slots[pick]), word_bytes(opened.secrets[pick].view(np.uint64)), int(sums[pick]))
             for pick in mine
         ]
-        made = open_picks(part, picks, envelopes=envelopes[place], factors=factors, reader=records)
+        made = open_picks(part, picks, envelopes=envelopes[place], factors=factors, read=read)
         found |= dict(zip(mine, made, strict=True))
-    whole = {pick: record for pick, record in sorted(found.items()) if isinstance(record, bytes)}
-    kinds = dict(zip(whole, records.label_kinds(list(whole.values())), strict=True))
-    usual = Counter(kinds.values()).most_common(1)[0][0] if kinds else ""
-    held = [pick for pick in whole if kinds[pick] == usual]
+    held = {pick: record for pick, record in sorted(found.items()) if isinstance(record, bytes)}
     faults: dict[int, Counter[str]] = {}
-    for pick in sorted(found.keys() - set(held)):
-        fault = found[pick]
-        reason = fault.value if isinstance(fault, PickFault) else _ODD_LABEL
-        faults.setdefault(int(places[pick]), Counter())[reason] += 1
-    return Bought(places[held], tuple(whole[pick] for pick in held), faults)
+    for pick, fault in sorted(found.items()):
+        if isinstance(fault, PickFault):
+            faults.setdefault(int(places[pick]), Counter())[fault.value] += 1
+    return Bought(places[list(held)], tuple(held.values()), faults)
 
 
 _TAG = b"likeset shared offer"
@@ -673,7 +545,7 @@ class SplitConsumer(ComputeParty):
             raise InvalidArgument("target", f"array of shape {self._rows.shape}", reason)
         self._noise = noise
         self._weighted = selection is not None and selection.weighted
-        self._records = records_of_run(terms, declared)
+        self._declared, self._records = declared, records_of_run(terms, declared)
         self._envelopes: dict[str, dict[int, bytes]] | None = None
         self.summary: Summary | None = None
         self.unopened_picks: dict[str, int] = {}
@@ -785,7 +657,8 @@ class SplitConsumer(ComputeParty):
 
     def _summary(self, bought: Bought) -> Summary:
         """As a trusted curator would have sent it; the distance to new rows stays unknown: that needs all offers."""
-        held = self._records.bought(bought.records)
+        assert self._declared is not None  # noqa: S101 - as in ``records_of_run``
+        held = self._records.read(bought.records)
         selection = Selection(gamma=self._split.gamma)
         judged, rows = selection.judge(held.rows, self._rows), np.asarray(held.rows, dtype=np.float32)
         places = {name: number for number, name in enumerate(self.terms.owners)}
@@ -805,7 +678,7 @@ class SplitConsumer(ComputeParty):
             absent=np.array(sorted(absent), dtype=np.int64),
             flagged=np.array(sorted(reasons), dtype=np.int64),
             reasons=np.array([reasons[place] for place in sorted(reasons)], dtype=np.str_),
-            records=blob(held.packed),
+            records=blob(self._declared.pack(held.table)),
         )
 
 
@@ -850,7 +723,8 @@ class SplitOwner(SealedOwner):
         ledger keeps all of them; so where a crash came in between, drawing others for the same charge tells nothing.
         """
         handles, leaving = self._leaving(draw_offer(self.terms, self._scan, weighing, key=self._key))
-        records = self._records.encode(leaving, handles)
+        assert leaving.table is not None  # noqa: S101 - rows of a declared source have records
+        records = self._records.encode(leaving.table, leaving.labels, handles)
         read = self._records.read(records)
         if not read.sound.all():
             raise IllegalMessage("a row of this owner makes no record that its buyer could read")

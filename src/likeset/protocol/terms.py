@@ -357,7 +357,7 @@ class RunSettings(_Rounds):
     )
     curator: Literal["auto", "trusted", "split"] = _field(
         "who selects: ``trusted``, a curator who reads every offered row; ``split``, three parties who compute on "
-        "shares, so that nobody reads a row but its buyer (with ``sealed``; labels are then not matched, and "
+        "shares, so that nobody reads a row but its buyer (with ``sealed`` and a schema; labels are not matched, and "
         "the distance to new rows is not measured); or ``auto``: split between organisations where a witness is named, "
         "else trusted",
         default="auto",
@@ -674,6 +674,8 @@ class PlannedTerms:
                 "split",
                 "goes with the sealed protocol and everyone asked; interactive and auctions need a trusted curator",
             )
+        if not self.schema_digest:
+            raise InvalidArgument("curator", "split", "needs a schema, which declares the rows that are shared")
         if split.openings != self.size:
             raise InvalidArgument("split.openings", split.openings, f"must be the size, {self.size}")
         if self.target_size > MOST_SPLIT_TARGET:

@@ -149,28 +149,18 @@ def split_width(settings: RunSettings, inputs: Inputs, release_gamma: float) -> 
     if settings.gamma != "median":
         return arguments.positive("gamma", settings.gamma)
     gamma, columns = settings.gamma_scale * release_gamma / RELEASE_SCALE, inputs.target.rows.shape[1]
-    if inputs.declared is None:
-        return gamma
-    return min(gamma, largest_split_gamma(inputs.declared.largest_entry, columns))
-
-
-def split_range(inputs: Inputs, gamma: float) -> float:
-    """How large numbers of rows may be: as a schema declares, else as large as 64 bits hold."""
-    return (
-        largest_split(gamma, inputs.target.rows.shape[1]) if inputs.declared is None else inputs.declared.largest_entry
-    )
+    return min(gamma, largest_split_gamma(_largest_entry(inputs), columns))
 
 
 def check_split_width(settings: RunSettings, inputs: Inputs, split: SplitShape, release_gamma: float) -> None:
-    """What 64 bits cannot hold shows before anything is spent; of bare arrays the target is looked at, at home."""
+    """What 64 bits cannot hold shows before anything is spent."""
     columns = inputs.target.rows.shape[1]
     if columns > MOST_COLUMNS:
         reason = f"shares rows of at most {MOST_COLUMNS:,} numbers; these have {columns:,}"
         raise InvalidArgument("curator", "split", reason)
     gamma = split.drawn(gamma=split_width(settings, inputs, release_gamma)).gamma
-    largest = float(np.abs(inputs.target.rows).max()) if inputs.declared is None else inputs.declared.largest_entry
     most = largest_split(gamma, columns)
-    if largest > most:
+    if _largest_entry(inputs) > most:
         reason = f"is too large for a split curator: rows may then have numbers of up to {most:.4g}; scale them down"
         raise InvalidArgument("gamma", f"{gamma:g}", reason)
 
@@ -441,7 +431,7 @@ class Plan:
             self.terms,
             gamma=gamma,
             seed=kept.feature_seed if draws.public_seed is None else draws.public_seed,
-            largest=_largest_entry(self.inputs) if width is None else split_range(self.inputs, width),
+            largest=_largest_entry(self.inputs),
             split_gamma=width,
             **between,
         )

@@ -3,10 +3,10 @@
 import functools
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -506,24 +506,6 @@ def _role_in(word: bytes) -> ComputeRole:
     raise BadDocument("compute party", "has a role that nobody has")
 
 
-class ReadRecords(Protocol):
-    """What records say; arrays have an entry for each record, also for those that are none."""
-
-    @property
-    def sound(self) -> NDArray[np.bool_]: ...
-
-    @property
-    def rows(self) -> Rows: ...
-
-    @property
-    def handles(self) -> NDArray[np.uint64]: ...
-
-
-class RecordReader(Protocol):
-    def read(self, records: Sequence[bytes]) -> ReadRecords:
-        """What they say; never raises for what a stranger wrote."""
-
-
 class PickFault(StrEnum):
     SLOT = "the offer has no such slot"
     RANDOM = "the r that was opened is not the one of the owner's list"
@@ -550,23 +532,22 @@ def open_picks(
     *,
     envelopes: Mapping[int, bytes],
     factors: Words,
-    reader: RecordReader,
+    read: Callable[[Sequence[bytes]], tuple[NDArray[np.bool_], Rows, NDArray[np.uint64]]],
 ) -> list[bytes | PickFault]:
     """What the consumer bought of one owner, by its own part and the curator's envelopes: for each pick its record.
 
-    The checksum of a record is the sum, modulo 2^64, of the words of its row times these factors. Two rows that differ
+    ``read`` tells which records are sound, their rows and their handles. The checksum of a record is the sum, modulo
+    2^64, of the words of its row times these factors. Two rows that differ
     have the same one with probability 2^(t - 64), where 2^t is the largest power of two that divides every difference;
     no row with large words counts in the program, so t is small. Factors were drawn after inputs were fixed.
     """
     opened = [_record_of(part, pick, envelopes) for pick in picks]
-    read = reader.read([record if isinstance(record, bytes) else b"" for record in opened])
-    if read.rows.shape != (len(picks), len(factors)):
-        raise InvalidArgument("reader", f"rows of shape {read.rows.shape}", f"must make {len(factors)} columns")
-    sound = read.sound & are_shareable(read.rows)
-    sums = fixed_point(np.where(sound[:, None], read.rows, 0)) @ factors
+    are_records, rows, handles = read([record if isinstance(record, bytes) else b"" for record in opened])
+    sound = are_records & are_shareable(rows)
+    sums = fixed_point(np.where(sound[:, None], rows, 0)) @ factors
     seen: set[int] = set()
     for place, (record, pick) in enumerate(zip(opened, picks, strict=True)):
-        handle = int(read.handles[place])
+        handle = int(handles[place])
         if isinstance(record, PickFault):
             continue
         if not sound[place]:
