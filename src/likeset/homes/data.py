@@ -331,9 +331,9 @@ def _table(source: str) -> str:
     quoted = "'" + source.replace("'", "''") + "'"
     if kind.endswith((".parquet", ".pq")):
         return quoted
-    if kind.endswith((".csv", ".csv.gz")):
+    if kind.endswith(".csv"):
         return f"read_csv({quoted}, header = true, all_varchar = true)"
-    if kind.endswith((".tsv", ".tsv.gz")):
+    if kind.endswith(".tsv"):
         return f"read_csv({quoted}, header = true, all_varchar = true, delim = '\t')"
     raise BadTable(
         source, "a mapping goes with a CSV, TSV or Parquet file or sql:SELECT ...; put the SQL into the source instead"

@@ -1,20 +1,18 @@
-"""Queries, databases and compressed text, read once into a private copy.
+"""Queries and databases, read once into a private copy.
 
 The copy is in its own directory below the system's directory for temporary files (``TMPDIR``), for this user
 only. It is removed when the source is closed or garbage-collected, or when the program ends.
 """
 
 import glob
-import gzip
 import os
 import re
 import shutil
 import sqlite3
 import tempfile
 import weakref
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,40 +21,25 @@ import duckdb
 import pyarrow as pa
 
 from likeset.errors import BadTable, missing_extra
-from likeset.tables.sources import BLOCK_ROWS, File, Source, ValueDigest, check_names, in_blocks, open_arrow, open_text
+from likeset.tables.sources import BLOCK_ROWS, File, Source, ValueDigest, check_names, in_blocks, open_arrow
 from likeset.text import near_miss
 
-_COPIED_BYTES = 1 << 20
 _BATCH_BYTES = 1 << 20  # approximate size of a batch of the copy: fetching one row reads one batch
 _NO_ROOM = "its temporary copy cannot be written: {why}; make room, or set TMPDIR to a directory with more of it"
 
 
 def open_database(scheme: str, address: str, *, name: str) -> Source:
     """The rows of ``sql:``, ``sqlite:`` or ``postgres:``."""
-    with _spool(name) as spool:
+    spool = Spool(name)
+    try:
         if scheme == "sql":
             return _open_query(address[len("sql:") :], name=name, spool=spool)
         if scheme == "sqlite":
             return _open_sqlite(address[len("sqlite:") :], name=name, spool=spool)
         return _open_postgres(address, name=name, spool=spool)
-
-
-def open_packed(file: Path, *, name: str, tabs: bool) -> Source:
-    """A CSV or TSV file that gzip compressed: unpacked once, then read as any other."""
-    File.of(file, table=name)
-    with _spool(name) as spool:
-        text = spool.new_file("rows.csv")
-        with gzip.open(file) as packed, text.open("wb") as copy:
-            while piece := _unpacked(packed, name=name):
-                spool.write(copy, piece)
-        return open_text(text, name=name, tabs=tabs, close=spool.remove)
-
-
-def _unpacked(packed: Any, *, name: str) -> bytes:
-    try:
-        return bytes(packed.read(_COPIED_BYTES))
-    except (EOFError, OSError, zlib.error):
-        raise BadTable(name, "is not compressed by gzip, is damaged or was cut short; pack it again") from None
+    except BaseException:
+        spool.remove()
+        raise
 
 
 class Spool:
@@ -68,26 +51,14 @@ class Spool:
             self.directory = Path(tempfile.mkdtemp(prefix="likeset-"))
         except OSError as error:
             raise self._no_room(error) from None
-        self._end = weakref.finalize(self, _remove, self.directory, os.getpid())
+        self._end = weakref.finalize(self, shutil.rmtree, self.directory, ignore_errors=True)
 
     def remove(self) -> None:
         self._end()
 
-    def new_file(self, name: str) -> Path:
-        """An empty file that only this user may read and write."""
-        path = self.directory / name
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        return path
-
-    def write(self, file: Any, piece: bytes) -> None:
-        try:
-            file.write(piece)
-        except OSError as error:
-            raise self._no_room(error) from None
-
     def keep(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Source:
         check_names(schema.names, table=self._table)
-        file, digest = self.new_file("rows.arrow"), ValueDigest(schema)
+        file, digest = self.directory / "rows.arrow", ValueDigest(schema)
         tables = (pa.Table.from_batches([batch]) for batch in batches)
         try:
             with (
@@ -105,22 +76,6 @@ class Spool:
     def _no_room(self, error: OSError) -> BadTable:
         why = os.strerror(error.errno) if error.errno else "the disk refused it"
         return BadTable(self._table, _NO_ROOM.format(why=why))
-
-
-@contextmanager
-def _spool(table: str) -> Iterator[Spool]:
-    spool = Spool(table)
-    try:
-        yield spool
-    except BaseException:
-        spool.remove()
-        raise
-
-
-def _remove(directory: Path, process: int) -> None:
-    """Only by the process that made it: children of it end earlier."""
-    if os.getpid() == process:
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _split_address(address: str, *, name: str) -> tuple[str, str, str]:
@@ -197,26 +152,19 @@ def _named_files(query: str) -> list[str]:
     return files
 
 
+_REMEDIES = {
+    "permission error": "it may read only files that exist and stand in it in quotation marks, and no network address",
+    "conversion error": "use TRY_CAST, and for a text file read_csv('FILE', all_varchar=true)",
+    "out of memory error": f"it needs more than {_MEMORY} of memory or too much disk; ask for less at once",
+}
+
+
 def _query_fault(said: str, columns: Sequence[str]) -> str:
     """What kind of thing went wrong; the database's own words may show values of rows."""
     kind = said.split(":")[0].strip().lower()
-    if kind == "permission error":
-        return (
-            "the query may read only files that exist and that it names in quotation marks, and no network address; "
-            "check their names"
-        )
-    if kind == "conversion error":
-        # Of the database's words only a name that the query's own columns have: the others may be a row's.
-        about = next((f" of column {column}" for column in columns if f'converting column "{column}"' in said), "")
-        return (
-            f"the query failed: a value{about} cannot be converted to the type that the query asks for, or that was "
-            "guessed from the first rows; use TRY_CAST, and for a text file read_csv('FILE', all_varchar=true)"
-        )
-    if kind == "out of memory error":
-        return f"the query needs more than {_MEMORY} of memory or too much disk; ask for less at once"
-    if kind == "io error" and "No files found" in said:
-        return "no file matches a pattern that the query names; check its path"
-    return f"the query failed ({kind}); check the files and types that it names"
+    # Of the database's words only a name that the query's own columns have: the others may be a row's.
+    about = next((f" in column {column}" for column in columns if f'converting column "{column}"' in said), "")
+    return f"the query failed ({kind}{about}); {_REMEDIES.get(kind, 'check the files and types that it names')}"
 
 
 class _Failed(Exception):
@@ -236,32 +184,25 @@ def _batches(reader: pa.RecordBatchReader, failures: tuple[type[Exception], ...]
 _FETCHED_ROWS = 16384
 _READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
 _TYPES = {b"blob": pa.binary(), b"integer": pa.int64(), b"real": pa.float64(), b"text": pa.string()}
-_SEVERAL = "the query is refused: it must be one SELECT, and nothing may follow it"
 
 
 def _open_sqlite(address: str, *, name: str, spool: Spool) -> Source:
     file, kind, what = _split_address(address, name=name)
     File.of(Path(file), table=name)
-    connection = None
+    uri = f"file:{quote(str(Path(file).absolute()))}?mode=ro"
     try:
-        connection = sqlite3.connect(
-            f"file:{quote(str(Path(file).absolute()))}?mode=ro", uri=True, isolation_level=None
-        )
-        connection.text_factory = bytes  # text that is no UTF-8 would otherwise show up in a message
-        connection.execute("BEGIN")  # the second reading sees the same rows
-        query = _table_query(connection, what, name=name) if kind == "table" else what
-        connection.set_authorizer(lambda action, *_: int(action not in _READING))
-        schema = _sqlite_schema(connection, query, name=name)
-        return spool.keep(_sqlite_batches(connection.execute(query), schema, name=name), schema)
+        with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
+            connection.text_factory = bytes  # text that is no UTF-8 would otherwise show up in a message
+            connection.execute("BEGIN")  # the second reading sees the same rows
+            query = _table_query(connection, what, name=name) if kind == "table" else what
+            connection.set_authorizer(lambda action, *_: int(action not in _READING))
+            schema = _sqlite_schema(connection, query, name=name)
+            return spool.keep(_sqlite_batches(connection.execute(query), schema, name=name), schema)
     except sqlite3.Error as error:
         ran = getattr(error, "sqlite_errorname", "") == "SQLITE_ERROR"
         broken = "cannot be read as an SQLite database; it is damaged, locked, or none"
-        raise BadTable(
-            name, "the query failed while it ran; check its functions and casts" if ran else broken
-        ) from None
-    finally:
-        if connection is not None:
-            connection.close()
+        reason = "the query failed while it ran; check its functions and casts" if ran else broken
+        raise BadTable(name, reason) from None
 
 
 def _table_query(connection: sqlite3.Connection, table: str, *, name: str) -> str:
@@ -278,15 +219,11 @@ def _sqlite_schema(connection: sqlite3.Connection, query: str, *, name: str) -> 
     try:
         # No row is looked at here, so that the database's words are about the query alone.
         connection.execute(f"SELECT * FROM (\n{query}\n) LIMIT 0")  # noqa: S608 (the connection can only read)
-    except (sqlite3.Warning, sqlite3.ProgrammingError, ValueError):
-        raise BadTable(name, _SEVERAL) from None
-    except sqlite3.DatabaseError as error:
-        if error.sqlite_errorname not in ("SQLITE_ERROR", "SQLITE_AUTH"):
+    except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
+        if getattr(error, "sqlite_errorname", "SQLITE_ERROR") not in ("SQLITE_ERROR", "SQLITE_AUTH"):
             raise
-        several = 'near ";"' in str(error)
-        raise BadTable(
-            name, _SEVERAL if several else f"the query is refused (it must be one SELECT): {error}"
-        ) from None
+        reason = f"the query is refused (it must be one SELECT, and nothing may follow it): {error}"
+        raise BadTable(name, reason) from None
     # Of the query itself: within another one, SQLite would rename columns of the same name.
     names = [column[0] for column in connection.execute(query).description]
     check_names(names, table=name)
@@ -376,18 +313,12 @@ def _cast(kind: pa.DataType) -> str:
 
 def _server_fault(error: Any) -> str:
     """What went wrong, by the server's code; its own words only where they are about the query, never about rows."""
-    code, said = getattr(error, "sqlstate", None) or "", str(error)
-    if code.startswith("42"):
-        words = re.search(r"ERROR:\s*([^\n]*)", said)
-        return f"the query is refused: {words.group(1)}" if words else "the query is refused by the server"
-    if code == "25006":
-        return "the query would write; only reading is allowed"
-    if code.startswith("22"):
-        return f"the query failed on a value (code {code}); check its casts and arithmetic"
+    code, words = getattr(error, "sqlstate", None) or "", re.search(r"ERROR:\s*([^\n]*)", str(error))
+    if code.startswith("42") and words:
+        return f"the query is refused: {words.group(1)}"
     if code:
-        return f"the query failed (code {code})"
-    if re.search(r'database "[^"]*" does not exist', said):
-        return "there is no such database on the server"
-    if re.search(r'authentication failed|role "[^"]*" does not exist|no password supplied|pg_hba', said):
-        return "the server refused the user or the password; check both, and ~/.pgpass"
-    return "the server cannot be reached; check host, port and whether it runs"
+        return f"the query failed (code {code}); check its casts and arithmetic, and that it only reads"
+    return (
+        "the server cannot be reached, has no such database, or refused the user or the password; check the address, "
+        "whether the server runs, and ~/.pgpass"
+    )

@@ -28,40 +28,19 @@ import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
 from likeset.errors import BadTable
+from likeset.tables.cells import NUMBER
 from likeset.text import near_miss, without_secrets
 
 BLOCK_ROWS = 65536
 
 _FORMS = (
     "give a .csv, .tsv, .parquet, .arrow or .feather file, a directory of Parquet files, sql:SELECT ..., "
-    "sqlite:FILE?table=NAME or postgres://HOST/DATABASE?query=SELECT ..."
+    "sqlite:FILE?table=NAME or postgres://HOST/DATABASE?query=SELECT ...; unpack, download or export everything else"
 )
 _SCHEMES = ("sql", "sqlite", "postgres", "postgresql")
-_NETWORKS = ("http", "https", "s3", "gs", "ftp", "hdfs", "az", "abfs")
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):(?![\\])")
-_TEXT, _PACKED_TEXT = (".csv", ".tsv"), (".csv.gz", ".tsv.gz")
-_PARQUET, _ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
-_ELSEWHERE = {
-    **dict.fromkeys((".xls", ".xlsx"), "save the sheet as CSV in UTF-8"),
-    **dict.fromkeys((".json", ".jsonl"), "convert it to CSV or Parquet"),
-    **dict.fromkeys((".sas7bdat", ".sav", ".dta", ".rds"), "export it as CSV or Parquet"),
-    **dict.fromkeys((".db", ".sqlite", ".sqlite3"), "write sqlite:FILE?table=NAME"),
-    ".zip": "unpack it",
-}
-_OTHER_KINDS = {
-    b"\x1f\x8b": "is compressed; name it .csv.gz",
-    b"PK\x03\x04": "is an archive or an Excel workbook; save the sheet as CSV in UTF-8",
-    b"PAR1": "is a Parquet file; name it .parquet",
-    b"ARROW1": "is an Arrow file; name it .arrow",
-    b"SQLite format 3": "is an SQLite database; write sqlite:FILE?table=NAME",
-    b"\xff\xfe": "is in UTF-16; convert it to UTF-8",
-    b"\xfe\xff": "is in UTF-16; convert it to UTF-8",
-}
-_NO_ARROW = (
-    "is no Arrow file (an Arrow stream or a first Feather file is none), was cut short, or its footer is damaged; "
-    "write it again, such as by pyarrow.ipc.new_file"
-)
-_NO_PARQUET = "is no Parquet file, was cut short, or its footer is damaged; write it again"
+_TEXT, _PARQUET, _ARROW = (".csv", ".tsv"), (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
+_BROKEN = "is no {kind} file, was cut short, or its footer is damaged; write it again"
 _DAMAGED = "cannot be decoded; the file is damaged or was cut short, write it again"
 
 _PIECE_BYTES = 1 << 20  # of a text file
@@ -90,31 +69,22 @@ def open_source(given: Any, *, name: str | None = None) -> "Source":
         from likeset.tables import databases  # loads DuckDB
 
         return databases.open_database(word, given, name=shown)
-    if word in _NETWORKS:
-        raise BadTable(shown, "likeset reads no network addresses; download the file and give its path")
     raise BadTable(shown, f"{word!r} is not known{near_miss(word, _SCHEMES, cutoff=0.8) or f'; {_FORMS}'}")
 
 
 def _open_path(path: Path, *, name: str) -> "Source":
     if path.is_dir():
         return _open_directory(path, name=name)
-    suffix = "".join(path.suffixes[-2 if path.suffix.lower() == ".gz" else -1 :]).lower()
-    known = _TEXT + _PACKED_TEXT + _PARQUET + _ARROW
+    suffix, known = path.suffix.lower(), _TEXT + _PARQUET + _ARROW
     if not path.exists():
         beside = [each.name for each in path.parent.iterdir()] if os.access(path.parent, os.R_OK) else []
         raise BadTable(name, f"there is no such file{near_miss(path.name, beside, cutoff=0.7) or f'; {_FORMS}'}")
-    if suffix in _ELSEWHERE:
-        raise BadTable(name, f"files of the kind {suffix} are not read; {_ELSEWHERE[suffix]}")
     if suffix not in known:
         raise BadTable(name, f"the kind {suffix!r} of file is not known{near_miss(suffix, known) or f'; {_FORMS}'}")
     if not path.is_file():
         raise BadTable(name, "is no ordinary file; save the rows to one")
     if suffix in _TEXT:
-        return open_text(path, name=name, tabs=suffix == ".tsv")
-    if suffix in _PACKED_TEXT:
-        from likeset.tables import databases  # loads DuckDB
-
-        return databases.open_packed(path, name=name, tabs=suffix == ".tsv.gz")
+        return _open_text(path, name=name, tabs=suffix == ".tsv")
     return _open_parquet([(path, "")], name=name) if suffix in _PARQUET else open_arrow(path, name=name)
 
 
@@ -463,16 +433,14 @@ class _TextPart(Part):
             raise self.file.error("cannot be read as delimited text", f"from line {line} on")
         before = ragged[0].number - 1
         plain = not re.search(rb'"|\n\r?\n|^\r?\n', chunk)
-        spoken = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}[self.delimiter]
         reason = (
             f"{ragged[0].actual_columns} fields where the header has {len(self.schema.names)}; a field that contains "
-            f"{spoken} must stand in quotation marks"
+            f"{self.delimiter!r} must stand in quotation marks"
         )
         raise self.file.error(reason, f"line {line + before}" if plain else f"record {row + before + 1}")
 
 
-def open_text(path: Path, *, name: str, tabs: bool = False, close: Callable[[], None] = lambda: None) -> Source:
-    """A CSV or TSV file; ``tabs`` if its name says that tabs separate the fields."""
+def _open_text(path: Path, *, name: str, tabs: bool) -> Source:
     file = File.of(path, table=name)
     with path.open("rb") as opened:
         names, delimiter, start, line = _header(opened.read(_HEADER_BYTES), table=name, tabs=tabs)
@@ -496,16 +464,13 @@ def open_text(path: Path, *, name: str, tabs: bool = False, close: Callable[[], 
             pass
         return part()
 
-    return Source(
-        name, schema, parts=lambda: (whole(),), fingerprint=lambda: whole().index.digest, unread=unread, close=close
-    )
+    return Source(name, schema, parts=lambda: (whole(),), fingerprint=lambda: whole().index.digest, unread=unread)
 
 
 def _header(chunk: bytes, *, table: str, tabs: bool) -> tuple[list[str], str, int, int]:
     """Names of the columns, delimiter, and the byte and line where records begin."""
-    for magic, reason in _OTHER_KINDS.items():
-        if chunk.startswith(magic):
-            raise BadTable(table, reason)
+    if b"\0" in chunk:
+        _check_text(chunk, table=table, line=1)
     text = chunk.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
     if not text.strip():
         raise BadTable(table, "the file is empty; a header with the names of the columns is needed")
@@ -522,20 +487,12 @@ def _header(chunk: bytes, *, table: str, tabs: bool) -> tuple[list[str], str, in
         (names,) = csv.reader([header.decode()], delimiter=delimiter, strict=True)
     except (csv.Error, ValueError):
         raise BadTable(table, "the header cannot be read", place=f"line {line}") from None
-    numbers = sum(_is_number(name) for name in names)
+    numbers = sum(re.match(NUMBER, name.strip().replace(",", ".")) is not None for name in names)
     if 2 * numbers > len(names):  # without a header, messages would show the first record
         reason = f"{numbers} of {len(names)} names of columns are numbers; put a line with the names first"
         raise BadTable(table, reason, place=f"line {line}")
     check_names(names, table=table, place=f"line {line}")
     return names, delimiter, len(chunk) - len(text) + found.end(), line + text[: found.end()].count(b"\n")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text.strip().replace(",", "."))
-    except ValueError:
-        return False
-    return True
 
 
 def _end_of_records(chunk: bytes, delimiter: str, *, last: bool, table: str, line: int) -> int:
@@ -592,14 +549,38 @@ def _check_text(chunk: bytes, *, table: str, line: int) -> None:
         raise BadTable(table, reason, place=_line(chunk, start, line))
 
 
+@dataclass(frozen=True, eq=False)
+class _FilePart(Part):
+    """Pieces of a Parquet or Arrow file; what cannot be decoded, or was changed in the meantime, is an error."""
+
+    file: File
+
+    def piece(self, file: Any, number: int, columns: list[str], rows: int) -> Iterator[pa.Table]:
+        count, place = 0, self.piece_name(number)
+        try:
+            for table in self.decoded(file, number, columns, rows):
+                count += table.num_rows
+                yield table
+        except (pa.ArrowException, OSError, ValueError, KeyError):
+            count = -1
+        self.file.check(place)
+        if count != self.starts[number + 1] - self.starts[number]:
+            raise self.file.error(_DAMAGED, place)
+
+    @abstractmethod
+    def piece_name(self, number: int) -> str: ...
+
+    @abstractmethod
+    def decoded(self, file: Any, number: int, columns: list[str], rows: int) -> Iterator[pa.Table]: ...
+
+
 # Parquet: one file, or all files of a directory in the order of their paths, with the same columns.
 
 
 @dataclass(frozen=True, eq=False)
-class _ParquetPart(Part):
+class _ParquetPart(_FilePart):
     """A run of row groups of one file."""
 
-    file: File
     first_group: int
     skipped: int  # rows of the file before the first group
     words: frozenset[str] = frozenset()
@@ -610,56 +591,43 @@ class _ParquetPart(Part):
 
     def place(self, row: int) -> str:
         inside = row - self.first_row
-        group = self.first_group + bisect.bisect_right(self.starts, inside) - 1
-        return self.file.place(f"row group {group}, row {self.skipped + inside}")
+        group = self.piece_name(bisect.bisect_right(self.starts, inside) - 1)
+        return self.file.place(f"{group}, row {self.skipped + inside}")
+
+    def piece_name(self, number: int) -> str:
+        return f"row group {self.first_group + number}"
 
     def opened(self, columns: list[str]) -> AbstractContextManager[pq.ParquetFile]:  # noqa: ARG002
         self.file.check()
         return _parquet(self.file, words=self.words)
 
-    def piece(self, file: pq.ParquetFile, number: int, columns: list[str], rows: int) -> Iterator[pa.Table]:
-        """The rows of a row group; what cannot be decoded, or was changed in the meantime, is an error."""
-        group = self.first_group + number
+    def decoded(self, file: pq.ParquetFile, number: int, columns: list[str], rows: int) -> Iterator[pa.Table]:
         word = pa.dictionary(pa.int32(), pa.string())
         wanted = pa.schema([(name, word if name in self.words else self.schema.field(name).type) for name in columns])
-        size, count = min(max(rows, _LEAST_BATCH), BLOCK_ROWS), 0
-        try:
-            for batch in file.iter_batches(batch_size=size, row_groups=[group], columns=columns):
-                table = pa.Table.from_batches([batch]).select(columns).cast(wanted)
-                count += table.num_rows
-                yield table
-        except (pa.ArrowException, OSError, ValueError, KeyError):
-            count = -1
-        self.file.check(f"row group {group}")
-        if count != self.starts[number + 1] - self.starts[number]:
-            raise self.file.error(_DAMAGED, f"row group {group}")
+        size = min(max(rows, _LEAST_BATCH), BLOCK_ROWS)
+        for batch in file.iter_batches(batch_size=size, row_groups=[self.first_group + number], columns=columns):
+            yield pa.Table.from_batches([batch]).select(columns).cast(wanted)
 
 
 def _open_directory(directory: Path, *, name: str) -> Source:
     """All Parquet files below a directory; names that begin with a dot or an underscore are no data."""
-    try:
-        labels = sorted(_files_below(directory, table=name))
-    except OSError as error:
-        raise unreadable(name, error) from None
-    if not labels:
-        raise BadTable(name, "the directory has no .parquet file; give one with Parquet files, or a single file")
-    return _open_parquet([(directory / label, label) for label in labels], name=name)
 
-
-def _files_below(directory: Path, *, table: str) -> Iterator[str]:
     def fail(error: OSError) -> None:
-        raise error
+        raise unreadable(name, error) from None
 
-    for parent, directories, files in os.walk(directory, onerror=fail, followlinks=False):
+    paths = []
+    for parent, directories, files in os.walk(directory, onerror=fail):
         if "_delta_log" in directories:
-            reason = (
-                "is a Delta table, whose files also hold rows that were deleted; export the current rows as Parquet"
+            raise BadTable(
+                name, "is a Delta table, whose files also hold deleted rows; export the current rows as Parquet"
             )
-            raise BadTable(table, reason)
         directories[:] = [each for each in directories if not each.startswith((".", "_"))]
-        for file in files:
-            if file.endswith(_PARQUET) and not file.startswith((".", "_")):
-                yield (Path(parent) / file).relative_to(directory).as_posix()
+        data = (file for file in files if file.endswith(_PARQUET) and not file.startswith((".", "_")))
+        paths += [Path(parent, file) for file in data]
+    if not paths:
+        raise BadTable(name, "the directory has no .parquet file; give one with Parquet files, or a single file")
+    labelled = sorted((path.relative_to(directory).as_posix(), path) for path in paths)
+    return _open_parquet([(path, label) for label, path in labelled], name=name)
 
 
 def _open_parquet(paths: Sequence[tuple[Path, str]], *, name: str) -> Source:
@@ -701,7 +669,7 @@ def _parquet(file: File, words: frozenset[str] = frozenset()) -> Iterator[pq.Par
             file.path, memory_map=False, pre_buffer=False, buffer_size=_BUFFER_BYTES, read_dictionary=sorted(words)
         )
     except (pa.ArrowException, OSError, ValueError):
-        raise file.error(_NO_PARQUET if file.size else "the file is empty") from None
+        raise file.error(_BROKEN.format(kind="Parquet") if file.size else "the file is empty") from None
     with opened:
         yield opened
 
@@ -711,60 +679,48 @@ def _common_schema(files: Sequence[File], schemas: Sequence[pa.Schema]) -> pa.Sc
 
     Files that only encode a column differently (dictionaries, or no values at all in one of them) go together.
     """
-    types = dict(zip(schemas[0].names, schemas[0].types, strict=True))
+    if all(schema.equals(schemas[0]) for schema in schemas):
+        return schemas[0]
+    common = _plain(schemas[0])
     for file, schema in zip(files, schemas, strict=True):
-        differ = sorted(types.keys() ^ set(schema.names))
-        for name in types.keys() & set(schema.names):
-            kind = _wider(types[name], schema.field(name).type)
-            if kind is None:
-                differ.append(f"{name} ({schema.field(name).type} where the first file has {types[name]})")
-            else:
-                types[name] = kind
+        differ = ", ".join(sorted(set(common.names) ^ set(schema.names)))
+        try:
+            common = pa.unify_schemas([common, _plain(schema)])
+        except pa.ArrowTypeError as error:  # speaks of names and types only
+            differ = differ or str(error)
         if differ:
-            reason = (
-                f"its columns differ from those of {files[0].label}: {', '.join(sorted(differ))}; "
-                "all files of a directory need the same columns and types"
-            )
+            reason = f"its columns differ from those of {files[0].label}: {differ}; all need the same columns and types"
             raise file.error(reason)
-    return pa.schema(list(types.items()))
+    return common
 
 
-def _wider(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
-    if a == b:
-        return a
-    if pa.types.is_null(a) or pa.types.is_null(b):
-        return b if pa.types.is_null(a) else a
-    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (a, b)]
-    plain = [pa.string() if pa.types.is_large_string(kind) else kind for kind in plain]
-    return plain[0] if plain[0] == plain[1] else None
+def _plain(schema: pa.Schema) -> pa.Schema:
+    kinds = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in schema.types]
+    kinds = [pa.string() if pa.types.is_large_string(kind) else kind for kind in kinds]
+    return pa.schema(list(zip(schema.names, kinds, strict=True)))
 
 
 # Arrow files (Feather, IPC), and rows in memory.
 
 
 @dataclass(frozen=True, eq=False)
-class _ArrowPart(Part):
-    file: File
-
+class _ArrowPart(_FilePart):
     def opened(self, columns: list[str]) -> AbstractContextManager[pa.ipc.RecordBatchFileReader]:
         self.file.check()
         return _arrow(self.file, fields=sorted(self.schema.get_field_index(name) for name in columns))
 
-    def piece(
+    def piece_name(self, number: int) -> str:
+        return f"record batch {number}"
+
+    def decoded(
         self,
         file: pa.ipc.RecordBatchFileReader,
         number: int,
         columns: list[str],
         rows: int,  # noqa: ARG002
     ) -> Iterator[pa.Table]:
-        try:
-            batch = file.get_batch(number)
-            batch.validate(full=True)  # its inner references could point anywhere
-        except (pa.ArrowException, OSError, ValueError):
-            batch = None
-        self.file.check(f"record batch {number}")
-        if batch is None or batch.num_rows != self.starts[number + 1] - self.starts[number]:
-            raise self.file.error(_DAMAGED, f"record batch {number}")
+        batch = file.get_batch(number)
+        batch.validate(full=True)  # its inner references could point anywhere
         yield pa.Table.from_batches([batch]).select(columns).replace_schema_metadata(None)
 
 
@@ -791,7 +747,7 @@ def _arrow(file: File, *, fields: list[int]) -> Iterator[pa.ipc.RecordBatchFileR
         try:
             reader = pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=fields))
         except (pa.ArrowException, OSError, ValueError):
-            raise file.error(_NO_ARROW if file.size else "the file is empty") from None
+            raise file.error(_BROKEN.format(kind="Arrow") if file.size else "the file is empty") from None
         yield reader
 
 
