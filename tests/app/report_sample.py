@@ -6,7 +6,6 @@ from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from chance import public_coins
 
@@ -187,61 +186,26 @@ def guarantees(owners: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def sample_pictures(columns: Sequence[str] = COLUMNS, *, images: bool = False) -> dict[str, Any]:
-    """Two clusters; the target is one of them and the summary finds it."""
+    """Points, two bars for each column, and images if wanted."""
     coins = public_coins(8)
-    near, far = coins.normal((1.6, 0.4), (0.9, 0.7), (70, 2)), coins.normal((-1.4, -0.2), (1.3, 1.1), (620, 2))
-    pool = np.concatenate([far, coins.normal((1.2, 0.4), (1.2, 0.9), (380, 2))])
-    summary = coins.normal((1.6, 0.4), (0.85, 0.7), (100, 2))
+    points = {
+        part: coins.normal(size=(rows, 2)).tolist() for part, rows in (("target", 70), ("summary", 100), ("pool", 900))
+    }
     return {
         "labels": None,
-        "projection": {
-            "target": near.tolist(),
-            "summary": summary.tolist(),
-            "pool": pool.tolist(),
-            "explained": [0.312, 0.184],
-        },
-        "marginals": [
-            _values(name, place, coins) if name in ("sex", "chest pain") else _histogram(name, place, coins)
-            for place, name in enumerate(columns)
-        ],
-        "images": _images(coins) if images else None,
+        "projection": {**points, "explained": [0.312, 0.184]},
+        "marginals": [_marginal(name, place) for place, name in enumerate(columns)],
+        "images": {part: coins.random((30, 64)).tolist() for part in ("target", "summary")} | {"side": 8}
+        if images
+        else None,
     }
 
 
-def _histogram(name: str, place: int, coins: np.random.Generator) -> dict[str, Any]:
-    edges = np.linspace(20.0, 80.0, 13)
-    parts = {"target": coins.normal(60, 8, 70), "summary": coins.normal(59.5, 8.5, 100)}
-    return {
-        "column": name,
-        "kind": "numeric",
-        "edges": edges.tolist(),
-        "values": None,
-        "missing": None,
-        **{part: _shares(np.histogram(rows, edges)[0]) for part, rows in parts.items()},
-        "difference_before": 0.6 - 0.07 * place,
-        "difference_after": 0.08 - 0.01 * place,
-    }
-
-
-def _values(name: str, place: int, coins: np.random.Generator) -> dict[str, Any]:
-    values = ["female", "male"] if name == "sex" else ["typical angina", "atypical angina", "other pain", "none"]
-    weights = {"target": 3.0, "summary": 2.8}
-    return {
-        "column": name,
-        "kind": "category",
-        "edges": None,
-        "values": values,
-        "missing": None,
-        "others": {"count": 0, "target": 0.0, "summary": 0.0},
-        **{part: _shares(scale ** np.arange(len(values)) + coins.random()) for part, scale in weights.items()},
-        "difference_before": 0.5 - 0.06 * place,
-        "difference_after": 0.03,
-    }
-
-
-def _shares(counts: NDArray[Any]) -> list[float]:
-    return [float(one) for one in counts / counts.sum()]
-
-
-def _images(coins: np.random.Generator) -> dict[str, Any]:
-    return {"target": coins.random((30, 64)).tolist(), "summary": coins.random((40, 64)).tolist(), "side": 8}
+def _marginal(name: str, place: int) -> dict[str, Any]:
+    bars: dict[str, Any] = {"kind": "numeric", "edges": [20.0, 50.0, 80.0], "values": None}
+    if name in ("sex", "chest pain"):
+        bars = {"kind": "category", "edges": None, "values": ["some", "others"]}
+        bars["others"] = {"count": 0, "target": 0.0, "summary": 0.0}
+    shares = {"target": [0.6, 0.4], "summary": [0.7, 0.3], "missing": None}
+    differences = {"difference_before": 0.6 - 0.07 * place, "difference_after": 0.08 - 0.01 * place}
+    return {"column": name, **bars, **shares, **differences}
