@@ -60,7 +60,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _PLACES))
 _WORLDS = ("trust", "protocol", "split", "homes", "run", "transports/mailbox")
 sys.path[:0] = [str(Path(__file__).parent / floor) for floor in _WORLDS]
 
-_LONGEST = ("test_deploying.py", "test_documentation.py", "test_console_browser.py", "test_digits_study.py")
+_LONGEST = ("test_deploying.py", "test_documentation.py", "test_console_browser.py")
 
 # No example of an earlier run, and nothing that a busy machine could miss.
 settings.register_profile(
