@@ -24,12 +24,6 @@ PORT = "8102"
 KITS = ("localhost", "clinic", "st-mary", "curator")
 
 
-def test_the_page_names_its_files_and_commands() -> None:
-    assert set(FILES) == {"project.yaml", "policy.yaml", "job.yaml"}
-    assert sum(line.startswith("likeset card pin ") for line in LINES) == 5
-    assert sum("courier settle" in line for line in LINES) == len(KITS)
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     """A place whose processes are stopped in any case."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from home_world import signed_terms, terms
+from typed import mistake
 from typer.testing import CliRunner
 
 from likeset.app.cli import app
@@ -130,15 +131,11 @@ def test_an_open_home_keeps_its_policy_and_mailboxes(clinic: str) -> None:
 def test_a_file_that_is_no_invitation_is_named(clinic: str) -> None:
     assert clinic
     Path("x.invite").write_bytes(b"something")
-    result = CliRunner().invoke(app, ["join", "x.invite"])
-    assert "x.invite" in str(result.exception)
+    assert "x.invite" in mistake("join", "x.invite")
     Path("run-1.invitation").write_bytes(signed_terms(terms()))
-    result = CliRunner().invoke(app, ["join", "run-1.invitation"])
-    assert "owner inbox --add" in str(result.exception)
+    assert "owner inbox --add" in mistake("join", "run-1.invitation")
     run("invite", "university", "--rules", "rules.yaml", "--home", "clinic")
     run("init", "st-mary", "--name", "st-mary", "--role", "owner")
-    result = CliRunner().invoke(app, ["owner", "inbox", "--add", "university.invite", "--home", "st-mary"])
-    assert "use `likeset join" in str(result.exception)
+    assert "use `likeset join" in mistake("owner", "inbox", "--add", "university.invite", "--home", "st-mary")
     Path("st-mary.invite").write_bytes(b"mine")
-    result = CliRunner().invoke(app, ["invite", "st-mary", "--rules", "rules.yaml", "--home", "clinic"])
-    assert "nothing is overwritten" in str(result.exception)
+    assert "nothing is overwritten" in mistake("invite", "st-mary", "--rules", "rules.yaml", "--home", "clinic")

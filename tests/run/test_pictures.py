@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from likeset.run.result import _edges, _label_counts, _marginals
+from likeset.run.result import _edges, _marginals
 from likeset.tables.records import DeclaredRecords
 from likeset.tables.schema import Schema
 
@@ -46,19 +46,6 @@ def test_a_declared_missing_value_is_missing_and_has_no_bar() -> None:
     assert dose["edges"] == [199.5, 200.5]
 
 
-def test_of_many_classes_the_rest_is_counted_together() -> None:
-    """22 classes of which the first has two rows: 20 are shown, two rows are left."""
-    labels = _label_counts("ill", np.array([*range(22), 0]))
-    assert labels["rows"] == [2] + [1] * 19
-    assert labels["others"] == {"count": 2, "rows": 2}
-
-
-def test_numbers_are_counted_in_ranges() -> None:
-    labels = _label_counts("ill", np.linspace(0.0, 12.0, 24))
-    assert labels["values"][:2] == ["0 to 1", "1 to 2"]
-    assert sum(labels["rows"]) == 24
-
-
 @pytest.mark.parametrize(
     ("low", "high", "bars", "width"),
     [(1980, 1987, 8, 1.0), (0, 0, 1, 1.0), (0, 11, 12, 1.0), (0, 12, 7, 2.0), (-5, 94, 12, 9.0)],
@@ -70,9 +57,3 @@ def test_bars_of_whole_numbers_hold_as_many_of_them_each(low: int, high: int, ba
     assert np.diff(edges).tolist() == [width] * bars
     assert edges[0] == low - 0.5
     assert edges[-1] > high
-
-
-def test_bars_of_other_numbers_go_from_the_least_to_the_largest() -> None:
-    edges = _edges(np.array([0.25, 1.0, 3.0]))
-    assert (len(edges), edges[0], edges[-1]) == (13, 0.25, 3.0)
-    assert _edges(np.array([1e12, 2e12]))[-1] == 2e12
