@@ -4,7 +4,6 @@ import contextlib
 import fcntl
 import hashlib
 import ipaddress
-import os
 import re
 import secrets
 import shutil
@@ -459,7 +458,6 @@ class Links:
 
     def make(self) -> str:
         make_private_folder(self._folder)
-        self._remove(older_than=LINK_SECONDS)
         token = secrets.token_urlsafe(32)
         keep_private_bytes(self._path(token), b"")
         return token
@@ -475,54 +473,35 @@ class Links:
 
     @contextmanager
     def valid_at(self, address: str) -> Iterator[None]:
-        """Record where the console listens while the block runs; hold the lock that says that it runs.
+        """Record where the console listens, in a file that is locked while the block runs.
 
-        The first console to start removes links and uploads that an earlier one left.
+        Links and uploads that an earlier console left are removed.
         """
         make_private_folder(self._folder)
-        with self._lock_file() as lock:
-            if _can_lock(lock):
-                self._remove(older_than=0.0)
-                for upload in self._folder.glob(f"{UPLOAD}*"):
-                    shutil.rmtree(upload, ignore_errors=True)
-            fcntl.flock(lock, fcntl.LOCK_SH)
-            keep_private_bytes(self._folder / "address", address.encode())
-            try:
-                yield
-            finally:
-                (self._folder / "address").unlink(missing_ok=True)
+        for left in self._folder.glob("*.link"):
+            left.unlink(missing_ok=True)
+        for upload in self._folder.glob(f"{UPLOAD}*"):
+            shutil.rmtree(upload, ignore_errors=True)
+        keep_private_bytes(self._running, address.encode("ascii"))
+        with self._running.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # `likeset up` runs once for each home
+            yield
 
     def address(self) -> str:
         """Where the home's console listens. The port of a console that was killed may belong to another program now."""
-        with contextlib.suppress(OSError, UnicodeDecodeError), self._lock_file() as lock:
-            if not _can_lock(lock):
-                return (self._folder / "address").read_text(encoding="ascii")
+        with contextlib.suppress(OSError), self._running.open(encoding="ascii") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return file.read()
         raise InvalidArgument("--link", "none", "no console of this home is running; start one first")
+
+    @property
+    def _running(self) -> Path:
+        return self._folder / "running"
 
     def _path(self, token: str) -> Path:
         return self._folder / f"{hashlib.sha256(token.encode('utf-8', 'replace')).hexdigest()}.link"
-
-    def _remove(self, *, older_than: float) -> None:
-        for path in self._folder.glob("*.link"):
-            with contextlib.suppress(OSError):
-                if not older_than or time.time() - path.stat().st_mtime > older_than:
-                    path.unlink()
-
-    @contextmanager
-    def _lock_file(self) -> Iterator[int]:
-        descriptor = os.open(self._folder / "running", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
-
-
-def _can_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def new_link(home: Path) -> str:
