@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from likeset.display import JsonFlag, emit, literal, show_table, stdout
+from likeset.display import JsonFlag, emit, literal, show_document, show_notes, show_table, stdout
 from likeset.errors import InvalidArgument
 from likeset.ledger.budget import Account
 from likeset.ledger.ledger import Entry, Head, Ledger, Problem
@@ -18,10 +18,6 @@ from likeset.privacy.events import View
 from likeset.text import harmless
 
 ledger = typer.Typer(name="ledger", no_args_is_help=True, rich_markup_mode="markdown")
-_BAR, _SHORT_BAR = 24, 8
-_WIDE = 104  # columns that the table needs with full bars and a basis of a few words
-_ALL = 0.999
-_LATE, _NEARLY_LATE = 0.9, 0.7
 _SIZES = ("sigma", "scale", "rate", "epsilon")
 
 LedgerPath = Annotated[Path, typer.Argument(metavar="PATH", help="The ledger file.", show_default=False)]
@@ -50,7 +46,10 @@ def show(
         stdout.print(f"[dim]head {head}[/]\n", soft_wrap=True)
         _show_accounts(accounts)
         shown = history[-last:] if last else history
-        _show_history(shown, hidden=len(history) - len(shown))
+        heads = ("what", "for", "at", "rows", "state", "entry")
+        show_document([{head: line[head] for head in heads} for line in shown] or "no entries", "Entries")
+        if len(shown) < len(history):
+            show_notes([f"{len(history) - len(shown)} earlier ones not shown: --last 0"])
 
     documents = [_account_document(account) for account in accounts]
     document = {"path": str(path), "head": str(head), "accounts": documents, "history": history}
@@ -162,41 +161,13 @@ def _show_accounts(accounts: tuple[Account, ...]) -> None:
             budget = [f"ε at δ={account.delta:g}", harmless(f"{limit.relation}{unit}")]
             budget += [f"δ is the sum of {len(account.deltas)} limits"] if len(account.deltas) > 1 else []
             spent = f"{account.epsilon:.3g} / {limit.epsilon:.3g}"
-            rows.append((name, Text("\n".join(budget)), _bar(account.epsilon, limit.epsilon), spent, basis))
+            rows.append((name, Text("\n".join(budget)), spent, basis))
             name = ""
         if limit.rows or account.rows or account.epsilon is None:
             spent = f"{account.rows:,} / {limit.rows:,}"
-            rows.append((name, "rows disclosed", _bar(account.rows, limit.rows), spent, "counted"))
+            rows.append((name, "rows disclosed", spent, "counted"))
     caption = "Sums over several runs hold if no terms were chosen because of rows."
-    show_table("Accounts", ("who sees what", "budget", "spent", "of limit", "basis"), rows, caption=caption)
-
-
-def _bar(spent: float, limit: float) -> Text:
-    share = min(1.0, spent / limit) if limit else float(spent > 0)
-    share = 1.0 if share > _ALL else share
-    color = "red" if share >= _LATE else "yellow" if share >= _NEARLY_LATE else "green"
-    full, empty = ("█", "░") if stdout.encoding.lower().startswith("utf") else ("#", ".")
-    whole = _BAR if stdout.width >= _WIDE else _SHORT_BAR
-    # Something spent is never drawn as nothing, and something left that is seen in the numbers never as everything.
-    length = round(share * whole) if share in (0.0, 1.0) else min(whole - 1, max(1, round(share * whole)))
-    return Text.assemble((full * length, color), (empty * (whole - length), "dim"))
-
-
-def _show_history(history: list[dict[str, Any]], *, hidden: int) -> None:
-    colors = {"answered": "green", "unanswered": "yellow"}
-    rows = [
-        (
-            line["what"],
-            line["for"],
-            line["at"][:16].replace("T", " "),
-            str(line["rows"] or ""),
-            Text(line["state"], style=colors.get(line["state"], "dim")),
-            str(line["entry"]),
-        )
-        for line in history
-    ]
-    caption = f"{hidden} earlier ones not shown: --last 0" if hidden else None
-    show_table("Entries", ("what", "for", "when (UTC)", "rows", "state", "#"), rows, caption=caption)
+    show_table("Accounts", ("who sees what", "budget", "spent", "basis"), rows, caption=caption)
 
 
 def _history(entries: tuple[Entry, ...], run: str | None) -> list[dict[str, Any]]:
