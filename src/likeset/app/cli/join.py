@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import typer
@@ -52,7 +52,7 @@ def invite(
         ),
     ] = None,
     *,
-    role: Annotated[str, typer.Option("--as", help="The role: owner, curator or witness.")] = "owner",
+    role: Annotated[Literal["owner", "curator", "witness"], typer.Option("--as", help="The role.")] = "owner",
     schema: Annotated[Path | None, typer.Option(help="The columns.  \\[default: the only schema of this home]")] = None,
     rules: Annotated[Path | None, typer.Option(help="An owner.yaml to propose; the owner sees each line.")] = None,
     days: Annotated[float, typer.Option(min=0.01, max=90, help="How long the invitation is valid.")] = 14,
