@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from likeset.errors import BadTable, LikesetError
-from likeset.homes.data import DataSet, SmallGroup, SmallGroups, rare_among
-from likeset.homes.home import Home, TunnelPorts
+from likeset.homes.data import SmallGroup, SmallGroups, rare_among
+from likeset.homes.home import Home
 from likeset.homes.mail import Mail
 from likeset.homes.owner import Owner
 from likeset.homes.policy import Policy
@@ -29,7 +29,6 @@ from likeset.trust.cards import Role
 
 _LEAST_DISK = 1 << 30
 _BUILT = datetime(2025, 1, 1, tzinfo=UTC)
-_SECONDS = 3.0
 _NEEDED: dict[Role, tuple[Role, ...]] = {
     "owner": ("consumer", "curator"),
     "curator": ("consumer",),
@@ -165,29 +164,14 @@ def _workers() -> Iterator[Check]:
 def _tunnels(home: Home) -> Iterator[Check]:
     settings, place = home.settings, home.settings.tunnels
     family = socket.AF_INET6 if ":" in place.listen.host else socket.AF_INET
+    ok, detail = True, f"can listen at {settings.listen}; others reach it at {settings.reach_at or settings.listen}"
     with ExitStack() as stack:
         try:
-            servers = [
+            for port in place.listen.ports:
                 stack.enter_context(socket.create_server((place.listen.host, port), family=family))
-                for port in place.listen.ports
-            ]
         except OSError as error:
-            detail = f"nothing can listen at {settings.listen}: {error.strerror or type(error).__name__}"
-            yield Check("tunnels", ok=False, detail=detail)
-            return
-        reached = _reached(place.reach_at, servers[0].getsockname()[1])
-    shown = settings.reach_at or settings.listen
-    free = f"{len(servers)} port{'' if len(servers) == 1 else 's'} at {settings.listen}, free"
-    far = f"{shown} answers" if reached else f"{shown} does not answer from here: let the others try it"
-    yield Check("tunnels", ok=True, detail=f"{free}; {far}")
-
-
-def _reached(place: TunnelPorts, port: int) -> bool:
-    try:
-        socket.create_connection((place.host, place.ports[0] or port), timeout=_SECONDS).close()
-    except OSError:
-        return False
-    return True
+            ok, detail = False, f"nothing can listen at {settings.listen}: {error.strerror or type(error).__name__}"
+    yield Check("tunnels", ok=ok, detail=detail)
 
 
 def _disk(place: Path, what: str) -> Check:
@@ -243,78 +227,49 @@ def check_data(owner: Owner, name: str) -> DataCheck:
             inspection.add(block.table, table=source.name, locate=block.locate)
             (groups if keeping is None else keeping).add(block)
         kept = None if keeping is None else keeping.row_numbers()
-        complaints = [*_complaints(inspection), *_about_ids(inspection, source)]
+        found = [(False, words) for words in _complaints(inspection, source)]
         person = undeclared_id(source, data.schema)
         withheld = len(rare_among(groups, source, kept))
-    identifying = inspection.identifying_columns()
-    taking_part = inspection.rows if kept is None else len(kept)
-    found = [
-        *_about_rows(inspection, data, complaints, None if kept is None else taking_part),
-        _about_groups(withheld, policy.smallest_group, taking_part),
-        *_about_columns(data, policy.columns),
-        *_about_persons(person),
-    ]
-    what = f"data set {name}"
+    if not found:
+        found.append((True, f"all {inspection.rows:,} rows are as the schema declares"))
+    if kept is not None:
+        found.append((True, f"{len(kept):,} rows take part, drawn in secret: {data.schema.keep} of each id at most"))
+    if inspection.too_long:
+        most = f"{data.schema.declaration.text_bytes:,} bytes (text_bytes of the schema)"
+        words = f"{inspection.too_long:,} rows have a text of more than {most}: never offered"
+        found.append((inspection.too_long < inspection.rows, words))
+    words = f"{withheld:,} rows are in groups of fewer than {policy.smallest_group} and are never offered"
+    if policy.smallest_group == 1:
+        words = "every row may be offered: smallest_group in owner.yaml is 1"
+    found.append((withheld < (inspection.rows if kept is None else len(kept)), words))
+    if forbidden := [column for column in data.schema.record_columns if column not in policy.columns]:
+        found.append((False, f"owner.yaml does not let these columns leave: {', '.join(map(repr, forbidden))}"))
+    if data.schema.from_data:
+        listed = ", ".join(map(repr, data.schema.from_data))
+        found.append((False, f"these parts of the schema came from data and reveal something about it: {listed}"))
+    if person:
+        words = (
+            f"warning: values of column {person!r} repeat, but the schema declares no id: budgets and groups count "
+            f"rows, not persons; ask the consumer for a schema with id: {{column: {person}, keep: 1}}"
+        )
+        found.append((True, words))
+    what, warnings = f"data set {name}", (*inspection.identifying_columns(), *inspection.dead_columns())
     checks = [Check(what, ok=ok, detail=detail) for ok, detail in found]
-    warnings = (*identifying, *inspection.dead_columns())
     checks += [Check(what, ok=True, detail=warning.warning, column=warning) for warning in warnings]
     return DataCheck(name, inspection.rows, policy.smallest_group, withheld, groups.groups(), tuple(checks))
 
 
-_Found = tuple[bool, str]
-
-
-def _about_rows(inspection: Inspection, data: DataSet, complaints: list[str], kept: int | None) -> Iterator[_Found]:
-    yield from ((False, words) for words in complaints)
-    if not complaints:
-        yield True, f"all {inspection.rows:,} rows are as the schema declares"
-    if not inspection.rows:
-        yield False, "has no rows"
-    if kept is not None:
-        yield True, f"{kept:,} rows take part, drawn in secret: {data.schema.keep} of each id at most"
-    if inspection.too_long:
-        most = f"{data.schema.declaration.text_bytes:,} bytes (text_bytes of the schema)"
-        words = f"{inspection.too_long:,} rows have a text of more than {most}: never offered"
-        yield inspection.too_long < inspection.rows, words
-
-
-def _about_groups(withheld: int, smallest: int, offered: int) -> _Found:
-    if smallest == 1:
-        return withheld < offered, "every row may be offered: smallest_group in owner.yaml is 1"
-    return withheld < offered, f"{withheld:,} rows are in groups of fewer than {smallest} and are never offered"
-
-
-def _about_persons(column: str) -> Iterator[_Found]:
-    if column:
-        yield (
-            True,
-            f"warning: values of column {column!r} repeat, but the schema declares no id: budgets and groups count "
-            f"rows, not persons; ask the consumer for a schema with id: {{column: {column}, keep: 1}}",
-        )
-
-
-def _about_columns(data: DataSet, allowed: tuple[str, ...]) -> Iterator[_Found]:
-    forbidden = [name for name in data.schema.record_columns if name not in allowed]
-    if forbidden:
-        yield False, f"owner.yaml does not let these columns leave: {', '.join(map(repr, forbidden))}"
-    if data.schema.from_data:
-        listed = ", ".join(map(repr, data.schema.from_data))
-        yield False, f"these parts of the schema came from data and reveal something about it: {listed}"
-
-
-def _complaints(inspection: Inspection) -> Iterator[str]:
+def _complaints(inspection: Inspection, source: Source) -> Iterator[str]:
     for column in inspection.columns:
         for trouble, complaint in column.complaints.items():
             places = ", ".join(column.first[trouble])
             yield f"column {column.name!r}: {column.counts[trouble]:,} {trouble}, first at {places}: {complaint}"
     ids = inspection.id_summary()
-    if ids is not None and ids.missing:
+    if ids is None:
+        return
+    if ids.missing:
         yield f"{ids.missing:,} rows do not say whose they are"
-
-
-def _about_ids(inspection: Inspection, source: Source) -> Iterator[str]:
-    ids = inspection.id_summary()
     try:
-        check_most_rows(0 if ids is None else max(ids.most_rows, ids.missing), source, inspection.schema)
+        check_most_rows(max(ids.most_rows, ids.missing), source, inspection.schema)
     except BadTable as error:
         yield str(error)
