@@ -109,7 +109,7 @@ def test_a_run_that_is_done_cannot_be_withdrawn_from(owner: Owner) -> None:
     owner.mail.hear(outside.receipt(letters, 12))
     (left,) = [review.left_run(owner, name) for name in review.runs_that_left(owner)]
     assert (left["rows"], left["receipt"]) == (12, "yes")
-    assert "Yes: 12 rows" in dict(review.review(owner, "run-1").lines)["Did the curator acknowledge what left?"]
+    assert "1 of 1 letters" in dict(review.review(owner, "run-1").lines)["Did the curator acknowledge what left?"]
     with pytest.raises(InvalidArgument, match="nothing to withdraw from"):
         owner.withdraw("run-1", by="Ada")
     owner.home.pins.revoke(CONSUMER, "stolen", by="Ada")

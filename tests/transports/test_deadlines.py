@@ -48,7 +48,7 @@ class TestClosed:
         assert in_inbox(network, "b") == (["run-1"], "waiting")
         assert review.inbox_run(owner, owner.latest("run-1"))["answer_by"] == ANSWER_BY.isoformat()
         told = dict(review.review(owner, "run-1").lines)
-        assert told["Answer by when?"] == "2029-03-15 12:00 UTC. The run may then begin without you."
+        assert told["Answer by when?"] == "2029-03-15 12:00 UTC. The run may then begin without you, or there is none."
         assert network.consumer.progress(run).answer_by == ANSWER_BY
         network.clock.now = ANSWER_BY
         with pytest.raises(InvalidArgument, match="is closed: your deadline passed, 2029-03-15 12:00 UTC; this"):

@@ -104,12 +104,6 @@ def stamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="seconds")
 
 
-NETWORK_CAN = (
-    "Nobody on the way can read or forge a letter. The operator of the mailbox, or of NVFlare's server, can delay or "
-    "suppress letters, and sees their sizes and times and, by the logins, who writes to whom (docs/threat-model.md)."
-)
-
-
 # Addresses in settings.
 
 _NO_SECRETS = (

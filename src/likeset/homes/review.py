@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from likeset.errors import InvalidArgument
 from likeset.files import keep_private_bytes, make_home_folder
 from likeset.homes.data import DataSet
-from likeset.homes.home import NETWORK_CAN
 from likeset.homes.mail import Mail
 from likeset.homes.owner import (
     AskingCard,
@@ -66,7 +65,6 @@ from likeset.tables.records import DeclaredRecords, EnvelopeRecords
 from likeset.tables.schema import Schema
 from likeset.text import harmless, without_secrets
 from likeset.trust.cards import Role
-from likeset.trust.letters import Receipt
 
 UNREADABLE = "cannot be read here"
 STOPPED = "did not continue here"
@@ -217,16 +215,13 @@ def open_decisions(owner: Owner, run: Run) -> tuple[Choice, ...]:
 
 def last_word(owner: Owner, name: str) -> str:
     """The last decision about a run: what, by whom and when; empty before."""
-    versions = owner.versions(name)
-    withdrawn = [run for run in versions if run.is_withdrawn]
-    if withdrawn:
-        return f"{withdrawn[-1].detail.replace(':', '', 1)} at {withdrawn[-1].decided_at[:16].replace('T', ' ')} (UTC)"
-    decided = [run for run in versions if run.decided]
+    decided = [run for run in owner.versions(name) if run.decided or run.is_withdrawn]
     if not decided:
         return ""
     last = max(decided, key=lambda run: run.decided_at)
-    reason = f": {last.reason}" if last.reason else ""
-    return f"{last.decided} by {last.decided_by} at {last.decided_at[:16].replace('T', ' ')} (UTC){reason}"
+    what = last.detail.replace(":", "", 1) if last.is_withdrawn else f"{last.decided} by {last.decided_by}"
+    reason = f": {last.reason}" if last.reason and not last.is_withdrawn else ""
+    return f"{what} at {last.decided_at[:16].replace('T', ' ')} (UTC){reason}"
 
 
 def past_runs(owner: Owner, terms: Terms) -> list[dict[str, Any]]:
@@ -515,22 +510,18 @@ def verify(owner: Owner, *, head: Head | None = None) -> tuple[list[Problem], li
         if rows_left(rows) > spent[name]:
             words = f"run {name}: {rows_left(rows)} rows left, and {spent[name]} were charged"
             problems.append(Problem(0, words))
-        problems += [Problem(0, words) for words in _about_receipt(owner, name, {row.letter for row in rows})]
+        written = {row.letter for row in rows}
+        for run in owner.versions(name):
+            receipt = owner.mail.receipt(run)
+            if receipt is None:
+                continue
+            expected = run.terms.cards[acknowledging_party(run.terms)], run.digest
+            if (receipt.card.fingerprint, receipt.terms) != expected or set(receipt.letters) - written:
+                words = f"the receipt of run {name} is not for what this home wrote, or not by the card of the terms"
+                problems.append(Problem(0, words))
         if held_back := rows_left(rows, held_back=True):
             remarks.append(f"{held_back:,} rows of run {name} were charged and held back")
     return problems, remarks
-
-
-def _about_receipt(owner: Owner, name: str, written: set[bytes]) -> Iterator[str]:
-    for run in owner.versions(name):
-        receipt = owner.mail.receipt(run)
-        if receipt is not None and not _holds(run, receipt, written):
-            yield f"the receipt of run {name} is not for what this home wrote, or not by the card that the terms name"
-
-
-def _holds(run: Run, receipt: Receipt, written: set[bytes]) -> bool:
-    signer = run.terms.cards[acknowledging_party(run.terms)]
-    return (receipt.card.fingerprint, receipt.terms) == (signer, run.digest) and set(receipt.letters) <= written
 
 
 def find_row(owner: Owner, name: str, handle: int) -> dict[str, Any]:
@@ -636,7 +627,6 @@ def review(owner: Owner, name: str) -> Review:
         ("How many rows at most?", _rows(terms, curator)),
         ("Who reads your rows?", _reading(terms, readers)),
         ("What may other owners learn about your rows?", learned),
-        ("What can the network do?", NETWORK_CAN),
         ("What is paid?", _payment(terms)),
         *_budget_lines(budgets, accounts),
         ("What happened with this consumer before?", _history(past)),
@@ -646,7 +636,7 @@ def review(owner: Owner, name: str) -> Review:
         lines.insert(0, ("Careful:", careful))
     if run.stopped_because:
         lines.insert(0, ("Why did it not continue here?", _stopped(run, letters)))
-    if said := _acknowledged(owner, terms, letters):
+    if said := _acknowledged(terms, letters):
         lines.append((f"Did the {'curator' if terms.split is None else 'consumer'} acknowledge what left?", said))
     if held_back := rows_left((letter.row for letter in letters), held_back=True):
         words = f"{held_back:,} rows, which are charged: a withdrawal or the end of the terms came first."
@@ -669,14 +659,10 @@ def review(owner: Owner, name: str) -> Review:
 
 
 def _answer_by(owner: Owner, run: Run) -> str:
-    moment = f"{run.deadline.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-    closed = owner.closed_because(run)
-    if closed:
-        return f"{moment}. This run is closed: {closed}."
-    if run.decided:
-        return f"{moment}."
-    alone = len(run.terms.owners) == 1
-    return f"{moment}. {'Without you there is no run' if alone else 'The run may then begin without you'}."
+    words = "" if run.decided else " The run may then begin without you, or there is none."
+    if closed := owner.closed_because(run):
+        words = f" This run is closed: {closed}."
+    return f"{run.deadline.astimezone(UTC):%Y-%m-%d %H:%M} UTC.{words}"
 
 
 def _stopped(run: Run, letters: Sequence[OutLetter]) -> str:
@@ -689,18 +675,10 @@ def _stopped(run: Run, letters: Sequence[OutLetter]) -> str:
     )
 
 
-def _acknowledged(owner: Owner, terms: Terms, letters: Sequence[OutLetter]) -> str:
+def _acknowledged(terms: Terms, letters: Sequence[OutLetter]) -> str:
     sent = [letter for letter in letters if letter.sent and letter.row.peer == acknowledging_party(terms)]
-    if not sent:
-        return ""
-    missing = sum(not letter.acknowledged for letter in sent)
-    if missing == len(sent):
-        when = "the run ends" if terms.split is None else "the consumer has taken in your rows"
-        return f"No: no receipt came yet. One comes when {when}."
-    if missing:
-        return f"Not all: {missing} of {len(sent)} letters that left are not in its receipt."
-    receipt = next(filter(None, (owner.mail.receipt(run) for run in owner.versions(terms.run))))
-    return f"Yes: {receipt.rows:,} rows, on {receipt.at[:10]}."
+    named = sum(letter.acknowledged for letter in sent)
+    return f"{named} of {len(sent)} letters that left are in its receipt, which comes at the end." if sent else ""
 
 
 def _readers(terms: Terms, *, one_organisation: bool) -> tuple[tuple[str, int, str], ...]:
@@ -708,24 +686,15 @@ def _readers(terms: Terms, *, one_organisation: bool) -> tuple[tuple[str, int, s
 
     ``one_organisation`` says whether the curator is known to be the consumer's own.
     """
+    offered, most = "every row that you offer", terms.rows_per_owner
     bought = f"those that it buys; it gets {terms.size:,} rows of all owners, some, all or none of them yours"
-    if terms.split is None:
-        all_rows = ("curator", terms.rows_per_owner, "every row that you offer")
-        if one_organisation:
-            its = ("consumer", terms.rows_per_owner, "every row that you offer, because the curator belongs to it")
-            return (all_rows, its, ("other owners", 0, "none"))
-        return (
-            all_rows,
-            ("consumer", min(terms.rows_per_owner, terms.size), bought),
-            ("other owners", 0, "none"),
-        )
     shares = "random numbers and sealed envelopes, which tell nothing alone"
-    return (
-        ("consumer", terms.rows_readable, bought),
-        ("curator", 0, shares),
-        ("witness", 0, shares),
-        ("other owners", 0, "none"),
-    )
+    nobody = ("other owners", 0, "none")
+    if terms.split is not None:
+        return ("consumer", terms.rows_readable, bought), ("curator", 0, shares), ("witness", 0, shares), nobody
+    if one_organisation:
+        return ("curator", most, offered), ("consumer", most, f"{offered}, because the curator belongs to it"), nobody
+    return ("curator", most, offered), ("consumer", min(most, terms.size), bought), nobody
 
 
 def _columns(
@@ -922,18 +891,13 @@ def export(mail: Mail, name: str, folder: Path) -> list[Path]:
         version = run.digest.hex()[:12]
         files[f"{version}.terms"] = run.signed
         if run.acceptance:
-            files[f"{version}-{_file_name(run.party)}.acceptance"] = run.acceptance
+            files[f"{version}-{quote(run.party, safe='@')[:150]}.acceptance"] = run.acceptance
         for row in mail.letters(run):
             data = mail.data_of(row) if (row.way, row.state) == ("in", "heard") else None
             if data is not None and row.post == "acceptance":
-                files[f"{version}-{_file_name(row.peer)}.acceptance"] = data
+                files[f"{version}-{quote(row.peer, safe='@')[:150]}.acceptance"] = data
             elif data is not None and row.kind == RECEIPT:
-                files[f"{version}-{_file_name(row.peer)}.receipt"] = data
+                files[f"{version}-{quote(row.peer, safe='@')[:150]}.receipt"] = data
     for file, data in files.items():
         keep_private_bytes(folder / file, data)
     return [folder / file for file in files]
-
-
-def _file_name(party: str) -> str:
-    plain = quote(party, safe="@")
-    return plain if len(plain) <= 150 else hashlib.sha256(party.encode()).hexdigest()
