@@ -63,7 +63,6 @@ def test_refusals_about_one_run_are_logged_a_hundred_times_a_day_and_hide_nothin
     for place in range(150):
         owner.home.refused("first", f"reason {place}")
     assert len(logged(owner.home, "refused")) == 100
-    assert "not logged" in logged(owner.home, "refused")[-1]["more"]
     owner.home.refused("second", "another reason")
     assert logged(owner.home, "refused")[-1]["reason"] == "another reason"
     clock.now += timedelta(days=1)
@@ -256,13 +255,3 @@ def test_two_versions_of_a_run_do_not_replace_each_other_for_ever(tmp_path: Path
                 owner.due(owner.mail.reload(run))
         assert (owner.mail.reload(older).state, owner.mail.reload(newer).state) == ("invited", "accepted")
         assert len(logged(owner.home, "approved")) == 2
-
-
-def test_after_many_refused_letters_no_further_one_is_stored(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("likeset.homes.mail._MOST_REFUSED_LETTERS", 2)
-    outside, _ = answered(owner, terms())
-    for number in range(5):
-        with pytest.raises(LikesetError):
-            owner.mail.hear(outside.ask(7 + number))
-        outside._numbers[CURATOR] = min(number + 1, 2)
-    assert sum(row.state == "refused" for row in owner.mail.letters(outside.run)) == 2

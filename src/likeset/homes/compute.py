@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, Protocol
+from typing import ClassVar, Final, Literal, Protocol
 
 from likeset.errors import (
     BadDocument,
@@ -58,10 +58,10 @@ def reach_document(peer: TunnelPeer) -> bytes:
 
 
 def _read_reach(data: bytes) -> TunnelPeer:
-    words = _document(data)
     try:
+        words = json.loads(data)
         peer = TunnelPeer(str(words["host"]), int(words["port"]), bytes.fromhex(words["certificate"]))
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         raise BadDocument("reach", "does not say where a compute party listens") from None
     if not 0 < len(peer.host) <= _MOST_HOST or not peer.host.isascii() or not 0 < peer.port <= _MOST_PORT:
         raise BadDocument("reach", "does not say where a compute party listens")
@@ -93,12 +93,12 @@ class ComputeFolder:
         path = self.folder / _TUNNEL
         if not path.exists():
             files = (self.home / SPLIT_FOLDER).glob(f"*/{_TUNNEL}")
-            taken = {_document(file.read_bytes()).get("port") for file in files}
+            taken = {json.loads(file.read_bytes())["port"] for file in files}
             words = {"port": _free_port(place, taken), "secret": RunCertificate.generate().to_bytes().hex()}
             make_private_folder(self.folder)
             remove_unfinished(self.folder)
             keep_private_bytes(path, json.dumps(words).encode("ascii"))
-        stored = _document(path.read_bytes())
+        stored = json.loads(path.read_bytes())
         return RunCertificate.from_bytes(bytes.fromhex(stored["secret"])), int(stored["port"])
 
     @contextlib.contextmanager
@@ -137,7 +137,7 @@ class ComputeFolder:
             shutil.rmtree(self.folder)
 
 
-def _free_port(place: TunnelPlace, taken: set[int | None]) -> int:
+def _free_port(place: TunnelPlace, taken: set[int]) -> int:
     host = place.listen.host
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for port in place.listen.ports:
@@ -151,14 +151,6 @@ def _free_port(place: TunnelPlace, taken: set[int | None]) -> int:
     )
 
 
-def _document(data: bytes) -> dict[str, Any]:
-    try:
-        words = json.loads(data)
-    except (ValueError, RecursionError):
-        words = None
-    return words if isinstance(words, dict) else {}
-
-
 PATIENCE: Final = 60.0
 """Seconds without progress after which a computation checks whether to continue waiting."""
 _LAST_SECONDS = 15.0
@@ -166,8 +158,6 @@ _LAST_SECONDS = 15.0
 
 @dataclass(frozen=True, eq=False)
 class ComputeJob:
-    """One party's part."""
-
     inputs: ComputeInputs
     folder: Path  # for its share of the picks
     own: RunCertificate

@@ -1,5 +1,6 @@
 """A consumer in runs: the folder of each run, when it begins, and the summary that it gets."""
 
+import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ import numpy as np
 from likeset import documents
 from likeset.arguments import Rows
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, QuorumMissed, UnfinishedRequest
-from likeset.files import keep_private, keep_private_bytes, make_private_folder
+from likeset.files import keep_private_bytes, make_private_folder
 from likeset.geometry.selection import Selection
 from likeset.homes.compute import Computing
 from likeset.homes.home import Home
@@ -51,9 +52,6 @@ def named_cards(
     cards |= {owner: _pinned(by_name, "owner", owner, field="owners") for owner in owners}
     cards[CURATOR] = _only_curator(pinned) if curator is None else _pinned(by_name, "curator", curator)
     if witness is not None:
-        if witness == home.name:
-            reason = "is the consumer's own name; a witness is a third organisation, with a card of its own"
-            raise InvalidArgument("witness", witness, reason)
         if home.own_curator is not None and read_card(home.own_curator / CARD_FILE).fingerprint == cards[CURATOR]:
             reason = "a split curator needs a curator of another organisation; name its card in curator_card"
             raise InvalidArgument("witness", witness, reason)
@@ -85,8 +83,6 @@ def _only_curator(pins: Iterable[Pin]) -> str:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The files of one run of a consumer."""
-
     folder: Path  # the directory
     ledger_path: Path  # the home's database
 
@@ -149,19 +145,18 @@ class RunFolder:
         make_private_folder(self.folder)
         documents.write(self.job_path, job)
         documents.write_text(self.schema_path, schema.read_text(encoding="utf-8-sig"))
-        keep_private(self.folder / "target.npy", lambda path: _save(path, target))
+        keep_rows(self.folder / "target.npy", target)
         settings = {name: value for name, value in asdict(selection).items() if name != "swaps"}
         documents.write_text(self.folder / "selection.json", json.dumps(settings) + "\n")
 
 
-def _save(path: Path, rows: Rows) -> None:
-    with path.open("wb") as file:  # given a path, numpy would write to another one, which ends in .npy
+def keep_rows(path: Path, rows: Rows) -> None:
+    with io.BytesIO() as file:
         np.save(file, rows)
+        keep_private_bytes(path, file.getvalue())
 
 
 class PartyState(StrEnum):
-    """Where a party stands in a run, as the consumer sees it."""
-
     UNHEARD = "has not got the terms"
     DECIDES = "decides"
     TAKES_PART = "takes part"
@@ -229,19 +224,8 @@ class RunProgress:
         return silent | dict.fromkeys(self.waited_for, "no answer")
 
     def document(self) -> dict[str, Any]:
-        return {
-            "run": self.run,
-            "parties": {party: state.value for party, state in self.parties.items()},
-            "answer_by": self.answer_by.isoformat(),
-            "terms_end": self.terms_end.isoformat(),
-            "began": self.began,
-            "waited_for": list(self.waited_for),
-            "until": None if self.until is None else self.until.isoformat(),
-            "ended": None if self.ended is None else self.ended.value,
-            "detail": self.detail,
-            "computing": self.computing,
-            "split": self.split,
-        }
+        document: dict[str, Any] = json.loads(json.dumps(asdict(self), default=datetime.isoformat))
+        return document
 
 
 def _moment(when: datetime) -> str:
@@ -335,9 +319,7 @@ class Consumer(RoleHandler):
                 continue  # the terms ended
             is_ready = found.get(row.peer, ("", b""))[0] == "ready"
             if row.post == "acceptance":
-                found.setdefault(row.peer, ("ready", data))
-                if not is_ready:
-                    found[row.peer] = "ready", data
+                found[row.peer] = found[row.peer] if is_ready else ("ready", data)
             elif row.post == PARTICIPATION:
                 word = data.decode("ascii", "replace")
                 if not is_ready or (word == "abstains" and begun and run.is_split):

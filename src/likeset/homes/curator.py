@@ -23,8 +23,9 @@ from likeset.errors import (
     TryLater,
     UnfinishedRequest,
 )
-from likeset.files import PRIVATE_FOLDER, keep_private, keep_private_bytes, make_private_folder
+from likeset.files import PRIVATE_FOLDER, keep_private_bytes, make_private_folder
 from likeset.homes.compute import Computing
+from likeset.homes.consumer import keep_rows
 from likeset.homes.mail import Heard, Mail, RoleHandler
 from likeset.homes.runs import RECEIPT, Ending, Run, State, StoredLetter, ending_document, last_time, progress_document
 from likeset.ledger.budget import Charge
@@ -55,11 +56,6 @@ def _mapped(place: str, schema: Schema) -> Rows:
         if not 0 < source.row_count <= _MOST_ROWS:
             raise BadTable(source.name, f"must have from 1 to {_MOST_ROWS:,} rows")
         return np.concatenate([block.rows for _, block in SourceScan(source, schema, labelled=False).blocks()])
-
-
-def _save(path: Path, rows: Rows) -> None:
-    with path.open("wb") as file:  # given a path, numpy would write to another one, which ends in .npy
-        np.save(file, rows)
 
 
 class Curator(RoleHandler):
@@ -114,7 +110,7 @@ class Curator(RoleHandler):
                 continue
             digests.append(digest_of_rows(rows))
             self.seed_rows.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-            keep_private(self.seed_rows / f"{digests[-1]}.npy", lambda path, rows=rows: _save(path, rows))  # type: ignore[misc]
+            keep_rows(self.seed_rows / f"{digests[-1]}.npy", rows)
         if not digests:
             raise InvalidArgument("--seed-rows", place, f"fits none of the schemas that are known here: {reason}")
         return tuple(digests)
@@ -122,12 +118,8 @@ class Curator(RoleHandler):
     def _seed(self, digest: str) -> Rows:
         try:
             rows: Rows = np.load(self.seed_rows / f"{digest}.npy", allow_pickle=False)
-        except FileNotFoundError:
-            raise NotCurated(
-                f"the curator does not have the public seed rows {digest[:12]} that the terms name"
-            ) from None
         except (OSError, ValueError):
-            raise NotCurated(f"the curator cannot read the public seed rows {digest[:12]}") from None
+            raise NotCurated(f"the curator does not have the public seed rows {digest[:12]} of the terms") from None
         if rows.ndim != 2 or digest_of_rows(rows) != digest:
             raise NotCurated(f"the curator's public seed rows {digest[:12]} are not what they were")
         return rows
@@ -198,15 +190,15 @@ class Curator(RoleHandler):
     def refuse(self, t: Transaction, run: Run, heard: Heard, error: Exception) -> None:  # noqa: ARG002
         if run.is_split:
             self.computing.refuse(t, run, error)
-        elif isinstance(error, QuorumMissed):
-            self._fail(t, run, Ending.QUORUM_MISSED)
-        elif isinstance(error, UnfinishedRequest):
-            self._fail(t, run, Ending.UNFINISHED)
         elif not isinstance(error, IGNORED_ERRORS):
-            self._fail(t, run, Ending.FAILED, type(error).__name__)
+            self._fail(t, run, error)
 
-    def _fail(self, t: Transaction, run: Run, ending: Ending, detail: str = "") -> None:
+    def _fail(self, t: Transaction, run: Run, error: Exception, detail: str = "") -> None:
         """End a run that produces no summary; owners whose rows came get their receipts all the same."""
+        ending, detail = Ending.FAILED, detail or type(error).__name__
+        if isinstance(error, QuorumMissed | UnfinishedRequest):
+            ending = Ending.QUORUM_MISSED if isinstance(error, QuorumMissed) else Ending.UNFINISHED
+            detail = ""
         if run.state not in ("answered", "closed"):
             words = f"{ending}: {detail}" if detail else str(ending)
             state = "answered" if run.state == "begun" else "failed"
@@ -243,12 +235,12 @@ class Curator(RoleHandler):
         while True:
             try:
                 party = self.mail.party(run)
-            except TryLater:
+            except TryLater as error:
                 began = self.mail.began(run)
                 if began is not None and self.mail.passed(last_time(run.end, began)):
                     with self.home.deciding() as t:
                         lost = "a letter was removed from the mailbox and not put back"
-                        self._fail(t, self.mail.reload(run), Ending.FAILED, lost)
+                        self._fail(t, self.mail.reload(run), error, lost)
                 raise
             if not isinstance(party, CuratorParty) or run.state != "begun":
                 return
@@ -261,8 +253,7 @@ class Curator(RoleHandler):
                 self.mail.decide(run, "give-up", lambda party, owner=owner: party.give_up(owner), peer=owner)  # type: ignore[misc]
             except (QuorumMissed, UnfinishedRequest) as error:
                 with self.home.deciding() as t:
-                    ending = Ending.QUORUM_MISSED if isinstance(error, QuorumMissed) else Ending.UNFINISHED
-                    self._fail(t, self.mail.reload(run), ending)
+                    self._fail(t, self.mail.reload(run), error)
             run = self.mail.reload(run)
         until = min(deadlines.values(), default=None)
         run = self.mail.update(run, due=None if until is None else until.timestamp())

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 from urllib.parse import unquote, urlsplit
 
 import yaml
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from likeset import documents
 from likeset.arguments import checked_name, one_of
@@ -179,8 +179,6 @@ def _checked_webhook(url: str) -> str:
 
 
 class Smtp(Document):
-    """A server that takes mail."""
-
     host: str
     port: Annotated[int, Field(ge=1, le=_MOST_PORT)] = 587
     sender: str = Field(alias="from")
@@ -210,28 +208,13 @@ class Settings(Document):
     likeset: Literal["home"] = "home"
     version: Literal[1] = 1
     name: str  # of the party, on its card and in terms
-    roles: tuple[Role, ...]  # what this home does in runs
+    roles: tuple[Role, ...] = Field(min_length=1)  # what this home does in runs
     mailboxes: tuple[MailboxAddress, ...] = ()  # addresses where letters come and go
     patience_hours: _Hours = 72.0  # how long a curator, or a party of a split run, waits for an owner's answer
     after_auction_hours: _Hours = 72.0  # after an auction, how long a curator delays receipts at least
     listen: str = ""  # in split runs, where this party listens for the two other compute parties
     reach_at: str = ""  # where they reach it, if that differs
     notify: Notify = Notify()  # whom to tell about events
-
-    @field_validator("name")
-    @classmethod
-    def _is_a_name(cls, value: str) -> str:
-        try:
-            return checked_name("name", value)
-        except InvalidArgument as error:
-            raise ValueError(error.reason) from None
-
-    @field_validator("roles")
-    @classmethod
-    def _has_roles(cls, value: tuple[Role, ...]) -> tuple[Role, ...]:
-        if not value or len(set(value)) < len(value):
-            raise ValueError(f"must name each role once: {', '.join(get_args(Role))}")
-        return value
 
     @property
     def patience(self) -> timedelta:
@@ -403,11 +386,8 @@ class Home:
                 return
             role, partner = "curator", place.parent
         with Home(partner, clock=self.clock) as other:
-            if card.name == name_before and other.pins.get(card.name) is not None:
-                other.pins.replace(card, by=by)
-                return
             if other.pins.get(name_before) is not None:
-                other.pins.revoke(name_before, f"its new card has the name {card.name}", by=by)
+                other.pins.revoke(name_before, "it has a new card", by=by)
             other.pins.pin(card, role, by=by)
 
     def _set_card_aside(self) -> tuple[Path, ...]:
@@ -443,14 +423,12 @@ class Home:
             self.database.refresh()
             count = self._folded.refused[about] if self._folded.day == stamp(self.clock())[:10] else 0
             if count < _MOST_REFUSED:
-                more = {"more": "further refusals of this day are not logged"} if count == _MOST_REFUSED - 1 else {}
-                self.note("refused", about[:100], reason=reason[:_MOST_REASON], **more)
+                self.note("refused", about[:100], reason=reason[:_MOST_REASON])
         except (LikesetError, OSError):
             pass
 
     @property
     def last_at(self) -> str:
-        """The time of the newest log entry."""
         self.database.refresh()
         return self._folded.last_at
 

@@ -75,7 +75,6 @@ TRANSIENT: Final = (LedgerUnavailable, MailboxTrouble, HomeRestored, NotReady, O
 """Errors that may be over at the next attempt: the letter stays where it is."""
 CLOCKS_APART: Final = timedelta(hours=1)  # by which the clocks of this machine and of the mailbox may differ
 _MOST_A_DAY = 50  # terms that come from one consumer
-_MOST_REFUSED_LETTERS = 100  # of one writer in one run; further ones are not opened
 
 _RUN_COLUMNS = ", ".join(column.name for column in dataclasses.fields(Run))
 _LETTER_COLUMNS = ", ".join(column.name for column in dataclasses.fields(StoredLetter))
@@ -232,9 +231,6 @@ class Mail:
             return
         if letter.header.number > self._next_number(run, peer):
             raise TryLater(f"run {run.name}: an earlier letter of {peer.name} has not come yet")
-        which = "AND peer = ? AND way = 'in' AND post = 'letter' AND state = 'refused'"
-        if len(self._select("1", run, which, peer.name)) >= _MOST_REFUSED_LETTERS:
-            raise IllegalMessage(f"run {run.name}: too many letters of {peer.name} were refused")
         heard = self._opened(run, peer, letter, place)  # verifies the signature, once
         try:
             if (message := heard.message) is None:
@@ -443,7 +439,7 @@ class Mail:
             name=terms.run,
             role=role,
             mailbox=mailbox,
-            signed=invitation.to_bytes(),
+            signed=invitation.signed.to_bytes(),
             acceptance=b"",
             ends=end_of(terms).timestamp(),
             at=stamp(self.home.clock()),

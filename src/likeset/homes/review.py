@@ -142,7 +142,7 @@ def inbox(owner: Owner, *, every: bool = False) -> list[Run]:
 def add_terms(owner: Owner, invitation: Invitation) -> tuple[Run, bool]:
     """Put terms that came by another way into the inbox: the run, and whether it was known already."""
     is_known = owner.mail.run(invitation.digest, owner.name) is not None
-    return owner.mail.consider(owner.mail.invited(invitation.to_bytes(), by_steward=True)), is_known
+    return owner.mail.consider(owner.mail.invited(invitation.signed.to_bytes(), by_steward=True)), is_known
 
 
 def inbox_run(owner: Owner, run: Run) -> dict[str, Any]:

@@ -7,9 +7,12 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
+
+from pydantic import AwareDatetime, ValidationError
 
 from likeset import documents
+from likeset.documents import Document
 from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, LikesetError
 from likeset.privacy.events import Relation
 from likeset.protocol.party import CURATOR
@@ -46,7 +49,6 @@ MOVES: Final[Mapping[State, frozenset[State]]] = {
 
 OPEN: Final = frozenset({"accepted", "begun", "answered"})
 """States in which letters are heard and posted."""
-OVER: Final = frozenset({"closed", "cancelled", "expired", "failed"})
 DECIDABLE: Final = frozenset({"invited", "waiting", "refused", "accepted"})
 """States in which a person may still decide."""
 
@@ -55,8 +57,6 @@ RECEIPT: Final = "receipt"
 
 
 class Ending(StrEnum):
-    """How a run ended."""
-
     DONE = "done"
     CANCELLED = "cancelled"
     """By the consumer; an owner closes its run only if it has offered nothing."""
@@ -83,8 +83,17 @@ CLOSED: Final = {
 }
 """Why a run is closed at an owner that takes no part in it; none of these depends on other owners."""
 
-_MOST_WORDS = 1 << 20
 _MOST_DETAIL = 400
+
+
+class _EndingNote(Document):
+    detail: str
+    ended: Ending
+
+
+class _ProgressNote(Document):
+    until: AwareDatetime | None
+    waiting_for: tuple[str, ...]
 
 
 def ending_document(ending: Ending, detail: str = "") -> bytes:
@@ -92,11 +101,11 @@ def ending_document(ending: Ending, detail: str = "") -> bytes:
 
 
 def read_ending(data: bytes) -> tuple[Ending, str] | None:
-    match _json(data):
-        case {"ended": str() as ended, "detail": str() as detail} if ended in set(Ending):
-            return Ending(ended), harmless(detail, most=_MOST_DETAIL)
-        case _:
-            return None
+    try:
+        note = _EndingNote.model_validate_json(data)
+    except ValidationError:
+        return None
+    return note.ended, harmless(note.detail, most=_MOST_DETAIL)
 
 
 def progress_document(waiting_for: Iterable[str], until: datetime | None) -> bytes:
@@ -105,22 +114,11 @@ def progress_document(waiting_for: Iterable[str], until: datetime | None) -> byt
 
 
 def read_progress(data: bytes) -> tuple[tuple[str, ...], datetime | None] | None:
-    match _json(data):
-        case {"waiting_for": [*names], "until": str() | None as until} if all(isinstance(n, str) for n in names):
-            try:
-                time = None if until is None else datetime.fromisoformat(until)
-            except ValueError:
-                return None
-            return None if time is not None and time.tzinfo is None else (tuple(names), time)
-        case _:
-            return None
-
-
-def _json(data: bytes) -> Any:
     try:
-        return json.loads(data) if len(data) <= _MOST_WORDS else None
-    except (ValueError, RecursionError):
+        note = _ProgressNote.model_validate_json(data)
+    except ValidationError:
         return None
+    return note.waiting_for, note.until
 
 
 # Signed terms.
@@ -133,27 +131,20 @@ class Invitation:
     signed: SignedTerms
     terms: Terms
 
-    @classmethod
-    def read(cls, data: bytes) -> "Invitation":
+    @staticmethod
+    @lru_cache(maxsize=4096)
+    def read(data: bytes) -> "Invitation":
         """Parse and verify signed terms; raises if signature, terms and card do not belong together."""
-        return _read_invitation(bytes(data))
-
-    def to_bytes(self) -> bytes:
-        return self.signed.to_bytes()
+        signed = SignedTerms.from_bytes(data)
+        terms = read_foreign_canonical(signed.text)
+        check_between(terms)
+        if terms.cards[terms.consumer] != signed.card.fingerprint or signed.card.name != terms.consumer:
+            raise IllegalMessage(f"run {terms.run}: the terms are signed by another card than the consumer's")
+        return Invitation(signed, terms)
 
     @property
     def digest(self) -> bytes:
         return bytes.fromhex(self.terms.digest)
-
-
-@lru_cache(maxsize=4096)
-def _read_invitation(data: bytes) -> Invitation:
-    signed = SignedTerms.from_bytes(data)
-    terms = read_foreign_canonical(signed.text)
-    check_between(terms)
-    if terms.cards[terms.consumer] != signed.card.fingerprint or signed.card.name != terms.consumer:
-        raise IllegalMessage(f"run {terms.run}: the terms are signed by another card than the consumer's")
-    return Invitation(signed, terms)
 
 
 def check_is_terms(data: bytes, *, name: str) -> None:
@@ -163,22 +154,12 @@ def check_is_terms(data: bytes, *, name: str) -> None:
 
 
 def read_invitation(path: Path) -> Invitation:
-    """The signed terms in a file; raises ``BadDocument`` if it holds none, or they were changed."""
     data = documents.bytes_in(path, most=MOST_TERMS_BYTES)
     check_is_terms(data, name=str(path))
-    if not SignedTerms.is_in(data):
-        reason = (
-            "contains no signed invitation, so nothing proves who asks; ask the consumer for the file RUN.invitation "
-            "that `likeset run` writes"
-        )
-        raise BadDocument(str(path), reason)
     try:
         return Invitation.read(data)
-    except BadDocument as error:
-        reason = f"{error.document}: {error.reason}; ask the consumer to send the file again"
-        raise BadDocument(str(path), reason, field=error.field) from error
     except LikesetError as error:
-        raise BadDocument(str(path), str(error)) from error
+        raise BadDocument(str(path), f"{error}; ask the consumer for the file RUN.invitation again") from error
 
 
 def duration(time: timedelta) -> str:
@@ -286,7 +267,7 @@ class Run:
 
     @property
     def is_over(self) -> bool:
-        return self.state in OVER
+        return not MOVES[self.state]
 
     @property
     def ending(self) -> tuple[Ending, str] | None:
