@@ -1,7 +1,6 @@
-"""Checks of arguments: each returns the checked value in the form that the caller computes with.
+"""Checks of arguments: each returns the checked value in the form that the caller needs.
 
-They raise ``InvalidArgument`` with the argument's name. Values of data rows never appear in a message, only where
-they lie.
+They raise ``InvalidArgument`` with the argument's name. A message contains places of data rows, never their values.
 """
 
 import math
@@ -31,8 +30,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}")
 def matrix(argument: str, value: ArrayLike, *, allow_empty: bool = False, in_single: bool = False) -> Rows:
     """A finite two-dimensional float array; float32 stays float32, every other number becomes float64.
 
-    Numbers so large that squared distances would overflow are refused too: a kernel of them is not a number. With
-    ``in_single`` they must not overflow in single precision either.
+    Numbers whose squared distances would overflow are refused, with ``in_single`` also in single precision.
     """
     rows = _numeric(argument, value)
     if rows.ndim != 2:
@@ -71,7 +69,7 @@ def shares(argument: str, value: ArrayLike, *, length: int) -> NDArray[np.float6
 
 
 def row_numbers(argument: str, value: ArrayLike, *, length: int | None = None) -> NDArray[np.int64]:
-    """Whole numbers of rows, none below zero, as a new array; of a given length if one is given."""
+    """Row numbers, zero or above, as a new array; of a given length if one is given."""
     array = _array(argument, value)
     if array.size == 0:
         array = array.astype(np.int64)  # an empty list has no whole numbers to show what it holds
@@ -87,7 +85,7 @@ def row_numbers(argument: str, value: ArrayLike, *, length: int | None = None) -
 
 
 def same_columns(first: str, a: Rows, second: str, b: Rows) -> None:
-    """Two matrices describe the same columns."""
+    """Check that two matrices have equally many columns."""
     if a.shape[1] != b.shape[1]:
         raise InvalidArgument(
             second, f"array of shape {b.shape}", f"has {b.shape[1]} columns where {first} has {a.shape[1]}"
@@ -109,7 +107,7 @@ def positive(argument: str, value: object, *, zero: bool = False) -> float:
 
 
 def count(argument: str, value: object, *, least: int = 1, most: int | None = None, most_is: str = "") -> int:
-    """A whole number within bounds; ``most_is`` says what the upper bound stands for."""
+    """A whole number within bounds; ``most_is`` is the meaning of the upper bound."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise InvalidArgument(argument, harmless_value(value), "must be a whole number")
     number = int(value)
@@ -153,7 +151,7 @@ def _largest(rows: Rows) -> float:
 
 
 def harmless_value(value: object) -> object:
-    """A setting as the caller wrote it; of anything that may hold data (a row in the wrong place) only the type."""
+    """A setting as the caller wrote it; only the type of a value that may contain data (a row in the wrong place)."""
     if isinstance(value, int) and value.bit_length() > _MOST_BITS_SHOWN:
         return f"a number of {value.bit_length()} bits"
     if value is None or isinstance(value, Real):
@@ -181,7 +179,7 @@ def _numeric(argument: str, value: ArrayLike) -> NDArray[Any]:
 
 
 def checked_name(argument: str, value: str) -> str:
-    """A name that may stand in records and messages: short, printable, without blanks."""
+    """A name for records and messages: short, printable, without blanks."""
     if not isinstance(value, str) or _NAME.fullmatch(value) is None:
         shown = f"text of {len(value)} characters" if isinstance(value, str) else type(value).__name__
         raise InvalidArgument(

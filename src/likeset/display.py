@@ -1,4 +1,4 @@
-"""What people see: tables or one JSON document, errors on standard error, how a program ends, the style of figures."""
+"""Output for people and machines: tables or one JSON document, errors, exit codes, the style of figures."""
 
 import json
 import re
@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"\W{0,2}[\d.,]+(e-?\d+)?(%|\s(bytes|[kMG]B|of [\d,]+|\(.*)
 
 
 class _Screen(Console):
-    """A console on which nothing steers the terminal but what rich adds itself, whoever forgot to ask for it."""
+    """A console that prints no control characters except those of rich itself."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         for segment in super().render(renderable, options):
@@ -45,7 +45,7 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document 
 
 
 def literal(text: str, *, most: int | None = None) -> str:
-    """A text for ``stdout.print``: on one line, without control characters, and with no meaning as markup."""
+    """A text for ``stdout.print``: on one line, without control characters and markup."""
     return escape(harmless(text, most=most))
 
 
@@ -56,7 +56,7 @@ def complain(message: str) -> None:
 
 
 def show_json(document: Any) -> None:
-    """The document, and nothing else, on standard output."""
+    """Print the document, and nothing else, on standard output."""
     sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
 
 
@@ -69,7 +69,7 @@ def emit(
     next_step: Sequence[str] = (),
     ok: bool = True,
 ) -> None:
-    """Show what a command returns: one JSON document for machines, the view or plain tables for people.
+    """Show the result of a command: one JSON document for machines, the view or plain tables for people.
 
     ``next_step`` is the command that people will probably type next; without ``ok`` the exit code is 1.
     """
@@ -85,7 +85,7 @@ def emit(
 
 
 def show_document(document: Any, title: str = "") -> None:
-    """Objects as lines, lists of objects as tables."""
+    """Show objects as lines, lists of objects as tables."""
     if isinstance(document, dict):
         tables = {name: value for name, value in document.items() if _is_table(value)}
         lines = {name: value for name, value in document.items() if name not in tables and value not in (None, "", {})}
@@ -113,7 +113,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _sentences(value: Any) -> list[str]:
-    """The lines of an object of several fields, or of a list of texts; empty for what fits on one line."""
+    """The lines of an object with several fields, or of a list of texts; empty if one line suffices."""
     if isinstance(value, Mapping) and len(value) > 2:
         width = max(map(len, value))
         return [f"{name.ljust(width)}  {_cell(one)}" for name, one in value.items()]
@@ -167,24 +167,24 @@ def show_table(
 
 
 def show_text(markup: str) -> None:
-    """Sentences: broken between words on a terminal, and on one line elsewhere, where programs search them."""
+    """Print sentences: wrapped on a terminal, on one line elsewhere, so that programs can search them."""
     stdout.print(markup, soft_wrap=not stdout.is_terminal)
 
 
 def show_notes(notes: Iterable[str]) -> None:
-    """A line for each thing that a user should know."""
+    """Print a line for each note."""
     for note in notes:
         show_text(f"[yellow]note:[/] {literal(note)}")
 
 
 def show_next(words: str, *command: str) -> None:
-    """The command to give next, as a shell takes it; ``words`` say what to do before or with it."""
+    """Print the next command, quoted for a shell; ``words`` state its purpose or a condition."""
     shown = without_secrets(shlex.join(command))
     stdout.print(f"[dim]Next: {literal(words)}{' ' if words else ''}[/][bold]{literal(shown)}[/]", soft_wrap=True)
 
 
 class Waiting:
-    """What a long piece of work is doing: bars on a terminal, a line for each step elsewhere, nothing for machines."""
+    """Progress of long work: bars on a terminal, a line for each step elsewhere, nothing for machines."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
@@ -210,7 +210,7 @@ class Waiting:
             self._bar.stop()
 
     def step(self, what: str, done: int, total: int | None) -> None:
-        """So many of all are done; of how many nobody knows if None."""
+        """Show the number of completed units; ``total`` is None if unknown."""
         with self._lock:
             if self._bar is not None:
                 if what not in self._tasks:
@@ -222,7 +222,7 @@ class Waiting:
                 stderr.print(f"{harmless(what)}: {done:,}{of_all}", markup=False)
 
     def rows(self, passed: "Passed") -> None:
-        """So many rows of a table were read; told on a terminal only, where a bar can move."""
+        """Show how many rows of a table were read, on a terminal only."""
         if self._bar is not None:
             self.step(f"reading {passed.table}", passed.rows, passed.total)
 
@@ -256,7 +256,7 @@ def _show_error(kind: str, message: str) -> None:
 
 
 def _cause_of(ended: SystemExit) -> Any:
-    """Ctrl-C, or a mistake in the arguments: typer turns both into exits."""
+    """The cause of an exit, since typer turns Ctrl-C and invalid arguments into exits."""
     cause: BaseException | None = ended
     while cause is not None and not isinstance(cause, KeyboardInterrupt) and not hasattr(cause, "format_message"):
         cause = cause.__cause__ or cause.__context__
@@ -274,7 +274,7 @@ _DRAWINGS: dict[str, Any] = {
 
 @contextmanager
 def drawing(look: Mapping[str, Any]) -> Iterator[None]:
-    """Everything drawn within the block has this look: settings of matplotlib beyond those that all drawings share."""
+    """Draw figures in the block with these settings of matplotlib, in addition to the shared ones."""
     import matplotlib as mpl  # heavy, and few commands draw
 
     with mpl.rc_context():

@@ -1,7 +1,7 @@
 """The files that people write, such as ``schema.yaml``: YAML in, a checked model out, and errors that name the line.
 
-The YAML is the small part that everybody reads alike: only ``true`` and ``false`` are truth values (``no`` is a word,
-and so is ``on``), a date is text, ``0123`` is text, and aliases, tags and double keys are refused.
+The YAML is the unambiguous part: only ``true`` and ``false`` are truth values (``no`` and ``on`` are words), dates and
+``0123`` are text, and aliases, tags and duplicate keys are refused.
 """
 
 import json
@@ -35,7 +35,7 @@ _NULL = re.compile(r"^(?:~|null|)$")
 
 
 class Document(BaseModel):
-    """Base of what a document or a part of it declares: no unknown fields, no silent conversions, no changes."""
+    """Base of models of documents and their parts: no unknown fields, no silent conversions, no changes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
@@ -44,7 +44,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def read(path: str | os.PathLike[str], model: type[Model]) -> Model:
-    """The document in a file."""
+    """Read a document from a file."""
     name, content = os.fspath(path), bytes_in(Path(path), most=_MOST_BYTES)
     try:
         text = content.decode("utf-8-sig")
@@ -56,7 +56,7 @@ def read(path: str | os.PathLike[str], model: type[Model]) -> Model:
 
 
 def bytes_in(path: Path, *, most: int, missing: str = "there is no such file", secret: bool = False) -> bytes:
-    """What an ordinary file holds, but no more than one byte beyond ``most``; a pipe is not waited for."""
+    """Read an ordinary file, at most one byte beyond ``most``; a pipe does not block."""
     name = str(path)
     try:
         with open(path, "rb", opener=_without_waiting) as file:
@@ -81,7 +81,7 @@ def _without_waiting(path: str, flags: int) -> int:
 
 
 def read_text(text: str, model: type[Model], *, name: str) -> Model:
-    """The document in a text; ``name`` stands for the file in errors."""
+    """Read a document from a text; errors call the file ``name``."""
     if len(text) > _MOST_BYTES:
         raise BadDocument(name, f"is larger than {_MOST_BYTES:,} bytes; such documents are short")
     root = _compose(text, name)
@@ -109,7 +109,7 @@ def write(path: str | os.PathLike[str], content: BaseModel | Mapping[str, Any]) 
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text beside its place and move it there: all of it, or nothing; for nobody else to read."""
+    """Write a private file as a whole or not at all."""
     try:
         keep_private(Path(path), lambda draft: draft.write_text(text, encoding="utf-8", newline="\n"))
     except OSError as error:
@@ -117,7 +117,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """A directory for files of this user alone, and those above it that are not there."""
+    """Make a private directory and missing directories above it."""
     try:
         make_private_folder(folder)
     except OSError as error:
@@ -125,7 +125,7 @@ def make_folder(folder: Path) -> None:
 
 
 class _Refused(yaml.MarkedYAMLError):
-    """YAML that likeset does not read."""
+    """YAML outside the supported part."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -162,7 +162,7 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes whatever this reader or another one would take for something else than text."""
+    """Quotes every text that this or another reader would not read as text."""
 
     def represent_list(self, data: Any) -> Any:
         flat = all(not isinstance(value, list | tuple | dict) for value in data)
@@ -199,7 +199,7 @@ def _compose(text: str, name: str) -> Any:
 
 
 def _plain(node: Any, name: str, *, path: tuple[str, ...], loader: _Loader) -> Any:
-    """What a node stands for: dict, list, text, number, truth value or None."""
+    """The value of a node: dict, list, text, number, truth value or None."""
     field = ".".join(path)
     if node.tag not in _TAGS:
         raise BadDocument(name, f"{node.tag} is not used here", line=_line(node), field=field)
@@ -226,7 +226,7 @@ def _line(node: Any) -> int:
 
 
 def _first_problem(error: ValidationError, model: type[BaseModel], root: Any, name: str) -> BadDocument:
-    """The problem that stands first in the file, in words; says how many others there are."""
+    """The first problem in the file, in words, and the number of others."""
     told = error.errors(include_url=False)
     # A field under another name is missing too: its near miss says what to do, that it is missing does not.
     renamed = {problem["loc"][:-1] for problem in told if problem["type"] == "extra_forbidden"}
@@ -250,7 +250,7 @@ def _first_problem(error: ValidationError, model: type[BaseModel], root: Any, na
 
 
 def _locate(root: Any, path: Sequence[Any], problem: Any) -> tuple[int, list[str]]:
-    """The line of a problem, and the path to it as the file has it: without pydantic's names for union members."""
+    """The line of a problem, and its path in the file: without pydantic's names for union members."""
     node, line, fields = root, _line(root), []
     for depth, part in enumerate(path):
         last = depth == len(path) - 1
@@ -319,12 +319,12 @@ def _fields_at(model: type[BaseModel], path: Sequence[Any]) -> list[str]:
 
 
 def _tag_of(node: Any) -> str:
-    """What names a member of a union; empty for other nodes."""
+    """The name of a member of a union; empty for other nodes."""
     return str(next((one["const"] for one in node.get("properties", {}).values() if "const" in one), ""))
 
 
 def _nodes_at(model: type[BaseModel], path: Sequence[Any]) -> list[Any]:
-    """What may stand at a place, from the model's JSON schema."""
+    """The allowed values at a place, from the model's JSON schema."""
     root = model.model_json_schema()
 
     def members(node: Any) -> list[Any]:

@@ -1,7 +1,7 @@
-"""Every exception that likeset raises on purpose, all of them ``LikesetError``.
+"""The exceptions that likeset raises on purpose, all of them ``LikesetError``.
 
-A user's mistake always ends in one of these, and the command line prints its message alone. A message shows settings (a
-size, an epsilon) and places (row 17, column 3), never the content of a data row: messages end up in logs.
+A user's mistake raises one of these, and the command line prints its message alone. A message shows settings (a size,
+an epsilon) and places (row 17, column 3), never the content of a data row: messages end up in logs.
 """
 
 import os
@@ -13,7 +13,7 @@ _MOST_OF_QUERY = 64
 
 
 class LikesetError(Exception):
-    """Base of everything that likeset raises on purpose."""
+    """Base class of all exceptions that likeset raises on purpose."""
 
 
 class InvalidArgument(LikesetError, ValueError):
@@ -21,9 +21,9 @@ class InvalidArgument(LikesetError, ValueError):
 
     Attributes:
         argument: the argument's name, as the caller wrote it.
-        value: the offending value, or a description of it where the value itself is data; no password is in it.
-        reason: what is wrong with it and what to do about it.
-        row: number of the row that is wrong, counted from 0; None if it is no single one.
+        value: the offending value without passwords, or a description of it if the value is data.
+        reason: the problem and the remedy.
+        row: number of the invalid row, counted from 0; None if the error concerns no single row.
         column: number of its column, likewise.
     """
 
@@ -47,9 +47,9 @@ class BadDocument(LikesetError, ValueError):
 
     Attributes:
         document: the file, as the user named it.
-        line: where in it, counted from 1; None if the place is the whole file.
-        field: the field, such as ``columns.age.bounds``; empty if the place is no field.
-        reason: what is wrong there and what to do about it.
+        line: the line, counted from 1; None if the error concerns the whole file.
+        field: the field, such as ``columns.age.bounds``; empty if the error concerns no single field.
+        reason: the problem and the remedy.
     """
 
     def __init__(self, document: str, reason: str, *, line: int | None = None, field: str = "") -> None:
@@ -67,9 +67,9 @@ class BadTable(LikesetError, ValueError):
 
     Attributes:
         table: the file or table, as the user named it, without passwords.
-        reason: what is wrong and what to do about it; never quotes a value.
-        place: where in it: ``line 17``, ``row group 3``, ``row 1204``; empty if the place is the whole table.
-        column: the column; empty if it is no single one.
+        reason: the problem and the remedy; never quotes a value.
+        place: ``line 17``, ``row group 3`` or ``row 1204``; empty if the error concerns the whole table.
+        column: the column; empty if the error concerns no single column.
     """
 
     def __init__(self, table: str, reason: str, *, place: str = "", column: str = "") -> None:
@@ -87,16 +87,16 @@ class BadTable(LikesetError, ValueError):
 
 
 def missing_extra(extra: str) -> str:
-    """What to do where packages of an optional part are not installed."""
+    """The remedy if the packages of an optional part are not installed."""
     return f"needs packages that are not installed: pip install 'likeset[{extra}]'"
 
 
 class DecidedMeanwhile(LikesetError):
-    """Somebody else decided, or changed something, since it was looked at; nothing was written.
+    """Another person decided or changed something after the user read it; nothing was written.
 
     Attributes:
         what: the run or the file.
-        last_word: what was decided last, by whom and when; empty where other terms came.
+        last_word: the last decision, its author and its time; empty if other terms arrived.
     """
 
     def __init__(self, what: str, last_word: str) -> None:
@@ -106,14 +106,14 @@ class DecidedMeanwhile(LikesetError):
 
 
 class BudgetExceeded(LikesetError):
-    """A charge would pass an account's limit; nothing was charged.
+    """A charge would exceed an account's limit; nothing was charged.
 
     Attributes:
         view: the account, in words.
-        spent: what the account has spent so far.
-        requested: what the refused charge costs on its own.
-        limit: what the account may spend in total.
-        unit: what the three numbers count: rows, or epsilon at which delta and relation.
+        spent: the sum of the charges so far.
+        requested: the price of the refused charge.
+        limit: the limit of the sum.
+        unit: the unit of the three numbers: rows, or epsilon with its delta and relation.
     """
 
     def __init__(self, view: str, *, spent: float, requested: float, limit: float, unit: str) -> None:
@@ -128,7 +128,7 @@ class BudgetExceeded(LikesetError):
 
 
 class LedgerError(LikesetError):
-    """The ledger cannot do what was asked; nothing was charged."""
+    """Base class of errors of the ledger; nothing was charged."""
 
 
 class LedgerUnreadable(LedgerError):
@@ -136,7 +136,7 @@ class LedgerUnreadable(LedgerError):
 
 
 class LedgerTampered(LedgerError):
-    """The chain of entries does not hold: something was altered, removed or reordered."""
+    """The chain of entries is broken: an entry was altered, removed or reordered."""
 
 
 class LedgerUnavailable(LedgerError):
@@ -148,12 +148,12 @@ class ChargeRefused(LedgerError):
 
 
 class OtherRelation(ChargeRefused):
-    """What was planned under one neighbouring relation has no price on an account of another; nothing was charged.
+    """The charge and the account have different neighbouring relations; nothing was charged.
 
     Attributes:
         view: the account, in words.
         account: the relation of the account's limit.
-        planned: the relation that the charge was planned under.
+        planned: the relation of the charge.
     """
 
     def __init__(self, view: str, *, account: str, planned: str) -> None:
@@ -169,7 +169,7 @@ class OtherRelation(ChargeRefused):
 
 
 class OtherUnit(OtherRelation):
-    """What was planned for one unit of privacy has no price on an account of another; nothing was charged."""
+    """The charge and the account have different units of privacy; nothing was charged."""
 
     def __str__(self) -> str:
         return (
@@ -180,7 +180,7 @@ class OtherUnit(OtherRelation):
 
 
 class DifferentRequest(LedgerError):
-    """The same run, round and kind were asked for before, but with another request; ``kind`` if it is a single one."""
+    """Another request has the same run, round and kind. ``kind`` names the kind if it is a single one."""
 
     def __init__(self, reason: str, *, kind: str = "") -> None:
         super().__init__(reason)
@@ -188,15 +188,15 @@ class DifferentRequest(LedgerError):
 
 
 class UnfinishedRequest(LedgerError):
-    """The request was charged before and interrupted before its answer was stored; the charge stays spent."""
+    """The request was charged, and interrupted before its answer was stored; the charge stays spent."""
 
 
 class MessagePurged(LedgerError):
-    """The request was answered before, but the stored answer is gone; it is never drawn a second time."""
+    """The request was answered before, and its stored answer was purged; noise is never drawn twice."""
 
 
 class UnknownEvent(LikesetError):
-    """A record of a release that is not in the vocabulary: it cannot be priced, so it is refused."""
+    """A record of a release is not in the vocabulary: it has no price, so it is refused."""
 
     def __init__(self, what: str, reason: str) -> None:
         super().__init__(what, reason)
@@ -206,11 +206,11 @@ class UnknownEvent(LikesetError):
 
 
 class UnprovenPart(LikesetError):
-    """A part without a privacy proof was asked for, but not accepted by name.
+    """A run needs a part without a privacy proof that was not accepted by name.
 
     Attributes:
         part: the name to put into ``accept_unproven``.
-        reason: what is not proven about it.
+        reason: the claim that is not proven.
     """
 
     def __init__(self, part: str, reason: str) -> None:
@@ -222,15 +222,15 @@ class UnprovenPart(LikesetError):
 
 
 class NoiseUnavailable(LikesetError):
-    """There is no secure generator, or this machine rounds in a way that a proof does not allow; nothing was drawn."""
+    """This machine has no secure generator, or rounds differently than a proof assumes; nothing was drawn."""
 
 
 class MailboxTrouble(LikesetError):
-    """The place where letters are left cannot be used now: it is full, gone, read-only, closed to this user or silent.
+    """A mailbox cannot be used now: it is full, missing, read-only, closed to this user or does not answer.
 
     Attributes:
         mailbox: its address, without secrets.
-        reason: what is wrong and what to do about it, in one line.
+        reason: the problem and the remedy, in one line.
     """
 
     def __init__(self, mailbox: str, reason: str) -> None:
@@ -243,25 +243,25 @@ class MailboxTrouble(LikesetError):
 
 
 class PostTrouble(MailboxTrouble):
-    """One file or folder of a mailbox cannot be used; it is left, and the others may be fine."""
+    """One file or folder of a mailbox cannot be used; it is skipped."""
 
 
 class ProtocolError(LikesetError):
-    """A party got something that the terms do not foresee; its state is as before."""
+    """A party received a message that the terms do not allow; its state did not change."""
 
 
 class BadMessage(ProtocolError, ValueError):
-    """Bytes that are not exactly one message of the closed set."""
+    """Bytes are not exactly one message of the closed set."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"not a message: {reason}")
 
 
 class LetterRefused(ProtocolError, ValueError):
-    """Bytes that are no letter from that sender to this reader; nothing in them was believed.
+    """Bytes are not a letter from the expected sender to this reader; their content is ignored.
 
     Attributes:
-        reason: a word of ``likeset.trust.letters.Refusal``; never anything that the letter says.
+        reason: a word of ``likeset.trust.letters.Refusal``; never content of the letter.
     """
 
     def __init__(self, reason: str) -> None:
@@ -270,10 +270,10 @@ class LetterRefused(ProtocolError, ValueError):
 
 
 class OfferRefused(ProtocolError, ValueError):
-    """What an owner sent to a compute party does not belong to its signed list: the offer counts as absent.
+    """An owner's message to a compute party does not match its signed list: the offer counts as absent.
 
     Attributes:
-        reason: a word of ``likeset.trust.shares.OfferFault``; never anything that the offer says.
+        reason: a word of ``likeset.trust.shares.OfferFault``; never content of the offer.
     """
 
     def __init__(self, reason: str) -> None:
@@ -282,7 +282,7 @@ class OfferRefused(ProtocolError, ValueError):
 
 
 class HomeRestored(ProtocolError):
-    """This home signed something that its database does not know; it answers and charges nothing more."""
+    """This home signed a letter that its database does not contain; it answers and charges nothing more."""
 
     def __init__(self, since: str) -> None:
         when = since[:16].replace("T", " ")
@@ -294,31 +294,31 @@ class HomeRestored(ProtocolError):
 
 
 class NotReady(ProtocolError):
-    """Something of this home must be put right first, such as its clock; until then nothing is decided."""
+    """The user must first correct this home, such as its clock; until then it decides nothing."""
 
 
 class TryLater(LikesetError):
-    """A letter that cannot be heard yet: it stays in the mailbox."""
+    """A letter cannot be heard yet; it stays in the mailbox."""
 
 
 class IllegalMessage(ProtocolError):
-    """A well-formed message that may not come now, from that sender, or with that content."""
+    """A well-formed message is not allowed now, from this sender, or with this content."""
 
 
 class PartyFailed(ProtocolError):
-    """A step that was begun was not carried to its end: the party says nothing more, and is to be made anew."""
+    """A step failed: the party answers nothing more, and must be rebuilt."""
 
 
 class QuorumMissed(ProtocolError):
-    """Fewer owners took part than the terms ask for; there is no summary."""
+    """Fewer owners took part than the terms require; there is no summary."""
 
 
 class NotCurated(ProtocolError):
-    """The curator lacks something public that the terms name, such as the schema; nobody was asked."""
+    """The curator lacks a public document that the terms name, such as the schema; no owner was asked."""
 
 
 class NoAnswer(ProtocolError):
-    """The server between the parties cannot be reached, or did not do what it was asked; asking again may help."""
+    """The server between the parties cannot be reached, or failed; a repeated request may succeed."""
 
 
 class TermsExpired(ProtocolError):

@@ -1,7 +1,6 @@
-"""Directories and files that nobody else may read: homes of parties, their keys and seeds, and all rows and results.
+"""Directories and files that only their user may read, for any umask: homes, keys, seeds, rows and results.
 
-Whatever the umask of the process is. A directory that was there before keeps its mode; what is written into it is
-private all the same.
+An existing directory keeps its mode; files written into it are private.
 """
 
 import contextlib
@@ -21,7 +20,7 @@ UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}")
 
 
 def make_home_folder(folder: Path) -> None:
-    """A directory for a party's own files: new, or one that was made and is empty."""
+    """Make a directory for a party's own files; an existing one must be empty."""
     try:
         make_private_folder(folder)
         occupied = any(folder.iterdir())
@@ -33,7 +32,7 @@ def make_home_folder(folder: Path) -> None:
 
 
 def make_private_folder(folder: Path) -> None:
-    """A directory, and those above it that are not there; those that are stay as they are."""
+    """Make a directory and missing directories above it; existing ones keep their modes."""
     for missing in reversed([parent for parent in (folder, *folder.parents) if not parent.exists()]):
         missing.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         with contextlib.suppress(PermissionError):  # to make something there is one right, to open it another
@@ -42,7 +41,7 @@ def make_private_folder(folder: Path) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """A directory for output, if it is not there, that nobody else may look into."""
+    """Make a private directory for output, unless it exists."""
     try:
         make_private_folder(path)
     except OSError as error:
@@ -65,12 +64,12 @@ def keep_private(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def keep_private_bytes(path: Path, data: bytes) -> None:
-    """As ``keep_private``, for a file whose content is there."""
+    """As ``keep_private``, for given content."""
     keep_private(path, lambda partial: partial.write_bytes(data))
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what ``keep_private`` had begun in a directory when its process was killed.
+    """Remove the unfinished files of ``keep_private`` in a directory after its process was killed.
 
     For a directory in which nobody else works.
     """
@@ -80,7 +79,7 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def write_secret(path: Path, number: int) -> None:
-    """A number of 256 bits, in a new file."""
+    """Write a random number of 256 bits into a new file."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(f"{number:064x}\n")
@@ -100,7 +99,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_secret(path: Path) -> int:
-    """The number that ``write_secret`` wrote."""
+    """Read the number of ``write_secret``."""
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
         text = path.read_text(encoding="ascii").strip()

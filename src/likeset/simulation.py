@@ -1,7 +1,7 @@
-"""Markets of public data, and what could be had on them in place of a private run: for the demo and the studies.
+"""Markets of public data, and baselines of a private run on them, for the demo and the studies.
 
 A market has owners with different distributions, a small target, and a held-out test set. Methods select rows from
-it: by seeing everything, by seeing nothing, by a protocol whose parties are driven directly, with simulated noise.
+it with access to every row, with access to none, or by a protocol with simulated noise.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +40,7 @@ _HELD_OUT = 140  # images of the target's digits that no owner has: half are the
 class LabelledMarket:
     """Owners' rows and labels by name, the target (its labels are known to the experimenter only) and test rows.
 
-    ``public`` are rows that anybody may see: they start the summary of the paper's protocol.
+    ``public`` rows start the summary of the paper's protocol.
     """
 
     owners: Mapping[str, Rows]
@@ -52,7 +52,7 @@ class LabelledMarket:
 
     @property
     def pool(self) -> Rows:
-        """All owners' rows, owner after owner: what somebody who may see everything selects from."""
+        """All owners' rows, owner after owner."""
         return np.concatenate(list(self.owners.values()))
 
     @property
@@ -126,7 +126,7 @@ DELTA = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What a method gets: ``offers`` rows of each owner in ``sealed``; ``epsilon`` for protocols that take a budget."""
+    """The input of a method: ``offers`` rows of each owner in ``sealed``; ``epsilon`` for protocols with a budget."""
 
     market: LabelledMarket
     size: int
@@ -138,7 +138,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class StatedCost:
-    """What a view costs: epsilon (None where there is no bound) and on whose word."""
+    """The price of a view: epsilon (None if there is no bound) and its basis."""
 
     epsilon: float | None
     basis: str
@@ -146,7 +146,7 @@ class StatedCost:
 
 @dataclass(frozen=True, eq=False)
 class MethodPicks:
-    """What a method selected: rows of the pool in order, and what can be learned of the target and other owners."""
+    """The result of a method: rows of the pool in order, and the prices about the target and other owners."""
 
     indices: NDArray[np.int64]
     rows_seen: int
@@ -165,7 +165,7 @@ CuratorOf = Callable[[Terms, SimulatedNoise, int], Curator]
 
 @dataclass(frozen=True)
 class _Unlimited:
-    """Charges without accounts: noise of a known seed protects nobody, and nothing is to be kept."""
+    """Charges without accounts, because noise of a known seed protects nobody."""
 
     answers: dict[str, bytes] = field(default_factory=dict)
 
@@ -183,9 +183,9 @@ class _Unlimited:
 
 
 def run_protocol(task: Task, *, curator_of: CuratorOf | None = None, **settings: Any) -> MethodPicks:
-    """Run the protocol that fields of ``RunSettings`` describe, with simulated noise of the task's seed.
+    """Run the protocol of the given ``RunSettings`` fields, with simulated noise of the task's seed.
 
-    ``curator_of`` makes the curator of ``sealed``, if it is not the usual one.
+    ``curator_of`` makes another curator of ``sealed`` than the usual one.
     """
     secret = np.random.default_rng([task.seed, 4])
     shared_seed = int.from_bytes(secret.bytes(32), "big")
@@ -237,7 +237,7 @@ def run_protocol(task: Task, *, curator_of: CuratorOf | None = None, **settings:
 
 
 def _terms(task: Task, settings: Mapping[str, Any]) -> tuple[Terms, bool | None]:
-    """The terms, and whether the draft thinks that a release pays; None where that is not asked."""
+    """The terms, and whether a release is worthwhile by the draft; None if not computed."""
     market = task.market
     # Half a row less than wanted: it is rounded up to whole rows for each owner.
     offer_factor = (task.offers - 0.5) * len(market.owners) / task.size
@@ -274,20 +274,20 @@ def _terms(task: Task, settings: Mapping[str, Any]) -> tuple[Terms, bool | None]
 
 
 def _stated_cost(guarantee: Guarantee) -> StatedCost:
-    """What the run would guarantee with secret noise."""
+    """The price of the run with secret noise."""
     if guarantee.basis is Basis.NONE:
         return StatedCost(None, "none")
     return StatedCost(float(f"{guarantee.epsilon:.4g}"), str(guarantee.basis))
 
 
 POOLED = StatedCost(None, "rows are pooled")
-"""What a method costs that sees every row."""
+"""The price of a method that sees every row."""
 
 _ACCEPTED = ("paper-auction", "summary-release")
 
 
 def greedy(task: Task) -> MethodPicks:
-    """Greedy selection by somebody who sees all rows."""
+    """Greedy selection with access to all rows."""
     pool = task.market.pool
     selected = exact_greedy(pool, task.market.target, task.size, gamma=task.gamma, method="exact")
     return MethodPicks(selected.indices, len(pool), target=POOLED, owners=POOLED)

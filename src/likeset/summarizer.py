@@ -48,45 +48,43 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
     """Collect rows from owners that together look like a target, with all parties in this process.
 
     Data frames with columns of all kinds need a schema, which defines the unit of each column. Without a schema,
-    columns are numbers on one scale: a unit of distance means the same in each. Take scales from public knowledge; a
+    columns are numbers on one scale: a unit of distance means the same in each. Use public scales; a
     scaler fitted on the data leaks. Scale the target and all owners alike: in ``make_pipeline(StandardScaler(),
-    Summarizer(...))`` the scaler sees the target only. Rows that lie hundreds of units apart are refused.
+    Summarizer(...))`` the scaler sees the target only. Rows that are hundreds of units apart are refused.
 
-    Other settings are keyword arguments too; they come last below. The paper's protocol has settings of its own:
+    Other settings are also keyword arguments, listed last below. The paper's protocol has its own settings:
     ``protocol=Interactive(...)``.
 
-    In a notebook a bar shows the progress, and a fitted summarizer is shown on one page.
+    A notebook shows a progress bar, and a fitted summarizer as one page.
 
     Args:
         SETTINGS: replaced below.
 
     Attributes:
-        summary_: the selected rows, as the kind of table that the owners gave, without its index and metadata. With a
+        summary_: the selected rows, as the same kind of table as the owners' rows, without index and metadata. With a
             schema they are the rows of ``summary.parquet``: the declared columns in declared types, and label, owner
             and weight of each row.
-        indices_: for each of them (owner, row number).
+        indices_: (owner, row number) of each selected row.
         labels_: their labels, or None.
-        weights_: their weights, summing to 1.
+        weights_: their weights, whose sum is 1.
         distance_: squared MMD of the (weighted) summary to the target's population, by cross-fitting, as a
-            ``Distance`` with an interval; None where it is not known: with ``folds=0``, fewer than 20 rows of a target,
-            ``interactive``, a split curator.
-        in_sample_squared_mmd_: squared MMD of the (weighted) summary to the very rows of the target that it was
-            selected by. Do not compare it with ``distance_``: it is too good, as the selection saw these rows, and it
-            includes their sampling spread.
-        guarantees_: for each view what it costs, with its basis.
-        shares_: each owner's part of all Shapley values; telling it to an owner would be a release of its own.
-        attribution_: the same in full: rows, Shapley value, payment.
-        rows_seen_: how many rows the curator saw; where it is split, how many it computed on and nobody saw.
+            ``Distance`` with an interval; None with ``folds=0``, fewer than 20 target rows, ``interactive`` or a
+            split curator.
+        in_sample_squared_mmd_: squared MMD of the (weighted) summary to the target's own rows. Do not compare it with
+            ``distance_``: it is too small, because the selection saw these rows, and includes their sampling spread.
+        guarantees_: the price of each view, with its basis.
+        shares_: each owner's part of all Shapley values. Do not tell it to an owner: that would be another release.
+        attribution_: rows, Shapley value and payment of each owner.
+        rows_seen_: number of rows that the curator saw; a split curator computed on this number and saw none.
         access_ratio_: (rows seen + m) / (size + m).
         history_: one ``Pick`` per selected row, in order.
         terms_: the terms of the run.
-        warnings_: what the user should know: a fallback, owners who were absent or not believed, rows that ran short.
-            Each has a ``kind``, the owner whom it ``concerns`` if it is about one, and its words as ``text``; each is
-            also told as a ``LikesetWarning``.
-        story_: all of it in one screen, as HTML: what a notebook shows.
-        gamma_: of the selection's kernel.
-        label_weight_: how much labels counted in the selection, from 0 (not at all) to 0.99.
-        label_skill_: how well rows told labels near the target, from 0 to 1; 0 where that was not tried.
+        warnings_: a fallback, absent or rejected owners, too few rows. Each has a ``kind``, the owner whom it
+            ``concerns``, if any, and a ``text``; each is also a ``LikesetWarning``.
+        story_: all results in one screen of HTML, as a notebook shows them.
+        gamma_: gamma of the selection's kernel.
+        label_weight_: weight of labels in the selection, from 0 (ignored) to 0.99.
+        label_skill_: how well rows predicted labels near the target, from 0 to 1; 0 if not tried.
 
     Example:
         >>> import pandas
@@ -149,18 +147,18 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
     ) -> Self:
         """Run the protocol among a consumer, its curator and the owners: ``fit(target, owners, labels)``.
 
-        Rows of all owners may also come as one table: ``fit(target, X, y, groups=owner_of_each_row)``.
+        Rows of all owners may also be one table: ``fit(target, X, y, groups=owner_of_each_row)``.
 
         Args:
             target: rows to match; an array or a data frame of numbers, or with a schema a data frame of pandas,
                 polars or pyarrow with the declared columns.
             owners: rows by owner's name, of the same kind and with the same columns; with a schema also the label's.
                 With ``groups``, one table with the rows of all owners.
-            labels: labels by owner's name, where no schema declares them; they come with the selected rows. Unless
-                the setting ``labels`` is ``ignore``, they help their owner and the curator to find rows of the right
-                classes. With ``groups``, one label for each row.
-            groups: the owner of each row. Row numbers in the result are then those of the one table.
-            public_rows: rows that anybody may see, on the same scale: they give the width of the release's kernel.
+            labels: labels by owner's name, if no schema declares them; the result contains them. Unless the setting
+                ``labels`` is ``ignore``, they help owners and curator to find rows of the right classes. With
+                ``groups``, one label for each row.
+            groups: the owner of each row. Row numbers in the result then refer to the one table.
+            public_rows: public rows on the same scale, which determine the width of the release's kernel.
         """
         with threadpool_limits(limits=1, user_api="blas"):  # products are small: more threads mostly wait
             parts = {}
@@ -324,7 +322,7 @@ class Summarizer(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no 
 
 
 def _rows_of_groups(table: Any, labels: Any, groups: ArrayLike) -> dict[str, NDArray[np.intp]]:
-    """For each group the numbers of its rows, in order."""
+    """The row numbers of each group, in order."""
     if isinstance(table, Mapping):
         raise InvalidArgument("groups", "given", "needs one table with the rows of all owners")
     names = np.asarray(groups)
@@ -352,7 +350,7 @@ def _taken(table: Any, rows: NDArray[np.intp]) -> Any:
 
 
 def _scans(tables: MarketTables) -> dict[str, MemoryScan]:
-    """How owners reach their rows, by the names that may stand in records."""
+    """Scans of owners' rows, by the names for records."""
     labels, records = tables.labels, tables.records if isinstance(tables, DeclaredTables) else {}
     return {
         tables.safe_names[name]: MemoryScan(rows, None if labels is None else labels[name], records.get(name))
@@ -376,7 +374,7 @@ def _warnings(settings: RunSettings, inputs: Inputs, tables: MarketTables) -> li
 
 
 def _columns_on_another_scale(target: Rows, owners: list[Rows]) -> list[int]:
-    """Columns in which the target cannot be on the owners' scale, if they are most of the columns that vary.
+    """Columns in which the target has another scale than the owners, if they are most of the columns that vary.
 
     A target may be a narrow part of the owners' rows, but not much wider than all of them, nor entirely outside. If
     each column of the target has mean 0 and deviation 1, or minimum 0 and maximum 1, a scaler was fitted on it; then

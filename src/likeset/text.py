@@ -1,4 +1,4 @@
-"""Text as it may be shown: without passwords, and without characters that control a screen; and near misses.
+"""Text for display: without passwords, and without characters that control a screen; and near misses.
 
 Whatever a stranger wrote, or a user typed as the address of a table, passes through here before it is printed, logged
 or put into an error.
@@ -27,7 +27,7 @@ _SECRET_NAME = re.compile(rf"(?i){_SECRETS}")
 def without_secrets(text: str) -> str:
     """The text without passwords: in addresses, in their settings, and in words such as ``password=...``.
 
-    Where an address cannot be told apart from a password, more is hidden than needs to be.
+    More is hidden than necessary if an address cannot be distinguished from a password.
     """
     what = _WHAT.search(text)
     address, rest = (text[: what.start()], text[what.start() :]) if what else (text, "")
@@ -45,13 +45,13 @@ def _setting(found: re.Match[str]) -> str:
 
 
 def harmless(text: str, *, most: int | None = None) -> str:
-    r"""A stranger's words: what steers a terminal or turns the reading order is written out, such as ``\x1b``.
+    r"""A stranger's text as one line: characters that control a terminal are escaped, such as ``\x1b``.
 
-    So are accents beyond those that a letter of any language has: piled up, they would cover the lines above.
+    So are characters that change the reading order, and accents that would cover the lines above.
 
     Args:
-        text: anything; it comes out as one line.
-        most: how many characters to show at most.
+        text: any text.
+        most: the maximum number of shown characters.
 
     Example:
         >>> harmless("a name\x1b[31m")
@@ -75,7 +75,7 @@ def _written_out(text: str) -> str:
 
 
 def near_miss(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """``; did you mean bounds?`` where a known word is near, or else nothing."""
+    """``; did you mean bounds?`` if a known word is near, else an empty text."""
     names = list(known)
     folded = {name.casefold(): name for name in names}
     if word.casefold() in folded:
@@ -85,10 +85,10 @@ def near_miss(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
 
 
 def is_query(address: str) -> bool:
-    """Whether it is a query or an address with a scheme, and no file."""
+    """Whether a source is a query or an address with a scheme, not a file."""
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", address) is not None
 
 
 def short_query(address: str, *, most: int = 32) -> str:
-    """The beginning of a long query or address; the name of a file as it is."""
+    """The beginning of a long query or address; the unchanged name of a file."""
     return f"{address[:most].rstrip()}…" if is_query(address) and len(address) > most else address

@@ -259,21 +259,21 @@ class _Rounds:
     )
     promised_epsilon: float = _amount(
         "the epsilon that the paper's theorem promises, from which its schedules and its auction's epsilon follow; "
-        "what a run really costs must stay within epsilon and owner_epsilon",
+        "the run's proven price must stay within epsilon and owner_epsilon",
         *_EPSILON,
         default=1.0,
         setting=_OF_PAPER,
     )
     owner_epsilon: float | None = _amount(
-        "what owners may learn about one another's rows; if not given, what a threshold auction needs; 0 is nothing: "
-        "everyone is asked",
+        "what owners may learn about each other's rows; if not given, the price of a threshold auction; 0: everyone is "
+        "asked",
         *_EPSILON,
         zero=True,
         default=None,
         setting=_FINE,
     )
     accept_unproven: tuple[str, ...] = _field(
-        "names of parts without a proof that are accepted", default=(), setting={"is_of_interactive": True}
+        "names of accepted parts without a proof", default=(), setting={"is_of_interactive": True}
     )
 
 
@@ -306,7 +306,7 @@ class Interactive(_Rounds):
 
 _AS_PUBLISHED: dict[str, Any] = {"auction": "paper", "summary_release": "mwem", "schedule": "experiment"}
 PRESETS: dict[str, dict[str, Any]] = {"paper": {"protocol": "interactive", **_AS_PUBLISHED}}
-"""Settings by one name, for job files and the command line; settings given beside the name count instead."""
+"""Settings by one name, for job files and the command line; settings given beside the name override them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,7 +315,7 @@ class RunSettings(_Rounds):
 
     size: int = _count("how many rows to collect", 1_000_000)
     epsilon: float = _amount(
-        "what owners may learn about a row of the target; 0 tells them nothing, and needs uniform offers",
+        "what owners may learn about a row of the target; 0 (nothing) requires uniform offers",
         *_EPSILON,
         zero=True,
         default=1.0,
@@ -325,8 +325,8 @@ class RunSettings(_Rounds):
         "how rows are asked for: ``sealed``, or ``interactive`` (the paper's Algorithm 3)", default="sealed"
     )
     gamma: float | Literal["median"] = _field(
-        "gamma of the selection's kernel (larger looks closer), or ``median``: by the target's own distances, which no "
-        "owner hears",
+        "gamma of the selection's kernel (a larger one is narrower), or ``median``: from the target's distances, which "
+        "no owner receives",
         default="median",
     )
     gamma_scale: float = _field("gamma times the median squared distance, for ``median``", default=1.0, setting=_FINE)
@@ -342,49 +342,46 @@ class RunSettings(_Rounds):
     offer_factor: float = _amount(
         "about how many rows the curator sees for each row of the summary", 1e-6, 1_000_000, default=10.0
     )
-    allow_fewer: bool = _field(
-        "whether a summary of fewer rows than ``size`` will do, where owners have or may offer no more", default=False
-    )
+    allow_fewer: bool = _field("accept fewer rows than ``size`` if owners have or may offer too few", default=False)
     offers: Literal["auto", "tilted", "uniform"] = _field(
-        "which rows owners offer: ``auto`` or ``tilted`` (toward the release, but uniform, with a warning, where a "
-        "release would be mostly noise, by the target's size and the budget alone), or ``uniform`` (no release at all)",
+        "which rows owners offer: ``auto`` or ``tilted`` (toward the release; uniform, with a warning, if the target's "
+        "size and the budget make a release mostly noise), or ``uniform`` (no release at all)",
         default="auto",
     )
     thinning: bool = _field(
-        "whether owners thin more candidates than they offer to an offer that represents them",
+        "owners draw more candidates than they offer, and offer rows that represent them",
         default=True,
         setting=_FINE,
     )
     curator: Literal["auto", "trusted", "split"] = _field(
         "who selects: ``trusted``, a curator who reads every offered row; ``split``, three parties who compute on "
-        "shares, so that nobody reads a row but its buyer (with ``sealed`` and a schema; labels are not matched, and "
-        "the distance to new rows is not measured); or ``auto``: split between organisations where a witness is named, "
-        "else trusted",
+        "shares, so that only the buyer reads a row (with ``sealed`` and a schema; labels are not matched, and the "
+        "distance to new rows is not measured); or ``auto``: split between organisations if a witness is named, else "
+        "trusted",
         default="auto",
     )
-    weights: bool = _field("whether to weigh the selected rows so that they match better still", default=False)
+    weights: bool = _field("give the selected rows weights that improve the match", default=False)
     labels: Literal["match", "ignore"] = _field(
-        "``match``: with ``sealed``, owners and the curator use labels that are classes, where rows tell them; or "
+        "``match``: with ``sealed``, owners and the curator use labels that are classes, if rows predict them; or "
         "``ignore``. Numbers with decimals are never matched",
         default="match",
     )
     folds: int = _field(
-        "in how many parts the curator splits the target, to measure the distance to rows that no selection has seen; "
-        "each part costs a selection, 0 leaves the distance to new rows unknown",
+        "number of parts into which the curator splits the target, to measure the distance to new rows; each part "
+        "costs a selection, and with 0 that distance stays unknown",
         default=5,
         setting=_FINE,
     )
     relation: Literal["replace-one", "add-or-remove"] = _field(
-        "what neighbouring data are: ``replace-one`` or ``add-or-remove``", default="replace-one"
+        "the neighbouring relation: ``replace-one`` or ``add-or-remove``", default="replace-one"
     )
     declared_size: int | None = _field(
-        "under add-or-remove, where the number of the target's rows is itself protected, the public number that stands "
-        "for it",
+        "under add-or-remove, which protects the number of the target's rows, a public number in its place",
         default=None,
     )
     # Sums of money are numbers.
     price_per_row: float = _amount(
-        "what an owner is paid for each row disclosed", 1e-100, 1e100, zero=True, default=0.0, setting=_FINE
+        "the payment of an owner for each disclosed row", 1e-100, 1e100, zero=True, default=0.0, setting=_FINE
     )
     currency: str = _field(
         "the currency of ``price_per_row``, such as ``EUR``",

@@ -36,10 +36,10 @@ def settle(
     home: Annotated[Path | None, typer.Option(help="The home of the party at this site.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a site of NVFlare, or its server, carry letters and do nothing else.
+    """Configure a site of NVFlare, or its server, to carry letters and do nothing else.
 
-    A site needs --folder and --home. NVFlare's user is the one who owns the kit, the home's is the one who owns the
-    home. Let them be two users, and call this as root. The party then uses the mailbox `courier:///FOLDER`.
+    A site needs --folder and --home. NVFlare's user owns the kit, another user the home: call this as root. The party
+    then uses the mailbox `courier:///FOLDER`.
 
     Example: `likeset courier settle kits/st-mary --folder /var/lib/courier/st-mary --home st-mary`
     """
@@ -86,10 +86,9 @@ def _as_owner_of(kit: Path) -> Iterator[None]:
 
 @courier.command()
 def check(kit: KitPath, *, home: HomePath, as_json: JsonFlag = False) -> None:
-    """Verify that NVFlare's user cannot read the home, and who writes the courier's folder. Exit code 1 if not so.
+    """Verify that NVFlare's user cannot read the home, and who writes the courier's folder. Exit code 1 if not.
 
-    It looks at owners and modes of directories. Files of rows that are registered by their paths need modes of their
-    own.
+    It checks owners and modes of directories, but not those of files of rows that are registered by their paths.
 
     Example: `likeset courier check kits/st-mary --home st-mary`
     """

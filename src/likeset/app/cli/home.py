@@ -49,10 +49,10 @@ MailboxOption = Annotated[
     typer.Option("--mailbox", metavar="ADDRESS", help=f"Where letters come and go: {_PLACES}; repeatable."),
 ]
 ListenOption = Annotated[
-    str, typer.Option("--listen", metavar="HOST:PORT", help="In split runs: where its tunnels listen.")
+    str, typer.Option("--listen", metavar="HOST:PORT", help="In split runs: the address where this party listens.")
 ]
 ReachOption = Annotated[
-    str, typer.Option("--reach-at", metavar="HOST:PORT", help="Where others reach them, if elsewhere.")
+    str, typer.Option("--reach-at", metavar="HOST:PORT", help="The address that others use, if it differs.")
 ]
 LogFormat = Literal["text", "json"]
 Answer = TypeVar("Answer")
@@ -197,7 +197,7 @@ def init(
     """Make a home: the directory of a party, with its settings, its card, its database and its keys.
 
     An owner's home allows nothing until owner.yaml is filled in. Back the directory up, and let nobody else read it.
-    A consumer that curates its own runs names both roles; the curator then lies in DIR/curator, with a card of its own.
+    A consumer that curates its own runs names both roles; the curator is then in DIR/curator, with its own card.
 
     Example: `likeset init st-mary --name st-mary --role owner --mailbox file:///mnt/share`
     """
@@ -415,8 +415,8 @@ class Log:
 def check(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
     """Check a home before its first run: card, pinned cards, mailboxes, clock, disk, policy, data.
 
-    Exit code 1 unless ready. The state is `ready`, `not set up yet` if nothing is wrong but something is still to be
-    done, or `not ready`.
+    Exit code 1 unless ready. The state is `ready`, `not set up yet` (nothing is wrong, but a step is missing) or
+    `not ready`.
 
     Example: `likeset check --home st-mary`
     """
@@ -518,10 +518,10 @@ def split_setup(
     ] = "",
     as_json: JsonFlag = False,
 ) -> None:
-    """Make the environment of workers from the lock file, every package checked by its hash, and start a worker.
+    """Make the environment of workers from the lock file, check every package by its hash, and start a worker.
 
-    It is separate from likeset's own, and takes about 1 GB. A complete environment is not changed; one that an
-    interrupted call left is made again. With another `--at`, LIKESET_SPLIT_PYTHON must name its interpreter.
+    It is separate from likeset's own, and takes about 1 GB. A complete environment is not changed, an incomplete one
+    is made again. With another `--at`, LIKESET_SPLIT_PYTHON must name its interpreter.
 
     Example: `likeset split setup`
     """

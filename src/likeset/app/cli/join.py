@@ -1,4 +1,4 @@
-"""``likeset invite`` and ``likeset join``: two organisations get to know each other with one file and one call."""
+"""``likeset invite`` and ``likeset join``: two organisations pin each other's cards with one file and one call."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -260,8 +260,8 @@ def join(
 ) -> None:
     """Join a market by invitation: make a home, reply, and pin the inviter's cards after a call.
 
-    Shows who asks, for what and under which rules. Nothing is pinned before the words that the inviter reads out were
-    typed here. Called again, it continues. Exit code 1 while words are missing.
+    Shows the inviter, the columns and the rules. Nothing is pinned before you type the words that the inviter reads
+    out. A repeated call continues. Exit code 1 while words are missing.
 
     Example: `likeset join st-mary.invite`
     """

@@ -53,9 +53,7 @@ with lazy_imports():
     from likeset.tables import scan as scans
     from likeset.tables import schema as schemas
 
-JobFile = Annotated[
-    Path | None, typer.Argument(metavar="JOB.yaml", help="A job file; options given beside it count instead.")
-]
+JobFile = Annotated[Path | None, typer.Argument(metavar="JOB.yaml", help="A job file; options override its fields.")]
 _FINE = "Fine settings"
 
 
@@ -65,7 +63,7 @@ def _text(words: str, *, default: str = "", panel: str | None = None) -> Any:
 
 
 def _with_default(words: str, default: str) -> str:
-    """Told as a part of the help: a text that is shown as a default stands in brackets of its own."""
+    """The help text with its default in brackets, as typer shows other defaults."""
     return f"{words}  \\[default: {default}]" if default else words
 
 
@@ -76,9 +74,9 @@ _FILES: dict[str, Any] = {
     "owner": Annotated[list[str] | None, _OWNERS],
 }
 _PLACES: dict[str, Any] = {
-    "preset": _text("Settings by one name: paper, as published; options beside it count instead."),
+    "preset": _text("Settings by one name: paper, as published; options override them."),
     "public_rows": _text("Public rows; they set the release's scale at no privacy cost."),
-    "ledger": _text("Budgets that outlive this job.", default="in the output directory"),
+    "ledger": _text("A ledger for the budgets of several jobs.", default="in the output directory"),
     "run": _text("Name of the run in the ledger; generated if not given."),
     "out": _text("Output directory; must not exist.", default="matched"),
     "seed_rows": _text("Public rows that start the summary of interactive.", panel=_FINE),
@@ -109,7 +107,7 @@ def _shown_default(setting: Setting) -> str:
 
 
 def _typed(kind: Any) -> Any:
-    """The type of an option: text where a word is allowed, and None where it may be missing."""
+    """The type of an option: text if a word is allowed, and None if it may be missing."""
     if kind == tuple[str, ...]:
         return list[str] | None
     if get_origin(kind) is Literal or _word_of(kind) is not None:
@@ -307,7 +305,7 @@ def plan(
 
 
 def show_plan(planned: "plans.Plan", caption: str) -> None:
-    """What will travel, what it will cost, what the ledger leaves, and whether it pays."""
+    """The messages of a run, their cost, the remaining budget, and whether a release is worthwhile."""
     terms, document, traffic = planned.terms, planned.document(), planned.traffic
     owners = "owner" if len(terms.owners) == 1 else "owners"
     target, sent = planned.inputs.target, traffic.sent_bytes
@@ -352,7 +350,7 @@ def _offered_rows(planned: "plans.Plan") -> list[tuple[str, str]]:
 
 
 def show_budget(budget: Mapping[str, Any]) -> None:
-    """Say what a ledger leaves; without one, that nothing else is counted."""
+    """State the remaining budget of a ledger; without one, that only this run is counted."""
     if budget["accounts"]:
         _show_accounts(budget["accounts"])
     if budget["in_words"]:
@@ -390,7 +388,7 @@ def evaluate(
     ] = None,
     owner: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=PATH", help="All rows of an owner, where you have them; once for each owner."),
+        typer.Option(metavar="NAME=PATH", help="All rows of an owner, if you have them; once for each owner."),
     ] = None,
     json: JsonFlag = False,
 ) -> None:
@@ -429,7 +427,7 @@ def _show(document: Mapping[str, Any]) -> None:
 
 
 def _on_two_lines(cell: str | Cell) -> Text:
-    """A score and below it its interval: side by side, three of them do not fit into a row of 80 letters."""
+    """A score above its interval: side by side, three of them do not fit into a row of 80 letters."""
     if isinstance(cell, Cell):
         return Text(f"{harmless(cell.text)}\n{cell.below}")
     value, _, interval = cell.partition(" (")

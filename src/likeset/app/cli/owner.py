@@ -46,7 +46,7 @@ _NO_EPSILON = "epsilon 0: only runs in which other owners learn nothing about yo
 
 @contextmanager
 def opened_owner(folder: Path) -> "Iterator[owners.Owner]":
-    """An owner for its steward, who may read and decide on a full disk."""
+    """An opened owner; a steward can read and decide even if the disk is full."""
     with owners.open_owner(folder) as opened:
         if full := opened.home.full_disk:
             complain(f"{full}; you can still read, deny and withdraw")
@@ -82,7 +82,7 @@ def add(
 
 @data_noun.command(name="list")
 def list_data(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """List the data sets: where their rows lie, what leaves with a record, which runs use them. No row is read.
+    """List the data sets: their places, the columns of a record, the runs that use them. No row is read.
 
     Example: `likeset owner data list --home st-mary`
     """
@@ -94,9 +94,9 @@ def list_data(*, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
 
 @data_noun.command(name="check")
 def check_data(name: DataSet, *, home: HomePath = HERE, as_json: JsonFlag = False) -> None:
-    """Read every row of a data set: what is not as declared, small groups, columns that may identify people.
+    """Check every row of a data set: invalid values, small groups, columns that may identify people.
 
-    Exit code 1 if something is not in order. Nothing leaves; the values of small groups are shown here alone.
+    Exit code 1 if a check fails. Nothing leaves; only this command shows the values of small groups.
 
     Example: `likeset owner data check patients --home st-mary`
     """
@@ -125,7 +125,7 @@ def put(
     home: HomePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """Put a new owner.yaml in force: checked first, and in the audit log before it counts.
+    """Put a new owner.yaml in force, after a check and an entry in the audit log.
 
     Example: `likeset owner policy put new-owner.yaml --check --home st-mary`
     """
@@ -239,8 +239,8 @@ def dry_run(
 ) -> None:
     """Rehearse a run: send nothing, charge nothing, and show the rows that would leave.
 
-    Exactly those rows would leave for the release that was heard. Before one is known, all rows weigh the
-    same in its place, and what is shown is an example.
+    Exactly those rows would leave for the release that was received. Before a release is known, all rows weigh the
+    same, and the command shows an example.
 
     Example: `likeset owner dry-run sepsis-2026-07 --show 5 --home st-mary`
     """
@@ -408,10 +408,10 @@ def row(
     home: HomePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """Find the row that left under a handle: its data set, its place there, and the record that the buyer has.
+    """Find the row that left under a handle: its data set, its place there, and the buyer's record.
 
-    Each record that a consumer buys holds its owner's handle, in the column likeset_handle: a number that tells nobody
-    but the owner anything. A buyer who finds a mistake in a record can name it by this number.
+    Each bought record contains its owner's handle, in the column likeset_handle. Only the owner can find the row by it;
+    a buyer who finds a mistake in a record names it by this number.
 
     Example: `likeset owner row sepsis-2026-07 11923834061248102733 --home st-mary`
     """
@@ -428,7 +428,7 @@ def budget(
     home: HomePath = HERE,
     as_json: JsonFlag = False,
 ) -> None:
-    """Show the budgets over all runs, with their history; `likeset owner review` says what a run would leave of them.
+    """Show the budgets over all runs, with their history; `likeset owner review` shows what would remain after a run.
 
     Example: `likeset owner budget --home st-mary`
     """

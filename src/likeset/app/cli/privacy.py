@@ -1,4 +1,4 @@
-"""``likeset account``: what releases cost. ``likeset audit``: does any mechanism give away more than it claims?"""
+"""``likeset account``: prices of releases. ``likeset audit``: lower bounds on the epsilon of mechanisms."""
 
 import json
 import math
@@ -154,9 +154,9 @@ def audit(
 ) -> None:
     """Bound every mechanism's epsilon from below by observation, and compare it with the claim.
 
-    Each mechanism runs many times on two neighbouring inputs that are hard on it.
+    Each mechanism runs many times on two neighbouring inputs, chosen to reveal most.
     A bound above the claim refutes the claim; a bound below it proves nothing.
-    What would have been found stands beside it: a true epsilon, or a raw value sent now and then.
+    The table also states the smallest violations that would be detected: a true epsilon, a share of raw values.
 
     Exit code 1 if a claim is refuted or, with --broken, if a broken mechanism is not caught.
 
@@ -211,5 +211,5 @@ def _row(verdict: TrialVerdict, use_broken: bool) -> dict[str, Any]:
 
 
 def _finite(value: float) -> float | None:
-    """JSON has no infinity: what nothing could show is null there."""
+    """A number for JSON, which has no infinity: null if no observation could show a violation."""
     return value if math.isfinite(value) else None
