@@ -26,6 +26,7 @@ from likeset.transports.stores import (
     bounded_listing,
     is_file_name,
     modes_under,
+    partial_name,
 )
 
 # Without a handler, the library's complaints would go to the terminal; each of them is a MailboxTrouble here.
@@ -198,9 +199,7 @@ class SftpStore(Store):
     def _put(self, files: SftpFiles, folder: str, name: str, data: bytes) -> None:
         folder_mode, file_mode = modes_under(files.stat(self._mailbox).st_mode or 0)
         self._make(files, self._path(folder), folder_mode)
-        partial = self._path(folder, f".{name}")  # it is never listed
-        with contextlib.suppress(FileNotFoundError):
-            files.remove(partial)  # of a writer that was killed
+        partial = self._path(folder, partial_name(name))
         try:
             with files.open(partial, "wx") as file:
                 file.set_pipelined(True)

@@ -5,6 +5,7 @@ import errno
 import heapq
 import os
 import re
+import secrets
 import stat
 import time
 from abc import ABC, abstractmethod
@@ -136,6 +137,11 @@ class _OutOfBounds(Exception):
 
 def is_file_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
+
+
+def partial_name(name: str) -> str:
+    """The name of a file while it is written: never listed; of one writer, since two processes may post a letter."""
+    return f".{name}.{secrets.token_hex(4)}"
 
 
 def is_folder_name(name: str) -> bool:
@@ -383,9 +389,7 @@ def _set_mode(descriptor: int, mode: int) -> None:
 
 
 def _write_whole(directory: int, name: str, data: bytes, *, mode: int) -> None:
-    partial = f".{name}"  # it is never listed
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(partial, dir_fd=directory)  # of a writer that was killed
+    partial = partial_name(name)
     try:
         with os.fdopen(os.open(partial, _CREATE, 0o600, dir_fd=directory), "wb") as file:
             _set_mode(file.fileno(), mode)

@@ -90,16 +90,31 @@ def test_a_folder_of_somebody_else_is_trouble_with_that_folder_only(
         open_store(str(tmp_path)).list(PAIR)
 
 
-def test_what_a_killed_writer_began_is_not_listed_and_replaced(tmp_path: Path, ssh: SshServer) -> None:
+def test_what_a_killed_writer_began_is_not_listed(tmp_path: Path, ssh: SshServer) -> None:
     for address, mailbox in ((str(tmp_path), tmp_path), (ssh.address, ssh.mailbox)):
         folder = mailbox / PAIR
         folder.mkdir(exist_ok=True)
-        (folder / f".{NAME}").symlink_to(tmp_path / "elsewhere")
+        (folder / f".{NAME}.01234567").write_bytes(b"a let")
         assert open_store(address).list(PAIR) == []
         open_store(address).write(PAIR, NAME, DATA)
-        assert [path.name for path in folder.iterdir()] == [NAME]
-        assert not (folder / NAME).is_symlink()
+        assert [file.name for file in open_store(address).list(PAIR)] == [NAME]
         open_store(address).remove(PAIR, NAME)
+
+
+def test_two_processes_may_write_one_letter_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only whole files have the name of the letter, whoever comes first."""
+    sync, meanwhile = os.fsync, [lambda: open_store(str(tmp_path)).write(PAIR, NAME, DATA)]
+
+    def interrupted(descriptor: int) -> None:
+        sync(descriptor)
+        if meanwhile:
+            meanwhile.pop()()
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    open_store(str(tmp_path)).write(PAIR, NAME, DATA)
+    assert not meanwhile
+    assert open_store(str(tmp_path)).read(PAIR, NAME, most_bytes=100) == DATA
+    assert [path.name for path in (tmp_path / PAIR).iterdir()] == [NAME]
 
 
 def test_an_unknown_host_key_is_refused_with_the_remedy(
