@@ -1,9 +1,7 @@
 """The console's pages without a browser: each says what the command line says, and decisions are the owner's."""
 
-import io
 import json
 import re
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,12 +28,11 @@ from likeset.app import cli
 from likeset.app.console import owner
 from likeset.app.console.home import home_site
 from likeset.app.console.server import LoopState, application
-from likeset.homes import review
 from likeset.homes.home import make_home
 from likeset.homes.owner import Owner, open_owner
 from likeset.protocol.terms import Kernel, SplitTerms
 from likeset.transports.sync import Synced
-from likeset.trust.cards import Role, card_in
+from likeset.trust.cards import Role
 
 FAR: dict[str, Any] = {"expires": "2099-01-01"}
 RUN = terms(**FAR)
@@ -113,7 +110,7 @@ def test_a_home_without_rows_has_the_pages_of_its_roles(
 
 def test_looking_writes_nothing(node: Owner, ada: Browser) -> None:
     before = head(node)
-    queries = {"/run": "?name=run-1", "/left/bytes": "?run=run-1"}
+    queries = {"/run": "?name=run-1"}
     for path in (*owner.PAGES, "/?show=all", "/left?run=run-1"):
         assert ada.get(f"{path}{queries.get(path, '')}").status == 200, path
     assert head(node) == before
@@ -245,12 +242,10 @@ def test_a_data_set_is_looked_at_with_its_small_groups(tmp_path: Path) -> None:
         assert head(node) == before, "to look writes nothing into the log, least of all a value"
 
 
-def test_cards_are_shown_and_the_own_one_saved_without_its_secret(node: Owner, ada: Browser) -> None:
-    card = secret_of("new-clinic").card
-    assert card.fingerprint.replace("-", " ") in ada.get("/cards").words
-    own = ada.get("/cards/own")
-    assert card_in("the download", own.text) == node.home.card
-    assert (node.home.folder / "card.secret").read_text().split()[-1] not in own.text
+def test_cards_are_shown(node: Owner, ada: Browser) -> None:
+    page = ada.get("/cards").words
+    for card in (secret_of("new-clinic").card, node.home.card):
+        assert card.fingerprint.replace("-", " ") in page
 
 
 def test_a_run_says_who_may_read_what(node: Owner, ada: Browser) -> None:
@@ -290,18 +285,6 @@ def test_budgets_and_what_left_have_the_numbers_of_the_command_line(answered: Ow
     assert (len(values), values) == (48, shown)
     (run,) = said(answered, "owner", "outbox")["runs"]
     assert f"run-1 new-clinic {shown_time(run['last'])} 12 no" in ada.get("/left").words
-
-
-def test_what_left_can_be_saved_byte_by_byte(answered: Owner) -> None:
-    ada = signed_in(answered)
-    answer = ada.get("/left/bytes?run=run-1")
-    assert answer.header("content-disposition") == 'attachment; filename="run-1.zip"'
-    with zipfile.ZipFile(io.BytesIO(answer.body)) as archive:
-        saved = {name: archive.read(name) for name in archive.namelist()}
-    assert saved == {letter.file_name: letter.message for letter in review.letters_out(answered, "run-1")}
-    assert all("/" not in name and ".." not in name for name in saved)
-    for name in ("../x", "", "none", "run-1/../../x"):
-        assert ada.get(f"/left/bytes?run={name}").status == 400
 
 
 # What a monitor reads.

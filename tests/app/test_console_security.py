@@ -94,7 +94,7 @@ def test_a_form_of_another_page_does_nothing(ada: Browser, headers: dict[str, st
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 def test_another_page_may_link_here_and_not_embed(ada: Browser, site: str) -> None:
-    for path in ("/", "/run?name=run-1", "/static/console.css", "/left/bytes?run=run-1"):
+    for path in ("/", "/run?name=run-1", "/static/console.css", "/left?run=run-1"):
         for mode, dest in (("no-cors", "image"), ("no-cors", "script"), ("cors", "empty"), ("navigate", "iframe")):
             sent = {"sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": dest}
             assert ada.get(path, **sent).status == 403, (path, dest)

@@ -39,17 +39,11 @@ _NEEDED: dict[Role, tuple[Role, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check of ``likeset check``."""
-
     check: str  # what was checked
     ok: bool  # whether it passed
     detail: str  # the result and the remedy; never a value of a row
     column: ColumnWarning | None = None  # a column that may identify people, or hardly counts: not a failure
     to_do: bool = False  # nothing is wrong, but this part of the home is not set up yet
-
-    @property
-    def is_warning(self) -> bool:
-        return self.ok and self.column is not None
 
 
 def _guarded(check: str, run: Callable[[], Iterator[Check]]) -> list[Check]:
@@ -63,7 +57,6 @@ def _guarded(check: str, run: Callable[[], Iterator[Check]]) -> list[Check]:
 
 
 def checkup(home: Home) -> list[Check]:
-    """Check a home: files, log, card, pinned cards, mailboxes, disk and clock; its data, or where it computes."""
     roles = home.settings.roles
     checks = [*_guarded("home", lambda: _running(home)), _directory(home)]
     if "owner" in roles:
@@ -92,7 +85,6 @@ def _directory(home: Home) -> Check:
 
 
 def steps_left(owner: Owner) -> list[Check]:
-    """What is missing before runs can be answered, in order."""
     checks = [*_policy(owner.policy), *_data_sets(owner), *_pinned_cards(owner.home)]
     return [check for check in checks if check.to_do]
 
@@ -198,8 +190,6 @@ def _clock(home: Home) -> Iterator[Check]:
 
 @dataclass(frozen=True, slots=True)
 class DataCheck:
-    """What reading all rows of a data set showed."""
-
     data: str
     rows: int
     smallest_group: int  # groups of fewer rows are small, by ``owner.yaml``

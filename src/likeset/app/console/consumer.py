@@ -46,7 +46,6 @@ def show_run(consumer: Consumer, visit: Visit) -> Response:
 
 
 def publish(consumer: Consumer, visit: Visit) -> Response:
-    """Make the report of a run whose summary has come."""
     run = consumer.run(visit.text("run"))
     published(consumer, run, render=render)
     return visit.redirect(link("/runs/run", name=run.name), f"The report of {run.name} is made.")

@@ -26,7 +26,6 @@ _Pages = Mapping[str, Callable[[Any, Visit], Response]]
 
 @contextmanager
 def home_console(folder: Path, listen: Listen, loop: LoopState | None = None) -> Iterator[RunningConsole]:
-    """The console of a home until the block ends."""
     with Home(folder) as home, serving(home_site(home, loop), listen) as running:
         yield running
 

@@ -1,10 +1,8 @@
 """The steward's console: inbox, runs, decisions, budgets, data sets, what left, log, rules and cards."""
 
-import io
 import json
 import shutil
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import Any, cast, get_args
 
 from starlette.responses import Response
 
-from likeset.app.console.server import UPLOAD, Pages, Visit, download, link
+from likeset.app.console.server import UPLOAD, Pages, Visit, link
 from likeset.errors import BadDocument, InvalidArgument, LikesetError
 from likeset.files import PRIVATE_FOLDER
 from likeset.homes import checkup
@@ -83,7 +81,6 @@ def show_run(owner: Owner, visit: Visit) -> Response:
 
 
 def try_run(owner: Owner, visit: Visit) -> Response:
-    """Show rows as they would leave; nothing is sent or charged."""
     run = owner.latest(visit.text("run"))
     terms, by = run.terms, visit.by
     rehearsed = reviews.rehearse(owner, terms, data=visit.text("data"))
@@ -215,7 +212,6 @@ def budgets(owner: Owner, visit: Visit) -> Response:
 
 
 def left(owner: Owner, visit: Visit) -> Response:
-    """What left, by run; of one run its letters and rows."""
     run = visit.query.get("run", "")
     if run:
         letters = [letter.document() for letter in reviews.letters_out(owner, run)]
@@ -226,16 +222,6 @@ def left(owner: Owner, visit: Visit) -> Response:
     names = reviews.runs_that_left(owner)[::-1]
     pages = Pages.of(len(names), visit.number("page", 1))
     return visit.render("left.html", runs=[reviews.left_run(owner, name) for name in pages.part(names)], pages=pages)
-
-
-def literal_bytes(owner: Owner, visit: Visit) -> Response:
-    run = owner.latest(visit.query.get("run", "")).name
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        for letter in reviews.letters_out(owner, run):
-            if letter.message is not None:
-                archive.writestr(zipfile.ZipInfo(letter.file_name), letter.message)
-    return download(packed.getvalue(), f"{run}.zip", kind="application/zip")
 
 
 def log(owner: Owner, visit: Visit, **words: Any) -> Response:
@@ -258,7 +244,6 @@ def _entry_text(words: dict[str, Any]) -> str:
 
 
 def verify_log(owner: Owner, visit: Visit) -> Response:
-    """Check the chain, what left and the receipts, and the head that the steward saved elsewhere."""
     head = visit.text("head", most=100)
     problems, notes = reviews.verify(owner, head=Head.parse(head) if head else None)
     return log(owner, visit, checked=True, problems=[str(problem) for problem in problems], remarks=notes)
@@ -295,7 +280,6 @@ def data(owner: Owner, visit: Visit, checked: DataCheck | None = None) -> Respon
 
 
 def add_data(owner: Owner, visit: Visit) -> Response:
-    """Register a data set: schema and mapping are uploaded, rows stay where they are."""
     by, name, source = visit.by, visit.text("name", most=128), visit.text("source", most=4000)
     if not name or not source:
         raise InvalidArgument("data set", name or "without a name", "needs a name and a source")
@@ -323,13 +307,7 @@ def remove_data(owner: Owner, visit: Visit) -> Response:
 
 
 def cards(owner: Owner, visit: Visit) -> Response:
-    home = owner.home
-    return visit.render("cards.html", own=home.card, pins=home.pins.all())
-
-
-def own_card(owner: Owner, _: Visit) -> Response:
-    card = owner.home.card
-    return download(card.to_text().encode(), f"{card.name}.card", kind="text/plain; charset=utf-8")
+    return visit.render("cards.html", own=owner.home.card, pins=owner.home.pins.all())
 
 
 PAGES: dict[str, Callable[[Owner, Visit], Response]] = {
@@ -337,12 +315,10 @@ PAGES: dict[str, Callable[[Owner, Visit], Response]] = {
     "/run": show_run,
     "/budgets": budgets,
     "/left": left,
-    "/left/bytes": literal_bytes,
     "/log": log,
     "/data": data,
     "/rules": rules,
     "/cards": cards,
-    "/cards/own": own_card,
 }
 ACTIONS: dict[str, Callable[[Owner, Visit], Response]] = {
     "/add": add_invitation,

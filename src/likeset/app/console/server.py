@@ -122,12 +122,6 @@ class Pages:
         return items[first : first + _PAGE_LENGTH]
 
 
-def download(content: bytes, name: str, *, kind: str) -> Response:
-    """A file to save. A stranger may have chosen its name, so only plain characters stay."""
-    plain = re.sub(r"[^A-Za-z0-9._-]", "_", name)[-100:]
-    return Response(content, media_type=kind, headers={"content-disposition": f'attachment; filename="{plain}"'})
-
-
 # ---- sessions, visits and the pages of a site
 
 
@@ -231,7 +225,6 @@ class Visit:
         return self.render("confirm.html", question=question, action=self.path, **words)
 
     def redirect(self, address: str, *notices: str) -> Response:
-        """Go to another page, which shows the notices."""
         self.session.notices.extend(notices)
         return RedirectResponse(address, 303)
 
@@ -262,8 +255,6 @@ class LoopState:
 
 @dataclass(frozen=True)
 class Site:
-    """The pages of one home's console."""
-
     folder: Path  # the home
     name: str  # of its party
     menu: Sequence[tuple[str, str]]  # addresses and titles; other addresses belong to the first
@@ -505,7 +496,6 @@ class Links:
 
 
 def new_link(home: Path) -> str:
-    """A link into the running console of a home; raises ``InvalidArgument`` if none runs."""
     links = Links(home)
     return f"{links.address()}/enter?token={links.make()}"
 
@@ -535,8 +525,6 @@ class Listen:
 
 @dataclass(frozen=True, slots=True)
 class RunningConsole:
-    """A console that people can reach, its address and the link for the first of them."""
-
     address: str
     link: str
 
