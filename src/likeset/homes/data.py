@@ -37,8 +37,6 @@ from likeset.text import near_miss
 
 @dataclass(frozen=True, slots=True)
 class SmallGroup:
-    """Rows that share a value with few others."""
-
     column: str  # in which
     value: str  # as it is declared; for this house alone
     rows: int  # how many
@@ -109,7 +107,6 @@ class SmallGroups:
             yield self._label.column, pa.array(values, mask=unusable)
 
     def groups(self) -> tuple[SmallGroup, ...]:
-        """The small groups among all rows that were added, smallest first."""
         groups = [
             SmallGroup(column, str(value), len(numbers))
             for column, by_value in self._rows.items()
@@ -123,7 +120,6 @@ class SmallGroups:
 
 
 def rare_among(groups: SmallGroups, source: Source, kept: NDArray[np.int64] | None) -> NDArray[np.int64]:
-    """The numbers of the rows in small groups."""
     if kept is not None and groups.columns:
         for block in source.blocks(groups.columns):
             groups.add(block, kept)
@@ -148,8 +144,6 @@ class Mapping(Document):
 
 
 class _Place(Document):
-    """Where the rows of a data set lie."""
-
     likeset: Literal["data"]
     version: Literal[1]
     source: Annotated[str, Field(repr=False)]
@@ -157,8 +151,6 @@ class _Place(Document):
 
 @dataclass(frozen=True, eq=False)
 class OpenedData:
-    """A data set while it is used."""
-
     scan: OfferedScan  # the rows that may be offered
     row_count: int  # how many rows there are in all
     withheld: int  # how many of them are not offered, because of small groups
@@ -169,8 +161,6 @@ class OpenedData:
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """A registered data set."""
-
     name: str  # the owner's name for it
     source: str = field(repr=False)  # an address may hold a password; where its rows lie
     schema: Schema  # what is declared
@@ -185,7 +175,6 @@ class DataSet:
 
     @contextmanager
     def opened(self, terms: Terms, *, smallest_group: int, key: int | None = None) -> Iterator[OpenedData]:
-        """Its rows as a run under these terms may see them; see ``guarded``."""
         with self.open_source() as source:
             yield self.guarded(source, terms, smallest_group=smallest_group, key=key)
 
@@ -250,8 +239,6 @@ class DataSet:
 
 
 class Registry:
-    """All data sets of an owner."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._read: dict[str, tuple[tuple[bytes | None, ...], DataSet]] = {}
@@ -260,7 +247,6 @@ class Registry:
         return sorted(path.parent.name for path in self._folder.glob(f"*/{_SOURCE}"))
 
     def get(self, name: str) -> DataSet:
-        """A data set by its name."""
         known = self.names()
         if name not in known:
             hint = near_miss(name, known) or "; add it with `likeset owner data add`"

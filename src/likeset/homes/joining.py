@@ -81,8 +81,6 @@ _Time = Annotated[str, AfterValidator(_checked_time)]
 
 
 class Proposal(Document):
-    """The fields of an invitation besides the cards."""
-
     likeset: Literal["invite"] = "invite"
     version: Literal[1] = 1
     name: _Name  # of the party that is invited
@@ -176,7 +174,6 @@ class Invitation(Signed):
 
     @property
     def cards(self) -> dict[Role, Card]:
-        """The cards that the new party pins, by role."""
         cards: dict[Role, Card | None] = {"consumer": self.card, "curator": self.curator, "witness": self.witness}
         return {role: card for role in MUST_BE_PINNED[self.proposal.role] if (card := cards[role]) is not None}
 
@@ -242,8 +239,6 @@ def check_rules(rules: Policy, consumer: str) -> None:
 
 @dataclass(frozen=True)
 class Reply(Signed):
-    """A party answers an invitation with its card."""
-
     tag = b"likeset reply"
     context = REPLY_CONTEXT
     invitation: bytes  # its digest
@@ -372,7 +367,6 @@ def _pinned(home: Home, role: Role, name: str | None) -> Card | None:
 
 
 def invitations(home: Home, *, joined: bool = False) -> list[Invitation]:
-    """Invitations that were not confirmed yet, or those that were."""
     return [_stored(path) for path in sorted((home.folder / _FOLDER).glob("*.joined" if joined else "*.invite"))]
 
 
@@ -448,7 +442,6 @@ def is_joined(home: Home, invitation: Invitation) -> bool:
 
 
 def join(home: Home, invitation: Invitation, typed: str, *, by: str) -> list[Pin]:
-    """Pin the cards of an invitation whose words a person typed."""
     invitation.check_time(home.clock())
     check_words(typed, invitation.words(home.card))
     return _pin(home, invitation.cards, invitation, b"", by=by)

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -66,7 +66,6 @@ BEGIN = "owner/begin"
 
 
 def accounts_under(ledger: Ledger, name: str, policy: Policy, *, path: Path) -> tuple[Account, ...]:
-    """What is spent of the policy's totals, whether or not the ledger knows them yet."""
     try:
         return ledger.accounts(limits=_limits(name, policy))
     except OtherRelation as error:
@@ -84,8 +83,6 @@ def _limits(name: str, policy: Policy) -> dict[View, Limit]:
 @lru_cache(maxsize=1024)
 def costs_of(terms: Terms, name: str) -> tuple[PlannedView, PlannedView, PlannedView]:
     """What a run lets the other owners, the curator and the consumer see of this owner's rows."""
-    if name not in terms.owners:
-        raise InvalidArgument("terms", terms.run, f"{name} is not among the owners that they invite")
     others, curator, consumer = views_of_owners(terms, owners=(name,))
     return others, curator, consumer
 
@@ -119,7 +116,6 @@ def has_begun(ledger: Ledger, run: str) -> bool:
 
 
 def began(ledger: Ledger) -> dict[str, datetime]:
-    """When each run began."""
     with ledger.reading() as state:
         opening = [charged for charged in state.charges if BEGIN in charged.key]
     return {json.loads(charged.key)[0]: datetime.fromisoformat(charged.at) for charged in opening}
@@ -153,8 +149,6 @@ _PLURALS: dict[Role, str] = {"curator": "curators", "witness": "witnesses"}  # c
 
 @dataclass(frozen=True, slots=True)
 class AskingCard:
-    """A party of a run whose card must be known here."""
-
     role: Role  # what it is in the run
     name: str  # on its card; for one that was never pinned, as the terms say, and they give a curator no name
     fingerprint: str  # of its card
@@ -163,9 +157,6 @@ class AskingCard:
     fault: str  # why the run may not go on with it, and what to do; empty if it may
     introduced_by: str = ""
     belongs_to: str = ""  # the consumer, if the curator is its own
-
-    def document(self) -> dict[str, Any]:
-        return asdict(self)
 
     def in_words(self) -> str:
         if self.state == "not pinned":
@@ -179,7 +170,6 @@ class AskingCard:
 
 
 def asking_cards(policy: Policy, name: str, terms: Terms, pins: Pins) -> tuple[AskingCard, ...]:
-    """The cards of the parties that an owner must know: consumer, curator and, if there is one, witness."""
     names = must_know(terms, name)
     return tuple(_asking_card(policy, role, party, terms.cards[party], pins) for role, party in names.items())
 
@@ -194,9 +184,6 @@ def _asking_card(policy: Policy, role: Role, name: str, fingerprint: str, pins: 
         if not any(fnmatchcase(pin.card.name, pattern) for pattern in allowed):
             fault = f"{role} {pin.card.name} is not among the {_PLURALS[role]} that owner.yaml allows"
     return AskingCard(role, pin.card.name, fingerprint, pin.state, pin.at, fault, pin.introduced_by, pin.belongs_to)
-
-
-_BY_POLICY = POLICY_FILE
 
 
 class Owner(RoleHandler):
@@ -292,16 +279,13 @@ class Owner(RoleHandler):
     def _about_cards(self, policy: Policy, terms: Terms) -> list[str]:
         own = []
         try:
-            if not terms.cards:
-                own = ["the terms name no cards, so nothing proves who asks; ask the consumer for a signed invitation"]
-            elif terms.cards.get(self.name) != self.home.card.fingerprint:
+            if terms.cards.get(self.name) != self.home.card.fingerprint:
                 own = [f"the terms name another card than this home's, {self.home.card.fingerprint}; ask for new terms"]
         except BadDocument as error:  # its keys are lost, or others can read them
             own = [str(error)]
         return own + [card.fault for card in asking_cards(policy, self.name, terms, self.home.pins) if card.fault]
 
     def data_for(self, terms: Terms, *, data: str = "") -> DataSet:
-        """The data set that a run uses; raises ``InvalidArgument`` if none fits or the choice is not clear."""
         problems = self._about_data(terms, data)
         if problems:
             raise InvalidArgument("data set", data or "none", problems[0])
@@ -320,7 +304,6 @@ class Owner(RoleHandler):
     # Runs by name: their terms may have several versions, of which one can begin.
 
     def versions(self, name: str) -> list[Run]:
-        """All terms of a run of this name, oldest first; raises ``InvalidArgument`` if there are none."""
         found = self.mail.runs(name=name, role="owner")
         if not found:
             raise InvalidArgument("RUN", name, "is not known here; see `likeset owner inbox --all`")
@@ -330,7 +313,6 @@ class Owner(RoleHandler):
         return self.versions(name)[-1]
 
     def decided_run(self, name: str) -> Run | None:
-        """The terms of a run that were approved last."""
         return next((run for run in reversed(self.versions(name)) if run.decided == "approved"), None)
 
     def has_begun(self, name: str) -> bool:
@@ -355,7 +337,6 @@ class Owner(RoleHandler):
         return CLOSED[Ending.TERMS_EXPIRED if self.now() >= run.end else Ending.DEADLINE_PASSED] if is_late else ""
 
     def ended_because(self, name: str) -> str:
-        """Why nothing more can leave in a run, whatever is decided; empty if it can."""
         begun = self.decided_run(name) if self.has_begun(name) else None
         ended = [self._ended_under(run) for run in ([begun] if begun else self.versions(name))]
         return ended[-1] if all(ended) else ""
@@ -383,14 +364,16 @@ class Owner(RoleHandler):
         policy = self.put_policy_in_force()
         judged = self.judge(run.terms, data=run.data, policy=policy)
         if not judged.accepted:
-            self._log_verdict(run, judged)
-            return "invited", "; ".join(judged.reasons)[:400]
+            words = "; ".join(judged.reasons)
+            if run.detail != words[:400]:
+                self.home.refused(run.name, words)
+            return "invited", words[:400]
         if not run.decided:
             if policy.manual_approval:
                 return "waiting", ""
             if not self._may_replace(run):
                 return "invited", "other terms of a run of this name are approved or newer"
-            self.approve(run.name, run.terms.digest, by=_BY_POLICY)
+            self.approve(run.name, run.terms.digest, by=POLICY_FILE)
         return "accepted", ""
 
     def _may_replace(self, run: Run) -> bool:
@@ -402,11 +385,6 @@ class Owner(RoleHandler):
         mine = [other for other in versions if _same_consumer(other, run)]
         is_taken = any(other.decided == "approved" for other in versions if not _same_consumer(other, run))
         return mine[-1].digest == run.digest and not is_taken
-
-    def _log_verdict(self, run: Run, judged: Verdict) -> None:
-        words = "; ".join(judged.reasons)
-        if run.detail != words[:400]:
-            self.home.refused(run.name, words)
 
     # Decisions.
 
@@ -596,14 +574,12 @@ def _same_consumer(one: Run, other: Run) -> bool:
 
 
 def open_owner(folder: Path, **options: Any) -> Owner:
-    """The owner in a home, for a person or a program that decides."""
     home = Home(folder, **options)
     home.make_room()
     return Owner(Mail(home))
 
 
 def make_owner_home(folder: Path, *, name: str, **options: Any) -> Home:
-    """A new home of an owner; its policy allows nothing until somebody fills it in."""
     return make_home(folder, name=name, roles=("owner",), policy=starting_text(), **options)
 
 
@@ -624,7 +600,6 @@ def changes_to(owner: Owner, text: str) -> list[dict[str, str]]:
 
 
 def put(owner: Owner, text: str, *, by: str, seen: str | None = None) -> list[dict[str, str]]:
-    """Make a text the policy; it counts when this returns."""
     owner.home.check_running()
     changes = changes_to(owner, text)
     with owner.home.deciding():  # nobody else changes it meanwhile

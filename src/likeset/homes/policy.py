@@ -33,8 +33,6 @@ class RunLimit(Document):
 
 
 class TotalLimit(Document):
-    """What all runs together may cost."""
-
     epsilon: Epsilon = 0.0
     delta: Delta = 1e-5
     rows: Count = 0
@@ -43,8 +41,6 @@ class TotalLimit(Document):
 
 
 class Policy(Document):
-    """The contents of ``owner.yaml``."""
-
     likeset: Literal["owner"]
     version: Literal[1]
     consumers: tuple[str, ...] = ()  # who may ask, by the very name in the terms; ``*`` stands for any letters
@@ -64,7 +60,6 @@ class Policy(Document):
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """The policy in a file."""
         return documents.read(path, cls)
 
     def limit_toward_others(self) -> Limit:
@@ -73,7 +68,6 @@ class Policy(Document):
         return Limit(total.epsilon, total.delta, Relation(total.relation), accept_unproven=accepted)
 
     def limit_of_rows(self) -> Limit:
-        """How many rows may leave in all, and how many of them be read, as a limit in the ledger."""
         return Limit.rows_only(self.total.rows, readable=self.total.readable)
 
 
@@ -81,8 +75,6 @@ NO_RULES = Policy(likeset="owner", version=1)
 
 
 class Spending(NamedTuple):
-    """What is spent of one budget."""
-
     spent: float  # so far
     run: float  # by this run alone, at most; infinite where there is no bound
     after: float  # the sum
@@ -90,8 +82,6 @@ class Spending(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """The budgets before and after a run."""
-
     epsilon: Spending  # toward the other owners, at the delta of its terms
     rows: Spending  # that leave
     readable: Spending  # rows that one party may read
@@ -102,13 +92,10 @@ class Accounts:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """When runs began."""
-
     began: Mapping[str, datetime]
     now: datetime  # the time of the decision
 
     def this_month(self, *, other_than: str) -> int:
-        """How many other runs began in this calendar month (UTC)."""
         now = self.now.astimezone(UTC)
         times = [at.astimezone(UTC) for run, at in self.began.items() if run != other_than]
         return sum((at.year, at.month) == (now.year, now.month) for at in times)
@@ -116,8 +103,6 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether the policy allows a run."""
-
     reasons: tuple[str, ...]  # all that speak against it, in words
 
     @property
@@ -262,7 +247,6 @@ def starting_text() -> str:
 
 
 def policy_text(policy: Policy) -> str:
-    """The text of an ``owner.yaml`` for a policy, with comments for its reader."""
     run, total = policy.per_run, policy.total
     per_run = f"{{epsilon: {_number(run.epsilon)}, delta: {_number(run.delta)}, rows: {run.rows}{_readable(run)}}}"
     all_runs = f"epsilon: {_number(total.epsilon)}, delta: {_number(total.delta)}, rows: {total.rows}{_readable(total)}"

@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC
 from pathlib import Path
 from typing import Any, Literal
@@ -76,7 +76,6 @@ STOPPED = "did not continue here"
 def register(
     owner: Owner, name: str, source: str, *, schema: Path, mapping: Path | None = None, by: str = ""
 ) -> DataSet:
-    """Add a data set, and record that in the log; raises as ``Registry.add``."""
     data = owner.registry.add(name, source, schema=schema, mapping=mapping)
     words = {"source": without_secrets(data.source), "schema": data.schema.digest, "mapped": data.mapping is not None}
     owner.home.note("data", name, **words, **({"by": by} if by else {}))
@@ -94,7 +93,6 @@ def remove(owner: Owner, name: str, *, by: str) -> None:
 
 
 def listed_data(owner: Owner) -> list[dict[str, Any]]:
-    """The data sets: where their rows lie, what leaves with a record, which runs use them."""
     return [_listed(owner, owner.registry.get(name)) for name in owner.registry.names()]
 
 
@@ -114,7 +112,6 @@ def _listed(owner: Owner, data: DataSet) -> dict[str, Any]:
 
 
 def _used_by(owner: Owner, name: str) -> list[str]:
-    """Runs that were approved with a data set and are not over."""
     now, runs = owner.now().timestamp(), owner.mail.runs(role="owner")
     used = (run for run in runs if (run.decided, run.data) == ("approved", name) and not run.is_over)
     return [run.name for run in used if run.ends > now]
@@ -133,7 +130,6 @@ _BECAME = {
 
 
 def inbox(owner: Owner, *, every: bool = False) -> list[Run]:
-    """The latest terms of the runs that wait for a decision, oldest first; with ``every``, of all runs."""
     if not every:
         return owner.waiting()
     return list({run.name: run for run in owner.mail.runs(role="owner")}.values())
@@ -165,7 +161,7 @@ def inbox_run(owner: Owner, run: Run) -> dict[str, Any]:
         "closed": owner.closed_because(run) or None,
         "rows": None if terms is None else terms.rows_per_owner,
         "readable": None if terms is None else terms.rows_readable,
-        "parties": [card.document() for card in asking],
+        "parties": [asdict(card) for card in asking],
         "status": status_of(owner, run, asking=asking),
     }
 
@@ -200,7 +196,6 @@ def status_of(
 
 
 def open_decisions(owner: Owner, run: Run) -> tuple[Choice, ...]:
-    """What a person may decide about the latest terms of a run."""
     if all(version.is_over for version in owner.versions(run.name)) or owner.latest(run.name).is_withdrawn:
         return ()
     if run.decided == "approved" and owner.ended_because(run.name):
@@ -225,7 +220,6 @@ def last_word(owner: Owner, name: str) -> str:
 
 
 def past_runs(owner: Owner, terms: Terms) -> list[dict[str, Any]]:
-    """The other runs of the consumer of some terms, newest first; one pinned card has its name at a time."""
     latest = {run.name: run for run in owner.mail.runs(role="owner") if run.consumer == terms.consumer}
     past = [
         {
@@ -285,7 +279,6 @@ def _limits_of(policy: Policy) -> dict[str, float]:
 
 
 def budgets_of_run(policy: Policy, accounts: Accounts) -> dict[str, dict[str, float | None]]:
-    """What a run spends of each budget; ``run`` is null if there is no bound."""
     limits = _limits_of(policy)
     budgets: dict[str, dict[str, float | None]] = {
         name: {**getattr(accounts, name)._asdict(), "limit": limits[name]} for name in BUDGETS
@@ -319,7 +312,6 @@ _LEFT_OUT = frozenset({"at", "charge", "fingerprint", "release", "policy", "acco
 
 
 def log_page(owner: Owner, *, before: int | None = None, count: int = 50, about: str = "") -> dict[str, Any]:
-    """The last entries before a number, newest first; with ``about``, those about a run or data set."""
     newest = owner.ledger.head().number
     end = newest + 1 if before is None else min(before, newest + 1)
     if about:
@@ -343,7 +335,6 @@ def _entry_document(entry: Entry) -> dict[str, Any]:
 
 
 def out_rows(owner: Owner, name: str) -> list[StoredLetter]:
-    """All letters of this owner in a run, oldest first, without their messages."""
     rows = (row for run in owner.versions(name) for row in owner.mail.letters(run))
     return [row for row in rows if (row.way, row.post) == ("out", "letter")]
 
@@ -362,8 +353,6 @@ def rows_left(rows: Iterable[StoredLetter], *, held_back: bool = False) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OutLetter:
-    """A letter of this owner in a run, with its message."""
-
     run: str
     row: StoredLetter  # of the database
     acknowledged: bool  # whether a receipt names it
@@ -421,13 +410,11 @@ def _stored_messages(owner: Owner, run: Run) -> dict[bytes, bytes]:
 
 
 def runs_that_left(owner: Owner) -> list[str]:
-    """The names of the runs in which something was sent, oldest first."""
     names = dict.fromkeys(run.name for run in owner.mail.runs(role="owner"))
     return [name for name in names if any(map(is_sent, out_rows(owner, name)))]
 
 
 def left_run(owner: Owner, name: str) -> dict[str, Any]:
-    """What left in a run."""
     sent = [letter for letter in letters_out(owner, name) if letter.sent]
     acknowledged = sum(letter.acknowledged for letter in sent)
     return {
@@ -443,8 +430,6 @@ def left_run(owner: Owner, name: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class LeftRows:
-    """Rows as they left, or would leave."""
-
     table: pa.Table | None  # in declared columns, with the label; None if they cannot be shown
     count: int  # how many rows
     held_back: int = 0  # further rows that were charged and did not leave
@@ -566,8 +551,6 @@ _WHO: dict[Role, str] = {"consumer": "Who asks?", "curator": "Who curates?", "wi
 
 @dataclass(frozen=True, eq=False)
 class Review:
-    """A run as the steward should see it."""
-
     run: Run  # its latest terms
     asking: tuple[AskingCard, ...]  # the parties it would be with, by their cards
     status: str  # where it stands
@@ -590,7 +573,7 @@ class Review:
             "run": self.run.name,
             "digest": self.run.digest.hex(),
             "status": self.status,
-            "parties": [card.document() for card in self.asking],
+            "parties": [asdict(card) for card in self.asking],
             "answers": dict(self.lines),
             "budgets": self.budgets,
             "accepted": self.verdict.accepted,
@@ -778,7 +761,6 @@ def _learned(terms: Terms, others: PlannedView) -> str:
 
 
 def unit_of(terms: Terms) -> str:
-    """What a guarantee protects, in words for its owner."""
     most = terms.rows_per_unit
     return "one of your rows" if terms.unit == ROW else f"one id of yours (up to {most} row{'s'[: most - 1]})"
 
@@ -798,8 +780,6 @@ Basis = Literal["the release that was heard", "no release is needed", "an exampl
 
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
-    """What would leave."""
-
     basis: Basis  # the release it rests on; unless that is an example, exactly these rows leave
     rows: LeftRows  # that would leave, at most: fewer do if not everyone is asked
     row_count: int  # rows in the data set
@@ -842,7 +822,6 @@ def rehearse(owner: Owner, terms: Terms, *, data: str = "") -> Rehearsal:
 
 
 def _has_left(owner: Owner, run: Run, fingerprint: str) -> bool:
-    """Whether rows of this data set, as it is now, left in a run."""
     return fingerprint == owner.fingerprint_of(run.name) and rows_left(out_rows(owner, run.name)) > 0
 
 
@@ -873,7 +852,6 @@ def _calls(terms: Terms, release: NDArray[np.float64]) -> Iterator[tuple[int, Bo
 
 
 def _said(party: OwnerParty, call: tuple[int, Body]) -> tuple[Message, ...]:
-    """The replies; draws are made and nobody is charged, since nothing leaves."""
     number, body = call
     sender = party.terms.consumer if isinstance(body, TargetRelease) else CURATOR
     message = Message(party.terms.run, party.terms.digest, sender, party.name, number, body)

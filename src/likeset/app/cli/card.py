@@ -176,7 +176,6 @@ def revoke(
 
 
 def _compared(shown: "cards.Card", *, as_json: bool) -> str:
-    """The fingerprint, once a person has compared it."""
     if as_json or not at_terminal():
         reason = "nobody is here to compare it by telephone; give what the party read out, with --fingerprint"
         raise InvalidArgument("--fingerprint", "none", reason)

@@ -65,7 +65,6 @@ def at_home(home: Path, *command: str) -> tuple[str, ...]:
 
 
 def login() -> str:
-    """The login name of the current user."""
     try:
         return getpass.getuser()
     except (KeyError, OSError, ImportError):  # a container without a list of users
@@ -82,7 +81,6 @@ def addresses_to_use(given: Sequence[str] | None, home: "homes.Home", *, needed:
 
 
 def at_terminal() -> bool:
-    """Whether a person can be asked."""
     return sys.stdin.isatty() and stdout.is_terminal
 
 
@@ -132,7 +130,6 @@ class SignalStop:
         return self._set
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set, at most this many seconds."""
         select.select([self._reader], [], [], timeout)
         return self._set
 

@@ -150,7 +150,6 @@ def _replies(own: "homes.Home", invitation: "joining.Invitation") -> "list[joini
 
 
 def _wait(own: "homes.Home", invitation: "joining.Invitation") -> None:
-    """Wait for the reply, then let a person compare the words."""
     name, found, said = invitation.proposal.name, list["joining.Reply"](), ""
     store = stores.open_store(invitation.proposal.mailbox)
     with stopping_by_signals() as stop, stdout.status(f"waiting for the reply of {literal(name)}; Ctrl-C ends it"):
@@ -167,6 +166,11 @@ def _wait(own: "homes.Home", invitation: "joining.Invitation") -> None:
     if not found:
         stdout.print(f"not answered yet; the invitation counts until {invitation.proposal.expires}", soft_wrap=True)
         return
+    _finish(own, invitation, found)
+
+
+def _finish(own: "homes.Home", invitation: "joining.Invitation", found: "Sequence[joining.Reply]") -> None:
+    """Let a person compare the words."""
     _show_words(invitation, found)
     pin = ask(
         "type the words when they agree; Enter alone pins nothing",
@@ -204,8 +208,8 @@ def _confirm(
     if words is None:
         if as_json or not at_terminal():
             raise InvalidArgument("--words", "none", "nobody is here to type the words of the call; give --words")
-        _show_words(invitation, found)
-        words = typer.prompt("type the words when they agree", default="", show_default=False)
+        _finish(own, invitation, found)
+        return
     pin = joining.confirm(own, invitation, found, words, by=login())
     _emit_pinned(_pinned(invitation, [pin]), as_json=as_json)
 
@@ -377,7 +381,6 @@ def _approved(address: str) -> str | None:
 
 
 def _deliver(home: "homes.Home", invitation: "joining.Invitation", address: str | None, path: Path) -> str:
-    """Where the reply is: in the mailbox, or in a file to be sent."""
     data = joining.Reply.sealed(invitation, home.secret)
     if address is not None:
         try:

@@ -120,7 +120,6 @@ def verify(
 
 
 def emit_verification(ok: bool, head: Head, problems: Iterable[Problem], *, as_json: bool, **more: Any) -> None:
-    """Whether a chain of entries is whole; exit code 1 if not."""
     documents = [{"entry": problem.number, "what": problem.what} for problem in problems]
     emit({"ok": ok, "head": str(head), "problems": documents, **more}, as_json=as_json, ok=ok)
 

@@ -25,7 +25,7 @@ from likeset.text import without_secrets
 
 with lazy_imports():
     from likeset.app.cli import ledger as ledger_commands
-    from likeset.homes import checkup, policy, review, runs
+    from likeset.homes import checkup, review, runs
     from likeset.homes import owner as owners
     from likeset.ledger import ledger as ledgers
 
@@ -279,7 +279,7 @@ def approve(
     with opened_owner(home) as opened:
         digest = _digest_to_approve(opened, run, terms, home)
         verdict = opened.approve(run, digest, by=by or login(), data=data)
-    document = {"run": run, "digest": digest, "approved": verdict.accepted, **_verdict_document(verdict)}
+    document = {"run": run, "digest": digest, "approved": verdict.accepted, "reasons": list(verdict.reasons)}
     emit(document, as_json=as_json, ok=verdict.accepted)
 
 
@@ -327,10 +327,6 @@ def _digest_to_approve(opened: "owners.Owner", name: str, given: str, home: Path
         command = " ".join(at_home(home, "likeset", "owner", "review", name))
         raise InvalidArgument("RUN", name, f"{changed}; review it first: {command}")
     return versions[-1].digest.hex()
-
-
-def _verdict_document(verdict: "policy.Verdict") -> dict[str, Any]:
-    return {"accepted": verdict.accepted, "reasons": list(verdict.reasons)}
 
 
 @owner.command()

@@ -278,7 +278,6 @@ def cancel(name: RunName, *, home: HomePath = HERE, as_json: JsonFlag = False) -
 
 
 def _result_of(consumer: "consumers.Consumer", finished: "home_runs.Run") -> tuple[dict[str, Any], str]:
-    """The result of a run whose summary has come, published when it is first asked for; and the report's path."""
     folder = consumer.folder(finished.name)
     return runs.published(consumer, finished, render=render), str(folder.result / "report.html")
 
