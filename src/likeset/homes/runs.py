@@ -17,7 +17,7 @@ from likeset.errors import BadDocument, IllegalMessage, InvalidArgument, Likeset
 from likeset.privacy.events import Relation
 from likeset.protocol.party import CURATOR
 from likeset.protocol.split import most_part_bytes, slots_in
-from likeset.protocol.terms import Terms, check_between, read_foreign_canonical
+from likeset.protocol.terms import PlannedTerms, Terms, check_between, read_foreign_canonical
 from likeset.protocol.wire import Delivery, Message, Offer, OfferShare, Summary, Target, TargetShare
 from likeset.text import harmless
 from likeset.trust.cards import INVITE_TAG, Role, fields
@@ -344,7 +344,7 @@ _AROUND = 1 << 14  # bytes of a letter beyond its message: header, signature, se
 LARGEST_LETTER = 1 << 28
 
 
-def padded_size(terms: Terms, kind: type[object]) -> int:
+def padded_size(terms: PlannedTerms, kind: type[object]) -> int:
     """The multiple to which the body of a letter with a message of this kind is padded, in bytes."""
     width = terms.kernel.columns
     row = 4 * width + terms.record_bytes + _PER_LABEL + 6 * _PER_NUMBER + len(terms.columns)

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from likeset import arguments
 from likeset.arguments import Rows
@@ -27,9 +26,7 @@ from likeset.privacy.noise import Noise, SecretNoise, SimulatedNoise
 from likeset.protocol import notices
 from likeset.protocol.draft import Draft, Facts, ReleaseOutlook, release_outlook
 from likeset.protocol.notices import Notice, notice_documents
-from likeset.protocol.party import CURATOR, RELEASE_ROUND
 from likeset.protocol.prices import PlannedView, auction_plan, limit_of, planned_views, size_event, summary_event
-from likeset.protocol.split import most_part_bytes
 from likeset.protocol.terms import (
     MOST_FOLDS,
     RELEASE_SCALE,
@@ -41,25 +38,9 @@ from likeset.protocol.terms import (
     largest_split,
     largest_split_gamma,
 )
-from likeset.protocol.wire import (
-    OFFER_ROUND,
-    Asked,
-    Bid,
-    Body,
-    Delivery,
-    Message,
-    Misfit,
-    Offer,
-    OfferShare,
-    SummaryRelease,
-    TargetRelease,
-    encode,
-)
 from likeset.run.job import Inputs, Job, RunSecrets, named_job, note_how_to_raise, open_inputs, options_to_change
-from likeset.split.engine.agreement import MOST_COLUMNS
+from likeset.split.engine.agreement import MOST_COLUMNS, PARTIES
 from likeset.split.host import program_digest
-from likeset.tables.records import DeclaredRecords
-from likeset.tables.schema import Schema
 
 NO_WIDTH = 1.0
 """Stands where a width is not known yet, or nobody uses it."""
@@ -75,9 +56,6 @@ _ROUNDING = 1e-6  # of a budget that is spent in parts
 _GOOD = 2.0  # signal to noise
 _LARGEST_SUGGESTED = 16.0
 _MOST_SUGGESTED_ROWS = 1_000_000
-_LONGEST_NUMBER = -2.2250738585072014e-308
-_LARGEST_HANDLE = 2**64 - 1
-_ANY_DIGEST = "0" * 64
 
 
 # Secrets and noise
@@ -300,14 +278,17 @@ class Plan:
         asked = self.terms.asked_owners if self.terms.auction == "threshold" else len(self.terms.owners)
         return self.terms.rows_per_owner * asked
 
-    @cached_property
-    def traffic(self) -> "MostTraffic":
-        return most_traffic(self.terms, cast("Schema", self.inputs.schema))
-
     @property
     def messages(self) -> int:
         """How many messages travel between curator and owners, at most."""
-        return self.traffic.messages * len(self.terms.owners)
+        terms = self.terms
+        if terms.protocol == "interactive":
+            each = 1 + 4 * terms.size
+        elif terms.split is not None:
+            each = 1 + PARTIES
+        else:
+            each = 2 if terms.auction == "everyone" else 4
+        return each * len(terms.owners)
 
     @cached_property
     def advice(self) -> "Advice":
@@ -319,7 +300,7 @@ class Plan:
         return None if path is None or not Path(path).exists() else _ledger_outlook(self, Path(path))
 
     def document(self) -> dict[str, Any]:
-        terms, traffic, advice, target = self.terms, self.traffic, self.advice, self.inputs.target
+        terms, advice, target = self.terms, self.advice, self.inputs.target
         budget, ledger = "" if self.accounts is not None else ONE_RUN, self.inputs.ledger
         if ledger is not None and self.accounts is None:
             budget = f"There is no ledger {ledger} yet: this job would make it, limited to what it needs."
@@ -334,8 +315,6 @@ class Plan:
             "rows_seen_at_most": self.rows_seen,
             "rows_seen_expected": self.expected_rows_seen,
             "messages_at_most": self.messages,
-            "heard_bytes_per_owner_at_most": traffic.heard_bytes,
-            "sent_bytes_per_owner_at_most": traffic.sent_bytes,
             "offers": terms.offers,
             "released_coordinates": terms.kernel.dimension if terms.offers == "tilted" else 0,
             "width_is_chosen_privately": self.width_plan is not None,
@@ -802,68 +781,3 @@ def _least(good_enough: Callable[[float], bool], low: float, high: float) -> flo
 
 def _up(value: float) -> float:
     return math.ceil(value * 10.0 - 1e-9) / 10.0
-
-
-# Traffic
-
-
-@dataclass(frozen=True, slots=True)
-class MostTraffic:
-    """What one owner hears and sends, at most."""
-
-    messages: int
-    heard_bytes: int
-    sent_bytes: int | None
-    largest_sent: int
-
-
-def most_traffic(terms: PlannedTerms, schema: Schema) -> MostTraffic:
-    """The traffic of the owner with the longest name, if everything that may come does."""
-    # Each message: how often it travels, in which round, its body.
-    release = TargetRelease(release=np.zeros(terms.kernel.dimension if terms.offers == "tilted" else 0))
-    heard: list[tuple[int, int, Body]] = [(1, RELEASE_ROUND[terms.protocol], release)]
-    sent: list[tuple[int, int, Body]]
-    rows, size, known = terms.rows_per_owner, terms.size, True
-    if terms.split is not None:
-        parts = [OfferShare(part=np.zeros(length, dtype=np.uint8)) for length in most_part_bytes(terms)]
-        sent = [(1, OFFER_ROUND, part) for part in parts]
-    elif terms.protocol == "interactive":
-        changed = terms.kernel.dimension if terms.summary_release != "none" else 0
-        summary = SummaryRelease(coordinates=np.zeros(changed, dtype=np.int64), values=np.zeros(changed))
-        features = np.zeros((1, terms.kernel.dimension), dtype=np.float32)
-        arrays, known = _row_arrays(terms, schema, 1)
-        delivery = Delivery(handle=_LARGEST_HANDLE, features=features, **arrays)
-        heard += [(size, size, summary), (size, size, Asked(asked=False))]
-        sent = [(size, size, Bid(gain=_LONGEST_NUMBER, handle=_LARGEST_HANDLE)), (size, size, delivery)]
-    else:
-        arrays, known = _row_arrays(terms, schema, rows)
-        sent = [(1, 2, Offer(handles=np.zeros(rows, dtype=np.uint64), **arrays))]
-        if terms.auction != "everyone":
-            heard.append((1, 2, Asked(asked=False)))
-            sent.append((1, 1, Misfit(misfit=_LONGEST_NUMBER)))
-    lengths = [_length(terms, body, number) for _, number, body in sent]
-    return MostTraffic(
-        messages=sum(times for times, _, _ in heard + sent),
-        heard_bytes=sum(times * _length(terms, body, number) for times, number, body in heard),
-        sent_bytes=sum(times * length for (times, _, _), length in zip(sent, lengths, strict=True)) if known else None,
-        largest_sent=max(lengths),
-    )
-
-
-def _length(terms: PlannedTerms, body: Body, number: int) -> int:
-    sender = terms.consumer if isinstance(body, TargetRelease) else CURATOR
-    return len(encode(Message(terms.run, _ANY_DIGEST, sender, max(terms.owners, key=len), number, body)))
-
-
-def _row_arrays(terms: PlannedTerms, schema: Schema, rows: int) -> tuple[dict[str, NDArray[Any]], bool]:
-    """What a message holds of so many rows; and whether the length of labels is known."""
-    label, labels, known = schema.declaration.label, np.zeros(rows), True
-    if label is None:
-        labels = np.zeros(0)
-    elif label.kind != "number":
-        known = label.values is not None
-        words = [len(value) for value in label.values or () if isinstance(value, str)]
-        labels = np.zeros(rows, dtype=f"<U{max(words)}") if words else labels
-    matrix = np.zeros((rows, terms.kernel.columns), dtype=np.float32)
-    records = np.zeros(DeclaredRecords(schema).most_bytes(rows), dtype=np.uint8)
-    return {"rows": matrix, "labels": labels, "records": records}, known

@@ -25,18 +25,18 @@ from likeset.files import keep_private
 from likeset.homes.consumer import Consumer as ConsumerRole
 from likeset.homes.consumer import RunFolder, named_cards
 from likeset.homes.home import Home
-from likeset.homes.runs import LARGEST_LETTER, Run
+from likeset.homes.runs import LARGEST_LETTER, Run, padded_size
 from likeset.ledger.ledger import Ledger
 from likeset.protocol import notices
 from likeset.protocol.notices import Notice
 from likeset.protocol.party import CURATOR
 from likeset.protocol.prices import owner_limits
 from likeset.protocol.sealed import Consumer, Owner, Scan
-from likeset.protocol.split import OWNERS, ComputeParty, SplitConsumer, make_curator, party_name
+from likeset.protocol.split import OWNERS, ComputeParty, SplitConsumer, make_curator, most_part_bytes, party_name
 from likeset.protocol.terms import WITNESS, PlannedTerms, Terms, check_meant
+from likeset.protocol.wire import Delivery, Offer
 from likeset.run.job import Job, JobFolder, OpenScan, RunSecrets, SteadyLedger, open_owners, unfinished
 from likeset.run.plan import (
-    MostTraffic,
     Plan,
     RunDraws,
     counted_budget,
@@ -359,10 +359,11 @@ def check_carried(job: Job) -> list[Notice]:
     return notes
 
 
-def notes_on_size(traffic: MostTraffic) -> list[Notice]:
+def notes_on_size(terms: PlannedTerms) -> list[Notice]:
     """What a consumer should know about messages that are larger than a letter may be."""
-    size, most = traffic.largest_sent, LARGEST_LETTER
-    return [] if size <= most else [notices.large_offer(size, most)]
+    body = Delivery if terms.protocol == "interactive" else Offer
+    size = max(most_part_bytes(terms)) if terms.split is not None else padded_size(terms, body)
+    return [] if size <= LARGEST_LETTER else [notices.large_offer(size, LARGEST_LETTER)]
 
 
 def plan_between(job: Job, *, secrets: RunSecrets | None = None) -> Plan:

@@ -306,9 +306,9 @@ def plan(
 
 def show_plan(planned: "plans.Plan", caption: str) -> None:
     """The messages of a run, their cost, the remaining budget, and whether a release is worthwhile."""
-    terms, document, traffic = planned.terms, planned.document(), planned.traffic
+    terms, document = planned.terms, planned.document()
     owners = "owner" if len(terms.owners) == 1 else "owners"
-    target, sent = planned.inputs.target, traffic.sent_bytes
+    target = planned.inputs.target
     show_text(
         f"\n[bold]{terms.size:,} rows[/] from {len(terms.owners):,} {owners}, to look like the "
         f"{len(target.rows):,} rows of {literal(short_address(target.name))}. Protocol: {terms.protocol}."
@@ -320,8 +320,6 @@ def show_plan(planned: "plans.Plan", caption: str) -> None:
             *_offered_rows(planned),
             *([("and as expected", f"{planned.expected_rows_seen:,}")] if terms.auction != "everyone" else []),
             ("messages between curator and owners, at most", f"{planned.messages:,}"),
-            ("an owner hears, at most", f"{traffic.heard_bytes:,} bytes"),
-            ("an owner sends, at most", "not bounded" if sent is None else f"{sent:,} bytes"),
             ("numbers released about the target", f"{document['released_coordinates']:,}"),
         ],
         caption=caption,

@@ -81,7 +81,7 @@ def plan(job: JobPath, *, home: HomePath = HERE, as_json: JsonFlag = False) -> N
             wanted = wanted.model_copy(update={"ledger": str(consumer.home.database_file)})
     plans.check_owners_files(wanted)
     planned = runs.plan_between(wanted)
-    notes = [*runs.check_carried(wanted), *runs.notes_on_size(planned.traffic)]
+    notes = [*runs.check_carried(wanted), *runs.notes_on_size(planned.terms)]
     document = {**planned.document(), "between_organisations": notices.notice_documents(notes)}
     texts = [notice.text for notice in (*planned.warnings, *notes)]
     emit(
