@@ -225,14 +225,17 @@ def open_inputs(job: Job, *, keep_key: int) -> Inputs:
 
     ``keep_key`` decides which rows of an id take part, where the schema keeps a few.
     """
-    _check_names(job)
+    for name in job.owners:
+        try:
+            checked_name("owners", name)
+        except InvalidArgument as error:
+            raise InvalidArgument("owners", repr(name), error.reason) from error
     schema = Schema.load(job.schema_file)
     target = _mapped(job.target, schema, keep_key=keep_key)
     rows = len(target.rows)
     if rows < 2:
-        took = "1 row that takes part" if rows == 1 else f"{rows} rows that take part"
         ids = "" if schema.keep is None else "; rows without an id count as rows of one id"
-        raise BadTable(target.name, f"the target has {took}; at least 2 are needed{ids}")
+        raise BadTable(target.name, f"the target has {rows} rows that take part; at least 2 are needed{ids}")
     extra = {"public": job.public_rows, "seed": job.seed_rows}
     known = {kind: _mapped(given, schema, keep_key=None) for kind, given in extra.items() if given is not None}
     return Inputs.declared_by(
@@ -273,18 +276,6 @@ def _mapped(address: str, schema: Schema, *, keep_key: int | None) -> Target:
         )
 
 
-def _check_names(job: Job) -> None:
-    addresses: dict[str, str] = {str(Path(job.target).resolve()): "the target"}
-    for name, address in job.owners.items():
-        try:
-            checked_name("owners", name)
-        except InvalidArgument as error:
-            raise InvalidArgument("owners", repr(name), error.reason) from error
-        twin = addresses.setdefault(str(Path(address).resolve()), f"owner {name}")
-        if twin != f"owner {name}":
-            raise BadTable(address, f"owner {name} has the same file as {twin}; each must bring its own rows")
-
-
 @dataclass(frozen=True, eq=False)
 class OwnersFiles:
     """Owners' files, opened, each read once."""
@@ -318,43 +309,31 @@ def open_owners(
                 without_too_long=sealed,
                 keep_key=secrets.owner_keep_key(name),
             )
-            if seen.row_count == 0:
-                raise BadTable(source.name, f"owner {name} has no rows; leave it out or give another file")
             twin = fingerprints.setdefault(source.fingerprint(), f"owner {name}")
             if twin != f"owner {name}":
                 reason = f"owner {name} has the same content as {twin}; each must bring its own rows"
                 raise BadTable(source.name, reason)
             if len(seen.too_long):
-                most = schema.declaration.text_bytes
-                if len(seen.too_long) == seen.row_count:
-                    reason = f"every row has a text of more than {most:,} bytes; raise text_bytes in the schema"
-                    raise BadTable(source.name, reason)
-                warnings.append(notices.too_long_rows(name, len(seen.too_long), most))
+                warnings.append(notices.too_long_rows(name, len(seen.too_long), schema.declaration.text_bytes))
             row_counts[name] = seen.rows_taking_part()
             if not row_counts[name]:
-                raise BadTable(source.name, f"owner {name} has no row that may take part; raise keep in the schema")
+                reason = f"owner {name} has no rows, or none that may take part (text_bytes and keep in the schema)"
+                raise BadTable(source.name, f"{reason}; leave it out, or mend it")
             scans[name] = OfferedScan.after(seen, every, withhold=sealed)
             shown[name] = source.name
             check_most_rows(seen.most_rows, source, schema, whose=f"owner {name}")
             faults += [] if seen.fault is None else [seen.fault]
-        _check_target_size(job, target, sum(row_counts.values()))
+        # Whether a run starts is seen by all: it must not depend on a size that is protected.
+        rows, total = job.declared_size or len(target.rows), sum(row_counts.values())
+        if rows > total:
+            reason = f"the target has {rows:,} rows, more than the {total:,} of all owners together"
+            raise BadTable(target.name, f"{reason}; if it was not mixed up with an owner, give a sample of it")
         if faults:
             raise faults[0]  # later the owner of the row would have to abstain, and all else is paid
         content = [f"{whose}: {digest}" for digest, whose in fingerprints.items()]  # each file in its own place
         content += [f"{kind}: {digest}" for kind, digest in inputs.fingerprints.items()]
         digest = hashlib.sha256("\n".join([schema.digest, *content]).encode()).digest()
         yield OwnersFiles(scans, digest, shown, row_counts, tuple(warnings))
-
-
-def _check_target_size(job: Job, target: Target, total: int) -> None:
-    # Whether a run starts is seen by all: it must not depend on a size that is protected.
-    rows = len(target.rows) if job.declared_size is None else job.declared_size
-    if rows > total:
-        raise BadTable(
-            target.name,
-            f"the target has {rows:,} rows, more than the {total:,} of all owners together; if it was not "
-            "mixed up with an owner, give a sample of it",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,7 +430,7 @@ def note_how_to_raise(error: BudgetExceeded, path: Path) -> None:
         error.add_note(f"the person responsible for the data raises the limit with: {command}")
 
 
-class KeptTerms(documents.Document):
+class KeptTerms(Document):
     """``terms.yaml``: the terms of a run, and the digest by which parties name them."""
 
     digest: str
@@ -493,7 +472,10 @@ class JobFolder:
             remove_unfinished(partial)
         else:
             spent = _charges(self.ledger_path, run)
-            _make(partial)
+            try:
+                partial.mkdir(mode=0o700)
+            except OSError as error:
+                raise InvalidArgument("out", partial, f"cannot be made: {error.strerror}") from error
         try:
             if not self.resume:
                 documents.write(partial / JOB, _kept(self.job))
@@ -532,12 +514,8 @@ class JobFolder:
                 "out", job.out, f"cannot be written: {error.strerror or error}; make room, or go elsewhere"
             )
         if isinstance(error, DifferentRequest) and error.kind == SECRETS:
-            return DifferentRequest(
-                f"run {job.run} began with other files or another schema than those of {partial / JOB} now; bring "
-                "them back"
-                if self.resume
-                else f"run {job.run} is in the ledger already, with other files; give another name with --run"
-            )
+            remedy = f"bring back those of {partial / JOB}" if self.resume else "give another name with --run"
+            return DifferentRequest(f"run {job.run} began with other files or another schema: {remedy}")
         if isinstance(error, BudgetExceeded):
             note_how_to_raise(error, self.ledger_path)
         return error
@@ -554,24 +532,14 @@ class JobFolder:
 def _check_place(out: Path, partial: Path, *, resume: bool) -> None:
     if out.exists() or out.is_symlink():
         raise InvalidArgument("out", out, "is there already; nothing is overwritten: name another directory")
-    if resume and not partial.is_dir():
-        raise InvalidArgument(
-            "resume", out, f"there is no interrupted run: {partial} does not exist; leave --resume out"
-        )
     if resume and not (partial / JOB).exists():
-        raise InvalidArgument("resume", out, f"nothing had begun in {partial} yet: remove it, and leave --resume out")
+        reason = f"there is no interrupted run in {partial}; remove it if it is there, and leave --resume out"
+        raise InvalidArgument("resume", out, reason)
     if not resume and partial.exists():
-        raise InvalidArgument(
-            "out",
-            out,
-            f"{partial} holds a run that was interrupted: go on with --resume, or remove it and with it the record of "
-            "what it spent",
-        )
-    parent = out.parent
-    if not parent.is_dir():
-        raise InvalidArgument("out", out, f"cannot be made: there is no directory {parent}")
-    if not os.access(parent, os.W_OK):
-        raise InvalidArgument("out", out, f"cannot be made: {parent} may not be written to")
+        reason = f"{partial} holds a run that was interrupted: go on with --resume, or remove it with what it spent"
+        raise InvalidArgument("out", out, reason)
+    if not os.access(out.parent, os.W_OK):
+        raise InvalidArgument("out", out, f"cannot be made: {out.parent} is no directory, or may not be written to")
 
 
 def _check_ledger(job: Job) -> None:
@@ -579,10 +547,8 @@ def _check_ledger(job: Job) -> None:
     if job.ledger is None:
         return
     path = Path(job.ledger)
-    if not path.parent.is_dir():
-        raise InvalidArgument("ledger", path, f"cannot be made: there is no directory {path.parent}")
-    if path.is_dir():
-        raise InvalidArgument("ledger", path, "is a directory; name the ledger file in it")
+    if path.is_dir() or not path.parent.is_dir():
+        raise InvalidArgument("ledger", path, "is a directory, or in no directory; name a file in one")
     if path.exists():
         with Ledger(path):
             pass
@@ -598,15 +564,6 @@ def named_job(job: Job, path: Path | None = None, *, resume: bool = False) -> Jo
         return job.model_copy(update={"run": "run"})
     moment = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     return job.model_copy(update={"run": f"run-{moment}-{secrets.token_hex(3)}"})
-
-
-def _make(partial: Path) -> None:
-    try:
-        partial.mkdir(mode=0o700)
-    except FileExistsError as error:
-        raise InvalidArgument("out", partial, "another run is being made there") from error
-    except OSError as error:
-        raise InvalidArgument("out", partial, f"cannot be made: {error.strerror}") from error
 
 
 def _kept(job: Job) -> dict[str, Any]:
