@@ -151,7 +151,9 @@ def test_a_target_that_repeats_persons_without_a_declared_id_leads_to_a_question
 def test_too_few_rows_left_is_said_before_anything_is_spent(world: World) -> None:
     world.replace("target.csv", patient=["one"] * 60)
     declare(world, "keep: 1")
-    with pytest.raises(BadTable, match="the target has 1 rows that take part; at least 2 are needed; rows without an id"):
+    with pytest.raises(
+        BadTable, match="the target has 1 rows that take part; at least 2 are needed; rows without an id"
+    ):
         plan_job(world.job())
 
 

@@ -67,7 +67,6 @@ class Predicted:
     classes: Labels
 
     def chance(self, name: Any) -> NDArray[np.float64]:
-        """Of one class; 0 where the model never saw it."""
         columns = np.flatnonzero(self.classes.astype(np.str_) == str(name))
         return self.chances[:, columns[0]] if len(columns) else np.zeros(len(self.labels))
 
@@ -412,7 +411,6 @@ def evaluate_job(
     owners: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Train models on the summary in a job's directory, and judge them on a test file."""
     result, _ = read_result(folder)
     schema_file = _schema_of(folder) if schema_file is None else schema_file
     schema = Schema.load(schema_file)
@@ -443,7 +441,6 @@ def _schema_of(folder: Path) -> str:
 
 
 def write_evaluation(folder: Path, evaluation: Evaluation) -> dict[str, Any]:
-    """Keep it beside the result; returns what was written."""
     document = asdict(evaluation)
     documents.write_text(folder / EVALUATION, json.dumps(document, indent=2, allow_nan=False) + "\n")
     return document

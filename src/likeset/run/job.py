@@ -71,8 +71,6 @@ OpenScan = Callable[[Source, Schema], SourceScan]
 
 
 class _Files(Document):
-    """What stands first in a job."""
-
     likeset: Literal["job"] = "job"
     version: Literal[1] = 1
     schema_file: str = Field(alias="schema")
@@ -124,8 +122,6 @@ class Job(_Settings):  # type: ignore[misc]  # likewise
         return self.model_copy(update=unsaid)
 
     def beside(self, folder: Path) -> Self:
-        """The same job with paths that count from another directory."""
-
         def moved(path: str | None) -> str | None:
             if path is None or Path(path).is_absolute():
                 return path
@@ -163,8 +159,6 @@ class Target:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Inputs:
-    """All that a plan may know; nothing of it is a row of an owner."""
-
     target: Target
     owners: tuple[str, ...]  # names that may stand in records and messages
     public_rows: Rows | None
@@ -278,8 +272,6 @@ def _mapped(address: str, schema: Schema, *, keep_key: int | None) -> Target:
 
 @dataclass(frozen=True, eq=False)
 class OwnersFiles:
-    """Owners' files, opened, each read once."""
-
     scans: Mapping[str, Scan]
     content: bytes  # a digest of everybody's rows: a run goes on with the data that it began with, or not at all
     names: Mapping[str, str]  # of the files, as given
@@ -366,11 +358,9 @@ class RunSecrets:
 
     @property
     def target_keep_key(self) -> int:
-        """Decides which rows of an id of the target take part, where the schema keeps a few."""
         return keep_key(self.root, "target")
 
     def card(self, name: str) -> CardSecret:
-        """The card of a party of a split run in one house: made for the run, and the same when it is resumed."""
         keys = [self._derived(f"card/{part}/{name}").to_bytes(_BYTES, "big") for part in range(4)]
         sealing = SealingSecret.from_bytes(b"".join(keys[1:]))
         return CardSecret(name, Ed25519PrivateKey.from_private_bytes(keys[0]), sealing)
@@ -385,7 +375,6 @@ class RunSecrets:
         return self._derived(f"owner/{name}")
 
     def owner_keep_key(self, name: str) -> int:
-        """Decides which rows of an id of an owner in this process take part, where the schema keeps a few."""
         return keep_key(self.owner_key(name), "rows")
 
     def _derived(self, purpose: str) -> int:
@@ -419,7 +408,6 @@ def _interrupts_wait() -> Iterator[None]:
 
 
 def note_how_to_raise(error: BudgetExceeded, path: Path) -> None:
-    """Add to a refusal where the budget stands, and the command that raises its limit."""
     error.add_note(f"see: likeset ledger show {shlex.quote(str(path))}")
     with Ledger(path, read_only=True) as ledger:
         protected = [account.view.protected for account in ledger.accounts() if str(account.view) == error.view]
@@ -439,15 +427,12 @@ class KeptTerms(Document):
 
 @dataclass(frozen=True, eq=False)
 class JobFolder:
-    """Where a job's files are made."""
-
     job: Job
     out: Path
     resume: bool
 
     @classmethod
     def checked(cls, job: Job, *, resume: bool) -> Self:
-        """See that the directory and the ledger can be used; nothing is made yet."""
         out = Path(job.out)
         _check_place(out, unfinished(out), resume=resume)
         named = named_job(job, unfinished(out) / JOB, resume=resume).beside(Path.cwd())
@@ -499,7 +484,6 @@ class JobFolder:
             raise told from error
 
     def agree(self, terms: Terms) -> None:
-        """Write the terms down, or see that they are those that the run began with."""
         path = self.partial / _TERMS
         if path.exists():
             if documents.read(path, KeptTerms).digest != terms.digest:
@@ -543,7 +527,6 @@ def _check_place(out: Path, partial: Path, *, resume: bool) -> None:
 
 
 def _check_ledger(job: Job) -> None:
-    """A ledger that cannot be used is better found before files are read."""
     if job.ledger is None:
         return
     path = Path(job.ledger)
@@ -605,5 +588,4 @@ def _charges(ledger_path: Path, run: str) -> float:
 
 
 def unfinished(out: Path) -> Path:
-    """The directory beside a place in which its files are made."""
     return out.with_name(out.name + ".partial")

@@ -63,15 +63,12 @@ _MOST_SUGGESTED_ROWS = 1_000_000
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RunDraws:
-    """What a run draws: noise for the width's choice, the curator and the consumer; a seed if asked for; secrets."""
-
     noises: tuple[Noise, Noise, Noise]
     public_seed: int | None
     secrets: RunSecrets
 
 
 def new_draws(settings: RunSettings) -> RunDraws:
-    """New draws; the same for the same seed where noise is simulated."""
     coins, simulated = public_coins(settings), settings.noise == "simulated"
 
     def draw(bits: int) -> int:
@@ -108,7 +105,6 @@ def is_split(settings: RunSettings) -> bool:
 
 
 def planned_split(settings: RunSettings) -> SplitShape | None:
-    """Who computes, and which program; None where the curator is trusted."""
     if not is_split(settings):
         return None
     if settings.protocol == "interactive":
@@ -144,7 +140,6 @@ def check_split_width(settings: RunSettings, inputs: Inputs, split: SplitShape, 
 
 
 def split_notes(settings: RunSettings, split: SplitShape | None) -> tuple[Notice, ...]:
-    """What a user should know about a split curator."""
     if split is None:
         return ()
     lost = [
@@ -216,7 +211,6 @@ def _loses_exponents(gamma: float, inputs: Inputs, *, digits: int) -> bool:
 
 
 def gamma_by_median(argument: str, rows: Rows, *, scale: float) -> float:
-    """By the median squared distance; an error names the argument that the caller gave."""
     try:
         return median_gamma(rows, scale=scale, coins=np.random.default_rng(0))
     except InvalidArgument as error:
@@ -332,7 +326,6 @@ class Plan:
         }
 
     def check_enough_rows(self, owners_rows: Iterable[int]) -> None:
-        """Owners must have as many rows as are wanted, of which each offers no more than its share."""
         if self.settings.allow_fewer:
             return
         counts, each, size = list(owners_rows), self.terms.rows_per_owner, self.terms.size
@@ -455,7 +448,6 @@ def make_plan(settings: RunSettings, inputs: Inputs) -> Plan:
 
 
 def _check_enough_asked(settings: RunSettings, terms: PlannedTerms) -> None:
-    """As many rows must be asked for as are wanted, whatever owners have."""
     if type(settings.allow_fewer) is not bool:
         raise InvalidArgument("allow_fewer", type(settings.allow_fewer).__name__, "must be True or False")
     asked = terms.rows_per_owner * terms.asked_owners
@@ -510,7 +502,6 @@ def _selection(settings: RunSettings, inputs: Inputs) -> Selection:
 
 
 def _public_size(settings: RunSettings, inputs: Inputs) -> int:
-    """The number that everybody may know: of the target's rows, or the one declared in its place."""
     if settings.relation == "add-or-remove":
         if settings.declared_size is None:
             raise InvalidArgument(
@@ -560,7 +551,6 @@ def plan_job(job: Job) -> Plan:
 
 
 def check_owners_files(job: Job) -> None:
-    """Raise if an owner's file is not there; nothing is opened."""
     for name, source in job.owners.items():
         if "://" not in source and ":" not in source and not Path(source).exists():
             raise InvalidArgument(f"owner {name}", source, "there is no such file")
@@ -570,7 +560,6 @@ def check_owners_files(job: Job) -> None:
 
 
 def width_request(terms: PlannedTerms) -> Request:
-    """The request that a private choice of the release's width is charged for."""
     return Request(terms.run, 0, f"{terms.consumer}/width")
 
 
@@ -581,7 +570,6 @@ def views_of_run(terms: Terms, ledger: Ledger) -> tuple[PlannedView, ...]:
 
 
 def open_accounts(ledger: Ledger, limits: Mapping[View, Limit]) -> None:
-    """Open the accounts that a run needs and the ledger lacks; existing accounts keep their limits."""
     known = {account.view for account in ledger.accounts()}
     ledger.set_limits({view: limit for view, limit in limits.items() if view not in known})
 
@@ -622,7 +610,6 @@ def is_private(guarantees: Iterable[PlannedView], *, simulated: bool) -> bool:
 
 
 def guarantee_documents(guarantees: Iterable[PlannedView], *, unit: PrivacyUnit) -> list[dict[str, Any]]:
-    """What each view costs."""
     return [
         {
             "observer": planned.view.observer,
@@ -691,7 +678,6 @@ def _over_all_runs(account: Account, unbounded: list[Account]) -> str:
 
 
 def _ledger_outlook(plan: Plan, path: Path) -> list[dict[str, Any]]:
-    """Each account before and after a run; nothing is charged, and nothing is written."""
     each, views = plan.terms.rows_per_owner, {View.curator(owner) for owner in plan.terms.owners}
     with Ledger(path, read_only=True) as ledger:
         try:
@@ -726,8 +712,6 @@ def _ledger_outlook(plan: Plan, path: Path) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What the release of the target can be expected to tell."""
-
     noise: float | None
     signal: float | None
     text: str

@@ -134,8 +134,6 @@ def _shares(worth: NDArray[np.float64], *, rows_selected: NDArray[np.int64]) -> 
 
 @dataclass(frozen=True, slots=True)
 class OwnerFacts:
-    """What is known here of an owner; None for what only the owner knows."""
-
     rows: int | None = None
     disclosed: int | None = None
     traffic: Traffic | None = None
@@ -190,8 +188,6 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Result:
-    """How a run ended, judged on the selected rows."""
-
     plan: Plan
     terms: Terms
     summary: Summary
@@ -455,7 +451,6 @@ def pictures(result: Result) -> dict[str, Any]:
 
 
 def _projection(target: Rows, summary: Rows, offered: Rows | None, coins: np.random.Generator) -> dict[str, Any]:
-    """Onto the two directions in which target and offers spread most."""
     base = target if offered is None else np.concatenate([target, _some(offered, len(target), coins)])
     centre = base.mean(axis=0, dtype=np.float64)
     _, spread, directions = np.linalg.svd(base - centre, full_matrices=False)
@@ -504,7 +499,6 @@ def _marginals(
 
 
 def _distance(rows: Rows, others: Rows) -> float:
-    """Between the mean feature vectors of one column."""
     return float(np.linalg.norm(rows.mean(axis=0, dtype=np.float64) - others.mean(axis=0, dtype=np.float64)))
 
 

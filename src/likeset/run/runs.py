@@ -75,16 +75,8 @@ _ROOM_FOR_A_CARD = 56  # beside the name of its party
 
 @dataclass(frozen=True, eq=False)
 class FinishedJob:
-    """What came of a job, and where it lies.
-
-    Attributes:
-        out: the output directory.
-        result: what ``result.json`` says.
-        warnings: what the user should know.
-    """
-
     out: Path
-    result: Mapping[str, Any]
+    result: Mapping[str, Any]  # what ``result.json`` says
     warnings: tuple[Notice, ...] = ()
 
     @property
@@ -97,7 +89,6 @@ class FinishedJob:
 
 
 def write_files(folder: Path, result: Result, *, render: Render) -> dict[str, Any]:
-    """Write all that a result consists of into a directory; returns what ``result.json`` says."""
     document, drawn, table = result.document(), pictures(result), result.table()
     for name, text in (
         (RESULT, json.dumps(document, indent=2, allow_nan=False) + "\n"),
@@ -132,7 +123,6 @@ def read_result(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def read_json(path: Path, remedy: str) -> dict[str, Any]:
-    """An object that an earlier command wrote."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -360,7 +350,6 @@ def check_carried(job: Job) -> list[Notice]:
 
 
 def notes_on_size(terms: PlannedTerms) -> list[Notice]:
-    """What a consumer should know about messages that are larger than a letter may be."""
     body = Delivery if terms.protocol == "interactive" else Offer
     size = max(most_part_bytes(terms)) if terms.split is not None else padded_size(terms, body)
     return [] if size <= LARGEST_LETTER else [notices.large_offer(size, LARGEST_LETTER)]
@@ -401,7 +390,6 @@ def invite(consumer: ConsumerRole, job: Job, *, expires: str, answer_by: str = "
 
 
 def _sign(consumer: ConsumerRole, folder: RunFolder, job: Job, **times: str) -> Run:
-    """Settle, sign and keep the terms of a new run."""
     home = consumer.home
     draws = draws_of_run(job, home.database_file, run=folder.name)
     plan = plan_between(job, secrets=draws.secrets)
@@ -434,7 +422,6 @@ def notes_on(consumer: ConsumerRole, run: Run) -> list[Notice]:
 
 
 def collect(consumer: ConsumerRole, run: Run) -> Result:
-    """The result of the summary that came."""
     folder, terms = consumer.folder(run.name), run.terms
     summary = folder.summary(terms)
     here = {"ledger": str(folder.ledger_path), "schema_file": str(folder.schema_path)}
@@ -491,7 +478,6 @@ def times_of_terms(days: float, answer_within: float | None = None, *, now: date
 
 
 def mailbox_for(home: Home, given: str | None) -> str:
-    """The mailbox of a new run: the one that was named, or the only one of ``home.yaml``."""
     settled = home.settings.mailboxes
     if given is not None:
         return given

@@ -101,7 +101,6 @@ def amount(value: float | None) -> str:
 
 
 def owed_in_words(result: Mapping[str, Any]) -> str:
-    """What the consumer owes all owners together; empty if the terms name no price."""
     terms = result["terms"]["summary"]
     price, unit = terms["price_per_row"], f" {terms['currency']}" if "currency" in terms else ""
     if not price:
@@ -122,7 +121,6 @@ def bytes_in_words(size: float | None) -> str:
 
 
 def or_bound(known: float | None, most: float | None, form: Callable[[Any], str] = number) -> str:
-    """A number as text, or its upper bound if only the owner knows the number."""
     return f"at most {form(most)}" if known is None and most is not None else form(known)
 
 
@@ -219,7 +217,6 @@ def measure_in_words(comparison: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def labels_in_words(labels: Mapping[str, float]) -> str:
-    """How labels counted in the selection; empty if they did not."""
     if labels["skill"] <= 0.0:
         return ""
     explained = f"rows near the target explain {percent(labels['skill'])} of the variance of the labels"
@@ -253,8 +250,6 @@ def score_in_words(score: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GuaranteeLine:
-    """Guarantees that are equal for all of ``protected``."""
-
     observer: str
     protected: str
     bound: str
@@ -347,7 +342,6 @@ def guess_sentences(guarantee: Mapping[str, Any], *, who: str, whose: str) -> st
 
 
 def guess(guarantee: Mapping[str, Any], unit: str) -> str:
-    """What a proven bound means for a guess about one row or person; empty without one."""
     if guarantee["basis"] != "proven" or not guarantee["epsilon"] or guarantee["guess"] is None:
         return ""
     text = guess_in_words(guarantee["guess"], relation=guarantee["relation"], unit=unit)

@@ -201,12 +201,7 @@ that is given back to the system after each operation comes back as pages to be 
 
 
 class WorkerProcess:
-    """A running worker.
-
-    Args:
-        python: interpreter of the worker's environment.
-        log: where what the engine prints goes; nowhere if not given.
-    """
+    """A running worker; what the engine prints goes to the log, or nowhere."""
 
     def __init__(self, python: Path, *, log: IO[bytes] | None = None) -> None:
         self._python = python
@@ -231,7 +226,6 @@ class WorkerProcess:
         self._process.kill()
 
     def close(self) -> None:
-        """End it, and wait until it is gone."""
         self._process.kill()
         for pipe in (self._given, self._told):
             with contextlib.suppress(BrokenPipeError):
@@ -281,7 +275,6 @@ def _keep_no_dump(pid: int) -> None:
 
 
 def try_worker(python: Path) -> dict[str, str]:
-    """Starts a worker and returns its package versions."""
     with contextlib.closing(WorkerProcess(python)) as worker:
         return worker.hello()
 
@@ -302,8 +295,6 @@ class Attempt:
 
 
 class Meeting(Protocol):
-    """How compute parties find each other."""
-
     def join(self, timeout: float, worker: WorkerProcess) -> Attempt:
         """Begin an attempt when all parties are there; ``NoAnswer`` if one does not come in so many seconds.
 
@@ -319,15 +310,7 @@ class Meeting(Protocol):
 
 
 class SplitParty:
-    """A compute party of one run.
-
-    Args:
-        inputs: what it puts in, of ``ComputeParty.inputs``; the same ones after a restart.
-        opening: where the record of the opening and the party's share are stored.
-        python: interpreter of the worker's environment.
-        meeting: how to find the others.
-        log: where what the engine prints goes; nowhere if not given.
-    """
+    """A compute party of one run; it has the same inputs after a restart."""
 
     def __init__(
         self,
@@ -350,10 +333,7 @@ class SplitParty:
         """Compute with the others until picks are opened: the consumer gets them, all others None.
 
         A computation that stops before its opening begins anew with the same inputs. What was opened is sent again.
-
-        Args:
-            progress: told (stage, done, of).
-            patience: seconds without any progress after which it gives up; it may be called again.
+        After ``patience`` seconds without any progress it gives up, and may be called again.
 
         Raises:
             NoAnswer: another party did not come back in time.

@@ -33,8 +33,6 @@ _LAST = datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC)  # it is pinned, and 
 
 @dataclass(frozen=True)
 class RunCertificate:
-    """A party's certificate for one run, with its key."""
-
     certificate: bytes  # DER, for the others
     key: Ed25519PrivateKey = field(repr=False)
 
@@ -117,7 +115,6 @@ class TlsStream:
             raise LetterRefused("a tunnel's other end is not the compute party that is meant") from None
 
     async def read(self) -> bytes:
-        """What comes next; nothing at the end."""
         try:
             return await self._repeated(lambda: self._connection.recv(_PIECE))
         except (SSL.Error, OSError):
@@ -164,8 +161,6 @@ _MOST_WORDS = 4096
 
 
 class _Link:
-    """To one other party."""
-
     def __init__(self, stream: TlsStream, *, calls: bool) -> None:
         self._stream = stream
         self._number = 1 if calls else 2  # connections that begin at the party that called have odd numbers
@@ -193,7 +188,6 @@ class _Link:
         self.send(0, " ".join(words).encode("ascii"))
 
     def number(self) -> int:
-        """Of a connection that begins here."""
         self._number += 2
         return self._number
 
@@ -233,23 +227,12 @@ _AGAIN = 0.2  # seconds until the next party is called again
 
 
 class TunnelMeeting:
-    """One party's links. Everything runs in a thread of its own within the party's process.
-
-    Args:
-        rank: of this party.
-        own: this party's certificate for the run.
-        host: address to listen on.
-        port: 0 for any.
-
-    Attributes:
-        port: that it listens on.
-        refusals: why connections were refused, the last ones, for the log; without any value of a run.
-    """
+    """One party's links. Everything runs in a thread of its own within the party's process."""
 
     def __init__(self, rank: int, *, own: RunCertificate, host: str = "127.0.0.1", port: int = 0) -> None:
         self.rank, self._own = rank, own
         self._next, self._before = (rank + 1) % PARTIES, (rank - 1) % PARTIES
-        self.refusals: deque[str] = deque(maxlen=MOST_UNKNOWN)
+        self.refusals: deque[str] = deque(maxlen=MOST_UNKNOWN)  # for the log; without any value of a run
         self._unknown: dict[asyncio.StreamWriter, None] = {}  # in the order in which they came
         self._peers: dict[int, TunnelPeer] = {}
         self._links: dict[int, _Link] = {}
@@ -272,7 +255,6 @@ class TunnelMeeting:
         self.port: int = self._server.sockets[0].getsockname()[1]
 
     def start(self, peers: Mapping[int, TunnelPeer]) -> None:
-        """Know the others, by rank."""
         self._peers = dict(peers)
         self._loop.call_soon_threadsafe(self._spawn, self._call())
 
@@ -334,7 +316,6 @@ class TunnelMeeting:
             self._unknown.pop(writer, None)
 
     async def _serve(self, rank: int, plain: Plain, *, calls: bool) -> None:
-        """The link to a party, until it ends."""
         try:
             expected = self._peers[rank].certificate if rank in self._peers else b""
             stream = TlsStream(self._own, expected, plain, calls=calls)

@@ -25,8 +25,6 @@ from likeset.trust.shares import ComputeRole
 
 
 class Charges(Protocol):
-    """The one method of a ledger that parties need."""
-
     def draw(
         self,
         charge: Charge,
@@ -42,12 +40,7 @@ _Party = TypeVar("_Party", bound=Party)
 
 @dataclass(eq=False)
 class ChargedParty(Generic[_Party]):
-    """A party and the ledger where everything that it wants charged is charged and stored.
-
-    Args:
-        party: pure; nobody else may drive it.
-        charges: the ledger.
-    """
+    """A party and the ledger where everything that it wants charged is charged and stored; nobody else drives it."""
 
     party: _Party
     charges: Charges
@@ -90,35 +83,19 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, eq=False)
 class RunResult:
-    """How a run ended.
-
-    Attributes:
-        summary: what the consumer received.
-        messages: how many messages travelled.
-        bytes_sent: and how many bytes.
-        failures: owners who could not answer, and why; the reasons are told to no other party.
-    """
-
     summary: Summary
     messages: int
     bytes_sent: int
-    failures: Mapping[str, str]
+    failures: Mapping[str, str]  # owners who could not answer, and why; the reasons are told to no other party
 
 
 @dataclass
 class _Delivery:
-    """Delivers the messages of one run.
-
-    Args:
-        owners: by name; several of them work at once.
-        others: all other parties.
-        leader: of the others, the one that gives up owners.
-        progress: called as answers come in.
-    """
+    """Delivers the messages of one run."""
 
     owners: Mapping[str, ChargedParty[Any]]
     others: Sequence[ChargedParty[Any]]
-    leader: ChargedParty[Any]
+    leader: ChargedParty[Any]  # of the others, the one that gives up owners
     progress: Progress | None
     queue: deque[Message] = field(default_factory=deque)
     messages: int = 0
@@ -135,7 +112,6 @@ class _Delivery:
         self.send(self.leader.give_up(owner))
 
     def next_step(self, at_once: AtOnce) -> None:
-        """One message to a party, or several to different owners."""
         batch = self._front()
         if batch:
             for message, answers in zip(batch, at_once(self._answers, batch), strict=True):
@@ -195,14 +171,6 @@ def run_local(
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> RunResult:
     """Deliver messages until the consumer has its summary. Running again with the same ledgers draws nothing anew.
-
-    Args:
-        curator: trusted.
-        owners: by name.
-        consumer: speaks first.
-        workers: how many owners work at once.
-        progress: called as answers come in.
-        clock: returns the time, to check whether the terms have ended.
 
     Raises:
         TermsExpired: the terms may no longer be used; nothing was released.

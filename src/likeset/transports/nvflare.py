@@ -52,11 +52,7 @@ Call = Callable[[str, str, object, float], object]
 
 
 class SiteFiles:
-    """A site's side: it lists and reads ``out/``, and writes ``in/``.
-
-    Args:
-        folder: with ``out/`` and ``in/``.
-    """
+    """A site's side: it lists and reads ``out/``, and writes ``in/``."""
 
     def __init__(self, folder: Path) -> None:
         self._out, self._in = folder / "out", folder / "in"
@@ -138,9 +134,7 @@ class _View:
 class Router:
     """The server's side: copies files between sites; updates of different sites may run at the same time.
 
-    Args:
-        call: asks a site.
-        wake: called with the name of a site for which files may have come.
+    ``wake`` is called with the name of a site for which files may have come.
     """
 
     def __init__(self, call: Call, wake: Callable[[str], None] = lambda _: None) -> None:
@@ -154,11 +148,7 @@ class Router:
     def update(self, site: str) -> bool:
         """List the files of a site, copy those that its home reads to it, and remove those that their writer removed.
 
-        Returns:
-            Whether anything changed: then more may follow soon.
-
-        Raises:
-            NoAnswer: the site did not answer as it should.
+        Returns whether anything changed: then more may follow soon.
         """
         before = self._views.get(site, _View())
         view = _checked_view(self._call(site, "look", before.digest, _SECONDS_PER_CALL), before)
@@ -176,7 +166,6 @@ class Router:
         return moved or view is not before
 
     def forget(self, site: str) -> None:
-        """A site that is no longer connected, or does not answer, offers and wants nothing."""
         self._keep(site, _View())
 
     def _keep(self, site: str, view: _View) -> None:
@@ -248,11 +237,7 @@ def _are_listings(folders: dict[Any, Any]) -> bool:
 
 
 class CourierSite(FLComponent):  # type: ignore[misc]
-    """In the process of a site: answers the server.
-
-    Args:
-        folder: with ``out/`` and ``in/``.
-    """
+    """In the process of a site: answers the server."""
 
     def __init__(self, folder: str) -> None:
         super().__init__()
@@ -347,22 +332,13 @@ _SHARED_STORAGE = "/tmp/nvflare"  # noqa: S108 (NVFlare's default)
 
 
 def is_server_kit(kit: Path) -> bool:
-    """Whether a start-up kit is the server's.
-
-    Raises:
-        InvalidArgument: it is none.
-    """
     if not (kit / "startup").is_dir() or not (kit / "local").is_dir():
         raise InvalidArgument("KIT", kit, "is no start-up kit: it must have the folders startup and local")
     return (kit / "startup" / "fed_server.json").exists()
 
 
 def folder_in(kit: Path) -> Path:
-    """The folder of a site that was settled.
-
-    Raises:
-        BadDocument: it was not.
-    """
+    """The folder of a site that was settled."""
     for component in _resources(kit / "local").get("components", []):
         if isinstance(component, dict) and component.get("id") == _COMPONENT_ID and component.get("args"):
             return Path(component["args"]["folder"])
@@ -423,11 +399,7 @@ def settle(kit: Path, folder: Path | None = None) -> None:
     """Make a site of NVFlare a courier and nothing else. A settled kit can be settled again.
 
     Jobs may name no other classes and bring no code, nobody may submit one or give commands, logs are not streamed, and
-    the size of messages is bounded.
-
-    Args:
-        kit: the start-up kit of a site, or of the server.
-        folder: of a site, with ``out/`` and ``in/``; None for the server.
+    the size of messages is bounded. A site has a folder, the server none.
     """
     local, is_server = kit / "local", is_server_kit(kit)
     resources = _resources(local)

@@ -28,13 +28,7 @@ _CHECK = "see whether bucket, keys (AWS_PROFILE or AWS_ACCESS_KEY_ID), AWS_ENDPO
 
 
 class S3Store(Store):
-    """A bucket, or a prefix in it, as a mailbox; the bucket has to be there already.
-
-    Args:
-        bucket: its name.
-        prefix: what the names of all files begin with, without slashes at the ends; may be empty.
-        seconds: how long to wait for each answer.
-    """
+    """A bucket, or a prefix in it (without slashes at its ends), as a mailbox; the bucket has to be there already."""
 
     def __init__(self, bucket: str, prefix: str, *, seconds: float = _SECONDS) -> None:
         self._bucket = bucket

@@ -39,8 +39,6 @@ class _RefuseUnknown(paramiko.MissingHostKeyPolicy):
 
 
 class SftpFiles(paramiko.SFTPClient):
-    """The library's client, with a listing of its own."""
-
     def entries(self, path: str) -> Generator[paramiko.SFTPAttributes]:
         """The entries of a folder; the library's own listing fails at a name that is not UTF-8.
 
@@ -88,15 +86,7 @@ _SECONDS = 30.0  # for each answer of the server, and for each step of connectin
 
 
 class SftpStore(Store):
-    """A folder on an SFTP server as a mailbox; it has to be there already.
-
-    Args:
-        host: a name or an address.
-        path: of the folder, absolute.
-        port: usually 22.
-        user: whose keys are tried; this machine's user if not given.
-        seconds: how long to wait for each answer.
-    """
+    """A folder on an SFTP server as a mailbox; it has to be there already."""
 
     def __init__(
         self, host: str, path: str, *, port: int | None = None, user: str | None = None, seconds: float = _SECONDS

@@ -32,17 +32,11 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file in a mailbox, as the place describes it; the place may lie.
-
-    Attributes:
-        name: 64 hexadecimal digits.
-        size: in bytes.
-        modified: when it was written, by the clock of the place.
-    """
+    """A file in a mailbox, as the place describes it; the place may lie."""
 
     name: str
     size: int
-    modified: datetime
+    modified: datetime  # by the clock of the place
 
 
 Listing = list[StoredFile]
@@ -149,7 +143,6 @@ def is_folder_name(name: str) -> bool:
 
 
 def _check_place(folder: str, name: str | None = None) -> None:
-    """Refuse names that could lead elsewhere."""
     if not is_folder_name(folder):
         raise InvalidArgument("folder", folder, "the name of a pair's folder has 32 letters of base32")
     if name is not None and not is_file_name(name):
@@ -242,11 +235,7 @@ _WHOLE_MAILBOX = (
 
 
 class DirectoryStore(Store):
-    """A folder as a mailbox; it has to be there already, since its keeper says who may enter it.
-
-    Args:
-        mailbox: the folder, as an absolute path.
-    """
+    """A folder as a mailbox; it has to be there already, since its keeper says who may enter it."""
 
     def __init__(self, mailbox: Path) -> None:
         self._mailbox = mailbox
@@ -326,9 +315,6 @@ class CourierStore(Store):
     """The home's side of a courier (``transports.nvflare``): two directories, each of which one user writes.
 
     A folder that this home writes lies in ``out/``. All others are looked for in ``in/``, and asked for once.
-
-    Args:
-        folder: with the directories ``out`` and ``in``, as an absolute path.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -64,29 +64,17 @@ class Note(str):
 
 @dataclass
 class Synced:
-    """The outcome of one sync.
+    """The outcome of one sync."""
 
-    Attributes:
-        taken: files that were read and processed.
-        left: files that cannot be processed yet; the next sync tries again.
-        sent: files that were written.
-        put_back: files that somebody else had removed and that were written again.
-        refused: of those taken, files that were refused; the home's log says why.
-        runs: names of the runs of those files, each once.
-        notes: what a person should know; each is said once.
-        next_deadline: when this home must sync again although nothing comes.
-        troubles: why a mailbox could not be used, by its address.
-    """
-
-    taken: int = 0
-    left: int = 0
+    taken: int = 0  # files that were read and processed
+    left: int = 0  # files that cannot be processed yet; the next sync tries again
     sent: int = 0
-    put_back: int = 0
-    refused: int = 0
-    runs: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    next_deadline: datetime | None = None
-    troubles: dict[str, str] = field(default_factory=dict)
+    put_back: int = 0  # files that somebody else had removed and that were written again
+    refused: int = 0  # of those taken; the home's log says why
+    runs: list[str] = field(default_factory=list)  # of those files, each once
+    notes: list[str] = field(default_factory=list)  # what a person should know; each is said once
+    next_deadline: datetime | None = None  # when this home must sync again although nothing comes
+    troubles: dict[str, str] = field(default_factory=dict)  # why a mailbox could not be used, by its address
 
     @property
     def something_happened(self) -> bool:
@@ -119,18 +107,11 @@ def _letters(count: int) -> str:
 
 @dataclass(eq=False)
 class Sync:
-    """A home at one mailbox.
-
-    Args:
-        home: the home.
-        store: the mailbox.
-        stays: whether this process stays and computes split runs.
-        check_workers: raises if no worker can be started.
-    """
+    """A home at one mailbox."""
 
     home: Home
     store: Store
-    stays: bool = False
+    stays: bool = False  # whether this process stays and computes split runs
     check_workers: Callable[[], object] = split_python
     mail: Mail = field(init=False)
     computing: Computing | None = field(default=None, init=False)  # None at an owner's home, which computes nothing
@@ -241,7 +222,6 @@ class Sync:
         return self._time
 
     def clock_ahead(self) -> timedelta:
-        """By how much this machine's clock is ahead of the mailbox's; negative if it is behind."""
         return self.home.clock() - self._mailbox_time()
 
     # Reading.
