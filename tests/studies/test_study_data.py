@@ -1,4 +1,4 @@
-"""MNIST in the forms in which people have it."""
+"""Data of the studies: MNIST in the forms in which people have it, and tables with declared columns."""
 
 import gzip
 import struct
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chance import public_coins
+from studies.data.columns import Choice, Number, encode_columns, random_rows, read_table
 from studies.data.images import mnist_images
 
 NAMES = {
@@ -56,3 +57,16 @@ def test_npz_and_idx_files_plain_or_compressed_give_the_same(tmp_path: Path) -> 
     other = dict(arrays, y_test=arrays["y_test"][::-1].copy())
     (tmp_path / "other").mkdir()
     assert mnist_images(write_npz(tmp_path / "other", other)).digest != found[0].digest
+
+
+def test_columns_become_numbers_by_what_was_declared(tmp_path: Path) -> None:
+    """Bounds 10 to 20: 15 is the middle, 30 is cut to 1, missing is the middle with a mark; categories lie 1 apart."""
+    path = tmp_path / "table.csv.gz"
+    path.write_bytes(gzip.compress(b"n,c\n15,x\n30,y\nNA,\n0,x\n"))
+    columns = (Number("n", 10.0, 20.0, zero_is_missing=True), Choice("c", ("x", "y")))
+    half = np.sqrt(0.5)
+    rows = encode_columns(read_table(str(path), ("n", "c")), columns)
+    np.testing.assert_allclose(rows, [[0.5, 0, half, 0], [1, 0, 0, half], [0.5, 1, 0, 0], [0.5, 1, half, 0]], rtol=1e-6)
+    drawn = random_rows(columns, 200, public_coins(0))
+    assert drawn.shape == (200, 4)
+    np.testing.assert_allclose((drawn[:, 2:] ** 2).sum(axis=1), 0.5, rtol=1e-6)
