@@ -106,6 +106,13 @@ class World:
         """The file of an owner."""
         return self.folder / (f"{name}.parquet" if name == "west" else f"{name}.csv")
 
+    def cells(self, name: str) -> set[tuple[Any, ...]]:
+        """The rows of an owner without their ids, as records have them."""
+        path = self.place(name)
+        table = pq.read_table(path) if path.suffix == ".parquet" else pa_csv.read_csv(path)
+        lines = [list(row.values())[1:] for row in table.to_pylist()]
+        return {(age, pulse, site, smoker in ("yes", True), ill) for age, pulse, site, smoker, ill in lines}
+
     def replace(self, name: str, **columns: Any) -> None:
         """Write a file of the market again with other columns; None takes one away."""
         path = self.folder / name
