@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np  # noqa: F401 - its threads are looked at
 
@@ -37,24 +36,3 @@ def test_a_match_and_its_report_load_no_library_that_few_of_them_use() -> None:
     """SciPy, scikit-learn, DuckDB and the convolutions of dp_accounting would take two seconds together."""
     modules = _loaded("import likeset.app.demo, likeset.app.report, likeset.app.file_matching")
     assert not {"scipy", "sklearn", "duckdb", "dp_accounting", "pandas"} & set(modules)
-
-
-def test_judging_what_waits_loads_no_library_that_only_a_release_is_priced_with() -> None:
-    """A steward's commands price what their own rows show; of the target's release the consumer knows the price."""
-    modules = _loaded(_JUDGED)
-    assert "likeset.homes.owner" in modules
-    assert not {"scipy", "sklearn", "duckdb", "dp_accounting", "opendp", "matplotlib"} & set(modules)
-
-
-_JUDGED = f"""
-import sys, tempfile
-from pathlib import Path
-tests = Path({str(Path(__file__).parent)!r})
-sys.path[:0] = [str(tests / floor) for floor in ("", "homes")]
-from home_world import invite, make_owner, opened, terms
-from likeset.homes.review import inbox, inbox_run
-with tempfile.TemporaryDirectory() as place, opened(make_owner(Path(place))) as owner:
-    invite(owner, terms())
-    (listed,) = [inbox_run(owner, run) for run in inbox(owner)]
-    assert listed["status"] == "waiting", listed
-"""

@@ -14,8 +14,6 @@ import pytest
 from source_laws import check_laws
 
 from likeset.errors import BadTable
-from likeset.tables.profile import Inspection, Reason, draft
-from likeset.tables.schema import Schema
 from likeset.tables.sources import open_source
 
 CANARY = "canary-7319"
@@ -161,30 +159,6 @@ def test_types_that_arrow_has_no_name_for(server: str) -> None:
             assert again.fingerprint() == source.fingerprint()
     with open_source(f"{server}&query=SELECT 1.5 AS n, 2 AS m ORDER BY 2 DESC") as source:
         assert source.fetch([0], ["n", "m"]).to_pylist() == [{"n": 1.5, "m": 2}]
-
-
-@pytest.mark.slow
-def test_columns_that_arrow_has_no_type_for_are_drafted_and_fit(server: str) -> None:
-    """60 rows: exact numbers are numbers, few intervals and documents are categories, every row has its own uuid."""
-    query = (
-        "SELECT i + 0.25::NUMERIC(10, 2) AS price, md5(i::TEXT)::UUID AS token, (i % 3) * INTERVAL '1 day' AS stay, "
-        "jsonb_build_object('ward', i % 2) AS note, NULLIF(i % 4, 0)::NUMERIC / 2 AS dose "
-        "FROM generate_series(1, 60) AS i"
-    )
-    with open_source(f"{server}&query={query}") as source:
-        made = draft([source])
-        schema = Schema.from_text(made.text)
-        kinds = {column.name: column.kind for column in schema.describe()}
-        assert kinds == {"price": "numeric", "stay": "category", "note": "category", "dose": "numeric"}
-        assert [(one.column, one.reason) for one in made.left_out] == [("token", Reason.OWN_VALUES)]
-        assert schema.declared["stay"].values == ("00:00:00", "1 day", "2 days")
-        missing = {column["column"]: column["missing"] for column in made.profile}
-        assert (missing["price"], missing["dose"]) == (0, 15)
-        assert (schema.declared["price"].bounds, schema.declared["dose"].bounds) == ((0.0, 70.0), (0.0, 2.0))
-        inspection = Inspection(schema)
-        for block in source.blocks(schema.needed_columns):
-            inspection.add(block.table, table="t", locate=block.locate)
-        assert inspection.ok
 
 
 @pytest.mark.slow
