@@ -65,18 +65,18 @@ class Browser:
             body, kind = _multipart(fields or {}, files), f"multipart/form-data; boundary={BOUNDARY}"
         return self.request("POST", path, body, {"origin": ADDRESS, "content-type": kind, **(headers or {})})
 
-    def decide(self, choice: str, **more: str) -> Answer:
-        """Both looks at a decision about run-1, as somebody who reads the page sends them."""
+    def form(self, choice: str, **more: str) -> dict[str, str]:
+        """The fields of a decision about run-1, as somebody who reads the page sends them."""
         page = self.get("/run?name=run-1")
-        form = {
-            "run": "run-1",
-            "choice": choice,
-            "by": "Ada",
-            **{name: page.field(name) for name in ("digest", "seen")},
-        }
-        look = self.post("/decide", {**form, **more})
+        hidden = {name: page.field(name) for name in ("digest", "seen")}
+        return {"run": "run-1", "choice": choice, "by": "Ada", **hidden, **more}
+
+    def decide(self, choice: str, **more: str) -> Answer:
+        """Both looks at the decision."""
+        form = self.form(choice, **more)
+        look = self.post("/decide", form)
         assert (look.status, look.field("sure")) == (200, "yes"), look.words
-        return self.post("/decide", {**form, **more, "sure": "yes"})
+        return self.post("/decide", {**form, "sure": "yes"})
 
     def request(
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str | None] | None = None

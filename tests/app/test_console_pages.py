@@ -138,9 +138,8 @@ def test_a_run_is_approved_after_a_second_look_and_what_left_is_shown(node: Owne
 
 
 def test_the_decider_must_be_named_and_is_remembered_in_this_browser(node: Owner, ada: Browser) -> None:
-    page = ada.get("/run?name=run-1")
-    assert page.field("by") == "", "nobody is decided for by the name of a system account"
-    form = {"run": "run-1", "choice": "approve", "digest": page.field("digest"), "seen": page.field("seen")}
+    assert ada.get("/run?name=run-1").field("by") == "", "nobody is decided for by the name of a system account"
+    form = ada.form("approve")
     for name in ("", " ", "a\nb", "a\u202eb", "a\u200bb", "x" * 129):
         assert ada.post("/decide", {**form, "by": name, "sure": "yes"}).status == 400, repr(name)
     assert logged(node.home, "approved") == []
@@ -150,9 +149,7 @@ def test_the_decider_must_be_named_and_is_remembered_in_this_browser(node: Owner
 
 
 def test_a_denial_needs_a_reason_which_stays_here(node: Owner, ada: Browser) -> None:
-    page = ada.get("/run?name=run-1")
-    form = {"run": "run-1", "choice": "deny", "by": "Ada", "digest": page.field("digest"), "seen": page.field("seen")}
-    assert ada.post("/decide", form).status == 400
+    assert ada.post("/decide", ada.form("deny")).status == 400
     assert ada.decide("deny", reason="no contract yet").status == 303
     (entry,) = logged(node.home, "denied")
     assert (entry["by"], entry["reason"]) == ("Ada", "no contract yet")
@@ -163,11 +160,10 @@ def test_a_denial_needs_a_reason_which_stays_here(node: Owner, ada: Browser) -> 
 
 def test_of_two_who_decide_one_wins_and_the_other_is_told(node: Owner, ada: Browser) -> None:
     bob = signed_in(node)
-    page = bob.get("/run?name=run-1")
-    form = {"run": "run-1", "by": "Bob", "digest": page.field("digest"), "seen": page.field("seen")}
-    assert bob.post("/decide", {**form, "choice": "deny", "reason": "never"}).status == 200
+    form = bob.form("deny", by="Bob", reason="never")
+    assert bob.post("/decide", form).status == 200
     ada.decide("approve")
-    told = bob.post("/decide", {**form, "choice": "deny", "reason": "never", "sure": "yes"})
+    told = bob.post("/decide", {**form, "sure": "yes"})
     assert told.status == 409
     assert "approved by Ada" in told.words
     assert logged(node.home, "denied") == []
@@ -176,8 +172,7 @@ def test_of_two_who_decide_one_wins_and_the_other_is_told(node: Owner, ada: Brow
 
 
 def test_terms_that_change_while_somebody_reads_are_not_approved(node: Owner, ada: Browser) -> None:
-    page = ada.get("/run?name=run-1")
-    form = {"run": "run-1", "choice": "approve", "by": "Ada"} | {n: page.field(n) for n in ("digest", "seen")}
+    form = ada.form("approve")
     invite(node, terms(**FAR, size=5))
     assert ada.post("/decide", {**form, "sure": "yes"}).status == 409
     assert ada.post("/decide", form).status == 400

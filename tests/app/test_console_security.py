@@ -53,13 +53,6 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def denial(browser: Browser) -> dict[str, str]:
-    """A form that would deny the run if a page of the console sent it."""
-    page = browser.get("/run?name=run-1")
-    form = {"run": "run-1", "choice": "deny", "reason": "x", "by": "Ada", "sure": "yes"}
-    return form | {name: page.field(name) for name in ("digest", "seen")}
-
-
 def test_nothing_is_shown_or_done_without_a_session(node: Owner, ada: Browser) -> None:
     for cookie in ("", "guessed", "x" * 5000, ada.cookie[:-1], signed_in(node).cookie):
         stranger = Browser(ada.app, cookie=cookie)
@@ -87,7 +80,7 @@ def test_nothing_is_shown_or_done_without_a_session(node: Owner, ada: Browser) -
 )
 def test_a_form_of_another_page_does_nothing(ada: Browser, headers: dict[str, str | None]) -> None:
     """A page at another port of this host is same-site, so its forms carry the cookie: only the origin tells."""
-    form = denial(ada)
+    form = ada.form("deny", reason="x", sure="yes")
     for path in (*owner.ACTIONS, "/leave"):
         assert ada.post(path, form, headers=headers).status == 403, path
 
@@ -112,7 +105,10 @@ def test_another_page_may_link_here_and_not_embed(ada: Browser, site: str) -> No
 )  # fmt: skip
 def test_another_host_is_refused(ada: Browser, host: str | None) -> None:
     """A page whose name was rebound to 127.0.0.1 has this origin for its browser, but sends its own name."""
-    for answer in (ada.get("/", host=host), ada.post("/decide", denial(ada), headers={"host": host})):
+    for answer in (
+        ada.get("/", host=host),
+        ada.post("/decide", ada.form("deny", reason="x", sure="yes"), headers={"host": host}),
+    ):
         assert (answer.status, b"run-1" in answer.body) == (400, False)
 
 
@@ -257,7 +253,7 @@ def test_nothing_of_a_strangers_text_is_markup(tmp_path: Path) -> None:
         ada = signed_in(node)
         for run in (hostile, RUN):
             invite(node, run, by_steward=True)
-        form = denial(ada) | {"by": SHOWN, "reason": MARKUP}
+        form = ada.form("deny", reason="x", sure="yes") | {"by": SHOWN, "reason": MARKUP}
         pages = [ada.post("/decide", {**form, "sure": ""}), ada.post("/decide", form)]
         card = secret_of("new-clinic").card
         pages.append(ada.post("/cards/revoke", {"fingerprint": card.fingerprint, "reason": MARKUP, "by": SHOWN}))
