@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
-from likeset import Summarizer
+from likeset import Schema, Summarizer
 from likeset.run import runs
 from likeset.split.host import PYTHON_VARIABLE
 from likeset.transports.local import ChargedParty
@@ -51,15 +53,20 @@ class OwnersClock:
     def of(self, curator: str, *, rows: int, columns: int, size: int) -> float:
         """One run until all owners have answered."""
         coins = np.random.default_rng(3)
-        owners = {f"owner-{number}": coins.uniform(size=(rows, columns)) for number in range(OWNERS)}
-        target = coins.uniform(size=(200, columns)) ** 1.5  # owners then weigh their rows, whatever the noise
+        owners = {f"owner-{number}": table(coins.uniform(size=(rows, columns))) for number in range(OWNERS)}
+        target = table(coins.uniform(size=(200, columns)) ** 1.5)  # owners then weigh their rows, whatever the noise
         self.seconds = 0.0
-        asked = Summarizer(
-            size, epsilon=4.0, offers="tilted", labels="ignore", folds=0, gamma=6.0 / columns, curator=curator
-        )
+        options: dict[str, Any] = {"offers": "tilted", "labels": "ignore", "folds": 0, "curator": curator}
+        column = f"{{kind: vector, width: {columns}, bounds: [0, 1], weight: {columns**0.5}}}"
+        schema = Schema.from_text(f"likeset: schema\nversion: 1\ncolumns:\n  row: {column}\n")
+        asked = Summarizer(size, epsilon=4.0, gamma=6.0 / columns, schema=schema, **options)
         with contextlib.suppress(_EnoughError):
             asked.fit(target, owners)
         return self.seconds
+
+
+def table(rows: NDArray[np.float64]) -> pa.Table:
+    return pa.table({"row": list(rows)})
 
 
 def stop(_inputs: Mapping[Any, Any], **_: object) -> Any:

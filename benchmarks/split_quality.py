@@ -14,12 +14,14 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from likeset import Summarizer
+from likeset import Schema, Summarizer
 from likeset.geometry.kernels import squared_mmd
 from likeset.simulation import LabelledMarket
 from likeset.split.host import PYTHON_VARIABLE
@@ -42,13 +44,32 @@ def median_gamma(rows: NDArray[np.float32]) -> float:
     return 3.0 / float(np.median(distances[np.triu_indices(len(some), 1)]))
 
 
+def declared(market: LabelledMarket) -> Schema:
+    """A schema of the market's rows, whose weight leaves distances as they are."""
+    width, high = market.target.shape[1], max(float(np.abs(rows).max()) for rows in market.owners.values())
+    bounds = f"bounds: [{-high}, {high}], outside: clip, weight: {2 * high * width**0.5}"
+    column = f"{{kind: vector, width: {width}, {bounds}}}"
+    return Schema.from_text(f"likeset: schema\nversion: 1\ncolumns:\n  row: {column}\n")
+
+
+def table(rows: NDArray[np.float32]) -> pa.Table:
+    return pa.table({"row": list(rows)})
+
+
 def summary(market: LabelledMarket, curator: str, *, size: int, seed: int, rows: int) -> dict[str, float]:
     """One summary: its squared MMD to the target, a model's accuracy, and the time it took."""
     gamma, target = median_gamma(market.target), market.target[:rows]
-    settings = {"labels": "ignore", "folds": 0, "epsilon": 4.0, "noise": "simulated", "release_gamma": gamma / 3.0}
+    settings: dict[str, Any] = {
+        "labels": "ignore",
+        "folds": 0,
+        "epsilon": 4.0,
+        "noise": "simulated",
+        "release_gamma": gamma / 3.0,
+    }
+    settings |= {"schema": declared(market), "release_gamma": gamma / 3.0}
     begun = time.perf_counter()
-    fitted = Summarizer(size, gamma=gamma, random_state=seed, curator=curator, **settings).fit(  # type: ignore[arg-type]
-        target, dict(market.owners), dict(market.labels)
+    fitted = Summarizer(size, gamma=gamma, random_state=seed, curator=curator, **settings).fit(
+        table(target), {name: table(rows) for name, rows in market.owners.items()}
     )
     picked = np.stack([market.owners[owner][row] for owner, row in fitted.indices_])
     labels = np.array([market.labels[owner][row] for owner, row in fitted.indices_])
