@@ -153,7 +153,7 @@ def test_a_person_at_a_terminal_compares(world: World, monkeypatch: pytest.Monke
     assert world.node.pins.all() == ()
     wrong = changed(own[0]) + own[1:]
     said = world.run(*words, answers=f"{wrong}\n{own.lower()}\n").output
-    assert "letter 1 of group 1 differs" in said
+    assert "groups differ: 1" in said
     assert [pin.card for pin in world.node.pins.all()] == [world.clinic.card]
     world.run("make", "--new", "--home", world.clinic.folder)
     world.run("replace", world.clinic.card_file, *at_node, answers="YES\n")

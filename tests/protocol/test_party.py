@@ -19,6 +19,8 @@ from likeset.ledger.budget import Charge, Limit, Request
 from likeset.privacy.events import Unbounded, View
 from likeset.privacy.noise import Integers
 from likeset.protocol.party import (
+    COMPUTE_RULES,
+    CONSUMER_RULES,
     ComputeState,
     ConsumerState,
     CuratorState,
@@ -27,8 +29,6 @@ from likeset.protocol.party import (
     Rules,
     Sender,
     State,
-    compute_rules,
-    consumer_rules,
     curator_rules,
     owner_rules,
 )
@@ -159,7 +159,7 @@ CASES: dict[str, tuple[Rules, type[State], int, Legal]] = {
         | _said(CURATOR.DELIVERIES, "delivery", Sender.AWAITED, LAST),
     ),
     "witness of a split run": (
-        compute_rules("witness"),
+        COMPUTE_RULES["witness"],
         COMPUTING,
         2,
         _COLLECTED
@@ -167,7 +167,7 @@ CASES: dict[str, tuple[Rules, type[State], int, Legal]] = {
         | _said(COMPUTING.READY, "picks-opened", Sender.CONSUMER, 4),
     ),
     "consumer of a split run": (
-        compute_rules("consumer"),
+        COMPUTE_RULES["consumer"],
         COMPUTING,
         2,
         _COLLECTED
@@ -175,7 +175,7 @@ CASES: dict[str, tuple[Rules, type[State], int, Legal]] = {
         | _said(COMPUTING.READY, "envelopes", Sender.CURATOR, 3),
     ),
     "consumer": (
-        consumer_rules(),
+        CONSUMER_RULES,
         ConsumerState,
         0,
         _said(ConsumerState.WAITING, "summary", Sender.CURATOR, 0),

@@ -148,21 +148,13 @@ class TestFingerprintOfAPerson:
         for typed in (fingerprint, fingerprint.lower(), fingerprint.replace("-", ""), fingerprint.replace("-", " ")):
             check_fingerprint(typed, ALICE.card)
 
-    def test_every_wrong_letter_is_named(self) -> None:
+    def test_every_group_with_a_wrong_letter_is_named(self) -> None:
         letters = ALICE.card.fingerprint.replace("-", "")
         for place, letter in enumerate(letters):
             wrong = letters[:place] + ("B" if letter == "A" else "A") + letters[place + 1 :]
-            expected = f"letter {place % 5 + 1} of group {place // 5 + 1} differs"
-            with pytest.raises(InvalidArgument, match=expected):
+            with pytest.raises(InvalidArgument, match=f"groups differ: {place // 5 + 1};"):
                 check_fingerprint(wrong.lower(), ALICE.card)
-
-    def test_two_wrong_letters_are_named_and_another_card_is_called_one(self) -> None:
-        fingerprint = ALICE.card.fingerprint
-        swapped = fingerprint[1] + fingerprint[0] + fingerprint[2:]
-        assert swapped != fingerprint
-        with pytest.raises(InvalidArgument, match="letter 1 of group 1, letter 2 of group 1 differ"):
-            check_fingerprint(swapped, ALICE.card)
-        with pytest.raises(InvalidArgument, match="this is another card"):
+        with pytest.raises(InvalidArgument, match="groups differ: 1, 2, 3, 4, 5, 6, 7, 8"):
             check_fingerprint(MALLORY.card.fingerprint, ALICE.card)
 
     def test_what_is_no_fingerprint_is_said_so(self) -> None:
@@ -171,8 +163,8 @@ class TestFingerprintOfAPerson:
             ("", "has 0 letters"),
             (letters[:-1], "has 39 letters"),
             (letters + "A", "has 41 letters"),
-            (letters[:7] + "0" + letters[8:], "letter 3 of group 2 is no letter"),
-            (letters[:7] + "ß" + letters[8:], "letter 3 of group 2 is no letter"),
+            (letters[:7] + "0" + letters[8:], "other letters than"),
+            (letters[:7] + "ß" + letters[8:], "other letters than"),
         ]:
             with pytest.raises(InvalidArgument, match=reason):
                 check_fingerprint(typed, ALICE.card)

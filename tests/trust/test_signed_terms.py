@@ -85,7 +85,7 @@ def test_what_is_no_acceptance_is_refused_even_if_it_is_signed(changes: dict[str
 
 @pytest.mark.parametrize(("place", "part"), [(2, b"\xff"), (3, b"\xff"), (4, flipped(BOB.card.to_bytes(), 400))])
 def test_an_acceptance_with_no_words_or_no_card_is_refused_even_if_it_is_signed(place: int, part: bytes) -> None:
-    with pytest.raises(BadDocument, match="role or a name" if place < 4 else "card|signature"):
+    with pytest.raises(BadDocument, match=r"role|name|card|signature"):
         Acceptance.from_bytes(signed_anew(ACCEPTED, BOB, parts={place: part}))
 
 

@@ -93,7 +93,9 @@ class Rules:
             return position
         turn = self.turns.get((position.state, kind))
         if turn is None or turn.sender is not sender or not self._is_round(turn.round, position, message.round):
-            raise IllegalMessage(f"{title_of_message(message)}: may not come now: {self._reason(position, message)}")
+            expected = [said for state, said in self.turns if state is position.state] or ["nothing"]
+            now = f"in round {position.round}, when {' or '.join(expected)} may come"
+            raise IllegalMessage(f"{title_of_message(message)}: came {now}")
         return Position(turn.then, message.round)
 
     def _is_round(self, rule: int | RoundRule, position: Position, number: int) -> bool:
@@ -102,14 +104,6 @@ class Rules:
         if rule is RoundRule.NEXT:
             return number == position.round + 1 and (self.last_round is None or number <= self.last_round)
         return number == rule
-
-    def _reason(self, position: Position, message: Message) -> str:
-        if self.last_round is not None and message.round > self.last_round:
-            return f"the terms foresee {self.last_round} rounds"
-        expected = [
-            f"{kind} from {turn.sender.value}" for (state, kind), turn in self.turns.items() if state is position.state
-        ]
-        return f"expected is {' or '.join(expected)}" if expected else "nothing more is expected"
 
 
 def title_of_message(message: Message) -> str:
@@ -175,6 +169,14 @@ _SPLIT_CONSUMER: _Turns = {
 }
 
 
+CONSUMER_RULES = Rules(ConsumerState.WAITING, _CONSUMER)
+COMPUTE_RULES: Mapping[ComputeRole, Rules] = {
+    "curator": Rules(ComputeState.COLLECTING, _SPLIT_OTHERS),
+    "consumer": Rules(ComputeState.COLLECTING, _SPLIT_CONSUMER),
+    "witness": Rules(ComputeState.COLLECTING, _SPLIT_OTHERS),
+}
+
+
 def owner_rules(terms: Terms) -> Rules:
     if terms.protocol == "interactive":
         return Rules(OwnerState.INVITED, _OWNER_INTERACTIVE, terms.size)
@@ -192,14 +194,6 @@ def curator_rules(terms: Terms) -> Rules:
     if terms.protocol == "interactive":
         return Rules(CuratorState.TARGET, _CURATOR_INTERACTIVE, terms.size)
     return Rules(CuratorState.TARGET, _CURATOR_SEALED if terms.auction == "everyone" else _CURATOR_AUCTIONED)
-
-
-def consumer_rules() -> Rules:
-    return Rules(ConsumerState.WAITING, _CONSUMER)
-
-
-def compute_rules(role: ComputeRole) -> Rules:
-    return Rules(ComputeState.COLLECTING, _SPLIT_CONSUMER if role == "consumer" else _SPLIT_OTHERS)
 
 
 Draw = Callable[[], tuple[bytes, Release[Any] | None]]

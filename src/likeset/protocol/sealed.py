@@ -5,7 +5,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -15,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from likeset import arguments
 from likeset.arguments import Rows
 from likeset.errors import BadMessage, IllegalMessage, InvalidArgument
-from likeset.geometry.features import FourierFeatures, Projection
-from likeset.geometry.offers import Drawing, Strata, Tilt, fit_strata, thin
+from likeset.geometry.features import Projection
+from likeset.geometry.offers import Drawing, Strata, fit_strata, thin
 from likeset.geometry.offers import fit as fit_tilt
 from likeset.geometry.selection import HeldOut, Selected, Selection, cross_fit, is_usable_width
 from likeset.ledger.budget import Charge, Request
@@ -24,6 +23,7 @@ from likeset.privacy import auction, gaussian_mean, mwem_mean
 from likeset.privacy.events import Event, NoRelease, Relation, Release, Simulated, Unbounded, View
 from likeset.privacy.noise import Noise, random_order
 from likeset.protocol.party import (
+    CONSUMER_RULES,
     CURATOR,
     RELEASE_ROUND,
     ChargeWanted,
@@ -34,7 +34,6 @@ from likeset.protocol.party import (
     Sender,
     Step,
     Work,
-    consumer_rules,
     curator_rules,
     owner_rules,
     title_of_message,
@@ -241,29 +240,15 @@ _UNIFORM_CANDIDATES = 2  # ... and uniformly, as a hedge against look-alikes
 
 
 @dataclass(frozen=True, eq=False)
-class Weighing:
-    features: FourierFeatures | None
-    tilt: Tilt | None
-    strata: Strata | None
-    sample: FetchedRows
-    sample_weights: NDArray[np.float64]
-    misfit: float  # squared distance of the sample's weighted mean from the release; 0 where there is none
+class RowScore:
+    """Log-weights of rows; sent to wherever the rows are."""
+
+    tilt: Projection | None = None
+    strata: Strata | None = None
 
     @property
     def is_uniform(self) -> bool:
-        return self.strata is None and (self.tilt is None or self.tilt.beta == 0.0)
-
-    @cached_property
-    def score(self) -> "RowScore":
-        if self.features is None or self.tilt is None or self.tilt.beta == 0.0:
-            return RowScore(None, self.strata)
-        return RowScore(Projection(self.features, self.tilt.beta * self.tilt.direction), self.strata)
-
-
-@dataclass(frozen=True, eq=False)
-class RowScore:
-    tilt: Projection | None
-    strata: Strata | None
+        return self.tilt is None and self.strata is None
 
     def __call__(self, block: FetchedRows, first_row: int) -> NDArray[np.float64]:
         scores = np.zeros(len(block.rows))
@@ -272,6 +257,14 @@ class RowScore:
         if self.strata is not None:
             scores += self.strata.score(block.labels)
         return scores
+
+
+@dataclass(frozen=True, eq=False)
+class Weighing:
+    score: RowScore
+    sample: FetchedRows
+    sample_weights: NDArray[np.float64]
+    misfit: float  # squared distance of the sample's weighted mean from the release; 0 where there is none
 
 
 def foreseen_sample(run: str, key: int) -> Drawing:
@@ -284,7 +277,7 @@ def weigh(terms: Terms, scan: Scan, release: NDArray[np.float64] | None, *, nois
     sample = drawn.records.take(np.argsort(drawn.row_numbers))
     equal = np.full(len(sample.rows), 1.0 / len(sample.rows))
     if release is None:
-        return Weighing(None, None, None, sample, equal, 0.0)
+        return Weighing(RowScore(), sample, equal, 0.0)
     features = terms.kernel.features()
     hashed = features(sample.rows)
     strata = None
@@ -304,7 +297,8 @@ def weigh(terms: Terms, scan: Scan, release: NDArray[np.float64] | None, *, nois
     weights = np.exp(exponents - exponents.max())
     weights /= weights.sum()
     mean = weights @ hashed.astype(np.float64)
-    return Weighing(features, tilt, strata, sample, weights, float(((mean - release) ** 2).sum()))
+    score = RowScore(Projection(features, tilt.beta * tilt.direction) if tilt.beta else None, strata)
+    return Weighing(score, sample, weights, float(((mean - release) ** 2).sum()))
 
 
 def draw_offer(terms: Terms, scan: Scan, weighing: Weighing, *, key: int) -> DrawnRows:
@@ -313,10 +307,10 @@ def draw_offer(terms: Terms, scan: Scan, weighing: Weighing, *, key: int) -> Dra
     tilted_key, uniform_key = (key_in_run(key, terms.run, purpose) for purpose in ("offer", "hedge"))
     all_there_are = scan.row_count <= count
     if all_there_are or not terms.thinning:
-        if all_there_are or weighing.is_uniform:
+        if all_there_are or weighing.score.is_uniform:
             return scan.draw(Drawing(count, uniform_key))[0]
         return scan.draw(Drawing(count, tilted_key, weighing.score))[0]
-    if weighing.is_uniform:
+    if weighing.score.is_uniform:
         (candidates,) = scan.draw(Drawing((_TILTED_CANDIDATES + _UNIFORM_CANDIDATES) * count, uniform_key))
     else:
         tilted, uniform = scan.draw(
@@ -388,7 +382,7 @@ class Consumer(Party):
         selection: Selection | None = None,
         declared: DeclaredRecords | None = None,
     ) -> None:
-        super().__init__(terms, terms.consumer, consumer_rules())
+        super().__init__(terms, terms.consumer, CONSUMER_RULES)
         self._rows = target_rows(terms, target)
         self._noise = noise
         self._admission = Admission(terms, declared)

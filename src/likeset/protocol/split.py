@@ -19,6 +19,7 @@ from likeset.privacy.events import Relation, Unbounded, View
 from likeset.privacy.noise import Noise
 from likeset.protocol.interactive import InteractiveCurator, InteractiveOwner
 from likeset.protocol.party import (
+    COMPUTE_RULES,
     CURATOR,
     RELEASE_ROUND,
     ChargeWanted,
@@ -28,7 +29,6 @@ from likeset.protocol.party import (
     Sender,
     Step,
     Work,
-    compute_rules,
     title_of_message,
 )
 from likeset.protocol.prices import size_event
@@ -91,6 +91,7 @@ from likeset.trust.shares import (
     new_salts,
     open_envelope,
     open_picks,
+    pieces,
     share_offer,
     split_words,
     word_bytes,
@@ -154,13 +155,7 @@ def records_of_run(terms: Terms, declared: DeclaredRecords | None) -> EnvelopeRe
     return EnvelopeRecords(declared.schema, labelled=declared.label_column in terms.columns)
 
 
-@dataclass(frozen=True, eq=False)
-class HeldTarget:
-    share: bytes = field(repr=False)
-    commitments: tuple[bytes, ...]
-
-
-def checked_target(terms: Terms, role: ComputeRole, body: TargetShare) -> HeldTarget:
+def checked_target(terms: Terms, role: ComputeRole, body: TargetShare) -> TargetShare:
     share, commitments, parties = body.share.tobytes(), body.commitments.tobytes(), COMPUTE_ROLES
     rows, rest = divmod(len(share), WORD_BYTES * terms.kernel.columns)
     declared = terms.target_size if terms.relation is Relation.REPLACE_ONE else rows
@@ -168,11 +163,10 @@ def checked_target(terms: Terms, role: ComputeRole, body: TargetShare) -> HeldTa
         raise BadDocument("target", "does not have the shape of the terms")
     if len(commitments) != DIGEST_BYTES * len(parties):
         raise BadDocument("target", "has not one commitment for each compute party")
-    each = tuple(commitments[start : start + DIGEST_BYTES] for start in range(0, len(commitments), DIGEST_BYTES))
     own = target_commitment(terms, role, salt=body.salt.tobytes(), share=share)
-    if own != each[parties.index(role)]:
+    if own != pieces(commitments, DIGEST_BYTES)[parties.index(role)]:
         raise BadDocument("target", "is not the share that the consumer committed to")
-    return HeldTarget(share, each)
+    return body
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,45 +194,6 @@ class OpenedSlots:
     secrets: NDArray[np.int64] = field(repr=False)  # the four words of r of each
     checksums: NDArray[np.int64] = field(repr=False)  # of each one's row
     factors: NDArray[np.int64] = field(repr=False)  # of the checksums, one for each column
-
-
-@dataclass(frozen=True, eq=False)
-class Bought:
-    owners: NDArray[np.int64]  # of each record that holds, its owner's place among those computed on
-    records: tuple[bytes, ...]
-    faults: Mapping[int, Mapping[str, int]]  # by place: how many picks were left out for which reason
-
-
-def buy(
-    parts: Sequence[OfferPart],
-    opened: OpenedSlots,
-    *,
-    envelopes: Sequence[Mapping[int, bytes]],
-    shape: OfferShape,
-    records: EnvelopeRecords,
-) -> Bought:
-    places, slots = np.divmod(opened.numbers, shape.slots)
-    sums, factors = opened.checksums.view(np.uint64), opened.factors.view(np.uint64)
-    found: dict[int, bytes | PickFault] = {}
-
-    def read(data: Sequence[bytes]) -> tuple[NDArray[np.bool_], Rows, NDArray[np.uint64]]:
-        decoded = records.read(data)
-        return decoded.sound, decoded.rows, decoded.handles
-
-    for place, part in enumerate(parts):
-        mine = np.flatnonzero(places == place).tolist()
-        picks = [
-            PickedSlot(int(slots[pick]), word_bytes(opened.secrets[pick].view(np.uint64)), int(sums[pick]))
-            for pick in mine
-        ]
-        made = open_picks(part, picks, envelopes=envelopes[place], factors=factors, read=read)
-        found |= dict(zip(mine, made, strict=True))
-    held = {pick: record for pick, record in sorted(found.items()) if isinstance(record, bytes)}
-    faults: dict[int, Counter[str]] = {}
-    for pick, fault in sorted(found.items()):
-        if isinstance(fault, PickFault):
-            faults.setdefault(int(places[pick]), Counter())[fault.value] += 1
-    return Bought(places[list(held)], tuple(held.values()), faults)
 
 
 _TAG = b"likeset shared offer"
@@ -293,7 +248,6 @@ def slots_in(body: OfferShare) -> int:
 
 MOST_REACH = 1 << 14
 """Bytes that say how a compute party is reached."""
-_CALLED_ABSENT = "sent a part that is not used"
 
 
 class ComputeParty(Party):
@@ -305,7 +259,7 @@ class ComputeParty(Party):
     def __init__(
         self, terms: Terms, role: ComputeRole, *, secret: CardSecret, cards: Mapping[str, Card], reach: bytes = b""
     ) -> None:
-        super().__init__(terms, party_name(terms, role), compute_rules(role))
+        super().__init__(terms, party_name(terms, role), COMPUTE_RULES[role])
         if terms.split is None:
             raise IllegalMessage(f"run {terms.run} has a trusted curator, and nothing of it is shared")
         self._split = terms.split
@@ -321,7 +275,7 @@ class ComputeParty(Party):
         self._shape = offer_shape(terms)
         self._peers = tuple(other for other in COMPUTE_ROLES if other != role)
         self._waiting = set(terms.owners)
-        self._target: HeldTarget | None = None
+        self._target: TargetShare | None = None
         self._parts: dict[str, OfferPart] = {}
         self._receipts: dict[ComputeRole, Lists] = {}
         self._votes: dict[ComputeRole, Roster] = {}
@@ -354,7 +308,7 @@ class ComputeParty(Party):
             raise IllegalMessage(f"{self.name} may not compute now: {self.position.state.value}")
         split, columns = self._split, self._shape.columns
         words = words_in(b"".join(self._parts[owner].share for owner in self.rostered), width=self._shape.width)
-        target = words_in(self._target.share, width=columns)
+        target = words_in(self._target.share.tobytes(), width=columns)
         most = largest_word(self.terms)
         return ComputeInputs(
             rank=COMPUTE_ROLES.index(self.role),
@@ -365,7 +319,7 @@ class ComputeParty(Party):
             lows=(-most,) * columns,
             highs=(most,) * columns,
             program=split.program,
-            digest=inputs_digest(self._roster.digest, self._target.commitments),
+            digest=inputs_digest(self._roster.digest, pieces(self._target.commitments.tobytes(), DIGEST_BYTES)),
             offer_words=words.view(np.int64),
             target_words=target.view(np.int64),
         )
@@ -437,22 +391,15 @@ class ComputeParty(Party):
             card = self._cards[owner]
             check_part(part, context=context, role=self.role, owner=card, shape=self._shape)
         except (OfferRefused, BadDocument) as error:
-            self._refuse(owner, str(error))
+            self.faults.append(Flag(owner, f"sent a part that is not used: {error}"))
             return
         self._parts[owner] = part
 
-    def _refuse(self, owner: str, reason: str) -> None:
-        self.faults.append(Flag(owner, f"{_CALLED_ABSENT}: {reason}"))
-        self._parts.pop(owner, None)
-
-    def _has_collected(self) -> bool:
-        if self.role != "consumer" and "consumer" not in self._receipts:
-            return False
-        return self._target is not None and not self._waiting
-
     def _go_on(self) -> list[Message]:
         replies: list[Message] = []
-        if self.position.state is ComputeState.COLLECTING and self._has_collected():
+        is_told = self.role == "consumer" or "consumer" in self._receipts
+        has_all = self._target is not None and not self._waiting
+        if self.position.state is ComputeState.COLLECTING and is_told and has_all:
             replies += self._tell_receipts()
         if self.position.state is ComputeState.COUNTED and len(self._receipts) == 1 + len(self._peers):
             replies += self._vote()
@@ -605,16 +552,13 @@ class SplitConsumer(ComputeParty):
             target_commitment(self.terms, role, salt=salt, share=share)
             for role, salt, share in zip(roles, salts, shares, strict=True)
         ]
-        self._target = HeldTarget(shares[roles.index(self.role)], tuple(each))
         commitments = blob(b"".join(each))
-        return {
-            role: TargetShare(
-                share=blob(share),
-                salt=blob(salt),
-                commitments=commitments,
-            )
+        told: dict[str, TargetShare] = {
+            role: TargetShare(share=blob(share), salt=blob(salt), commitments=commitments)
             for role, salt, share in zip(roles, salts, shares, strict=True)
         }
+        self._target = told[self.role]
+        return told
 
     def _checked(self, message: Message) -> Any:
         body = message.body
@@ -640,36 +584,53 @@ class SplitConsumer(ComputeParty):
             whole[owner] = mine
         return whole
 
+    def _opened_picks(self, opened: OpenedSlots) -> list[tuple[str, bytes | PickFault]]:
+        """Of each pick, in order, its owner, and its record or why there is none."""
+        places, slots = np.divmod(opened.numbers, self._shape.slots)
+        sums, factors = opened.checksums.view(np.uint64), opened.factors.view(np.uint64)
+        found: dict[int, tuple[str, bytes | PickFault]] = {}
+        for place, owner in enumerate(self.rostered):
+            mine, envelopes = np.flatnonzero(places == place).tolist(), (self._envelopes or {})[owner]
+            picks = [
+                PickedSlot(int(slots[pick]), word_bytes(opened.secrets[pick].view(np.uint64)), int(sums[pick]))
+                for pick in mine
+            ]
+            made = open_picks(self._parts[owner], picks, envelopes=envelopes, factors=factors, read=self._read)
+            found |= {pick: (owner, record) for pick, record in zip(mine, made, strict=True)}
+        return [found[pick] for pick in sorted(found)]
+
+    def _read(self, records: Sequence[bytes]) -> tuple[NDArray[np.bool_], Rows, NDArray[np.uint64]]:
+        decoded = self._records.read(records)
+        return decoded.sound, decoded.rows, decoded.handles
+
     def _buy(self, picks: OpenedSlots) -> Work:
-        owners = self.rostered
-        bought = buy(
-            [self._parts[owner] for owner in owners],
-            picks,
-            envelopes=[(self._envelopes or {})[owner] for owner in owners],
-            shape=self._shape,
-            records=self._records,
-        )
-        self.unopened_picks = {owners[place]: sum(faults.values()) for place, faults in sorted(bought.faults.items())}
-        self.summary = self._summary(bought) if bought.records else None
+        opened = self._opened_picks(picks)
+        bought = [(owner, record) for owner, record in opened if isinstance(record, bytes)]
+        faults: dict[str, Counter[str]] = {}
+        for owner, fault in opened:
+            if isinstance(fault, PickFault):
+                faults.setdefault(owner, Counter())[fault.value] += 1
+        self.unopened_picks = {owner: faults[owner].total() for owner in self.rostered if owner in faults}
+        self.summary = self._summary(bought, faults) if bought else None
         self._move(ComputeState.SETTLED)
         yield from ()  # the rows were charged by their owners
         return self._to_peers(OPENED_ROUND, PicksOpened(openings=self._picks))
 
-    def _summary(self, bought: Bought) -> Summary:
+    def _summary(self, bought: Sequence[tuple[str, bytes]], faults: Mapping[str, Counter[str]]) -> Summary:
         """As a trusted curator would have sent it; the distance to new rows stays unknown: that needs all offers."""
         assert self._declared is not None  # noqa: S101 - as in ``records_of_run``
-        held = self._records.read(bought.records)
+        held = self._records.read([record for _, record in bought])
         selection = Selection(gamma=self._split.gamma)
         judged, rows = selection.judge(held.rows, self._rows), np.asarray(held.rows, dtype=np.float32)
         places = {name: number for number, name in enumerate(self.terms.owners)}
         owners = self.rostered
         reasons = {places[fault.owner]: fault.reason for fault in self.faults if fault.owner in places}
-        reasons |= {places[owners[place]]: _in_words(faults) for place, faults in bought.faults.items()}
+        reasons |= {places[owner]: _in_words(counts) for owner, counts in faults.items()}
         absent = {places[name] for name in self.terms.owners if name not in owners} - set(reasons)
         return Summary(
             rows=rows,
             labels=held.labels,
-            owners=np.array([places[owners[place]] for place in bought.owners], dtype=np.int64),
+            owners=np.array([places[owner] for owner, _ in bought], dtype=np.int64),
             handles=held.handles,
             weights=weights(rows, self._rows, gamma=self._split.gamma) if self._weighted else judged.weights,
             gains=judged.gains,

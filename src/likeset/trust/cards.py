@@ -80,6 +80,13 @@ def read_tagged(tag: bytes, data: bytes, count: int) -> tuple[bytes, ...]:
     return tuple(parts)
 
 
+def name_in(data: bytes, *, what: str) -> str:
+    try:
+        return checked_name("name", data.decode("ascii"))
+    except (UnicodeDecodeError, InvalidArgument):
+        raise BadDocument(what, "has a name that no party may have", field="name") from None
+
+
 def signed(context: str, *parts: bytes) -> bytes:
     if context not in CONTEXTS:
         raise InvalidArgument("context", context, f"must be one of {', '.join(sorted(CONTEXTS))}")
@@ -170,7 +177,6 @@ _FORM = re.compile(rf"[{_ALPHABET}]{{5}}(?:-[{_ALPHABET}]{{5}}){{7}}")
 _BETWEEN = re.compile(r"[\s-]+")
 _LARGE = {ord(letter.lower()): letter for letter in _ALPHABET}  # str.upper makes ASCII of letters that are not
 _REMEMBERED = 4096  # the parties of a run, which every letter names
-_SEVERAL = 4  # so many wrong letters are no slip of the pen
 
 
 @functools.lru_cache(_REMEMBERED)
@@ -191,10 +197,8 @@ def fingerprint_bytes(text: str) -> bytes:
 def typed(text: str) -> str:
     """A fingerprint as a person typed it, in its one form: small letters and missing dashes do no harm."""
     letters = _BETWEEN.sub("", text).translate(_LARGE)
-    for number, letter in enumerate(letters[:_LETTERS]):
-        if letter not in _ALPHABET:
-            reason = f"{_place(number)} is no letter of a fingerprint; those are A-Z and 2-7 (no 0, 1, 8, 9)"
-            raise InvalidArgument("fingerprint", text, reason)
+    if not set(letters) <= set(_ALPHABET):
+        raise InvalidArgument("fingerprint", text, "has other letters than A-Z and 2-7 (no 0, 1, 8, 9)")
     if len(letters) != _LETTERS:
         reason = f"has {len(letters)} letters; it must have {_LETTERS}, eight groups of five"
         raise InvalidArgument("fingerprint", text, reason)
@@ -203,11 +207,6 @@ def typed(text: str) -> str:
 
 def _grouped(letters: str) -> str:
     return "-".join(letters[start : start + _LETTERS_IN_A_GROUP] for start in range(0, _LETTERS, _LETTERS_IN_A_GROUP))
-
-
-def _place(number: int) -> str:
-    group, letter = divmod(number, _LETTERS_IN_A_GROUP)
-    return f"letter {letter + 1} of group {group + 1}"
 
 
 SECRET_BYTES = 96
@@ -318,10 +317,7 @@ class Card(Signed):
     signature: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        try:
-            checked_name("name", self.name)
-        except InvalidArgument as error:
-            raise BadDocument("card", error.reason, field="name") from None
+        name_in(self.name.encode("ascii", "replace"), what="card")
         check_signing_key(self.signing, what="card")
         check_sealing_key(self.sealing, what="card")
         if not self.verify(self.context, self.parts, self.signature):
@@ -336,10 +332,7 @@ class Card(Signed):
         suite, name, signing, sealing, signature = cls.read(data, 4, most_bytes=_MOST_BYTES)
         if suite != SUITE.encode("ascii"):
             raise BadDocument("card", f"is of another suite than {SUITE}, which is the only one known here")
-        try:
-            return cls(name.decode("ascii"), signing, sealing, signature)
-        except UnicodeDecodeError:
-            raise BadDocument("card", "has a name that no party may have") from None
+        return cls(name_in(name, what="card"), signing, sealing, signature)
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -376,20 +369,15 @@ def card_in(name: str, text: str) -> Card:
 def check_fingerprint(expected: str, card: Card) -> None:
     """A fingerprint that a person typed is the card's.
 
-    The error names the group and letter that differ, not what should stand there: that is asked on the telephone, not
-    copied from the card.
+    The error names the groups that differ, not what should stand there: that is asked on the telephone, not copied from
+    the card.
     """
     expected = typed(expected)
-    pairs = zip(expected.replace("-", ""), card.fingerprint.replace("-", ""), strict=True)
-    wrong = [number for number, (said, due) in enumerate(pairs) if said != due]
-    if not wrong:
-        return
-    if len(wrong) >= _SEVERAL:
-        reason = f"{len(wrong)} of {_LETTERS} letters differ; this is another card"
-    else:
-        places = ", ".join(_place(number) for number in wrong)
-        reason = f"{places} {'differs' if len(wrong) == 1 else 'differ'}; ask for it again"
-    raise InvalidArgument("fingerprint", expected, f"is not the fingerprint of {card.name}'s card: {reason}")
+    pairs = zip(expected.split("-"), card.fingerprint.split("-"), strict=True)
+    wrong = [str(number) for number, (said, due) in enumerate(pairs, start=1) if said != due]
+    if wrong:
+        reason = f"of its {_GROUPS} groups differ: {', '.join(wrong)}; ask for them again"
+        raise InvalidArgument("fingerprint", expected, f"is not the fingerprint of {card.name}'s card: {reason}")
 
 
 class CardSecret:

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from likeset.arguments import checked_name, count
-from likeset.errors import BadDocument, InvalidArgument, LetterRefused
+from likeset.arguments import count
+from likeset.errors import BadDocument, LetterRefused
 from likeset.trust.cards import (
     ACCEPTANCE_CONTEXT,
     LETTER_CONTEXT,
@@ -32,6 +32,7 @@ from likeset.trust.cards import (
     fields,
     fingerprint_bytes,
     fingerprint_text,
+    name_in,
     read_fields,
     seal,
     signed,
@@ -320,18 +321,12 @@ class Acceptance(Signed):
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         run_id, terms, role, party, card, run_key, signature = cls.read(data, 6, most_bytes=MOST_ACCEPTANCE_BYTES)
-        try:
-            words = cast(AcceptingRole, role.decode("ascii")), party.decode("ascii")
-        except UnicodeDecodeError:
-            raise BadDocument("acceptance", "has a role or a name that no party has") from None
-        accepted = cls(run_id, terms, *words, Card.from_bytes(card), run_key, signature)
-        accepted.check_signed_by(accepted.card)
-        if (len(run_id), len(terms)) != (RUN_ID_BYTES, DIGEST_BYTES) or accepted.role not in get_args(AcceptingRole):
+        word = role.decode("ascii", "replace")
+        if (len(run_id), len(terms)) != (RUN_ID_BYTES, DIGEST_BYTES) or word not in get_args(AcceptingRole):
             raise BadDocument("acceptance", "names no run, no terms or no role")
-        try:
-            checked_name("party", accepted.party)
-        except InvalidArgument as error:
-            raise BadDocument("acceptance", error.reason, field="party") from None
+        named = cast(AcceptingRole, word), name_in(party, what="acceptance")
+        accepted = cls(run_id, terms, *named, Card.from_bytes(card), run_key, signature)
+        accepted.check_signed_by(accepted.card)
         check_sealing_key(run_key, what="acceptance")
         return accepted
 
@@ -371,7 +366,7 @@ class Receipt(Signed):
             raise BadDocument("receipt", "names no run, no terms or no letters")
         digests = tuple(letters[place : place + DIGEST_BYTES] for place in range(0, len(letters), DIGEST_BYTES))
         try:
-            words = checked_name("owner", owner.decode("ascii")), int.from_bytes(rows, "big")
+            words = name_in(owner, what="receipt"), int.from_bytes(rows, "big")
             moment = datetime.fromisoformat(at.decode("ascii"))
         except (UnicodeDecodeError, ValueError):
             raise BadDocument("receipt", "names no owner or no time") from None
