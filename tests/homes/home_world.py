@@ -413,6 +413,13 @@ def heard(owner: Owner, data: bytes) -> tuple[bytes, ...]:
     return tuple(reply for row in answers if letter.input and (reply := owner.mail.data_of(row)))
 
 
+def approved_script(folder: Path, agreed: Terms, *, rounds: int | None = None) -> list[bytes]:
+    """All letters to an owner that approved, and has heard none of them."""
+    with opened(folder) as owner:
+        approve(owner, agreed)
+        return list(Outside(owner, agreed).script(rounds=rounds))
+
+
 def answer(owner: Owner, agreed: Terms) -> tuple[Outside, list[bytes]]:
     """Let an owner that approved a run say everything, and post it; its letters."""
     run = owner.mail.run(bytes.fromhex(agreed.digest), owner.name)

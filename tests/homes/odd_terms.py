@@ -5,7 +5,7 @@ All of them, one after the other: nothing here is drawn at random.
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from home_world import fingerprint, terms
@@ -42,26 +42,12 @@ SHAPES: dict[str, dict[str, Any]] = {
     },
 }
 _MANY_OWNERS = ["a", *(f"o{place}" for place in range(1023))]
-FIELDS: tuple[tuple[str, ...], ...] = (
-    ("size",),
-    ("target_size",),
-    ("offer_factor",),
-    ("quorum",),
-    ("rows_per_unit",),
-    ("auction_epsilon",),
-    ("auction_offset",),
-    ("auction_patience",),
-    ("promised_epsilon",),
-    ("seed_rows",),
-    ("price_per_row",),
-    ("kernel", "columns"),
-    ("kernel", "dimension"),
-    ("kernel", "gamma"),
-    ("kernel", "seed"),
-    ("target_budget", "epsilon"),
-    ("target_budget", "delta"),
-    ("owner_budget", "epsilon"),
-    ("owner_budget", "delta"),
+_PARTS = {(): Terms, ("kernel",): Kernel, ("target_budget",): Budget, ("owner_budget",): Budget}
+FIELDS = tuple(
+    (*path, declared.name)
+    for path, part in _PARTS.items()
+    for declared in fields(part)
+    if declared.type in (int, float) and declared.metadata.get("range") is not None
 )
 _SMALL = ("5e-324", "1e-300", "1e-17", "1e-9", "1e-6", "0.001", "0.1", "0.0", "-1.0", "NaN", "Infinity", "-Infinity")
 _LARGE = ("1000.0", "1000000.0", "1000000000000000.0", "1e+100", "1.7e+308", "1e999")
@@ -70,23 +56,8 @@ _DIGITS = tuple(sign + "9" * digits for digits in (100, 309, 400, 4000, 5000, 60
 _HOLE = "a number stands here"
 
 
-@dataclass(frozen=True, slots=True)
-class OddTerms:
-    """A text that claims to be terms.
-
-    Attributes:
-        name: what is odd about it.
-        shape: of the protocol.
-        text: as it comes from a stranger.
-    """
-
-    name: str
-    shape: str
-    text: str
-
-
 def ordinary(shape: str = "sealed", *, many: bool = False) -> dict[str, Any]:
-    """The plain data of terms that somebody can mean; with as many owners as there may be, or two."""
+    """Terms that somebody can mean; with as many owners as there may be, or two."""
     document: dict[str, Any] = {**json.loads(terms().to_json()), **SHAPES[shape]}
     return {**document, **_many_owners(document)} if many else document
 
@@ -96,18 +67,16 @@ def _many_owners(document: dict[str, Any]) -> dict[str, Any]:
     return {"owners": _MANY_OWNERS, "run_id": "0f" * 16, "cards": {name: fingerprint(name) for name in names}}
 
 
-def odd_numbers(shape: str) -> Iterator[OddTerms]:
-    """Each number in turn at each extreme, and at both ends of what is let in."""
+def odd_numbers(shape: str) -> Iterator[tuple[str, str]]:
+    """What is odd, and the text: each number at each extreme, and at both ends of what is let in."""
     for path in FIELDS:
         document = ordinary(shape)
-        if len(path) == 2 and document[path[0]] is None:
-            continue
         for number in _numbers(path):
-            yield OddTerms(f"{'.'.join(path)} = {number[:24]}", shape, written(document, path, number))
-    yield OddTerms("as many owners as there may be", shape, _canonical(ordinary(shape, many=True)))
+            yield f"{'.'.join(path)} = {number[:24]}", written(document, path, number)
+    yield "as many owners as there may be", _canonical(ordinary(shape, many=True))
     for rounds in ("1000", "10000"):
         text = written(ordinary(shape, many=True), ("size",), rounds)
-        yield OddTerms(f"as many owners as there may be, size = {rounds}", shape, text)
+        yield f"as many owners as there may be, size = {rounds}", text
 
 
 def written(document: dict[str, Any], path: tuple[str, ...], number: str) -> str:
@@ -118,33 +87,32 @@ def written(document: dict[str, Any], path: tuple[str, ...], number: str) -> str
     return _canonical({**document, path[0]: inner}).replace(f'"{_HOLE}"', number)
 
 
-def odd_texts() -> Iterator[OddTerms]:
+def odd_texts() -> Iterator[tuple[str, str]]:
     """Texts, lists and nesting that nobody can mean."""
     plain = ordinary()
     for name in ("run", "consumer", "purpose", "expires", "schema_digest", "seed_digest", "version", "schedule"):
         for word in ("", "x" * 60_000, "\ud800", "\x00", "9" * 5000, "../../key"):
-            yield OddTerms(f"{name} of {len(word)} letters", "sealed", _canonical({**plain, name: word}))
+            yield f"{name} of {len(word)} letters", _canonical({**plain, name: word})
     for time in ("0001-01-01T00:00+23:59", "9999-12-31T23:59:59-23:59", "2030-W01-1", "0001-01-01"):
-        yield OddTerms(f"expires {time}", "sealed", _canonical({**plain, "expires": time}))
+        yield f"expires {time}", _canonical({**plain, "expires": time})
     for name in ("owners", "columns", "accept_unproven"):
         for words in ([], ["x"] * 12_000, [f"x{place}" for place in range(8_000)], ["\ud800"], ["a", 1], [["a"]], "a"):
-            yield OddTerms(f"{name} of {len(words)}", "sealed", _canonical({**plain, name: words}))
+            yield f"{name} of {len(words)}", _canonical({**plain, name: words})
     many = _many_owners(plain)["cards"]
     for cards in ({}, {"a": "A"}, {"a": 1}, ["a"], many, dict.fromkeys(many, many["a"]), {"\ud800": many["a"]}):
         for number in ("", "0f" * 16, "0f" * 15, "0F" * 16, 15):
             odd = _canonical({**plain, "cards": cards, "run_id": number})
-            yield OddTerms(f"{len(cards)} cards in run {number}", "sealed", odd)
+            yield f"{len(cards)} cards in run {number}", odd
     for name in plain:
         for depth in (200, 30_000):
             hole = _canonical({**plain, name: _HOLE})
-            yield OddTerms(f"{name} {depth} deep", "sealed", hole.replace(f'"{_HOLE}"', "[" * depth + "]" * depth))
+            yield f"{name} {depth} deep", hole.replace(f'"{_HOLE}"', "[" * depth + "]" * depth)
     for text in ("", "[]", "null", "1e999", "9" * 60_000, '{"a":' * 10_000, "x" * (1 << 18), "{" * (1 << 17)):
-        yield OddTerms(f"text of {len(text)} letters", "sealed", text)
+        yield f"text of {len(text)} letters", text
 
 
 def _numbers(path: tuple[str, ...]) -> list[str]:
-    part: Any = Terms if len(path) == 1 else Kernel if path[0] == "kernel" else Budget
-    (declared,) = [declared for declared in fields(part) if declared.name == path[-1]]
+    (declared,) = [declared for declared in fields(_PARTS[path[:-1]]) if declared.name == path[-1]]
     ends = [json.dumps(end) for end in declared.metadata["range"] if path[-1] != "seed"]
     return list(dict.fromkeys([*_SMALL, *_LARGE, *map(str, _WHOLE), *_DIGITS, *ends]))
 

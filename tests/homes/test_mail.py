@@ -1,5 +1,6 @@
 """Letters to an owner: one entry point, one transaction, the same bytes for the same letter."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -12,8 +13,10 @@ from home_world import (
     NOON,
     Clock,
     Outside,
+    answer,
     answered,
     approve,
+    approved_script,
     charged,
     heard,
     invite,
@@ -44,6 +47,20 @@ from likeset.protocol.party import CURATOR
 from likeset.protocol.wire import Asked, Message, Offer, TargetRelease
 from likeset.trust.letters import letter_in
 
+TERMS = terms()
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> Iterator[Owner]:
+    with opened(make_owner(tmp_path)) as owner:
+        approve(owner, TERMS)
+        yield owner
+
+
+@pytest.fixture
+def outside(owner: Owner) -> Outside:
+    return Outside(owner, TERMS)
+
 
 def rows_left(owner: Owner) -> int:
     (account,) = [account for account in owner.ledger.accounts() if account.view.observer == "curator"]
@@ -51,16 +68,14 @@ def rows_left(owner: Owner) -> int:
 
 
 class TestAnswering:
-    def test_an_approved_run_is_answered_once_and_charged_once(self, tmp_path: Path) -> None:
-        agreed = terms()
-        with opened(make_owner(tmp_path)) as owner:
-            outside, (letter,) = answered(owner, agreed)
-            offer = outside.read(letter)
-            assert isinstance(offer.body, Offer)
-            assert len(offer.body.rows) == agreed.rows_per_owner
-            assert rows_left(owner) == agreed.rows_per_owner
-            assert [entry["rows"] for entry in logged(owner.home, "sent")] == [agreed.rows_per_owner]
-            assert outside.run.state == "answered"
+    def test_an_approved_run_is_answered_once_and_charged_once(self, owner: Owner) -> None:
+        outside, (letter,) = answer(owner, TERMS)
+        offer = outside.read(letter)
+        assert isinstance(offer.body, Offer)
+        assert len(offer.body.rows) == TERMS.rows_per_owner
+        assert rows_left(owner) == TERMS.rows_per_owner
+        assert [entry["rows"] for entry in logged(owner.home, "sent")] == [TERMS.rows_per_owner]
+        assert outside.run.state == "answered"
 
     def test_a_repeated_letter_gets_the_same_bytes_and_writes_nothing(self, tmp_path: Path) -> None:
         folder, agreed = make_owner(tmp_path), terms()
@@ -85,21 +100,17 @@ class TestAnswering:
             assert (run.state, run.acceptance) == ("waiting", b"")
             assert owner.home.run_key(run.digest, "a") is None  # nobody can seal a letter to this home
 
-    def test_more_rows_than_the_terms_say_never_leave(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        agreed = terms()
-        with opened(make_owner(tmp_path)) as owner:
-            approve(owner, agreed)
-            monkeypatch.setattr("likeset.homes.owner.rows_in", lambda replies: 1 + rows_in(replies))
-            with pytest.raises(IllegalMessage, match="more rows would leave"):
-                owner.mail.hear(Outside(owner, agreed).release())
-            assert rows_left(owner) == 0
+    def test_more_rows_than_the_terms_say_never_leave(self, owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("likeset.homes.owner.rows_in", lambda replies: 1 + rows_in(replies))
+        with pytest.raises(IllegalMessage, match="more rows would leave"):
+            owner.mail.hear(Outside(owner, TERMS).release())
+        assert rows_left(owner) == 0
 
     def test_a_run_does_not_continue_with_other_data(self, tmp_path: Path) -> None:
         agreed = terms(protocol="interactive", size=3)
         folder = make_owner(tmp_path, accept_unproven=["unbounded"])
+        script = approved_script(folder, agreed)
         with opened(folder) as owner:
-            approve(owner, agreed)
-            script = list(Outside(owner, agreed).script())
             owner.mail.hear(script[0])
         source = tmp_path / "a.csv"
         source.write_text(source.read_text().replace("300.4242", "301.4242"))
@@ -107,23 +118,20 @@ class TestAnswering:
             owner.mail.hear(script[1])
 
     def test_a_party_whose_step_is_not_on_record_is_rebuilt(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, owner: Owner, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        agreed = terms()
-        with opened(make_owner(tmp_path)) as owner:
-            approve(owner, agreed)
-            letter = Outside(owner, agreed).release()
+        letter = Outside(owner, TERMS).release()
 
-            def full(*_: object) -> None:
-                raise LedgerUnavailable("the disk is full")
+        def full(*_: object) -> None:
+            raise LedgerUnavailable("the disk is full")
 
-            monkeypatch.setattr(owner, "after", full)
-            with pytest.raises(LedgerUnavailable):
-                owner.mail.hear(letter)
-            monkeypatch.undo()
-            assert rows_left(owner) == 0
-            assert len(heard(owner, letter)) == 1
-            assert rows_left(owner) == agreed.rows_per_owner
+        monkeypatch.setattr(owner, "after", full)
+        with pytest.raises(LedgerUnavailable):
+            owner.mail.hear(letter)
+        monkeypatch.undo()
+        assert rows_left(owner) == 0
+        assert len(heard(owner, letter)) == 1
+        assert rows_left(owner) == TERMS.rows_per_owner
 
     @pytest.mark.parametrize(("purged", "reason"), [(False, "different bytes"), (True, "purged")])
     def test_a_replay_that_lacks_an_answer_or_gives_another_is_refused(
@@ -131,9 +139,8 @@ class TestAnswering:
     ) -> None:
         agreed = terms(protocol="interactive", size=3)
         folder = make_owner(tmp_path, accept_unproven=["unbounded"])
+        script = approved_script(folder, agreed)
         with opened(folder) as owner:
-            approve(owner, agreed)
-            script = list(Outside(owner, agreed).script())
             for letter in script[:3]:
                 owner.mail.hear(letter)
             if purged:
@@ -147,16 +154,6 @@ class TestAnswering:
 
 class TestRefusing:
     """What is refused costs nothing, is in the log with its reason, and stays refused."""
-
-    @pytest.fixture
-    def owner(self, tmp_path: Path) -> Owner:  # type: ignore[misc]
-        with opened(make_owner(tmp_path)) as owner:
-            approve(owner, terms())
-            yield owner
-
-    @pytest.fixture
-    def outside(self, owner: Owner) -> Outside:
-        return Outside(owner, terms())
 
     def refused(self, owner: Owner, letter: bytes) -> str:
         before = charged(owner)
@@ -268,21 +265,17 @@ class TestRefusing:
 class TestDeciding:
     @pytest.mark.parametrize("claimed", [False, True])
     def test_a_withdrawal_keeps_an_answer_that_was_not_posted_from_leaving(
-        self, tmp_path: Path, *, claimed: bool
+        self, owner: Owner, outside: Outside, *, claimed: bool
     ) -> None:
         """Or that the process that died was about to post: then it counts as sent."""
-        agreed = terms()
-        with opened(make_owner(tmp_path)) as owner:
-            approve(owner, agreed)
-            outside = Outside(owner, agreed)
-            owner.mail.hear(outside.release())
-            assert not claimed or "offer" in [row.kind for row in owner.mail.claim(outside.run)]
-            owner.withdraw("run-1", by="Ada")
-            (offer,) = [row for row in owner.mail.letters(outside.run) if row.kind == "offer"]
-            assert claimed or offer.state == "withheld"
-            assert "offer" not in [row.kind for row in owner.mail.claim(outside.run)]
-            assert review.rows_left(review.out_rows(owner, "run-1")) == (agreed.rows_per_owner if claimed else 0)
-            assert rows_left(owner) == agreed.rows_per_owner  # charged all the same
+        owner.mail.hear(outside.release())
+        assert not claimed or "offer" in [row.kind for row in owner.mail.claim(outside.run)]
+        owner.withdraw("run-1", by="Ada")
+        (offer,) = [row for row in owner.mail.letters(outside.run) if row.kind == "offer"]
+        assert claimed or offer.state == "withheld"
+        assert "offer" not in [row.kind for row in owner.mail.claim(outside.run)]
+        assert review.rows_left(review.out_rows(owner, "run-1")) == (TERMS.rows_per_owner if claimed else 0)
+        assert rows_left(owner) == TERMS.rows_per_owner  # charged all the same
 
     def test_an_approval_withdrawn_while_the_reply_is_made(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -356,26 +349,22 @@ class TestTheEnd:
 
 
 class TestReceipts:
-    def test_a_receipt_is_kept_and_closes_the_run(self, tmp_path: Path) -> None:
-        agreed = terms()
-        with opened(make_owner(tmp_path)) as owner:
-            outside, (letter,) = answered(owner, agreed)
-            receipt = outside.receipt([letter], agreed.rows_per_owner)
-            assert heard(owner, receipt) == ()
-            kept = owner.mail.receipt(outside.run)
-            assert kept is not None
-            assert (kept.rows, kept.letters) == (agreed.rows_per_owner, (letter_in(letter, most_bytes=1 << 28).digest,))
-            assert outside.run.state == "closed"
-            assert heard(owner, receipt) == ()
-            assert len(logged(owner.home, "acknowledged")) == 1
+    def test_a_receipt_is_kept_and_closes_the_run(self, owner: Owner) -> None:
+        outside, (letter,) = answer(owner, TERMS)
+        receipt = outside.receipt([letter], TERMS.rows_per_owner)
+        assert heard(owner, receipt) == ()
+        kept = owner.mail.receipt(outside.run)
+        assert kept is not None
+        assert (kept.rows, kept.letters) == (TERMS.rows_per_owner, (letter_in(letter, most_bytes=1 << 28).digest,))
+        assert outside.run.state == "closed"
+        assert heard(owner, receipt) == ()
+        assert len(logged(owner.home, "acknowledged")) == 1
 
-    def test_a_receipt_comes_after_a_withdrawal_too(self, tmp_path: Path) -> None:
-        agreed = terms()
-        with opened(make_owner(tmp_path)) as owner:
-            outside, (letter,) = answered(owner, agreed)
-            owner.withdraw("run-1", by="Ada")
-            owner.mail.hear(outside.receipt([letter], agreed.rows_per_owner))
-            assert owner.mail.receipt(outside.run) is not None
+    def test_a_receipt_comes_after_a_withdrawal_too(self, owner: Owner) -> None:
+        outside, (letter,) = answer(owner, TERMS)
+        owner.withdraw("run-1", by="Ada")
+        owner.mail.hear(outside.receipt([letter], TERMS.rows_per_owner))
+        assert owner.mail.receipt(outside.run) is not None
 
     @pytest.mark.parametrize(
         ("change", "reason"),
@@ -389,28 +378,23 @@ class TestReceipts:
             ({"said": 13}, "cannot be read"),
         ],
     )
-    def test_a_receipt_that_does_not_hold_is_refused(self, tmp_path: Path, change: dict[str, Any], reason: str) -> None:
-        agreed = terms()
-        with opened(make_owner(tmp_path)) as owner:
-            outside, (letter,) = answered(owner, agreed)
-            words = {"rows": agreed.rows_per_owner, **change}
-            letters = [outside.release() if words.pop("foreign", False) else letter]
-            with pytest.raises(IllegalMessage, match=reason):
-                owner.mail.hear(outside.receipt(letters, **words))
-            assert owner.mail.receipt(outside.run) is None
+    def test_a_receipt_that_does_not_hold_is_refused(self, owner: Owner, change: dict[str, Any], reason: str) -> None:
+        outside, (letter,) = answer(owner, TERMS)
+        words = {"rows": TERMS.rows_per_owner, **change}
+        letters = [outside.release() if words.pop("foreign", False) else letter]
+        with pytest.raises(IllegalMessage, match=reason):
+            owner.mail.hear(outside.receipt(letters, **words))
+        assert owner.mail.receipt(outside.run) is None
 
 
 class TestHomes:
-    def test_a_restored_home_answers_nothing(self, tmp_path: Path) -> None:
-        agreed = terms()
-        with opened(make_owner(tmp_path)) as owner:
-            approve(owner, agreed)
-            with pytest.raises(HomeRestored):
-                owner.home.stop("an unknown letter of this home")
-            with pytest.raises(HomeRestored):
-                owner.mail.hear(Outside(owner, agreed).release())
-            with pytest.raises(HomeRestored):
-                owner.approve("run-1", agreed.digest, by="Ada")
+    def test_a_restored_home_answers_nothing(self, owner: Owner) -> None:
+        with pytest.raises(HomeRestored):
+            owner.home.stop("an unknown letter of this home")
+        with pytest.raises(HomeRestored):
+            owner.mail.hear(Outside(owner, TERMS).release())
+        with pytest.raises(HomeRestored):
+            owner.approve("run-1", TERMS.digest, by="Ada")
 
     def test_terms_without_an_end_are_not_taken(self, tmp_path: Path) -> None:
         """The key of their run would never be deleted."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from home_world import Outside, approve, charged, heard, make_owner, opened, post, terms
+from home_world import Outside, approved_script, charged, heard, make_owner, opened, post, terms
 
 from likeset.homes.owner import Owner
 from likeset.protocol.terms import Terms
@@ -66,12 +66,6 @@ def interrupted(owner: Owner, statements: _Statements) -> Iterator[None]:
         store._connection = whole
 
 
-def _script(agreed: Terms, folder: Path) -> list[bytes]:
-    with opened(folder) as owner:
-        approve(owner, agreed)
-        return list(Outside(owner, agreed).script(rounds=1))
-
-
 def _heard(folder: Path, agreed: Terms, script: list[bytes]) -> tuple[list[bytes], list[tuple[str, str]]]:
     """Let a home hear letters; the messages in its answers, and its charges."""
     with opened(folder) as owner:
@@ -94,7 +88,7 @@ def _points(folder: Path, script: list[bytes], place: Path) -> int:
 
 def _interrupt_everywhere(tmp_path: Path, agreed: Terms, *, points: int | None = None, **policy: Any) -> None:
     folder = make_owner(tmp_path / "homes", **policy)
-    script = _script(agreed, folder)
+    script = approved_script(folder, agreed, rounds=1)
     count = _points(folder, script, tmp_path / "counted")
     shutil.copytree(folder, tmp_path / "expected")
     expected = _heard(tmp_path / "expected", agreed, script)
@@ -135,9 +129,9 @@ class TestReplay:
         for size in (10, 20):
             agreed = terms(protocol="interactive", size=size)
             folder = make_owner(tmp_path / str(size), accept_unproven=["unbounded"])
+            script = approved_script(folder, agreed)
             with opened(folder) as owner:
-                approve(owner, agreed)
-                for letter in Outside(owner, agreed).script():
+                for letter in script:
                     owner.mail.hear(letter)
             statements = _Statements()
             with opened(folder) as owner, interrupted(owner, statements):
@@ -167,7 +161,7 @@ class TestProcesses:
     def test_four_processes_hear_the_same_letter_at_once(self, tmp_path: Path) -> None:
         """All get the same bytes, and the run is charged once."""
         folder, agreed = make_owner(tmp_path / "homes"), terms()
-        (tmp_path / "letter").write_bytes(_script(agreed, folder)[0])
+        (tmp_path / "letter").write_bytes(approved_script(folder, agreed, rounds=1)[0])
         paths = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
         start = tmp_path / "start"
         arguments = [sys.executable, "-c", _HEAR.format(paths=paths), str(folder), str(start), str(tmp_path / "letter")]
@@ -188,9 +182,7 @@ class TestProcesses:
     def test_two_processes_that_take_turns_answer_as_one_does(self, tmp_path: Path) -> None:
         agreed = terms(**_INTERACTIVE)
         folder = make_owner(tmp_path / "homes", accept_unproven=["unbounded"])
-        with opened(folder) as owner:
-            approve(owner, agreed)
-            script = list(Outside(owner, agreed).script())
+        script = approved_script(folder, agreed)
         shutil.copytree(folder, tmp_path / "expected")
         expected = _heard(tmp_path / "expected", agreed, script)
         with opened(folder) as owner, opened(folder) as other:
@@ -204,7 +196,7 @@ class TestProcesses:
         """The step is discarded and computed again from both letters."""
         agreed = terms(**_INTERACTIVE)
         folder = make_owner(tmp_path / "homes", accept_unproven=["unbounded"])
-        script = _script(agreed, folder)
+        script = approved_script(folder, agreed, rounds=1)
         shutil.copytree(folder, tmp_path / "expected")
         expected = _heard(tmp_path / "expected", agreed, script)
         with opened(folder) as owner, opened(folder) as other:
