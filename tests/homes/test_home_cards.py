@@ -1,7 +1,6 @@
 """Every home has a card from the start; changes of pinned cards are in its log, in the same transaction."""
 
 import socket
-import stat
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,18 +31,6 @@ def files(folder: Path) -> dict[str, bytes]:
     """All but the files of the database."""
     paths = (path for path in folder.rglob("*") if path.is_file() and "sqlite" not in path.name)
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_every_new_home_has_a_card_of_its_name(tmp_path: Path, role: Role) -> None:
-    made(tmp_path / "home", role).close()
-    with Home(tmp_path / "home") as home:
-        assert home.settings.roles == (role,)
-        assert home.card.name == home.name == "party-1"
-        assert home.card_file.read_text(encoding="ascii") == home.card.to_text()
-        assert stat.S_IMODE((home.folder / SECRET_FILE).stat().st_mode) == 0o600
-        assert home.pins.all() == ()
-        assert [entry["fingerprint"] for entry in logged(home, "card")] == [home.card.fingerprint]
 
 
 def test_keys_are_never_overwritten(tmp_path: Path) -> None:

@@ -227,15 +227,6 @@ def test_invitation_proposing_automatic_approval(market: Market, rules: dict[str
         Invitation.from_bytes(dishonest.to_bytes())
 
 
-def test_rules_are_shown_as_a_difference_from_the_defaults(market: Market) -> None:
-    changed = {rule["rule"]: (rule["before"], rule["after"]) for rule in market.invite().rules_changed()}
-    assert changed == {
-        "consumers": ("[]", '["clinic"]'),
-        "columns": ("[]", '["age"]'),
-        "purposes": ("[]", '["care"]'),
-    }
-
-
 def test_consumer_that_introduces_a_second_card_of_its_own_as_curator(market: Market) -> None:
     """Undetectable (docs/threat-model.md): the words agree. The review says that nobody confirmed the curator."""
     consumer = make_home(market.place / "shop", name="shop", roles=("consumer",))
@@ -312,16 +303,3 @@ def test_a_full_disk_is_told_before_a_home_is_made(market: Market, monkeypatch: 
     with pytest.raises(InvalidArgument, match="make room"):
         market.home_of(invitation)
     assert not (market.place / "st-mary").exists()
-
-
-def test_a_witness_and_a_curator_join_by_the_same_words(market: Market) -> None:
-    consumer = make_home(market.place / "shop", name="shop", roles=("consumer",))
-    settings: dict[str, Any] = {"mailbox": market.mailbox}
-    for name, role in (("hub", "curator"), ("university", "witness")):
-        invitation = joining.invite(consumer, name, role=role, **settings)  # type: ignore[arg-type]
-        home = joining.opened_home(invitation, market.place / name, by="alice")
-        words = " ".join(invitation.words(home.card))
-        reply = Reply.opened(invitation, consumer.secret, Reply.sealed(invitation, home.secret))
-        joining.join(home, invitation, words, by="alice")
-        joining.confirm(consumer, invitation, [reply], words, by="bob")
-        assert consumer.pins.get(name) is not None

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from home_world import (
     CANARY,
-    NOON,
     Network,
     Outside,
     answered,
@@ -140,16 +139,3 @@ def test_an_error_that_is_not_ours_is_logged_without_its_words(tmp_path: Path, m
         with pytest.raises(RuntimeError):
             owner.mail.hear(letter)
         assert [entry["reason"] for entry in logged(owner.home, "refused")] == ["RuntimeError"]
-
-
-def test_the_log_page_names_runs_and_rows_and_goes_back_page_by_page(folder: Path) -> None:
-    with opened(folder) as owner:
-        first = review.log_page(owner, count=3)
-        rest = review.log_page(owner, before=first["older"], count=100)
-        numbers = [entry["entry"] for entry in (*first["entries"], *rest["entries"])]
-        assert numbers == list(range(first["newest"], 0, -1))
-        about = review.log_page(owner, about="run-1")
-        kinds = {entry["kind"] for entry in about["entries"]}
-        assert {"invited", "approved", "began", "reserve", "commit", "sent"} <= kinds
-        assert sum(entry["words"].get("rows", 0) for entry in about["entries"] if entry["kind"] == "reserve") == 12
-        assert all(entry["at"].startswith(f"{NOON:%Y-%m-%d}") for entry in about["entries"])

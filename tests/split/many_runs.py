@@ -6,7 +6,6 @@ gets something that it must not get, so that whoever looks for leaks can show th
 """
 
 import importlib
-import importlib.util
 import json
 import sys
 import time
@@ -16,23 +15,8 @@ from typing import Any
 
 import numpy as np
 
-_ENGINE = Path(__file__).resolve().parents[2] / "src" / "likeset" / "split" / "engine"
-_NAME = "likeset_split_engine"
-
-
-def _module(name: str) -> Any:
-    return importlib.import_module(f"{_NAME}.{name}")
-
-
-def _load() -> None:
-    spec = importlib.util.spec_from_file_location(
-        _NAME, _ENGINE / "__init__.py", submodule_search_locations=[str(_ENGINE)]
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    package = importlib.util.module_from_spec(spec)
-    sys.modules[_NAME] = package
-    spec.loader.exec_module(package)
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src" / "likeset" / "split"))
+agreement, worker = (importlib.import_module(f"engine.{name}") for name in ("agreement", "worker"))
 
 
 class FolderKeeper:
@@ -65,8 +49,7 @@ class FolderKeeper:
 
 def _after_each_step(work: Callable[[Any, str], None]) -> None:
     """Do something with the machine and each variable that a step of the program has set."""
-    machine = _module("worker").Machine
-    run = machine.run
+    machine, run = worker.Machine, worker.Machine.run
 
     def watched(self: Any, step: Any, inputs: Any, outputs: Any) -> None:
         run(self, step, inputs, outputs)
@@ -77,14 +60,14 @@ def _after_each_step(work: Callable[[Any, str], None]) -> None:
 
 
 def _content(machine: Any, name: str) -> bytes:
-    return bytes(_module("worker")._content(machine.variables.get_var(name)))
+    return bytes(worker._content(machine.variables.get_var(name)))
 
 
 def _keep_state(machine: Any, name: str) -> None:
     """Not the consumer's share of the picks, which adds up to what it is to read."""
     if (name, machine.rank) == ("picks", 1):
         return
-    if "AShr" in _module("worker")._read_meta(machine.variables.get_var(name)).storage_type:
+    if "AShr" in worker._read_meta(machine.variables.get_var(name)).storage_type:
         (machine.folder / f"state-{machine.rank}-{machine.made:04d}").write_bytes(_content(machine, name))
         machine.made += 1
 
@@ -97,8 +80,7 @@ def _open_picks(machine: Any, name: str) -> None:
 
 def _edit_picks() -> None:
     """The consumer changes its own copy of the lines of picks, before they are opened, and notes how."""
-    machine = _module("worker").Machine
-    run = machine.run
+    machine, run = worker.Machine, worker.Machine.run
 
     def edited(self: Any, step: Any, inputs: Any, outputs: Any) -> None:
         if (step.__name__, self.rank) == ("finish", 1):
@@ -116,13 +98,12 @@ def _edit_picks() -> None:
 
 def _compile_once(folder: Path) -> None:
     """All computations here have the same shapes, and compiling takes longer than computing."""
-    machine, compiled = _module("worker").Machine, dict[Any, Any]()
-    make = machine.__init__
+    machine, make, compiled = worker.Machine, worker.Machine.__init__, dict[Any, Any]()
 
     def made(self: Any, task: Any) -> None:
         make(self, task)
         self._compiled, self.folder, self.made = compiled, folder / task.attempt, 0
-        self.lines = _module("agreement").grid(task.settings.offers, task.settings.size)[0]
+        self.lines = agreement.grid(task.settings.offers, task.settings.size)[0]
 
     machine.__init__ = made
 
@@ -130,16 +111,14 @@ def _compile_once(folder: Path) -> None:
 def main() -> None:
     """See above."""
     folder, rank = Path(sys.argv[1]), int(sys.argv[2])
-    _load()
     _compile_once(folder)
     _after_each_step(_keep_state)
     if "leak" in sys.argv:
         _after_each_step(_open_picks)
     if "edit" in sys.argv:
         _edit_picks()
-    compute, task = _module("worker").compute, _module("agreement").Task
     for one in sorted(folder.iterdir()):
-        compute(task.from_bytes((one / f"task-{rank}").read_bytes()), FolderKeeper(one, rank))
+        worker.compute(agreement.Task.from_bytes((one / f"task-{rank}").read_bytes()), FolderKeeper(one, rank))
         sys.stdout.write(json.dumps(one.name) + "\n")
         sys.stdout.flush()
 

@@ -20,14 +20,7 @@ _IN_MEMORY = np.uint64(3 << 62)  # in the table of pages: it is in memory, or sw
 
 
 class Search:
-    """For all of these patterns.
-
-    Args:
-        patterns: what each stands for, by its bytes.
-
-    Raises:
-        ValueError: a pattern is so short that it occurs by chance.
-    """
+    """For all of these patterns; the mapping says what each stands for."""
 
     def __init__(self, patterns: Mapping[bytes, str]) -> None:
         self._by_anchor: dict[int, list[tuple[int, bytes, str]]] = defaultdict(list)
@@ -51,16 +44,14 @@ class Search:
             before = data[-self._longest :]
         return found
 
-    def in_files(self, folder: Path) -> dict[str, set[Path]]:
-        """What is found in which files, names of files included."""
-        found: dict[str, set[Path]] = defaultdict(set)
-        for path in sorted(folder.rglob("*")):
-            pieces = [str(path.relative_to(folder)).encode()]
+    def in_files(self, folder: Path) -> set[str]:
+        """What is found in files and their names."""
+        found = set[str]()
+        for path in folder.rglob("*"):
+            found |= self.within([str(path.relative_to(folder)).encode()])
             if path.is_file() and not path.is_symlink():
-                pieces.append(path.read_bytes())
-            for name in self.within(pieces):
-                found[name].add(path)
-        return dict(found)
+                found |= self.within([path.read_bytes()])
+        return found
 
     def _found(self, data: bytes, shift: int) -> set[str]:
         count = max(0, len(data) - shift) // _ANCHOR
@@ -82,8 +73,7 @@ def _hashed(numbers: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 def _anchor(pattern: bytes) -> int:
     """Where four bytes stand that occur seldom: no zeros, no repetitions."""
-    if len(pattern) < _LEAST:
-        raise ValueError(f"{pattern!r} is too short: it occurs by chance")
+    assert len(pattern) >= _LEAST, pattern
     windows = [pattern[place : place + _ANCHOR] for place in range(len(pattern) - _ANCHOR + 1)]
     return max(range(len(windows)), key=lambda place: len(set(windows[place]) - {0, 255}))
 

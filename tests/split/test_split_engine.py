@@ -12,8 +12,7 @@ from chance import pinned_coins
 from likeset.errors import IllegalMessage, PartyFailed
 from likeset.protocol.split import OpenedSlots
 from likeset.split.engine.agreement import AGAIN
-from likeset.split.host import LocalMeeting, Meeting, SplitParty
-from likeset.split.links import RunCertificate, TunnelMeeting, TunnelPeer
+from likeset.split.host import LocalMeeting, Meeting
 
 pytestmark = [pytest.mark.slow, needs_engine]
 
@@ -75,31 +74,6 @@ def test_many_columns_are_looked_at_by_sums_and_no_square_wraps(local: list[Meet
     assert isinstance(consumer, OpenedSlots)
     small.check(consumer, consumer.numbers.tolist())
     assert set(consumer.numbers.tolist()) == {5, 6, *range(8, 24)}
-
-
-@pytest.mark.soak
-def test_where_workers_are_killed_the_computation_begins_anew_through_tunnels() -> None:
-    """Each party's worker is killed once, at another round."""
-    small = world(pinned_coins("split kills"), size=32)
-    own = [RunCertificate.generate() for _ in range(3)]
-    meetings = [TunnelMeeting(rank, own=own[rank]) for rank in range(3)]
-    for rank, meeting in enumerate(meetings):
-        others = [other for other in range(3) if other != rank]
-        meeting.start(
-            {other: TunnelPeer("127.0.0.1", meetings[other].port, own[other].certificate) for other in others}
-        )
-    left = {(0, "picking", 25), (1, "picking", 32), (2, "improving", 25)}
-
-    def kill_once(rank: int, party: SplitParty, stage: str, done: int) -> None:
-        if (rank, stage, done) in left and party.worker is not None:
-            left.discard((rank, stage, done))
-            party.worker.kill()
-
-    results = run_parties(small.inputs(), meetings, told=kill_once)
-    for meeting in meetings:
-        meeting.stop()
-    assert not left
-    small.check(results[1], small.selected())
 
 
 def test_what_was_opened_is_sent_again_and_nothing_else_is_opened(local: list[Meeting], tmp_path: Path) -> None:

@@ -65,21 +65,6 @@ class TestClosed:
         assert review.open_decisions(owner, owner.latest("run-1")) == ()
         assert network.consumer.progress(run).unanswered == {"b": "no answer"}
 
-    def test_an_approval_that_the_consumer_never_heard_does_not_look_approved_after_the_deadline(
-        self, network: Network
-    ) -> None:
-        """The run began without this owner, which had denied it; nobody tells it so."""
-        network.approved(AGREED, "a")
-        owner = network.owner("b")
-        owner.deny("run-1", by="Ada", reason="no")
-        network.settle()
-        owner.approve("run-1", AGREED.digest, by="Ada")
-        network.settle()
-        assert in_inbox(network, "b") == ([], "approved")
-        network.clock.now = ANSWER_BY
-        network.settle()
-        assert in_inbox(network, "b") == ([], "approved, but nothing came by the deadline")
-
     def test_a_consumer_that_cancels_before_any_offer(self, network: Network) -> None:
         run = network.approved(AGREED, "a")
         network.settle()
@@ -98,16 +83,6 @@ class TestClosed:
         assert in_inbox(network, "a") == ([], "rows left")
         assert network.owner("a").latest("run-1").state == "answered"
         assert in_inbox(network, "b") == ([], "closed: the consumer cancelled before any offer")
-
-    def test_terms_that_ended_and_a_withdrawal(self, network: Network) -> None:
-        network.approved(terms(quorum=2), "a")
-        network.settle()
-        network.owner("b").withdraw("run-1", by="Ada")
-        assert in_inbox(network, "b") == ([], "closed: you withdrew")
-        network.clock.now = NOON + timedelta(days=900)
-        network.settle()
-        assert in_inbox(network, "a") == ([], "closed: the terms ended")
-        assert in_inbox(network, "b") == ([], "closed: you withdrew")
 
 
 class TestClocks:

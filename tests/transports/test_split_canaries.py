@@ -166,7 +166,7 @@ def look_at_files(result: Searched) -> None:
     folders = {party: result.place / party for party in COMPUTING}
     folders |= {what: result.tees / what for what in ("mail", "tunnels")} | {"mailbox": result.place / "mailbox"}
     for name, folder in folders.items():
-        found = set(everything.in_files(folder))
+        found = everything.in_files(folder)
         result.shares["files", name] = {name for name in found if name.startswith(SHARE)}
         result.found["files", name] = found - result.shares["files", name]
     logs = [(result.place / f"log-{party}").read_bytes() for party in (*COMPUTING, *OWNERS)]

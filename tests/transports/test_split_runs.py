@@ -200,19 +200,6 @@ class TestOwners:
 
 
 class TestComputing:
-    def test_who_only_syncs_is_told_that_computing_needs_serve(self, homes: SplitHomes) -> None:
-        homes.agree()
-        homes.only_syncs = {CURATOR}
-        homes.notes.clear()
-        homes.turn(CURATOR)
-        words = "all compute parties are ready: computing needs `likeset up` at each of them"
-        assert homes.notes == [f"run run-1: {words}"]
-        homes.turn(CONSUMER, WITNESS)
-        assert homes.progress_now.computing
-        homes.drop(CURATOR)
-        homes.only_syncs = set()
-        homes.finish()
-
     @both
     def test_a_party_without_workers_or_a_place_to_listen_says_so_before_anything_begins(
         self, homes: SplitHomes, party: str
@@ -513,16 +500,6 @@ class TestOpenedOnce:
         monkeypatch.setattr(ComputeParty, "inputs", edited)
         assert opened_to_consumer(homes, monkeypatch) == picks
         assert [homes.files(party).opening.share() for party in OTHERS] == before
-        homes.finish()
-
-    @both
-    def test_one_party_that_died_before_it_stored_its_share_ends_nothing(
-        self, homes: SplitHomes, monkeypatch: pytest.MonkeyPatch, party: str
-    ) -> None:
-        """The shares of any two are enough."""
-        picks = opened_to_consumer(homes, monkeypatch)
-        forget_opening(homes, party)
-        assert opened_to_consumer(homes, monkeypatch) == picks
         homes.finish()
 
     @both

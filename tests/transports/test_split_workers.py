@@ -4,21 +4,16 @@ import os
 import random
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import pytest
 from between_world import OWNERS
 from home_world import CONSUMER
-from shared_run_world import clear_misfit, clear_picks
-from split_homes import COMPUTING, SplitHomes
+from split_homes import COMPUTING
 from split_processes import RUN, Processes, run_of
-from split_world import PYTHON, needs_engine
+from split_world import needs_engine
 
 from chance import SEED
-from likeset.homes.compute import Computation, ComputeJob, Computing, WorkerComputation
 from likeset.homes.consumer import Consumer
 from likeset.homes.home import Home
 from likeset.homes.mail import Mail
@@ -26,93 +21,13 @@ from likeset.homes.owner import open_owner, spent_by_run
 from likeset.homes.review import verify
 from likeset.homes.runs import Ending
 from likeset.protocol.party import CURATOR
-from likeset.protocol.split import ComputeInputs, OpenedSlots
 from likeset.protocol.terms import WITNESS
-from likeset.split.host import PYTHON_VARIABLE
-from likeset.trust.shares import COMPUTE_ROLES, ComputeRole
 
 pytestmark = [pytest.mark.soak, needs_engine]
 
 KILLS = int(os.environ.get("LIKESET_SPLIT_KILLS", "5"))
 _KILLS_IN_A_RUN = 10
 _LONGEST_PAUSE = 6.0
-
-
-@dataclass
-class Watched:
-    """Computations with workers: the inputs of each party, and what was opened."""
-
-    inputs: dict[ComputeRole, ComputeInputs] = field(default_factory=dict)
-    opened: list[OpenedSlots] = field(default_factory=list)
-
-    def begin(self, job: ComputeJob) -> Computation:
-        self.inputs[COMPUTE_ROLES[job.inputs.rank]] = job.inputs
-        return _WatchedComputation(WorkerComputation(job), self)
-
-
-@dataclass
-class _WatchedComputation:
-    computation: WorkerComputation
-    watched: Watched
-
-    def run(self) -> OpenedSlots | None:
-        slots = self.computation.run()
-        self.watched.opened += [slots] if slots is not None else []
-        return slots
-
-    def stop(self) -> None:
-        self.computation.stop()
-
-
-@pytest.fixture
-def watched() -> Watched:
-    return Watched()
-
-
-@pytest.fixture
-def homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watched: Watched) -> Iterator[SplitHomes]:
-    monkeypatch.setenv(PYTHON_VARIABLE, str(PYTHON))
-    with SplitHomes(tmp_path) as made:
-        made.begin = watched.begin
-        made.drop()
-        yield made
-
-
-def test_workers_open_what_the_program_in_the_clear_picks_up_to_rounding(homes: SplitHomes, watched: Watched) -> None:
-    homes.finish()
-    assert len(homes.summary.rows) == 6
-    (opened,) = watched.opened
-    assert len(set(opened.numbers.tolist())) == 6
-    # The engine rounds by chance: of similar rows it may pick others, and the summary is as good.
-    assert clear_misfit(watched.inputs, opened) <= 1.05 * clear_misfit(watched.inputs, clear_picks(watched.inputs))
-
-
-@pytest.mark.parametrize("killed", COMPUTING)
-def test_a_computation_that_stops_before_its_opening_restarts_and_opens_once(
-    homes: SplitHomes, watched: Watched, killed: str
-) -> None:
-    """The process of one party ends with its worker and its links, and another one takes its place."""
-    homes.until(lambda: "picking" in homes.progress_now.computing or homes.over)
-    homes.drop(killed)
-    homes.finish()
-    assert len(homes.summary.rows) == 6
-    assert len(watched.opened) == 1
-
-
-def test_a_consumer_that_lost_what_was_opened_gets_it_again(
-    homes: SplitHomes, watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr(Computing, "_open", lambda *_: None)
-        homes.until(lambda: bool(watched.opened))
-    homes.drop()
-    homes.files(CONSUMER).opening.record.unlink()
-    homes.finish()
-    first, second = watched.opened
-    assert np.array_equal(first.numbers, second.numbers)
-    assert np.array_equal(first.secrets, second.secrets)
-    assert homes.ended is Ending.DONE
-    assert len(homes.summary.rows) == 6
 
 
 def receipts_came(place: Path) -> bool:
