@@ -283,9 +283,16 @@ Troubles = dict[Trouble, Mask]
 
 
 class Encoder:
-    """The fixed map of one column."""
+    """The fixed map of one column.
+
+    ``unit`` is what one unit of distance means, ``wrong`` what to say of a cell of the wrong type, and ``refused`` of
+    one that is outside or unknown.
+    """
 
     features: tuple[str, ...]
+    unit: str
+    wrong: str
+    refused = ""
 
     def __init__(self, name: str, declared: Any, missing: MissingWords) -> None:
         self.name = name
@@ -301,26 +308,15 @@ class Encoder:
         """Whether there is surely no trouble in any cell, found out by less work than encoding; False if unsure."""
         return False
 
-    def unit(self) -> str:
-        raise NotImplementedError
-
     def complaint(self, trouble: Trouble, column: Any = None, mask: Mask | None = None) -> str | None:
         """What to say about a trouble of this column, and of those cells if they are given; None if it is allowed."""
         field = {Trouble.MISSING: "missing", Trouble.OUTSIDE: "outside", Trouble.UNKNOWN: "unknown"}.get(trouble, "")
         if getattr(self._declared, field, "refuse") != "refuse":
             return None
-        if trouble is Trouble.MISSING:
-            return _NO_VALUE
-        why = self._why_wrong(column.filter(pa.array(mask))) if trouble is Trouble.WRONG and column is not None else ""
-        return self._refusal(trouble) + why
-
-    def _why_wrong(self, wrong: Any) -> str:  # noqa: ARG002 - for those that can tell
-        """What is the matter with cells of the wrong type."""
-        return ""
-
-    def _refusal(self, trouble: Trouble) -> str:
-        """What to say of a cell that is outside, unknown or of the wrong type."""
-        raise NotImplementedError
+        if trouble is Trouble.WRONG:
+            cut = column is not None and isinstance(self, NumericMap)
+            return self.wrong + (cells.why_no_numbers(column.filter(pa.array(mask))) if cut else "")
+        return _NO_VALUE if trouble is Trouble.MISSING else self.refused
 
 
 def troubles_in(**masks: Mask) -> Troubles:
@@ -352,7 +348,7 @@ class DeclaredValues:
     def _places_by_number(self, values: NDArray[np.float64]) -> NDArray[np.int64] | None:
         """For each whole number from the least to the largest value its place, -1 if it is none or means missing."""
         low, high = values.min(), values.max()
-        if not (values == np.rint(values)).all() or high - low >= _LISTED or abs(values).max() >= _LISTED:
+        if not (values == np.rint(values)).all() or abs(values).max() >= _LISTED:
             return None
         places = np.full(int(high - low) + 1, -1)
         places[(values - low).astype(np.int64)] = np.arange(len(values))
@@ -411,8 +407,8 @@ class DeclaredValues:
         return places, troubles_in(missing=absent, unknown=(places < 0) & ~absent & ~wrong, wrong=wrong)
 
     @property
-    def expected_type(self) -> str:
-        return "text, as the declared values are" if self._are_words else "a number, as the declared values are"
+    def wrong(self) -> str:
+        return f"is not {'text' if self._are_words else 'a number'}, as the declared values are"
 
 
 _OUTSIDE = "widen them, or declare outside: clip"
@@ -475,6 +471,10 @@ class NumericMap(_Scalar):
         self._log = declared.scale == "log"
         ends = np.array(declared.bounds)
         self._ends = log2(ends) if self._log else ends
+        span = f"a factor of {self._high / self._low:.4g}" if self._log else f"{self._high - self._low:.6g}"
+        self.unit = f"{span} (from {self._low:.6g} to {self._high:.6g})"
+        self.wrong = "is not a finite number"
+        self.refused = f"is outside the declared bounds {self._low:.12g} to {self._high:.12g}; {_OUTSIDE}"
 
     def encode(self, column: Any, out: Out) -> Troubles:
         plain = None if self._log else cells.plain_numbers(column)
@@ -521,19 +521,6 @@ class NumericMap(_Scalar):
         values /= self._ends[1] - self._ends[0]
         return np.clip(values, 0.0, 1.0, out=values)
 
-    def unit(self) -> str:
-        if self._log:
-            return f"a factor of {self._high / self._low:.4g} (from {self._low:.6g} to {self._high:.6g})"
-        return f"{self._high - self._low:.6g} (from {self._low:.6g} to {self._high:.6g})"
-
-    def _refusal(self, trouble: Trouble) -> str:
-        if trouble is Trouble.WRONG:
-            return "is not a finite number"
-        return f"is outside the declared bounds {self._low:.12g} to {self._high:.12g}; {_OUTSIDE}"
-
-    def _why_wrong(self, wrong: Any) -> str:
-        return cells.why_no_numbers(wrong)
-
 
 class DateMap(_Scalar):
     """A day by its declared bounds."""
@@ -542,6 +529,11 @@ class DateMap(_Scalar):
         super().__init__(name, declared, missing)
         self._low, self._high = (float(day_number(day)) for day in declared.bounds)
         self._gone = [day_number(day) for day in declared.missing_values]
+        bounds, form = " to ".join(declared.bounds), declared.format
+        self.unit = f"{self._high - self._low:.0f} days ({bounds})"
+        remedy = "correct it, or declare how days are written, such as format: '%d.%m.%Y'"
+        self.wrong = f"is not a date in the format {'year-month-day' if form == 'iso' else form}; {remedy}"
+        self.refused = f"is outside the declared bounds {bounds}; {_OUTSIDE}"
 
     def positions(self, column: Any) -> tuple[Floats, Troubles]:
         values, wrong = cells.days(column, self._declared.format, self._words)
@@ -555,19 +547,12 @@ class DateMap(_Scalar):
     def position_of(self, value: Any) -> float:
         return (day_number(value) - self._low) / (self._high - self._low)
 
-    def unit(self) -> str:
-        return f"{self._high - self._low:.0f} days ({' to '.join(self._declared.bounds)})"
-
-    def _refusal(self, trouble: Trouble) -> str:
-        if trouble is Trouble.WRONG:
-            form = self._declared.format
-            remedy = "correct it, or declare how days are written, such as format: '%d.%m.%Y'"
-            return f"is not a date in the format {'year-month-day' if form == 'iso' else form}; {remedy}"
-        return f"is outside the declared bounds {' to '.join(self._declared.bounds)}; {_OUTSIDE}"
-
 
 class BooleanMap(_Scalar):
     """True and false, in the declared words or as 1 and 0."""
+
+    unit = "from false to true"
+    wrong = "is none of the words for true and false; declare true_words and false_words"
 
     def __init__(self, name: str, declared: BooleanColumn, missing: MissingWords) -> None:
         super().__init__(name, declared, missing)
@@ -601,21 +586,18 @@ class BooleanMap(_Scalar):
     def position_of(self, value: Any) -> float:
         return 1.0 if value else 0.0
 
-    def unit(self) -> str:
-        return "from false to true"
-
-    def _refusal(self, trouble: Trouble) -> str:  # noqa: ARG002 - a cell is of the wrong type, or nothing is wrong
-        return "is none of the words for true and false; declare true_words and false_words"
-
 
 class OrdinalMap(_Scalar):
-    """Floats at equal steps."""
+    refused = "is none of the declared values; correct it, or declare its value"
 
     def __init__(self, name: str, declared: OrdinalColumn, missing: MissingWords) -> None:
         super().__init__(name, declared, missing)
         self._declared_values = DeclaredValues(declared.values, missing)
         last = len(declared.values) - 1
         self._positions = np.array([*(rank / last for rank in range(last + 1)), np.nan])
+        low, high = _short(declared.values[0]), _short(declared.values[-1])
+        self.unit = f"{last} step{'s' if last > 1 else ''} (from {low} to {high})"
+        self.wrong = self._declared_values.wrong
 
     def positions(self, column: Any) -> tuple[Floats, Troubles]:
         places, troubles = self._declared_values.find(column)
@@ -628,18 +610,11 @@ class OrdinalMap(_Scalar):
     def position_of(self, value: Any) -> float:
         return float(self._positions[self._declared.values.index(number_or_words([value])[0])])
 
-    def unit(self) -> str:
-        count = len(self._declared.values)
-        low, high = _short(self._declared.values[0]), _short(self._declared.values[-1])
-        return f"{count - 1} step{'s' if count > 2 else ''} (from {low} to {high})"
-
-    def _refusal(self, trouble: Trouble) -> str:
-        if trouble is Trouble.WRONG:
-            return f"is not {self._declared_values.expected_type}"
-        return "is none of the declared values; correct it, or declare its value"
-
 
 class CategoryMap(Encoder):
+    unit = "from one value to any other"
+    refused = "is none of the declared values; correct it, declare its value, or declare unknown: other"
+
     def __init__(self, name: str, declared: CategoryColumn, missing: MissingWords) -> None:
         super().__init__(name, declared, missing)
         self._declared_values = DeclaredValues(declared.values, missing)
@@ -654,6 +629,7 @@ class CategoryMap(Encoder):
         elif isinstance(declared.missing, FillValue):
             self._lost = declared.values.index(number_or_words([declared.missing.value])[0])
         self.features = tuple(names)
+        self.wrong = self._declared_values.wrong
 
     def encode(self, column: Any, out: Out) -> Troubles:
         places, troubles = self._declared_values.find(column)
@@ -674,14 +650,6 @@ class CategoryMap(Encoder):
 
     def sound(self, column: Any) -> bool:
         return self._declared_values.all_known(column)
-
-    def unit(self) -> str:
-        return "from one value to any other"
-
-    def _refusal(self, trouble: Trouble) -> str:
-        if trouble is Trouble.WRONG:
-            return f"is not {self._declared_values.expected_type}"
-        return "is none of the declared values; correct it, declare its value, or declare unknown: other"
 
 
 def _lower(column: Any) -> Any:
@@ -720,6 +688,13 @@ def _cuts(texts: Any, width: int) -> list[int]:
 class TextMap(_Wide):
     """Counts of hashed pieces, made one length."""
 
+    wrong = "is not text"
+
+    def __init__(self, name: str, declared: TextColumn, missing: MissingWords) -> None:
+        super().__init__(name, declared, missing)
+        length = f"{declared.length} " if declared.length > 1 else ""
+        self.unit = f"from one text to another with no {length}{declared.pieces} in common"
+
     def encode(self, column: Any, out: Out) -> Troubles:
         texts, absent, wrong = cells.text(column, self._words)
         declared = self._declared
@@ -737,16 +712,23 @@ class TextMap(_Wide):
             out[:, -1] = absent * np.float32(declared.weight * APART)
         return troubles_in(missing=absent, wrong=wrong)
 
-    def unit(self) -> str:
-        length, pieces = self._declared.length, self._declared.pieces
-        return f"from one text to another with no {f'{length} ' if length > 1 else ''}{pieces} in common"
-
-    def _refusal(self, trouble: Trouble) -> str:  # noqa: ARG002 - a cell is of the wrong type, or nothing is wrong
-        return "is not text"
-
 
 class VectorMap(_Wide):
     """Lists of numbers, by the bounds of their entries or by their largest norm."""
+
+    def __init__(self, name: str, declared: VectorColumn | ImageColumn, missing: MissingWords) -> None:
+        super().__init__(name, declared, missing)
+        self._norm = getattr(declared, "norm", None)
+        if self._norm is not None:
+            self.unit, what = (
+                f"from one vector of norm {self._norm:.6g} to another at a right angle",
+                f"norm {self._norm:.6g}",
+            )
+        else:
+            low, high = self._bounds = declared.bounds or (0.0, 1.0)  # bounds are there, as the declaration checks
+            self.unit, what = f"every entry from {low:.6g} to {high:.6g}", "bounds of its entries"
+        self.wrong = f"is not a list of {self._width} finite numbers"
+        self.refused = f"is outside the declared {what}; widen it, or declare outside: clip"
 
     def encode(self, column: Any, out: Out) -> Troubles:
         entries, absent, wrong = cells.lists(column, self._width)
@@ -761,19 +743,14 @@ class VectorMap(_Wide):
             scaled, far[part] = self._scale(values)
             target = slice(part[0], part[-1] + 1) if len(part) == part[-1] - part[0] + 1 else part
             out[target, : self._width] = scaled * self._declared.weight
-        if not self._by_norm:
+        if self._norm is None:
             out[absent, : self._width] = self._declared.weight * MIDDLE / math.sqrt(self._width)
         if self._marked:
-            out[absent, -1] = self._declared.weight * (APART if self._by_norm else ABSENT)
+            out[absent, -1] = self._declared.weight * (ABSENT if self._norm is None else APART)
         return troubles_in(missing=absent, outside=far, wrong=wrong | bad)
 
-    @property
-    def _by_norm(self) -> bool:
-        return isinstance(self._declared, VectorColumn) and self._declared.norm is not None
-
-    def _scale(self, values: Floats) -> tuple[Floats, Mask]:
-        if self._by_norm:
-            norm = self._declared.norm
+    def _scale(self, values: Floats) -> tuple[Floats, Any]:
+        if (norm := self._norm) is not None:
             sizes = np.abs(values).max(axis=1, initial=0.0)
             huge = sizes > _LARGEST_SQUARED  # their squares are no numbers, and their direction is all that counts
             values[huge] /= sizes[huge, np.newaxis]
@@ -784,21 +761,9 @@ class VectorMap(_Wide):
             far = huge | (norms > norm * (1 + 1e-6))
             shrink = np.where(far, norms, norm)
             return values * APART / shrink[:, np.newaxis], far
-        low, high = self._declared.bounds
+        low, high = self._bounds
         far = ((values < low) | (values > high)).any(axis=1)
         return (np.clip(values, low, high) - low) / (high - low) / math.sqrt(self._width), far
-
-    def unit(self) -> str:
-        if self._by_norm:
-            return f"from one vector of norm {self._declared.norm:.6g} to another at a right angle"
-        low, high = self._declared.bounds
-        return f"every entry from {low:.6g} to {high:.6g}"
-
-    def _refusal(self, trouble: Trouble) -> str:
-        if trouble is Trouble.WRONG:
-            return f"is not a list of {self._width} finite numbers"
-        what = f"norm {self._declared.norm:.6g}" if self._by_norm else "bounds of its entries"
-        return f"is outside the declared {what}; widen it, or declare outside: clip"
 
 
 _BASE = 0x9E3779B97F4A7C15  # odd, so that it has an inverse modulo 2^64
