@@ -6,8 +6,9 @@ its key alone: the sizes of blocks, the number of threads and the order in which
 
 import itertools
 import os
-import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
@@ -51,10 +52,8 @@ class FetchedRows:
         # Always in the same layout: products of matrices may round differently with the layout.
         return type(self)(np.ascontiguousarray(self.rows[places]), labels, table)
 
-    def in_declared_types(self, records: DeclaredRecords) -> Self:
-        """The same rows with records in declared types: done for the few rows that are drawn."""
-        assert self.table is not None  # noqa: S101 - rows of a source have records
-        return type(self)(self.rows, self.labels, records.of(self.table))
+    def with_table(self, change: Callable[[pa.Table], pa.Table]) -> Self:
+        return self if self.table is None else replace(self, table=change(self.table))
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
@@ -77,13 +76,12 @@ class DrawnRows:
     def __len__(self) -> int:
         return len(self.row_numbers)
 
-    def in_declared_types(self, records: DeclaredRecords) -> Self:
-        return replace(self, records=self.records.in_declared_types(records))
+    def with_table(self, change: Callable[[pa.Table], pa.Table]) -> Self:
+        return replace(self, records=self.records.with_table(change))
 
     def plain(self) -> Self:
         """The same rows without dictionaries, which may hold far more words than are kept."""
-        assert self.records.table is not None  # noqa: S101 - rows of a source have records
-        return replace(self, records=replace(self.records, table=without_dictionaries(self.records.table)))
+        return self.with_table(without_dictionaries)
 
 
 class Keeper:
@@ -257,7 +255,6 @@ class Work:
         return [*few, label.column] if label is not None and label.kind == "category" else few
 
     def is_sound(self, table: pa.Table) -> bool:
-        """Whether every cell can be used, by a test that is faster than the map and may say no too often."""
         return self.schema.sound(table, table=self.table, labels=self.labelled)
 
     def map_rows(self, table: pa.Table, locate: Callable[[int], str]) -> FetchedRows:
@@ -349,7 +346,7 @@ class SourceScan:
             went_by(len(block))
         drawn = None
         if keeper is not None and fault is None and count > left_out:
-            drawn = keeper.drawing, keeper.result().in_declared_types(records)
+            drawn = keeper.drawing, keeper.result().with_table(records.of)
         return FirstPass(
             row_count=count,
             too_long=np.concatenate(too_long),
@@ -366,12 +363,12 @@ class SourceScan:
             raise InvalidArgument("keep", schema.keep, "allows no draw from all rows; draw from those kept")
         checked_columns(self._work.columns, self._source.schema, table=self._source.name)
         keepers = self._second_pass(drawings, self._counter(self._source.row_count))
-        return [keeper.result().in_declared_types(self.records) for keeper in keepers]
+        return [keeper.result().with_table(self.records.of) for keeper in keepers]
 
     def fetch(self, row_numbers: RowNumbers) -> FetchedRows:
         table = self._source.fetch(row_numbers, self._work.columns)
         mapped = self._work.map_rows(table, lambda offset: self._source.place(int(row_numbers[offset])))
-        return mapped.in_declared_types(self.records)
+        return mapped.with_table(self.records.of)
 
     def blocks(self) -> Iterator[tuple[int, FetchedRows]]:
         went_by = self._counter(self._source.row_count)
@@ -449,7 +446,7 @@ class OfferedScan:
             raise InvalidArgument("drawings", len(drawings), "must be none where some numbers are no rows")
         if self._renumbered:
             records = self._scan.records
-            drawn = [one.in_declared_types(records) for one in _draw_from(self.blocks(), drawings)]
+            drawn = [one.with_table(records.of) for one in _draw_from(self.blocks(), drawings)]
         else:
             drawn = self._scan.draw(*drawings)
         self._drawn = drawn
@@ -492,50 +489,32 @@ def pass_over(
 ) -> None:
     """Read, map, check and score the rows of these parts, and keep the best.
 
-    A thread that has nothing to do reads the next block, one thread at a time, and then maps and scores it while
-    another reads: so reading and computing overlap without a thread too many.
-
-    ``went_by`` is called with the number of rows of every block that is done, by one thread at a time. The first block,
-    in the order of rows, that cannot be read or mapped raises ``BadTable``.
+    ``workers`` threads map and score blocks while this one reads the next. ``went_by`` is called with the number of
+    rows of every block that is done. The first block, in the order of rows, that cannot be read or mapped raises
+    ``BadTable``.
     """
     cut = (part.with_words(work.words).cut(work.columns, work.block_rows) for part in parts)
-    blocks, taken = itertools.chain.from_iterable(cut), itertools.count()
-    reading, keeping, stopped = threading.Lock(), threading.Lock(), threading.Event()
-    failed: list[tuple[int, BaseException]] = []
+    running = deque[tuple[int, Future[list[DrawnRows]]]]()
 
-    def help_out() -> None:
-        position = -1
+    def take() -> None:
+        rows, chosen = running.popleft()
+        for keeper, kept in zip(keepers, chosen.result(), strict=True):
+            keeper.add(kept)
+        if went_by is not None:
+            went_by(rows)
+
+    with ThreadPoolExecutor(workers, thread_name_prefix="likeset-pass") as pool:
         try:
-            while True:
-                with reading:
-                    if stopped.is_set():
-                        return
-                    position = next(taken)
-                    block = next(blocks, None)
-                if block is None:
-                    return
-                chosen = work.chosen(keepers, block)
-                with keeping:
-                    for keeper, kept in zip(keepers, chosen, strict=True):
-                        keeper.add(kept)
-                    if went_by is not None:
-                        went_by(len(block))
-        except BaseException as error:  # raised by the thread that waits for all
-            failed.append((position, error))
-            stopped.set()
-
-    helpers = [threading.Thread(target=help_out, name="likeset-pass", daemon=True) for _ in range(workers - 1)]
-    for helper in helpers:
-        helper.start()
-    try:
-        help_out()
-    finally:
-        stopped.set()
-        for helper in helpers:
-            helper.join()
-    if failed:
-        # Every earlier block was read before, and so was finished.
-        raise min(failed, key=lambda failure: failure[0])[1]
+            for block in itertools.chain.from_iterable(cut):
+                running.append((len(block), pool.submit(work.chosen, keepers, block)))
+                if len(running) == workers:
+                    take()
+        except BadTable:
+            while running:  # what is wrong in an earlier block is said first
+                take()
+            raise
+        while running:
+            take()
 
 
 def without_dictionaries(table: pa.Table) -> pa.Table:
