@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -144,6 +144,9 @@ class Described:
 class Schema:
     """Declared columns.
 
+    ``rows_per_unit`` is how many rows of one unit of privacy take part, at most: 1 without ids. ``keep`` is how many
+    rows of each id take part, drawn in secret; None for all of them.
+
     Args:
         declaration: what a schema file says, checked.
         text: of the file, with its comments; written anew if it is not given.
@@ -153,14 +156,25 @@ class Schema:
         self.declaration = declaration
         self._text = text
         self._missing = MissingWords.of(declaration.missing_words)
-        declared: dict[str, Any] = dict(declaration.columns)
-        label = declaration.label
+        self.declared: dict[str, Any] = dict(declaration.columns)
+        label, ids = declaration.label, declaration.id
         if label is not None and label.match:
-            declared[label.column] = _matched_label(label)
-        self._declared = declared
+            self.declared[label.column] = _matched_label(label)
         known = None if label is None else label.values
         self._label_values = None if known is None else DeclaredValues(known, self._missing)
-        self._encoders: list[Encoder] = [encoder_for(name, column, self._missing) for name, column in declared.items()]
+        self._encoders = [encoder_for(name, column, self._missing) for name, column in self.declared.items()]
+        self.columns = tuple(self.declared)
+        self.feature_names = tuple(name for encoder in self._encoders for name in encoder.features)
+        self.width = len(self.feature_names)
+        # No number of a mapped row is larger in size: every map ends in [-1, 1], times its column's weight.
+        self.largest_entry = float(np.float32(max(column.weight for column in self.declared.values())))
+        self.label_column = None if label is None else label.column
+        self.id_column = None if ids is None else ids.column
+        self.record_columns = tuple(dict.fromkeys([*self.columns, *([label.column] if label is not None else [])]))
+        self.needed_columns = (*self.record_columns, *([ids.column] if ids is not None else []))
+        self.rows_per_unit = 1 if ids is None else ids.rows_per_unit
+        self.most_rows_per_id = None if ids is None else ids.most_rows
+        self.keep = None if ids is None else ids.keep
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -238,57 +252,6 @@ class Schema:
             content["id"] |= {"from_data": True} if self.declaration.id.from_data else {}
         return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
-    @cached_property
-    def feature_names(self) -> tuple[str, ...]:
-        return tuple(name for encoder in self._encoders for name in encoder.features)
-
-    @property
-    def width(self) -> int:
-        return len(self.feature_names)
-
-    @cached_property
-    def largest_entry(self) -> float:
-        """No number of a mapped row is larger in size: every map ends in [-1, 1], times its column's weight."""
-        return float(np.float32(max(declared.weight for declared in self._declared.values())))
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(self._declared)
-
-    @property
-    def declared(self) -> Mapping[str, Any]:
-        return self._declared
-
-    @property
-    def label_column(self) -> str | None:
-        return None if self.declaration.label is None else self.declaration.label.column
-
-    @property
-    def id_column(self) -> str | None:
-        return None if self.declaration.id is None else self.declaration.id.column
-
-    @property
-    def rows_per_unit(self) -> int:
-        """How many rows of one unit of privacy take part, at most: 1 without ids."""
-        return 1 if self.declaration.id is None else self.declaration.id.rows_per_unit
-
-    @property
-    def most_rows_per_id(self) -> int | None:
-        return None if self.declaration.id is None else self.declaration.id.most_rows
-
-    @property
-    def keep(self) -> int | None:
-        """How many rows of each id take part, drawn in secret; None for all of them."""
-        return None if self.declaration.id is None else self.declaration.id.keep
-
-    @property
-    def record_columns(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys([*self.columns, *([self.label_column] if self.label_column else [])]))
-
-    @property
-    def needed_columns(self) -> tuple[str, ...]:
-        return (*self.record_columns, *([self.id_column] if self.id_column else []))
-
     @property
     def from_data(self) -> tuple[str, ...]:
         """Columns whose bounds, values or rows of an id came from data: they tell something about that data."""
@@ -300,8 +263,8 @@ class Schema:
     def describe(self) -> tuple[Described, ...]:
         """Every column that matching uses: kind, what a unit is, how many features."""
         return tuple(
-            Described(encoder.name, column.kind, encoder.unit(), len(encoder.features), column.weight, column.from_data)
-            for encoder, column in zip(self._encoders, self._declared.values(), strict=True)
+            Described(encoder.name, column.kind, encoder.unit, len(encoder.features), column.weight, column.from_data)
+            for encoder, column in zip(self._encoders, self.declared.values(), strict=True)
         )
 
     def map(
